@@ -18,11 +18,11 @@ test('is not inside in code that outlives the handshake', async () => {
   const context = new HandshakeContext()
   const later = deferred()
   const stream = context.run(async () => ({
-    told: later.promise.then(() => context.isInside), // as a listening stream does
+    isInside: later.promise.then(() => context.isInside), // as a listening stream does
   }))
-  const { told } = await stream
+  const { isInside } = await stream
   later.resolve()
-  expect(await told).toBe(false)
+  expect(await isInside).toBe(false)
 })
 
 test('keeps the handshakes of two clients apart', async () => {

@@ -8,14 +8,14 @@ import {
   startTestServer,
 } from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { rejectionOf, startSetting, statesOf, tellingOf, textOf } from '../test/setting.ts'
+import { rejectionOf, startSetting, statesOf, recordEvents, textOf } from '../test/setting.ts'
 import { McpClient, McpClientError, SessionInfoFactory, StaticServerDirectory } from './index.ts'
 import type { McpServer, McpServerDirectory, McpServerQuery, SessionScope } from './index.ts'
 
 describe('the two phases', () => {
   test('opens the session with the first call; later calls need one request each', async () => {
     await using setting = await startSetting()
-    const { client, proxy, told } = setting
+    const { client, proxy, observed } = setting
     expect(client.isClientInitialized).toBe(false)
     expect(await client.getSessionId()).toBe(undefined)
     expect(proxy.exchanges).toEqual([])
@@ -24,7 +24,7 @@ describe('the two phases', () => {
     expect(result.structuredContent).toEqual({ count: 2 })
     expect(client.isClientInitialized).toBe(true)
     expect(await client.getSessionId()).toBe(setting.server.sessions[0])
-    expect(statesOf(told)).toEqual([
+    expect(statesOf(observed)).toEqual([
       'created>connecting',
       'connecting>handshaking',
       'handshaking>active',
@@ -74,11 +74,11 @@ describe('the two phases', () => {
 
   test('emits sessionReplaced with shortened ids', async () => {
     await using setting = await startSetting()
-    const { client, server, told } = setting
+    const { client, server, observed } = setting
     await client.ping()
     server.forgetSessions()
     await client.ping()
-    const replaced = told.filter(({ event }) => event === 'sessionReplaced')
+    const replaced = observed.filter(({ event }) => event === 'sessionReplaced')
     expect(replaced).toHaveLength(1)
     expect(replaced[0]?.payload).toMatchObject({
       oldEpoch: 1,
@@ -86,7 +86,7 @@ describe('the two phases', () => {
       oldSessionId: expect.stringMatching(/^.{4}…\(\d+\)$/),
       newSessionId: expect.stringMatching(/^.{4}…\(\d+\)$/),
     })
-    expect(statesOf(told).slice(3)).toEqual([
+    expect(statesOf(observed).slice(3)).toEqual([
       'active>idle',
       'idle>handshaking',
       'handshaking>active',
@@ -193,7 +193,7 @@ describe('calling tools', () => {
   test('rejects with UNREACHABLE if there is no server, and works when there is one', async () => {
     const url = `http://127.0.0.1:${await freePort()}/mcp`
     await using client = new McpClient({ url })
-    const told = tellingOf(client)
+    const observed = recordEvents(client)
     expect(await rejectionOf(client.callTool('echo'))).toMatchObject({
       name: 'McpClientError',
       code: 'UNREACHABLE',
@@ -202,7 +202,7 @@ describe('calling tools', () => {
       cause: expect.anything(),
     })
     expect(client.isClientInitialized).toBe(false)
-    expect(statesOf(told).at(-1)).toBe('handshaking>created')
+    expect(statesOf(observed).at(-1)).toBe('handshaking>created')
   })
 })
 
@@ -476,19 +476,19 @@ describe('finding the server', () => {
 describe('listeners', () => {
   test('are called in spite of one that throws, which is logged', async () => {
     await using setting = await startSetting()
-    const { client, told } = setting
+    const { client, observed } = setting
     const undo = client.on('state', () => {
       throw new Error('from a listener')
     })
     await client.ping()
-    expect(told).toContainEqual({
+    expect(observed).toContainEqual({
       event: 'log',
       payload: expect.objectContaining({ level: 'warning', cause: new Error('from a listener') }),
     })
     undo()
-    const before = told.filter(({ event }) => event === 'log').length
+    const before = observed.filter(({ event }) => event === 'log').length
     await client.dispose()
-    expect(told.filter(({ event }) => event === 'log')).toHaveLength(before)
+    expect(observed.filter(({ event }) => event === 'log')).toHaveLength(before)
   })
 
   test('may call the client, also during a handshake: one initialization serves all', async () => {

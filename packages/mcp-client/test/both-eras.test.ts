@@ -15,7 +15,7 @@ import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
 import { DurableFactory } from './durable-factory.ts'
 import { jitter } from './jitter.ts'
-import { rejectionOf, statesOf, tellingOf, textOf } from './setting.ts'
+import { rejectionOf, statesOf, recordEvents, textOf } from './setting.ts'
 
 type Server = LegacyServer | ModernServer
 
@@ -130,17 +130,17 @@ describe.each(eras)('$era', (era) => {
     await using shop = await startShop(era)
     const { server } = shop
     const client = shop.clientOf()
-    const told: unknown[] = []
+    const observed: unknown[] = []
     const warnings: unknown[] = []
     client.on('log', (event) => event.level === 'warning' && warnings.push(event))
-    const onProgress = (progress: unknown): void => void told.push(progress)
+    const onProgress = (progress: unknown): void => void observed.push(progress)
     const call = client.callTool('slow', {}, { onProgress })
     await server.waitFor(isSlow)
     await expect.poll(() => server.held).toBe(1)
     for (const n of [1, 2, 3]) await server.progress(n, 3)
     server.release('done')
     expect(textOf(await call)).toBe('done')
-    expect(told).toMatchObject([1, 2, 3].map((progress) => ({ progress, total: 3 })))
+    expect(observed).toMatchObject([1, 2, 3].map((progress) => ({ progress, total: 3 })))
     expect(warnings).toEqual([])
   })
 
@@ -183,7 +183,7 @@ describe.each(eras)('$era', (era) => {
   test('rejects with CLOSED and "not executed" on dispose() during the handshake, and can be used again', async () => {
     await using shop = await startShop(era)
     const client = shop.clientOf()
-    const told = tellingOf(client)
+    const observed = recordEvents(client)
     const undo = shop.proxy.inject({
       match: ({ rpcMethod }) => rpcMethod === era.opening,
       action: 'hang',
@@ -194,7 +194,7 @@ describe.each(eras)('$era', (era) => {
     for (const error of await Promise.all(calls)) {
       expect(error).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
     }
-    expect(statesOf(told).at(-1)).toBe('disposing>created')
+    expect(statesOf(observed).at(-1)).toBe('disposing>created')
     await shop.proxy.waitFor((one) => one === opening && one.end === 'client-gone')
     undo()
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
@@ -210,7 +210,7 @@ describe.each(eras)('$era', (era) => {
   })
 
   test.each(['reset-after', 'cut-stream'] as const)(
-    'a connection that breaks (%s): OUTCOME_UNKNOWN, and the tool ran exactly once',
+    'rejects with OUTCOME_UNKNOWN when the connection breaks (%s); the tool ran exactly once',
     async (action) => {
       await using shop = await startShop(era)
       const client = shop.clientOf()

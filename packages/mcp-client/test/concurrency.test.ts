@@ -92,7 +92,7 @@ describe.each(Object.entries(eras))('ten calls at once, %s', (_era, { start }) =
 
 describe('races, two hundred times each', () => {
   test.each(Object.entries(eras))(
-    'first calls, %s: whenever they come, one opening serves all',
+    'first calls, %s: share one initialization whenever they arrive',
     async (_era, { start, opening }) => {
       await using server = await start()
       const moments = new Tally()

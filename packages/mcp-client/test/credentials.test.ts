@@ -6,7 +6,7 @@ import { bearer } from '@x/mcp-transport/auth'
 import { describe, expect, test } from 'vitest'
 import { httpDirectory, McpClient, mcpJsonDirectory } from '../src/index.ts'
 import type { McpServer, SessionScope } from '../src/index.ts'
-import { rejectionOf, startSetting, tellingOf } from './setting.ts'
+import { rejectionOf, startSetting, recordEvents } from './setting.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 test('asks a token provider for every request, and sends the trace of the caller', async () => {
@@ -64,7 +64,7 @@ describe('secrets that a config only names', () => {
     const known: Record<string, string> = { 'x-user': 's3cret-user' }
     const config = { url: server.url, secretHeaderKeys: ['x-user', 'x-key', 'x-pin'] }
     await using client = new McpClient(config, { secrets: (key) => known[key] })
-    const told = tellingOf(client)
+    const observed = recordEvents(client)
     const error = await rejectionOf(client.callTool('counter_add'))
     expect(error).toMatchObject({
       code: 'CONFIG',
@@ -74,7 +74,7 @@ describe('secrets that a config only names', () => {
       ),
     })
     expect(server.received).toEqual([])
-    expect(inspect({ error, told }, { depth: 20 })).not.toContain('s3cret-user')
+    expect(inspect({ error, observed }, { depth: 20 })).not.toContain('s3cret-user')
     Object.assign(known, { 'x-key': 'k', 'x-pin': '1' })
     await client.callTool('counter_add')
     delete known['x-pin']
@@ -100,7 +100,7 @@ describe('secrets that a config only names', () => {
         logger: { debug: log, info: log, warn: log, error: log },
       },
     )
-    const told = tellingOf(client)
+    const observed = recordEvents(client)
     await client.ping()
     proxy.inject({
       match: ({ toolName }) => toolName === 'echo',
@@ -108,7 +108,7 @@ describe('secrets that a config only names', () => {
     })
     const error = await rejectionOf(client.callTool('echo'))
     expect(String(error)).toContain('The token [removed] has expired')
-    const everything = inspect({ error, told, logged, status: client.status() }, { depth: 20 })
+    const everything = inspect({ error, observed, logged, status: client.status() }, { depth: 20 })
     expect(everything).not.toContain('s3cret-token')
   })
 

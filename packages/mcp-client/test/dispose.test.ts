@@ -60,23 +60,23 @@ describe('the session on the server', () => {
 
   test('causes no error when the server has lost it or refuses DELETE', async () => {
     await using setting = await startSetting({ server: { terminate: 'refuse-405' } })
-    const { client, server, told } = setting
+    const { client, server, observed } = setting
     await client.ping()
     await client.dispose()
     server.terminate = 'allow'
     await client.ping()
     server.forgetSessions()
     await client.dispose()
-    expect(told.filter(({ event }) => event === 'log')).toEqual([])
+    expect(observed.filter(({ event }) => event === 'log')).toEqual([])
   })
 
   test('causes a warning and no error when it could not be terminated', async () => {
     await using setting = await startSetting()
-    const { client, proxy, told } = setting
+    const { client, proxy, observed } = setting
     await client.ping()
     proxy.inject({ match: ({ httpMethod }) => httpMethod === 'DELETE', action: { status: 500 } })
     await client.dispose()
-    expect(told).toContainEqual({
+    expect(observed).toContainEqual({
       event: 'log',
       payload: expect.objectContaining({
         level: 'warning',
@@ -89,9 +89,9 @@ describe('the session on the server', () => {
 describe('dispose()', () => {
   test('does nothing on an unused client, and when called twice', async () => {
     await using setting = await startSetting()
-    const { client, proxy, told } = setting
+    const { client, proxy, observed } = setting
     await client.dispose()
-    expect(told).toEqual([])
+    expect(observed).toEqual([])
     await client.ping()
     await client.dispose()
     await client.dispose()
@@ -117,14 +117,14 @@ describe('dispose()', () => {
 
   test('may be called concurrently, and from a listener', async () => {
     await using setting = await startSetting()
-    const { client, proxy, told } = setting
+    const { client, proxy, observed } = setting
     await client.ping()
     const again: Promise<void>[] = []
     client.on('state', () => again.push(client.dispose()))
     await Promise.all([client.dispose(), client.dispose(), client[Symbol.asyncDispose]()])
     await Promise.all(again)
     expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
-    expect(statesOf(told).slice(3)).toEqual(['active>disposing', 'disposing>created'])
+    expect(statesOf(observed).slice(3)).toEqual(['active>disposing', 'disposing>created'])
   })
 
   test('leaves a client that can be used again, with a new session and new connections', async () => {
@@ -244,7 +244,7 @@ describe('dispose()', () => {
 
   test('aborts a handshake; waiting calls reject with CLOSED, and the client can be used again', async () => {
     await using setting = await startSetting()
-    const { client, server, proxy, told } = setting
+    const { client, server, proxy, observed } = setting
     server.inject({ method: 'initialize', until: new Promise(() => {}) })
     const calls = [client.callTool('echo'), client.callTool('whoami')]
     const handshake = await proxy.waitFor(({ rpcMethod }) => rpcMethod === 'initialize')
@@ -255,7 +255,7 @@ describe('dispose()', () => {
     }
     await proxy.waitFor((exchange) => exchange === handshake && exchange.end !== undefined)
     expect(proxy.count({ rpcMethod: 'notifications/cancelled' })).toBe(0)
-    expect(statesOf(told).slice(2)).toEqual(['handshaking>disposing', 'disposing>created'])
+    expect(statesOf(observed).slice(2)).toEqual(['handshaking>disposing', 'disposing>created'])
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   })
 
@@ -377,6 +377,6 @@ describe('dispose()', () => {
     await setting.client.ping()
     await setting.client.dispose()
     expect(setting.proxy.exchanges.every(({ end }) => end !== undefined)).toBe(true)
-    expect(statesOf(setting.told).at(-1)).toBe('disposing>created')
+    expect(statesOf(setting.observed).at(-1)).toBe('disposing>created')
   })
 })

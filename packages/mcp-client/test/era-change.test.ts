@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions } from '../src/index.ts'
 import { DurableFactory } from './durable-factory.ts'
-import { rejectionOf, tellingOf, textOf } from './setting.ts'
+import { rejectionOf, recordEvents, textOf } from './setting.ts'
 
 const echo = async (client: McpClient, text: string): Promise<string> =>
   textOf(await client.callTool('echo', { text }))
@@ -18,7 +18,7 @@ describe.each([
   test('keeps serving a running client, and runs each call once', async () => {
     await using server = await startReplaceableServer(before)
     await using client = new McpClient({ url: server.url }, options)
-    const told = tellingOf(client)
+    const observed = recordEvents(client)
     expect(await echo(client, 'a')).toBe('a')
     server.kind = after
     expect(await Promise.all(['b', 'c', 'd'].map((text) => echo(client, text)))).toEqual([
@@ -32,7 +32,7 @@ describe.each([
     expect(await echo(client, 'e')).toBe('e')
     expect(client.status().sessions[0]).toMatchObject({ era: before, epoch: 3 })
     expect(server.ledger.executions('echo')).toBe(5)
-    const replaced = told.filter(({ event }) => event === 'sessionReplaced')
+    const replaced = observed.filter(({ event }) => event === 'sessionReplaced')
     expect(replaced.map(({ payload }) => payload)).toMatchObject([
       { oldEpoch: 1, newEpoch: 2 },
       { oldEpoch: 2, newEpoch: 3 },

@@ -12,7 +12,7 @@ import {
   withOverrides,
 } from '../src/index.ts'
 import type { HttpDirectoryOptions, McpServer, McpServerQuery, SessionScope } from '../src/index.ts'
-import { tellingOf, textOf } from './setting.ts'
+import { recordEvents, textOf } from './setting.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
 test('finds a server in an mcp.json, with a header from the environment', async () => {
@@ -135,10 +135,10 @@ test('applies the overrides of the first call, not of the constructor', async ()
   await using server = await startLegacyServer()
   const directory = httpDirectory({ baseUrl: 'http://127.0.0.1:1', environment: {} })
   await using client = new McpClient({ slug: 'shop', folderPath: 'Shared' }, { directory })
-  const told = tellingOf(client)
+  const observed = recordEvents(client)
   await withOverrides({ 'mcpServer.shop': { url: server.url } }, () => client.ping())
   expect(server.count('initialize')).toBe(1)
-  expect(told.filter(({ event }) => event === 'log')).toEqual([])
+  expect(observed.filter(({ event }) => event === 'log')).toEqual([])
 })
 
 test('passes the folder and the dispatcher of the client to the directory', async () => {
@@ -166,9 +166,9 @@ test('logs that no override matched, with the keys that were tried', async () =>
   await using server = await startLegacyServer()
   const directory = { retrieve: async () => ({ mcpUrl: server.url }) }
   await using client = new McpClient({ slug: 'shop', folderPath: 'Shared' }, { directory })
-  const told = tellingOf(client)
+  const observed = recordEvents(client)
   await withOverrides({ 'mcpServer.bank': { url: server.url } }, () => client.ping())
-  expect(told).toContainEqual({
+  expect(observed).toContainEqual({
     event: 'log',
     payload: {
       level: 'info',

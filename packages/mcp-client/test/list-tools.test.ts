@@ -73,7 +73,7 @@ test('requests the list again after notifications/tools/list_changed', async () 
 
 test('requests the list again in a new session, and reports what changed', async () => {
   await using setting = await startSetting()
-  const { client, server, proxy, told } = setting
+  const { client, server, proxy, observed } = setting
   proxy.inject({
     match: ({ rpcMethod }) => rpcMethod === 'tools/list',
     times: 1,
@@ -83,15 +83,15 @@ test('requests the list again in a new session, and reports what changed', async
   server.forgetSessions()
   await client.ping()
   expect(await namesOf(client)).toEqual(all)
-  expect(told.flatMap(({ event, payload }) => (event === 'toolsChanged' ? [payload] : []))).toEqual(
-    [
-      {
-        added: all.filter((name) => name !== 'echo'),
-        removed: ['old'],
-        changed: ['echo'],
-      },
-    ],
-  )
+  expect(
+    observed.flatMap(({ event, payload }) => (event === 'toolsChanged' ? [payload] : [])),
+  ).toEqual([
+    {
+      added: all.filter((name) => name !== 'echo'),
+      removed: ['old'],
+      changed: ['echo'],
+    },
+  ])
 })
 
 test('removes the list on dispose()', async () => {
@@ -138,7 +138,7 @@ test('rejects with INVALID_LIST and the name of the server when a cursor is repe
 
 test('leaves out a tool with an invalid definition, and logs it', async () => {
   await using setting = await startSetting()
-  const { client, proxy, told } = setting
+  const { client, proxy, observed } = setting
   const tools = [{ name: 'bad' }, { name: 'good', inputSchema: { type: 'object' } }]
   proxy.inject({
     match: ({ rpcMethod }) => rpcMethod === 'tools/list',
@@ -148,7 +148,7 @@ test('leaves out a tool with an invalid definition, and logs it', async () => {
     },
   })
   expect(await namesOf(client)).toEqual(['good'])
-  expect(told).toContainEqual({
+  expect(observed).toContainEqual({
     event: 'log',
     payload: { level: 'warning', message: expect.stringContaining('tool 1: inputSchema') },
   })

@@ -89,7 +89,7 @@ describe('a lost session: one handshake, and every call gets one result', () => 
 
 describe('an ambiguous refusal', () => {
   test.each(casesOf('ambiguous'))(
-    '$title: tools are not sent again, and the session is healed',
+    '$title: sends no tool call again, and replaces the session',
     async ({ form, situation }) => {
       await using setting = await startSetting({ server: { lossForm: form } })
       const { server, proxy } = setting
@@ -166,7 +166,7 @@ describe('responses to messages without a request id', () => {
   )
 
   test.each<LossFormName>(['404-32001', '400-no-valid'])(
-    'a notification that is refused with %s fails nobody, and the next call has a session',
+    'fails no call when a notification is refused with %s, and the next call has a session',
     async (form) => {
       await using setting = await startSetting()
       const { client, server, proxy } = setting
@@ -206,7 +206,7 @@ describe('responses to messages without a request id', () => {
   })
 
   test.each<LossFormName>(['404-32001', '404-empty', '400-no-valid', '400-text'])(
-    'an end that is refused with %s: the session is gone already, and the store forgets it',
+    'removes the record from the store when DELETE is refused with %s, because the session is lost',
     async (form) => {
       await using setting = await startSetting()
       const { proxy } = setting

@@ -13,46 +13,49 @@ const USERS = 8
 test.each([
   ['directly', 1],
   ['through a proxy', 2],
-] as const)('no call that reached the server is told as not executed: %s', async (way, seed) => {
-  const random = seededRandom(seed)
-  const child = fork(fileURLToPath(new URL('./breaking-server.mjs', import.meta.url)), {
-    execArgv: [],
-  })
-  const [{ port }] = await once(child, 'message')
-  const direct = `http://127.0.0.1:${port}/mcp`
-  await using proxy = await startRecordingProxy(direct)
-  const url = way === 'directly' ? direct : proxy.url
-  await using client = new McpClient({ url }, { era: 'legacy', maxRetries: 0 })
-  await client.ping()
+] as const)(
+  'no call that reached the server is observed as not executed: %s',
+  async (way, seed) => {
+    const random = seededRandom(seed)
+    const child = fork(fileURLToPath(new URL('./breaking-server.mjs', import.meta.url)), {
+      execArgv: [],
+    })
+    const [{ port }] = await once(child, 'message')
+    const direct = `http://127.0.0.1:${port}/mcp`
+    await using proxy = await startRecordingProxy(direct)
+    const url = way === 'directly' ? direct : proxy.url
+    await using client = new McpClient({ url }, { era: 'legacy', maxRetries: 0 })
+    await client.ping()
 
-  const outcomes = new Map<number, string>()
-  const calls = { last: 0 }
-  const useIt = async (): Promise<void> => {
-    while (calls.last < CALLS) {
-      const n = ++calls.last
-      const padding = random() < 0.02 ? 'x'.repeat(4_000_000) : ''
-      outcomes.set(n, await outcomeOf(client, { n, ms: Math.floor(random() * 6), padding }))
-      if (random() < 0.5) await sleep(random() * 8)
+    const outcomes = new Map<number, string>()
+    const calls = { last: 0 }
+    const useIt = async (): Promise<void> => {
+      while (calls.last < CALLS) {
+        const n = ++calls.last
+        const padding = random() < 0.02 ? 'x'.repeat(4_000_000) : ''
+        outcomes.set(n, await outcomeOf(client, { n, ms: Math.floor(random() * 6), padding }))
+        if (random() < 0.5) await sleep(random() * 8)
+      }
     }
-  }
-  const users = Promise.all(Array.from({ length: USERS }, useIt))
-  while (calls.last < CALLS) {
-    await sleep(random() * 60)
-    const crash = { what: 'crash', downMs: random() * 20 }
-    child.send(random() < 0.5 ? crash : { what: 'close', share: random() })
-  }
-  await users
-  child.send({ what: 'received' })
-  const [{ received }] = await once(child, 'message')
-  child.kill()
+    const users = Promise.all(Array.from({ length: USERS }, useIt))
+    while (calls.last < CALLS) {
+      await sleep(random() * 60)
+      const crash = { what: 'crash', downMs: random() * 20 }
+      child.send(random() < 0.5 ? crash : { what: 'close', share: random() })
+    }
+    await users
+    child.send({ what: 'received' })
+    const [{ received }] = await once(child, 'message')
+    child.kill()
 
-  const all = [...outcomes]
-  expect(outcomes.size).toBe(CALLS)
-  expect(new Set(received).size).toBe(received.length) // nothing was sent twice
-  const notExecuted = all.flatMap(([n, outcome]) => (outcome === 'not-executed' ? [n] : []))
-  expect(notExecuted.filter((n) => received.includes(n))).toEqual([])
-  expect(notExecuted.length).toBeGreaterThan(0)
-})
+    const all = [...outcomes]
+    expect(outcomes.size).toBe(CALLS)
+    expect(new Set(received).size).toBe(received.length) // nothing was sent twice
+    const notExecuted = all.flatMap(([n, outcome]) => (outcome === 'not-executed' ? [n] : []))
+    expect(notExecuted.filter((n) => received.includes(n))).toEqual([])
+    expect(notExecuted.length).toBeGreaterThan(0)
+  },
+)
 
 async function outcomeOf(client: McpClient, args: Record<string, unknown>): Promise<string> {
   try {

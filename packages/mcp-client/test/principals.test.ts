@@ -72,8 +72,8 @@ describe('fifty principals on one client', () => {
   test('are not mixed up when all sessions are lost', async () => {
     await using server = await startLegacyServer()
     await using client = clientOf(server, { maxRetries: 5 })
-    const told: unknown[] = []
-    client.on('sessionReplaced', (_payload, of) => told.push(of?.principal))
+    const observed: unknown[] = []
+    client.on('sessionReplaced', (_payload, of) => observed.push(of?.principal))
     for (const seed of [1, 2, 3]) {
       const random = seededRandom(seed)
       const use = async (): Promise<void> => {
@@ -92,14 +92,14 @@ describe('fifty principals on one client', () => {
       ])
     }
     for (const used of tokensBySession(server).values()) expect(used.size).toBe(1)
-    expect(new Set(told).size).toBeGreaterThan(1)
-    expect(principals).toEqual(expect.arrayContaining([...new Set(told)]))
+    expect(new Set(observed).size).toBeGreaterThan(1)
+    expect(principals).toEqual(expect.arrayContaining([...new Set(observed)]))
   }, 20_000)
 })
 
 describe('two principals on one client', () => {
   test.each([2, 3, 4])(
-    'send each request of a session with the token of its owner, whoever causes the request (seed %i)',
+    'send each request of a session with the token of its owner, whichever call causes it (seed %i)',
     async (seed) => {
       const random = seededRandom(seed)
       await using server = await startLegacyServer()

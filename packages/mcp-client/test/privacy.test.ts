@@ -2,7 +2,7 @@ import { inspect } from 'node:util'
 import { lossForms } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import { rejectionOf, startSetting, tellingOf } from './setting.ts'
+import { rejectionOf, startSetting, recordEvents } from './setting.ts'
 
 test('session ids, tokens and query strings appear in no event, log or error', async () => {
   await using setting = await startSetting()
@@ -11,7 +11,7 @@ test('session ids, tokens and query strings appear in no event, log or error', a
     url: `${proxy.url}?key=query-secret`,
     headers: { authorization: 'Bearer header-secret' },
   })
-  const told = tellingOf(client)
+  const observed = recordEvents(client)
   const errors: unknown[] = []
   const ids = new Set<string>()
   const failing = async (call: Promise<unknown>): Promise<void> => {
@@ -46,8 +46,8 @@ test('session ids, tokens and query strings appear in no event, log or error', a
 
   expect(ids.size).toBeGreaterThanOrEqual(4)
   expect(errors).toHaveLength(5)
-  const everything = inspect({ told, errors }, { depth: 20, maxStringLength: null })
-  expect(told.map(({ event }) => event)).toEqual(
+  const everything = inspect({ observed, errors }, { depth: 20, maxStringLength: null })
+  expect(observed.map(({ event }) => event)).toEqual(
     expect.arrayContaining(['state', 'sessionReplaced', 'log', 'exchange']),
   )
   for (const secret of [...ids, 'query-secret', 'header-secret']) {

@@ -99,15 +99,15 @@ describe('on a server without sessions', () => {
   test('emits progress and log messages of a call in order, from the level that was set', async () => {
     await using server = await startModernServer()
     await using client = new McpClient({ url: server.url })
-    const told: string[] = []
-    client.on('serverLog', ({ level }) => told.push(level))
+    const observed: string[] = []
+    client.on('serverLog', ({ level }) => observed.push(level))
     await client.setLoggingLevel('info')
     await client.callTool(
       'progress',
       {},
-      { onProgress: ({ progress }) => told.push(`${progress}`) },
+      { onProgress: ({ progress }) => observed.push(`${progress}`) },
     )
-    expect(told).toEqual(['1', '2', 'info', '3'])
+    expect(observed).toEqual(['1', '2', 'info', '3'])
   })
 })
 
@@ -164,11 +164,11 @@ test('sets the log level and the subscriptions in a new session before any call'
   server.forgetSessions()
   const from = server.received.length
   await client.callTool('counter_add')
-  const told = server.received
+  const observed = server.received
     .slice(from)
     .filter(({ httpMethod }) => httpMethod === 'POST')
     .map(({ rpcMethod, params }) => [rpcMethod, params])
-  expect(told.slice(1)).toEqual([
+  expect(observed.slice(1)).toEqual([
     ['initialize', expect.anything()],
     ['notifications/initialized', undefined],
     ['logging/setLevel', { level: 'warning' }],

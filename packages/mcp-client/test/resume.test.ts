@@ -6,7 +6,7 @@ import type { RecordingProxy, LegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { McpClient, runInSessionScope, SessionInfoFactory, SessionPool } from '../src/index.ts'
 import { SessionFileFactory } from './session-file.ts'
-import { rejectionOf, tellingOf } from './setting.ts'
+import { rejectionOf, recordEvents } from './setting.ts'
 import { startClientProcess } from './start-client-process.ts'
 import { makeTemporaryFolder } from './temporary-folder.ts'
 
@@ -34,7 +34,7 @@ async function startShop(): Promise<Shop> {
 }
 
 test.each(['killed', 'ended'])(
-  'a process that was %s: the next one goes on, with one POST',
+  'resumes in the next process with one POST after the first was %s',
   async (how) => {
     await using shop = await startShop()
     const { server, proxy, file } = shop
@@ -84,7 +84,7 @@ test('replaces a resumed session that the server has lost', async () => {
   server.forgetSessions()
 
   await using second = new McpClient({ url: proxy.url }, options)
-  const told = tellingOf(second)
+  const observed = recordEvents(second)
   const mark = proxy.mark()
   expect((await second.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
   expect(mark.exchanges().flatMap(({ rpcMethod }) => rpcMethod ?? [])).toEqual([
@@ -93,7 +93,7 @@ test('replaces a resumed session that the server has lost', async () => {
     'notifications/initialized',
     'tools/call',
   ])
-  expect(told.filter(({ event }) => event === 'sessionReplaced')).toHaveLength(1)
+  expect(observed.filter(({ event }) => event === 'sessionReplaced')).toHaveLength(1)
   expect(JSON.parse(await readFile(file, 'utf8'))).toMatchObject({ sessionId: server.sessions[0] })
 })
 
@@ -121,7 +121,7 @@ test.each([1, 10])(
     const options = { sessionInfoFactory: new SessionFileFactory(file) }
     await using one = new McpClient({ url: proxy.url }, options)
     await using other = new McpClient({ url: proxy.url }, options)
-    const told = tellingOf(one)
+    const observed = recordEvents(one)
     await one.ping()
     await other.ping()
     server.forgetSessions()
@@ -135,7 +135,7 @@ test.each([1, 10])(
     expect(new Set(counts)).toEqual(new Set(Array.from(counts, (_, n) => n + 1)))
     expect(mark.count({ rpcMethod: 'initialize' })).toBe(1)
     expect(mark.count({ rpcMethod: 'ping' })).toBe(1)
-    expect(told.filter(({ event }) => event === 'sessionReplaced')).toHaveLength(1)
+    expect(observed.filter(({ event }) => event === 'sessionReplaced')).toHaveLength(1)
     expect((await other.callTool('counter_add')).structuredContent).toEqual({ count: count + 1 })
   },
 )
@@ -183,9 +183,9 @@ test('treats a store with invalid content as empty, and logs it once', async () 
   await writeFile(shop.file, '{"v":1,"sessionId":')
   const sessionInfoFactory = new SessionFileFactory(shop.file)
   await using client = new McpClient({ url: shop.proxy.url }, { sessionInfoFactory })
-  const told = tellingOf(client)
+  const observed = recordEvents(client)
   await client.ping()
-  expect(told).toContainEqual({
+  expect(observed).toContainEqual({
     event: 'log',
     payload: expect.objectContaining({
       level: 'warning',
@@ -213,10 +213,10 @@ test.each([
   await client.ping()
   server.forgetSessions()
   await rejectionOf(client.callTool('counter_add'))
-  const told = tellingOf(client)
+  const observed = recordEvents(client)
   isAway = true
   expect(await client.getSessionId()).toBeUndefined()
-  expect(told).toMatchObject([{ event: 'log', payload: { level: 'warning' } }])
+  expect(observed).toMatchObject([{ event: 'log', payload: { level: 'warning' } }])
 })
 
 test('waits for an asynchronous createSession(), also in a pool, and rejects with its error', async () => {
@@ -242,9 +242,9 @@ test('keeps the session in memory when createSession() does not return', async (
   await using server = await startLegacyServer()
   const sessionInfoFactory = { createSession: () => new Promise<SessionInfo>(() => {}) }
   await using client = new McpClient({ url: server.url }, { sessionInfoFactory })
-  const told = tellingOf(client)
+  const observed = recordEvents(client)
   await client.callTool('counter_add')
-  expect(told).toContainEqual({
+  expect(observed).toContainEqual({
     event: 'log',
     payload: expect.objectContaining({ message: expect.stringContaining('kept in memory') }),
   })
@@ -277,14 +277,14 @@ describe.each([true, false])('clients that share only an id, durable: %s', (dura
     const options = { sessionInfoFactory: idOnlyFactory(kept, durable) }
     await using one = new McpClient({ url: proxy.url }, options)
     const other = new McpClient({ url: proxy.url }, options)
-    const told = tellingOf(other)
+    const observed = recordEvents(other)
     for (const count of [1, 3, 5]) {
       expect((await one.callTool('counter_add')).structuredContent).toEqual({ count })
       expect((await other.callTool('counter_add')).structuredContent).toEqual({ count: count + 1 })
     }
     expect(await other.listTools()).not.toEqual([])
     expect(server.sessions).toEqual([kept.id])
-    expect(told.filter(({ event }) => event === 'sessionReplaced')).toEqual([])
+    expect(observed.filter(({ event }) => event === 'sessionReplaced')).toEqual([])
     await other.dispose()
     expect(server.sessions).toEqual([kept.id])
     expect((await one.callTool('counter_add')).structuredContent).toEqual({ count: 7 })
@@ -300,7 +300,7 @@ describe.each([true, false])('clients that share only an id, durable: %s', (dura
     const options = { sessionInfoFactory: idOnlyFactory(kept, durable) }
     await using one = new McpClient({ url: proxy.url }, options)
     await using other = new McpClient({ url: proxy.url }, options)
-    const told = [tellingOf(one), tellingOf(other)]
+    const observed = [recordEvents(one), recordEvents(other)]
     await one.callTool('counter_add')
     await other.callTool('counter_add')
     for (const generation of [2, 3]) {
@@ -308,7 +308,7 @@ describe.each([true, false])('clients that share only an id, durable: %s', (dura
       expect((await one.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
       expect((await other.callTool('counter_add')).structuredContent).toEqual({ count: 2 })
       expect(server.sessions).toEqual([kept.id])
-      for (const events of told) {
+      for (const events of observed) {
         const replaced = events.flatMap(({ event, payload }) =>
           event === 'sessionReplaced' ? [payload] : [],
         )

@@ -386,7 +386,7 @@ describe('a graph that stops at an interrupt', () => {
   ]
 
   test.each(stops)(
-    '%s: nothing is ended, and a new run goes on with the sessions',
+    '%s: terminates nothing, and a new run continues with the sessions',
     async (what, where, start) => {
       const sessionInfoFactory = new DurableFactory()
       const thread_id = what

@@ -21,7 +21,7 @@ function formsOf(verdict: LossVerdict): LossFormName[] {
 }
 
 describe('a session that the server refuses', () => {
-  test.each(formsOf('lost'))('%s: opened anew, and the call is answered', async (lossForm) => {
+  test.each(formsOf('lost'))('%s: is replaced, and the call gets its result', async (lossForm) => {
     await using setting = await startSetting({ server: { lossForm } })
     const { client, server, proxy } = setting
     await client.callTool('counter_add')
@@ -161,7 +161,7 @@ describe('a session that the server refuses', () => {
 
 describe('an ambiguous refusal', () => {
   test.each(formsOf('ambiguous'))(
-    '%s: a tool call is OUTCOME_UNKNOWN, and the next one works',
+    '%s: rejects a tool call with OUTCOME_UNKNOWN, and the next one works',
     async (form) => {
       await using setting = await startSetting({ server: { lossForm: form } })
       const { client, server, proxy } = setting
@@ -217,7 +217,7 @@ describe('an ambiguous refusal', () => {
 describe('an error that is not a loss', () => {
   // A 429 names a delay after which the request is sent again: see requests.test.ts.
   test.each(formsOf('not-lost').filter((form) => form !== '429'))(
-    '%s: fails that call only, once',
+    '%s: fails only that call, once',
     async (form) => {
       await using setting = await startSetting()
       const { client, server, proxy } = setting
@@ -359,7 +359,7 @@ describe('a connection that breaks', () => {
 describe('a handshake that fails', () => {
   test('releases everything the first time, and the next call works', async () => {
     await using setting = await startSetting()
-    const { client, server, proxy, told } = setting
+    const { client, server, proxy, observed } = setting
     server.inject({ method: 'initialize', instead: { status: 503, body: 'Overloaded' } })
     expect(await rejectionOf(client.callTool('echo'))).toMatchObject({
       code: 'REJECTED',
@@ -367,7 +367,7 @@ describe('a handshake that fails', () => {
     })
     expect(client.isClientInitialized).toBe(false)
     expect(await client.getSessionId()).toBe(undefined)
-    expect(statesOf(told).at(-1)).toBe('handshaking>created')
+    expect(statesOf(observed).at(-1)).toBe('handshaking>created')
     const first = await proxy.waitFor(({ end }) => end !== undefined)
     expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
     // The dispatcher of the failed connection is closed, with its sockets.
@@ -400,7 +400,7 @@ describe('a handshake that fails', () => {
 
   test('reports the loss when it replaces a session, keeps the connections, and the next call works', async () => {
     await using setting = await startSetting()
-    const { client, server, proxy, told } = setting
+    const { client, server, proxy, observed } = setting
     await client.callTool('counter_add')
     server.forgetSessions()
     server.inject({ method: 'initialize', instead: { status: 503, body: 'Overloaded' } })
@@ -413,7 +413,7 @@ describe('a handshake that fails', () => {
     })
     expect(TransportError.is((error as Error).cause)).toBe(true)
     expect(client.isClientInitialized).toBe(true)
-    expect(statesOf(told).at(-1)).toBe('handshaking>idle')
+    expect(statesOf(observed).at(-1)).toBe('handshaking>idle')
     expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
     expect(mark.postConnections()).toBe(0)
   })

@@ -98,13 +98,13 @@ describe('one session for each server, scope and run', () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })
-    const told: unknown[] = []
-    client.on('sessionReplaced', (_payload, scope) => told.push(scope?.run))
+    const observed: unknown[] = []
+    client.on('sessionReplaced', (_payload, scope) => observed.push(scope?.run))
     await runInSessionScope(async () => {
       await add(client)
       server.forgetSessions()
       expect(await add(client)).toEqual({ count: 1 })
-      expect(told).toEqual([currentRun()?.id])
+      expect(observed).toEqual([currentRun()?.id])
     })
   })
 

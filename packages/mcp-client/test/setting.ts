@@ -6,7 +6,7 @@ import type { RecordingProxy, LegacyServer, LegacyServerOptions } from '@x/mcp-t
 import { McpClient } from '../src/index.ts'
 import type { McpClientEvents, McpClientOptions } from '../src/index.ts'
 
-export type Told = {
+export type ObservedEvent = {
   [Name in keyof McpClientEvents]: { event: Name; payload: McpClientEvents[Name] }
 }[keyof McpClientEvents]
 
@@ -16,7 +16,7 @@ export interface Setting extends AsyncDisposable {
   readonly proxy: RecordingProxy
   readonly client: McpClient
   /** All events of the client, in order. */
-  readonly told: readonly Told[]
+  readonly observed: readonly ObservedEvent[]
 }
 
 export interface SettingOptions {
@@ -32,7 +32,7 @@ export async function startSetting(options: SettingOptions = {}): Promise<Settin
     server,
     proxy,
     client,
-    told: tellingOf(client),
+    observed: recordEvents(client),
     async [Symbol.asyncDispose]() {
       await client.dispose()
       await proxy.stop()
@@ -42,19 +42,19 @@ export async function startSetting(options: SettingOptions = {}): Promise<Settin
 }
 
 /** Records every event of a client from now on. */
-export function tellingOf(client: McpClient): readonly Told[] {
-  const told: Told[] = []
-  client.on('state', (payload) => told.push({ event: 'state', payload }))
-  client.on('sessionReplaced', (payload) => told.push({ event: 'sessionReplaced', payload }))
-  client.on('toolsChanged', (payload) => told.push({ event: 'toolsChanged', payload }))
-  client.on('log', (payload) => told.push({ event: 'log', payload }))
-  client.on('exchange', (payload) => told.push({ event: 'exchange', payload }))
-  return told
+export function recordEvents(client: McpClient): readonly ObservedEvent[] {
+  const observed: ObservedEvent[] = []
+  client.on('state', (payload) => observed.push({ event: 'state', payload }))
+  client.on('sessionReplaced', (payload) => observed.push({ event: 'sessionReplaced', payload }))
+  client.on('toolsChanged', (payload) => observed.push({ event: 'toolsChanged', payload }))
+  client.on('log', (payload) => observed.push({ event: 'log', payload }))
+  client.on('exchange', (payload) => observed.push({ event: 'exchange', payload }))
+  return observed
 }
 
 /** The states of a client: `created>connecting`, … */
-export function statesOf(told: readonly Told[]): string[] {
-  return told.flatMap(({ event, payload }) =>
+export function statesOf(observed: readonly ObservedEvent[]): string[] {
+  return observed.flatMap(({ event, payload }) =>
     event === 'state' ? [`${payload.from}>${payload.to}`] : [],
   )
 }

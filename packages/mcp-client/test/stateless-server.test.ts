@@ -1,12 +1,12 @@
 import { startModernServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import { rejectionOf, statesOf, tellingOf, textOf } from './setting.ts'
+import { rejectionOf, statesOf, recordEvents, textOf } from './setting.ts'
 
 test('calls a stateless server in the same way, without a session', async () => {
   await using server = await startModernServer()
   await using client = new McpClient({ url: server.url })
-  const told = tellingOf(client)
+  const observed = recordEvents(client)
   expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   const names = (await client.listTools()).map(({ name }) => name)
   expect(names).toEqual(expect.arrayContaining(['echo', 'add']))
@@ -16,8 +16,8 @@ test('calls a stateless server in the same way, without a session', async () => 
 
   await client.dispose()
   expect(server.count('DELETE')).toBe(0)
-  expect(told.filter(({ event }) => event === 'sessionReplaced')).toEqual([])
-  expect(statesOf(told).slice(2)).toEqual([
+  expect(observed.filter(({ event }) => event === 'sessionReplaced')).toEqual([])
+  expect(statesOf(observed).slice(2)).toEqual([
     'handshaking>active',
     'active>disposing',
     'disposing>created',

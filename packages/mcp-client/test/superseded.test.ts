@@ -62,7 +62,7 @@ const isDelete = ({ httpMethod }: { readonly httpMethod: string }): boolean =>
 describe('a session that the store replaced with another one', () => {
   test('is left for the other one without a handshake, and terminated', async () => {
     await using rivals = await startRivals()
-    const { client, info, rival, server, proxy, told } = rivals
+    const { client, info, rival, server, proxy, observed } = rivals
     await client.callTool('echo', { text: 'a' })
     const mine = await client.getSessionId()
     const initializes = server.count('initialize')
@@ -73,12 +73,12 @@ describe('a session that the store replaced with another one', () => {
     expect(proxy.exchanges.filter(isDelete).map(({ sessionId }) => sessionId)).toEqual([mine])
     expect(server.sessions).toEqual([rival.sessionId])
     expect(server.count('initialize')).toBe(initializes)
-    const replaced = told.filter(({ event }) => event === 'sessionReplaced')
+    const replaced = observed.filter(({ event }) => event === 'sessionReplaced')
     expect(replaced.map(({ payload }) => payload)).toEqual([
       expect.objectContaining({ reason: 'Another process stored its session first' }),
     ])
-    expect(JSON.stringify(told)).not.toContain(mine)
-    expect(told.filter(({ event }) => event === 'log')).toEqual([])
+    expect(JSON.stringify(observed)).not.toContain(mine)
+    expect(observed.filter(({ event }) => event === 'log')).toEqual([])
   })
 
   test('passes its log level and subscriptions on to the other one', async () => {
@@ -120,7 +120,7 @@ describe('a session that the store replaced with another one', () => {
 
   test('causes only a warning if it cannot be terminated', async () => {
     await using rivals = await startRivals()
-    const { client, info, rival, proxy, told } = rivals
+    const { client, info, rival, proxy, observed } = rivals
     await client.callTool('echo', { text: 'a' })
     proxy.inject({ match: isDelete, action: { status: 500 } })
     await info.keep(rival)
@@ -128,18 +128,18 @@ describe('a session that the store replaced with another one', () => {
     expect(textOf(await client.callTool('counter_add'))).toBe('counter is 2')
     await client.dispose()
     expect(proxy.count({ httpMethod: 'DELETE' })).toBe(1)
-    expect(told.filter(({ event }) => event === 'log')).toHaveLength(1)
+    expect(observed.filter(({ event }) => event === 'log')).toHaveLength(1)
   })
 
   test('changes nothing if it is not the current session', async () => {
     await using rivals = await startRivals()
-    const { client, info, proxy, told } = rivals
+    const { client, info, proxy, observed } = rivals
     await client.callTool('echo', { text: 'a' })
     const mine = await client.getSessionId()
     for (const listener of info.listeners) listener('an-older-session')
     await client.callTool('echo', { text: 'b' })
     expect(await client.getSessionId()).toBe(mine)
     expect(proxy.count({ httpMethod: 'DELETE' })).toBe(0)
-    expect(told.filter(({ event }) => event === 'sessionReplaced')).toEqual([])
+    expect(observed.filter(({ event }) => event === 'sessionReplaced')).toEqual([])
   })
 })

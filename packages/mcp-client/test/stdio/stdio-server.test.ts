@@ -13,7 +13,7 @@ import {
 } from '../../src/index.ts'
 import type { McpServer } from '../../src/index.ts'
 import { loginShellPath } from '../../src/stdio/start-child.ts'
-import { rejectionOf, statesOf, tellingOf, textOf } from '../setting.ts'
+import { rejectionOf, statesOf, recordEvents, textOf } from '../setting.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
 import { isRunning, misbehaving } from './misbehaving.ts'
 
@@ -32,7 +32,7 @@ function logged(client: McpClient, what: string): Promise<string> {
 describe('a server on stdio', { timeout: 20_000 }, () => {
   test('starts at the first call, serves all calls, and ends at dispose()', async () => {
     const client = new McpClient(everythingStdioCommand())
-    const told = tellingOf(client)
+    const observed = recordEvents(client)
     expect(client.isClientInitialized).toBe(false)
     const [tools, result] = await Promise.all([
       client.listTools(),
@@ -44,7 +44,7 @@ describe('a server on stdio', { timeout: 20_000 }, () => {
     expect(await client.listResources()).not.toEqual([])
     expect(await client.getPrompt('simple-prompt')).toHaveProperty('messages')
     await client.dispose()
-    expect(statesOf(told)).toEqual([
+    expect(statesOf(observed)).toEqual([
       'created>connecting',
       'connecting>handshaking',
       'handshaking>active',
@@ -108,8 +108,8 @@ describe('a server on stdio', { timeout: 20_000 }, () => {
   test('runs in its cwd, else in a private folder, never where this process runs', async () => {
     await using folder = await makeTemporaryFolder()
     const { command, args } = misbehaving()
-    await using told = new McpClient({ command, args, cwd: folder.path })
-    expect(textOf(await told.callTool('cwd'))).toBe(folder.path)
+    await using observed = new McpClient({ command, args, cwd: folder.path })
+    expect(textOf(await observed.callTool('cwd'))).toBe(folder.path)
     const stdio = { cacheFolder: `${folder.path}/cache` }
     await using untold = new McpClient({ command, args }, { stdio })
     expect(textOf(await untold.callTool('cwd'))).toBe(`${folder.path}/cache/node`)
@@ -182,7 +182,7 @@ describe('a server on stdio that does not start', { timeout: 20_000 }, () => {
     const { command, args } = misbehaving('crash-at-start', 'bad token: sk-12345678, or tiny')
     const config = { command, args, env: { API_KEY: 'sk-12345678' }, secretEnvKeys: ['PIN'] }
     await using client = new McpClient(config, { secrets: () => 'tiny' })
-    const told = tellingOf(client)
+    const observed = recordEvents(client)
     const error = await rejectionOf(client.callTool('pid'))
     expect(error).toMatchObject({
       code: 'UNREACHABLE',
@@ -190,8 +190,8 @@ describe('a server on stdio that does not start', { timeout: 20_000 }, () => {
       stderr: 'bad token: [removed], or [removed]',
     })
     expect(String(error)).toContain('its process ended with exit code 3')
-    expect(statesOf(told).at(-1)).toBe('handshaking>created')
-    const everything = inspect({ told, error, status: client.status() }, { depth: 20 })
+    expect(statesOf(observed).at(-1)).toBe('handshaking>created')
+    const everything = inspect({ observed, error, status: client.status() }, { depth: 20 })
     expect(everything).toContain('node: bad token: [removed]')
     expect(everything).not.toMatch(/sk-12345678|tiny/)
   })
@@ -226,7 +226,7 @@ describe('a server on stdio that does not start', { timeout: 20_000 }, () => {
     const known: Record<string, string> = { TOKEN: 'secret-token', EMPTY: '' }
     const config = { ...misbehaving(), secretEnvKeys: ['TOKEN', 'PIN', 'EMPTY'] }
     await using client = new McpClient(config, { secrets: (key) => known[key] })
-    const told = tellingOf(client)
+    const observed = recordEvents(client)
     const error = await rejectionOf(client.ping())
     expect(error).toMatchObject({
       code: 'CONFIG',
@@ -234,7 +234,7 @@ describe('a server on stdio that does not start', { timeout: 20_000 }, () => {
       message:
         'initialize of MCP server "node": secretEnvKeys: the option "secrets" has no value for PIN, EMPTY',
     })
-    expect(inspect({ error, told }, { depth: 20 })).not.toContain('secret-token')
+    expect(inspect({ error, observed }, { depth: 20 })).not.toContain('secret-token')
     Object.assign(known, { PIN: '1', EMPTY: '2' })
     await client.ping()
   })
@@ -268,7 +268,7 @@ describe('a server on stdio that exits', { timeout: 20_000 }, () => {
     'rejects calls in flight with OUTCOME_UNKNOWN after %s, and sends nothing again to the next process',
     async (tool, how, stderr) => {
       await using client = new McpClient(misbehaving())
-      const told = tellingOf(client)
+      const observed = recordEvents(client)
       const before = await pidOf(client)
       const [error, other] = await Promise.all([
         rejectionOf(client.callTool(tool)),
@@ -280,7 +280,7 @@ describe('a server on stdio that exits', { timeout: 20_000 }, () => {
       expect(client.status().state).toBe('idle')
       expect(client.isClientInitialized).toBe(true)
       expect(await pidOf(client)).not.toBe(before)
-      const replaced = told.filter(({ event }) => event === 'sessionReplaced')
+      const replaced = observed.filter(({ event }) => event === 'sessionReplaced')
       expect(replaced.map(({ payload }) => payload)).toEqual([
         expect.objectContaining({ oldEpoch: 1, newEpoch: 2, reason: expect.stringContaining(how) }),
       ])
@@ -335,11 +335,11 @@ describe('a server on stdio that exits', { timeout: 20_000 }, () => {
 describe('output of a server on stdio', { timeout: 20_000 }, () => {
   test('delivers progress that arrives in one chunk with the response', async () => {
     await using client = new McpClient(misbehaving())
-    const told: number[] = []
-    const onProgress = ({ progress }: { progress: number }): void => void told.push(progress)
+    const observed: number[] = []
+    const onProgress = ({ progress }: { progress: number }): void => void observed.push(progress)
     const result = await client.callTool('progress-and-answer', {}, { onProgress })
     expect(textOf(result)).toBe('done')
-    expect(told).toEqual([1, 2, 3])
+    expect(observed).toEqual([1, 2, 3])
   })
 
   test('logs and skips lines that are not messages', async () => {

@@ -11,9 +11,9 @@ function next<Name extends keyof McpClientEvents>(
   client: McpClient,
   name: Name,
 ): Promise<McpClientEvents[Name]> {
-  const told = deferred<McpClientEvents[Name]>()
-  client.on(name, told.resolve)
-  return told.promise
+  const observed = deferred<McpClientEvents[Name]>()
+  client.on(name, observed.resolve)
+  return observed.promise
 }
 
 test('emits all notifications of a server with sessions, also in a session that replaced another', async () => {
@@ -147,13 +147,13 @@ test('ignores notifications on the stream of a call in an old session', async ()
   await proxy.waitFor(({ toolName }) => toolName === 'slow')
   server.forgetSessions()
   await client.listTools({ forceRefresh: true })
-  const told: unknown[] = []
-  client.on('serverLog', (log) => told.push(log))
+  const observed: unknown[] = []
+  client.on('serverLog', (log) => observed.push(log))
   late.resolve()
   expect(textOf(await running)).toBe('from the old session')
   const before = server.count('tools/list')
   await client.listTools()
-  expect(told).toEqual([])
+  expect(observed).toEqual([])
   expect(server.count('tools/list')).toBe(before)
 })
 

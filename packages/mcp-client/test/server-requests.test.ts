@@ -225,10 +225,10 @@ describe('on a stateless server', () => {
   test('ends the call on an abort during a request to the user, and aborts the handler', async () => {
     await using server = await startModernServer()
     const caller = new AbortController()
-    let told: AbortSignal | undefined
+    let observed: AbortSignal | undefined
     const handlers: ClientHandlers = {
       elicitation: (_params, { signal }) => {
-        told = signal
+        observed = signal
         caller.abort(new Error('enough'))
         return new Promise(() => {})
       },
@@ -236,7 +236,7 @@ describe('on a stateless server', () => {
     await using client = new McpClient({ url: server.url }, { handlers })
     const call = client.callTool('confirm', {}, { signal: caller.signal })
     expect(await rejectionOf(call)).toBe(caller.signal.reason)
-    expect(told?.aborted).toBe(true)
+    expect(observed?.aborted).toBe(true)
     expect(server.executions('confirm')).toBe(0)
   })
 
