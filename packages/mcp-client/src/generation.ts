@@ -1,10 +1,17 @@
 import { untilAborted } from '@x/internal'
-import { EmptyResultSchema } from '@modelcontextprotocol/sdk/types.js'
+import {
+  EmptyResultSchema,
+  ResultSchema as AnyResultSchema,
+} from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId } from '@x/mcp-transport'
-import type { StreamableHttpTransport, TransportError } from '@x/mcp-transport'
+import type { InputAnswers, StreamableHttpTransport, TransportError } from '@x/mcp-transport'
 import { Deadline } from './deadline.ts'
 import { getTransportError, isConnectionFailure } from './errors.ts'
-import type { SessionClient } from './session-client.ts'
+import { withResume } from './input-required.ts'
+import type { Progress, TimeoutExtension } from './options.ts'
+import type { TrackedCall } from './session-calls.ts'
+import type { ResultSchema, SendOptions, SessionClient } from './session-client.ts'
+import type { ObservedOperation } from './telemetry.ts'
 
 /** The parts of a transport that a session uses, for servers at a URL and for child processes. */
 export interface SessionTransport extends Pick<
@@ -57,6 +64,63 @@ export function createGeneration(client: SessionClient, transport: SessionTransp
     isUnproven: false,
     isAbandoned: false,
   }
+}
+
+/** A request of the caller, or all requests for the pages of one list. */
+export type Operation<T> = ObservedOperation & {
+  readonly params?: Readonly<Record<string, unknown>> | undefined
+  /** The request changes nothing on the server: it may always be sent again. */
+  readonly isSafe: boolean
+  /** The call continues another one, of which earlier rounds have been executed. */
+  readonly isContinued?: boolean | undefined
+  /** The caller allows the request to run twice. */
+  readonly isAllowed?: boolean | undefined
+  /** How far progress extends the time limit. @default the client's `timeout`, for tool calls */
+  readonly timeout?: TimeoutExtension | undefined
+  readonly onProgress?: ((progress: Progress) => void) | undefined
+} & (
+    | { readonly schema: ResultSchema<T> }
+    | {
+        /** Reads all pages of a list. */
+        readonly readList: (requestPage: RequestPage) => Promise<T>
+      }
+  )
+
+/** Requests the page at a cursor; without a cursor, the first page. Returns the result unchecked. */
+type RequestPage = (cursor: string | undefined) => Promise<Readonly<Record<string, unknown>>>
+
+/** State that all attempts of one operation share. */
+export interface Attempt extends SendOptions {
+  /** `Session.lifetime` when the operation was called. */
+  readonly lifetime: number
+  /** Limits the whole operation. */
+  readonly signal: AbortSignal
+  /** Attributes messages of the server to this call. */
+  readonly call: TrackedCall | undefined
+  /** The round of a call to repeat, instead of the whole call. */
+  resume: InputAnswers | undefined
+  /** The request of the current attempt was passed to the transport. */
+  isSent: boolean
+}
+
+/** Sends the request of an operation, or the requests for all pages of a list. */
+export function send<T>(
+  operation: Operation<T>,
+  attempt: Attempt,
+  generation: Generation,
+): Promise<T> {
+  const { method, params } = operation
+  const { call, resume } = attempt
+  const { client } = generation
+  call?.sentIn(generation)
+  if ('readList' in operation) {
+    return operation.readList((cursor) => {
+      const page = cursor === undefined ? { method } : { method, params: { cursor } }
+      return client.send(page, AnyResultSchema, attempt)
+    })
+  }
+  const sent = resume === undefined ? params : withResume(params, resume)
+  return client.send({ method, params: sent }, operation.schema, attempt)
 }
 
 const PING_MS = 2000

@@ -49,11 +49,12 @@ import {
 import type { McpServerConfig } from './server-config.ts'
 import { SessionManager } from './session-manager.ts'
 import type { AskingCall, DisposeOptions } from './session-manager.ts'
-import type { Attempt, Operation, Session, SessionSetup } from './session.ts'
+import type { Attempt, Operation } from './generation.ts'
+import type { Session, SessionSetup } from './session.ts'
 import type { TrackedCall } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
-import type { LastError, McpClientStatus } from './client-status.ts'
-import { allPages, parseToolPage } from './tool-list.ts'
+import type { LastError, McpClientStatus } from './session-state.ts'
+import { allPages, outputProblem, parseToolPage } from './tool-list.ts'
 import type { Page } from './tool-list.ts'
 
 /** Requests during which no server sends requests to the client. */
@@ -194,7 +195,7 @@ export class McpClient implements AsyncDisposable {
     const call = { method: 'tools/call', tool: name, caller, ownSession }
     return this.#use(call, options, async (lease) => {
       const result = await this.#run(operation, lease)
-      return toInputRequired(result) ?? lease.session.checkedResult(name, result)
+      return toInputRequired(result) ?? this.#checkedResult(result, name, lease.session)
     })
   }
 
@@ -411,6 +412,17 @@ export class McpClient implements AsyncDisposable {
     return this.#run(operation, { session, call: undefined, options })
   }
 
+  /** Returns the result if it fits the output schema of the tool, as far as that is known. */
+  #checkedResult(result: CallToolResult, name: string, { tools }: Session): CallToolResult {
+    const tool = tools.find(name)
+    const problem = tool === undefined ? undefined : outputProblem(tool, result)
+    if (problem === undefined) return result
+    const server = this.#label
+    const message = `tool "${name}" of MCP server "${server}" has run, but its output ${problem}`
+    const outcome = 'executed'
+    throw new McpClientError('INVALID_OUTPUT', message, { server, tool: name, outcome, result })
+  }
+
   /** Calls `use` with the session that serves the call. */
   async #use<T>(
     call: AskingCall,
@@ -514,7 +526,7 @@ export class McpClient implements AsyncDisposable {
     { tool, isSafe, isAllowed = false }: Operation<unknown>,
     session: Session,
   ): RetryRules {
-    const isDeclaredIdempotent = tool !== undefined && session.isDeclaredIdempotent(tool)
+    const isDeclaredIdempotent = tool !== undefined && session.tools.isDeclaredIdempotent(tool)
     const policy = this.#options.replay ?? 'session-loss'
     return { policy, isSafe, isAllowed, isDeclaredIdempotent }
   }

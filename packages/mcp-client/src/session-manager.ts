@@ -5,7 +5,7 @@ import type { SessionSetup } from './session.ts'
 import type { OpenCall } from './session-calls.ts'
 import { scopeKey } from './session-scope.ts'
 import type { SessionScope } from './session-scope.ts'
-import type { ScopeStatus } from './client-status.ts'
+import type { ScopeStatus } from './session-state.ts'
 
 /** Which unused sessions a client with a scope function keeps. */
 export interface IdleScopeOptions {

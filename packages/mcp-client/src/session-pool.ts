@@ -22,7 +22,7 @@ import { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionInfoSource } from './session-info-factory.ts'
 import { scopeKey } from './session-scope.ts'
 import type { SessionScope } from './session-scope.ts'
-import type { McpClientStatus } from './client-status.ts'
+import type { McpClientStatus } from './session-state.ts'
 
 /** Owner of the sessions, apart from the run. */
 export type RunlessScope = Omit<SessionScope, 'run'>

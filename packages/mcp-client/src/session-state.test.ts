@@ -1,7 +1,10 @@
-import { describe, expect, test } from 'vitest'
-import { nextState } from './session-state.ts'
-import type { SessionEvent, SessionState } from './session-state.ts'
+import { StreamableHttpTransport, TransportError } from '@x/mcp-transport'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { createGeneration } from './generation.ts'
 import type { Generation } from './generation.ts'
+import { SessionClient } from './session-client.ts'
+import { nextState, RecoveryGate, RecoveryHistory } from './session-state.ts'
+import type { SessionEvent, SessionState } from './session-state.ts'
 
 const first = { number: 1 } as Generation
 const second = { number: 2 } as Generation
@@ -61,4 +64,150 @@ test('ignores a late end of an older generation', () => {
   const recovering = nextState(lost, { type: 'needed' })
   const active = nextState(recovering, { type: 'opened', generation: second })
   expect(nextState(active, { type: 'ended', generation: first })).toBe(active)
+})
+
+const timing = { wait: () => Promise.resolve(), random: () => 1 }
+const loss = new TransportError('SESSION_LOST', 'Session not found', { certain: true })
+
+function generation(
+  number: number,
+  { sessionId = `session-${number}`, isResumed = false } = {},
+): Generation {
+  const client = new SessionClient({ name: 'test', version: '1.0.0' }, {})
+  const transport = new StreamableHttpTransport('http://server.test/mcp')
+  return { ...createGeneration(client, transport), number, sessionId, isResumed }
+}
+
+test('returns no replacement for the first session', () => {
+  const history = new RecoveryHistory()
+  expect(history.hasGeneration).toBe(false)
+  expect(history.addGeneration(generation(1))).toBeUndefined()
+  expect(history.hasGeneration).toBe(true)
+})
+
+test('describes a replacement and its reason, with shortened ids', () => {
+  const history = new RecoveryHistory()
+  history.addGeneration(generation(1))
+  history.addLoss(loss)
+  expect(history.loss).toBe(loss)
+  expect(history.addGeneration(generation(2))).toEqual({
+    oldEpoch: 1,
+    newEpoch: 2,
+    oldSessionId: 'sess…(9)',
+    newSessionId: 'sess…(9)',
+    reason: 'The server no longer knew the session',
+  })
+  expect(history.loss).toBeUndefined()
+  history.addDisconnect('its process ended with exit code 1')
+  expect(history.addGeneration(generation(3))?.reason).toBe('its process ended with exit code 1')
+  history.addSwitch('Another process stored its session first')
+  expect(history.addGeneration(generation(4))?.reason).toBe(
+    'Another process stored its session first',
+  )
+})
+
+test('waits before the second recovery in a row, and not after a success', () => {
+  const history = new RecoveryHistory()
+  history.addLoss(loss)
+  expect(history.delayMs(timing)).toBe(0)
+  history.addDisconnect('the connection has ended')
+  expect(history.delayMs(timing)).toBe(100)
+  history.addSwitch('Another process stored its session first') // nothing was lost
+  expect(history.delayMs(timing)).toBe(100)
+  history.addSuccess(generation(1))
+  history.addLoss(loss)
+  expect(history.delayMs(timing)).toBe(0)
+})
+
+test('a resumed session has the settings, unless the client used another one before', () => {
+  const history = new RecoveryHistory()
+  const resumed = generation(1, { sessionId: 'one', isResumed: true })
+  expect(history.hasSettings(generation(1))).toBe(false)
+  expect(history.hasSettings(resumed)).toBe(true) // by the process before this one
+  history.addGeneration(resumed)
+  expect(history.hasSettings(generation(2, { sessionId: 'two', isResumed: true }))).toBe(false)
+  expect(history.hasSettings(resumed)).toBe(true)
+})
+
+test('treats a loss in a session that replaced a lost one as certain only after a success in it', () => {
+  const history = new RecoveryHistory()
+  const refused = new TransportError('SESSION_LOST', 'Gone', { certain: true, status: 404 })
+  const [lost, replacement] = [generation(1), generation(2)]
+  history.addGeneration(lost)
+  expect(history.assess(lost, refused)).toBe(refused)
+  history.addLoss(refused)
+  history.addGeneration(replacement)
+  expect(history.assess(replacement, refused)).toMatchObject({
+    code: 'SESSION_LOST',
+    certain: false,
+    status: 404,
+    cause: refused,
+  })
+  // A request that was not sent was not executed.
+  expect(history.assess(replacement, loss)).toBe(loss)
+  history.addSuccess(replacement)
+  expect(history.assess(replacement, refused)).toBe(refused)
+})
+
+describe('RecoveryGate', () => {
+  beforeEach(() => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
+  afterEach(() => vi.useRealTimers())
+
+  const { signal } = new AbortController()
+
+  function closedGate(): RecoveryGate {
+    const gate = new RecoveryGate()
+    gate.close()
+    return gate
+  }
+
+  /** What has become of a wait, after everything that is due has run. */
+  async function stateOf(wait: Promise<void>): Promise<'held' | 'released'> {
+    let state: 'held' | 'released' = 'held'
+    void wait.then(() => (state = 'released'))
+    await vi.advanceTimersByTimeAsync(0)
+    return state
+  }
+
+  test('lets 64 calls through, and all after a response, until nothing is in flight', () => {
+    const gate = closedGate()
+    expect(gate.holds(63)).toBe(false)
+    expect(gate.holds(64)).toBe(true)
+    gate.open()
+    expect(gate.holds(100_000)).toBe(false)
+    gate.close()
+    expect(gate.holds(64)).toBe(true)
+  })
+
+  test('releases all held calls when the first call ends', async () => {
+    const gate = closedGate()
+    const waits = [gate.opened(signal), gate.opened(signal)]
+    gate.open()
+    expect(await Promise.all(waits.map(stateOf))).toEqual(['released', 'released'])
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  test('holds no call longer than 200 ms', async () => {
+    const gate = closedGate()
+    const wait = gate.opened(signal)
+    await vi.advanceTimersByTimeAsync(199)
+    expect(await stateOf(wait)).toBe('held')
+    await vi.advanceTimersByTimeAsync(1)
+    await new Promise(setImmediate)
+    expect(await stateOf(wait)).toBe('released')
+    expect(gate.holds(64)).toBe(false)
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  test('keeps holding the others when one call is aborted', async () => {
+    const gate = closedGate()
+    const controller = new AbortController()
+    const left = gate.opened(controller.signal)
+    const other = gate.opened(signal)
+    controller.abort(new Error('enough'))
+    await expect(left).rejects.toThrow('enough')
+    expect(await stateOf(other)).toBe('held')
+    gate.open()
+    expect(await stateOf(other)).toBe('released')
+  })
 })

@@ -1,4 +1,12 @@
+import { untilAborted } from '@x/internal'
+import type { Era, TransportError } from '@x/mcp-transport'
+import type { McpClientErrorCode } from './errors.ts'
+import type { McpClientEvents } from './events.ts'
+import { shortIdOf } from './generation.ts'
 import type { Generation } from './generation.ts'
+import { recoveryDelayMs } from './retry.ts'
+import type { RetryTiming } from './retry.ts'
+import type { SessionScope } from './session-scope.ts'
 
 /** State of a session. Only `nextState` changes it, and every change emits the event `state`. */
 export type SessionState =
@@ -54,5 +62,194 @@ export function nextState(state: SessionState, event: SessionEvent): SessionStat
         : { phase: 'disposing' }
     case 'disposed':
       return state.phase === 'disposing' ? { phase: 'created' } : state
+  }
+}
+
+/** State of a session. */
+export interface SessionStatus {
+  readonly state: SessionState['phase']
+  /** As negotiated. Undefined without a session. */
+  readonly era?: Era | undefined
+  readonly protocolVersion?: string | undefined
+  /** Number of the session with this server, also over processes if the store outlives them. */
+  readonly epoch?: number | undefined
+  /** Shortened. Undefined on servers without sessions. */
+  readonly sessionId?: string | undefined
+  /** Number of tools in the last list. Undefined before the first list. */
+  readonly tools?: number | undefined
+}
+
+/** State of a client, for health checks. Can be sent as JSON; contains no complete session id. */
+export interface McpClientStatus extends SessionStatus {
+  /** Slug, name or URL of the server, as configured; without query. */
+  readonly server: string
+  /** Error of the last operation that failed, in any scope, at any time. */
+  readonly lastError?: LastError | undefined
+  /** Sessions of all scopes, in the order of their last use. */
+  readonly sessions: readonly ScopeStatus[]
+}
+
+/** State of the session of one scope. */
+export interface ScopeStatus extends SessionStatus {
+  /** Undefined for a client without a scope. */
+  readonly scope: SessionScope | undefined
+}
+
+export interface LastError {
+  readonly code: McpClientErrorCode
+  readonly at: Date
+}
+
+/**
+ * Records which generation was the last one, why it ended, and how many were lost in a row without a successful
+ * call. Does no I/O and emits no events.
+ */
+export class RecoveryHistory {
+  #last: Generation | undefined
+  #reason = ''
+  #loss: TransportError | undefined
+  #lossesInRow = 0
+
+  /** True after the first generation. */
+  get hasGeneration(): boolean {
+    return this.#last !== undefined
+  }
+
+  /** Error with which the server refused the last session. Undefined as soon as there is a new session. */
+  get loss(): TransportError | undefined {
+    return this.#loss
+  }
+
+  /**
+   * True for a session that already has the settings of this client (log level, subscriptions): a resumed session,
+   * unless this client used another one before.
+   */
+  hasSettings(generation: Generation): boolean {
+    const { isResumed, sessionId } = generation
+    return isResumed && (!this.hasGeneration || this.#last?.sessionId === sessionId)
+  }
+
+  /** Records that the server no longer knew the session. */
+  addLoss(loss: TransportError): void {
+    this.#loss = loss
+    this.#reason = 'The server no longer knew the session'
+    this.#lossesInRow++
+  }
+
+  /** Records that the server or the network closed the connection. */
+  addDisconnect(reason: string): void {
+    this.#reason = reason
+    this.#lossesInRow++
+  }
+
+  /** Records that the client switched to another session. This is not a loss. */
+  addSwitch(reason: string): void {
+    this.#reason = reason
+  }
+
+  /** Records a successful call. */
+  addSuccess(generation: Generation): void {
+    if (this.#lossesInRow === 0) return
+    this.#lossesInRow = 0
+    generation.isUnproven = false
+  }
+
+  /**
+   * Returns the loss, but no longer as certain if the session itself replaced a lost one and has not answered any
+   * call. A tool that answers 404 after it has run looks the same on every attempt.
+   */
+  assess(generation: Generation, loss: TransportError): TransportError {
+    const wasSent = loss.status !== undefined
+    if (loss.certain !== true || !wasSent || !generation.isUnproven) return loss
+    const message = `${loss.message}, although the session was opened just before`
+    return loss.with({ message, certain: false, outcome: 'unknown' })
+  }
+
+  /** Milliseconds to wait before the next session is opened. The first recovery starts at once. */
+  delayMs(timing: RetryTiming): number {
+    return recoveryDelayMs(this.#lossesInRow, timing)
+  }
+
+  /** Records a new generation. Returns the event that describes the replacement, or undefined for the first one. */
+  addGeneration(generation: Generation): McpClientEvents['sessionReplaced'] | undefined {
+    const old = this.#last
+    this.#last = generation
+    generation.isUnproven = this.#loss !== undefined
+    this.#loss = undefined
+    if (old === undefined) return undefined
+    return {
+      oldEpoch: old.number,
+      newEpoch: generation.number,
+      oldSessionId: shortIdOf(old),
+      newSessionId: shortIdOf(generation),
+      reason: this.#reason,
+    }
+  }
+}
+
+/** Number of calls that are sent at once while it is unknown whether the session still exists. */
+const FIRST_CALLS = 64
+/** Longest time that further calls wait for the result of one of them, in milliseconds. */
+const HOLD_MS = 200
+
+/**
+ * Limits a burst of calls to 64 until one of them has shown that the session still exists. A lost session then
+ * costs at most 64 refused requests and one handshake, instead of two requests for each call. A call that waits here
+ * was not sent; if the session is lost, the call goes to the next session.
+ *
+ * The gate does not limit concurrency: slow calls all run, the 65th of a burst at most 200 ms later. Once open, the
+ * gate stays open until no call is in flight, so sequential calls never wait.
+ */
+export class RecoveryGate {
+  #isOpen = true
+  #held: HeldCalls | undefined
+
+  /** Returns true if one more call must wait while `inFlight` calls are in progress. */
+  holds(inFlight: number): boolean {
+    return !this.#isOpen && inFlight >= FIRST_CALLS
+  }
+
+  /**
+   * Waits until the gate opens. Call it at most once per call, so that the limit of 200 ms holds.
+   *
+   * @throws the reason of `signal`
+   */
+  opened(signal: AbortSignal): Promise<void> {
+    this.#held ??= new HeldCalls(() => this.open())
+    return untilAborted(this.#held.released, signal)
+  }
+
+  /** Lets all calls through. Called when a call ends, with or without success. */
+  open(): void {
+    this.#isOpen = true
+    this.#held?.release()
+    this.#held = undefined
+  }
+
+  /** Called when no call is in flight: from then on it is unknown whether the session still exists. */
+  close(): void {
+    this.#isOpen = false
+  }
+}
+
+/** Promise that the waiting calls share, and the timer that ends the wait. */
+class HeldCalls {
+  readonly released: Promise<void>
+  #release: () => void = () => {}
+  readonly #timer: NodeJS.Timeout
+  #immediate: NodeJS.Immediate | undefined
+
+  constructor(onTimeUp: () => void) {
+    this.released = new Promise((resolve) => (this.#release = resolve))
+    this.#timer = setTimeout(() => {
+      // Lets the event loop read responses that arrived while this thread was busy.
+      this.#immediate = setImmediate(onTimeUp)
+    }, HOLD_MS).unref()
+  }
+
+  release(): void {
+    clearTimeout(this.#timer)
+    clearImmediate(this.#immediate)
+    this.#release()
   }
 }

@@ -1,15 +1,10 @@
 import { untilAborted } from '@x/internal'
 import { AsyncResource } from 'node:async_hooks'
-import {
-  EmptyResultSchema,
-  ErrorCode,
-  McpError,
-  ResultSchema as AnyResultSchema,
-} from '@modelcontextprotocol/sdk/types.js'
-import type { CallToolResult, LoggingLevel } from '@modelcontextprotocol/sdk/types.js'
+import { EmptyResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
+import type { LoggingLevel } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
-import type { Era, ExchangeEvent, InputAnswers, TraceContext } from '@x/mcp-transport'
-import type { McpClientOptions, Progress, TimeoutExtension } from './options.ts'
+import type { Era, ExchangeEvent, TraceContext } from '@x/mcp-transport'
+import type { McpClientOptions } from './options.ts'
 import { connect, flushed, storedSessionId } from './connection.ts'
 import type { Connection, ConnectionOwner } from './connection.ts'
 import { Deadline, LONGEST_MS, reasonOf } from './deadline.ts'
@@ -20,31 +15,27 @@ import {
   detach,
   isClosed,
   pingFailure,
+  send,
   shortIdOf,
   terminateSession,
   whyClosed,
 } from './generation.ts'
-import type { Generation, SessionTransport } from './generation.ts'
+import type { Attempt, Generation, Operation, SessionTransport } from './generation.ts'
 import { forwardNotifications, installHandlers, toCapabilities } from './handlers.ts'
 import type { ReceivingSession } from './handlers.ts'
 import { HandshakeContext } from './handshake-context.ts'
-import { withResume } from './input-required.ts'
-import { RecoveryGate, RecoveryHistory } from './recovery.ts'
 import { systemTiming } from './retry.ts'
 import { outsideRun } from './run-scope.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { outsideCalls, SessionCalls } from './session-calls.ts'
-import type { TrackedCall } from './session-calls.ts'
 import { SessionClient } from './session-client.ts'
-import type { ResultSchema, SendOptions } from './session-client.ts'
 import type { SessionScope } from './session-scope.ts'
-import { nextState } from './session-state.ts'
-import type { SessionEvent, SessionState } from './session-state.ts'
+import { nextState, RecoveryGate, RecoveryHistory } from './session-state.ts'
+import type { SessionEvent, SessionState, SessionStatus } from './session-state.ts'
 import { SingleFlight } from './single-flight.ts'
-import type { SessionStatus } from './client-status.ts'
 import { SessionObserver } from './telemetry.ts'
-import type { ObservedOperation, EndpointInfo } from './telemetry.ts'
-import { outputProblem, sharedValidator, ToolList } from './tool-list.ts'
+import type { EndpointInfo } from './telemetry.ts'
+import { sharedValidator, ToolList } from './tool-list.ts'
 
 /** Values that all sessions of one client share. */
 export interface SessionSetup {
@@ -55,43 +46,6 @@ export interface SessionSetup {
   readonly events: ClientEvents
   /** Era of the session that was opened last: sessions of other scopes need not probe for it. */
   knownEra: Era | undefined
-}
-
-/** A request of the caller, or all requests for the pages of one list. */
-export type Operation<T> = ObservedOperation & {
-  readonly params?: Readonly<Record<string, unknown>> | undefined
-  /** The request changes nothing on the server: it may always be sent again. */
-  readonly isSafe: boolean
-  /** The call continues another one, of which earlier rounds have been executed. */
-  readonly isContinued?: boolean | undefined
-  /** The caller allows the request to run twice. */
-  readonly isAllowed?: boolean | undefined
-  /** How far progress extends the time limit. @default the client's `timeout`, for tool calls */
-  readonly timeout?: TimeoutExtension | undefined
-  readonly onProgress?: ((progress: Progress) => void) | undefined
-} & (
-    | { readonly schema: ResultSchema<T> }
-    | {
-        /** Reads all pages of a list. */
-        readonly readList: (requestPage: RequestPage) => Promise<T>
-      }
-  )
-
-/** Requests the page at a cursor; without a cursor, the first page. Returns the result unchecked. */
-type RequestPage = (cursor: string | undefined) => Promise<Readonly<Record<string, unknown>>>
-
-/** State that all attempts of one operation share. */
-export interface Attempt extends SendOptions {
-  /** `Session.lifetime` when the operation was called. */
-  readonly lifetime: number
-  /** Limits the whole operation. */
-  readonly signal: AbortSignal
-  /** Attributes messages of the server to this call. */
-  readonly call: TrackedCall | undefined
-  /** The round of a call to repeat, instead of the whole call. */
-  resume: InputAnswers | undefined
-  /** The request of the current attempt was passed to the transport. */
-  isSent: boolean
 }
 
 const SUPERSEDED = 'Another process stored its session first'
@@ -231,23 +185,6 @@ export class Session implements ConnectionOwner, ReceivingSession {
     } finally {
       this.#leave(generation)
     }
-  }
-
-  /** True if the tool is known, and declared as read-only or idempotent. */
-  isDeclaredIdempotent(tool: string): boolean {
-    const annotations = this.tools.find(tool)?.annotations
-    return annotations?.readOnlyHint === true || annotations?.idempotentHint === true
-  }
-
-  /** Returns the result. @throws McpClientError `INVALID_OUTPUT` if it does not fit the output schema of the tool */
-  checkedResult(name: string, result: CallToolResult): CallToolResult {
-    const tool = this.tools.find(name)
-    const problem = tool === undefined ? undefined : outputProblem(tool, result)
-    if (problem === undefined) return result
-    const { server } = this
-    const message = `tool "${name}" of MCP server "${server}" has run, but its output ${problem}`
-    const outcome = 'executed'
-    throw new McpClientError('INVALID_OUTPUT', message, { server, tool: name, outcome, result })
   }
 
   /** Sets the log level that a new session is initialized with. */
@@ -733,20 +670,4 @@ export class Session implements ConnectionOwner, ReceivingSession {
     const outcome = 'not-executed'
     return new McpClientError(code, `MCP server "${server}" ${what}`, { server, outcome })
   }
-}
-
-/** Sends the request of an operation, or the requests for all pages of a list. */
-function send<T>(operation: Operation<T>, attempt: Attempt, generation: Generation): Promise<T> {
-  const { method, params } = operation
-  const { call, resume } = attempt
-  const { client } = generation
-  call?.sentIn(generation)
-  if ('readList' in operation) {
-    return operation.readList((cursor) => {
-      const page = cursor === undefined ? { method } : { method, params: { cursor } }
-      return client.send(page, AnyResultSchema, attempt)
-    })
-  }
-  const sent = resume === undefined ? params : withResume(params, resume)
-  return client.send({ method, params: sent }, operation.schema, attempt)
 }

@@ -40,6 +40,12 @@ export class ToolList {
     return this.#tools?.find((tool) => tool.name === name)
   }
 
+  /** True if the tool is in the last list, declared as read-only or idempotent. */
+  isDeclaredIdempotent(name: string): boolean {
+    const annotations = this.find(name)?.annotations
+    return annotations?.readOnlyHint === true || annotations?.idempotentHint === true
+  }
+
   async get(
     read: ReadTools,
     { forceRefresh, signal }: { readonly forceRefresh: boolean; readonly signal: AbortSignal },
