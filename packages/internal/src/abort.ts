@@ -16,7 +16,7 @@ export function untilAborted<Result>(
 }
 
 /** Returns the reason of an aborted signal as an error: a caller may abort with any value. */
-function abortReason(signal: AbortSignal): Error {
+export function abortReason(signal: AbortSignal): Error {
   const reason: unknown = signal.reason
   return reason instanceof Error ? reason : new Error(String(reason))
 }

@@ -1,3 +1,5 @@
+import { abortReason } from '@x/internal'
+
 /** Reason of a signal that aborted at its time limit. */
 export class DeadlineError extends Error {
   override readonly name = 'DeadlineError'
@@ -71,15 +73,9 @@ export class Deadline implements Disposable {
   }
 
   #follow(caller: AbortSignal): () => void {
-    const onAbort = (): void => this.#controller.abort(reasonOf(caller))
+    const onAbort = (): void => this.#controller.abort(abortReason(caller))
     if (caller.aborted) onAbort()
     else caller.addEventListener('abort', onAbort, { once: true })
     return () => caller.removeEventListener('abort', onAbort)
   }
-}
-
-/** Returns the reason of an aborted signal as an error. */
-export function reasonOf(signal: AbortSignal): Error {
-  const reason: unknown = signal.reason
-  return reason instanceof Error ? reason : new Error(String(reason))
 }

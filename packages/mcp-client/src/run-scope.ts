@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { ReadableStream } from 'node:stream/web'
-import { assertOptions, check, sharedStorage, untilAborted } from '@x/internal'
+import { assertOptions, check, isObject, sharedStorage, untilAborted } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { Deadline } from './deadline.ts'
 
@@ -374,10 +374,6 @@ function at(value: unknown, path: readonly string[]): unknown {
     (inner, key) => (isObject(inner) ? Reflect.get(inner, key) : undefined),
     value,
   )
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null
 }
 
 const PATIENCE_MS = 5500

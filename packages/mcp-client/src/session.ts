@@ -1,4 +1,4 @@
-import { untilAborted } from '@x/internal'
+import { abortReason, untilAborted } from '@x/internal'
 import { AsyncResource } from 'node:async_hooks'
 import { EmptyResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import type { LoggingLevel } from '@modelcontextprotocol/sdk/types.js'
@@ -7,7 +7,7 @@ import type { Era, ExchangeEvent, TraceContext } from '@x/mcp-transport'
 import type { McpClientOptions } from './options.ts'
 import { connect, flushed, storedSessionId } from './connection.ts'
 import type { Connection, ConnectionOwner } from './connection.ts'
-import { Deadline, LONGEST_MS, reasonOf } from './deadline.ts'
+import { Deadline, LONGEST_MS } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
 import { getTransportError, isConnectionFailure, McpClientError, toOpeningError } from './errors.ts'
 import {
@@ -331,7 +331,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
       // A disposal needs the connection to terminate a session that may exist already.
       if (!this.#isInitialized && this.#disposing === undefined) await this.#disconnect()
       this.#dispatch({ type: 'failed' }, 'no session could be opened')
-      throw signal.aborted ? reasonOf(signal) : error
+      throw signal.aborted ? abortReason(signal) : error
     }
   }
 

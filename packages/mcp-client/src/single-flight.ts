@@ -1,5 +1,4 @@
-import { untilAborted } from '@x/internal'
-import { reasonOf } from './deadline.ts'
+import { abortReason, untilAborted } from '@x/internal'
 
 /**
  * One operation that several callers wait for. A caller that stops waiting does not affect the others. When the last
@@ -20,7 +19,7 @@ export class SingleFlight<T> {
    */
   async join(start: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> {
     for (;;) {
-      if (signal?.aborted === true) throw reasonOf(signal)
+      if (signal?.aborted === true) throw abortReason(signal)
       const flight = (this.#flight ??= this.#start(start))
       if (!flight.controller.signal.aborted) return this.#wait(flight, signal)
       // All callers have left this one, and it is about to end. Starts a new one then.
