@@ -50,7 +50,7 @@ test('starts the limit again on extend(), up to the maximum', () => {
   deadline.extend()
   vi.advanceTimersByTime(49)
   expect(deadline.signal.aborted).toBe(false)
-  deadline.extend() // at 89 ms: 50 more would be too long
+  deadline.extend() // at 89 ms: 50 ms more would exceed the maximum
   vi.advanceTimersByTime(30)
   deadline.extend()
   expect(deadline.signal.aborted).toBe(false)

@@ -207,7 +207,7 @@ describe('calling tools', () => {
 })
 
 describe('time limits and aborts', () => {
-  // Time passes when a test says so: however busy the machine is, none is up before.
+  // Fake timers: no time limit passes before the test says so, also on a busy machine.
   beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
   afterEach(() => void vi.useRealTimers())
 
@@ -329,7 +329,7 @@ describe('finding the server', () => {
     expect(queries).toEqual([{ name: 'The shop', folderPath: 'Shared/Sales' }])
     await client.dispose()
     await client.ping()
-    expect(queries).toHaveLength(2) // again in each life
+    expect(queries).toHaveLength(2) // once for each connection
   })
 
   test('passes everything that the directory knows, and the scope, to the session factory', async () => {
@@ -517,7 +517,7 @@ class CountingFactory extends SessionInfoFactory {
   }
 }
 
-/** A real dispatcher, and how many `initialize` went through it. */
+/** A real dispatcher, and the number of `initialize` requests through it. */
 function countingDispatcher(): AsyncDisposable & {
   readonly dispatcher: ReturnType<typeof createDispatcher>
   initializes(): number

@@ -34,7 +34,7 @@ const policies = ['session-loss', 'idempotent', 'never'] as const
 interface Row {
   readonly what: string
   readonly error: FailedAttempt
-  /** Which requests are sent again, per policy; under `never` none is. */
+  /** Requests that are sent again under each policy. Under `never`, none is. */
   readonly replayed: Readonly<Record<'session-loss' | 'idempotent', readonly RequestName[]>>
 }
 

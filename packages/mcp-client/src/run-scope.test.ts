@@ -11,12 +11,12 @@ import {
 } from './run-scope.ts'
 import type { CurrentRun, RunEnd } from './run-scope.ts'
 
-/** Notes how the present run ends. */
+/** Records how the current run ends. */
 function watchEnd(ends: RunEnd[]): void {
   currentRun()?.defer((end) => ends.push(end))
 }
 
-/** The run, which must be there. */
+/** The current run; fails if there is none. */
 function theRun(): CurrentRun {
   const run = currentRun()
   if (run === undefined) throw new Error('There is no run')
@@ -234,7 +234,7 @@ describe('streams', () => {
     for await (const id of await start(ends)) {
       ids.push(id)
       expect(ends).toEqual([])
-      expect(currentRun()).toBeUndefined() // the reader's own code is outside
+      expect(currentRun()).toBeUndefined() // the code of the reader is outside of the run
     }
     expect(ends).toEqual(['ended'])
     expect(ids[0]).toMatch(/^run_/)

@@ -9,7 +9,7 @@ import { SessionClient } from './session-client.ts'
 const INFO = { name: 'test', version: '1.0.0' }
 const PING = { method: 'ping' } as const
 
-/** A connected client, and what it has sent since. */
+/** A connected client, and the messages that it has sent since. */
 async function connected(
   Kind: typeof Client | typeof SessionClient,
 ): Promise<{ client: Client; server: Transport; sent: JSONRPCMessage[] }> {
@@ -19,7 +19,7 @@ async function connected(
   server.onmessage = (message) => {
     sent.push(message)
     if (!('method' in message) || !('id' in message) || message.method !== 'initialize') return
-    // An error without an id answers no request, and so not the one with the id 0.
+    // An error without an id belongs to no request, and so not to the request with the id 0.
     // @ts-expect-error: JSON-RPC allows `null`, the types of the SDK do not
     void server.send({ jsonrpc: '2.0', id: null, error: { code: -32_700, message: 'unreadable' } })
     const result = { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: INFO }
@@ -31,7 +31,7 @@ async function connected(
   return { client, server, sent }
 }
 
-// The SDK's own client is the measure: everything holds for both.
+// The client of the SDK is the reference: each test runs with both.
 describe.each([
   ['the SDK', Client],
   ['a session', SessionClient],

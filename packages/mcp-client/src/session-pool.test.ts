@@ -34,7 +34,7 @@ test('keeps no session that has ended, and none of a durable store', () => {
   const durable = sessions.factoryFor('bank', new DurableFactory())
   const kept = durable.createSession(server, scope)
   sessions.detach('bank', scope)
-  expect(durable.createSession(server, scope)).not.toBe(kept) // its store is asked again
+  expect(durable.createSession(server, scope)).not.toBe(kept) // the store is asked again
 })
 
 test('keeps at most a thousand detached sessions, and drops the oldest', () => {

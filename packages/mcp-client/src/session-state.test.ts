@@ -33,7 +33,7 @@ const events = {
 type StateName = keyof typeof states
 type EventName = keyof typeof events
 
-/** Every transition there is. What is not here changes nothing. */
+/** All transitions. Any other event changes nothing. */
 const transitions: Record<StateName, Partial<Record<EventName, StateName>>> = {
   created: { needed: 'connecting' },
   connecting: { connected: 'handshaking', failed: 'created', disposing: 'disposing' },
@@ -52,7 +52,7 @@ describe.each(stateNames)('%s', (from) => {
     const to = transitions[from][event]
     const next = nextState(states[from], events[event])
     expect(next).toEqual(states[to ?? from])
-    expect(next === states[from]).toBe(to === undefined) // what changes nothing keeps the very object
+    expect(next === states[from]).toBe(to === undefined) // an event without effect returns the same object
   })
 })
 
@@ -112,7 +112,7 @@ test('waits before the second recovery in a row, and not after a success', () =>
   expect(history.delayMs(timing)).toBe(0)
   history.addDisconnect('the connection has ended')
   expect(history.delayMs(timing)).toBe(100)
-  history.addSwitch('Another process stored its session first') // nothing was lost
+  history.addSwitch('Another process stored its session first') // this is not a loss
   expect(history.delayMs(timing)).toBe(100)
   history.addSuccess(generation(1))
   history.addLoss(loss)
@@ -123,7 +123,7 @@ test('a resumed session has the settings, unless the client used another one bef
   const history = new RecoveryHistory()
   const resumed = generation(1, { sessionId: 'one', isResumed: true })
   expect(history.hasSettings(generation(1))).toBe(false)
-  expect(history.hasSettings(resumed)).toBe(true) // by the process before this one
+  expect(history.hasSettings(resumed)).toBe(true) // set by the process before this one
   history.addGeneration(resumed)
   expect(history.hasSettings(generation(2, { sessionId: 'two', isResumed: true }))).toBe(false)
   expect(history.hasSettings(resumed)).toBe(true)
@@ -161,7 +161,7 @@ describe('RecoveryGate', () => {
     return gate
   }
 
-  /** What has become of a wait, after everything that is due has run. */
+  /** State of a wait after all pending callbacks have run. */
   async function stateOf(wait: Promise<void>): Promise<'held' | 'released'> {
     let state: 'held' | 'released' = 'held'
     void wait.then(() => (state = 'released'))

@@ -13,7 +13,7 @@ function tool(name: string, description = ''): Tool {
   return { name, description, inputSchema: { type: 'object' } }
 }
 
-/** A server whose fetches are answered by the test, in any order. */
+/** A server whose requests the test answers, in any order. */
 function startFetches(): {
   read: ReadTools
   answer: (n: number, ...names: string[]) => void
@@ -34,7 +34,7 @@ function startFetches(): {
   }
 }
 
-/** What is ready to run has run. */
+/** Lets all pending callbacks run. */
 async function settle(): Promise<void> {
   await new Promise(setImmediate)
 }
@@ -175,7 +175,7 @@ describe('the list', () => {
 
 const list = { server: 'shop', method: 'tools/list' }
 
-/** A list of so many pages. */
+/** A list with this number of pages. */
 function listOf(pages: number): Promise<readonly number[]> {
   let page = 0
   return allPages(list, async () => ({

@@ -4,7 +4,7 @@ import { McpClient } from '../src/index.ts'
 import type { Logger } from '../src/index.ts'
 import { rejectionOf } from './setting.ts'
 
-test('status() follows a client through its life, without a request', async () => {
+test('status() shows the states of a client without a request', async () => {
   await using server = await startLegacyServer()
   await using client = new McpClient({ url: `${server.url}?key=secret` })
   const [address] = server.url.split('?')
@@ -34,7 +34,7 @@ test('status() follows a client through its life, without a request', async () =
   expect(client.status()).toEqual({ server: address, state: 'created', sessions: [] })
 })
 
-test('status() keeps the last error, not what a server answers', async () => {
+test('status() keeps the last error of the client, not an error that the server answered', async () => {
   const before = Date.now()
   const url = `http://127.0.0.1:${await freePort()}/mcp`
   await using client = new McpClient({ url })
@@ -52,7 +52,7 @@ test('status() keeps the last error, not what a server answers', async () => {
   expect(well.status().lastError).toBeUndefined()
 })
 
-test('status() of a stateless server, and of a scope function, where there is no scope', async () => {
+test('status() works for a stateless server, and for a scope function without a scope', async () => {
   await using server = await startModernServer()
   let principal: string | undefined = 'ann'
   await using client = new McpClient(
@@ -75,7 +75,7 @@ test('status() of a stateless server, and of a scope function, where there is no
   })
 })
 
-test('status() tells of the sessions of all scopes, and of no session id in full', async () => {
+test('status() has the sessions of all scopes, without complete session ids', async () => {
   await using server = await startLegacyServer()
   let principal = 'ann'
   await using client = new McpClient({ url: server.url }, { scope: () => ({ principal }) })
@@ -95,7 +95,7 @@ test('status() tells of the sessions of all scopes, and of no session id in full
   expect(client.status().sessions).toMatchObject([{ scope: { principal: 'bob' } }])
 })
 
-test('a logger of the kind of pino is told what happens, with fields', async () => {
+test('passes events to a logger like pino, with fields', async () => {
   const logged: [keyof Logger, object, string][] = []
   const logger: Logger = {
     debug: (fields, message) => logged.push(['debug', fields, message]),
@@ -133,7 +133,7 @@ function fail(): never {
   throw new Error('The disk is full')
 }
 
-test('a logger that fails disturbs nobody', async () => {
+test('ignores errors of a logger', async () => {
   await using server = await startLegacyServer()
   const logger = { debug: fail, info: fail, warn: fail, error: fail }
   await using client = new McpClient({ url: server.url }, { logger })
