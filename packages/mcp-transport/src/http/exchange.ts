@@ -245,8 +245,10 @@ function isSameServer(from: URL, to: URL): boolean {
 
 /** Removes an item from a list. Returns false if it was not in the list. */
 export function removeFrom<T>(list: T[], item: T): boolean {
-  const index = list.indexOf(item)
-  if (index !== -1) list.splice(index, 1)
+  const index = list.lastIndexOf(item)
+  if (index === list.length - 1) return list.pop() !== undefined // unlike splice, allocates no array
+  if (index === 0) list.shift()
+  else if (index !== -1) list.splice(index, 1)
   return index !== -1
 }
 
