@@ -33,7 +33,7 @@ async function measureTransport(
         stock: { contender: 'sdk-v1-transport', url, speed: 'slow' },
       },
       control: 'bare',
-      // With one call in flight, all contenders also pay for falling asleep and waking up.
+      // With one call in flight the process sleeps between calls, and all contenders pay for waking up.
       workloads: { [answer]: 1, [`${answer}-16`]: 16 },
       figures: ({ workload, cpu }) => {
         const named = (name: 'bare' | 'ours' | 'modern' | 'stock') => ({

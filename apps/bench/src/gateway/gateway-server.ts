@@ -20,7 +20,7 @@ export interface GatewayServerOptions {
   readonly tools: number
   /** The agent answers one turn of the event loop later. */
   readonly isLater: boolean
-  /** Merges changes that come soon after each other, as the default is. */
+  /** Merges changes that follow each other closely, which is the default. */
   readonly isDebounced: boolean
 }
 

@@ -44,7 +44,7 @@ export function expectThat(condition: boolean, message: string): asserts conditi
 }
 
 /** @throws Error unless `text` contains `part`. */
-export function expectHolds(text: string, part: string): void {
+export function expectContains(text: string, part: string): void {
   const shown = text.length > 300 ? `${text.slice(0, 300)} …` : text
   expectThat(text.includes(part), `expected "${part}", got ${shown}`)
 }

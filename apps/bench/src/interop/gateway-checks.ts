@@ -1,12 +1,12 @@
 import { bearerAuth } from '@x/mcp-gateway'
-import { expectHolds, expectThat } from './check.ts'
+import { expectContains, expectThat } from './check.ts'
 import type { Check } from './check.ts'
 import { KINDS, SDK_VERSIONS } from './clients.ts'
 import type { ClientKind } from './clients.ts'
 import { serveInterop, STDIO_COMMAND } from './gateway-server.ts'
 import { startLangGraphServer } from './langgraph/server.ts'
 import { signsIn } from './sign-in.ts'
-import { meet, USES, usesOf } from './uses.ts'
+import { withClient, USES, usesOf } from './uses.ts'
 import type { Use } from './uses.ts'
 
 const TOKEN = 'a-token-of-some-length'
@@ -26,12 +26,12 @@ export const gatewayClients: readonly Check[] = KINDS.flatMap((kind) => {
 
 async function overHttp(kind: ClientKind, { withoutAnswers = false, run }: Use): Promise<void> {
   await using gateway = await serveInterop()
-  await meet({ kind, target: { url: gateway.url }, hasAnswers: !withoutAnswers }, run)
+  await withClient({ kind, target: { url: gateway.url }, hasAnswers: !withoutAnswers }, run)
 }
 
 /** One program for all uses, because its start takes longer than they do. */
 async function overStdio(kind: ClientKind, uses: readonly Use[]): Promise<void> {
-  await meet({ kind, target: STDIO_COMMAND }, async (client, seen) => {
+  await withClient({ kind, target: STDIO_COMMAND }, async (client, seen) => {
     for (const { name, withoutAnswers = false, run } of uses) {
       if (withoutAnswers) continue
       await run(client, seen).catch((cause: unknown) => {
@@ -67,7 +67,7 @@ async function bringsToken(kind: ClientKind): Promise<void> {
   await using gateway = await serveInterop({ auth: bearerAuth(TOKEN) })
   const { url } = gateway
   await using client = await kind.connect({ url, headers: HEADERS })
-  expectHolds(await client.call('support_ask', 'May I?'), 'You said: May I?')
+  expectContains(await client.call('support_ask', 'May I?'), 'You said: May I?')
   const refusal = await callWithoutToken(kind, url)
   expectThat(
     /401|unauthorized|invalid_token|credential/i.test(refusal),
@@ -88,16 +88,16 @@ async function callWithoutToken(kind: ClientKind, url: string): Promise<string> 
 async function meetsForgottenSession(kind: ClientKind): Promise<void> {
   await using gateway = await serveInterop()
   await using client = await kind.connect({ url: gateway.url })
-  expectHolds(await client.call('support_ask', 'First?'), 'You said: First?')
+  expectContains(await client.call('support_ask', 'First?'), 'You said: First?')
   await gateway.replace()
   if (kind.era === 'modern' || kind.can.includes('heals')) {
-    expectHolds(await client.call('support_ask', 'Second?'), 'You said: Second?')
+    expectContains(await client.call('support_ask', 'Second?'), 'You said: Second?')
     return
   }
   const error = await client.call('support_ask', 'Second?').catch(String)
   expectThat(/session not found/i.test(error), `expected "Session not found", got ${error}`)
   await using another = await kind.connect({ url: gateway.url })
-  expectHolds(await another.call('support_ask', 'Third?'), 'You said: Third?')
+  expectContains(await another.call('support_ask', 'Third?'), 'You said: Third?')
 }
 
 /** The gateway as `http.app` of a `langgraph.json`, in LangGraph's own server, which replaces globals of Node. */
@@ -120,7 +120,7 @@ async function serves(kind: ClientKind, url: string): Promise<void> {
   await using client = await kind.connect({ url, headers: HEADERS })
   const names = await client.listTools()
   expectThat(names.join() === 'support', `${kind.name}: expected support, got ${names.join(', ')}`)
-  expectHolds(await client.call('support', 'Where is it?'), 'You said: Where is it?')
+  expectContains(await client.call('support', 'Where is it?'), 'You said: Where is it?')
 }
 
 async function refusesWithoutToken(url: string): Promise<void> {

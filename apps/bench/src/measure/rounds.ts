@@ -14,7 +14,7 @@ export interface Comparison<Name extends string, Cost> {
   /** What is measured, for people. */
   readonly label: string
   readonly names: readonly Name[]
-  /** Turns of each contender in one round. Short ones let a slow moment of the machine meet all of them. @default 1 */
+  /** Turns of each contender in one round. With short turns, a slow moment affects all contenders. @default 1 */
   readonly turns?: number
   /** Adds the costs of several turns. Needed if there are several. */
   readonly sum?: (costs: readonly Cost[]) => Cost

@@ -25,7 +25,7 @@ export async function startLangGraphServer(token: string): Promise<LangGraphServ
   await using stack = new AsyncDisposableStack()
   const folder = stack.use(await mkdtempDisposable(join(tmpdir(), 'interop-langgraph-')))
   const config = join(folder.path, 'langgraph.json')
-  // The server takes all paths as relative ones.
+  // The server treats all paths as relative.
   const here = (file: string): string =>
     relative(folder.path, fileURLToPath(new URL(file, import.meta.url)))
   const graphs = { support: `${here('app.ts')}:graph` }
