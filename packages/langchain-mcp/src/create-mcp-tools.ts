@@ -178,6 +178,13 @@ class LiveTools implements McpTools {
   readonly #quarantined = new Map<string, readonly QuarantinedTool[]>()
   readonly #toolsChanged: Listeners<ToolsChanged>
   #closing: Promise<void> | undefined
+  /** Remembers the store of the run, for `deleteThread()`. */
+  readonly #contextOf = (config: RunnableConfig | undefined): CallContext => {
+    const { principal } = this.#options
+    const context = callContextFrom(config, { mode: this.#clients.mode, principal })
+    if (config !== undefined && this.#stores.size < MAX_STORES) this.#stores.add(context.store)
+    return context
+  }
 
   constructor(options: CreateMcpToolsOptions) {
     assertOptions('createMcpTools()', options, optionChecks)
@@ -304,7 +311,7 @@ class LiveTools implements McpTools {
       name,
       client: this.#client(name, server, interceptors.length > 0),
       mode,
-      contextOf: (config) => this.#contextOf(config),
+      contextOf: this.#contextOf,
       repeatsHarmless: replay === 'idempotent',
       listMs: Math.min(timeoutMs ?? this.#options.timeoutMs ?? LIST_MS, LIST_MS),
       listMaxAgeMs: listMaxAgeMs ?? LIST_MAX_AGE_MS,
@@ -330,14 +337,6 @@ class LiveTools implements McpTools {
       const about = { server: name, outcome: 'not-executed', cause } as const
       throw new McpClientError(code, `servers.${name}: ${message}`, about)
     }
-  }
-
-  /** Remembers the store of the run, for `deleteThread()`. */
-  #contextOf(config: RunnableConfig | undefined): CallContext {
-    const { principal } = this.#options
-    const context = callContextFrom(config, { mode: this.#clients.mode, principal })
-    if (config !== undefined && this.#stores.size < MAX_STORES) this.#stores.add(context.store)
-    return context
   }
 
   /** Reads a list again for the listeners. The next list reports a failure. */

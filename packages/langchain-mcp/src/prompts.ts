@@ -3,22 +3,15 @@ import './runtime-check.ts' // stays the first import
 import { AIMessage, HumanMessage, type BaseMessage } from '@langchain/core/messages'
 import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
-import {
-  requestChecks,
-  type McpPromptSource,
-  type PromptResult,
-  type RequestOptions,
-} from './base/content-source.ts'
+import { requestChecks, type McpPromptSource, type PromptResult } from './base/tool-source.ts'
+import type { RequestOptions } from './base/tool-source.ts'
 import { assertOptions } from './base/options.ts'
 import { isSdkClient, sdkOptionsFrom, type SdkPromptClient } from './base/sdk-client.ts'
 import { contentBlockFrom } from './tools/tool-output.ts'
 
 export type { SdkPromptClient } from './base/sdk-client.ts'
-export type {
-  McpPromptSource,
-  PromptResult,
-  RequestOptions as PromptOptions,
-} from './base/content-source.ts'
+export type { McpPromptSource, PromptResult } from './base/tool-source.ts'
+export type { RequestOptions as PromptOptions } from './base/tool-source.ts'
 
 /** The name of a prompt, with request options. */
 export interface McpPromptRequest extends RequestOptions {

@@ -3,24 +3,16 @@ import './runtime-check.ts' // stays the first import
 import { Document } from '@langchain/core/documents'
 import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
-import {
-  requestChecks,
-  type ListedResource,
-  type McpResourceSource,
-  type RequestOptions,
-} from './base/content-source.ts'
+import { requestChecks, type ListedResource, type McpResourceSource } from './base/tool-source.ts'
 import { processWarnings, type ToolLog } from './base/log.ts'
 import { mapBounded } from './base/map-bounded.ts'
+import type { RequestOptions } from './base/tool-source.ts'
 import { assertOptions } from './base/options.ts'
 import { resourceSourceFrom, type SdkResourceClient } from './base/sdk-client.ts'
 
 export type { SdkResourceClient } from './base/sdk-client.ts'
-export type {
-  ListedResource,
-  McpResourceSource,
-  ReadResource,
-  RequestOptions as ResourceOptions,
-} from './base/content-source.ts'
+export type { ListedResource, McpResourceSource, ReadResource } from './base/tool-source.ts'
+export type { RequestOptions as ResourceOptions } from './base/tool-source.ts'
 
 export interface LoadMcpResourcesOptions extends RequestOptions {
   /** URIs to read. Resources of a template must be named here, because servers do not list them. @default all that the server lists */
@@ -51,13 +43,7 @@ export interface McpResources {
 }
 
 /** Description of a resource. */
-export interface ResourceMetadata {
-  readonly uri: string
-  readonly mimeType?: string | undefined
-  readonly name?: string | undefined
-  readonly title?: string | undefined
-  readonly description?: string | undefined
-}
+export type ResourceMetadata = ListedResource
 
 /** The bytes of a resource: a `Blob` with the metadata of the resource. */
 export class McpBlob extends Blob {

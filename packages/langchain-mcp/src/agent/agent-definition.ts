@@ -154,7 +154,7 @@ const flag = optional(z.boolean())
 const count = optional(z.number())
 const jsonObject = z.record(z.string(), z.unknown())
 
-const anyToolSchema: z.ZodType<AgentToolDefinition> = objectOf({
+const toolSchema: z.ZodType<AgentToolDefinition> = objectOf({
   name: z.string(),
   title: text,
   description: text,
@@ -171,18 +171,6 @@ const anyToolSchema: z.ZodType<AgentToolDefinition> = objectOf({
   ),
   argumentProperties: withDefault(jsonObject, {}),
   _meta: optional(jsonObject),
-})
-
-/** A definition may contain hundreds of tools, so tools in the usual form skip the full schema. */
-const toolSchema: z.ZodType<AgentToolDefinition> = z.unknown().transform((value, context) => {
-  const plain = plainToolFrom(value)
-  if (plain !== undefined) return plain
-  const parsed = anyToolSchema.safeParse(value)
-  if (parsed.success) return parsed.data
-  for (const { path, message } of parsed.error.issues) {
-    context.addIssue({ code: 'custom', path, message })
-  }
-  return z.NEVER
 })
 
 const discoveryModeSchema: z.ZodType<DiscoveryMode> = z.preprocess(
@@ -334,44 +322,4 @@ function optional<Schema extends z.ZodType>(
 
 function withDefault<T>(schema: z.ZodType<T>, value: T): z.ZodType<T> {
   return z.preprocess((given) => given ?? value, schema)
-}
-
-const TEXTS = ['title', 'description'] as const
-const OBJECTS = ['inputSchema', 'outputSchema', 'argumentProperties', '_meta'] as const
-const FLAGS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
-/** Python spellings of the fields, which need the full schema. */
-const OTHER_SPELLINGS = ['input_schema', 'output_schema', 'argument_properties'] as const
-
-/**
- * Returns a copy of a tool with its defaults if all fields are spelt and typed as in `AgentToolDefinition`.
- * Returns undefined for other values, which the full schema then reads or refuses.
- */
-function plainToolFrom(value: unknown): AgentToolDefinition | undefined {
-  if (!isRecord(value) || typeof value['name'] !== 'string' || !isPlain(value)) return undefined
-  for (const name of TEXTS) if (!isTextOrAbsent(value[name])) return undefined
-  for (const name of OBJECTS) if (!isPlainOrAbsent(value[name])) return undefined
-  for (const name of OTHER_SPELLINGS) if (name in value) return undefined
-  const { name, annotations, argumentProperties = {} } = value
-  if (!areAnnotations(annotations) || !isRecord(argumentProperties)) return undefined
-  return { ...value, name, argumentProperties }
-}
-
-function areAnnotations(value: unknown): boolean {
-  if (value === undefined) return true
-  if (!isRecord(value) || !isPlain(value) || !isTextOrAbsent(value['title'])) return false
-  return FLAGS.every((name) => value[name] === undefined || typeof value[name] === 'boolean')
-}
-
-function isTextOrAbsent(value: unknown): boolean {
-  return value === undefined || typeof value === 'string'
-}
-
-function isPlainOrAbsent(value: unknown): boolean {
-  return value === undefined || (isRecord(value) && isPlain(value))
-}
-
-/** Returns true for a plain object, as JSON gives it. */
-function isPlain(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value)
-  return prototype === Object.prototype || prototype === null
 }

@@ -5,10 +5,15 @@ import type {
   McpResourceSource,
   PromptResult,
   ReadResource,
-  RequestOptions,
-} from './content-source.ts'
+} from './tool-source.ts'
 import { ToolListCache } from './tool-lists.ts'
-import type { McpToolSource, ToolCallOptions, ToolDefinition, ToolResult } from './tool-source.ts'
+import type {
+  McpToolSource,
+  RequestOptions,
+  ToolCallOptions,
+  ToolDefinition,
+  ToolResult,
+} from './tool-source.ts'
 
 /** Limit of pages, as in other clients. A list with more pages comes from a server that repeats them. */
 const MAX_PAGES = 64

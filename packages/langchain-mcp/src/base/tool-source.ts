@@ -1,4 +1,5 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
+import { check, type Checks } from '@x/internal'
 import type { Caller, InputResume, Progress, ServerLog } from '@x/mcp-client'
 
 /** The server of a tool. At least one of `slug` and `name` identifies it. */
@@ -106,19 +107,19 @@ export interface SessionReplaced {
   readonly reason: string
 }
 
-/** Options of one list request. */
-export interface ToolListOptions {
-  /** Config of the user that the list is for. @default no user */
-  readonly config?: RunnableConfig | undefined
+/** Limits of one request, and the user that it is for. */
+export interface RequestOptions {
   readonly signal?: AbortSignal | undefined
-  /** Limit in milliseconds. @default the source's own */
+  /** Limit of one request in milliseconds. @default the client's own */
   readonly timeoutMs?: number | undefined
+  /** Config that selects the session, for clients that serve several users. */
+  readonly config?: RunnableConfig | undefined
 }
 
 /** The two client methods that tools need. */
 export interface McpToolSource {
   /** Returns every tool of the server, from all pages. */
-  listTools(options?: ToolListOptions): Promise<readonly ToolDefinition[]>
+  listTools(options?: RequestOptions): Promise<readonly ToolDefinition[]>
   callTool(
     name: string,
     args?: Record<string, unknown>,
@@ -131,4 +132,46 @@ export interface McpToolSource {
    * listener.
    */
   on?(event: 'serverLog', listener: (log: ServerLog) => void, config?: RunnableConfig): () => void
+}
+
+export const requestChecks: Checks<RequestOptions> = {
+  signal: { ...check.methods('addEventListener'), takes: 'an AbortSignal' },
+  timeoutMs: check.number(),
+  config: check.record,
+}
+
+/** A resource as a server lists it. */
+export interface ListedResource {
+  readonly uri: string
+  readonly name?: string | undefined
+  readonly title?: string | undefined
+  readonly description?: string | undefined
+  readonly mimeType?: string | undefined
+}
+
+/** Result of `resources/read`: text or base64, for one or several URIs. */
+export interface ReadResource {
+  readonly contents: readonly Readonly<Record<string, unknown>>[]
+}
+
+/** The two client methods that loading resources needs. `McpClient` and `McpTools.server()` have them. */
+export interface McpResourceSource {
+  /** Returns every resource of the server, from all pages. */
+  listResources(options?: RequestOptions): Promise<readonly ListedResource[]>
+  readResource(uri: string, options?: RequestOptions): Promise<ReadResource>
+}
+
+/** Result of `prompts/get`. Content is `unknown` because servers may send types that are not known here. */
+export interface PromptResult {
+  readonly description?: string | undefined
+  readonly messages: readonly { readonly role: string; readonly content: unknown }[]
+}
+
+/** The client method that loading a prompt needs. `McpClient` and `McpTools.server()` have it. */
+export interface McpPromptSource {
+  getPrompt(
+    name: string,
+    args?: Readonly<Record<string, string>>,
+    options?: RequestOptions,
+  ): Promise<PromptResult>
 }

@@ -9,7 +9,7 @@ import {
 } from '../base/tool-source.ts'
 import type { ElicitationAnswer } from './interrupt-value.ts'
 import type { ToolCaller } from './live-call.ts'
-import { isForPerson, ownAnswer, type OwnHandlers } from './own-handlers.ts'
+import { isForPerson, ownAnswer, type OwnHandlers } from './handlers.ts'
 
 /** A question as a server sent it. */
 export interface Question {

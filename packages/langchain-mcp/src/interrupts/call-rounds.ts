@@ -37,7 +37,7 @@ import {
   type LiveCallEvent,
   type ToolCaller,
 } from './live-call.ts'
-import type { OwnHandlers } from './own-handlers.ts'
+import type { OwnHandlers } from './handlers.ts'
 
 /** One call of a tool. */
 export interface InterruptibleCall {

@@ -27,7 +27,7 @@ import {
 } from './call-rounds.ts'
 import { graphPlaceOf, loadLangGraph, type GraphPlace, type LangGraphRuntime } from './langgraph.ts'
 import { ToolCaller } from './live-call.ts'
-import { outsideOtherRuns, ownHandlersFrom, type OwnHandlers } from './own-handlers.ts'
+import { outsideOtherRuns, ownHandlersFrom, type OwnHandlers } from './handlers.ts'
 
 export interface ElicitationToInterruptOptions {
   /**
@@ -276,10 +276,9 @@ function resultOf(outcome: CallOutcome, { call: { origin }, thrown }: RoundConte
 }
 
 /** The options that decide who answers questions of servers. */
-interface AnsweringOptions {
+interface AnsweringOptions extends Pick<ElicitationToInterruptOptions, 'log'> {
   readonly elicitation?: ElicitationToInterrupt | false | undefined
   readonly handlers?: ClientHandlers | undefined
-  readonly log?: ToolLog | undefined
 }
 
 /** Returns the given `elicitation`, or a new one unless `handlers` answer or `elicitation` is `false`. */

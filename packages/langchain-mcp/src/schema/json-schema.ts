@@ -1,15 +1,6 @@
 import { isRecord } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
 
-/** A schema directly inside another one. */
-interface Subschema {
-  /** The keyword, and the name or index below it. */
-  readonly path: readonly string[]
-  readonly schema: unknown
-  /** Applies to the same value as the outer schema, not to a part of it. */
-  readonly isInPlace: boolean
-}
-
 type Shape = 'schema' | 'list' | 'map'
 
 interface SchemaKeyword {
@@ -53,7 +44,7 @@ export function schemaKeyword(keyword: string): SchemaKeyword | undefined {
   return KEYWORDS.get(keyword)
 }
 
-/** Calls `visit` for the same schemas as `subschemasOf`, without their places. */
+/** Calls `visit` for the schemas directly inside a schema. Values of other keywords (`default`, `enum`) are data. */
 export function eachSubschema(
   schema: JsonSchema,
   visit: (inner: unknown, isInPlace: boolean) => void,
@@ -74,33 +65,6 @@ export function eachSubschema(
       visit(value, isInPlace)
     }
   }
-}
-
-/**
- * Returns the schemas directly inside a schema. Values of other keywords (`default`, `examples`, `enum`) are
- * data.
- */
-function subschemasOf(schema: JsonSchema): Subschema[] {
-  const found: Subschema[] = []
-  for (const keyword of Object.keys(schema)) {
-    const known = KEYWORDS.get(keyword)
-    const value = known === undefined ? undefined : schema[keyword]
-    if (known === undefined || value === undefined) continue
-    const { shape, isInPlace = false } = known
-    if (Array.isArray(value)) {
-      for (const [index, inner] of value.entries()) {
-        found.push({ path: [keyword, String(index)], schema: inner, isInPlace })
-      }
-    } else if (shape === 'map' && isRecord(value)) {
-      for (const [name, inner] of Object.entries(value)) {
-        if (keyword === 'dependencies' && Array.isArray(inner)) continue
-        found.push({ path: [keyword, name], schema: inner, isInPlace })
-      }
-    } else {
-      found.push({ path: [keyword], schema: value, isInPlace })
-    }
-  }
-  return found
 }
 
 /**
@@ -214,9 +178,9 @@ export class LocalReferences {
     const { $anchor: anchor, $dynamicAnchor: dynamic } = schema
     if (typeof anchor === 'string') this.#anchors.set(`${base}#${anchor}`, schema)
     if (typeof dynamic === 'string') this.#anchors.set(`${base}#${dynamic}`, schema)
-    for (const { schema: inner } of subschemasOf(schema)) {
+    eachSubschema(schema, (inner) => {
       if (isRecord(inner)) this.#index(inner, base)
-    }
+    })
   }
 }
 

@@ -7,11 +7,11 @@ import type {
   McpResourceSource,
   PromptResult,
   ReadResource,
-  RequestOptions,
-} from '../base/content-source.ts'
+} from '../base/tool-source.ts'
 import { setNewest } from '../base/tool-lists.ts'
 import type {
   McpToolSource,
+  RequestOptions,
   SessionReplaced,
   ToolCallOptions,
   ToolDefinition,

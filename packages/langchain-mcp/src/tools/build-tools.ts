@@ -14,7 +14,7 @@ import { schemaDefectOf } from '../schema/schema-defect.ts'
 import { toolPinsFrom } from './interceptors.ts'
 import { McpTool, type McpToolOptions } from './mcp-tool.ts'
 import { nameTools, type OnNameCollision, type PrefixToolNames } from './tool-names.ts'
-import { redefinedText } from './tool-pins.ts'
+import { redefinedText } from './interceptors.ts'
 
 /** How tools are made from the lists of servers. */
 export interface BuildToolsOptions extends McpToolOptions, ToolRules {

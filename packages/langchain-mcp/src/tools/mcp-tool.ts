@@ -232,7 +232,8 @@ export class McpTool extends StructuredTool {
   }
 
   async #answer(prepared: PreparedCall, config: ToolRunnableConfig = {}): Promise<Answer> {
-    const { name, definition: tool, origin } = this
+    const { name, origin } = this
+    const tool = this.#binding.definition
     const secrets = prepared.kind === 'ready' ? prepared.secrets : []
     const options = this.#options
     const call: OpenCall = { name, origin, config, options, secrets, replaced: undefined }

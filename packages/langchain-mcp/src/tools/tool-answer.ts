@@ -139,7 +139,10 @@ export async function runAsTool(
   )
   if (manager === undefined) {
     if (config.runId !== undefined) delete config.runId
-    const answer = saysNothing(config) ? body(config) : inContext(config, undefined, body)
+    // Without `configurable` and store, code inside has nothing to read from the context.
+    const { configurable, store }: ToolRunnableConfig & { store?: unknown } = config
+    const isPlain = configurable === undefined && store === undefined
+    const answer = isPlain ? body(config) : inContext(config, undefined, body)
     return outputFrom(tool, await answer, toolCallId)
   }
   const { runId, runName } = config
@@ -164,11 +167,6 @@ export async function runAsTool(
   const output = outputFrom(tool, answer, toolCallId)
   await run.handleToolEnd(output)
   return output
-}
-
-/** Without `configurable` and store, code inside has nothing to read from the context. */
-function saysNothing({ configurable, store }: ToolRunnableConfig & { store?: unknown }): boolean {
-  return configurable === undefined && store === undefined
 }
 
 /** Sets the context for `getConfig()` of LangGraph, and for runnables that are invoked inside. */

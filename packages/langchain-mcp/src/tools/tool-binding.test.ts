@@ -6,7 +6,7 @@ import type { ToolLogEntry } from '../base/log.ts'
 import type {
   McpToolSource,
   ToolDefinition,
-  ToolListOptions,
+  RequestOptions,
   ToolResult,
 } from '../base/tool-source.ts'
 
@@ -38,10 +38,10 @@ class ChangingServer implements McpToolSource {
   list: readonly ToolDefinition[] | Error = [stored]
   result: ToolResult = { content: [{ type: 'text', text: 'added' }] }
   lists = 0
-  readonly asked: (ToolListOptions | undefined)[] = []
+  readonly asked: (RequestOptions | undefined)[] = []
   readonly calls: (Record<string, unknown> | undefined)[] = []
 
-  listTools(options?: ToolListOptions): Promise<readonly ToolDefinition[]> {
+  listTools(options?: RequestOptions): Promise<readonly ToolDefinition[]> {
     this.lists++
     this.asked.push(options)
     return this.list instanceof Error ? Promise.reject(this.list) : Promise.resolve(this.list)

@@ -18,7 +18,7 @@ import {
   type ToolDefinition,
 } from '../base/tool-source.ts'
 import { breakingChanges, parameterText } from '../schema/definition-drift.ts'
-import { linesOf, SchemaCheck } from '../schema/schema-check.ts'
+import { linesOf, SchemaCheck, type ValidationError } from '../schema/schema-check.ts'
 import { schemaDefectOf } from '../schema/schema-defect.ts'
 import {
   projectedSchema,
@@ -124,7 +124,7 @@ export class ToolBinding {
     const { refreshBeforeCall } = this.#fields
     const refusal = refreshBeforeCall ? await this.#refusal(name, config) : undefined
     if (refusal !== undefined) {
-      const shown = acceptedArguments(given ?? {}, { given, errors: [] })
+      const shown = acceptedArguments(given ?? {}, { given })
       return { kind: 'refused', error: refusal, shown }
     }
     const { args, shown, secrets } = this.#properties
@@ -137,9 +137,9 @@ export class ToolBinding {
       const reason = 'the tool does not accept its value, or requires one and there is none'
       throw invalidArgument(this.#fields.origin, { path, reason })
     }
-    const accepted = acceptedArguments(args, { given, errors: linesOf(errors) })
+    const accepted = acceptedArguments(args, { given, errors })
     if (shown === args) return { kind: 'ready', args: accepted, shown: accepted, secrets }
-    const visible = acceptedArguments(shown, { given, errors: [] })
+    const visible = acceptedArguments(shown, { given })
     return { kind: 'ready', args: accepted, shown: visible, secrets }
   }
 
@@ -333,13 +333,13 @@ function jsonArgumentsFrom(input: unknown): unknown {
  */
 function acceptedArguments(
   args: unknown,
-  { given, errors }: { readonly given: unknown; readonly errors: readonly string[] },
+  { given, errors = [] }: { readonly given: unknown; readonly errors?: readonly ValidationError[] },
 ): Record<string, unknown> {
   // The model's own arguments, because the merged ones may contain sensitive values.
   const json = (): string => JSON.stringify(given) ?? ''
   if (errors.length > 0) {
     throw new ToolInputParsingException(
-      `The arguments do not fit the tool's schema, so it was not called. ${errors.join('; ')}`,
+      `The arguments do not fit the tool's schema, so it was not called. ${linesOf(errors).join('; ')}`,
       json(),
     )
   }

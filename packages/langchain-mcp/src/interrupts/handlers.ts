@@ -1,13 +1,87 @@
 import type { BaseChatModel } from '@langchain/core/language_models/chat_models'
 import { AIMessage, HumanMessage, SystemMessage, type BaseMessage } from '@langchain/core/messages'
+import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import {
+  CreateMessageRequestSchema,
+  ElicitRequestSchema,
   McpError,
   type CreateMessageRequest,
   type CreateMessageResult,
 } from '@modelcontextprotocol/sdk/types.js'
 import { check, type Checks } from '@x/internal'
 import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
+import { randomUUID } from 'node:crypto'
+import { processWarnings, type ToolLog } from '../base/log.ts'
 import { assertOptions } from '../base/options.ts'
+import type { Question } from './call-outcome.ts'
+
+/** Handlers that answer servers without an interrupt. */
+export interface OwnHandlers extends ClientHandlers {
+  readonly elicitation: NonNullable<ClientHandlers['elicitation']>
+}
+
+/** Returns the caller's handlers. Without a handler for elicitation, questions are declined with a warning. */
+export function ownHandlersFrom({
+  elicitation,
+  sampling,
+  roots,
+  log = processWarnings,
+}: ClientHandlers & { readonly log?: ToolLog | undefined }): OwnHandlers {
+  const decline = (): { readonly action: 'decline' } => {
+    log({
+      level: 'warning',
+      code: 'NOBODY_ASKED',
+      message:
+        'An MCP server asked a question for a person, and it was declined because nobody answers here. A graph can be interrupted if it has a checkpointer and each of its tasks makes one call: use createAgent() or fanOutToolCalls().',
+      server: 'unnamed',
+    })
+    return { action: 'decline' }
+  }
+  return { elicitation: elicitation ?? decline, sampling: outsideOtherRuns(sampling), roots }
+}
+
+/**
+ * Runs a sampling handler outside the current run if its call is unknown. The handler may call a model,
+ * which would stream to the wrong thread.
+ */
+export function outsideOtherRuns(sampling: ClientHandlers['sampling']): ClientHandlers['sampling'] {
+  if (sampling === undefined) return undefined
+  const handler = sampling
+  return function sample(params, context) {
+    const { origin } = context
+    if (origin === undefined || origin.call !== undefined) return handler(params, context)
+    const storage = AsyncLocalStorageProviderSingleton.getInstance()
+    return storage.run(undefined, () => handler(params, context))
+  }
+}
+
+/** Returns true for a question to a person. */
+export function isForPerson({ method }: Question): boolean {
+  return method === 'elicitation/create'
+}
+
+/**
+ * Returns the answer of a handler, or undefined without a handler for the question.
+ *
+ * @throws the error of the handler; ZodError for an invalid question
+ */
+export async function ownAnswer(
+  { method, params }: Question,
+  handlers: ClientHandlers,
+  context: HandlerContext,
+): Promise<unknown> {
+  const { elicitation, sampling, roots } = handlers
+  if (method === 'elicitation/create' && elicitation !== undefined) {
+    // Revision 2026-07-28 has no such id, but handlers expect one.
+    const withId = params?.['mode'] === 'url' ? { elicitationId: randomUUID(), ...params } : params
+    return elicitation(ElicitRequestSchema.parse({ method, params: withId }).params, context)
+  }
+  if (method === 'sampling/createMessage' && sampling !== undefined) {
+    return sampling(CreateMessageRequestSchema.parse({ method, params }).params, context)
+  }
+  if (method === 'roots/list' && roots !== undefined) return { roots: [...(await roots(context))] }
+  return undefined
+}
 
 /** The params of `sampling/createMessage`. */
 export type SamplingRequest = CreateMessageRequest['params']

@@ -1,7 +1,7 @@
 import { AIMessage } from '@langchain/core/messages'
 import { fakeModel } from '@langchain/core/testing'
 import { expect, test } from 'vitest'
-import { samplingWith } from './sampling-with.ts'
+import { samplingWith } from './handlers.ts'
 
 const context = { signal: new AbortController().signal, scope: undefined }
 const request = {
