@@ -1,30 +1,15 @@
-import { canonicalJson } from '@x/internal'
+import { BoundedMap, canonicalJson } from '@x/internal'
 import type { ToolDefinition } from './tool-source.ts'
-
-/** Sets an entry as the newest one, and deletes the oldest entries beyond `max`. */
-export function setNewest<Key, Value>(
-  map: Map<Key, Value>,
-  [key, value]: readonly [Key, Value],
-  max: number,
-): void {
-  map.delete(key)
-  map.set(key, value)
-  for (const oldest of map.keys()) {
-    if (map.size <= max) return
-    map.delete(oldest)
-  }
-}
 
 type Tools = readonly ToolDefinition[]
 
 /** Caches the tool list of one server for each principal. No principal gets the list of another. */
 export class ToolListCache {
   readonly #maxAgeMs: number
-  readonly #max: number
-  readonly #lists = new Map<
+  readonly #lists: BoundedMap<
     string | undefined,
     { readonly tools: Tools; readonly readAt: number }
-  >()
+  >
   /** Reads in progress that started after the last change. */
   readonly #reads = new Map<string | undefined, Promise<Tools>>()
   #changes = 0
@@ -32,7 +17,7 @@ export class ToolListCache {
   /** `maxAgeMs`: time that a list stays valid. `max`: number of principals whose lists are kept. */
   constructor({ maxAgeMs, max }: { readonly maxAgeMs: number; readonly max: number }) {
     this.#maxAgeMs = maxAgeMs
-    this.#max = max
+    this.#lists = new BoundedMap(max)
   }
 
   /** Returns the cached list, also an outdated one, without a request. */
@@ -71,7 +56,8 @@ export class ToolListCache {
     const tools = await read()
     // After a change, this list is good enough for the callers that wait for it, but is not cached.
     if (changes === this.#changes) {
-      setNewest(this.#lists, [principal, { tools, readAt: performance.now() }], this.#max)
+      this.#lists.delete(principal)
+      this.#lists.set(principal, { tools, readAt: performance.now() })
     }
     return tools
   }

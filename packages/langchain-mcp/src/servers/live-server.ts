@@ -1,4 +1,5 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
+import { BoundedMap } from '@x/internal'
 import { currentRun, McpClientError } from '@x/mcp-client'
 import type { McpClient, McpClientEvents, SessionScope } from '@x/mcp-client'
 import type {
@@ -8,7 +9,6 @@ import type {
   PromptResult,
   ReadResource,
 } from '../base/tool-source.ts'
-import { setNewest } from '../base/tool-lists.ts'
 import type {
   McpToolSource,
   RequestOptions,
@@ -258,20 +258,21 @@ function scopeKey({ principal, thread, run }: SessionScope = {}): string {
  * counted separately, because each may have left state in it. A thread that comes later had no state there.
  */
 export class SessionReplacements {
-  readonly #max: number
   /** The last replacement in each scope, and how many there were. */
-  readonly #last = new Map<string, SessionReplaced & { readonly count: number }>()
+  readonly #last: BoundedMap<string, SessionReplaced & { readonly count: number }>
   /** Number of replacements that a thread knows, by scope and thread. */
-  readonly #seen = new Map<string, number>()
+  readonly #seen: BoundedMap<string, number>
 
   /** `max`: number of scopes and of threads that are remembered. */
   constructor(max: number) {
-    this.#max = max
+    this.#last = new BoundedMap(max)
+    this.#seen = new BoundedMap(max)
   }
 
   add(scope: string, { epoch, reason }: SessionReplaced): void {
     const count = this.#count(scope) + 1
-    setNewest(this.#last, [scope, { epoch, reason, count }], this.#max)
+    this.#last.delete(scope)
+    this.#last.set(scope, { epoch, reason, count })
   }
 
   /** Returns the number of replacements that a thread knows, at the start of a call. */
@@ -284,7 +285,8 @@ export class SessionReplacements {
     const key = `${scope}\n${thread}`
     const last = this.#last.get(scope)
     const known = Math.max(this.#seen.get(key) ?? seen, seen)
-    setNewest(this.#seen, [key, last?.count ?? known], this.#max)
+    this.#seen.delete(key)
+    this.#seen.set(key, last?.count ?? known)
     if (last === undefined || last.count <= seen) return undefined
     return { epoch: last.epoch, reason: last.reason }
   }

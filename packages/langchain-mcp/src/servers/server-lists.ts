@@ -1,13 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
+import { BoundedMap } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
 import type { McpClient, SessionScope } from '@x/mcp-client'
-import {
-  setNewest,
-  ToolListCache,
-  toolListChange,
-  type ToolListChange,
-} from '../base/tool-lists.ts'
+import { ToolListCache, toolListChange, type ToolListChange } from '../base/tool-lists.ts'
 import type { ToolDefinition } from '../base/tool-source.ts'
 import { inCall, type CallContext, type SessionMode } from '../sessions/call-context.ts'
 
@@ -67,8 +63,8 @@ export class ServerLists {
   readonly #options: ServerListsOptions
   readonly #cache: ToolListCache
   /** The last list of each principal, to find changes. */
-  readonly #last = new Map<string | undefined, readonly ToolDefinition[]>()
-  readonly #failures = new Map<string | undefined, ListFailure>()
+  readonly #last: BoundedMap<string | undefined, readonly ToolDefinition[]>
+  readonly #failures: BoundedMap<string | undefined, ListFailure>
   #status: ServerStatus
   #isClosed = false
 
@@ -76,6 +72,8 @@ export class ServerLists {
     const { name, listMaxAgeMs, listsMax } = options
     this.#options = options
     this.#cache = new ToolListCache({ maxAgeMs: listMaxAgeMs, max: listsMax })
+    this.#last = new BoundedMap(listsMax)
+    this.#failures = new BoundedMap(listsMax)
     this.#status = { name, state: 'untried' }
   }
 
@@ -90,8 +88,8 @@ export class ServerLists {
       const context = contextOf(request.config)
       const { principal } = context.scope
       const tools = await this.#tools(context, request).catch((error: unknown) => {
-        const failure = { error, at: performance.now() }
-        setNewest(this.#failures, [principal, failure], this.#options.listsMax)
+        this.#failures.delete(principal)
+        this.#failures.set(principal, { error, at: performance.now() })
         throw error
       })
       this.#status = { name, state: 'up' }
@@ -162,13 +160,13 @@ export class ServerLists {
   }
 
   #emitChange(principal: string | undefined, tools: readonly ToolDefinition[]): void {
-    const { listsMax, onToolsChanged } = this.#options
     const before = this.#last.get(principal)
     if (before === tools) return
-    setNewest(this.#last, [principal, tools], listsMax)
+    this.#last.delete(principal)
+    this.#last.set(principal, tools)
     const change = before && toolListChange(before, tools)
     if (change === undefined || this.#isClosed) return
-    onToolsChanged({ ...change, ...(principal !== undefined && { principal }) })
+    this.#options.onToolsChanged({ ...change, ...(principal !== undefined && { principal }) })
   }
 }
 
