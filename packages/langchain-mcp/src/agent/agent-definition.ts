@@ -1,5 +1,4 @@
 import * as z from 'zod'
-import { isRecord } from '@x/internal'
 import { camelCased } from '../base/options.ts'
 import type { JsonSchema, ToolDefinition } from '../base/tool-source.ts'
 
