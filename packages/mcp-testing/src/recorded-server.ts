@@ -194,17 +194,12 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest, Se
     this.#open.add(response)
     const { rpcMethod, toolName, principal, sessionId, params } = received
     const { arguments: given, _meta: meta } = params ?? {}
+    const args = isRecord(given) ? given : {}
+    const caller = { principal, sessionId, era: this.#era }
     const call =
       toolName === undefined
         ? undefined
-        : this.ledger.receive({
-            tool: toolName,
-            args: isRecord(given) ? given : {},
-            meta,
-            principal,
-            sessionId,
-            era: this.#era,
-          })
+        : this.ledger.receive({ tool: toolName, args, meta, ...caller })
     // No pause from here to the start of the tool: a test that waits for the request finds it running.
     this.log.add(received)
     const handled = { request, response, body, message, received, call }
