@@ -1,15 +1,14 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import type { GraphInterrupt, interrupt, task } from '@langchain/langgraph'
 import { canonicalJson, isRecord } from '@x/internal'
 import { toGraphStore, type GraphStore } from '../sessions/call-context.ts'
 import { isQuestionOfOurs } from './interrupt-value.ts'
 
 /** The functions of LangGraph that are used inside a run. */
-export interface LangGraphRuntime {
-  readonly interrupt: typeof interrupt
-  readonly task: typeof task
-  readonly GraphInterrupt: typeof GraphInterrupt
-}
+export type LangGraphRuntime = Pick<
+  // oxlint-disable-next-line consistent-type-imports -- an import would stay in types that compile without LangGraph
+  typeof import('@langchain/langgraph'),
+  'interrupt' | 'task' | 'GraphInterrupt'
+>
 
 let loading: Promise<LangGraphRuntime | undefined> | undefined
 

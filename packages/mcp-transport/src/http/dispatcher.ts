@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import type { Socket } from 'node:net'
-import { getCACertificates, TLSSocket } from 'node:tls'
+import * as nodeTls from 'node:tls' // a named import of a new function fails on an old Node.js, before the check
 import { assertOptions, check } from '@x/internal'
 import type { Checks } from '@x/internal'
 // Not 'undici': Bun replaces that name with its own module, which has no dispatchers.
@@ -212,7 +212,7 @@ export function certificateAuthorities(
   try {
     const { mtimeMs } = statSync(path)
     if (last?.path !== path || last.mtimeMs !== mtimeMs) {
-      const list = [readFileSync(path, 'utf8'), ...getCACertificates('extra')]
+      const list = [readFileSync(path, 'utf8'), ...nodeTls.getCACertificates('extra')]
       last = { path, mtimeMs, list }
     }
     return last.list
@@ -284,7 +284,7 @@ export function wasUnsent(error: unknown): boolean {
 function watchForUnsent(socket: Socket): void {
   if (process.versions['bun'] !== undefined) return
   // TLS sockets also write their own data, such as alerts. For them, only buffered bytes are a proof.
-  const isPlain = !(socket instanceof TLSSocket)
+  const isPlain = !(socket instanceof nodeTls.TLSSocket)
   socket.on('error', (error) => {
     const isWriteRefused = isPlain && 'syscall' in error && error.syscall === 'write'
     if (isWriteRefused || socket.writableLength > 0) unsent.add(error)
