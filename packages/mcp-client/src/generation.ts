@@ -69,7 +69,7 @@ export function createGeneration(client: SessionClient, transport: SessionTransp
 /** A request of the caller, or all requests for the pages of one list. */
 export type Operation<T> = ObservedOperation & {
   readonly params?: Readonly<Record<string, unknown>> | undefined
-  /** The request changes nothing on the server: it may always be sent again. */
+  /** A second execution has no further effect. See `RetryRules.isSafe`. */
   readonly isSafe: boolean
   /** The call continues another one, of which earlier rounds have been executed. */
   readonly isContinued?: boolean | undefined

@@ -532,7 +532,7 @@ export class McpClient implements AsyncDisposable {
   }
 }
 
-/** An operation whose result is empty. */
+/** An operation without a result that has no further effect if it runs twice: ping, subscribe, unsubscribe, setLevel. */
 function emptyOperation(
   method: string,
   params?: Readonly<Record<string, string>>,

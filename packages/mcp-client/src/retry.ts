@@ -7,7 +7,7 @@ import type { McpClientErrorCode, OperationOutcome } from './errors.ts'
  * When a request may be sent again.
  *
  * - `session-loss`: if the server refused the session before it ran anything. If that is uncertain, only requests
- *   that change nothing are sent again: list, read, get and ping.
+ *   that may run twice are sent again: list, read, get, complete, ping, subscribe, unsubscribe and setLevel.
  * - `idempotent`: also after a broken connection, if the request may run twice: the requests above, and tools whose
  *   annotations say read-only or idempotent (this option trusts the annotations). Requests that never reached the
  *   server are sent once more.
@@ -34,7 +34,9 @@ export interface FailedAttempt {
 /** Properties of the request that decide about a retry. */
 export interface RetryRules {
   readonly policy: ReplayPolicy
-  /** The request changes nothing: list, read, get, complete, ping. */
+  /**
+   * A second execution has no further effect: list, read, get, complete, ping, subscribe, unsubscribe, setLevel.
+   */
   readonly isSafe: boolean
   /** The caller allowed this call to run twice. */
   readonly isAllowed: boolean
@@ -49,15 +51,16 @@ export function mayRetry(error: FailedAttempt, rules: RetryRules): boolean {
   const mayRunTwice = isAllowed || (policy === 'idempotent' && (isSafe || isDeclaredIdempotent))
   // Only a certain refusal proves that nothing was executed.
   if (error.code === 'SESSION_LOST') return error.certain === true || isSafe || mayRunTwice
-  // Nothing was sent to an unreachable server. Whether to try again at once is the caller's decision.
+  // The request was not sent, so a retry is safe. By default, the caller decides when to try again.
   if (error.code === 'UNREACHABLE') return isAllowed || policy === 'idempotent'
   return error.code === 'OUTCOME_UNKNOWN' && mayRunTwice
 }
 
 /**
  * Returns the delay that an overloaded server asked for, in milliseconds. Returns undefined if the server asked for
- * none, or if the request may have been executed. A 503 leaves that open. A 429 does not, except as an error with
- * the id of the request.
+ * none, or if the request must not be sent again. A request that was refused with 429 was not executed, unless the
+ * error has the id of the request. After 503, the request may have been executed. Where that is possible, only
+ * requests that may run twice are sent again.
  */
 export function overloadDelayMs(error: FailedAttempt, rules: RetryRules): number | undefined {
   const { policy, isSafe, isAllowed, isDeclaredIdempotent } = rules
@@ -85,7 +88,7 @@ export function retryDelayMs(
   return mayRetry(failed, rules) ? 0 : undefined
 }
 
-/** Returns the part that a retry would repeat. In a call with several rounds, that is the failed round. */
+/** Returns the failure that the retry decision is about. If a later round of a call failed, that is the failure of the round. */
 function failedAttempt(error: unknown): FailedAttempt | undefined {
   const failure = getTransportError(error)
   if (failure !== undefined) {

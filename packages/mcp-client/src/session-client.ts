@@ -31,7 +31,7 @@ export interface SendOptions {
 
 /** A request without a response. */
 interface OpenRequest {
-  /** Undefined once the request has ended, so that an outgrown table of the map does not keep the request alive. */
+  /** Set to undefined when the request ends. V8 may keep this entry, which then no longer refers to the request. */
   end: ((answer: Response | Error) => void) | undefined
   onprogress: ((progress: Progress) => void) | undefined
 }

@@ -5,7 +5,8 @@ import type { SessionScope } from './session-scope.ts'
 /**
  * Creates the store for the session with a server. This one keeps it in memory.
  *
- * Called once for each session of a client, before the first request. The `SessionInfo` reads and writes.
+ * Called before the first request in a scope of a client, and again after `dispose()` or a failed first connection.
+ * The `SessionInfo` reads and writes.
  */
 export class SessionInfoFactory {
   createSession(_server: McpServer, _scope?: SessionScope): SessionInfo {
@@ -16,8 +17,9 @@ export class SessionInfoFactory {
 /** A `SessionInfoFactory`, or an object whose `createSession()` is asynchronous. */
 export interface SessionInfoSource {
   /**
-   * The first call waits for it, at most 2 s: then the session is kept in memory, and a warning is logged. If it
-   * rejects, the call rejects with the same error.
+   * The first call waits for the `SessionInfo`, at most 2 s. After that, the session is kept in memory, and a warning
+   * is logged. If `createSession()` rejects, the call rejects with the same error. Later failures of the `SessionInfo`
+   * itself fail no call.
    */
   createSession(server: McpServer, scope?: SessionScope): SessionInfo | Promise<SessionInfo>
 }

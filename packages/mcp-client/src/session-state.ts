@@ -193,11 +193,12 @@ const FIRST_CALLS = 64
 const HOLD_MS = 200
 
 /**
- * Limits a burst of calls to 64 until one of them has shown that the session still exists. A lost session then
- * costs at most 64 refused requests and one handshake, instead of two requests for each call. A call that waits here
- * was not sent; if the session is lost, the call goes to the next session.
+ * Lets the first 64 calls of a burst through. The other calls wait until one of the 64 has ended, because that shows
+ * whether the session still exists. So a lost session costs at most 64 refused requests and one handshake. Without
+ * the gate, every call of the burst would be sent twice. A call that waits was not sent. If the session is lost, it is
+ * sent in the next session.
  *
- * The gate does not limit concurrency: slow calls all run, the 65th of a burst at most 200 ms later. Once open, the
+ * The gate does not limit concurrency: a call waits at most 200 ms, even if the first 64 are slow. Once open, the
  * gate stays open until no call is in flight, so sequential calls never wait.
  */
 export class RecoveryGate {

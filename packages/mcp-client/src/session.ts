@@ -349,8 +349,9 @@ export class Session implements ConnectionOwner, ReceivingSession {
   }
 
   /**
-   * Phase 2, within `handshakeMs`: the MCP handshake, then the settings of the session before. A session that another
-   * process has stored is used instead of a lost one if it answers a ping; the server may have lost that one as well.
+   * Phase 2, within `handshakeMs`: the MCP handshake, then the settings of the session before. After a loss, the store
+   * may hold a session of another process. The client uses that session only if the server answers a ping in it: the
+   * server may have lost it too.
    *
    * @throws McpClientError with `outcome: 'not-executed'`; the SDK's `McpError` if the server answered with an error;
    * the reason of `signal`
@@ -511,8 +512,11 @@ export class Session implements ConnectionOwner, ReceivingSession {
   }
 
   /**
-   * Switches to the session that the store names. Calls in flight stay in the old session; later calls use the new
-   * one. Opens it at once, so that the client receives the notifications of that session.
+   * Leaves a session of this client, because the store holds the session of another process instead. Calls in flight
+   * stay in the old session; later calls use the session in the store. Opens that session at once, so that the client
+   * receives its notifications.
+   *
+   * @param sessionId The session to leave
    */
   superseded(sessionId: string): void {
     this.#supersededId = sessionId

@@ -12,8 +12,8 @@ import type { SessionRecord } from './session-record.ts'
  * process then asks the server for everything else. Override the two record methods too, and the next process
  * needs no request.
  *
- * A failing store never fails a call. If a method rejects or takes longer than 2 s, the store counts as empty
- * for that access, and the transport reports it once as `RECORD_UNUSABLE` with the `cause`.
+ * A method of this class that fails never fails a call. If it rejects or takes longer than 2 s, the store counts as
+ * empty for that access, and the transport reports it once as `RECORD_UNUSABLE` with the `cause`.
  */
 export class SessionInfo {
   /** True if the session outlives the process. Such a session is not terminated at the end of the process. */

@@ -51,7 +51,7 @@ const RETRY_STORE_MS = 30_000
 /** Stores that did not answer, and when to use them again. A call must not wait for every access. */
 const silentStores = new WeakMap<SessionInfo, number>()
 
-/** Last session of each store used by this process. Continues the generations where no record holds them. */
+/** Last session of each store that this process uses. The next session gets a higher generation, also without a record. */
 const generations = new WeakMap<SessionInfo, { epoch: number; sessionId: string | undefined }>()
 
 /**

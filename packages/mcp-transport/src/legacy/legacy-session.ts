@@ -47,7 +47,7 @@ export class LegacySession {
   isProven: boolean
   /** The session replaced a lost one, and no request has succeeded in it: a refusal proves nothing. */
   isDoubtful = false
-  /** Refusals in a row without a success. Requests that were in flight together count once. */
+  /** Number of refusals since the last success. Refusals of requests that were in flight together count as one. */
   refusals = 0
   /** Set when the session has ended. Resolves when it is removed from the store. */
   lost: Promise<void> | undefined

@@ -66,10 +66,13 @@ const SESSION_CODES = [32600, -32600, -32000, -32001]
 const RULES: readonly LossRule[] = [
   // `initialize` inside a live session
   { status: is(400), text: saysAlreadyInitialized, verdict: 'not-lost' },
-  // An unknown method, or an empty 404 that a bridge converted.
+  // The error has no id, and its text is only about the session.
   { status: is(404), codes: [-32601], errorId: 'none', text: saysOnlySession, verdict: 'lost' },
+  // No request has succeeded in this stored session. A bridge may have converted an empty 404 to this error.
   { status: is(404), codes: [-32601], unproven: true, verdict: 'ambiguous' },
+  // The server does not know the method of the request.
   { status: is(404), codes: [-32601], text: saysMethod, verdict: 'not-lost' },
+  // The text names no method: perhaps an empty 404 that a bridge converted.
   { status: is(404), codes: [-32601], verdict: 'ambiguous' },
   // An error with the id of the request may come from a tool.
   { status: is(404, 410), errorId: 'own', verdict: 'ambiguous' },
@@ -88,7 +91,10 @@ const RULES: readonly LossRule[] = [
   { status: ok, codes: [], text: saysSession, verdict: 'ambiguous' },
 ]
 
-/** Judges the response to a POST with a session id (legacy era). Responses to GET and DELETE prove nothing. */
+/**
+ * Judges the response to a POST with a session id (legacy era). `deleteSession()` also judges the response to a
+ * DELETE, to find out that the server has already forgotten the session. The response to a GET proves nothing.
+ */
 export function lossVerdict(evidence: LossEvidence): LossVerdict {
   return RULES.find((rule) => fits(rule, evidence))?.verdict ?? 'not-lost'
 }
@@ -257,7 +263,7 @@ export function toRefusalError(refusal: Refusal, context: RefusalContext): Trans
     const unproven = !session.isProven
     const verdict = lossVerdict({ status, ...evidence, challenged, unproven })
     if (verdict !== 'not-lost') {
-      // A tool that always fails with such a text looks like a new session that is refused immediately.
+      // If the first request in a new session fails, it may be a tool that always fails with such a text.
       const certain = verdict === 'lost' && context.isStarted !== true && !session.isDoubtful
       const message = `${url} no longer knows the session (HTTP ${status}${said})`
       return new TransportError('SESSION_LOST', message, {
