@@ -90,12 +90,15 @@ export class RemoteSession {
     if (first !== 'written') return first === 'kept' ? undefined : first
     const outcome = await this.#writeId(sessionId, known)
     if (outcome !== 'written') return outcome === 'kept' ? undefined : outcome
-    // Beside an id, an old record may stay: it counts only if it names that id.
+    // An old record may stay if an id is stored: readers ignore a record that does not name the stored id.
     if (record === undefined && sessionId === undefined) await this.#removeRecord()
     return undefined
   }
 
-  /** Forgets the session of another process. The next write must not count as one that has seen that session. */
+  /**
+   * Forgets the values that were read from another process. The next write then succeeds only if the service
+   * holds no value, so it does not overwrite the session of that process unseen.
+   */
   forgetRival(): void {
     this.#id = ABSENT
     this.#record = ABSENT
@@ -121,7 +124,7 @@ export class RemoteSession {
     const texts = { id: this.#id.text, record: this.#record.text }
     const reading = parseStoredSession(texts, this.#owner)
     if (record instanceof DebugStateError && reading.refused === 'no-record') {
-      // The record may exist. A write must not count as one that has seen that it does not.
+      // A record may exist that could not be read. The id counts as absent, so the next write of it conflicts.
       this.#id = ABSENT
       return undefined
     }

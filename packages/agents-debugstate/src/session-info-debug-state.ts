@@ -113,7 +113,7 @@ export class SessionInfoDebugState extends SessionInfo {
     if (getSession(this.#copy).sessionId !== sessionId) return this.#remote.forgetRival()
     const { by } = superseded
     this.#dispatch({ type: 'superseded', session: by, insteadOf: sessionId })
-    // Listeners go over to the other session, so they are called only if that needs no handshake.
+    // Listeners switch to the other session. That is possible without a handshake only if the records agree.
     if (sessionId === undefined || record === undefined || by.record === undefined) return
     if (!isInterchangeable(record, by.record)) return
     this.#superseded.emit(sessionId)

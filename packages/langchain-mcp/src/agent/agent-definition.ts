@@ -60,7 +60,10 @@ export interface AgentSettings {
   readonly model?: string | undefined
   readonly maxTokens?: number | undefined
   readonly temperature?: number | undefined
-  /** Limit of turns in the agent's loop. @default 25 */
+  /**
+   * Limit of turns in the agent's loop. This package does not apply it: the program that builds the agent
+   * does, and should use 25 if the field is absent.
+   */
   readonly maxIterations?: number | undefined
   readonly [key: string]: unknown
 }

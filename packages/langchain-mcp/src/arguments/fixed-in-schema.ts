@@ -31,7 +31,7 @@ export function withFixedArgument(
 
 /** A value that does not fit its place. The message does not contain the value. */
 export class InvalidValueError extends TypeError {
-  override readonly name = 'MisfitError'
+  override readonly name = 'InvalidValueError'
 }
 
 interface Fixing {
@@ -108,7 +108,7 @@ function isObjectSchema(place: JsonSchema, references: LocalReferences): boolean
 const MAX_TURNS = 64
 
 /** Returns the new schema of a place, or undefined to remove the field. */
-type PlaceChange = (schema: JsonSchema, isRequired: boolean) => FieldChange | undefined
+type PlaceChange = (schema: JsonSchema) => FieldChange | undefined
 
 interface FieldChange {
   readonly schema: JsonSchema
@@ -135,14 +135,13 @@ function withPlaceChanged(
     readonly change: PlaceChange
   },
 ): JsonSchema | undefined {
-  return descend(schema, { steps, references, change, isRequired: false, turns: 0 })?.schema
+  return descend(schema, { steps, references, change, turns: 0 })?.schema
 }
 
 interface Descent {
   readonly steps: readonly PathStep[]
   readonly references: LocalReferences
   readonly change: PlaceChange
-  readonly isRequired: boolean
   readonly turns: number
 }
 
@@ -150,12 +149,12 @@ interface Descent {
 type Descended = FieldChange | { readonly schema: undefined } | undefined
 
 function descend(schema: unknown, descent: Descent): Descended {
-  const { steps, references, change, isRequired, turns } = descent
+  const { steps, references, change, turns } = descent
   if (turns > MAX_TURNS) return undefined
   const [step, ...rest] = steps
   if (schema === true || (isRecord(schema) && step === undefined)) {
     if (step !== undefined) return undefined
-    return change(isRecord(schema) ? schema : {}, isRequired) ?? { schema: undefined }
+    return change(isRecord(schema) ? schema : {}) ?? { schema: undefined }
   }
   if (!isRecord(schema)) return undefined
   const { $ref, ...beside } = schema
@@ -182,7 +181,7 @@ function inField(schema: JsonSchema, name: string, descent: Descent): Descended 
   const { properties, required } = schema
   if (!isRecord(properties) || !Object.hasOwn(properties, name)) return undefined
   const isRequired = Array.isArray(required) && required.includes(name)
-  const inner = descend(fieldOf(properties, name), { ...descent, isRequired })
+  const inner = descend(fieldOf(properties, name), descent)
   if (inner === undefined) return undefined
   const isLast = descent.steps.length === 0
   const entries = Object.entries(properties).flatMap(([key, value]): [string, unknown][] => {
@@ -211,7 +210,7 @@ function inItems(schema: JsonSchema, step: PathStep | undefined, descent: Descen
   if (tuple !== undefined && step.kind === 'item') {
     const list = schema[tuple]
     if (Array.isArray(list) && step.index < list.length) {
-      const inner = descend(list[step.index], { ...descent, isRequired: true })
+      const inner = descend(list[step.index], descent)
       if (inner === undefined) return undefined
       return { schema: { ...schema, [tuple]: list.with(step.index, inner.schema ?? {}) } }
     }
@@ -221,9 +220,9 @@ function inItems(schema: JsonSchema, step: PathStep | undefined, descent: Descen
     (Array.isArray(schema['type']) && schema['type'].includes('array'))
   if (!isArray && items === undefined) return undefined
   if (Array.isArray(items) || items === false) return undefined
-  const inner = descend(items ?? true, { ...descent, isRequired: true })
+  const inner = descend(items ?? true, descent)
   if (inner === undefined) return undefined
-  // A single item of a list has no schema of its own, so the schema stays as it is.
+  // `items` describes every item of the list, so a change for one item must not alter it.
   return { schema: step.kind === 'item' ? schema : { ...schema, items: inner.schema ?? {} } }
 }
 

@@ -24,7 +24,7 @@ describe('a failed call', () => {
   test.each([
     ['SESSION_LOST', /could not be re-established.*try again later/],
     ['OUTCOME_UNKNOWN', /may or may not have been executed.*Check.*what went wrong/],
-    ['TIMEOUT', /No answer came in time.*may or may not/],
+    ['TIMEOUT', /may or may not have been executed.*No answer came in time.*Check/],
     ['UNREACHABLE', /not executed.*what went wrong/],
     ['UNAUTHORIZED', /refused the credentials/],
     ['INVALID_OUTPUT', /was executed.*does not fit.*what went wrong/],
@@ -68,8 +68,10 @@ describe('a failed call', () => {
       const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })
       const failed: unknown = await tool.invoke({ item: 'x' }).catch((error: unknown) => error)
       expect(failed).toMatchObject({ outcome: 'unknown' })
-      expect(String(failed)).toMatch(/may or may not have been executed. Check what happened/)
-      expect(String(failed)).not.toMatch(/was not executed|try again/i)
+      expect(String(failed)).toMatch(
+        /^McpToolError: MCP tool "add item" of server "shop" may or may not have been executed\. .*Check what happened before you repeat the call/,
+      )
+      expect(String(failed)).not.toMatch(/failed\.|was not executed|try again/i)
     },
   )
 

@@ -93,17 +93,13 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
   const failure = FAILURES[code]
   const outcome = outcomeFrom(error, failure.outcome)
   const detail = DETAILED.has(code) ? `: ${startOf(error.message)}` : '.'
-  return new McpToolError(
-    code,
-    `MCP tool "${origin.toolName}" of server "${serverTitle(origin.server)}" failed. ${adviceFor(failure, outcome)}${detail}`,
-    {
-      server: origin.server,
-      toolName: origin.toolName,
-      category: code === 'CONFIG' || code === 'NO_RUN' ? 'user' : 'system',
-      outcome,
-      cause: error,
-    },
-  )
+  return new McpToolError(code, `${textFor(failure, outcome, origin)}${detail}`, {
+    server: origin.server,
+    toolName: origin.toolName,
+    category: code === 'CONFIG' || code === 'NO_RUN' ? 'user' : 'system',
+    outcome,
+    cause: error,
+  })
 }
 
 /**
@@ -175,13 +171,24 @@ const FAILURES: Readonly<Record<CallFailureCode, Failure>> = {
   CLOSED: { what: 'The client of this server was closed', outcome: 'unknown' },
 }
 
-/** Returns the text for the model: the event, the execution state, and what to do next. */
-function adviceFor({ what, advice }: Failure, outcome: ToolOutcome | undefined): string {
-  if (outcome === 'unknown') {
-    return `${what}: the call may or may not have been executed. Check what happened before you repeat it`
-  }
+/** Returns the text for the model, without a full stop: the event, the execution state, and what to do next. */
+function textFor(
+  { what, advice }: Failure,
+  outcome: ToolOutcome | undefined,
+  origin: McpToolOrigin,
+): string {
+  if (outcome === 'unknown') return unknownOutcomeText(origin, what)
   const fact = outcome === 'not-executed' ? `${what}, so the tool was not executed` : what
-  return advice === undefined ? fact : `${fact}. ${advice}`
+  const failed = `MCP tool "${origin.toolName}" of server "${serverTitle(origin.server)}" failed. ${fact}`
+  return advice === undefined ? failed : `${failed}. ${advice}`
+}
+
+/**
+ * Returns the text for the model, without a full stop, about a call whose outcome is unknown. `what` is the
+ * event, as a sentence without a full stop.
+ */
+export function unknownOutcomeText({ server, toolName }: McpToolOrigin, what: string): string {
+  return `MCP tool "${toolName}" of server "${serverTitle(server)}" may or may not have been executed. ${what}. Check what happened before you repeat the call`
 }
 
 /** The client knows the outcome of all attempts. The code alone does not imply it. */

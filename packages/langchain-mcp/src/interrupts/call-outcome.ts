@@ -1,6 +1,11 @@
 import { isRecord } from '@x/internal'
 import type { HandlerContext } from '@x/mcp-client'
-import { McpToolError, type McpToolErrorCode, type ToolOutcome } from '../base/errors.ts'
+import {
+  McpToolError,
+  unknownOutcomeText,
+  type McpToolErrorCode,
+  type ToolOutcome,
+} from '../base/errors.ts'
 import {
   serverTitle,
   type McpToolOrigin,
@@ -75,12 +80,13 @@ export function errorFrom(
 }
 
 /** Returns the outcome of a call whose record was lost. It may have been executed. */
-export function unknownOutcome({ server, toolName }: McpToolOrigin): FailedOutcome {
+export function unknownOutcome(origin: McpToolOrigin): FailedOutcome {
+  const what = 'A run sent the call, and ended before it stored the answer'
   return {
     kind: 'failed',
     code: 'OUTCOME_UNKNOWN',
     outcome: 'unknown',
-    message: `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. The call was sent by a run that ended before its answer was kept: it may or may not have been executed. Check what happened before you repeat it.`,
+    message: `${unknownOutcomeText(origin, what)}.`,
   }
 }
 

@@ -8,14 +8,14 @@ import { isPattern, withCurrentLimits, withNullType } from './schema-check.ts'
 /**
  * The part of a tool's schema that the model sees. Arguments are always checked against the whole schema.
  *
- * - - `common`: the schema as OpenAI and Anthropic accept it. Keywords that they refuse at the root (`$ref`,
+ * - `common`: the schema as OpenAI and Anthropic accept it. Keywords that they refuse at the root (`$ref`,
  *   `allOf`, `anyOf`, `oneOf`, `not`, `enum`) are merged into one object, and older drafts become 2020-12.
  *   Other schemas stay as they are.
- * - - `openai`: as `common`. `anthropic`: as `common`, without arguments whose names it refuses.
- * - - `google`: the part of OpenAPI 3.0 that Gemini reads: references are inlined, recursion is cut,
+ * - `openai`: as `common`. `anthropic`: as `common`, without arguments whose names it refuses.
+ * - `google`: the part of OpenAPI 3.0 that Gemini reads: references are inlined, recursion is cut,
  *   conditions are left out.
- * - - `none`: the server's schema as it is.
- * - - a function: the schema that it returns. `note` takes one line for each thing that is left out.
+ * - `none`: the server's schema as it is.
+ * - a function: the schema that it returns. `note` takes one line for each thing that is left out.
  */
 export type SchemaProjection =
   | 'common'

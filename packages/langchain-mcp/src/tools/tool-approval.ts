@@ -1,7 +1,7 @@
 import { ToolMessage } from '@langchain/core/messages'
 import { canonicalJson, isRecord } from '@x/internal'
 import { createHash } from 'node:crypto'
-import { McpToolError } from '../base/errors.ts'
+import { McpToolError, unknownOutcomeText } from '../base/errors.ts'
 import { serverTitle, type ToolDefinition } from '../base/tool-source.ts'
 import type { ApprovalDecision, ApprovalRequest } from '../interrupts/interrupt-value.ts'
 import { addressVerdict, graphPlaceOf, loadLangGraph } from '../interrupts/langgraph.ts'
@@ -191,9 +191,11 @@ function cannotAskError({ server, tool }: ToolCallRequest, why: string): McpTool
  * interceptor results or argument properties.
  */
 function changedSince({ server, tool }: ToolCallRequest): McpToolError {
-  return new McpToolError(
-    'APPROVAL_REQUIRED',
-    `MCP tool "${tool.name}" of server "${serverTitle(server)}" failed. Its arguments are not the ones that a person has approved, so nothing more was sent. Check what happened before you repeat the call.`,
-    { server, toolName: tool.name, category: 'user', outcome: 'unknown' },
-  )
+  const origin = { server, toolName: tool.name }
+  const what = 'Its arguments are not the ones that a person has approved, so nothing more was sent'
+  return new McpToolError('APPROVAL_REQUIRED', `${unknownOutcomeText(origin, what)}.`, {
+    ...origin,
+    category: 'user',
+    outcome: 'unknown',
+  })
 }

@@ -97,7 +97,7 @@ export class ToolBinding {
   /** The schema that the model sees, and notes about its hidden parts. */
   get shown(): ProjectedSchema {
     const { inputSchema } = this
-    // The server validates arguments against a schema that cannot be evaluated here.
+    // A schema with a defect cannot be evaluated here, so the model sees it whole and the server checks the call.
     if (schemaDefectOf(inputSchema) !== undefined) return { schema: inputSchema, notes: [] }
     const schema = this.#properties?.fixedSchema(inputSchema) ?? inputSchema
     if (this.#shown?.of !== schema) {
