@@ -121,7 +121,7 @@ export class Child {
 /** An agent. Its name stays the same when its process is started again. */
 export class Agent extends Child {
   readonly spec: AgentSpec
-  /** What the process still holds after it has closed its clients. */
+  /** Memory and resources that the process holds after it has closed its clients. */
   holdings: Holdings | undefined
   readonly #run: RunRecord
   /** Ends the wait for each call that has not settled. */

@@ -11,7 +11,7 @@ export type Round<Name extends string, Cost> = Readonly<Record<Name, Cost>>
 
 /** A comparison of contenders that take turns: A B C A B C … */
 export interface Comparison<Name extends string, Cost> {
-  /** What is measured, for people. */
+  /** Text that says what the figure measures. */
   readonly label: string
   readonly names: readonly Name[]
   /** Turns of each contender in one round. With short turns, a slow moment affects all contenders. @default 1 */
