@@ -65,7 +65,7 @@ const from1: readonly Row[] = [
     },
   ],
   [
-    'a program that starts where you are',
+    'a program that starts in the current directory',
     async () => {
       const args = ['-e', 'process.stderr.write(process.cwd()); process.exit(1)']
       const folderOf = async (cwd: string | undefined): Promise<unknown> => {
@@ -248,7 +248,7 @@ const from1: readonly Row[] = [
     },
   ],
   [
-    'structuredContent glued to the text',
+    'structuredContent appended to the text',
     async () => {
       const tool = await toolThatAnswers(sumOf)
       expect(await tool.invoke(toolCall('ask'))).toMatchObject({
@@ -524,7 +524,7 @@ const from2: readonly Row[] = [
     },
   ],
   [
-    "tools that die with their adapter's connection",
+    "tools that stop working with the adapter's connection",
     async (server) => {
       await using mcp = mathOf(server)
       const echo = await toolOf(mcp, 'echo')
