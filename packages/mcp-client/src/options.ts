@@ -117,7 +117,7 @@ export type PerServerOptions = Pick<
 const { authProvider, era, dispatcher, timeouts, limits, reconnect, traceContext } =
   transportOptionChecks
 
-const scopeChecks: Checks<SessionScope> = {
+export const scopeChecks: Checks<SessionScope> = {
   principal: check.string,
   thread: check.string,
   run: check.string,

@@ -66,12 +66,12 @@ export function runInSessionScope<T>(fn: () => T, options?: SessionRunOptions): 
 export function runInSessionScope(fn: () => unknown, options: SessionRunOptions = {}): unknown {
   assertOptions('runInSessionScope()', options, optionChecks)
   const run = contextRun()
-  const hold = run?.isOpen === true ? joinedRun(run) : ownedRun(options)
+  const stay = run?.isOpen === true ? joinedRun(run) : ownedRun(options)
   try {
-    const result = hold.enter(fn)
-    return isAsyncIterable(result) ? scopedStream(result, hold) : settled(result, hold)
+    const result = insideRun(stay.run, fn)
+    return isAsyncIterable(result) ? scopedStream(result, stay) : settled(result, stay)
   } catch (error) {
-    return settled(Promise.reject(error), hold)
+    return settled(Promise.reject(error), stay)
   }
 }
 
@@ -149,11 +149,8 @@ export class Run implements CurrentRun {
   /** @throws TypeError for an invalid id */
   constructor({
     id = `run_${randomBytes(8).toString('hex')}`,
-    onCloseError,
-  }: {
-    readonly id?: string | undefined
-    readonly onCloseError: CloseErrorListener
-  }) {
+    onCloseError = warnOfCloseError,
+  }: Pick<SessionRunOptions, 'id' | 'onCloseError'>) {
     if (!RUN_ID.test(id)) throw new TypeError('The id of a run must be "run_" and 16 hex digits')
     this.id = id
     this.#onCloseError = onCloseError
@@ -188,51 +185,38 @@ export class Run implements CurrentRun {
   /** Idempotent. Resolves when everything is closed, or after a time limit. Never rejects. */
   end(): Promise<void> {
     if (this.#closing !== undefined) return this.#closing
-    const closers = this.#closers.splice(0)
     const end = this.#isDetached ? 'detached' : 'ended'
+    const closers = this.#closers.splice(0).map((close) => () => close(end))
     // A step later, when the run is marked as ended: a closer may use code that refuses to work in an ended run.
     this.#closing = Promise.resolve().then(() =>
-      closeNewestFirst(
-        closers.map((close) => () => close(end)),
-        { onError: this.#onCloseError },
-      ),
+      closeNewestFirst(closers, { onError: this.#onCloseError }),
     )
     return this.#closing
   }
 }
 
-/** The run of one `runInSessionScope()`: a new run that the call ends, or a run that it has joined. */
-interface RunHold {
-  /** Calls a function in the run. */
-  enter<T>(call: () => T): T
+/** One call of `runInSessionScope()`: in a new run, which it ends, or in a run that it joins. */
+interface Stay {
+  readonly run: Run
   /** Called with the result, with each chunk of a stream, and with the error. */
-  onOutcome(outcome: unknown): void
+  observe(outcome: unknown): void
   /** Idempotent, never rejects. */
   end(): Promise<void>
 }
 
-function joinedRun(run: Run): RunHold {
-  return {
-    enter: (call) => insideRun(run, call),
-    onOutcome() {},
-    async end() {},
-  }
+function joinedRun(run: Run): Stay {
+  return { run, observe() {}, async end() {} }
 }
 
-function ownedRun(options: SessionRunOptions): RunHold {
-  const {
-    id,
-    signal,
-    isInterrupted = isLangGraphInterrupt,
-    onCloseError = warnOfCloseError,
-  } = options
-  const run = new Run({ id, onCloseError })
+function ownedRun(options: SessionRunOptions): Stay {
+  const { signal, isInterrupted = isLangGraphInterrupt } = options
+  const run = new Run(options)
   const onAbort = (): void => void outsideRun(() => run.abort(signal?.reason))
   if (signal?.aborted === true) onAbort()
   else outsideRun(() => signal?.addEventListener('abort', onAbort, { once: true }))
   return {
-    enter: (call) => insideRun(run, call),
-    onOutcome(outcome) {
+    run,
+    observe(outcome) {
       if (isInterrupted(outcome)) run.detach()
     },
     async end() {
@@ -243,22 +227,33 @@ function ownedRun(options: SessionRunOptions): RunHold {
   }
 }
 
-async function settled(result: unknown, hold: RunHold): Promise<unknown> {
+/** Runs one step inside the run. An error ends the stay before it is thrown. */
+async function step<T>(stay: Stay, call: () => Promise<T>): Promise<T> {
   try {
-    const value = await result
-    if (isAsyncIterable(value)) return scopedStream(value, hold)
-    hold.onOutcome(value)
-    await hold.end()
-    return value
+    return await insideRun(stay.run, call)
   } catch (error) {
-    hold.onOutcome(error)
-    await hold.end()
+    try {
+      stay.observe(error)
+    } finally {
+      await stay.end()
+    }
     throw error
   }
 }
 
+async function settled(result: unknown, stay: Stay): Promise<unknown> {
+  const value = await step(stay, async () => {
+    const settledValue = await result
+    if (!isAsyncIterable(settledValue)) stay.observe(settledValue)
+    return settledValue
+  })
+  if (isAsyncIterable(value)) return scopedStream(value, stay)
+  await stay.end()
+  return value
+}
+
 function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
-  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value
+  return isObject(value) && Symbol.asyncIterator in value
 }
 
 /**
@@ -267,32 +262,33 @@ function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
  */
 function scopedStream(
   stream: AsyncIterable<unknown>,
-  hold: RunHold,
+  stay: Stay,
 ): AsyncGenerator | ReadableStream<unknown> {
   return stream instanceof ReadableStream
-    ? scopedReadable(stream, hold)
-    : scopedIterable(stream, hold)
+    ? scopedReadable(stream, stay)
+    : scopedIterable(stream, stay)
 }
 
-function scopedIterable(source: AsyncIterable<unknown>, hold: RunHold): AsyncGenerator {
+function scopedIterable(source: AsyncIterable<unknown>, stay: Stay): AsyncGenerator {
   let iterator: AsyncIterator<unknown> | undefined
-  const step = async (
-    take: (iterator: AsyncIterator<unknown>) => PromiseLike<IteratorResult<unknown>>,
+  const take = async (
+    call: (iterator: AsyncIterator<unknown>) => PromiseLike<IteratorResult<unknown>>,
   ): Promise<IteratorResult<unknown>> => {
-    const result = await inHold(hold, async () => {
+    const result = await step(stay, async () => {
       iterator ??= source[Symbol.asyncIterator]()
-      return take(iterator)
+      const taken = await call(iterator)
+      if (taken.done !== true) stay.observe(taken.value)
+      return taken
     })
-    if (result.done === true) await hold.end()
-    else hold.onOutcome(result.value)
+    if (result.done === true) await stay.end()
     return result
   }
   const generator: AsyncGenerator = {
-    next: (...sent) => step((inner) => inner.next(...sent)),
+    next: (...sent) => take((inner) => inner.next(...sent)),
     return: (value) =>
-      step(async (inner) => (await inner.return?.(value)) ?? { done: true, value: await value }),
+      take(async (inner) => (await inner.return?.(value)) ?? { done: true, value: await value }),
     throw: (error: unknown) =>
-      step(async (inner) => {
+      take(async (inner) => {
         if (inner.throw !== undefined) return inner.throw(error)
         await inner.return?.()
         throw error
@@ -305,44 +301,34 @@ function scopedIterable(source: AsyncIterable<unknown>, hold: RunHold): AsyncGen
   return generator
 }
 
-function scopedReadable(source: ReadableStream<unknown>, hold: RunHold): ReadableStream<unknown> {
+function scopedReadable(source: ReadableStream<unknown>, stay: Stay): ReadableStream<unknown> {
   const reader = source.getReader()
   return new ReadableStream<unknown>(
     {
       async pull(controller) {
-        const { done, value } = await inHold(hold, () => reader.read())
-        if (!done) {
-          hold.onOutcome(value)
-          controller.enqueue(value)
-          return
-        }
-        await hold.end()
+        const { done, value } = await step(stay, async () => {
+          const taken = await reader.read()
+          if (!taken.done) stay.observe(taken.value)
+          return taken
+        })
+        if (!done) return controller.enqueue(value)
+        await stay.end()
         controller.close()
       },
       async cancel(reason) {
         try {
           // Not `reader.cancel()`: the `cancel()` of LangGraph's stream aborts the graph.
-          await hold.enter(() => {
+          await insideRun(stay.run, () => {
             reader.releaseLock()
             return source.cancel(reason)
           })
         } finally {
-          await hold.end()
+          await stay.end()
         }
       },
     },
     { highWaterMark: 0 }, // pulls nothing before the first read
   )
-}
-
-async function inHold<T>(hold: RunHold, call: () => Promise<T>): Promise<T> {
-  try {
-    return await hold.enter(call)
-  } catch (error) {
-    hold.onOutcome(error)
-    await hold.end()
-    throw error
-  }
 }
 
 /**
@@ -389,6 +375,13 @@ export async function closeNewestFirst(
     patienceMs = PATIENCE_MS,
   }: { readonly onError: CloseErrorListener; readonly patienceMs?: number },
 ): Promise<void> {
+  const end = async (close: () => unknown): Promise<void> => {
+    try {
+      await close()
+    } catch (error) {
+      report(error)
+    }
+  }
   const report = (error: unknown): void => {
     try {
       onError(error)
@@ -399,7 +392,7 @@ export async function closeNewestFirst(
   const closings: Promise<void>[] = []
   using deadline = new Deadline(patienceMs)
   for (const close of closers.toReversed()) {
-    const closing = closed(close, report)
+    const closing = end(close)
     closings.push(closing)
     await untilAborted(closing, deadline.signal).catch(() => {})
   }
@@ -410,12 +403,4 @@ export async function closeNewestFirst(
 
 function warnOfCloseError(error: unknown): void {
   process.emitWarning(error instanceof Error ? error : String(error))
-}
-
-async function closed(close: () => unknown, report: CloseErrorListener): Promise<void> {
-  try {
-    await close()
-  } catch (error) {
-    report(error)
-  }
 }

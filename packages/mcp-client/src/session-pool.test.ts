@@ -1,62 +1,6 @@
-import { SessionInfo } from '@x/mcp-transport'
 import { describe, expect, test } from 'vitest'
 import type { McpServerConfig } from './server-config.ts'
-import { SessionInfoFactory } from './session-info-factory.ts'
-import { DetachedSessions, serverKey } from './session-pool.ts'
-
-const server = { mcpUrl: 'http://shop.test/mcp' }
-const scope = { principal: 'anna', run: 'run_0123456789abcdef' }
-
-test('returns a detached session once in its scope, and never in another', () => {
-  const sessions = new DetachedSessions()
-  const factory = sessions.factoryFor('shop', new SessionInfoFactory())
-  const first = factory.createSession(server, scope)
-  expect(factory.createSession(server, { ...scope, principal: 'bert' })).not.toBe(first)
-  sessions.detach('shop', scope)
-  const others = [
-    factory.createSession(server, { ...scope, principal: 'bert' }),
-    factory.createSession(server, { ...scope, run: 'run_0000000000000000' }),
-    sessions.factoryFor('bank', new SessionInfoFactory()).createSession(server, scope),
-  ]
-  expect(others).not.toContain(first)
-  expect(factory.createSession(server, scope)).toBe(first)
-  expect(factory.createSession(server, scope)).not.toBe(first)
-})
-
-test('keeps no session that has ended, and none of a durable store', () => {
-  const sessions = new DetachedSessions()
-  const factory = sessions.factoryFor('shop', new SessionInfoFactory())
-  const ended = factory.createSession(server, scope)
-  sessions.forget('shop', scope)
-  sessions.detach('shop', scope)
-  expect(factory.createSession(server, scope)).not.toBe(ended)
-
-  const durable = sessions.factoryFor('bank', new DurableFactory())
-  const kept = durable.createSession(server, scope)
-  sessions.detach('bank', scope)
-  expect(durable.createSession(server, scope)).not.toBe(kept) // the store is asked again
-})
-
-test('keeps at most a thousand detached sessions, and drops the oldest', () => {
-  const sessions = new DetachedSessions()
-  const factory = sessions.factoryFor('shop', new SessionInfoFactory())
-  const scopes = Array.from({ length: 1001 }, (_, n) => ({ run: `run_${n}` }))
-  const made = scopes.map((one) => {
-    const info = factory.createSession(server, one)
-    sessions.detach('shop', one)
-    return info
-  })
-  const again = scopes.map((one) => factory.createSession(server, one))
-  expect(again.map((info, n) => info === made[n])).toEqual(scopes.map((_one, n) => n > 0))
-})
-
-class DurableFactory extends SessionInfoFactory {
-  override createSession(): SessionInfo {
-    return new (class extends SessionInfo {
-      override readonly durable: boolean = true
-    })()
-  }
-}
+import { serverKey } from './session-pool.ts'
 
 const headers = { a: '1', b: '2' }
 const asked = (): Record<string, string> => ({})

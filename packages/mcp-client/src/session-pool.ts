@@ -1,12 +1,11 @@
-import { check } from '@x/internal'
+import { BoundedMap, check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import type { SessionInfo } from '@x/mcp-transport'
-import { clientOptionChecks } from './options.ts'
+import { clientOptionChecks, scopeChecks } from './options.ts'
 import type { McpClientOptions, PerServerOptions } from './options.ts'
-import type { McpServer } from './directory/server-directory.ts'
 import { McpClient } from './mcp-client.ts'
+import { LONGEST_MS } from './deadline.ts'
 import { assertClientOptions, McpClientError } from './errors.ts'
-import type { McpClientErrorCode } from './errors.ts'
 import {
   closeNewestFirst,
   contextRun,
@@ -40,38 +39,29 @@ export interface SessionPoolOptions extends Omit<
   readonly allowEphemeral?: boolean | undefined
   /** Ends runs that are still open so many milliseconds after their first call. @default never */
   readonly runTtlMs?: number | undefined
-  /** Replace it in tests. @default timers of the process, which do not keep it alive */
-  readonly clock?: RunClock | undefined
 }
 
 const { around: _around, idleScopes: _idle, ...clientChecks } = clientOptionChecks
-const scopeChecks: Checks<RunlessScope> = { principal: check.string, thread: check.string }
+const { run: _run, ...runlessChecks } = scopeChecks
 const optionChecks: Checks<SessionPoolOptions> = {
   ...clientChecks,
-  scope: check.or(check.section(scopeChecks), check.func),
+  scope: check.or(check.section(runlessChecks), check.func),
   allowEphemeral: check.flag,
   runTtlMs: check.number(),
-  clock: check.methods('after'),
 }
 
-export interface RunClock {
-  /** Calls a function after `ms` milliseconds. Returns a function that cancels it. */
-  after(ms: number, call: () => void): () => void
-}
-
-/** One client of the pool. */
-interface PooledClient {
-  readonly client: McpClient
-  /** Key of its server: see `serverKey`. */
-  readonly server: string
-  /** Number of open runs that use each scope. Runs with one id share it, and the last one closes its session. */
-  readonly uses: Map<string, number>
-}
-
+/** Session of one server and scope. Runs with one id share it, and the last of them closes it. */
 interface PooledSession {
-  readonly of: PooledClient
+  readonly key: string
+  readonly client: McpClient
   readonly scope: SessionScope
+  readonly runs: Set<Run>
+  /** Where the session is kept. Undefined before it is opened, and if that outlives this process. */
+  info: SessionInfo | undefined
 }
+
+/** Beyond this number, the oldest detached session is forgotten; the server ends it after its own time limit. */
+const MAX_DETACHED = 1000
 
 /**
  * Clients whose sessions belong to runs. For each server, scope and run there is one session, opened by the first call
@@ -81,25 +71,25 @@ export class SessionPool implements AsyncDisposable {
   readonly #scope: RunlessScope | (() => RunlessScope)
   readonly #allowEphemeral: boolean
   readonly #runTtlMs: number | undefined
-  readonly #clock: RunClock
   readonly #clientOptions: McpClientOptions
-  readonly #detached = new DetachedSessions()
   /** Weak: a client stays while the caller holds it or one of its sessions is open. */
   readonly #clients = new Map<string, WeakRef<McpClient>>()
   readonly #forgotten: FinalizationRegistry<string>
-  readonly #runs = new WeakMap<Run, Map<PooledClient, Set<string>>>()
   /** Open sessions, oldest first. */
-  readonly #sessions = new Set<PooledSession>()
+  readonly #sessions = new Map<string, PooledSession>()
+  /** Sessions of detached runs, until these are continued in this process. A durable store keeps its own. */
+  readonly #detached = new BoundedMap<string, SessionInfo>(MAX_DETACHED)
+  /** Runs whose time is limited. */
+  readonly #limited = new WeakSet<Run>()
   #isClosed = false
 
   /** @throws McpClientError `CONFIG` for an unknown or invalid option */
   constructor(options: SessionPoolOptions = {}) {
     assertClientOptions('SessionPool', options, { checks: optionChecks })
-    const { scope = {}, allowEphemeral = false, runTtlMs, clock = systemClock, ...rest } = options
+    const { scope = {}, allowEphemeral = false, runTtlMs, ...rest } = options
     this.#scope = scope
     this.#allowEphemeral = allowEphemeral
     this.#runTtlMs = runTtlMs
-    this.#clock = clock
     // The session of a run that is over cannot be continued, even from a durable store. Sessions end with their run,
     // not before.
     const { terminateOnClose = true } = rest
@@ -124,7 +114,7 @@ export class SessionPool implements AsyncDisposable {
     const key = serverKey(config, own)
     const known = this.#clients.get(key)?.deref()
     if (known !== undefined) return known
-    const client = this.#create(key, { config, own })
+    const client = this.#create(key, config, own)
     this.#clients.set(key, new WeakRef(client))
     this.#forgotten.register(client, key)
     return client
@@ -143,9 +133,8 @@ export class SessionPool implements AsyncDisposable {
   /** Closes all sessions, newest first. Later calls reject. Never throws. */
   async dispose(): Promise<void> {
     this.#isClosed = true
-    const sessions = [...this.#sessions]
     await closeNewestFirst(
-      sessions.map((session) => () => this.#close(session, 'ended')),
+      Array.from(this.#sessions.values(), (session) => () => this.#close(session, 'ended')),
       { onError() {} }, // the client logs errors and never rejects
     )
   }
@@ -154,89 +143,87 @@ export class SessionPool implements AsyncDisposable {
     await this.dispose()
   }
 
-  #create(
-    server: string,
-    { config, own }: { readonly config: McpServerConfig; readonly own: PerServerOptions },
-  ): McpClient {
+  #create(server: string, config: McpServerConfig, own: PerServerOptions): McpClient {
     const { sessionInfoFactory = new SessionInfoFactory() } = this.#clientOptions
     const label = own.label ?? serverLabel(config)
-    const client = new McpClient(config, {
+    const client: McpClient = new McpClient(config, {
       ...this.#clientOptions,
       ...own,
-      sessionInfoFactory: this.#detached.factoryFor(server, sessionInfoFactory),
-      scope: () => this.#scopeOf(pooled, label),
+      sessionInfoFactory: this.#factoryFor(server, sessionInfoFactory),
+      scope: () => this.#scopeOf(client, server, label),
       around: (operation, { method }) => {
         const run = currentRun()
         if (run !== undefined) return operation(run)
-        const isEphemeral = !this.#isClosed && this.#mayBeEphemeral(method)
-        return isEphemeral ? inRunOfItsOwn(operation) : operation()
+        const mayBeEphemeral = this.#allowEphemeral || method.endsWith('/list')
+        return mayBeEphemeral && !this.#isClosed ? inRunOfItsOwn(operation) : operation()
       },
     })
-    const pooled: PooledClient = { client, server, uses: new Map() }
     return client
   }
 
-  #mayBeEphemeral(method: string): boolean {
-    return this.#allowEphemeral || method.endsWith('/list')
+  /** Returns a factory that first looks for the session of a detached run. */
+  #factoryFor(server: string, inner: SessionInfoSource): SessionInfoSource {
+    const opened = (key: string, info: SessionInfo): SessionInfo => {
+      const session = this.#sessions.get(key)
+      if (session !== undefined && !info.durable) session.info = info
+      return info
+    }
+    return {
+      createSession: (of, scope) => {
+        const key = sessionKey(server, scope)
+        const info = this.#detached.get(key) ?? inner.createSession(of, scope)
+        this.#detached.delete(key)
+        return info instanceof Promise ? info.then((made) => opened(key, made)) : opened(key, info)
+      },
+    }
   }
 
   /** Returns the scope of the current call, and closes its session at the end of the run. */
-  #scopeOf(of: PooledClient, label: string): SessionScope {
+  #scopeOf(client: McpClient, server: string, label: string): SessionScope {
     const run = contextRun()
     if (this.#isClosed) throw closedError(label)
     if (run?.isOpen !== true) throw noRun(run, label)
+    this.#limit(run)
     const { principal, thread } = typeof this.#scope === 'function' ? this.#scope() : this.#scope
-    const own = { principal, thread, run: run.id }
-    this.#register(run, { of, scope: own })
-    return own
-  }
-
-  #register(run: Run, session: PooledSession): void {
-    const clients = this.#runs.get(run) ?? this.#watch(run)
-    const { of, scope } = session
-    const keys = clients.get(of) ?? new Set()
-    clients.set(of, keys)
-    const key = scopeKey(scope)
-    if (keys.has(key)) return
-    keys.add(key)
-    of.uses.set(key, (of.uses.get(key) ?? 0) + 1)
-    this.#sessions.add(session)
-    run.defer((end) => this.#close(session, end))
-  }
-
-  #watch(run: Run): Map<PooledClient, Set<string>> {
-    const clients = new Map<PooledClient, Set<string>>()
-    this.#runs.set(run, clients)
-    const ttlMs = this.#runTtlMs
-    if (ttlMs !== undefined) {
-      run.defer(outsideRun(() => this.#clock.after(ttlMs, () => void run.end())))
+    const scope = { principal, thread, run: run.id }
+    const key = sessionKey(server, scope)
+    const session = this.#sessions.get(key) ?? {
+      key,
+      client,
+      scope,
+      runs: new Set(),
+      info: undefined,
     }
-    return clients
+    this.#sessions.set(key, session)
+    if (!session.runs.has(run)) {
+      session.runs.add(run)
+      run.defer((end) => this.#leave(session, run, end))
+    }
+    return scope
+  }
+
+  /** Ends a run after the time limit of this pool. */
+  #limit(run: Run): void {
+    if (this.#runTtlMs === undefined || this.#limited.has(run)) return
+    this.#limited.add(run)
+    const ms = Math.min(this.#runTtlMs, LONGEST_MS)
+    const timer = outsideRun(() => setTimeout(() => void run.end(), ms).unref())
+    run.defer(() => clearTimeout(timer))
+  }
+
+  async #leave(session: PooledSession, run: Run, end: RunEnd): Promise<void> {
+    session.runs.delete(run)
+    if (session.runs.size === 0) await this.#close(session, end)
   }
 
   async #close(session: PooledSession, end: RunEnd): Promise<void> {
-    if (!this.#sessions.delete(session)) return
-    const { of, scope } = session
-    const { client, server, uses } = of
-    const key = scopeKey(scope)
-    const others = (uses.get(key) ?? 1) - 1
-    if (others > 0) {
-      uses.set(key, others)
-      return
-    }
-    uses.delete(key)
+    const { key, client, scope, info } = session
+    if (this.#sessions.get(key) !== session) return
+    this.#sessions.delete(key)
     // Before the disposal: a run with the same id may begin during it, and must find the detached session.
-    if (end === 'ended') this.#detached.forget(server, scope)
-    else this.#detached.detach(server, scope)
-    await client.dispose({ scope, ...(end === 'detached' ? { terminate: false } : {}) })
+    if (end === 'detached' && info !== undefined) this.#detached.set(key, info)
+    await client.dispose({ scope, terminate: end === 'detached' ? false : undefined })
   }
-}
-
-const systemClock: RunClock = {
-  after(ms, call) {
-    const timer = setTimeout(call, ms).unref()
-    return () => clearTimeout(timer)
-  },
 }
 
 async function inRunOfItsOwn<T>(operation: () => Promise<T>): Promise<T> {
@@ -249,86 +236,23 @@ async function inRunOfItsOwn<T>(operation: () => Promise<T>): Promise<T> {
 }
 
 function closedError(server: string): McpClientError {
-  return poolError('CLOSED', server, { what: 'was called after its pool was disposed of' })
+  const message = `MCP server "${server}" was called after its pool was disposed of`
+  return new McpClientError('CLOSED', message, { server, outcome: 'not-executed' })
 }
 
 function noRun(run: Run | undefined, server: string): McpClientError {
-  if (run === undefined) {
-    const what = 'was called outside a run: call it inside runInSessionScope()'
-    return poolError('NO_RUN', server, { what })
-  }
-  const { id, signal } = run
-  return signal.aborted
-    ? poolError('NO_RUN', server, {
-        what: `was called in ${id}, which was aborted`,
-        cause: signal.reason,
-      })
-    : poolError('NO_RUN', server, {
-        what: `was called in ${id}, which has ended: await what is started in a run`,
-      })
+  const cause = run?.signal.aborted === true ? { cause: run.signal.reason } : {}
+  const where =
+    run === undefined
+      ? 'outside a run: call it inside runInSessionScope()'
+      : run.signal.aborted
+        ? `in ${run.id}, which was aborted`
+        : `in ${run.id}, which has ended: await what is started in a run`
+  const message = `MCP server "${server}" was called ${where}`
+  return new McpClientError('NO_RUN', message, { server, outcome: 'not-executed', ...cause })
 }
 
-function poolError(
-  code: McpClientErrorCode,
-  server: string,
-  { what, ...options }: ErrorOptions & { readonly what: string },
-): McpClientError {
-  return new McpClientError(code, `MCP server "${server}" ${what}`, {
-    ...options,
-    server,
-    outcome: 'not-executed',
-  })
-}
-
-/** Beyond this number, the oldest detached session is forgotten; the server ends it after its own time limit. */
-const MAX_DETACHED = 1000
-
-/**
- * Keeps the sessions of detached runs until these are continued in the same process. Durable sessions are not kept here,
- * because their store keeps them.
- */
-export class DetachedSessions {
-  readonly #open = new Map<string, SessionInfo>()
-  /** Oldest first. */
-  readonly #detached = new Map<string, SessionInfo>()
-
-  /** Returns a factory that first looks for a detached session of the scope. `server` is the key of the server. */
-  factoryFor(server: string, inner: SessionInfoSource): SessionInfoSource {
-    const opened = (key: string, info: SessionInfo): SessionInfo => {
-      if (!info.durable) this.#open.set(key, info)
-      return info
-    }
-    const createSession = (
-      of: McpServer,
-      scope?: SessionScope,
-    ): SessionInfo | Promise<SessionInfo> => {
-      const key = keyOf(server, scope)
-      const info = this.#detached.get(key) ?? inner.createSession(of, scope)
-      this.#detached.delete(key)
-      return info instanceof Promise ? info.then((made) => opened(key, made)) : opened(key, info)
-    }
-    return { createSession }
-  }
-
-  /** Keeps a session that stays on its server. */
-  detach(server: string, scope: SessionScope): void {
-    const key = keyOf(server, scope)
-    const info = this.#open.get(key)
-    if (info === undefined) return
-    this.#open.delete(key)
-    this.#detached.set(key, info)
-    if (this.#detached.size <= MAX_DETACHED) return
-    const [oldest = key] = this.#detached.keys()
-    this.#detached.delete(oldest)
-  }
-
-  /** Removes a session that has ended. */
-  forget(server: string, scope: SessionScope): void {
-    this.#open.delete(keyOf(server, scope))
-  }
-}
-
-function keyOf(server: string, scope: SessionScope | undefined): string {
+function sessionKey(server: string, scope: SessionScope | undefined): string {
   return JSON.stringify([server, scopeKey(scope)])
 }
 
@@ -337,36 +261,23 @@ function keyOf(server: string, scope: SessionScope | undefined): string {
  * objects, such as token providers, equal only themselves. The key contains the secrets of the config: do not log it.
  */
 export function serverKey(config: McpServerConfig, own: PerServerOptions = {}): string {
-  const { authProvider, dispatcher, ...rest } = own
-  const things = [authProvider, dispatcher].map((thing) =>
-    thing === undefined ? 0 : identityOf(thing),
-  )
-  return JSON.stringify([canonical(config), canonical(rest), ...things])
-}
-
-/** Adds the kind of each value, so that values of different kinds never look the same. */
-function canonical(value: unknown): unknown {
-  if (value instanceof URL) return ['text', value.href]
-  if (typeof value === 'string') return ['text', value]
-  if (Array.isArray(value)) return ['list', ...value.map((part: unknown) => canonical(part))]
-  if (!isObject(value)) return ['value', String(value)]
-  const prototype: unknown = Object.getPrototypeOf(value)
-  if (prototype !== Object.prototype && prototype !== null) return ['thing', identityOf(value)]
-  const given = Object.entries(value).filter(([, part]) => part !== undefined)
-  const sorted = given.toSorted(([a], [b]) => (a < b ? -1 : 1))
-  return ['record', ...sorted.map(([name, part]) => [name, canonical(part)])]
+  const { authProvider, dispatcher, ...plain } = own
+  const key = [config, plain, identityOf(authProvider), identityOf(dispatcher)]
+  return JSON.stringify(key, (_name, value: unknown) => {
+    if (typeof value === 'function') return [identityOf(value)]
+    if (!isRecord(value)) return value
+    const prototype: unknown = Object.getPrototypeOf(value)
+    if (prototype !== Object.prototype && prototype !== null) return [identityOf(value)]
+    return Object.fromEntries(Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+  })
 }
 
 const identities = new WeakMap<object, number>()
 let lastIdentity = 0
 
-function identityOf(thing: object): number {
-  const known = identities.get(thing)
-  if (known !== undefined) return known
-  identities.set(thing, ++lastIdentity)
-  return lastIdentity
-}
-
-function isObject(value: unknown): value is object {
-  return (typeof value === 'object' && value !== null) || typeof value === 'function'
+function identityOf(thing: object | undefined): number {
+  if (thing === undefined) return 0
+  const identity = identities.get(thing) ?? ++lastIdentity
+  identities.set(thing, identity)
+  return identity
 }

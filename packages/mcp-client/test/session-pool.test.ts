@@ -1,9 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setImmediate } from 'node:timers/promises'
 import { SessionInfo } from '@x/mcp-transport'
+import { handlerDispatcher } from '@x/internal/testing/undici'
 import { freePort, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { LegacyServer } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import {
   currentRun,
   runIdOf,
@@ -436,6 +437,62 @@ describe('an interrupt, where sessions are kept in memory', () => {
   })
 })
 
+/** A client in a pool that cannot reach its server, and the runs for which a session store was created. */
+function unreachable(durable: boolean): { pool: SessionPool; created: unknown[] } {
+  const created: unknown[] = []
+  const sessionInfoFactory = {
+    createSession(_server: unknown, scope: SessionScope = {}) {
+      created.push(scope.run)
+      return new (class extends SessionInfo {
+        override readonly durable: boolean = durable
+      })()
+    },
+  }
+  const dispatcher = handlerDispatcher(() => Promise.reject(new Error('no network')))
+  const pool = new SessionPool({ sessionInfoFactory, dispatcher, maxRetries: 0 })
+  return { pool, created }
+}
+
+describe('detached sessions', () => {
+  const stop = { __interrupt__: [] }
+  const turn = async (pool: SessionPool, id: string): Promise<void> => {
+    await runInSessionScope(
+      async () => {
+        await rejectionOf(pool.acquire('http://shop.test/mcp').ping())
+        return stop
+      },
+      { id },
+    )
+  }
+  const idOf = (n: number): string => `run_${String(n).padStart(16, '0')}`
+
+  test('are used in the run with their id only, and again after each interrupt', async () => {
+    const { pool, created } = unreachable(false)
+    await turn(pool, idOf(1))
+    await turn(pool, idOf(2))
+    await turn(pool, idOf(1))
+    await turn(pool, idOf(1))
+    expect(created).toEqual([idOf(1), idOf(2)])
+  })
+
+  test('are not kept by the pool if the store outlives the process', async () => {
+    const { pool, created } = unreachable(true)
+    await turn(pool, idOf(1))
+    await turn(pool, idOf(1))
+    expect(created).toEqual([idOf(1), idOf(1)])
+  })
+
+  test('are at most a thousand: the oldest is forgotten', async () => {
+    const { pool, created } = unreachable(false)
+    for (let n = 0; n <= 1000; n++) await turn(pool, idOf(n))
+    created.length = 0
+    await turn(pool, idOf(1))
+    expect(created).toEqual([])
+    await turn(pool, idOf(0))
+    expect(created).toEqual([idOf(0)])
+  })
+})
+
 describe('two runs with one id', () => {
   test('share the session, which the last one closes', async () => {
     await using server = await startLegacyServer()
@@ -487,32 +544,28 @@ describe('status()', () => {
 
 describe('a leaked run', () => {
   test('is ended after its time limit', async () => {
-    const timers: { ms: number; call: () => void; isOff: boolean }[] = []
-    const clock = {
-      after(ms: number, call: () => void) {
-        const timer = { ms, call, isOff: false }
-        timers.push(timer)
-        return () => void (timer.isOff = true)
-      },
-    }
     await using server = await startLegacyServer()
-    await using pool = new SessionPool({ runTtlMs: 1000, clock })
+    await using pool = new SessionPool({ runTtlMs: 12_345_000 })
     const client = pool.acquire({ url: server.url })
     const stream = runInSessionScope(async function* () {
       for (;;) yield await add(client)
     })
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
     await stream.next()
+    const timers = vi.getTimerCount()
     await stream.next()
-    expect(timers).toMatchObject([{ ms: 1000, isOff: false }])
-
-    timers[0]?.call()
+    expect(vi.getTimerCount()).toBe(timers) // one for the run, not one for each call
+    vi.advanceTimersByTime(12_344_000)
+    await stream.next()
+    vi.advanceTimersByTime(1000)
     await server.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
     expect(await rejectionOf(stream.next())).toMatchObject({ code: 'NO_RUN' })
-    expect(timers[0]?.isOff).toBe(true)
     expect(server.sessions).toEqual([])
 
+    const before = vi.getTimerCount()
     await runInSessionScope(() => add(client))
-    expect(timers[1]?.isOff).toBe(true)
+    expect(vi.getTimerCount()).toBeLessThanOrEqual(before)
   })
 })
 
