@@ -32,7 +32,7 @@ import {
 import type { McpServerConfig, ScopedHeaders, ServerCommand } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
-import { StdioConnection } from './stdio/stdio-connection.ts'
+import { StdioConnection } from './stdio/stdio-transport.ts'
 
 /** Result of phase 1. A session and all that replace it share the connection. */
 export interface Connection extends AsyncDisposable {

@@ -38,7 +38,7 @@ export type { ServerOverride, ServerOverrides } from './directory/find-server.ts
 export { StaticServerDirectory } from './directory/server-directory.ts'
 export type { McpServerDirectory, McpServerQuery } from './directory/server-directory.ts'
 export type { SecretSource } from './secret-source.ts'
-export type { StdioOptions } from './stdio/start-child.ts'
+export type { StdioOptions } from './stdio/child-process.ts'
 export { SessionInfoFactory } from './session-info-factory.ts'
 export type { SessionInfoSource } from './session-info-factory.ts'
 export type { Caller, OpenCall, MessageOrigin } from './session-calls.ts'

@@ -83,7 +83,7 @@ function outputOf(secret = ''): { output: ChildOutput; lines: string[] } {
   const lines: string[] = []
   const log = (_level: string, line: string): void => void lines.push(line)
   const secrets = new Redaction({ secrets: { secret }, env: {}, args: [] })
-  return { output: new ChildOutput({ redaction: secrets, log }), lines }
+  return { output: new ChildOutput(secrets, log), lines }
 }
 
 test('logs the lines of standard error without secrets and blank lines, also an unfinished line', () => {

@@ -4,7 +4,7 @@ import { StdioError } from '../errors.ts'
 
 const NEWLINE = 0x0a
 
-export interface LineReaderOptions {
+interface LineReaderOptions {
   readonly maxBytes: number
   readonly onLine: (line: string) => void
   /** Called once for each longer line, with its start. The rest of the line is skipped. */
@@ -131,11 +131,6 @@ const TAIL_CHARACTERS = 4096
 const LINE_CHARACTERS = 8192
 const EXCERPT_CHARACTERS = 200
 
-export interface ChildOutputOptions {
-  readonly redaction: Redaction
-  readonly log: (level: 'info' | 'warning', message: string) => void
-}
-
 /**
  * Output of a child process that is not a message: its standard error, and invalid lines on its standard
  * output. Explains why the child does not answer. Secrets are removed.
@@ -144,14 +139,14 @@ export interface ChildOutputOptions {
  */
 export class ChildOutput {
   readonly #redaction: Redaction
-  readonly #log: ChildOutputOptions['log']
+  readonly #log: (level: 'info' | 'warning', message: string) => void
   readonly #stderrLines: LineReader
   #stderr: Buffer = Buffer.alloc(0)
   #isCut = false
   /** Start of the first line that was not a message. */
   #invalidLine: string | undefined
 
-  constructor({ redaction, log }: ChildOutputOptions) {
+  constructor(redaction: Redaction, log: (level: 'info' | 'warning', message: string) => void) {
     this.#redaction = redaction
     this.#log = log
     const onLine = (line: string): void => {

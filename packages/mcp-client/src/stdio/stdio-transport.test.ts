@@ -1,5 +1,7 @@
+import { stat, writeFile } from 'node:fs/promises'
 import { describe, expect, test } from 'vitest'
-import { parseMessages } from './stdio-transport.ts'
+import { makeTemporaryFolder } from '../../test/temporary-folder.ts'
+import { createWorkingFolder, parseMessages, userCacheFolder } from './stdio-transport.ts'
 
 const jsonrpc = '2.0'
 
@@ -34,5 +36,58 @@ describe('parseMessages rejects', () => {
     '[{"jsonrpc":"2.0","method":"x"},1]',
   ])('%s', (line) => {
     expect(parseMessages(line)).toBeUndefined()
+  })
+})
+
+function settingsOf(
+  command: string,
+  cacheFolder: string,
+): Parameters<typeof createWorkingFolder>[0] {
+  return { server: { command, args: [], env: {}, cwd: undefined }, stdio: { cacheFolder } }
+}
+
+test.each([
+  { platform: 'linux', environment: {}, folder: '/home/me/.cache/mcp-client' },
+  { platform: 'linux', environment: { XDG_CACHE_HOME: '/c' }, folder: '/c/mcp-client' },
+  { platform: 'linux', environment: { XDG_CACHE_HOME: 'c' }, folder: '/home/me/.cache/mcp-client' },
+  { platform: 'darwin', environment: {}, folder: '/home/me/Library/Caches/mcp-client' },
+  { platform: 'win32', environment: { LocalAppData: 'D:\\L' }, folder: 'D:\\L\\mcp-client' },
+  { platform: 'win32', environment: {}, folder: '\\home\\me\\AppData\\Local\\mcp-client' },
+] as const)('finds the cache folder of the user: %o', ({ platform, environment, folder }) => {
+  expect(userCacheFolder(platform, environment, '/home/me')).toBe(folder)
+})
+
+test('creates a folder for a server that other users cannot read', async () => {
+  await using folder = await makeTemporaryFolder()
+  const cacheFolder = `${folder.path}/a/b`
+  await using made = await createWorkingFolder(settingsOf('/srv/..my server', cacheFolder))
+  expect(made.path).toBe(`${cacheFolder}/_my_server`)
+  expect((await stat(made.path)).mode & 0o777).toBe(0o700)
+})
+
+test('creates a temporary folder if the cache folder is unusable, and removes it at the end', async () => {
+  await using folder = await makeTemporaryFolder()
+  await writeFile(`${folder.path}/file`, '')
+  const cacheFolder = `${folder.path}/file`
+  const made = await createWorkingFolder(settingsOf('server', cacheFolder))
+  expect((await stat(made.path)).isDirectory()).toBe(true)
+  await made[Symbol.asyncDispose]()
+  await expect(stat(made.path)).rejects.toThrow('ENOENT')
+})
+
+test.each(['con', 'NUL.exe', 'com1.cmd', 'server.'])(
+  'changes "%s", which Windows does not allow as the name of a folder',
+  async (label) => {
+    await using folder = await makeTemporaryFolder()
+    await using made = await createWorkingFolder(settingsOf(label, folder.path))
+    expect(made.path).toBe(`${folder.path}/${label === 'server.' ? 'server_' : `_${label}`}`)
+  },
+)
+
+test('rejects a relative cache folder', async () => {
+  const error: unknown = await createWorkingFolder(settingsOf('x', 'c')).catch((e: unknown) => e)
+  expect(error).toMatchObject({
+    code: 'CONFIG',
+    cause: { message: 'stdio.cacheFolder must be an absolute path' },
   })
 })

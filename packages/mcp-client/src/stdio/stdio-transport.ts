@@ -1,5 +1,9 @@
+import { spawn } from 'node:child_process'
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
+import { homedir, tmpdir } from 'node:os'
+import { join, posix, win32 } from 'node:path'
 import { fulfilledWithin } from '@x/internal'
 import {
   messageFrom,
@@ -10,11 +14,19 @@ import {
 import type { Era, JsonRpcMessage, LimitOptions, RequestId, TraceContext } from '@x/mcp-transport'
 import { StdioError } from '../errors.ts'
 import { outsideRun } from '../run-scope.ts'
+import { commandLabel } from '../server-config.ts'
 import type { ServerCommand } from '../server-config.ts'
+import { parseFolder } from '../server-fields.ts'
 import { ChildOutput, LineReader, Redaction } from './child-output.ts'
-import { endTree, endWithProcess } from './process-tree.ts'
-import { createEnvironment, startChild, toStartError } from './start-child.ts'
-import type { StdioOptions } from './start-child.ts'
+import {
+  createEnvironment,
+  createSpawnPlan,
+  endTree,
+  endWithProcess,
+  getVariable,
+  toStartError,
+} from './child-process.ts'
+import type { StdioOptions } from './child-process.ts'
 
 /** Settings that all processes of one server share. */
 export interface StdioSettings {
@@ -28,13 +40,44 @@ export interface StdioSettings {
   readonly log: (level: 'info' | 'warning', message: string) => void
 }
 
-export interface StdioSession {
-  /** Number of the session. Each child is one session. */
-  readonly epoch: number
-  /** Returns the folder in which the child runs. */
-  readonly folder: () => Promise<string>
-  /** Called when the child and all processes that it started have exited. */
-  readonly onGone: () => void
+/** Starts the processes of one server, one for each session. Disposing of it waits until they have exited. */
+export class StdioConnection implements AsyncDisposable {
+  readonly #settings: StdioSettings
+  readonly #transports = new Set<StdioTransport>()
+  #epoch = 0
+  #folder: Promise<WorkingFolder> | undefined
+
+  constructor(settings: StdioSettings) {
+    this.#settings = settings
+  }
+
+  createTransport(): StdioTransport {
+    const transport = new StdioTransport(this.#settings, this, ++this.#epoch)
+    this.#transports.add(transport)
+    return transport
+  }
+
+  /** Called when a child and all processes that it started have exited. */
+  exited(transport: StdioTransport): void {
+    this.#transports.delete(transport)
+  }
+
+  /** Returns the folder in which the children run. */
+  async getFolder(): Promise<string> {
+    const folder = (this.#folder ??= createWorkingFolder(this.#settings))
+    try {
+      return (await folder).path
+    } catch (error) {
+      if (this.#folder === folder) this.#folder = undefined
+      throw error
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(Array.from(this.#transports, (transport) => transport.close()))
+    const folder = await this.#folder?.catch(() => undefined)
+    await folder?.[Symbol.asyncDispose]()
+  }
 }
 
 type State =
@@ -63,7 +106,7 @@ export class StdioTransport implements AsyncDisposable {
   readonly isResumed: boolean = false
   readonly epoch: number
   readonly #settings: StdioSettings
-  readonly #session: StdioSession
+  readonly #connection: StdioConnection
   readonly #pending = new Set<RequestId>()
   #state: State = { phase: 'new' }
   #output: ChildOutput | undefined
@@ -73,10 +116,11 @@ export class StdioTransport implements AsyncDisposable {
   #endedBy: TransportError | undefined
   #ending: Promise<void> | undefined
 
-  constructor(settings: StdioSettings, session: StdioSession) {
+  /** @param epoch number of the session */
+  constructor(settings: StdioSettings, connection: StdioConnection, epoch: number) {
     this.#settings = settings
-    this.#session = session
-    this.epoch = session.epoch
+    this.#connection = connection
+    this.epoch = epoch
   }
 
   get era(): Era | undefined {
@@ -111,9 +155,7 @@ export class StdioTransport implements AsyncDisposable {
    *
    * @throws TransportError `CLOSED` if no child runs
    */
-  async send(message: JsonRpcMessage | readonly JsonRpcMessage[]): Promise<void> {
-    if (isBatch(message))
-      throw new TypeError('send() takes one message, not an array: call it for each message')
+  async send(message: JsonRpcMessage): Promise<void> {
     if (this.#state.phase !== 'open') throw closedError()
     let sent = withTraceContext(message, this.#settings.traceContext())
     if ('method' in sent && 'id' in sent) {
@@ -157,14 +199,15 @@ export class StdioTransport implements AsyncDisposable {
   async #start(): Promise<void> {
     const { server, stdio = {}, log } = this.#settings
     const secrets = await this.#secrets()
-    const output = new ChildOutput({ redaction: new Redaction({ ...server, secrets }), log })
+    const output = new ChildOutput(new Redaction({ ...server, secrets }), log)
     this.#output = output
-    const cwd = await this.#session.folder()
-    const prepared = { server, secrets, stdio, cwd, log: (text: string) => log('info', text) }
-    const environment = await createEnvironment(prepared)
+    const cwd = await this.#connection.getFolder()
+    const launch = { server, secrets, stdio, cwd, log: (text: string) => log('info', text) }
+    const environment = await createEnvironment(launch)
     if (this.#state.phase !== 'starting') throw closedError()
+    const { file, args, options } = createSpawnPlan(launch, environment)
     // The pipes outlive the call that starts the child.
-    const child = outsideRun(() => startChild(prepared, environment))
+    const child = outsideRun(() => spawn(file, args, options))
     if (child.pid === undefined) {
       const [cause] = await once(child, 'error', { signal: AbortSignal.timeout(1000) })
       throw toStartError(cause)
@@ -203,7 +246,7 @@ export class StdioTransport implements AsyncDisposable {
     })
     child.stderr.on('data', (chunk: Buffer) => output.pushStderr(chunk))
     child.stderr.once('end', () => output.endStderr())
-    this.#stop = () => endTree({ child, exited }).finally(unguard)
+    this.#stop = () => endTree(child, exited).finally(unguard)
     // Any of these events may come first. The reason is known when the pipes have been read to their end.
     const broken = new Promise<void>((resolve) => {
       for (const stream of child.stdio) stream?.on('error', () => resolve())
@@ -236,7 +279,7 @@ export class StdioTransport implements AsyncDisposable {
     if (phase === 'closed') return
     this.#state = { phase: 'closed' }
     this.#endedBy = reason
-    this.#ending = this.#stop().finally(() => this.#session.onGone())
+    this.#ending = this.#stop().finally(() => this.#connection.exited(this))
     for (const id of this.#pending) this.#deliver(errorAnswer(id, reason))
     this.#pending.clear()
     const { onclose } = this
@@ -265,12 +308,6 @@ function errorAnswer(id: RequestId, error: TransportError): JsonRpcMessage {
   return { jsonrpc: '2.0', id, error: { code: -32_000, message: error.message, data: error } }
 }
 
-function isBatch(
-  message: JsonRpcMessage | readonly JsonRpcMessage[],
-): message is readonly JsonRpcMessage[] {
-  return Array.isArray(message)
-}
-
 /** Returns the messages in a line: one, or a batch as 2025-03-26 allowed. Undefined if the line is invalid. */
 export function parseMessages(line: string): readonly JsonRpcMessage[] | undefined {
   let value: unknown
@@ -282,4 +319,81 @@ export function parseMessages(line: string): readonly JsonRpcMessage[] | undefin
   const all: readonly unknown[] = Array.isArray(value) ? value : [value]
   const messages = all.map(messageFrom).filter((message) => message !== undefined)
   return messages.length > 0 && messages.length === all.length ? messages : undefined
+}
+
+export interface WorkingFolder extends AsyncDisposable {
+  readonly path: string
+}
+
+/** Names that Windows reserves for devices, with any extension. */
+const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d)(?=\.|$)/i
+
+/**
+ * Returns the folder in which a child runs: its `cwd`, or a private folder that is created for it. Never the
+ * current folder of this process.
+ *
+ * @throws StdioError for a `cwd` that is not a folder, and for a cache folder that is not absolute
+ */
+export async function createWorkingFolder(
+  settings: Pick<StdioSettings, 'server' | 'stdio'>,
+): Promise<WorkingFolder> {
+  const { server, stdio } = settings
+  if (server.cwd !== undefined) {
+    await assertFolder(server.cwd)
+    return { path: server.cwd, [Symbol.asyncDispose]: keep }
+  }
+  const { cacheFolder = userCacheFolder(process.platform) } = stdio ?? {}
+  const path = join(parseCacheFolder(cacheFolder), toFolderName(commandLabel(server.command)))
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 })
+    return { path, [Symbol.asyncDispose]: keep }
+  } catch {
+    // In containers, the home folder is often read-only. A temporary folder is removed at the end.
+    const temporary = await mkdtemp(join(tmpdir(), 'mcp-client-'))
+    return {
+      path: temporary,
+      [Symbol.asyncDispose]: () => rm(temporary, { recursive: true, force: true }),
+    }
+  }
+}
+
+/** Cache folder of the user, as each platform defines it. */
+export function userCacheFolder(
+  platform: NodeJS.Platform,
+  environment: NodeJS.ProcessEnv = process.env,
+  home: string = homedir(),
+): string {
+  const paths = platform === 'win32' ? win32 : posix
+  const name = platform === 'win32' ? 'LOCALAPPDATA' : 'XDG_CACHE_HOME'
+  const given = platform === 'darwin' ? undefined : getVariable(environment, name, platform)
+  if (given !== undefined && paths.isAbsolute(given)) return paths.join(given, 'mcp-client')
+  if (platform === 'win32') return paths.join(home, 'AppData', 'Local', 'mcp-client')
+  return paths.join(home, platform === 'darwin' ? 'Library/Caches' : '.cache', 'mcp-client')
+}
+
+async function keep(): Promise<void> {}
+
+function toFolderName(label: string): string {
+  const name = label.replaceAll(/[^\w.-]/g, '_').replace(/^\.+/, '_')
+  return name.replace(WINDOWS_DEVICE, '_$&').replace(/\.+$/, '_')
+}
+
+function parseCacheFolder(path: string): string {
+  try {
+    return parseFolder('stdio.cacheFolder', path)
+  } catch (cause) {
+    throw new StdioError('CONFIG', 'its working folder cannot be created', { cause })
+  }
+}
+
+/** Checks `cwd`, because Node reports a missing folder as a missing command. */
+async function assertFolder(path: string): Promise<void> {
+  const found = await stat(path).catch((cause: unknown) => {
+    throw new StdioError('UNREACHABLE', `its cwd ${path} cannot be used: create the folder`, {
+      cause,
+    })
+  })
+  if (!found.isDirectory()) {
+    throw new StdioError('UNREACHABLE', `its cwd ${path} is not a folder: give the path of one`)
+  }
 }

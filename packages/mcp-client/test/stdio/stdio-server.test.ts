@@ -12,7 +12,7 @@ import {
   StaticServerDirectory,
 } from '../../src/index.ts'
 import type { McpServer } from '../../src/index.ts'
-import { loginShellPath } from '../../src/stdio/start-child.ts'
+import { loginShellPath } from '../../src/stdio/child-process.ts'
 import { rejectionOf, statesOf, recordEvents, textOf } from '../setting.ts'
 import { makeTemporaryFolder } from '../temporary-folder.ts'
 import { isRunning, misbehaving } from './misbehaving.ts'

@@ -1,37 +1,25 @@
+import type { ChildProcess } from 'node:child_process'
 import { chmod, writeFile } from 'node:fs/promises'
+import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { makeTemporaryFolder } from '../../test/temporary-folder.ts'
 import {
   childEnvironment,
   createEnvironment,
+  createSpawnPlan,
+  endTree,
+  endWithProcess,
   findCommand,
   LoginShellPath,
   readLoginShellPath,
-  spawnPlan,
-  startChild,
   thisSystem,
   windowsProgram,
-} from './start-child.ts'
-import type { ChildSystem, PrepareOptions } from './start-child.ts'
+} from './child-process.ts'
+import type { Launch, SpawnPlan, System } from './child-process.ts'
 
-type Started = Parameters<ChildSystem['start']>
-
-/** A system with these executable files. It records what is started. */
-function systemWith(
-  given: Partial<ChildSystem>,
-  ...files: readonly string[]
-): ChildSystem & { readonly started: readonly Started[] } {
-  const started: Started[] = []
-  return {
-    ...thisSystem,
-    isExecutable: (file) => files.includes(file),
-    start: (...all) => {
-      started.push(all)
-      return undefined as unknown as ReturnType<ChildSystem['start']>
-    },
-    ...given,
-    started,
-  }
+/** A system with these executable files. */
+function systemWith(given: Partial<System>, ...files: readonly string[]): System {
+  return { ...thisSystem, isExecutable: (file) => files.includes(file), ...given }
 }
 
 const linux = { platform: 'linux', environment: { PATH: '/process' } } as const
@@ -40,13 +28,15 @@ const windows = {
   environment: { Path: 'C:\\nodejs', SystemRoot: 'D:\\Windows', PathExt: '.EXE;.CMD' },
 } as const
 
-interface Given extends Partial<PrepareOptions> {
+interface Given extends Partial<Launch> {
   readonly command?: string
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
+  readonly system?: System
+  readonly shellPath?: LoginShellPath
 }
 
-function prepared({ command = 'npx', args = [], env = {}, ...rest }: Given): PrepareOptions {
+function launchOf({ command = 'npx', args = [], env = {}, ...rest }: Given): Launch {
   const server = { command, args, env, cwd: undefined }
   return { server, secrets: {}, stdio: {}, cwd: '/srv', log: () => {}, ...rest }
 }
@@ -64,7 +54,7 @@ function fakeShell(...paths: readonly string[]): LoginShellPath & { asked: numbe
 
 describe('PATH of the child', () => {
   const pathOf = async (given: Given): Promise<string | undefined> =>
-    (await createEnvironment(prepared(given)))['PATH']
+    (await createEnvironment(launchOf(given), given.system, given.shellPath))['PATH']
   const fromShell = { pathFrom: 'login-shell' } as const
 
   test('is that of this process by default', async () => {
@@ -126,53 +116,48 @@ describe('PATH of the child', () => {
   })
 })
 
-describe('startChild', () => {
-  const startedBy = async (given: Given, system: ReturnType<typeof systemWith>) => {
-    const options = prepared({ ...given, system })
-    startChild(options, await createEnvironment(options))
-    return system.started[0]
+describe('createSpawnPlan', () => {
+  const planOf = async (given: Given, system: System): Promise<SpawnPlan> => {
+    const launch = launchOf(given)
+    return createSpawnPlan(launch, await createEnvironment(launch, system), system)
   }
 
   test('starts the command as given, as the leader of a process group', async () => {
-    expect(await startedBy({ command: 'npx' }, systemWith(linux))).toEqual([
-      'npx',
-      [],
-      expect.objectContaining({ cwd: '/srv', detached: true, env: { PATH: '/process' } }),
-    ])
+    expect(await planOf({ command: 'npx' }, systemWith(linux))).toEqual({
+      file: 'npx',
+      args: [],
+      options: expect.objectContaining({ cwd: '/srv', detached: true, env: { PATH: '/process' } }),
+    })
   })
 
   test('finds a program on Windows by PATH and PATHEXT in any case', async () => {
     const system = systemWith(windows, 'C:\\nodejs\\node.exe')
-    expect(await startedBy({ command: 'node', args: ['a b'] }, system)).toEqual([
-      'C:\\nodejs\\node.exe',
-      ['a b'],
-      expect.objectContaining({
-        detached: false,
-        windowsHide: true,
-        windowsVerbatimArguments: false,
-      }),
-    ])
+    expect(await planOf({ command: 'node', args: ['a b'] }, system)).toEqual({
+      file: 'C:\\nodejs\\node.exe',
+      args: ['a b'],
+      options: expect.objectContaining({ detached: false, windowsHide: true }),
+    })
   })
 
   test('starts cmd.exe by its full path for a batch file on Windows', async () => {
     const system = systemWith(windows, 'C:\\nodejs\\npx.cmd')
-    expect(await startedBy({ command: 'npx', args: ['-y'] }, system)).toEqual([
-      'D:\\Windows\\System32\\cmd.exe',
-      ['/d', '/s', '/c', '"C:\\nodejs\\npx.cmd ^^^"-y^^^""'],
-      expect.objectContaining({ windowsVerbatimArguments: true }),
-    ])
+    expect(await planOf({ command: 'npx', args: ['-y'] }, system)).toEqual({
+      file: 'D:\\Windows\\System32\\cmd.exe',
+      args: ['/d', '/s', '/c', '"C:\\nodejs\\npx.cmd ^^^"-y^^^""'],
+      options: expect.objectContaining({ windowsVerbatimArguments: true }),
+    })
   })
 
   test('replaces inherited variables of another case on Windows', async () => {
     const system = systemWith(windows, 'E:\\own\\npx.cmd')
     const env = { path: 'E:\\own', comspec: 'E:\\own\\cmd.exe' }
-    const [file, , options] = (await startedBy({ env }, system)) ?? []
+    const { file, options } = await planOf({ env }, system)
     expect(file).toBe('E:\\own\\cmd.exe')
-    expect(Object.keys(options?.env ?? {}).filter((name) => /^path$/i.test(name))).toEqual(['path'])
+    expect(Object.keys(options.env ?? {}).filter((name) => /^path$/i.test(name))).toEqual(['path'])
   })
 
   test('rejects a command that does not exist on Windows', async () => {
-    await expect(startedBy({ command: 'npx' }, systemWith(windows))).rejects.toMatchObject({
+    await expect(planOf({ command: 'npx' }, systemWith(windows))).rejects.toMatchObject({
       code: 'UNREACHABLE',
       message: 'its command was not found (ENOENT): install it, or give its full path',
     })
@@ -180,12 +165,23 @@ describe('startChild', () => {
 
   test('rejects an argument with a line break for a batch file, without showing it', async () => {
     const system = systemWith(windows, 'C:\\nodejs\\npx.cmd')
-    const error: unknown = await startedBy({ args: ['secret\nrm'] }, system).catch(
-      (e: unknown) => e,
-    )
-    expect(error).toMatchObject({ code: 'UNREACHABLE' })
-    expect(String(error)).toContain('line break')
-    expect(String(error)).not.toContain('secret')
+    for (const arg of ['secret\nrm', 'secret\r\ncalc.exe']) {
+      const error: unknown = await planOf({ args: [arg] }, system).catch((e: unknown) => e)
+      expect(error).toMatchObject({ code: 'UNREACHABLE' })
+      expect(String(error)).toContain('line break')
+      expect(String(error)).not.toContain('secret')
+    }
+  })
+
+  test.each([
+    ['/usr/bin/npx', linux],
+    ['/srv/run.cmd', linux],
+    ['C:\\nodejs\\node.exe', windows],
+  ])('starts %s without cmd.exe', async (command, system) => {
+    const args = ['a b', '%PATH%', '"']
+    const plan = await planOf({ command, args }, systemWith(system, command))
+    expect(plan).toMatchObject({ file: command, args })
+    expect(plan.options).not.toHaveProperty('windowsVerbatimArguments')
   })
 })
 
@@ -196,33 +192,33 @@ test('uses the default folder of Windows programs if SYSTEMROOT is not set', () 
 })
 
 test('inherits the variables that every program needs, and no tokens', () => {
-  const inherited = { PATH: '/bin', HOME: '/home/me', OPENAI_API_KEY: 'x', SHELL: '() { evil; }' }
-  expect(childEnvironment({ platform: 'linux', inherited, added: [] })).toEqual({
+  const environment = { PATH: '/bin', HOME: '/home/me', OPENAI_API_KEY: 'x', SHELL: '() { evil; }' }
+  expect(childEnvironment({ platform: 'linux', environment }, [])).toEqual({
     PATH: '/bin',
     HOME: '/home/me',
   })
 })
 
 test.each(['linux', 'win32'] as const)('inherits the certificate authorities (%s)', (platform) => {
-  const inherited = { NODE_EXTRA_CA_CERTS: '/corp.pem', SSL_CERT_FILE: '/ca.pem', CA_TOKEN: 'x' }
-  const { CA_TOKEN: _, ...paths } = inherited
-  expect(childEnvironment({ platform, inherited, added: [] })).toEqual(paths)
+  const environment = { NODE_EXTRA_CA_CERTS: '/corp.pem', SSL_CERT_FILE: '/ca.pem', CA_TOKEN: 'x' }
+  const { CA_TOKEN: _, ...paths } = environment
+  expect(childEnvironment({ platform, environment }, [])).toEqual(paths)
 })
 
 test('lets later objects override earlier ones, ignores undefined, and changes no input', () => {
-  const inherited = Object.freeze({ PATH: '/bin' })
+  const environment = Object.freeze({ PATH: '/bin' })
   const env = Object.freeze({ PATH: '/own', A: '1' })
   const secrets = Object.freeze({ A: '2', B: undefined })
-  expect(childEnvironment({ platform: 'linux', inherited, added: [env, secrets] })).toEqual({
+  expect(childEnvironment({ platform: 'linux', environment }, [env, secrets])).toEqual({
     PATH: '/own',
     A: '2',
   })
 })
 
 test('compares names without case on Windows', () => {
-  const inherited = { Path: 'C:\\bin', SystemRoot: 'C:\\Windows', Secret: 'x' }
+  const environment = { Path: 'C:\\bin', SystemRoot: 'C:\\Windows', Secret: 'x' }
   const added = [{ path: 'D:\\own' }]
-  expect(childEnvironment({ platform: 'win32', inherited, added })).toEqual({
+  expect(childEnvironment({ platform: 'win32', environment }, added)).toEqual({
     path: 'D:\\own',
     SYSTEMROOT: 'C:\\Windows',
   })
@@ -236,13 +232,12 @@ describe('findCommand on Windows', () => {
     'D:\\srv\\run.bat',
     'D:\\srv\\tool.v2.exe',
   ]
-  const find = (command: string, path = 'relative;"C:\\nodejs";D:\\srv'): string | undefined =>
-    findCommand(command, {
-      platform: 'win32',
-      path,
-      cwd: 'D:\\srv',
-      isExecutable: (file) => files.includes(file),
-    })
+  const find = (command: string): string | undefined =>
+    findCommand(
+      { ...launchOf({ command }), cwd: 'D:\\srv' },
+      { PATH: 'relative;"C:\\nodejs";D:\\srv' },
+      systemWith(windows, ...files),
+    )
 
   test.each([
     ['node', 'C:\\nodejs\\node.exe'],
@@ -257,24 +252,19 @@ describe('findCommand on Windows', () => {
   })
 
   test('tries the extensions in the order of PATHEXT', () => {
-    const search = {
-      platform: 'win32',
-      path: 'C:\\x',
-      cwd: 'C:\\',
-      isExecutable: () => true,
-    } as const
-    expect(findCommand('a', { ...search, pathExt: '.CMD;.EXE' })).toBe('C:\\x\\a.cmd')
+    const system = { platform: 'win32', isExecutable: () => true } as const
+    const environment = { PATH: 'C:\\x', PATHEXT: '.CMD;.EXE' }
+    expect(findCommand(launchOf({ command: 'a' }), environment, system)).toBe('C:\\x\\a.cmd')
   })
 })
 
 describe('findCommand on other systems', () => {
   const find = (command: string): string | undefined =>
-    findCommand(command, {
-      platform: 'linux',
-      path: ':relative:/a:/b',
-      cwd: '/srv',
-      isExecutable: (file) => ['/b/node', '/srv/bin/run', 'relative/x'].includes(file),
-    })
+    findCommand(
+      launchOf({ command }),
+      { PATH: ':relative:/a:/b' },
+      systemWith(linux, '/b/node', '/srv/bin/run', 'relative/x'),
+    )
 
   test.each([
     ['node', '/b/node'],
@@ -286,22 +276,12 @@ describe('findCommand on other systems', () => {
   })
 })
 
-const forLinux = { platform: 'linux', comSpec: '' } as const
-const forWindows = { platform: 'win32', comSpec: 'C:\\Windows\\System32\\cmd.exe' } as const
-
-test.each([
-  ['/usr/bin/npx', forLinux],
-  ['/srv/run.cmd', forLinux],
-  ['C:\\nodejs\\node.exe', forWindows],
-])('starts %s without cmd.exe', (file, options) => {
-  const args = ['a b', '%PATH%', '"']
-  expect(spawnPlan(file, args, options)).toEqual({ file, args, windowsVerbatimArguments: false })
-})
-
 describe('cmd.exe runs a batch file on Windows', () => {
   const lineOf = (...args: string[]): string => {
-    const plan = spawnPlan('C:\\Program Files\\npx.cmd', args, forWindows)
-    expect(plan).toMatchObject({ file: forWindows.comSpec, windowsVerbatimArguments: true })
+    const command = 'C:\\Program Files\\npx.cmd'
+    const plan = createSpawnPlan(launchOf({ command, args }), {}, systemWith(windows, command))
+    expect(plan.file).toBe('D:\\Windows\\System32\\cmd.exe')
+    expect(plan.options).toMatchObject({ windowsVerbatimArguments: true })
     expect(plan.args.slice(0, 3)).toEqual(['/d', '/s', '/c'])
     return plan.args[3] ?? ''
   }
@@ -326,10 +306,6 @@ describe('cmd.exe runs a batch file on Windows', () => {
     const forShim = readByCmd(escaped)
     const forProgram = readByCmd(forShim)
     expect(argumentsOf(forProgram)).toEqual([arg])
-  })
-
-  test('rejects an argument with a line break', () => {
-    expect(() => lineOf('a\r\ncalc.exe')).toThrow(TypeError)
   })
 })
 
@@ -382,14 +358,12 @@ async function pathFrom(script: string, limitMs?: number): Promise<string> {
   const shell = `${folder.path}/shell`
   await writeFile(shell, `#!/bin/sh\n${script}\n`)
   await chmod(shell, 0o755)
-  return await readLoginShellPath({ shell, environment: { PATH: '/usr/bin:/bin' }, limitMs })
+  return await readLoginShellPath({ SHELL: shell, PATH: '/usr/bin:/bin' }, limitMs)
 }
 
 test('runs the login shell to read PATH', async () => {
   expect(await pathFrom('echo "/asked with:$*"')).toBe('/asked with:-l -c printenv PATH')
-  expect(
-    await readLoginShellPath({ shell: '/bin/sh', environment: { PATH: '/a:/bin' } }),
-  ).toContain('/')
+  expect(await readLoginShellPath({ SHELL: '/bin/sh', PATH: '/a:/bin' })).toContain('/')
 })
 
 test('ignores other output of a profile, and programs that it leaves running', async () => {
@@ -404,7 +378,7 @@ test.each([
 })
 
 test.each([undefined, 'bash', '/nonexistent/shell'])('rejects the shell %o', async (name) => {
-  await expect(readLoginShellPath({ shell: name, environment: {} })).rejects.toThrow('login shell')
+  await expect(readLoginShellPath({ SHELL: name })).rejects.toThrow('login shell')
 })
 
 test('reads the PATH once for all callers, and again after a failure or forget()', async () => {
@@ -418,4 +392,107 @@ test('reads the PATH once for all callers, and again after a failure or forget()
   expect(await Promise.all([path.get(), path.get()])).toEqual(['/2', '/2'])
   path.forget()
   expect(await path.get()).toBe('/3')
+})
+
+/** A child that ends when one of these events happens. */
+function childThatEndsOn(...causes: readonly string[]): {
+  readonly child: ChildProcess
+  readonly exited: Promise<void>
+  readonly happens: (what: string) => void
+  readonly events: readonly string[]
+} {
+  const exited = deferred()
+  const events: string[] = []
+  const child = {
+    pid: 42,
+    exitCode: null as number | null,
+    signalCode: null,
+    stdin: { end: () => happens('stdin ended') },
+    stdio: [],
+  }
+  const happens = (what: string): void => {
+    events.push(what)
+    if (!causes.includes(what)) return
+    child.exitCode = 0
+    exited.resolve()
+  }
+  return { child: child as unknown as ChildProcess, exited: exited.promise, happens, events }
+}
+
+function windowsWith(happens: (what: string) => void): System {
+  return {
+    ...thisSystem,
+    platform: 'win32',
+    environment: { SYSTEMROOT: 'D:\\Windows' },
+    run: (file, args) => happens([file, ...args].join(' ')),
+    runBeforeExit: (file, args) => happens(['before exit', file, ...args].join(' ')),
+    kill: () => {
+      throw new Error('Windows has no signals')
+    },
+  }
+}
+
+const TASKKILL = 'D:\\Windows\\System32\\taskkill.exe /pid 42 /T /F'
+
+describe('the end of a child on Windows', () => {
+  test('does not signal a child that exits when its input ends', async () => {
+    const { child, exited, happens, events } = childThatEndsOn('stdin ended')
+    await endTree(child, exited, { graceMs: 1000, system: windowsWith(happens) })
+    expect(events).toEqual(['stdin ended'])
+  })
+
+  test('ends any other child by force, with its tree', async () => {
+    const { child, exited, happens, events } = childThatEndsOn(TASKKILL)
+    await endTree(child, exited, { graceMs: 1, system: windowsWith(happens) })
+    expect(events).toEqual(['stdin ended', TASKKILL])
+  })
+
+  test('does not wait for a child that cannot be ended', async () => {
+    const { child, exited, happens, events } = childThatEndsOn()
+    await endTree(child, exited, { graceMs: 1, system: windowsWith(happens) })
+    expect(events).toEqual(['stdin ended', TASKKILL, TASKKILL])
+  })
+
+  test('ends the servers before this process exits', () => {
+    const { child, happens, events } = childThatEndsOn()
+    const before = new Set(process.listeners('exit'))
+    const undo = endWithProcess(child, windowsWith(happens))
+    const added = process.listeners('exit').filter((listener) => !before.has(listener))
+    expect(added).toHaveLength(1)
+    for (const listener of added) listener.call(process, 0)
+    expect(events).toEqual([`before exit ${TASKKILL}`])
+    undo()
+    expect(process.listeners('exit').filter((listener) => !before.has(listener))).toEqual([])
+  })
+})
+
+describe('the end of a child on other systems', () => {
+  const posix = (kill: System['kill']): System => ({
+    ...thisSystem,
+    platform: 'linux',
+    kill,
+  })
+
+  test('sends SIGTERM, then SIGKILL to the process group, and waits for it', async () => {
+    const { child, exited, happens, events } = childThatEndsOn('SIGTERM -42')
+    let isGroupThere = true
+    const kill = (pid: number, signal: NodeJS.Signals | 0): boolean => {
+      if (signal !== 0) happens(`${signal} ${pid}`)
+      if (signal === 'SIGKILL') isGroupThere = false
+      if (!isGroupThere) throw Object.assign(new Error('no such process'), { code: 'ESRCH' })
+      return true
+    }
+    await endTree(child, exited, { graceMs: 1, system: posix(kill) })
+    expect(events).toEqual(['stdin ended', 'SIGTERM -42', 'SIGKILL -42'])
+  })
+
+  test('leaves a process that must not be signalled', async () => {
+    const { child, exited, happens, events } = childThatEndsOn('stdin ended')
+    const kill = (): never => {
+      throw Object.assign(new Error('not permitted'), { code: 'EPERM' })
+    }
+    await endTree(child, exited, { graceMs: 1, system: posix(kill) })
+    happens('left')
+    expect(events).toEqual(['stdin ended', 'left'])
+  })
 })

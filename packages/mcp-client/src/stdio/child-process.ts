@@ -1,9 +1,10 @@
 import { fulfilledWithin } from '@x/internal'
 import { spawn, spawnSync } from 'node:child_process'
-import type { ChildProcessWithoutNullStreams, SpawnOptionsWithoutStdio } from 'node:child_process'
+import type { ChildProcess, SpawnOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { accessSync, constants, statSync } from 'node:fs'
 import { isAbsolute, posix, win32 } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { StdioError } from '../errors.ts'
 import type { ServerCommand } from '../server-config.ts'
 
@@ -26,17 +27,12 @@ export interface StdioOptions {
 
 type Variables = Readonly<Record<string, string | undefined>>
 
-/** Functions of the operating system that start and end programs. Tests replace them. */
-export interface ChildSystem {
+/** Parts of the operating system that start and end programs. Tests replace them. */
+export interface System {
   readonly platform: NodeJS.Platform
   /** Environment of this process. */
   readonly environment: Variables
   readonly isExecutable: (file: string) => boolean
-  readonly start: (
-    file: string,
-    args: readonly string[],
-    options: SpawnOptionsWithoutStdio,
-  ) => ChildProcessWithoutNullStreams
   /** Starts a program, and ignores its result. */
   readonly run: (file: string, args: readonly string[]) => void
   /** Runs a program before this process exits. Blocks for at most 2 s. */
@@ -47,7 +43,7 @@ export interface ChildSystem {
 
 const BEFORE_EXIT_MS = 2000
 
-export const thisSystem: ChildSystem = {
+export const thisSystem: System = {
   platform: process.platform,
   environment: process.env,
   isExecutable(file) {
@@ -58,7 +54,6 @@ export const thisSystem: ChildSystem = {
       return false
     }
   },
-  start: (file, args, options) => spawn(file, [...args], { ...options, stdio: 'pipe' }),
   run(file, args) {
     spawn(file, [...args], { stdio: 'ignore', windowsHide: true }).on('error', () => {})
   },
@@ -68,51 +63,35 @@ export const thisSystem: ChildSystem = {
   kill: (pid, signal) => process.kill(pid, signal),
 }
 
-/** Returns the full path of a Windows program. Windows searches a bare name in the current folder first. */
-export function windowsProgram(
-  name: string,
-  { environment }: Pick<ChildSystem, 'environment'>,
-): string {
-  return win32.join(
-    getVariable(environment, 'SYSTEMROOT', 'win32') ?? 'C:\\Windows',
-    'System32',
-    name,
-  )
-}
-
-export interface PrepareOptions {
+/** A program to start. */
+export interface Launch {
   readonly server: ServerCommand
   readonly secrets: Readonly<Record<string, string>>
   /** Folder in which the child runs. */
   readonly cwd: string
   readonly stdio: StdioOptions
   readonly log: (message: string) => void
-  /** @default that of this process */
-  readonly system?: ChildSystem | undefined
-  /** @default the one that all servers share */
-  readonly shellPath?: LoginShellPath | undefined
 }
 
 /** Returns the environment of the child. Its `PATH` is also used to find the command. */
-export async function createEnvironment(options: PrepareOptions): Promise<Record<string, string>> {
-  const { server, secrets, stdio, log } = options
-  const { system = thisSystem, shellPath = loginShellPath } = options
+export async function createEnvironment(
+  launch: Launch,
+  system: System = thisSystem,
+  shellPath: LoginShellPath = loginShellPath,
+): Promise<Record<string, string>> {
+  const { server, secrets, stdio, log } = launch
   const { platform } = system
   const withPath = (path: string | undefined): Record<string, string> =>
-    childEnvironment({
-      platform,
-      inherited: system.environment,
-      added: [{ PATH: path }, server.env, secrets],
-    })
+    childEnvironment(system, [{ PATH: path }, server.env, secrets])
   const environment = withPath(stdio.path)
   const isGiven =
     stdio.path !== undefined || getVariable(server.env, 'PATH', platform) !== undefined
   if (stdio.pathFrom !== 'login-shell' || platform === 'win32' || isGiven) return environment
-  if (findFile(options, environment) !== undefined) return environment
+  if (findCommand(launch, environment, system) !== undefined) return environment
   try {
     const wasKnown = shellPath.isKnown
     const inShell = withPath(await shellPath.get())
-    if (!wasKnown || findFile(options, inShell) !== undefined) return inShell
+    if (!wasKnown || findCommand(launch, inShell, system) !== undefined) return inShell
     shellPath.forget() // the command may have been installed since
     return withPath(await shellPath.get())
   } catch (error) {
@@ -122,30 +101,67 @@ export async function createEnvironment(options: PrepareOptions): Promise<Record
   }
 }
 
-/** Starts the child. Its events `spawn` and `error` report whether that succeeded. @throws StdioError */
-export function startChild(
-  options: PrepareOptions,
-  environment: Record<string, string>,
-): ChildProcessWithoutNullStreams {
-  const { server, cwd, system = thisSystem } = options
-  const { platform } = system
+/** Arguments of `spawn()`. */
+export interface SpawnPlan {
+  readonly file: string
+  readonly args: readonly string[]
+  readonly options: SpawnOptions & { readonly stdio: 'pipe' }
+}
+
+/**
+ * Decides how a command is started. On Windows, batch files, such as `npx.cmd` and the shims in
+ * `node_modules\.bin`, need `cmd.exe`, and quotes that keep every argument an argument.
+ *
+ * @throws StdioError if Windows has no such command, or `cmd.exe` does not accept an argument
+ */
+export function createSpawnPlan(
+  launch: Launch,
+  environment: Readonly<Record<string, string>>,
+  system: System = thisSystem,
+): SpawnPlan {
+  const { command, args } = launch.server
+  const isWindows = system.platform === 'win32'
   // Other systems search `PATH` themselves, and give a better reason for a file that cannot be executed.
-  const file = platform === 'win32' ? findFile(options, environment) : server.command
+  const file = isWindows ? findCommand(launch, environment, system) : command
   if (file === undefined) throw new StdioError('UNREACHABLE', NOT_FOUND)
-  try {
-    const comSpec =
-      getVariable(environment, 'COMSPEC', platform) ?? windowsProgram('cmd.exe', system)
-    const plan = spawnPlan(file, server.args, { platform, comSpec })
-    return system.start(plan.file, plan.args, {
-      cwd,
-      env: environment,
-      detached: platform !== 'win32', // makes the child the leader of a process group
-      windowsHide: true,
-      windowsVerbatimArguments: plan.windowsVerbatimArguments,
-    })
-  } catch (error) {
-    throw toStartError(error)
+  const options = {
+    cwd: launch.cwd,
+    env: environment,
+    detached: !isWindows, // makes the child the leader of a process group
+    windowsHide: true,
+    stdio: 'pipe',
+  } as const
+  if (!isWindows || !/\.(?:bat|cmd)$/i.test(file)) return { file, args, options }
+  if (args.some((arg) => /[\r\n]/.test(arg))) {
+    const what = 'an argument of its batch file contains a line break: remove it'
+    throw new StdioError('UNREACHABLE', what)
   }
+  // Escaped twice: a shim puts its arguments into a second command line.
+  const line = [escapeForCmd(file), ...args.map((arg) => escapeForCmd(escapeForCmd(quote(arg))))]
+  return {
+    file: getVariable(environment, 'COMSPEC', 'win32') ?? windowsProgram('cmd.exe', system),
+    args: ['/d', '/s', '/c', `"${line.join(' ')}"`],
+    options: { ...options, windowsVerbatimArguments: true },
+  }
+}
+
+/** Quotes an argument for the C runtime of Windows, where backslashes matter only before a quote. */
+function quote(arg: string): string {
+  const inner = arg.replaceAll(/(\\*)("|$)/g, (_all, backslashes: string, end: string) =>
+    end === '' ? backslashes.repeat(2) : `${backslashes.repeat(2)}\\"`,
+  )
+  return `"${inner}"`
+}
+
+/** Puts a caret before all special characters of `cmd.exe`. Quotes too, so no text is inside quotes. */
+function escapeForCmd(text: string): string {
+  return text.replaceAll(/[\s"^&|<>()%!;,*?=`[\]]/g, '^$&')
+}
+
+/** Returns the full path of a Windows program. Windows searches a bare name in the current folder first. */
+export function windowsProgram(name: string, { environment }: Pick<System, 'environment'>): string {
+  const root = getVariable(environment, 'SYSTEMROOT', 'win32') ?? 'C:\\Windows'
+  return win32.join(root, 'System32', name)
 }
 
 /** Explains why a child could not be started, with the code of the operating system. */
@@ -164,28 +180,6 @@ export function toStartError(cause: unknown): StdioError {
 }
 
 const NOT_FOUND = 'its command was not found (ENOENT): install it, or give its full path'
-
-function findFile(
-  { server, cwd, system = thisSystem }: PrepareOptions,
-  environment: Record<string, string>,
-): string | undefined {
-  const { platform, isExecutable } = system
-  return findCommand(server.command, {
-    platform,
-    path: getVariable(environment, 'PATH', platform),
-    pathExt: getVariable(environment, 'PATHEXT', platform),
-    cwd,
-    isExecutable,
-  })
-}
-
-export interface ChildEnvironmentOptions {
-  readonly platform: NodeJS.Platform
-  /** Environment of this process. */
-  readonly inherited: Variables
-  /** Later objects override earlier ones. */
-  readonly added: readonly Variables[]
-}
 
 /** Locations of certificate authorities for Node, OpenSSL, Python and curl. None of them is a secret. */
 const CERTIFICATES = [
@@ -216,26 +210,27 @@ const INHERITED_WINDOWS = [
 ]
 
 /**
- * Creates the environment of a child: an allow list of inherited variables, and the added variables. Tokens
- * in the environment of this process do not reach the server.
+ * Creates the environment of a child: an allow list of inherited variables, and `added`, where later objects override
+ * earlier ones. Tokens in the environment of this process do not reach the server.
  */
-export function childEnvironment(options: ChildEnvironmentOptions): Record<string, string> {
-  const { platform, inherited, added } = options
-  const environment: Record<string, string> = {}
+export function childEnvironment(
+  { platform, environment }: Pick<System, 'platform' | 'environment'>,
+  added: readonly Variables[],
+): Record<string, string> {
+  const isWindows = platform === 'win32'
+  const all = new Map<string, readonly [name: string, value: string]>()
   const set = (name: string, value: string | undefined): void => {
-    if (value === undefined) return
-    const known = findName(environment, name, platform)
-    if (known !== undefined) delete environment[known] // on Windows `Path` is `PATH`
-    environment[name] = value
+    // On Windows `Path` is `PATH`.
+    if (value !== undefined) all.set(isWindows ? name.toUpperCase() : name, [name, value])
   }
-  for (const name of platform === 'win32' ? INHERITED_WINDOWS : INHERITED_POSIX) {
-    const value = getVariable(inherited, name, platform)
+  for (const name of isWindows ? INHERITED_WINDOWS : INHERITED_POSIX) {
+    const value = getVariable(environment, name, platform)
     if (value?.startsWith('()') !== true) set(name, value) // bash exports functions like this
   }
   for (const variables of added) {
     for (const [name, value] of Object.entries(variables)) set(name, value)
   }
-  return environment
+  return Object.fromEntries(all.values())
 }
 
 /** Returns a variable. On Windows, names are compared without case. */
@@ -244,47 +239,32 @@ export function getVariable(
   name: string,
   platform: NodeJS.Platform,
 ): string | undefined {
-  const known = findName(variables, name, platform)
-  return known === undefined ? undefined : variables[known]
+  if (platform !== 'win32') return variables[name]
+  return Object.entries(variables).find(([known]) => known.toUpperCase() === name)?.[1]
 }
 
-function findName(
-  variables: Variables,
-  name: string,
-  platform: NodeJS.Platform,
+/**
+ * Returns the absolute path of a command, or undefined if it does not exist. Entries of `PATH` that are not absolute
+ * are ignored, also the current folder on Windows. A relative path starts at `cwd`.
+ */
+export function findCommand(
+  { server: { command }, cwd }: Pick<Launch, 'server' | 'cwd'>,
+  environment: Variables,
+  { platform, isExecutable }: Pick<System, 'platform' | 'isExecutable'>,
 ): string | undefined {
-  if (Object.hasOwn(variables, name)) return name
-  if (platform !== 'win32') return undefined
-  const wanted = name.toUpperCase()
-  return Object.keys(variables).find((known) => known.toUpperCase() === wanted)
-}
-
-export interface CommandSearch {
-  readonly platform: NodeJS.Platform
-  /** `PATH`. Entries that are not absolute are ignored, also the current folder on Windows. */
-  readonly path: string | undefined
-  /** `PATHEXT` of Windows. @default '.COM;.EXE;.BAT;.CMD' */
-  readonly pathExt?: string | undefined
-  /** Base of a relative path. */
-  readonly cwd: string
-  readonly isExecutable: (file: string) => boolean
-}
-
-/** Returns the absolute path of a command, or undefined if it does not exist. */
-export function findCommand(command: string, search: CommandSearch): string | undefined {
-  const { platform, cwd, isExecutable } = search
   const isWindows = platform === 'win32'
   const paths = isWindows ? win32 : posix
   const hasFolder = isWindows ? /[\\/:]/.test(command) : command.includes('/')
-  const folders = (search.path ?? '')
+  const path = getVariable(environment, 'PATH', platform) ?? ''
+  const folders = (isWindows ? path.replaceAll('"', '') : path)
     .split(paths.delimiter)
-    .map((folder) => (isWindows ? folder.replaceAll('"', '') : folder))
     .filter((folder) => paths.isAbsolute(folder))
   const places = hasFolder
     ? [paths.resolve(cwd, command)]
     : folders.map((folder) => paths.join(folder, command))
+  const extensions = getVariable(environment, 'PATHEXT', platform)
   return places
-    .flatMap((place) => (isWindows ? windowsFiles(place, search.pathExt) : [place]))
+    .flatMap((place) => (isWindows ? windowsFiles(place, extensions) : [place]))
     .find((file) => isExecutable(file))
 }
 
@@ -297,57 +277,6 @@ function windowsFiles(place: string, pathExt = '.COM;.EXE;.BAT;.CMD'): readonly 
   return isComplete ? [place, ...added] : added
 }
 
-export interface SpawnPlan {
-  readonly file: string
-  readonly args: readonly string[]
-  /** True if the arguments are quoted already. */
-  readonly windowsVerbatimArguments: boolean
-}
-
-/**
- * Decides how a file is started. On Windows, batch files, such as `npx.cmd` and the shims in
- * `node_modules\.bin`, need `cmd.exe`, and quotes that keep every argument an argument.
- *
- * @param options `comSpec` is the path of `cmd.exe`
- * @throws TypeError for an argument with a line break, which `cmd.exe` does not accept
- */
-export function spawnPlan(
-  file: string,
-  args: readonly string[],
-  { platform, comSpec }: { readonly platform: NodeJS.Platform; readonly comSpec: string },
-): SpawnPlan {
-  const isBatch = platform === 'win32' && /\.(?:bat|cmd)$/i.test(file)
-  if (!isBatch) return { file, args, windowsVerbatimArguments: false }
-  if (args.some((arg) => /[\r\n]/.test(arg))) {
-    throw new TypeError('an argument of a batch file contains a line break: remove it')
-  }
-  // Escaped twice: a shim puts its arguments into a second command line.
-  const line = [escapeForCmd(file), ...args.map((arg) => escapeForCmd(escapeForCmd(quote(arg))))]
-  const command = `"${line.join(' ')}"`
-  return { file: comSpec, args: ['/d', '/s', '/c', command], windowsVerbatimArguments: true }
-}
-
-/** Quotes an argument for the C runtime of Windows, where backslashes matter only before a quote. */
-function quote(arg: string): string {
-  const inner = arg.replaceAll(/(\\*)("|$)/g, (_all, backslashes: string, end: string) =>
-    end === '' ? backslashes.repeat(2) : `${backslashes.repeat(2)}\\"`,
-  )
-  return `"${inner}"`
-}
-
-/** Puts a caret before all special characters of `cmd.exe`. Quotes too, so no text is inside quotes. */
-function escapeForCmd(text: string): string {
-  return text.replaceAll(/[\s"^&|<>()%!;,*?=`[\]]/g, '^$&')
-}
-
-export interface LoginShellOptions {
-  /** `$SHELL`. */
-  readonly shell: string | undefined
-  readonly environment: NodeJS.ProcessEnv
-  /** In milliseconds. @default 3000 */
-  readonly limitMs?: number | undefined
-}
-
 const SHELL_LIMIT_MS = 3000
 const MAX_SHELL_BYTES = 256 * 1024
 
@@ -357,8 +286,11 @@ const MAX_SHELL_BYTES = 256 * 1024
  *
  * @throws Error with the reason
  */
-export async function readLoginShellPath(options: LoginShellOptions): Promise<string> {
-  const { shell, environment, limitMs = SHELL_LIMIT_MS } = options
+export async function readLoginShellPath(
+  environment: Variables,
+  limitMs: number = SHELL_LIMIT_MS,
+): Promise<string> {
+  const { SHELL: shell } = environment
   if (shell === undefined || !isAbsolute(shell)) {
     throw new Error('$SHELL is not the path of a login shell')
   }
@@ -421,5 +353,93 @@ export class LoginShellPath {
 
 /** `PATH` of the user that runs this process. All servers share it. */
 export const loginShellPath: LoginShellPath = new LoginShellPath(() =>
-  readLoginShellPath({ shell: process.env['SHELL'], environment: process.env }),
+  readLoginShellPath(process.env),
 )
+
+const GRACE_MS = 2000
+/** Time after SIGKILL. In a container without an init process, killed processes stay as zombies. */
+const KILL_MS = 500
+const POLL_MS = 20
+
+/**
+ * Ends a child and all processes that it started, and resolves when they have exited. It closes the child's
+ * input, which asks a server to exit (2025-11-25, lifecycle, shutdown); then sends SIGTERM and SIGKILL to the
+ * process group. Windows has no such signals: a child that does not exit is ended by force, with its tree.
+ *
+ * @param exited settles when the child itself has exited
+ */
+export async function endTree(
+  child: ChildProcess,
+  exited: Promise<unknown>,
+  { system, graceMs }: { readonly system: System; readonly graceMs: number } = {
+    system: thisSystem,
+    graceMs: GRACE_MS,
+  },
+): Promise<void> {
+  child.stdin?.end()
+  await fulfilledWithin(exited, graceMs)
+  const steps = [
+    ['SIGTERM', graceMs],
+    ['SIGKILL', KILL_MS],
+  ] as const
+  for (const [signal, ms] of steps) {
+    if (!isAlive(child, system)) break
+    signalTree(child, signal, system)
+    const endsAt = performance.now() + ms
+    await fulfilledWithin(exited, ms)
+    // Polls, because no event reports the exit of a process that is not our own child.
+    while (isAlive(child, system) && performance.now() < endsAt) await sleep(POLL_MS)
+  }
+  // A process that left the group may still hold the other ends. Open pipes would keep this process alive.
+  for (const stream of child.stdio) stream?.destroy()
+}
+
+/** Returns whether a process of the tree runs; on Windows, whether the child itself runs. */
+function isAlive(child: ChildProcess, { platform, kill }: System): boolean {
+  const { pid } = child
+  if (pid === undefined) return false
+  const isRunning = child.exitCode === null && child.signalCode === null
+  if (platform === 'win32' || isRunning) return isRunning
+  try {
+    return kill(-pid, 0)
+  } catch (error) {
+    // EPERM: the process became another user, and cannot be signalled.
+    return (
+      error instanceof Error && 'code' in error && error.code !== 'ESRCH' && error.code !== 'EPERM'
+    )
+  }
+}
+
+/** Signals the process group that the child leads. Windows has no groups; `taskkill` walks the tree. */
+function signalTree({ pid }: ChildProcess, signal: 'SIGTERM' | 'SIGKILL', system: System): void {
+  if (pid === undefined) return
+  if (system.platform === 'win32') return system.run(...taskkill(pid, system))
+  try {
+    system.kill(-pid, signal)
+  } catch {
+    // It exited first.
+  }
+}
+
+function taskkill(pid: number, system: System): [file: string, args: readonly string[]] {
+  return [windowsProgram('taskkill.exe', system), ['/pid', String(pid), '/T', '/F']]
+}
+
+const guarded = new Map<ChildProcess, System>()
+
+function endAll(): void {
+  for (const [child, system] of guarded) {
+    if (system.platform !== 'win32') signalTree(child, 'SIGTERM', system)
+    else if (child.pid !== undefined) system.runBeforeExit(...taskkill(child.pid, system))
+  }
+}
+
+/** Ends the child when this process exits without `dispose()`. Returns the undo function. */
+export function endWithProcess(child: ChildProcess, system: System = thisSystem): () => void {
+  if (guarded.size === 0) process.on('exit', endAll)
+  guarded.set(child, system)
+  return () => {
+    guarded.delete(child)
+    if (guarded.size === 0) process.off('exit', endAll)
+  }
+}
