@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks'
-import { assertOptions } from '@x/internal'
+import { assertOptions, untilAborted } from '@x/internal'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
 import { authorizerFor } from './auth/authorizer.ts'
 import type { SessionReplaced } from './diagnostics.ts'
@@ -142,6 +142,23 @@ export class StreamableHttpTransport implements AsyncDisposable {
   setProtocolVersion(_version: string): void {}
 
   /**
+   * Opens another session in place of the one with this generation (`epoch`), with the `initialize` of the client.
+   * Sends no request of the client again: `McpClient` decides about that. Does nothing if the session has been
+   * replaced. A session that is not lost stays open until its last call has ended. Requests that belong to no call are
+   * sent in the async context of this call from now on.
+   *
+   * @internal
+   * @throws TransportError if no session could be opened; the reason of `signal`
+   */
+  async replaceSession(generation: number | undefined, signal: AbortSignal): Promise<void> {
+    const { http, router, legacy } = this.#stack
+    const isLive = router.modernVersion !== undefined || legacy.session?.lost === undefined
+    if (this.epoch !== generation && isLive) return
+    http.owner = new AsyncResource('McpTransport')
+    await untilAborted(router.replaceSession(signal), signal)
+  }
+
+  /**
    * Terminates the session on the server (DELETE) and forgets it. Calls in flight are answered with `CLOSED`.
    * Does nothing without a session. Takes at most 1 s.
    *
@@ -252,11 +269,9 @@ export class StreamableHttpTransport implements AsyncDisposable {
     const legacy = new LegacyProtocol({
       ...shared,
       keeper,
-      replacement: onSessionReplaced && {
-        onReplaced: onSessionReplaced,
-        changeEra: () => router.changeEra(undefined),
-        sendAgain: (request, options) => router.sendAgain(request, options),
-      },
+      onReplaced: onSessionReplaced,
+      changeEra: (signal) => router.changeEra(undefined, signal),
+      sendStateless: (request, options) => router.sendAgain(request, options),
     })
     const router: EraRouter = new EraRouter({
       onSessionReplaced,

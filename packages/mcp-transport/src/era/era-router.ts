@@ -43,7 +43,7 @@ export class EraRouter {
   #modern: ModernProtocol | undefined
   /** Protocol objects from before a change of the era. Their calls in flight wait for their answers. */
   #retired: ModernProtocol[] | undefined
-  /** The client's last `initialize`, if the transport replaces lost sessions. */
+  /** The client's last `initialize`. */
   #request: JsonRpcRequest | undefined
   #changing: Promise<void> | undefined
   #changeSignal: AbortController | undefined
@@ -132,7 +132,7 @@ export class EraRouter {
 
   async #initialize(request: JsonRpcRequest): Promise<void> {
     this.#isBridging = true
-    if (this.#options.onSessionReplaced !== undefined) this.#request = request
+    this.#request = request
     this.#negotiating?.controller.abort()
     const negotiating = { id: request.id, controller: new AbortController() }
     this.#negotiating = negotiating
@@ -155,12 +155,21 @@ export class EraRouter {
    *
    * @throws TransportError if no session could be opened
    */
-  changeEra(from: ModernProtocol | undefined): Promise<void> {
+  changeEra(from: ModernProtocol | undefined, signal?: AbortSignal): Promise<void> {
     if (this.#modern !== from) return Promise.resolve() // already changed
-    const change = (): Promise<void> => this.#changeEra()
+    const change = (): Promise<void> => this.#changeEra(signal)
     return (this.#changing ??= this.#options.http.asOwner(change).finally(() => {
       this.#changing = undefined
     }))
+  }
+
+  /** Opens another session in place of the current one, or changes the era if the server has changed it. */
+  async replaceSession(signal: AbortSignal): Promise<void> {
+    const { session } = this.#legacy
+    if (this.#modern !== undefined || session === undefined) {
+      return this.changeEra(this.#modern, signal)
+    }
+    await this.#legacy.replacementOf(session, { signal })
   }
 
   /**
@@ -174,7 +183,7 @@ export class EraRouter {
     return true
   }
 
-  async #changeEra(): Promise<void> {
+  async #changeEra(outer?: AbortSignal): Promise<void> {
     const { keeper, http, onSessionReplaced } = this.#options
     const { session } = this.#legacy
     const before = this.#modern
@@ -183,9 +192,8 @@ export class EraRouter {
     if (request === undefined)
       throw closedError('There is no initialize to repeat', http.url.display)
     await this.#legacy.reload()
-    const negotiating = { id: request.id, controller: new AbortController() }
-    const { signal } = negotiating.controller
-    this.#changeSignal = negotiating.controller
+    const { signal: own } = (this.#changeSignal = new AbortController())
+    const signal = outer === undefined ? own : AbortSignal.any([own, outer])
     const subject = { request, signal, isTakenForLegacy: false, isRepeated: true }
     const negotiated = await new Negotiation(this.#options, subject).run()
     if (signal.aborted || negotiated.kind === 'abandoned') {
@@ -203,8 +211,9 @@ export class EraRouter {
       this.#retired ??= []
       this.#retired.push(before)
     }
-    if (this.#modern === undefined) await this.#legacy.repeatInitialized(this.#options.probeMs)
-    else await this.#modern.send({ jsonrpc: '2.0', method: 'notifications/initialized' }, {})
+    if (this.#modern !== undefined) {
+      await this.#modern.send({ jsonrpc: '2.0', method: 'notifications/initialized' }, {})
+    }
     const now = this.#modern === undefined ? this.#legacy.session : undefined
     onSessionReplaced?.({
       oldEpoch,

@@ -30,7 +30,7 @@ export interface NegotiationSubject {
   readonly signal: AbortSignal
   /** The client speaks both eras and has detected a legacy server. */
   readonly isTakenForLegacy: boolean
-  /** The transport repeats the handshake, so no caller limits it: `probeMs` also limits `initialize`. */
+  /** The transport repeats the complete handshake of the client. */
   readonly isRepeated?: boolean | undefined
 }
 
@@ -160,9 +160,11 @@ export class Negotiation {
 
   /** Returns the answer of a server with sessions; undefined if the client abandoned the request. */
   #initialize(): Promise<JsonRpcResponse | undefined> {
-    const { legacy, probeMs } = this.#options
-    const { request, isRepeated } = this.#subject
-    return legacy.initialize(request, isRepeated ? probeMs : undefined)
+    const { legacy } = this.#options
+    const { request, signal, isRepeated } = this.#subject
+    return isRepeated === true
+      ? legacy.repeatHandshake(request, signal)
+      : legacy.initialize(request)
   }
 
   #only(offered: readonly string[]): Negotiated {

@@ -1,139 +1,118 @@
 import { createHash } from 'node:crypto'
 import { canonicalJson } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
-import type { Refusal, AnswerOutcome } from '../http/answer-reader.ts'
+import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isAnswerTo, isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
-import {
-  isSessionId,
-  isInitializeResult,
-  LEGACY_VERSIONS,
-  MODERN_CODES,
-} from '../session-record.ts'
+import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
-import { TransportError } from '../transport-error.ts'
+import { errorAnswer, toTransportError, TransportError } from '../transport-error.ts'
 import { LegacySession, RequestIds } from './legacy-session.ts'
-import { misroutedError, toRefusalError, parseEvidence, lossVerdict } from './session-loss.ts'
+import { initializeVerdict, misroutedError, testVerdict, toRefusalError } from './session-loss.ts'
+import type { InitializeVerdict } from './session-loss.ts'
 
-export type HandshakeOutcome =
+/** The opening of a session, for all requests that belong to it. */
+export interface Opening {
+  readonly http: HttpClient
+  /** The client's `initialize`. */
+  readonly request: JsonRpcRequest
+  /** Closes the connections of all requests, because `initialize` must not be cancelled by a message. */
+  readonly signal: AbortSignal
+  /** Time limit of each request, in milliseconds. Undefined if the client limits the opening. */
+  readonly limitMs: number | undefined
+  /** Time limit until each response head, in milliseconds; 0 for none. */
+  readonly headersMs: number
+  /** 0 … 1 */
+  readonly random: () => number
+  /** Called with each message that arrives before an answer. */
+  readonly onMessage: (message: JsonRpcMessage) => void
+}
+
+/** Id of a stored session, and the version that was negotiated in it, if that is known. */
+export interface StoredId {
+  readonly sessionId: string
+  readonly protocolVersion: string | undefined
+}
+
+type Reply =
+  /** `assigned` is the session id in the response head. */
+  | {
+      readonly kind: 'answered'
+      readonly answer: JsonRpcResponse
+      readonly assigned: string | undefined
+    }
+  | {
+      readonly kind: 'failed'
+      readonly error: TransportError
+      /** The response of the server, if it refused the request. */
+      readonly refusal: Refusal | undefined
+      readonly assigned: string | undefined
+    }
+
+export type Initialized =
   | {
       readonly kind: 'opened'
       readonly sessionId: string | undefined
       readonly result: InitializeResult
     }
-  /** The server answered with a JSON-RPC error. */
-  | { readonly kind: 'answered'; readonly answer: JsonRpcResponse }
+  /** `answer` is the error for the client. */
   | {
       readonly kind: 'failed'
-      readonly error: TransportError
-      /** The response of the server, if it refused the request. */
-      readonly refusal?: Refusal | undefined
+      readonly answer: JsonRpcResponse
+      /** What the failure says about the stored session in which `initialize` was sent. */
+      readonly verdict: InitializeVerdict
     }
 
-export interface HandshakeOptions {
-  readonly http: HttpClient
-  /** The client's `initialize`. */
-  readonly request: JsonRpcRequest
-  /** Time limit until the response head, in milliseconds; 0 for none. */
-  readonly headersMs: number
-  /**
-   * Set only to find out whether a stored id without a record is still valid. Otherwise `initialize` carries no
-   * session.
-   */
-  readonly sessionId?: string | undefined
-  readonly protocolVersion?: string | undefined
-  /** Called with each message that arrives before the answer. */
-  readonly onMessage: (message: JsonRpcMessage) => void
-  /** `HttpRequest.onStart` */
-  readonly onStart: (exchange: Exchange) => boolean
-  /** Called synchronously with the id of a session that came with a valid answer. */
-  readonly onAssigned: (sessionId: string) => void
-  /**
-   * Called with the id of a session that remains unused, because there was no answer or an invalid one. Called
-   * immediately, before anything open can be closed. Without a response head, the id is unknown.
-   */
-  readonly onUnused: (sessionId: string) => void
+/**
+ * Sends `initialize` (2025-11-25, lifecycle). The session id is taken only from this response.
+ *
+ * @param stored Set only to find out whether a stored id without a record is still valid. Otherwise `initialize`
+ * carries no session.
+ * @param onAssigned Called synchronously with the id of a new session, before anything can be closed. `isOpen` is
+ * false for a session that stays unused, because there was no answer or an invalid one.
+ */
+export function initialize(
+  opening: Opening,
+  stored: StoredId | undefined,
+  onAssigned: (sessionId: string, isOpen: boolean) => void,
+): Promise<Initialized> {
+  const { request, http } = opening
+  const { sessionId, protocolVersion } = stored ?? {}
+  const headers = [
+    ...POST_HEADERS,
+    ...(sessionId === undefined ? [] : ['mcp-session-id', sessionId]),
+    ...(protocolVersion === undefined ? [] : ['mcp-protocol-version', protocolVersion]),
+  ]
+  return post(opening, { message: request, sessionId, headers, idleMs: 0 }, (reply) => {
+    const initialized = toInitialized(reply, request, http.url.display)
+    const { assigned } = reply
+    if (assigned !== undefined && assigned !== sessionId && isSessionId(assigned)) {
+      onAssigned(assigned, initialized.kind === 'opened')
+    }
+    return initialized
+  })
 }
 
-/** Sends `initialize` (2025-11-25, lifecycle). The session id is taken only from this response. */
-export async function handshake(options: HandshakeOptions): Promise<HandshakeOutcome> {
-  const { http, request, headersMs, sessionId, protocolVersion, onMessage } = options
-  const { onStart, onAssigned, onUnused } = options
-  let assigned: string | undefined
-  let answer: JsonRpcResponse | undefined
-  let misrouted: JsonRpcResponse | undefined
-  const notifyAssigned = (listener: (id: string) => void): void => {
-    if (assigned === undefined || assigned === sessionId || !isSessionId(assigned)) return
-    listener(assigned)
+function toInitialized(reply: Reply, { id }: JsonRpcRequest, url: string): Initialized {
+  if (reply.kind === 'failed') {
+    const { error, refusal } = reply
+    const verdict = refusal === undefined ? 'unknown' : initializeVerdict(refusal)
+    return { kind: 'failed', answer: errorAnswer(id, error), verdict }
   }
-  return new Promise<HandshakeOutcome>((resolve, reject) => {
-    http
-      .send(
-        {
-          method: 'POST',
-          rpcMethod: request.method,
-          era: 'legacy',
-          sessionId,
-          headers: [
-            ...POST_HEADERS,
-            ...(sessionId === undefined ? [] : ['mcp-session-id', sessionId]),
-            ...(protocolVersion === undefined ? [] : ['mcp-protocol-version', protocolVersion]),
-          ],
-          body: JSON.stringify(request),
-          headersMs,
-          idleMs: 0,
-          onStart,
-        },
-        {
-          head: (_status, headers) => {
-            assigned = headerValue(headers, 'mcp-session-id')
-          },
-          message: (message) => {
-            if (!isResponse(message)) onMessage(message)
-            else if (isAnswerTo(request.id, message)) answer ??= message
-            else misrouted = message
-          },
-          outcome: (outcome) => {
-            const url = http.url.display
-            if (answer !== undefined) {
-              const verdict = judged(answer, assigned, url)
-              notifyAssigned(verdict.kind === 'opened' ? onAssigned : onUnused)
-              return resolve(verdict)
-            }
-            // A misrouted answer may carry the session of another client, which must not be terminated.
-            if (misrouted === undefined) notifyAssigned(onUnused)
-            switch (outcome.kind) {
-              case 'ended': {
-                const error =
-                  misrouted === undefined
-                    ? unanswered(url)
-                    : misroutedError({ url }, request.id, misrouted)
-                return resolve({ kind: 'failed', error })
-              }
-              case 'failed':
-                return resolve({ kind: 'failed', error: outcome.error })
-              case 'refused': {
-                const { refusal } = outcome
-                const { errorTextBytes } = http.limits
-                const error = toRefusalError(refusal, {
-                  url,
-                  session: undefined,
-                  sessionId,
-                  errorTextBytes,
-                })
-                return resolve({ kind: 'failed', error, refusal })
-              }
-            }
-          },
-        },
-      )
-      .catch((error: unknown) => {
-        if (TransportError.is(error)) resolve({ kind: 'failed', error })
-        else reject(error)
-      })
-  })
+  const { answer, assigned: sessionId } = reply
+  if (!('result' in answer)) {
+    return { kind: 'failed', answer: { ...answer, id }, verdict: initializeVerdict(answer) }
+  }
+  const { result } = answer
+  const isUsable = sessionId === undefined || isSessionId(sessionId)
+  if (isUsable && isInitializeResult(result)) return { kind: 'opened', sessionId, result }
+  const message = isUsable
+    ? `${url} answered initialize without protocolVersion, capabilities or serverInfo`
+    : `${url} assigned a session id that is not visible ASCII of at most 1 KiB`
+  const error = new TransportError('UNEXPECTED_RESPONSE', message, { url })
+  return { kind: 'failed', answer: errorAnswer(id, error), verdict: 'unknown' }
 }
 
 /**
@@ -148,60 +127,12 @@ export function initializeParamsHash(request: JsonRpcRequest): string {
     .toString('hex', 0, 16)
 }
 
-function judged(
-  answer: JsonRpcResponse,
-  sessionId: string | undefined,
-  url: string,
-): HandshakeOutcome {
-  if (!('result' in answer)) return { kind: 'answered', answer }
-  const { result } = answer
-  if (!isInitializeResult(result)) {
-    const message = `${url} answered initialize without protocolVersion, capabilities or serverInfo`
-    return {
-      kind: 'failed',
-      error: new TransportError('UNEXPECTED_RESPONSE', message, { url }),
-    }
-  }
-  if (sessionId !== undefined && !isSessionId(sessionId)) {
-    const message = `${url} assigned a session id that is not visible ASCII of at most 1 KiB`
-    return { kind: 'failed', error: new TransportError('UNEXPECTED_RESPONSE', message, { url }) }
-  }
-  return { kind: 'opened', sessionId, result }
-}
-
-function unanswered(url: string): TransportError {
-  return new TransportError(
-    'OUTCOME_UNKNOWN',
-    `${url} ended its response to initialize without an answer`,
-    { url },
-  )
-}
-
-export interface LiveSessionOptions {
-  readonly http: HttpClient
-  readonly sessionId: string
-  /** Version negotiated by the client that opened the session, if known. */
-  readonly protocolVersion: string | undefined
-  /** Time limit until each response head, in milliseconds; 0 for none. */
-  readonly headersMs: number
-  /** 0 … 1 */
-  readonly random: () => number
-  readonly onMessage: (message: JsonRpcMessage) => void
-  /** `HttpRequest.onStart` */
-  readonly onStart: (exchange: Exchange) => boolean
-}
-
 export type LiveSession =
   | { readonly kind: 'live'; readonly result: InitializeResult }
   /** The server refuses requests in this session. */
   | { readonly kind: 'refused' }
   /** The state of the session is unknown: the connection failed, or the server is busy. */
   | { readonly kind: 'failed'; readonly error: TransportError }
-
-type Answer =
-  | { readonly kind: 'answered'; readonly answer: JsonRpcResponse }
-  | Exclude<LiveSession, { kind: 'live' }>
-  | { readonly kind: 'other-version' }
 
 const LISTS = ['tools', 'prompts', 'resources'] as const
 const METHOD_NOT_FOUND = -32601
@@ -213,126 +144,181 @@ const SILENCE_MS = 30_000
  * `ping`. Capabilities are those whose list the server returns; list-changed notifications are assumed, so that
  * clients listen for them. Name, version, instructions and other capabilities of the server stay unknown.
  */
-export async function describeLiveSession(options: LiveSessionOptions): Promise<LiveSession> {
-  const { protocolVersion, http } = options
-  const ids = RequestIds.inRandomBlock(options.random)
-  let id = 0
+export async function describeLiveSession(
+  opening: Opening,
+  { sessionId, protocolVersion }: StoredId,
+): Promise<LiveSession> {
   for (const version of protocolVersion === undefined ? LEGACY_VERSIONS : [protocolVersion]) {
-    const ask = (method: string): Promise<Answer> =>
-      askSession(options, { method, version, ids, id: id++ })
+    const ask = askIn(opening, sessionId, version)
     const alive = await ask('ping')
-    if (alive.kind === 'other-version') continue
+    if (alive === 'other-version') continue
     if (alive.kind !== 'answered') return alive
     const answers = await Promise.all(LISTS.map((name) => ask(`${name}/list`)))
     const capabilities: Record<string, unknown> = {}
     for (const [n, name] of LISTS.entries()) {
       const said = answers[n]
-      if (said?.kind === 'refused' || said?.kind === 'failed') return said
-      if (said?.kind === 'answered' && !isUnknownMethod(said.answer)) {
-        capabilities[name] = { listChanged: true }
-      }
+      if (said === undefined || said === 'other-version') continue
+      if (said.kind !== 'answered') return said
+      if (!isUnknownMethod(said.answer)) capabilities[name] = { listChanged: true }
     }
-    const serverInfo = { name: new URL(http.url.display).host, version: '0' }
+    const serverInfo = { name: new URL(opening.http.url.display).host, version: '0' }
     return { kind: 'live', result: { protocolVersion: version, capabilities, serverInfo } }
   }
   return { kind: 'refused' }
 }
 
+/** Time limit of the `ping` that tests a session, in milliseconds. */
+const PING_MS = 2000
+
 /**
- * Returns whether the server still knows a session, by a `ping`. Repeats it once after a connection failure.
+ * Returns whether the server still knows a session, by a `ping`. A server that is only slow counts as live. Repeats
+ * the `ping` once after a connection failure, because the pool may hold a dead connection.
  */
 export async function pingSession(
-  options: LiveSessionOptions & { readonly protocolVersion: string },
+  opening: Opening,
+  { sessionId, protocolVersion }: { readonly sessionId: string; readonly protocolVersion: string },
 ): Promise<'live' | Exclude<LiveSession, { kind: 'live' }>> {
-  const ids = RequestIds.inRandomBlock(options.random)
-  const ask = (id: number): Promise<Answer> =>
-    askSession(options, { method: 'ping', version: options.protocolVersion, ids, id })
-  const first = await ask(0)
-  const answer = first.kind === 'failed' ? await ask(1) : first
-  return answer.kind === 'refused' || answer.kind === 'failed' ? answer : 'live'
+  const limitMs = Math.min(opening.limitMs ?? PING_MS, PING_MS)
+  const ask = askIn({ ...opening, limitMs }, sessionId, protocolVersion)
+  for (let attempt = 1; ; attempt++) {
+    const answer = await ask('ping')
+    if (answer === 'other-version' || answer.kind === 'answered') return 'live'
+    if (answer.kind === 'refused') return answer
+    if (answer.error.code === 'TIMEOUT') return 'live'
+    if (attempt === 2) return answer
+  }
 }
 
-async function askSession(
-  { http, sessionId, headersMs, onMessage, onStart }: LiveSessionOptions,
-  asked: {
-    readonly method: string
-    readonly version: string
-    readonly ids: RequestIds
-    readonly id: number
-  },
-): Promise<Answer> {
-  const { method, version: protocolVersion, ids, id } = asked
-  const session = new LegacySession({
-    id: sessionId,
-    epoch: 0,
-    protocolVersion,
-    isResumed: true,
-    ids,
-  })
-  const wireId = ids.toWire(id)
-  let answer: JsonRpcResponse | undefined
-  let misrouted: JsonRpcResponse | undefined
-  const outcome = await new Promise<AnswerOutcome>((resolve, reject) => {
-    http
-      .send(
-        {
-          method: 'POST',
-          rpcMethod: method,
-          era: 'legacy',
-          sessionId,
-          headers: session.postHeaders,
-          body: JSON.stringify({ jsonrpc: '2.0', id: wireId, method }),
-          headersMs,
-          idleMs: SILENCE_MS,
-          onStart,
-        },
-        {
-          message: (message) => {
-            if (!isResponse(message)) onMessage(message)
-            else if (isAnswerTo(wireId, message)) answer ??= message
-            else misrouted = message
-          },
-          outcome: resolve,
-        },
-      )
-      .catch((error: unknown) => {
-        if (TransportError.is(error)) resolve({ kind: 'failed', error })
-        else reject(error)
-      })
-  })
-  if (answer !== undefined) {
-    const isRefused =
-      'error' in answer &&
-      lossVerdict({ status: 200, ...parseEvidence(JSON.stringify(answer)) }) !== 'not-lost'
-    return isRefused ? { kind: 'refused' } : { kind: 'answered', answer }
-  }
-  const { display: url } = http.url
-  switch (outcome.kind) {
-    case 'failed':
-      return outcome
-    case 'ended': {
-      if (misrouted !== undefined) {
-        return { kind: 'failed', error: misroutedError({ url }, wireId, misrouted) }
-      }
-      const message = `${url} ended its response to ${method} without an answer`
-      return { kind: 'failed', error: new TransportError('OUTCOME_UNKNOWN', message, { url }) }
-    }
-    case 'refused': {
-      const { refusal } = outcome
-      const { status, text } = refusal
-      const { code } = parseEvidence(text)
-      const isModern = code !== undefined && MODERN_CODES.includes(code)
-      if (status === 400 && !isModern && /protocol version/i.test(text)) {
-        return { kind: 'other-version' }
-      }
-      const { errorTextBytes } = http.limits
-      const error = toRefusalError(refusal, { url, session, errorTextBytes })
-      const isOfSession = error.code === 'SESSION_LOST' || status === 400 || status === 404
-      return isOfSession ? { kind: 'refused' } : { kind: 'failed', error }
-    }
+/** Returns a function that sends a request without parameters in a stored session. */
+function askIn(
+  opening: Opening,
+  id: string,
+  protocolVersion: string,
+): (method: string) => Promise<Reply | { readonly kind: 'refused' } | 'other-version'> {
+  const ids = RequestIds.inRandomBlock(opening.random)
+  const session = new LegacySession({ id, epoch: 0, protocolVersion, isResumed: true, ids })
+  const { postHeaders: headers } = session
+  let next = 0
+  return (method) => {
+    const message = { jsonrpc: '2.0', id: ids.toWire(next++), method } as const
+    const sent = { message, sessionId: id, headers, idleMs: SILENCE_MS }
+    return post(opening, sent, (reply) => {
+      const response = reply.kind === 'answered' ? reply.answer : reply.refusal
+      if (response === undefined || 'result' in response) return reply
+      const verdict = testVerdict(response)
+      if (verdict === 'unknown') return reply
+      return verdict === 'refused' ? { kind: 'refused' } : verdict
+    })
   }
 }
 
 function isUnknownMethod(answer: JsonRpcResponse): boolean {
   return 'error' in answer && answer.error.code === METHOD_NOT_FOUND
+}
+
+/**
+ * Sends one request of an opening.
+ *
+ * @param read Called synchronously with the reply
+ */
+function post<T>(
+  opening: Opening,
+  sent: {
+    readonly message: JsonRpcRequest
+    readonly sessionId: string | undefined
+    readonly headers: readonly string[]
+    readonly idleMs: number
+  },
+  read: (reply: Reply) => T,
+): Promise<T> {
+  const { http, headersMs, signal, limitMs, onMessage } = opening
+  const { message: request, sessionId, headers, idleMs } = sent
+  const url = http.url.display
+  let assigned: string | undefined
+  let answer: JsonRpcResponse | undefined
+  let misrouted: JsonRpcResponse | undefined
+  let stopWaiting: (() => void) | undefined
+  const toReply = (outcome: AnswerOutcome): Reply => {
+    if (answer !== undefined) return { kind: 'answered', answer, assigned }
+    const failed = (error: TransportError, refusal?: Refusal): Reply => {
+      // A misrouted answer may carry the session of another client, which must not be terminated.
+      const own = misrouted === undefined ? assigned : undefined
+      return { kind: 'failed', error, refusal, assigned: own }
+    }
+    if (outcome.kind === 'failed') return failed(outcome.error)
+    if (outcome.kind === 'refused') {
+      const { refusal } = outcome
+      const { errorTextBytes } = http.limits
+      const context = { url, session: undefined, sessionId, errorTextBytes }
+      return failed(toRefusalError(refusal, context), refusal)
+    }
+    if (misrouted !== undefined) return failed(misroutedError({ url }, request.id, misrouted))
+    const message = `${url} ended its response to ${request.method} without an answer`
+    return failed(new TransportError('OUTCOME_UNKNOWN', message, { url }))
+  }
+  return new Promise<T>((resolve, reject) => {
+    const outcome = (ended: AnswerOutcome): void => {
+      stopWaiting?.()
+      resolve(read(toReply(ended)))
+    }
+    http
+      .send(
+        {
+          method: 'POST',
+          rpcMethod: request.method,
+          era: 'legacy',
+          sessionId,
+          headers,
+          body: JSON.stringify(request),
+          headersMs,
+          idleMs,
+          onStart: (exchange) => {
+            stopWaiting ??= abortInTime(exchange, { url, signal, limitMs })
+            return !signal.aborted
+          },
+        },
+        {
+          head: (_status, responseHeaders) => {
+            assigned = headerValue(responseHeaders, 'mcp-session-id')
+          },
+          message: (message) => {
+            if (!isResponse(message)) onMessage(message)
+            else if (isAnswerTo(request.id, message)) answer ??= message
+            else misrouted = message
+          },
+          outcome,
+        },
+      )
+      .catch((error: unknown) => {
+        if (TransportError.is(error)) outcome({ kind: 'failed', error })
+        else reject(error)
+      })
+  })
+}
+
+/**
+ * Aborts an exchange when `signal` aborts or the time limit ends. Returns a function that stops that. Time that a
+ * user needs to sign in does not count.
+ */
+function abortInTime(
+  exchange: Exchange,
+  limit: Pick<Opening, 'signal' | 'limitMs'> & { readonly url: string },
+): () => void {
+  const { url, signal, limitMs } = limit
+  const onAbort = (): void => exchange.abort(toTransportError(signal.reason))
+  signal.addEventListener('abort', onAbort, { once: true })
+  let timer: NodeJS.Timeout | undefined
+  const onTimeUp = (): void => {
+    if (!exchange.isAwaited) return startTimer()
+    const message = `${url} did not answer the handshake of a new session in ${limitMs} ms`
+    exchange.abort(new TransportError('TIMEOUT', message, { url }))
+  }
+  const startTimer = (): void => {
+    if (limitMs !== undefined) timer = setTimeout(onTimeUp, limitMs).unref()
+  }
+  startTimer()
+  return () => {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', onAbort)
+  }
 }

@@ -14,8 +14,7 @@ import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { PendingCall } from './pending-call.ts'
 import type { CallHost } from './pending-call.ts'
-import { getSessionLoss } from './session-healer.ts'
-import type { Replacement, SessionHealer } from './session-healer.ts'
+import { getSessionLoss } from './session-loss.ts'
 
 export interface LegacyCallsOptions {
   readonly http: HttpClient
@@ -25,8 +24,12 @@ export interface LegacyCallsOptions {
 
 /** The parts of `LegacyProtocol` that the calls use. */
 export interface CallsHost {
-  /** Set if the transport replaces lost sessions. */
-  readonly healer: SessionHealer | undefined
+  /** True if the transport replaces lost sessions, and sends again what was certainly not executed. */
+  readonly isHealing: boolean
+  /** Returns what replaces a lost session. @throws TransportError if no session could be opened */
+  replacementOf(lost: LegacySession): Promise<LegacySession | 'stateless'>
+  /** Called for each request that succeeded, if the transport replaces lost sessions. */
+  succeeded(request: JsonRpcRequest): void
   /** Passes an answer to the client. */
   deliver(answer: JsonRpcResponse): void
   /** Takes a request or notification of the server. */
@@ -50,8 +53,8 @@ const replays = new WeakSet<PendingCall>()
 
 /**
  * Requests of the client without an answer. Each gets exactly one: from the server, on the response or on the
- * listening stream, or a failure. With a healer, a call that lost its session waits for the next session, and
- * is sent again at most once.
+ * listening stream, or a failure. If the transport
+ * replaces lost sessions, a call that lost its session waits for the next one, and is sent again at most once.
  */
 export class LegacyCalls implements CallHost {
   readonly #host: CallsHost
@@ -59,6 +62,7 @@ export class LegacyCalls implements CallHost {
   readonly #calls: PendingCall[] = []
   /** Created with the first call, because many clients are idle for a long time. */
   #watch: SilenceWatch | undefined
+  #onEnded: Map<LegacySession, () => void> | undefined
   #isClosed = false
   #ownId = 0
 
@@ -89,7 +93,7 @@ export class LegacyCalls implements CallHost {
     const call = this.#calls.findLast(({ request }) => request.id === id)
     if (call === undefined) return undefined // already answered
     call.abandon()
-    removeFrom(this.#calls, call)
+    this.#remove(call)
     return call
   }
 
@@ -99,7 +103,7 @@ export class LegacyCalls implements CallHost {
       if (!this.#calls.includes(call)) continue // cancelled meanwhile
       call.fail(this.#closed(why))
       // A call that waits for another session has failed without an answer.
-      if (!removeFrom(this.#calls, call)) continue
+      if (!this.#remove(call)) continue
       this.#host.deliver(errorAnswer(call.request.id, this.#closed(why)))
     }
   }
@@ -119,6 +123,14 @@ export class LegacyCalls implements CallHost {
   receiveFromStream(message: JsonRpcMessage, session: LegacySession): void {
     if (isResponse(message)) this.findCall(message, session)?.answered(message)
     else this.receive(message, session)
+  }
+
+  /** Resolves when no call is in progress in a session in which no more are started. */
+  async ended(session: LegacySession): Promise<void> {
+    if (!this.#isBusy(session)) return
+    const waiting = (this.#onEnded ??= new Map())
+    await new Promise<void>((resolve) => waiting.set(session, resolve))
+    waiting.delete(session)
   }
 
   // Methods of CallHost
@@ -154,15 +166,15 @@ export class LegacyCalls implements CallHost {
     if (ownCalls.delete(call)) return
     if (answer !== undefined) {
       if (this.#heals(call, answer)) return
-      this.#host.healer?.succeeded(call.request, answer)
+      if (this.#host.isHealing && 'result' in answer) this.#host.succeeded(call.request)
     }
-    removeFrom(this.#calls, call)
+    this.#remove(call)
     if (answer !== undefined) this.#host.deliver(answer)
   }
 
   async #failLost(call: PendingCall): Promise<void> {
     const { session } = call
-    await session.lost // with a healer, the failure below opens another session
+    await session.lost // the failure below may open another session
     call.fail(
       session.isEnded
         ? closedError(
@@ -209,7 +221,7 @@ export class LegacyCalls implements CallHost {
 
   #heals(call: PendingCall, answer: JsonRpcResponse): boolean {
     const loss = getSessionLoss(answer)
-    if (this.#host.healer === undefined || loss === undefined || this.#isClosed) return false
+    if (!this.#host.isHealing || loss === undefined || this.#isClosed) return false
     if (!this.#calls.includes(call)) return false // cancelled meanwhile
     call.inContext(() => void this.#heal(call, answer, loss))
     return true
@@ -218,11 +230,11 @@ export class LegacyCalls implements CallHost {
   /** Opens a session in any case. A request that the server may have executed fails with the loss. */
   async #heal(call: PendingCall, answer: JsonRpcResponse, loss: TransportError): Promise<void> {
     const give = (last: JsonRpcResponse): void => {
-      if (removeFrom(this.#calls, call)) this.#host.deliver(last)
+      if (this.#remove(call)) this.#host.deliver(last)
     }
-    let session: Replacement | undefined
+    let session: LegacySession | 'stateless'
     try {
-      session = await this.#host.healer?.replacementOf(call.session)
+      session = await this.#host.replacementOf(call.session)
     } catch (error) {
       if (loss.certain !== true) return give(answer)
       // This request was refused before the handshake, so it was not executed.
@@ -231,8 +243,8 @@ export class LegacyCalls implements CallHost {
       const refused = failure.with({ code, outcome: loss.outcome })
       return give(errorAnswer(call.request.id, refused))
     }
-    if (session === undefined || loss.certain !== true || replays.has(call)) return give(answer)
-    if (!removeFrom(this.#calls, call)) return
+    if (loss.certain !== true || replays.has(call)) return give(answer)
+    if (!this.#remove(call)) return
     const { request, options } = call
     if (session === 'stateless') {
       if (!(await this.#host.sendStateless(request, options))) this.#host.deliver(answer)
@@ -242,6 +254,18 @@ export class LegacyCalls implements CallHost {
     replays.add(again)
     this.#calls.push(again)
     await again.start()
+  }
+
+  /** Returns false if the call has ended before. */
+  #remove(call: PendingCall): boolean {
+    const wasOpen = removeFrom(this.#calls, call)
+    const onEnded = this.#onEnded?.get(call.session)
+    if (onEnded !== undefined && !this.#isBusy(call.session)) onEnded()
+    return wasOpen
+  }
+
+  #isBusy(session: LegacySession): boolean {
+    return this.#calls.some((call) => call.session === session)
   }
 
   #closed(why: string): TransportError {

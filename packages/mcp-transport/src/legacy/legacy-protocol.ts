@@ -1,3 +1,4 @@
+import { untilAborted } from '@x/internal'
 import { sessionChannel } from '../diagnostics.ts'
 import type { SessionEvent, SessionReplaced } from '../diagnostics.ts'
 import type { HttpClient } from '../http/http-client.ts'
@@ -7,10 +8,11 @@ import type {
   JsonRpcNotification,
   JsonRpcRequest,
   JsonRpcResponse,
+  RequestId,
 } from '../json-rpc.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
-import { shortSessionId } from '../session-record.ts'
-import { closedError, TransportError, errorAnswer } from '../transport-error.ts'
+import { modernEvidence, shortSessionId } from '../session-record.ts'
+import { closedError, toTransportError, TransportError } from '../transport-error.ts'
 import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
 import { listen } from './event-stream.ts'
 import { LegacyCalls } from './legacy-calls.ts'
@@ -18,22 +20,11 @@ import type { CallsHost } from './legacy-calls.ts'
 import { ServerRequests } from './legacy-session.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { deleteSession, postAndForget } from './one-way.ts'
-import { SessionHealer } from './session-healer.ts'
-import { Initializing, SessionOpener } from './session-opener.ts'
+import { SessionOpener } from './session-opener.ts'
+import type { OpenOptions, OpenOutcome } from './session-opener.ts'
 
-/** Handles lost sessions. */
-interface SessionReplacement {
-  /** Called after a lost session was replaced. */
-  onReplaced(event: SessionReplaced): void
-  /**
-   * The server no longer has sessions: changes to the stateless revision.
-   *
-   * @throws TransportError if the server does not support that revision
-   */
-  changeEra(): Promise<void>
-  /** Sends a request again in the stateless revision. Returns false if it was sent again before. */
-  sendAgain(request: JsonRpcRequest, options: CallOptions): Promise<boolean>
-}
+/** What replaces a lost session: `stateless` if the server no longer has sessions. */
+export type Replacement = LegacySession | 'stateless'
 
 const INITIALIZED = { jsonrpc: '2.0', method: 'notifications/initialized' } as const
 
@@ -46,13 +37,20 @@ export interface LegacyProtocolOptions {
   readonly timeouts: Timeouts
   readonly reconnect: Reconnect
   readonly listen: boolean
-  /** Set if the transport replaces lost sessions. */
-  readonly replacement?: SessionReplacement | undefined
+  /** Called after a lost session was replaced. Set if the transport sends lost requests again by itself. */
+  readonly onReplaced: ((event: SessionReplaced) => void) | undefined
+  /**
+   * Called if the server no longer has sessions: changes to the stateless revision.
+   *
+   * @throws TransportError if the server does not support that revision
+   */
+  readonly changeEra: (signal: AbortSignal) => Promise<void>
+  /** Sends a request again in the stateless revision. Returns false if it was sent again before. */
+  readonly sendStateless: (request: JsonRpcRequest, options: CallOptions) => Promise<boolean>
   /** Passes a message to the client. */
   readonly deliver: (message: JsonRpcMessage) => void
   /** Reports a failure that belongs to no message. */
   readonly report: (error: TransportError) => void
-  readonly random?: () => number
 }
 
 /**
@@ -60,22 +58,30 @@ export interface LegacyProtocolOptions {
  * holds the current session. Used once, from `load` to `close`.
  */
 export class LegacyProtocol implements CallsHost {
-  readonly healer: SessionHealer | undefined
   readonly #options: LegacyProtocolOptions
   readonly #opener: SessionOpener
   readonly #calls: LegacyCalls
   /** Created on demand, because most servers send no requests. */
   #serverRequests: ServerRequests | undefined
   #session: LegacySession | undefined
-  #initializing: Initializing | undefined
+  /** The client's last `initialize`. */
+  #initialize: JsonRpcRequest | undefined
+  /** The client's `initialize` in progress. */
+  #initializing: { readonly id: RequestId; readonly controller: AbortController } | undefined
+  /** Replacement of each lost session. */
+  readonly #replacements = new WeakMap<LegacySession, Promise<Replacement>>()
+  readonly #replacing = new AbortController()
+  /** Successful requests of the client that a new session needs to know: log level and subscriptions. */
+  #settings: Map<string, JsonRpcRequest> | undefined
   #loading: Promise<void> | undefined
   #terminating: Promise<void> | undefined
+  /** Sessions that are terminated when their last call has ended. */
+  #leaving: Promise<void> | undefined
   #isClosed = false
 
   constructor(options: LegacyProtocolOptions) {
     this.#options = options
     this.#opener = new SessionOpener(options)
-    this.healer = options.replacement && this.#makeHealer(options.replacement)
     this.#calls = new LegacyCalls(this, options)
   }
 
@@ -141,14 +147,15 @@ export class LegacyProtocol implements CallsHost {
    */
   async close(): Promise<void> {
     this.#isClosed = true
+    const closed = this.#closed('The transport was closed')
     this.#calls.close('The transport was closed')
-    this.#initializing?.abandon(this.#closed('The transport was closed'))
+    this.#initializing?.controller.abort(closed)
     this.#initializing = undefined
-    this.healer?.close(this.#closed('The transport was closed'))
+    this.#replacing.abort(closed)
     this.#serverRequests = undefined
     const session = this.#session
     session?.endListening()
-    await this.#opener.close()
+    await Promise.all([this.#opener.close(), this.#leaving])
     await this.#terminating?.catch(() => {}) // the caller of terminate() gets the error
     this.#session = undefined
     if (session?.lastEventId !== undefined && session.lost === undefined) {
@@ -170,8 +177,22 @@ export class LegacyProtocol implements CallsHost {
     if (own !== undefined) this.#options.deliver(own)
   }
 
-  async sendStateless(request: JsonRpcRequest, options: CallOptions): Promise<boolean> {
-    return (await this.#options.replacement?.sendAgain(request, options)) ?? false
+  get isHealing(): boolean {
+    return this.#options.onReplaced !== undefined
+  }
+
+  sendStateless(request: JsonRpcRequest, options: CallOptions): Promise<boolean> {
+    return this.#options.sendStateless(request, options)
+  }
+
+  succeeded(request: JsonRpcRequest): void {
+    const { method, params } = request
+    const settings = (this.#settings ??= new Map())
+    const uri = params?.['uri']
+    if (method === 'logging/setLevel') settings.set(method, request)
+    else if (typeof uri !== 'string') return
+    else if (method === 'resources/subscribe') settings.set(uri, request)
+    else if (method === 'resources/unsubscribe') settings.delete(uri)
   }
 
   forgetSession(session: LegacySession): Promise<void> {
@@ -181,58 +202,152 @@ export class LegacyProtocol implements CallsHost {
       session.unstored === undefined ? this.#options.keeper.lost(session.id) : Promise.resolve())
   }
 
-  // Messages of the client
+  /**
+   * Returns what replaces a session, which is normally lost. All callers share one handshake. `limits` is set if the
+   * caller limits the handshake itself.
+   *
+   * @throws TransportError if no session could be opened. The next call tries again.
+   */
+  replacementOf(
+    old: LegacySession,
+    limits?: { readonly signal: AbortSignal },
+  ): Promise<Replacement> {
+    let replacing = this.#replacements.get(old)
+    if (replacing === undefined) {
+      const { signal } = this.#replacing
+      const options: OpenOptions = {
+        signal: limits === undefined ? signal : AbortSignal.any([signal, limits.signal]),
+        limitMs: limits === undefined ? this.#options.timeouts.probeMs : undefined,
+        isReplacement: old.lost !== undefined,
+      }
+      replacing = this.#options.http.asOwner(() => this.#replace(old, options))
+      this.#replacements.set(old, replacing)
+      replacing.catch(() => this.#replacements.delete(old)) // the callers get the error
+    }
+    return replacing
+  }
+
+  async #replace(old: LegacySession, options: OpenOptions): Promise<Replacement> {
+    await old.lost // the lost id must be removed from the store first
+    const request = this.#initialize
+    if (request === undefined) {
+      const message = 'The session cannot be replaced: the client sent no initialize'
+      throw new TransportError('SESSION_LOST', message, { certain: true, epoch: old.epoch })
+    }
+    const outcome = await this.#repeatHandshake(request, options)
+    if (outcome.kind === 'failed') {
+      const { answer } = outcome
+      if (modernEvidence(answer) === undefined) throw toFailure(answer)
+      await this.#options.changeEra(options.signal)
+      return 'stateless'
+    }
+    const { session } = outcome
+    if (old.lost === undefined && old.id !== session.id) this.#leaving = this.#leave(old)
+    this.#options.onReplaced?.({
+      oldEpoch: old.epoch,
+      newEpoch: session.epoch,
+      oldSessionId: old.id && shortSessionId(old.id),
+      newSessionId: session.id && shortSessionId(session.id),
+    })
+    const settings = [...(this.#settings?.values() ?? [])]
+    await Promise.all(settings.map((message) => this.#calls.startOwn(message, session)))
+    return session
+  }
 
   /**
-   * Returns the answer to the client's `initialize`; undefined if the client abandoned it. `limitMs` limits
-   * each request if the transport repeats an `initialize`, which the client has no timer for.
+   * Opens a session for a client that has sent its `initialize` before. The session is the current one as soon as the
+   * server has accepted `notifications/initialized`, and not before.
+   *
+   * @throws TransportError if the server did not accept it. The session is then terminated.
    */
-  async initialize(
-    request: JsonRpcRequest,
-    limitMs?: number,
-  ): Promise<JsonRpcResponse | undefined> {
+  async #repeatHandshake(request: JsonRpcRequest, options: OpenOptions): Promise<OpenOutcome> {
+    const { signal, limitMs, isReplacement } = options
+    const outcome = await this.#opener.open(request, options)
+    if (outcome.kind === 'failed') return outcome
+    const { session } = outcome
+    session.isDoubtful = isReplacement
+    if (session.unstored !== undefined) {
+      try {
+        await untilAborted(this.#post(INITIALIZED, session, limitMs), signal)
+      } catch (error) {
+        this.#opener.abandon(session)
+        throw toTransportError(error)
+      }
+      await this.#opener.opened(session)
+    }
+    if (this.#isClosed) throw this.#closed('The transport was closed')
+    this.#session = session
+    this.#publish(session.isResumed ? 'resumed' : 'opened', session)
+    await this.#listenIn(session)
+    return outcome
+  }
+
+  /**
+   * Terminates a session that this transport opened and that no store holds any more, when its last call has ended.
+   */
+  async #leave(session: LegacySession): Promise<void> {
+    session.endListening()
+    await this.#leaving
+    if (session.isResumed || session.id === undefined) return
+    await this.#calls.ended(session)
+    if (session.lost !== undefined) return
+    session.lost = Promise.resolve()
+    try {
+      await deleteSession(this.#options.http, session)
+      this.#publish('ended', session)
+    } catch (error) {
+      this.#options.report(toTransportError(error))
+    }
+  }
+
+  // Messages of the client
+
+  /** Returns the answer to the client's `initialize`; undefined if the client abandoned it. */
+  async initialize(request: JsonRpcRequest): Promise<JsonRpcResponse | undefined> {
     await this.load()
-    this.healer?.sent(request)
+    this.#initialize = request
     this.#session?.endListening() // one listening stream at a time
     if (this.#session !== undefined) this.#opener.abandon(this.#session)
-    const initializing = new Initializing(request.id, limitMs)
+    this.#initializing?.controller.abort(this.#closed('The client sent initialize again'))
+    const initializing = { id: request.id, controller: new AbortController() }
+    const { signal } = initializing.controller
     this.#initializing = initializing
-    const outcome = await this.#opener.open(request, initializing)
-    initializing.ended()
-    if (this.#initializing !== initializing || initializing.isAbandoned) {
-      if (outcome.kind === 'opened') this.#opener.abandon(outcome.session)
-      return undefined
-    }
+    const options = { signal, limitMs: undefined, isReplacement: false }
+    const outcome = await this.#opener.open(request, options)
+    if (this.#initializing !== initializing) return undefined
     this.#initializing = undefined
-    this.#session = outcome.kind === 'opened' ? outcome.session : undefined
-    switch (outcome.kind) {
-      case 'opened':
-        this.#publish(outcome.session.isResumed ? 'resumed' : 'opened', outcome.session)
-        return { jsonrpc: '2.0', id: request.id, result: outcome.result }
-      case 'answered':
-        return { ...outcome.answer, id: request.id }
-      case 'failed':
-        return errorAnswer(request.id, outcome.error)
+    if (outcome.kind === 'failed') {
+      this.#session = undefined
+      return outcome.answer
     }
+    const { session, result } = outcome
+    this.#session = session
+    this.#publish(session.isResumed ? 'resumed' : 'opened', session)
+    return { jsonrpc: '2.0', id: request.id, result }
   }
 
-  /** Tells the server that the client is ready, after the transport has repeated the handshake. */
-  async repeatInitialized(limitMs: number): Promise<void> {
-    await this.#initialized(INITIALIZED, limitMs)
+  /** Repeats the client's handshake after a change of the era. Returns the answer to `initialize`. */
+  async repeatHandshake(request: JsonRpcRequest, signal: AbortSignal): Promise<JsonRpcResponse> {
+    await this.load()
+    this.#initialize = request
+    const limitMs = this.#options.timeouts.probeMs
+    const outcome = await this.#repeatHandshake(request, { signal, limitMs, isReplacement: false })
+    if (outcome.kind === 'failed') return outcome.answer
+    return { jsonrpc: '2.0', id: request.id, result: outcome.result }
   }
 
-  async #initialized(message: JsonRpcNotification, limitMs?: number): Promise<void> {
+  async #initialized(message: JsonRpcNotification): Promise<void> {
     const session = this.#current()
     // For an open session, the process that opened it has sent the notification.
     if (session.unstored !== undefined && session.lost === undefined) {
-      await this.#post(message, session, limitMs)
+      await this.#post(message, session)
       await this.#opener.opened(session)
     }
     await this.#listenIn(session)
   }
 
   #listenIn(session: LegacySession): Promise<void> {
-    const { http, keeper, reconnect, timeouts, random = Math.random, report } = this.#options
+    const { http, keeper, reconnect, timeouts, report } = this.#options
     if (!this.#options.listen || this.#isClosed) return Promise.resolve()
     return listen({
       http,
@@ -240,7 +355,7 @@ export class LegacyProtocol implements CallsHost {
       session,
       reconnect,
       idleMs: timeouts.idleMs,
-      random,
+      random: Math.random,
       onMessage: (incoming) => this.#calls.receiveFromStream(incoming, session),
       report,
     })
@@ -250,8 +365,9 @@ export class LegacyProtocol implements CallsHost {
     const id = message.params?.['requestId']
     if (typeof id !== 'string' && typeof id !== 'number') return
     if (this.#initializing?.id === id) {
-      this.#initializing.abandon(this.#closed('The client abandoned initialize'))
+      this.#initializing.controller.abort(this.#closed('The client abandoned initialize'))
       this.#initializing = undefined
+      this.#opener.abandonAll()
       return
     }
     const call = this.#calls.giveUp(id)
@@ -323,39 +439,6 @@ export class LegacyProtocol implements CallsHost {
     return (this.#session ??= this.#opener.adopt())
   }
 
-  #makeHealer(replacement: SessionReplacement): SessionHealer {
-    const limitMs = this.#options.timeouts.probeMs
-    return new SessionHealer({
-      opener: this.#opener,
-      limitMs,
-      asOwner: (run) => this.#options.http.asOwner(run),
-      changeEra: () => replacement.changeEra(),
-      initialized: async (session) => {
-        try {
-          await this.#post(INITIALIZED, session, limitMs)
-        } catch (error) {
-          this.#opener.abandon(session)
-          throw error
-        }
-        await this.#opener.opened(session)
-      },
-      onReplaced: async (session, old) => {
-        if (this.#isClosed) return
-        this.#session = session
-        this.#publish(session.isResumed ? 'resumed' : 'opened', session)
-        await this.#listenIn(session)
-        if (this.#isClosed) return
-        replacement.onReplaced({
-          oldEpoch: old.epoch,
-          newEpoch: session.epoch,
-          oldSessionId: old.id && shortSessionId(old.id),
-          newSessionId: session.id && shortSessionId(session.id),
-        })
-      },
-      repeat: (message, session) => this.#calls.startOwn(message, session),
-    })
-  }
-
   #publish(type: SessionEvent['type'], { epoch, id }: LegacySession): void {
     if (!sessionChannel.hasSubscribers) return
     const sessionId = id === undefined ? undefined : shortSessionId(id)
@@ -372,4 +455,12 @@ export class LegacyProtocol implements CallsHost {
   #closed(why: string): TransportError {
     return closedError(why, this.#options.http.url.display)
   }
+}
+
+/** Returns why the server opened no session. */
+function toFailure(answer: JsonRpcResponse): TransportError {
+  const serverError = 'error' in answer ? answer.error : undefined
+  if (TransportError.is(serverError?.data)) return serverError.data
+  const message = `The server refused a new session: ${serverError?.message ?? 'no reason given'}`
+  return new TransportError('REJECTED', message, { serverError })
 }

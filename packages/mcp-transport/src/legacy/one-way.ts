@@ -7,7 +7,7 @@ import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
 import { RequestIds, LegacySession } from './legacy-session.ts'
-import { toRefusalError, parseEvidence, lossVerdict } from './session-loss.ts'
+import { isLostSession, toRefusalError } from './session-loss.ts'
 
 /** Callers have no time limit for these requests. */
 const ONE_WAY_MS = 30_000
@@ -63,9 +63,9 @@ export async function deleteSession(http: HttpClient, session: LegacySession): P
   })
   if (outcome.kind === 'failed') throw outcome.error
   if (outcome.kind === 'ended') return
-  const { status, text } = outcome.refusal
-  const isGone = lossVerdict({ status, ...parseEvidence(text) }) !== 'not-lost'
-  if (isSuccess(status) || isGone || status === 404 || status === 405) return
+  const { status } = outcome.refusal
+  const isGone = isLostSession(outcome.refusal) || status === 404
+  if (isSuccess(status) || isGone || status === 405) return
   throw toRefusalError(outcome.refusal, {
     url: http.url.display,
     session: undefined,

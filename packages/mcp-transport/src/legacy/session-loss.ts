@@ -2,7 +2,7 @@ import { isRecord } from '@x/internal'
 import { headerValue, retryAfterMs } from '../headers.ts'
 import type { Refusal } from '../http/answer-reader.ts'
 import { messageFrom } from '../json-rpc.ts'
-import type { RequestId, JsonRpcResponse } from '../json-rpc.ts'
+import type { JsonRpcError, JsonRpcMessage, JsonRpcResponse, RequestId } from '../json-rpc.ts'
 import { shortSessionId, MODERN_CODES, UNSUPPORTED_VERSION } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
 import type { ServerError, TransportErrorCode } from '../transport-error.ts'
@@ -97,6 +97,48 @@ const RULES: readonly LossRule[] = [
  */
 export function lossVerdict(evidence: LossEvidence): LossVerdict {
   return RULES.find((rule) => fits(rule, evidence))?.verdict ?? 'not-lost'
+}
+
+/** The refusal of a request: an HTTP response, or a JSON-RPC error. */
+type Response = Refusal | JsonRpcError
+
+/**
+ * - `refused`: the server does not know the session
+ * - `initialized`: the server has the session open, and refuses only `initialize`
+ * - `unknown`: the response says nothing about the session
+ */
+export type InitializeVerdict = 'refused' | 'initialized' | 'unknown'
+
+/** Judges a response to `initialize` in a stored session. */
+export function initializeVerdict(response: Response): InitializeVerdict {
+  const { status, text } = toRefusal(response)
+  if (isLostSession(response) && !/already.initiali[sz]ed/i.test(text)) return 'refused'
+  return 'jsonrpc' in response || status === 400 ? 'initialized' : 'unknown'
+}
+
+/**
+ * Judges a response to a harmless request in a stored session. `other-version`: the server requires another version
+ * of the protocol. `unknown`: the response says nothing about the session.
+ */
+export function testVerdict(response: Response): 'refused' | 'other-version' | 'unknown' {
+  const { status, text } = toRefusal(response)
+  const { code } = parseEvidence(text)
+  const isModern = code !== undefined && MODERN_CODES.includes(code)
+  if (status === 400 && !isModern && /protocol version/i.test(text)) return 'other-version'
+  return status === 400 || status === 404 || isLostSession(response) ? 'refused' : 'unknown'
+}
+
+/** Returns whether a response to a request outside of calls refuses the stored session. */
+export function isLostSession(response: Response): boolean {
+  const { status, headers, text } = toRefusal(response)
+  const challenged = headerValue(headers, 'www-authenticate') !== undefined
+  return lossVerdict({ status, ...parseEvidence(text), challenged }) !== 'not-lost'
+}
+
+function toRefusal(response: Response): Refusal {
+  return 'jsonrpc' in response
+    ? { status: 200, headers: {}, text: JSON.stringify(response) }
+    : response
 }
 
 /**
@@ -242,6 +284,13 @@ const MAX_ID_LENGTH = 40
 
 /** Shorter values are not treated as secrets: they may occur in any text. */
 const SECRET_LENGTH = 8
+
+/** Returns the `SESSION_LOST` error of an answer. It is certain if nothing was executed. */
+export function getSessionLoss(answer: JsonRpcMessage): TransportError | undefined {
+  if (!('error' in answer)) return undefined
+  const { data } = answer.error
+  return TransportError.is(data) && data.code === 'SESSION_LOST' ? data : undefined
+}
 
 /** Converts a response without an answer to an error. */
 export function toRefusalError(refusal: Refusal, context: RefusalContext): TransportError {

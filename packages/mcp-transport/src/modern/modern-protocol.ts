@@ -17,7 +17,7 @@ import type {
   RequestId,
 } from '../json-rpc.ts'
 import { endAssignedSession } from '../legacy/one-way.ts'
-import { getSessionLoss } from '../legacy/session-healer.ts'
+import { getSessionLoss } from '../legacy/session-loss.ts'
 import type { ToolHeaderMap } from '../session-record.ts'
 import { closedError, errorAnswer, TransportError, toTransportError } from '../transport-error.ts'
 import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
