@@ -197,6 +197,7 @@ export class LegacyProtocol implements CallsHost {
 
   forgetSession(session: LegacySession): Promise<void> {
     session.endListening()
+    this.#opener.release(session)
     if (session.lost === undefined) this.#publish('lost', session)
     return (session.lost ??=
       session.unstored === undefined ? this.#options.keeper.lost(session.id) : Promise.resolve())
@@ -423,6 +424,7 @@ export class LegacyProtocol implements CallsHost {
     if (session.id === undefined || session.lost !== undefined) return
     session.isEnded = true
     session.lost = Promise.resolve()
+    this.#opener.release(session)
     // Another process may have replaced and terminated the stored session.
     if (session.isResumed && (await this.#options.keeper.isReplaced(session.id))) return
     try {

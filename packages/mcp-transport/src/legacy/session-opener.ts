@@ -103,16 +103,21 @@ export class SessionOpener {
 
   /** The server has accepted `notifications/initialized`: stores the open session. */
   async opened(session: LegacySession): Promise<void> {
-    const { id, unstored } = session
+    const { unstored } = session
     if (session.lost !== undefined) return
     session.unstored = undefined
-    if (id !== undefined) this.#halfOpen?.delete(id)
+    this.release(session)
     if (unstored !== undefined) await this.#options.keeper.opened(unstored)
   }
 
+  /** Returns true if the session was half-open. From now on it is not terminated here. */
+  release({ id }: LegacySession): boolean {
+    return id !== undefined && this.#halfOpen?.delete(id) === true
+  }
+
   /** Terminates an unused half-open session. Does nothing for an open one. */
-  abandon({ id, lost }: LegacySession): void {
-    if (id !== undefined && this.#halfOpen?.delete(id) === true && lost === undefined) this.#end(id)
+  abandon(session: LegacySession): void {
+    if (this.release(session) && session.id !== undefined) this.#end(session.id)
   }
 
   /** Terminates the half-open sessions. */
