@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks'
 import { assertOptions, untilAborted } from '@x/internal'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
-import { authorizerFor } from './auth/authorizer.ts'
+import { Authorizer } from './auth/authorizer.ts'
 import type { SessionReplaced } from './diagnostics.ts'
 import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
@@ -303,7 +303,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
       authorizer:
         authProvider === undefined
           ? undefined
-          : authorizerFor(authProvider, new URL(url.origin + url.path)),
+          : new Authorizer(authProvider, new URL(url.origin + url.path)),
       limits: resolveLimits(this.#options.limits),
       observer: this.#options,
     })

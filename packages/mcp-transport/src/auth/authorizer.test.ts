@@ -1,35 +1,46 @@
 import { deferred } from '@x/mcp-testing'
 import { expect, test, describe } from 'vitest'
 import { TransportError } from '../transport-error.ts'
-import { Renewals, AuthAttempts, oauthChallenge, parseChallenges } from './authorizer.ts'
-import type { Renewal } from './authorizer.ts'
+import type { TokenProvider } from './auth-provider.ts'
+import { AuthAttempts, Authorizer, oauthChallenge, parseChallenges } from './authorizer.ts'
+import type { FetchFunction, Renewal } from './authorizer.ts'
 
 describe('authorizer', () => {
   const signal = new AbortController().signal
 
   type Request = Pick<Renewal, 'refused' | 'signal'>
 
-  function credential(obtain?: (request: Request, signal: AbortSignal) => Promise<void>): {
+  /** A provider whose `obtain` gets the next token. It may send requests with `fetch`. */
+  function credential(obtain?: (fetch: FetchFunction) => Promise<unknown>): {
     renewals: { renew(request: Request): Promise<void> }
     state: { token: string | undefined; obtained: number }
+    fetched: AbortSignal[]
   } {
     const state = { token: 't0' as string | undefined, obtained: 0 }
-    const all = new Renewals({
-      current: async () => state.token,
-      obtain: async (request, given) => {
+    const fetched: AbortSignal[] = []
+    const provider: TokenProvider = {
+      token: () => state.token,
+      async onUnauthorized({ fetchFn }) {
         state.obtained += 1
-        await obtain?.(request, given)
+        await obtain?.(fetchFn)
         state.token = `t${state.obtained}`
       },
-    })
+    }
+    const authorizer = new Authorizer(provider, new URL('https://mcp.test/mcp'))
     const rest = {
-      serverUrl: new URL('https://mcp.test/mcp'),
-      fetch: () => Promise.reject(new Error('No request is expected')),
-      response: new Response(null, { status: 401 }),
+      fetch: (_url: string | URL, init?: RequestInit) =>
+        new Promise<Response>((_resolve, reject) => {
+          init?.signal?.addEventListener('abort', () => reject(new Error('stopped')))
+          if (init?.signal) fetched.push(init.signal)
+        }),
+      refusal: { status: 401, headers: {}, text: '' },
       challenge: undefined,
       isStepUp: false,
     }
-    return { renewals: { renew: (request) => all.renew({ ...rest, ...request }) }, state }
+    const renewals = {
+      renew: (request: Request) => authorizer.renew({ ...rest, ...request }),
+    }
+    return { renewals, state, fetched }
   }
 
   test('ten refusals of the same token are one renewal', async () => {
@@ -91,21 +102,17 @@ describe('authorizer', () => {
   })
 
   test('aborts the renewal when all requests are aborted', async () => {
-    const stopped = deferred()
-    const { renewals } = credential(
-      (_request, given) =>
-        new Promise((_resolve, reject) => {
-          given.addEventListener('abort', () => {
-            stopped.resolve()
-            reject(new Error('stopped'))
-          })
-        }),
-    )
+    const asked = deferred()
+    const { renewals, fetched } = credential((fetch) => {
+      asked.resolve()
+      return fetch('https://login.test/')
+    })
     const controller = new AbortController()
     const only = renewals.renew({ refused: 't0', signal: controller.signal })
+    await asked.promise
     controller.abort()
     await expect(only).rejects.toMatchObject({ code: 'CLOSED' })
-    await stopped.promise
+    expect(fetched.map(({ aborted }) => aborted)).toEqual([true])
   })
 
   test('closing the transport that started a renewal does not fail the others', async () => {

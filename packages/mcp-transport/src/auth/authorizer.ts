@@ -2,13 +2,7 @@ import { untilAborted } from '@x/internal'
 import type { ResponseHeaders } from '../headers.ts'
 import { TransportError } from '../transport-error.ts'
 import { AuthError, isOAuthClientProvider, storedTokens } from './auth-provider.ts'
-import type {
-  AuthorizationCallback,
-  AuthProvider,
-  DpopSession,
-  OAuthClientProvider,
-  TokenProvider,
-} from './auth-provider.ts'
+import type { AuthorizationCallback, AuthProvider, DpopSession } from './auth-provider.ts'
 
 /** `fetch` over the transport's dispatcher, with limits and without the caller's headers. */
 export type FetchFunction = (url: string | URL, init?: RequestInit) => Promise<Response>
@@ -20,12 +14,19 @@ export interface AuthEdges {
   readonly signal: AbortSignal
 }
 
+/** A response that refuses a request. */
+export interface RefusedResponse {
+  readonly status: number
+  readonly headers: ResponseHeaders
+  /** The start of the body. */
+  readonly text: string
+}
+
 /** A request for another token than the refused one. */
 export interface Renewal extends AuthEdges {
   /** Undefined if the request carried no token. */
   readonly refused: string | undefined
-  /** The refusal: status, headers and the start of the body. */
-  readonly response: Response
+  readonly refusal: RefusedResponse
   readonly challenge: Challenge | undefined
   readonly isStepUp: boolean
 }
@@ -35,22 +36,6 @@ export interface Credential {
   readonly token: string
   /** Flat list: name, value, name, value. */
   readonly headers: readonly string[]
-}
-
-/** Gets the credentials of one transport from its provider. */
-export interface Authorizer {
-  /** The credential for the next request; undefined if there is none yet. */
-  credential(httpMethod: string): Promise<Credential | undefined>
-  /** Keeps the DPoP nonce of any response (RFC 9449, section 8.2). Absent without DPoP. */
-  readonly observe?: (headers: ResponseHeaders) => void
-  /**
-   * Resolves when there is another token than the refused one.
-   *
-   * @throws AuthError, TransportError or what the provider throws, if there is none.
-   */
-  renew(renewal: Renewal): Promise<void>
-  /** Completes an authorization that sent the user away. */
-  finish(callback: AuthorizationCallback, edges: AuthEdges): Promise<void>
 }
 
 /** Origin that each provider serves, from its first use on. */
@@ -67,166 +52,140 @@ export function reserveAuthProvider(provider: AuthProvider, serverUrl: string | 
   const reserved = ORIGINS.get(provider)
   if (reserved === undefined) ORIGINS.set(provider, origin)
   else if (reserved !== origin) {
-    throw new TransportError(
-      'CONFIG',
-      `authProvider: this provider serves ${reserved}, and its tokens must not be sent to ${origin}. Make one provider for each server`,
-      { url: origin + pathname },
-    )
+    const message = `authProvider: this provider serves ${reserved}, and its tokens must not be sent to ${origin}. Make one provider for each server`
+    throw new TransportError('CONFIG', message, { url: origin + pathname })
   }
 }
 
-/** @throws TransportError `CONFIG` for a provider that serves another origin */
-export function authorizerFor(provider: AuthProvider, serverUrl: URL): Authorizer {
-  reserveAuthProvider(provider, serverUrl)
-  return isOAuthClientProvider(provider)
-    ? oauthAuthorizer(provider, serverUrl)
-    : tokenAuthorizer(provider, serverUrl)
-}
-
-function tokenAuthorizer(provider: TokenProvider, url: URL): Authorizer {
-  const credential = bearerCredentials()
-  const renewals = renewalsOf(provider, {
-    current: async (refused) => provider.token({ refused }),
-    async obtain({ refused, response, fetch, serverUrl }, signal) {
-      const fetchFn: FetchFunction = (input, init) => fetch(input, { ...init, signal })
-      await provider.onUnauthorized?.({ response, serverUrl, fetchFn })
-      const token = await provider.token({ refused })
-      if (token !== undefined && token !== refused) return
-      const what = token === undefined ? 'gives no token' : 'gives the same token again'
-      throw new AuthError('TOKEN_REFUSED', `The provider for ${serverUrl.origin} ${what}`)
-    },
-  })
-  return {
-    credential: async () => credential(await provider.token()),
-    renew: (renewal) => renewals.renew({ ...renewal, serverUrl: url }),
-    async finish() {
-      throw new TypeError('finishAuth() needs an OAuthClientProvider as authProvider')
-    },
-  }
-}
-
-/** Loads the OAuth flow when a server first refuses a token: most processes never need it. */
-function oauthAuthorizer(provider: OAuthClientProvider, url: URL): Authorizer {
-  const bearer = bearerCredentials()
-  let session: DpopSession | undefined
-  const renewals = renewalsOf(provider, {
-    current: async () => (await storedTokens(provider, url))?.access_token,
-    async obtain({ challenge, isStepUp, fetch, serverUrl }, signal) {
-      const { obtainTokens } = await import('./oauth-flow.ts')
-      await obtainTokens({ provider, serverUrl, fetch, signal }, { challenge, isStepUp })
-    },
-  })
-  return {
-    async credential(httpMethod) {
-      const tokens = await storedTokens(provider, url)
-      const credential = bearer(tokens?.access_token)
-      if (credential === undefined || tokens?.token_type.toLowerCase() !== 'dpop') return credential
-      session = await provider.dpop?.()
-      if (session === undefined) return credential
-      const { token } = credential
-      const proof = await session.buildProof({ htm: httpMethod, htu: url, accessToken: token })
-      return { token, headers: ['authorization', `DPoP ${token}`, 'dpop', proof] }
-    },
-    ...(provider.dpop !== undefined && {
-      observe(headers: ResponseHeaders) {
-        const nonce = headers['dpop-nonce']
-        if (typeof nonce === 'string') session?.rememberNonce(url, nonce)
-      },
-    }),
-    renew: (renewal) => renewals.renew({ ...renewal, serverUrl: url }),
-    // Runs beside a renewal: the renewal may be waiting for the user whose callback this is.
-    async finish(callback, edges) {
-      const { finishAuthorization } = await import('./oauth-flow.ts')
-      await finishAuthorization({ ...edges, provider, serverUrl: url }, callback)
-    },
-  }
-}
-
-/** Makes the headers of a token once, not for every request. */
-function bearerCredentials(): (token: string | undefined) => Credential | undefined {
-  let last: Credential | undefined
-  return (token) => {
-    if (token === undefined || token === last?.token) return token === undefined ? undefined : last
-    if (/^[\x21-\x7E]+$/.test(token)) {
-      return (last = { token, headers: ['authorization', `Bearer ${token}`] })
-    }
-    throw new TypeError('The token is empty, or holds characters that no header may hold')
-  }
-}
-
-interface SharedRenewal extends Renewal {
-  readonly serverUrl: URL
-}
-
-interface RenewalsOptions {
-  /** The token in use. */
-  readonly current: (refused: string | undefined) => Promise<string | undefined>
-  /** Gets another token. `signal` aborts when no request waits any more. */
-  readonly obtain: (renewal: SharedRenewal, signal: AbortSignal) => Promise<void>
-}
-
+/** A renewal in progress, and the number of requests that wait for it. */
 interface Flight {
   readonly controller: AbortController
   readonly done: Promise<void>
   waiting: number
 }
 
-const RENEWALS = new WeakMap<AuthProvider, Renewals>()
+/** The renewal in progress of each provider: all transports with the same provider share it. */
+const FLIGHTS = new WeakMap<AuthProvider, Flight>()
 
-/** Shared by all transports with this provider. */
-function renewalsOf(provider: AuthProvider, options: RenewalsOptions): Renewals {
-  const known = RENEWALS.get(provider) ?? new Renewals(options)
-  RENEWALS.set(provider, known)
-  return known
-}
+/** Gets the credentials of one transport from its provider. */
+export class Authorizer {
+  readonly #provider: AuthProvider
+  readonly #serverUrl: URL
+  /** Credential of the last request. */
+  #last: Credential | undefined
+  #dpop: DpopSession | undefined
 
-/**
- * Runs one renewal at a time for all requests with the same credential. Later requests wait for its outcome;
- * a request with an older token than the current one needs no renewal.
- */
-export class Renewals {
-  readonly #options: RenewalsOptions
-  #flight: Flight | undefined
+  /** @throws TransportError `CONFIG` for a provider that serves another origin */
+  constructor(provider: AuthProvider, serverUrl: URL) {
+    reserveAuthProvider(provider, serverUrl)
+    this.#provider = provider
+    this.#serverUrl = serverUrl
+  }
 
-  constructor(options: RenewalsOptions) {
-    this.#options = options
+  /** Returns the credential for the next request; undefined if there is none yet. */
+  async credential(httpMethod: string): Promise<Credential | undefined> {
+    const provider = this.#provider
+    if (!isOAuthClientProvider(provider)) return this.#bearer(await provider.token())
+    const tokens = await storedTokens(provider, this.#serverUrl)
+    const bearer = this.#bearer(tokens?.access_token)
+    if (bearer === undefined || tokens?.token_type.toLowerCase() !== 'dpop') return bearer
+    this.#dpop = await provider.dpop?.()
+    if (this.#dpop === undefined) return bearer
+    const { token } = bearer
+    const request = { htm: httpMethod, htu: this.#serverUrl, accessToken: token }
+    const proof = await this.#dpop.buildProof(request)
+    return { token, headers: ['authorization', `DPoP ${token}`, 'dpop', proof] }
+  }
+
+  /** Keeps the DPoP nonce of any response (RFC 9449, section 8.2). */
+  observe(headers: ResponseHeaders): void {
+    const nonce = headers['dpop-nonce']
+    if (typeof nonce === 'string') this.#dpop?.rememberNonce(this.#serverUrl, nonce)
   }
 
   /**
-   * Resolves when the current token is not the refused one.
+   * Resolves when the current token is not the refused one. Runs one renewal at a time for all requests with the
+   * same provider; a request with an older token than the current one needs no renewal.
    *
-   * @throws what `obtain` threw; TransportError `CLOSED` once `signal` aborts.
+   * @throws AuthError, TransportError or what the provider throws, if there is no other token; TransportError
+   * `CLOSED` once `signal` aborts.
    */
-  async renew(renewal: SharedRenewal): Promise<void> {
-    while (!(await this.#isReplaced(renewal))) {
-      const isOwn = this.#flight === undefined
-      const flight = (this.#flight ??= this.#start(renewal))
+  async renew(renewal: Renewal): Promise<void> {
+    while (!(await this.#isReplaced(renewal.refused))) {
+      const running = FLIGHTS.get(this.#provider)
       try {
-        await wait(flight, renewal.signal)
-        if (isOwn) return
+        await wait(running ?? this.#start(renewal), renewal.signal)
+        if (running === undefined) return
       } catch (error) {
         if (renewal.signal.aborted) throw error
         // Another process may have got a token, or `finish` may have completed an authorization.
-        if (await this.#isReplaced(renewal)) return
+        if (await this.#isReplaced(renewal.refused)) return
         // The transport that started the renewal was closed: this request starts another one.
         const isClosed = TransportError.is(error) && error.code === 'CLOSED'
-        if (isOwn || !isClosed) throw error
+        if (running === undefined || !isClosed) throw error
       }
     }
   }
 
-  #start(renewal: SharedRenewal): Flight {
-    const controller = new AbortController()
-    const done = this.#options.obtain(renewal, controller.signal).finally(() => {
-      this.#flight = undefined
-    })
-    done.catch(() => {}) // the requests that wait get the error
-    return { controller, done, waiting: 0 }
+  /**
+   * Completes an authorization that sent the user away. Runs beside a renewal: the renewal may be waiting for the
+   * user whose callback this is.
+   */
+  async finish(callback: AuthorizationCallback, edges: AuthEdges): Promise<void> {
+    const provider = this.#provider
+    if (!isOAuthClientProvider(provider)) {
+      throw new TypeError('finishAuth() needs an OAuthClientProvider as authProvider')
+    }
+    const { finishAuthorization } = await import('./oauth-flow.ts')
+    await finishAuthorization({ ...edges, provider, serverUrl: this.#serverUrl }, callback)
   }
 
-  async #isReplaced({ refused }: Renewal): Promise<boolean> {
-    const current = await this.#options.current(refused)
-    return current !== undefined && current !== refused
+  #start(renewal: Renewal): Flight {
+    const controller = new AbortController()
+    const done = this.#obtain({ ...renewal, signal: controller.signal }).finally(() => {
+      FLIGHTS.delete(this.#provider)
+    })
+    done.catch(() => {}) // the requests that wait get the error
+    const flight = { controller, done, waiting: 0 }
+    FLIGHTS.set(this.#provider, flight)
+    return flight
+  }
+
+  async #isReplaced(refused: string | undefined): Promise<boolean> {
+    const provider = this.#provider
+    const token = isOAuthClientProvider(provider)
+      ? (await storedTokens(provider, this.#serverUrl))?.access_token
+      : await provider.token({ refused })
+    return token !== undefined && token !== refused
+  }
+
+  /** Gets another token. `signal` aborts when no request waits for it any more. */
+  async #obtain({ refused, refusal, challenge, isStepUp, fetch, signal }: Renewal): Promise<void> {
+    const provider = this.#provider
+    const serverUrl = this.#serverUrl
+    if (isOAuthClientProvider(provider)) {
+      // Loaded when a server first refuses a token: most processes never need it.
+      const { obtainTokens } = await import('./oauth-flow.ts')
+      return obtainTokens({ provider, serverUrl, fetch, signal }, { challenge, isStepUp })
+    }
+    await provider.onUnauthorized?.({
+      response: toResponse(refusal),
+      serverUrl,
+      fetchFn: (input, init) => fetch(input, { ...init, signal }),
+    })
+    const token = await provider.token({ refused })
+    if (token !== undefined && token !== refused) return
+    const what = token === undefined ? 'gives no token' : 'gives the same token again'
+    throw new AuthError('TOKEN_REFUSED', `The provider for ${serverUrl.origin} ${what}`)
+  }
+
+  #bearer(token: string | undefined): Credential | undefined {
+    if (token === undefined) return undefined
+    if (token === this.#last?.token) return this.#last
+    if (/^[\x21-\x7E]+$/.test(token)) {
+      return (this.#last = { token, headers: ['authorization', `Bearer ${token}`] })
+    }
+    throw new TypeError('The token is empty, or holds characters that no header may hold')
   }
 }
 
@@ -242,6 +201,15 @@ async function wait(flight: Flight, signal: AbortSignal): Promise<void> {
     flight.waiting -= 1
     if (flight.waiting === 0) flight.controller.abort()
   }
+}
+
+export function toResponse({ status, headers, text }: RefusedResponse): Response {
+  const isEmpty = status === 204 || status === 205 || status === 304
+  const response = new Response(isEmpty ? null : text, { status })
+  for (const [name, value = []] of Object.entries(headers)) {
+    for (const one of [value].flat()) response.headers.append(name, one)
+  }
+  return response
 }
 
 /** One challenge of a `WWW-Authenticate` header (RFC 9110, section 11.6.1). */
@@ -305,7 +273,7 @@ export function oauthChallenge(headers: ResponseHeaders): Challenge | undefined 
 }
 
 /** `renew`: get another token; `step-up`: get more scopes; `nonce`: send again with the DPoP nonce of the refusal. */
-export type AuthAttempt = 'renew' | 'step-up' | 'nonce'
+export type AuthStep = 'renew' | 'step-up' | 'nonce'
 
 /** Limit of the conformance suite for authorizations of one request. */
 const MAX_AUTHORIZATIONS = 3
@@ -321,7 +289,7 @@ export class AuthAttempts {
   readonly #scopes: string[] = []
 
   /** Returns the next step after a refusal; undefined if the refusal is final. */
-  next(status: number, challenge: Challenge | undefined): AuthAttempt | undefined {
+  next(status: number, challenge: Challenge | undefined): AuthStep | undefined {
     if (status === 401 && challenge?.error === 'use_dpop_nonce' && !this.#isNonceUsed) {
       this.#isNonceUsed = true
       return 'nonce'
@@ -338,7 +306,7 @@ export class AuthAttempts {
     return this.#authorize('step-up')
   }
 
-  #authorize(attempt: AuthAttempt): AuthAttempt {
+  #authorize(attempt: AuthStep): AuthStep {
     this.#count += 1
     this.#isNonceUsed = false
     return attempt

@@ -1,20 +1,20 @@
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { expect, test } from 'vitest'
-import { createOAuthFetch } from '../http/authorized-exchange.ts'
+import { createOAuthFetch } from '../http/http-client.ts'
 import type { TokenProvider } from './auth-provider.ts'
-import { authorizerFor } from './authorizer.ts'
+import { Authorizer } from './authorizer.ts'
 import { bearer } from './providers.ts'
 
 const serverUrl = new URL('https://mcp.test/mcp')
 const fetch = createOAuthFetch(handlerDispatcher(() => new Response('from the network')))
 
 async function refuse(provider: TokenProvider, refused: string): Promise<void> {
-  await authorizerFor(provider, serverUrl).renew({
+  await new Authorizer(provider, serverUrl).renew({
     fetch,
     signal: new AbortController().signal,
     refused,
     isStepUp: false,
-    response: new Response('no', { status: 401, headers: { 'x-why': 'old' } }),
+    refusal: { status: 401, headers: { 'x-why': 'old' }, text: 'no' },
     challenge: undefined,
   })
 }
@@ -58,7 +58,7 @@ test('onUnauthorized gets the response, and a fetch over the transport', async (
 })
 
 test('finishAuth() throws a TypeError', async () => {
-  const authorizer = authorizerFor(bearer('x'), serverUrl)
+  const authorizer = new Authorizer(bearer('x'), serverUrl)
   await expect(
     authorizer.finish('code', { fetch, signal: new AbortController().signal }),
   ).rejects.toThrow(TypeError)

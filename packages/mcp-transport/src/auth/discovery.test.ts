@@ -1,9 +1,9 @@
 import { handlerDispatcher } from '@x/internal/testing/undici'
 // Which documents are read, and what the authorization server is sent because of them.
 import { describe, expect, test } from 'vitest'
-import { createOAuthFetch } from '../http/authorized-exchange.ts'
+import { createOAuthFetch } from '../http/http-client.ts'
 import type { OAuthClientInformation, OAuthClientProvider } from './auth-provider.ts'
-import { authorizerFor, oauthChallenge } from './authorizer.ts'
+import { Authorizer, oauthChallenge } from './authorizer.ts'
 import { secureUrl } from './discovery.ts'
 import { createAuthProvider } from './providers.ts'
 import type { AuthProviderOptions } from './providers.ts'
@@ -65,11 +65,11 @@ async function authorize({
     ...client,
   })
   const headers = challenge === undefined ? {} : { 'www-authenticate': `Bearer ${challenge}` }
-  const renewed = authorizerFor(provider(base), new URL(server)).renew({
+  const renewed = new Authorizer(provider(base), new URL(server)).renew({
     fetch: createOAuthFetch(dispatcher),
     signal: new AbortController().signal,
     refused: undefined,
-    response: new Response(null, { status: 401 }),
+    refusal: { status: 401, headers: {}, text: '' },
     challenge: oauthChallenge(headers),
     isStepUp: false,
   })

@@ -4,9 +4,9 @@ import { Agent } from 'undici'
 import { afterAll, expect, test } from 'vitest'
 import { browse, startProtectedServer } from '../../test/protected-server.ts'
 import type { ProtectedServer } from '../../test/protected-server.ts'
-import { createOAuthFetch } from '../http/authorized-exchange.ts'
+import { createOAuthFetch } from '../http/http-client.ts'
 import type { OAuthClientProvider } from './auth-provider.ts'
-import { authorizerFor } from './authorizer.ts'
+import { Authorizer } from './authorizer.ts'
 import { loopbackOAuth } from './providers.ts'
 import { memoryTokenStore } from './token-store.ts'
 
@@ -18,13 +18,13 @@ async function authorize(
   provider: OAuthClientProvider,
   signal: AbortSignal = new AbortController().signal,
 ): Promise<string | undefined> {
-  const authorizer = authorizerFor(provider, new URL(server.url))
+  const authorizer = new Authorizer(provider, new URL(server.url))
   await authorizer.renew({
     fetch: createOAuthFetch(dispatcher),
     signal,
     refused: (await authorizer.credential('POST'))?.token,
     isStepUp: false,
-    response: new Response(null, { status: 401 }),
+    refusal: { status: 401, headers: {}, text: '' },
     challenge: undefined,
   })
   return (await authorizer.credential('POST'))?.token

@@ -5,11 +5,10 @@ import { Agent } from 'undici'
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { browse, startProtectedServer } from '../../test/protected-server.ts'
 import type { ProtectedServer } from '../../test/protected-server.ts'
-import { createOAuthFetch } from '../http/authorized-exchange.ts'
+import { createOAuthFetch } from '../http/http-client.ts'
 import { AuthError } from './auth-provider.ts'
 import type { OAuthClientProvider } from './auth-provider.ts'
-import { authorizerFor, oauthChallenge } from './authorizer.ts'
-import type { Authorizer } from './authorizer.ts'
+import { Authorizer, oauthChallenge } from './authorizer.ts'
 import { parseCallback, returnedCallback } from './oauth-flow.ts'
 import { clientCredentials, createAuthProvider } from './providers.ts'
 import type { AuthProviderOptions } from './providers.ts'
@@ -53,7 +52,7 @@ async function refuse(
   provider: OAuthClientProvider,
   challenge = `Bearer resource_metadata="${server.origin}/.well-known/oauth-protected-resource/mcp"`,
 ): Promise<string | undefined> {
-  const authorizer = authorizerFor(provider, new URL(server.url))
+  const authorizer = new Authorizer(provider, new URL(server.url))
   await renew(authorizer, challenge)
   return (await authorizer.credential('POST'))?.token
 }
@@ -66,7 +65,7 @@ async function renew(authorizer: Authorizer, challenge: string): Promise<void> {
     signal: new AbortController().signal,
     refused: (await authorizer.credential('POST'))?.token,
     isStepUp,
-    response: new Response(null, { status: isStepUp ? 403 : 401, headers }),
+    refusal: { status: isStepUp ? 403 : 401, headers, text: '' },
     challenge: oauthChallenge(headers),
   })
 }
@@ -76,7 +75,7 @@ const finish = (
   provider: OAuthClientProvider,
   callback: string | URL,
 ): Promise<void> =>
-  authorizerFor(provider, new URL(server.url)).finish(callback, {
+  new Authorizer(provider, new URL(server.url)).finish(callback, {
     fetch: oauthFetch,
     signal: new AbortController().signal,
   })
@@ -483,8 +482,8 @@ describe('refreshing', () => {
 test('a provider is refused for a second origin', async () => {
   await using server = await startProtectedServer()
   const provider = await authorized(server)
-  expect(() => authorizerFor(provider, new URL(`${server.origin}/other`))).not.toThrow()
-  expect(() => authorizerFor(provider, new URL('https://other.example/mcp'))).toThrow(
+  expect(() => new Authorizer(provider, new URL(`${server.origin}/other`))).not.toThrow()
+  expect(() => new Authorizer(provider, new URL('https://other.example/mcp'))).toThrow(
     expect.objectContaining({ code: 'CONFIG', url: 'https://other.example/mcp' }),
   )
 })

@@ -1,6 +1,10 @@
 import { seededRandom } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { SseReader, TextBody } from './answer-reader.ts'
+import type { JsonRpcMessage } from '../json-rpc.ts'
+import { parseServerUrl } from '../server-url.ts'
+import { resolveLimits } from '../transport-options.ts'
+import { AnswerReader, SseReader } from './answer-reader.ts'
+import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
 
 describe('sse reader', () => {
   type ReadEvent = ['data', string] | ['id', string] | ['retry', number]
@@ -131,30 +135,65 @@ describe('sse reader', () => {
   })
 })
 
-describe('text body', () => {
+describe('the body of a response', () => {
+  const json = { 'content-type': 'application/json' }
+
+  interface Read {
+    readonly text: string
+    readonly bytes?: Buffer[]
+    readonly responseBytes?: number
+    readonly status?: number
+  }
+
+  /** Reads a body in one piece, or as given. Returns the messages, and the outcome where reading stopped. */
+  function read({ text, bytes = [Buffer.from(text)], responseBytes = 1000, status = 200 }: Read): {
+    messages: JsonRpcMessage[]
+    outcome: AnswerOutcome
+  } {
+    const messages: JsonRpcMessage[] = []
+    const handlers: AnswerHandlers = {
+      message: (message) => messages.push(message),
+      outcome: () => {}, // the exchange calls it
+    }
+    const source = {
+      url: parseServerUrl('https://server.test/mcp'),
+      limits: { ...resolveLimits(), responseBytes },
+    }
+    const reader = new AnswerReader(source, { request: { era: 'legacy' }, handlers, headers: [] })
+    reader.head(status, json)
+    for (const chunk of bytes) if (!reader.data(chunk)) break
+    return { messages, outcome: reader.end() }
+  }
+
+  const answer = { jsonrpc: '2.0', id: 1, result: { text: 'Grüße → 👋' } }
+  const text = JSON.stringify(answer)
+
   test('joins characters that were split between chunks', () => {
-    const bytes = Buffer.from('Grüße → 👋')
-    const body = new TextBody(100)
-    for (const byte of bytes) expect(body.add(Buffer.of(byte))).toBe(true)
-    expect(body.text()).toBe('Grüße → 👋')
+    const bytes = [...Buffer.from(text)].map((byte) => Buffer.of(byte))
+    expect(read({ text, bytes })).toEqual({
+      messages: [answer],
+      outcome: { kind: 'ended', isStream: false },
+    })
   })
 
   test('is empty without a chunk', () => {
-    expect(new TextBody(10).text()).toBe('')
+    const { outcome } = read({ text: '', bytes: [] })
+    expect(outcome).toMatchObject({ kind: 'refused', refusal: { text: '', isPartial: false } })
   })
 
-  test('reports that the limit is exceeded, and keeps the data up to it', () => {
-    const body = new TextBody(5)
-    expect(body.add(Buffer.from('abc'))).toBe(true)
-    expect(body.add(Buffer.from('de'))).toBe(true)
-    expect(body.add(Buffer.from('f'))).toBe(false)
-    expect(body.add(Buffer.from('g'))).toBe(false)
-    expect(body.text()).toBe('abcde')
+  test('may be as large as the limit, and not larger', () => {
+    const responseBytes = Buffer.byteLength(text)
+    expect(read({ text, responseBytes }).messages).toEqual([answer])
+    expect(() => read({ text, responseBytes: responseBytes - 1 })).toThrow('limits.responseBytes')
   })
 
-  test('cuts off the chunk that exceeds the limit', () => {
-    const body = new TextBody(2)
-    expect(body.add(Buffer.from('abcdef'))).toBe(false)
-    expect(body.text()).toBe('ab')
+  test.each([
+    ['in one chunk', [70_000]],
+    ['in several chunks', [40_000, 20_000, 20_000]],
+  ])('of an error is cut off at 64 KiB, %s', (_name, sizes) => {
+    const bytes = sizes.map((size) => Buffer.alloc(size, 'x'))
+    const { outcome } = read({ text: '', bytes, status: 500 })
+    const refusal = { text: 'x'.repeat(64 * 1024), isPartial: true }
+    expect(outcome).toMatchObject({ kind: 'refused', refusal })
   })
 })

@@ -5,8 +5,10 @@ import { withoutHeaderValues, headerValue, mediaType } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import { messageFrom } from '../json-rpc.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
+import type { ServerUrl } from '../server-url.ts'
+import type { Era } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
-import type { ResponseReader } from './exchange.ts'
+import type { Limits } from '../transport-options.ts'
 
 /** Result of a response. */
 export type AnswerOutcome =
@@ -43,166 +45,153 @@ export interface AnswerHandlers {
   outcome(outcome: AnswerOutcome): void
 }
 
-/** The request that a response answers. */
-export interface AnsweredRequest {
-  /** Endpoint without query, for messages. */
-  readonly display: string
+/** The server that a response comes from, and the limits for it. */
+interface AnswerSource {
+  readonly url: ServerUrl
+  readonly limits: Limits
+}
+
+interface Answered {
+  readonly request: { readonly era: Era | undefined }
+  readonly handlers: AnswerHandlers
   /** Flat list: name, value, name, value. */
   readonly headers: readonly string[]
 }
 
-export interface AnswerLimits {
-  readonly responseBytes: number
-  readonly eventBytes: number
-}
-
-const NO_HEADERS: ResponseHeaders = {}
 const BODY_ENDED: AnswerOutcome = { kind: 'ended', isStream: false }
 const STREAM_ENDED: AnswerOutcome = { kind: 'ended', isStream: true }
 
 /** Limit for the body of an error. */
 const REFUSAL_BYTES = 64 * 1024
+/** Limit for a response of another server than an MCP server. */
+const TEXT_BYTES = 1024 * 1024
 
 /** Reads a response to a POST or GET: JSON, an event stream, an empty response or an error. */
-export class AnswerReader implements ResponseReader {
-  readonly #handlers: AnswerHandlers
-  readonly #limits: AnswerLimits
-  readonly #request: AnsweredRequest
+export class AnswerReader {
+  readonly #source: AnswerSource
+  readonly #answered: Answered
   #status = 0
-  #headers: ResponseHeaders = NO_HEADERS
+  #headers: ResponseHeaders = {}
   #mode: 'json' | 'stream' | 'empty' | 'refusal' = 'empty'
-  #body: TextBody | undefined
   #stream: SseReader | undefined
-  #isOver = false
+  readonly #chunks: Buffer[] = []
+  /** Number of bytes that the body may still have. */
+  #room = 0
   #isPartial = false
 
-  constructor(handlers: AnswerHandlers, limits: AnswerLimits, request: AnsweredRequest) {
-    this.#handlers = handlers
-    this.#limits = limits
-    this.#request = request
+  constructor(source: AnswerSource, answered: Answered) {
+    this.#source = source
+    this.#answered = answered
   }
 
   head(status: number, headers: ResponseHeaders): void {
     this.#status = status
     this.#headers = headers
-    this.#handlers.activity?.()
+    const { handlers, request } = this.#answered
+    const { limits } = this.#source
+    handlers.activity?.()
+    const isMcp = request.era !== undefined
+    const isOk = isMcp && status >= 200 && status < 300
     const type = mediaType(headers)
-    const isOk = status >= 200 && status < 300
     const encoding = headerValue(headers, 'content-encoding')?.toLowerCase() ?? 'identity'
     if (encoding !== 'identity') {
-      if (isOk)
-        throw this.#unexpected(`encoded its answer as "${encoding}", which was not asked for`)
+      const problem = `encoded its answer as "${encoding}", which was not asked for`
+      if (isOk) throw this.#error('UNEXPECTED_RESPONSE', problem)
       this.#mode = 'refusal' // only the status is used
-      this.#body = new TextBody(0)
       this.#isPartial = true
     } else if (isOk && type === 'text/event-stream') {
       this.#mode = 'stream'
       this.#stream = new SseReader(
         {
           data: (text) => this.#event(text),
-          id: (id) => this.#handlers.cursor?.(id),
-          retry: (ms) => this.#handlers.retry?.(ms),
+          id: (id) => handlers.cursor?.(id),
+          retry: (ms) => handlers.retry?.(ms),
         },
-        this.#limits.eventBytes,
+        limits.eventBytes,
       )
     } else if (isOk && type === 'application/json') {
       this.#mode = 'json'
-      this.#body = new TextBody(this.#limits.responseBytes)
+      this.#room = limits.responseBytes
     } else {
       this.#mode = isOk && (status === 202 || status === 204) ? 'empty' : 'refusal'
-      this.#body = new TextBody(REFUSAL_BYTES)
+      this.#room = isMcp ? REFUSAL_BYTES : TEXT_BYTES
     }
-    if (isOk) this.#handlers.head?.(status, headers)
+    if (isOk) handlers.head?.(status, headers)
   }
 
+  /** Returns false if the rest of the response is not needed. */
   data(chunk: Buffer): boolean {
-    this.#handlers.activity?.()
+    this.#answered.handlers.activity?.()
     if (this.#stream !== undefined) {
       if (!this.#stream.feed(chunk)) throw this.#tooLarge('an event', 'eventBytes')
       return true
     }
-    if (this.#body?.add(chunk) !== false) return true
+    const fits = chunk.length <= this.#room
+    this.#chunks.push(fits ? chunk : chunk.subarray(0, this.#room))
+    this.#room -= chunk.length
+    if (fits) return true
     if (this.#mode === 'json') throw this.#tooLarge('an answer', 'responseBytes')
-    // The limit for errors and for bodies of accepted messages is reached. The rest is not read.
     this.#isPartial = true
     return false
   }
 
-  end(): void {
-    if (this.#isOver) return
-    this.#isOver = true
-    switch (this.#mode) {
-      case 'stream':
-        return this.#handlers.outcome(STREAM_ENDED)
-      case 'empty':
-        return this.#handlers.outcome(BODY_ENDED)
-      case 'json':
-        return this.#json(this.#body?.text() ?? '')
-      case 'refusal':
-        return this.#refused(this.#body?.text() ?? '')
-    }
+  /** Returns the outcome of a response that is complete, or whose rest is not needed. */
+  end(): AnswerOutcome {
+    if (this.#mode === 'stream') return STREAM_ENDED
+    if (this.#mode === 'empty') return BODY_ENDED
+    const text = Buffer.concat(this.#chunks).toString()
+    if (this.#mode === 'refusal') return this.#refused(text)
+    const value = parseJson(text)
+    // Servers of 2025-03-26 may answer with a batch.
+    const messages = (Array.isArray(value) ? value : [value]).map(messageFrom)
+    if (messages.length === 0 || messages.includes(undefined)) return this.#refused(text)
+    for (const message of messages)
+      if (message !== undefined) this.#answered.handlers.message(message)
+    return BODY_ENDED
   }
 
-  failed(error: TransportError): void {
-    if (this.#isOver) return
+  /** Returns the outcome of a response that failed or was aborted. */
+  failed(error: TransportError): AnswerOutcome {
     // The head is enough to know that the message was refused or accepted.
     const isCut = error.code === 'OUTCOME_UNKNOWN' || error.code === 'TIMEOUT'
-    const isSaid = this.#mode === 'empty' ? this.#status !== 0 : this.#status >= 400
-    if (isCut && isSaid) {
+    const isKnown = this.#mode === 'empty' ? this.#status !== 0 : this.#status >= 400
+    if (isCut && isKnown && this.#answered.request.era !== undefined) {
       this.#isPartial = true
       return this.end()
     }
-    this.#isOver = true
     // A callback threw this TransportError.
     const { cause } = error
     const own = error.code === 'UNEXPECTED_RESPONSE' && TransportError.is(cause) ? cause : error
-    this.#handlers.outcome({ kind: 'failed', error: own })
+    return { kind: 'failed', error: own }
   }
 
-  #json(text: string): void {
-    const value = parseJson(text)
-    if (Array.isArray(value)) return this.#batch(value, text)
-    const message = messageFrom(value)
-    if (message === undefined) return this.#refused(text)
-    this.#handlers.message(message)
-    this.#handlers.outcome(BODY_ENDED)
-  }
-
-  /** Servers of 2025-03-26 may answer with a batch. */
-  #batch(values: readonly unknown[], text: string): void {
-    const messages = values.map(messageFrom)
-    if (messages.length === 0 || messages.includes(undefined)) return this.#refused(text)
-    for (const message of messages) if (message !== undefined) this.#handlers.message(message)
-    this.#handlers.outcome(BODY_ENDED)
-  }
-
-  #refused(said: string): void {
-    const text = withoutHeaderValues(said, this.#request.headers)
-    const isPartial = this.#isPartial
-    const refusal = { status: this.#status, headers: this.#headers, text, isPartial }
-    this.#handlers.outcome({ kind: 'refused', refusal })
+  #refused(body: string): AnswerOutcome {
+    const { request, headers: sent } = this.#answered
+    const refusal = {
+      status: this.#status,
+      headers: this.#headers,
+      text: request.era === undefined ? body : withoutHeaderValues(body, sent),
+      isPartial: this.#isPartial,
+    }
+    return { kind: 'refused', refusal }
   }
 
   #event(text: string): void {
     const value = parseJson(text)
     const message = messageFrom(value)
-    if (message !== undefined) this.#handlers.message(message)
-    else if (isRecord(value)) this.#handlers.stray?.(text)
-  }
-
-  #unexpected(what: string): TransportError {
-    const { display } = this.#request
-    return new TransportError('UNEXPECTED_RESPONSE', `${display} ${what}`, {
-      status: this.#status,
-      url: display,
-    })
+    if (message !== undefined) this.#answered.handlers.message(message)
+    else if (isRecord(value)) this.#answered.handlers.stray?.(text)
   }
 
   #tooLarge(what: string, option: 'eventBytes' | 'responseBytes'): TransportError {
-    const { display } = this.#request
-    const bytes = this.#limits[option]
-    const message = `${display} sent ${what} of more than ${bytes} bytes: raise the option limits.${option} if the server may send that much`
-    return new TransportError('LIMIT', message, { status: this.#status, url: display })
+    const bytes = this.#source.limits[option]
+    const problem = `sent ${what} of more than ${bytes} bytes: raise the option limits.${option} if the server may send that much`
+    return this.#error('LIMIT', problem)
+  }
+
+  #error(code: 'LIMIT' | 'UNEXPECTED_RESPONSE', problem: string): TransportError {
+    const { display: url } = this.#source.url
+    return new TransportError(code, `${url} ${problem}`, { status: this.#status, url })
   }
 }
 
@@ -260,33 +249,4 @@ export class SseReader {
 /** Measures bytes only if needed: a UTF-16 code unit has at most three bytes in UTF-8. */
 function isLonger(text: string, bytes: number): boolean {
   return text.length > bytes || (text.length * 3 > bytes && Buffer.byteLength(text) > bytes)
-}
-
-/** Collects a body as UTF-8 text, up to a limit. */
-export class TextBody {
-  readonly #limitBytes: number
-  #first: Buffer | undefined
-  #rest: Buffer[] | undefined
-  #bytes = 0
-
-  constructor(limitBytes: number) {
-    this.#limitBytes = limitBytes
-  }
-
-  /** Returns false when the limit is exceeded. Data up to the limit is kept. */
-  add(chunk: Buffer): boolean {
-    const room = this.#limitBytes - this.#bytes
-    const fits = chunk.length <= room
-    const kept = fits ? chunk : chunk.subarray(0, Math.max(room, 0))
-    this.#bytes += kept.length
-    if (this.#first === undefined) this.#first = kept
-    else (this.#rest ??= []).push(kept)
-    return fits
-  }
-
-  text(): string {
-    if (this.#first === undefined) return ''
-    if (this.#rest === undefined) return this.#first.toString('utf8')
-    return Buffer.concat([this.#first, ...this.#rest]).toString('utf8')
-  }
 }

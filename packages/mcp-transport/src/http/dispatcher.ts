@@ -1,10 +1,16 @@
 import { readFileSync, statSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import * as nodeTls from 'node:tls' // a named import of a new function fails on an old Node.js, before the check
-import { assertOptions, check } from '@x/internal'
+import { assertOptions, BoundedMap, check } from '@x/internal'
 import type { Checks } from '@x/internal'
 // Not 'undici': Bun replaces that name with its own module, which has no dispatchers.
-import { Agent, buildConnector, Dispatcher, EnvHttpProxyAgent, Pool } from 'undici/index.js'
+import {
+  Agent,
+  buildConnector,
+  Dispatcher,
+  EnvHttpProxyAgent,
+  Pool as OriginPool,
+} from 'undici/index.js'
 import { TransportError } from '../transport-error.ts'
 
 export interface CreateDispatcherOptions {
@@ -32,83 +38,60 @@ const optionChecks: Checks<CreateDispatcherOptions> = {
  */
 export function createDispatcher(options: CreateDispatcherOptions = {}): Dispatcher {
   assertOptions('createDispatcher()', options, optionChecks)
-  const { connectMs, connections } = options
-  const settings = { connectMs, connections, ca: certificateAuthorities() }
-  if (!hasProxy(process.env)) {
-    return new TwoPools(new PoolInUse(settings, true), new PoolInUse(settings, false))
-  }
-  return new TwoPools(
-    proxied(poolOptions(settings, true), settings),
-    proxied(poolOptions(settings, false), settings),
-  )
+  const settings = { ...options, ca: certificateAuthorities() }
+  const pool = hasProxy(process.env) ? proxyPool : lazyPool
+  return new TwoPools(pool(settings, true), pool(settings, false))
 }
 
 interface PoolSettings extends CreateDispatcherOptions {
   readonly ca: string[] | undefined
 }
 
-type PoolOptions = Agent.Options & {
-  readonly connect: buildConnector.BuildOptions
-  readonly keepAliveTimeout: number
-}
-
-function poolOptions(
+function agentOptions(
   { connectMs = 10_000, connections, ca }: PoolSettings,
   isForRequests: boolean,
-): PoolOptions {
+): Agent.Options & { readonly connect: buildConnector.BuildOptions } {
   return {
     allowH2: false, // POSTs of an HTTP/2 session wait for an open GET stream (cloudflare/agents #1965)
     bodyTimeout: 0,
     headersTimeout: 0,
-    keepAliveTimeout: 4_000,
+    keepAliveTimeout: KEEP_ALIVE_MS,
     keepAliveMaxTimeout: 60_000, // NAT devices drop connections that are unused for longer (copilot-cli #3257)
     connect: {
       allowH2: false,
       timeout: connectMs,
       keepAlive: true,
       keepAliveInitialDelay: 30_000,
-      ...(ca === undefined ? {} : { ca }),
+      ...(ca && { ca }),
     },
-    ...(isForRequests && connections !== undefined ? { connections } : {}),
+    ...(isForRequests && connections !== undefined && { connections }),
   }
 }
 
-/** Provides the dispatcher for requests or for streams. */
-interface DispatcherSource {
-  current(): Dispatcher
-}
+/** Returns the dispatcher for the next request. */
+type Pool = () => Dispatcher
 
-/** Uses the proxies of the environment at this time. */
-function proxied(options: Agent.Options, { ca }: PoolSettings): DispatcherSource {
-  const tls = ca === undefined ? {} : { ca }
+/** Uses the proxies that the environment names now. */
+function proxyPool(settings: PoolSettings, isForRequests: boolean): Pool {
+  const tls = settings.ca === undefined ? {} : { ca: settings.ca }
+  const options = agentOptions(settings, isForRequests)
   const agent = new EnvHttpProxyAgent({ ...options, requestTls: tls, proxyTls: tls })
-  return { current: () => agent }
+  return () => agent
 }
 
 /** Creates an agent for the first request, and drops it with its last connection: most clients are idle. */
-class PoolInUse implements DispatcherSource {
-  readonly #settings: PoolSettings
-  readonly #isForRequests: boolean
-  #agent: Agent | undefined
+function lazyPool(settings: PoolSettings, isForRequests: boolean): Pool {
+  let current: Agent | undefined
+  return () => (current ??= makeAgent())
 
-  constructor(settings: PoolSettings, isForRequests: boolean) {
-    this.#settings = settings
-    this.#isForRequests = isForRequests
-  }
-
-  current(): Agent {
-    return (this.#agent ??= this.#make())
-  }
-
-  #make(): Agent {
-    const options = poolOptions(this.#settings, this.#isForRequests)
-    const agent = new WatchedAgent(options, this.#isForRequests)
+  function makeAgent(): Agent {
+    const agent = new WatchedAgent(settings, isForRequests)
     const dropIfEmpty = (): void => {
       // An agent reports its connections also after a new agent has replaced it.
-      if (agent !== this.#agent) return
+      if (agent !== current) return
       const isEmpty = Object.keys(agent.stats).length === 0
       // A closed agent stays, because it refuses later requests.
-      if (isEmpty && !agent.closed && !agent.destroyed) this.#agent = undefined
+      if (isEmpty && !agent.closed && !agent.destroyed) current = undefined
     }
     return agent.on('disconnect', dropIfEmpty).on('connectionError', dropIfEmpty)
   }
@@ -118,7 +101,8 @@ class PoolInUse implements DispatcherSource {
 class WatchedAgent extends Agent {
   #lastRequestAt = 0
 
-  constructor(options: PoolOptions, isForRequests: boolean) {
+  constructor(settings: PoolSettings, isForRequests: boolean) {
+    const options = agentOptions(settings, isForRequests)
     const connect = buildConnector(options.connect)
     super({
       ...options,
@@ -130,8 +114,8 @@ class WatchedAgent extends Agent {
         })
       },
       factory: (origin, given) => {
-        const keepAliveTimeout = keepAliveFor(String(origin), options.keepAliveTimeout)
-        return new Pool(origin, Object.assign({}, given, { keepAliveTimeout }))
+        const keepAliveTimeout = keepAliveFor(String(origin), KEEP_ALIVE_MS)
+        return new OriginPool(origin, Object.assign({}, given, { keepAliveTimeout }))
       },
     })
     if (!isForRequests) return // streams have other lifetimes than connections
@@ -163,14 +147,14 @@ function hasProxy(env: NodeJS.ProcessEnv): boolean {
   return named.length > 0
 }
 
-/** Marks the request of a stream that stays open although it is a POST. */
+/** Dispatch option of a stream that stays open although it is a POST. */
 export const LONG_LIVED: unique symbol = Symbol('long-lived')
 
 class TwoPools extends Dispatcher {
-  readonly #requests: DispatcherSource
-  readonly #streams: DispatcherSource
+  readonly #requests: Pool
+  readonly #streams: Pool
 
-  constructor(requests: DispatcherSource, streams: DispatcherSource) {
+  constructor(requests: Pool, streams: Pool) {
     super()
     this.#requests = requests
     this.#streams = streams
@@ -180,16 +164,16 @@ class TwoPools extends Dispatcher {
     options: Dispatcher.DispatchOptions,
     handler: Dispatcher.DispatchHandler,
   ): boolean {
-    const isStream = options.method === 'GET' || LONG_LIVED in options
-    return (isStream ? this.#streams : this.#requests).current().dispatch(options, handler)
+    const isStream = options.method === 'GET' || Reflect.get(options, LONG_LIVED) === true
+    return (isStream ? this.#streams : this.#requests)().dispatch(options, handler)
   }
 
   override async close(): Promise<void> {
-    await Promise.all([this.#requests.current().close(), this.#streams.current().close()])
+    await Promise.all([this.#requests().close(), this.#streams().close()])
   }
 
   override async destroy(): Promise<void> {
-    await Promise.all([this.#requests.current().destroy(), this.#streams.current().destroy()])
+    await Promise.all([this.#requests().destroy(), this.#streams().destroy()])
   }
 }
 
@@ -222,17 +206,7 @@ export function certificateAuthorities(
   }
 }
 
-/** Connection closings observed for an origin. */
-interface Observed {
-  /** Idle time of the last connection that the server closed, in milliseconds. */
-  readonly closedAfterMs: number
-  readonly limitMs: number | undefined
-}
-
-/** By origin, for all dispatchers of the process. */
-const observed = new Map<string, Observed>()
-
-const MAX_ORIGINS = 1000
+const KEEP_ALIVE_MS = 4_000
 /** An earlier closing is a restart or a broken connection, not a keep-alive limit. */
 const SHORTEST_MS = 500
 /** Two closings after similar idle times indicate a limit; restarts happen at any time. */
@@ -240,29 +214,31 @@ const ALIKE = 0.25
 /** Share of the limit, so that a request arrives before the server closes the connection. */
 const SAFE_SHARE = 0.75
 
+interface Closing {
+  /** Idle time of the last connection that the server closed, in milliseconds. */
+  readonly afterMs: number
+  /** Undefined before two closings were alike. */
+  readonly limitMs: number | undefined
+}
+
+/** Closings of connections by servers, by origin, for all dispatchers of the process. */
+const closings = new BoundedMap<string, Closing>(1000)
+
 /**
  * Returns the limit for unused connections to an origin, in milliseconds. A `Keep-Alive` header of the server
  * overrides it; many servers close connections earlier without such a header.
  */
 export function keepAliveFor(origin: string, defaultMs: number): number {
-  return Math.min(observed.get(origin)?.limitMs ?? defaultMs, defaultMs)
+  return Math.min(closings.get(origin)?.limitMs ?? defaultMs, defaultMs)
 }
 
 /** Records that the server closed a connection after it was unused for `unusedMs`. */
 export function learnKeepAlive(origin: string, unusedMs: number): void {
   if (unusedMs < SHORTEST_MS) return
-  const before = observed.get(origin)
-  const isRule =
-    before !== undefined && Math.abs(before.closedAfterMs - unusedMs) <= unusedMs * ALIKE
-  const limitMs = isRule
-    ? Math.min(before.closedAfterMs, unusedMs, before.limitMs ?? unusedMs) * SAFE_SHARE
-    : before?.limitMs
-  observed.delete(origin)
-  observed.set(origin, { closedAfterMs: unusedMs, limitMs })
-  for (const oldest of observed.keys()) {
-    if (observed.size <= MAX_ORIGINS) break
-    observed.delete(oldest)
-  }
+  const { afterMs = 0, limitMs } = closings.get(origin) ?? {}
+  const isRule = Math.abs(afterMs - unusedMs) <= unusedMs * ALIKE
+  const limit = isRule ? Math.min(afterMs, unusedMs, limitMs ?? unusedMs) * SAFE_SHARE : limitMs
+  closings.set(origin, { afterMs: unusedMs, limitMs: limit })
 }
 
 /** Errors of connections that ended before the operating system accepted the complete request. */

@@ -1,15 +1,16 @@
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { Dispatcher } from 'undici'
 import { expect, test } from 'vitest'
+import { parseServerUrl } from '../server-url.ts'
 import type { TransportError } from '../transport-error.ts'
-import { HttpExchange } from './exchange.ts'
-import type { ExchangeRequest } from './exchange.ts'
+import { resolveLimits } from '../transport-options.ts'
+import type { AnswerHandlers } from './answer-reader.ts'
+import { HttpClient } from './http-client.ts'
+import type { HttpRequest } from './http-client.ts'
 
-const post: ExchangeRequest = {
+const post: HttpRequest = {
   method: 'POST',
-  origin: 'http://server.test',
-  path: '/mcp',
-  display: 'http://server.test/mcp',
+  era: 'legacy',
   headers: [],
   body: '{}',
   headersMs: 0,
@@ -41,9 +42,21 @@ function unexpected(): never {
 }
 
 function failureWith(dispatcher: Dispatcher): Promise<TransportError> {
+  const client = new HttpClient({
+    url: parseServerUrl('http://server.test/mcp'),
+    dispatcher,
+    connectMs: 1000,
+    headers: {},
+    limits: resolveLimits(),
+    observer: {},
+  })
   return new Promise((resolve, reject) => {
-    const reader = { head: unexpected, data: unexpected, failed: resolve, end: reject }
-    new HttpExchange({ dispatcher, request: post, reader }).start()
+    const handlers: AnswerHandlers = {
+      head: unexpected,
+      message: unexpected,
+      outcome: (outcome) => (outcome.kind === 'failed' ? resolve(outcome.error) : reject(outcome)),
+    }
+    client.send(post, handlers).catch(reject)
   })
 }
 

@@ -1,52 +1,39 @@
+import { untilAborted } from '@x/internal'
 import type { Dispatcher } from 'undici'
+import { AuthAttempts, oauthChallenge } from '../auth/authorizer.ts'
+import type { AuthEdges, Authorizer, AuthStep, Credential, Renewal } from '../auth/authorizer.ts'
+import { withoutHeader } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
-import { TransportError } from '../transport-error.ts'
+import { toTransportError, TransportError } from '../transport-error.ts'
+import type { RequestOutcome, TransportErrorCode } from '../transport-error.ts'
+import { AnswerReader } from './answer-reader.ts'
+import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
 import { LONG_LIVED, wasUnsent } from './dispatcher.ts'
-
-export interface ExchangeRequest {
-  readonly method: 'POST' | 'GET' | 'DELETE'
-  readonly origin: string
-  readonly path: string
-  /** Endpoint without query, for messages. */
-  readonly display: string
-  /** Flat list: name, value, name, value. */
-  readonly headers: string[]
-  readonly body?: string | undefined
-  /** A long-lived stream; uses the connections of streams. */
-  readonly isLongLived?: boolean | undefined
-  /** Time limit until the response head, in milliseconds; 0 for none. */
-  readonly headersMs: number
-  /** Time limit between two pieces of the body, in milliseconds; 0 for none. */
-  readonly idleMs: number
-}
-
-/** Reads a response. Either `end` or `failed` is called once, as the last call. */
-export interface ResponseReader {
-  head(status: number, headers: ResponseHeaders): void
-  /** Returns false to stop reading: the connection is closed, and `end` is called. */
-  data(chunk: Buffer): boolean
-  end(): void
-  failed(error: TransportError): void
-}
+import type { HttpClient, HttpRequest } from './http-client.ts'
 
 /** A request in flight: one HTTP exchange, or several attempts of one request. */
 export interface Exchange {
   readonly isDone: boolean
   /** True while the exchange waits for the server, and not for credentials. */
   readonly isAwaited: boolean
-  /** Ends the exchange and closes the connection. The reader gets `error`, unless the exchange has ended. */
+  /** Sends the request. */
+  start(): void
+  /** Ends the exchange and closes the connection. The outcome is `error`, unless the exchange has ended. */
   abort(error: TransportError): void
 }
 
-export interface HttpExchangeOptions {
-  readonly dispatcher: Dispatcher
-  readonly request: ExchangeRequest
-  readonly reader: ResponseReader
-  /** List of open exchanges. The exchange removes itself before `end` or `failed` of its reader. */
-  readonly open?: Exchange[] | undefined
+/** One attempt to send a request. */
+export interface Attempt {
+  readonly request: HttpRequest
+  /** All headers of the request, as a flat list. */
+  readonly headers: string[]
+  readonly handlers: AnswerHandlers
+  /** Number of earlier attempts with other credentials. */
+  readonly retry: number
+  /** Gets the outcome, which may not be the final one, instead of the handlers. */
+  readonly onOutcome: ((outcome: AnswerOutcome) => void) | undefined
 }
 
-const AS_STREAM = { [LONG_LIVED]: true }
 const MAX_REDIRECTS = 5
 const REDIRECT_BYTES = 64 * 1024
 
@@ -55,65 +42,67 @@ const REDIRECT_BYTES = 64 * 1024
  * http to https of the same host. Other redirects are errors that name the target.
  */
 export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
-  readonly #dispatcher: Dispatcher
-  readonly #request: ExchangeRequest
-  readonly #reader: ResponseReader
-  readonly #open: Exchange[] | undefined
-  #origin: string
-  #path: string
+  readonly #client: HttpClient
+  readonly #attempt: Attempt
+  readonly #reader: AnswerReader
+  /** Undefined if nothing listens to exchanges. */
+  readonly #startedAt: number | undefined
+  #target: { readonly origin: string; readonly path: string }
   #controller: Dispatcher.DispatchController | undefined
-  #done = false
-  /** undici began to write the request: the server may receive it. */
-  #started = false
+  /** `queued`: undici has written nothing. `sent`: the server may receive the request. */
+  #phase: 'queued' | 'sent' | 'done' = 'queued'
   #status: number | undefined
+  #bytes = 0
+  /** Target of a redirect whose body is being read. */
   #redirect: URL | undefined
-  #redirectBytes = 0
   #redirects = 0
 
-  constructor({ dispatcher, request, reader, open }: HttpExchangeOptions) {
-    this.#dispatcher = dispatcher
-    this.#request = request
-    this.#reader = reader
-    this.#origin = request.origin
-    this.#path = request.path
-    this.#open = open
+  constructor(client: HttpClient, attempt: Attempt) {
+    this.#client = client
+    this.#attempt = attempt
+    this.#reader = new AnswerReader(client, attempt)
+    this.#startedAt = client.isObserved(attempt.request) ? performance.now() : undefined
+    this.#target = client.url
   }
 
   get isDone(): boolean {
-    return this.#done
+    return this.#phase === 'done'
   }
 
   get isAwaited(): boolean {
-    return !this.#done
+    return this.#phase !== 'done'
   }
 
   start(): void {
-    const { method, headers, body = null, headersMs, idleMs, isLongLived } = this.#request
-    const options: Dispatcher.DispatchOptions = {
-      origin: this.#origin,
-      path: this.#path,
+    const { headers, request } = this.#attempt
+    const { method, body = null, headersMs, idleMs, isLongLived } = request
+    const { origin, path } = this.#target
+    const options = {
+      origin,
+      path,
       method,
       headers,
       body,
       headersTimeout: headersMs,
       bodyTimeout: idleMs,
+      [LONG_LIVED]: isLongLived,
     }
     try {
-      this.#dispatcher.dispatch(isLongLived ? { ...options, ...AS_STREAM } : options, this)
+      this.#client.dispatcher.dispatch(options, this)
     } catch (error) {
-      this.#fail(this.#toError(error)) // undici rejected the options: nothing was sent
+      this.#end(this.#toError(error)) // undici rejected the options: nothing was sent
     }
   }
 
   abort(error: TransportError): void {
-    this.#fail(error)
+    this.#end(error)
     this.#controller?.abort(ABORTED)
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#started = true
     this.#controller = controller
-    if (this.#done) controller.abort(ABORTED)
+    if (this.isDone) controller.abort(ABORTED)
+    else this.#phase = 'sent'
   }
 
   onResponseStart(
@@ -121,15 +110,21 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
     status: number,
     headers: ResponseHeaders,
   ): void {
-    if (this.#done || status < 200) return
+    if (this.isDone || status < 200) return
     this.#status = status
-    if (status >= 300 && status < 400 && status !== 304) this.#follow(status, headers['location'])
-    else this.#head(status, headers)
+    if (status >= 300 && status < 400 && status !== 304) return this.#follow(status, headers)
+    this.#client.authorizer?.observe(headers)
+    try {
+      this.#reader.head(status, headers)
+    } catch (error) {
+      this.#unreadable(error)
+    }
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#done) return
-    if (this.#redirect !== undefined) return this.#skipped(chunk)
+    if (this.isDone) return
+    this.#bytes += chunk.length
+    if (this.#redirect !== undefined) return this.#limitRedirect()
     try {
       if (this.#reader.data(chunk)) return
       this.#end()
@@ -140,100 +135,81 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
-    if (this.#done) return
     const redirect = this.#redirect
-    if (redirect !== undefined) {
-      // A server that redirects has not executed the request. The new request starts from the beginning.
-      this.#redirect = undefined
-      this.#redirectBytes = 0
-      this.#started = false
-      this.#status = undefined
-      this.#origin = redirect.origin
-      this.#path = redirect.pathname + redirect.search
-      return this.start()
-    }
-    this.#end()
+    if (redirect === undefined || this.isDone) return this.#end()
+    // A server that redirects has not executed the request. The new request starts from the beginning.
+    this.#redirect = undefined
+    this.#bytes = 0
+    this.#phase = 'queued'
+    this.#status = undefined
+    this.#target = { origin: redirect.origin, path: redirect.pathname + redirect.search }
+    this.start()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.#fail(this.#toError(error))
+    this.#end(this.#toError(error))
   }
 
-  #end(): void {
-    if (this.#done) return
-    this.#done = true
-    if (this.#open) removeFrom(this.#open, this)
-    this.#reader.end()
-  }
-
-  #fail(error: TransportError): void {
-    if (this.#done) return
-    this.#done = true
-    if (this.#open) removeFrom(this.#open, this)
-    this.#reader.failed(error)
+  /** Ends the exchange once. Without an error, the response is complete or was read far enough. */
+  #end(error?: TransportError): void {
+    if (this.#phase === 'done') return
+    this.#phase = 'done'
+    this.#client.open.delete(this)
+    const { request, retry, handlers, onOutcome } = this.#attempt
+    if (this.#startedAt !== undefined) {
+      this.#client.emit(request, {
+        ms: performance.now() - this.#startedAt,
+        attempt: (request.attempt ?? 0) + retry,
+        status: this.#status,
+        responseBytes: this.#bytes,
+        error: error?.code,
+      })
+    }
+    const outcome = error === undefined ? this.#reader.end() : this.#reader.failed(error)
+    if (onOutcome === undefined) handlers.outcome(outcome)
+    else onOutcome(outcome)
   }
 
   #toError(error: unknown): TransportError {
-    return toNetworkError(error, {
-      url: this.#request.display,
-      started: this.#started,
-      status: this.#status,
-    })
+    const url = this.#client.url.display
+    return toNetworkError(error, { url, started: this.#phase === 'sent', status: this.#status })
   }
 
-  #head(status: number, headers: ResponseHeaders): void {
-    try {
-      this.#reader.head(status, headers)
-    } catch (error) {
-      this.#unreadable(error)
-    }
-  }
-
-  /** Passes an error of the reader to the reader: undici would treat it as a network failure. */
+  /** Ends the exchange after an error of the reader: undici would treat it as a network failure. */
   #unreadable(cause: unknown): void {
-    const url = this.#request.display
+    const url = this.#client.url.display
     const message = `The response of ${url} could not be read`
     this.abort(new TransportError('UNEXPECTED_RESPONSE', message, { cause, url }))
   }
 
-  /** Reads the body of a redirect, so that the connection can be reused. Limits its size. */
-  #skipped(chunk: Buffer): void {
-    this.#redirectBytes += chunk.length
-    if (this.#redirectBytes <= REDIRECT_BYTES) return
-    const { display } = this.#request
-    this.abort(
-      new TransportError('LIMIT', `${display} redirects with more than ${REDIRECT_BYTES} bytes`, {
-        status: this.#status,
-        url: display,
-      }),
-    )
-  }
-
-  #follow(status: number, location: string | readonly string[] | undefined): void {
-    const { display } = this.#request
-    const here = new URL(this.#origin + this.#path)
-    const target =
-      typeof location === 'string' && URL.canParse(location, here.href)
-        ? new URL(location, here)
-        : undefined
+  /** Follows a redirect after its body was read, so that the connection can be reused. */
+  #follow(status: number, headers: ResponseHeaders): void {
+    const here = new URL(this.#target.origin + this.#target.path)
+    const { location } = headers
+    const target = typeof location === 'string' ? URL.parse(location, here.href) : null
     const isKept = status === 307 || status === 308
-    if (target !== undefined && isKept && isSameServer(here, target)) {
+    if (target !== null && isKept && isSameServer(here, target)) {
       this.#redirects += 1
       if (this.#redirects <= MAX_REDIRECTS) {
         this.#redirect = target
         return
       }
     }
-    const where = target === undefined ? 'nowhere' : target.origin + target.pathname
-    this.abort(
-      new TransportError(
-        'UNEXPECTED_RESPONSE',
-        `${display} redirects to ${where}, which is not followed: only 307 and 308 within the origin, at most ${MAX_REDIRECTS} times`,
-        { status, url: display },
-      ),
-    )
+    const url = this.#client.url.display
+    const where = target === null ? 'nowhere' : target.origin + target.pathname
+    const message = `${url} redirects to ${where}, which is not followed: only 307 and 308 within the origin, at most ${MAX_REDIRECTS} times`
+    this.abort(new TransportError('UNEXPECTED_RESPONSE', message, { status, url }))
+  }
+
+  #limitRedirect(): void {
+    if (this.#bytes <= REDIRECT_BYTES) return
+    const url = this.#client.url.display
+    const message = `${url} redirects with more than ${REDIRECT_BYTES} bytes`
+    this.abort(new TransportError('LIMIT', message, { status: this.#status, url }))
   }
 }
+
+const ABORTED = new Error('The exchange was aborted by this side')
 
 /** Returns whether the target has the same origin, or the same host with TLS, both on default ports. */
 function isSameServer(from: URL, to: URL): boolean {
@@ -243,23 +219,129 @@ function isSameServer(from: URL, to: URL): boolean {
   return isUpgrade && from.port === '' && to.port === '' && from.hostname === to.hostname
 }
 
-/** Removes an item from a list. Returns false if it was not in the list. */
-export function removeFrom<T>(list: T[], item: T): boolean {
-  const index = list.lastIndexOf(item)
-  if (index === list.length - 1) return list.pop() !== undefined // unlike splice, allocates no array
-  if (index === 0) list.shift()
-  else if (index !== -1) list.splice(index, 1)
-  return index !== -1
+/** A request of a client that has an authorizer. */
+interface Authorizing {
+  readonly request: HttpRequest
+  readonly handlers: AnswerHandlers
+  readonly userHeaders: readonly string[]
+  readonly authorizer: Authorizer
+  /** Credential of the first attempt. */
+  readonly credential: Credential | undefined
 }
 
-const ABORTED = new Error('The exchange was aborted by this side')
+/**
+ * Sends a request again after a refusal of its credential, if there is another one. A server that answers 401 or
+ * 403 has not executed the request. For the sender it is one exchange with one outcome.
+ */
+export class AuthorizedExchange implements Exchange {
+  readonly #client: HttpClient
+  readonly #given: Authorizing
+  /** Undefined while another credential is requested. */
+  #current: HttpExchange | undefined
+  /** Aborts with the error that ends this exchange. */
+  readonly #aborting = new AbortController()
+  #isDone = false
+
+  constructor(client: HttpClient, given: Authorizing) {
+    this.#client = client
+    this.#given = given
+  }
+
+  get isDone(): boolean {
+    return this.#isDone
+  }
+
+  get isAwaited(): boolean {
+    return !this.#isDone && this.#current !== undefined
+  }
+
+  start(): void {
+    void this.#send()
+  }
+
+  abort(error: TransportError): void {
+    this.#aborting.abort(error)
+    this.#current?.abort(error)
+  }
+
+  async #send(): Promise<void> {
+    const outcome = await this.#finalOutcome()
+    this.#isDone = true
+    this.#client.open.delete(this)
+    this.#given.handlers.outcome(outcome)
+  }
+
+  async #finalOutcome(): Promise<AnswerOutcome> {
+    const { request } = this.#given
+    const { signal } = this.#aborting
+    const attempts = new AuthAttempts()
+    let { credential } = this.#given
+    for (let retry = 0; ; retry++) {
+      const outcome = await this.#outcomeWith(credential, retry)
+      if (outcome.kind !== 'refused' || signal.aborted) return outcome
+      const { refusal } = outcome
+      const challenge = oauthChallenge(refusal.headers)
+      const step = attempts.next(refusal.status, challenge)
+      if (step === undefined) return outcome
+      this.#current = undefined
+      request.onPause?.(true)
+      try {
+        const isStepUp = step === 'step-up'
+        const renewal = { refused: credential?.token, refusal, challenge, isStepUp }
+        credential = await untilAborted(this.#renewed(step, renewal), signal)
+      } catch (cause) {
+        if (!signal.aborted) return { kind: 'refused', refusal: { ...refusal, cause } }
+      }
+      if (signal.aborted) return { kind: 'failed', error: toTransportError(signal.reason) }
+      request.onPause?.(false)
+      if (request.onStart?.(this) === false) {
+        const message = 'The request was abandoned before it was sent again'
+        const error = new TransportError('CLOSED', message, { outcome: 'not-executed' })
+        return { kind: 'failed', error }
+      }
+    }
+  }
+
+  /** Returns another credential than the refused one; with `nonce` the same one with another proof. */
+  async #renewed(
+    step: AuthStep,
+    refused: Omit<Renewal, keyof AuthEdges>,
+  ): Promise<Credential | undefined> {
+    const { authorizer, request } = this.#given
+    if (step !== 'nonce') {
+      const { signal } = this.#aborting
+      await authorizer.renew({ ...refused, fetch: this.#client.oauthFetch, signal })
+    }
+    return authorizer.credential(request.method)
+  }
+
+  #outcomeWith(credential: Credential | undefined, retry: number): Promise<AnswerOutcome> {
+    const { request, handlers, userHeaders } = this.#given
+    const headers = [...withCredential(userHeaders, credential), ...request.headers]
+    return new Promise((onOutcome) => {
+      const attempt = { request, headers, handlers, retry, onOutcome }
+      this.#current = new HttpExchange(this.#client, attempt)
+      this.#current.start()
+    })
+  }
+}
+
+/** The credential replaces the user's `authorization` and `dpop` headers. */
+function withCredential(
+  userHeaders: readonly string[],
+  credential: Credential | undefined,
+): readonly string[] {
+  if (credential === undefined) return userHeaders
+  const others = withoutHeader(userHeaders, 'authorization')
+  return [...withoutHeader(others, 'dpop'), ...credential.headers]
+}
 
 interface NetworkErrorContext {
   /** Endpoint without query. */
   readonly url: string
   /** True if undici had begun to write the request. If not, nothing was executed. */
   readonly started: boolean
-  readonly status?: number | undefined
+  readonly status: number | undefined
 }
 
 /** Converts a failure of the network or of undici. */
@@ -267,36 +349,37 @@ function toNetworkError(error: unknown, context: NetworkErrorContext): Transport
   if (TransportError.is(error)) return error
   const { url, started, status } = context
   const cause = firstCause(error)
-  const options = { cause: error, url, status }
   const code = getCode(cause)
-  if (code === 'UND_ERR_HEADERS_TIMEOUT') {
-    return new TransportError('TIMEOUT', `${url} sent no answer in time`, options)
+  const why = (cause instanceof Error ? cause.message : String(cause)) || code || 'unknown reason'
+  const failed = (
+    is: TransportErrorCode,
+    message: string,
+    outcome?: RequestOutcome,
+  ): TransportError => new TransportError(is, message, { cause: error, url, status, outcome })
+  switch (code) {
+    case 'UND_ERR_HEADERS_TIMEOUT':
+      return failed('TIMEOUT', `${url} sent no answer in time`)
+    case 'UND_ERR_BODY_TIMEOUT':
+      return failed('TIMEOUT', `${url} went silent in the middle of an answer`)
+    case 'UND_ERR_CLOSED':
+    case 'UND_ERR_DESTROYED': {
+      const message = 'The dispatcher of this transport was closed'
+      return failed('CLOSED', message, started ? 'unknown' : 'not-executed')
+    }
+    case 'UND_ERR_INVALID_ARG':
+      return failed('CONFIG', `The request to ${url} cannot be sent: ${why}`)
+    default:
+      if (!started) return failed('UNREACHABLE', `No connection to ${url}: ${why}`)
+      return wasUnsent(cause)
+        ? failed(
+            'UNREACHABLE',
+            `The connection to ${url} broke before the whole request was sent: ${why}`,
+          )
+        : failed(
+            'OUTCOME_UNKNOWN',
+            `The connection to ${url} broke before the answer was complete: ${why}`,
+          )
   }
-  if (code === 'UND_ERR_BODY_TIMEOUT') {
-    return new TransportError('TIMEOUT', `${url} went silent in the middle of an answer`, options)
-  }
-  if (code === 'UND_ERR_CLOSED' || code === 'UND_ERR_DESTROYED') {
-    return new TransportError('CLOSED', 'The dispatcher of this transport was closed', {
-      ...options,
-      outcome: started ? 'unknown' : 'not-executed',
-    })
-  }
-  if (code === 'UND_ERR_INVALID_ARG') {
-    const message = `The request to ${url} cannot be sent: ${getText(cause)}`
-    return new TransportError('CONFIG', message, options)
-  }
-  if (!started) {
-    return new TransportError('UNREACHABLE', `No connection to ${url}: ${getText(cause)}`, options)
-  }
-  if (wasUnsent(cause)) {
-    const message = `The connection to ${url} broke before the whole request was sent: ${getText(cause)}`
-    return new TransportError('UNREACHABLE', message, options)
-  }
-  return new TransportError(
-    'OUTCOME_UNKNOWN',
-    `The connection to ${url} broke before the answer was complete: ${getText(cause)}`,
-    options,
-  )
 }
 
 /** A failed dual-stack connect is an `AggregateError` without a message; the causes are in `errors`. */
@@ -305,65 +388,13 @@ function firstCause(error: unknown): unknown {
   return error
 }
 
-function getCode(error: unknown): string | undefined {
-  const code: unknown = error instanceof Error && 'code' in error ? error.code : undefined
-  return typeof code === 'string' ? code : undefined
+function getCode(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : ''
 }
 
-function getText(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error)
-  return text === '' ? (getCode(error) ?? 'unknown reason') : text
-}
-
-const LINGER_MS = 5000
-
-/**
- * Responses that stay open after their answer. A server should end them immediately (2025-11-25, transports).
- * Otherwise each call would occupy a connection, so they are closed after some seconds.
- */
-export class Lingering {
-  #responses: { readonly exchange: Exchange; readonly since: number }[] = []
-  readonly #now: () => number
-  #timer: NodeJS.Timeout | undefined
-
-  constructor(now: () => number = monotonicMs) {
-    this.#now = now
-  }
-
-  add(exchange: Exchange): void {
-    this.#responses.push({ exchange, since: this.#now() })
-    this.#timer ??= setTimeout(() => this.#sweep(), LINGER_MS).unref()
-  }
-
-  /** Called when the response ended. */
-  remove(exchange: Exchange): void {
-    this.#responses = this.#responses.filter((response) => response.exchange !== exchange)
-  }
-
-  close(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    this.#cut(() => true)
-  }
-
-  #sweep(): void {
-    this.#timer = undefined
-    const before = this.#now() - LINGER_MS
-    this.#cut((since) => since <= before)
-    if (this.#responses.length > 0) this.#timer = setTimeout(() => this.#sweep(), LINGER_MS).unref()
-  }
-
-  #cut(isDue: (since: number) => boolean): void {
-    const due = this.#responses.filter(({ since }) => isDue(since))
-    this.#responses = this.#responses.filter(({ since }) => !isDue(since))
-    for (const { exchange } of due) {
-      exchange.abort(
-        new TransportError('CLOSED', 'The response stayed open after its answer, and was closed'),
-      )
-    }
-  }
-}
-
-function monotonicMs(): number {
-  return performance.now()
+/** Removes an item from a list. Returns false if it was not in the list. */
+export function removeFrom<T>(list: T[], item: T): boolean {
+  const index = list.lastIndexOf(item)
+  if (index !== -1) list.splice(index, 1)
+  return index !== -1
 }

@@ -1,303 +1,24 @@
 import type { AsyncResource } from 'node:async_hooks'
+import { within } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import type { AuthorizationCallback } from '../auth/auth-provider.ts'
-import type { Authorizer, Credential } from '../auth/authorizer.ts'
+import { toResponse } from '../auth/authorizer.ts'
+import type { Authorizer, FetchFunction } from '../auth/authorizer.ts'
 import { exchangeChannel } from '../diagnostics.ts'
 import type { ExchangeEvent } from '../diagnostics.ts'
-import { userHeaderList, withoutHeader } from '../headers.ts'
-import type { HeadersFunction, HeadersOption, ResponseHeaders } from '../headers.ts'
+import { userHeaderList } from '../headers.ts'
+import type { HeadersOption } from '../headers.ts'
+import { parseServerUrl } from '../server-url.ts'
 import type { ServerUrl } from '../server-url.ts'
 import { shortSessionId } from '../session-record.ts'
 import type { Era } from '../session-record.ts'
 import { closedError, TransportError } from '../transport-error.ts'
+import { resolveLimits } from '../transport-options.ts'
 import type { Limits } from '../transport-options.ts'
-import { AnswerReader } from './answer-reader.ts'
-import type { AnswerHandlers } from './answer-reader.ts'
-import { AuthorizedExchange, createOAuthFetch } from './authorized-exchange.ts'
+import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
 import { createDispatcher } from './dispatcher.ts'
-import { HttpExchange, Lingering } from './exchange.ts'
-import type { Exchange, ResponseReader } from './exchange.ts'
-
-export interface HttpClientOptions {
-  readonly url: ServerUrl
-  /** Undefined for an own dispatcher, which is closed with the client. */
-  readonly dispatcher: Dispatcher | undefined
-  readonly connectMs: number
-  readonly headers: HeadersOption
-  readonly authorizer?: Authorizer | undefined
-  readonly limits: Limits
-  readonly observer: ExchangeObserver
-}
-
-/**
- * Sends requests to the endpoint of one server, with the user's headers and credentials, and reports each
- * exchange.
- */
-export class HttpClient {
-  readonly url: ServerUrl
-  readonly limits: Limits
-  /** Responses that stay open after their answer. */
-  readonly lingering: Lingering = new Lingering()
-  /** Async context of the owner: the code that started the transport. */
-  owner: AsyncResource | undefined
-  readonly #dispatcher: Dispatcher | undefined
-  readonly #connectMs: number
-  readonly #headers: HeadersOption
-  readonly #authorizer: Authorizer | undefined
-  readonly #staticHeaders: readonly string[]
-  /** Headers of the last request and the complete list made of them. Requests of a session reuse both. */
-  #lastList: readonly string[] | undefined
-  #lastHeaders: string[] | undefined
-  readonly #observer: ExchangeObserver
-  readonly #open: Exchange[] = []
-  #ownDispatcher: Dispatcher | undefined
-  /** Ends the check in progress. */
-  #endCheck: (() => void) | undefined
-  #isClosed = false
-
-  constructor(options: HttpClientOptions) {
-    const { url, dispatcher, connectMs, headers, authorizer, limits, observer } = options
-    this.url = url
-    this.limits = limits
-    this.#dispatcher = dispatcher
-    this.#connectMs = connectMs
-    this.#headers = headers
-    this.#authorizer = authorizer
-    this.#staticHeaders = typeof headers === 'function' ? [] : userHeaderList(headers)
-    this.#observer = observer
-  }
-
-  /** Runs code that belongs to no call, such as opening a session again, with the credentials of the owner. */
-  asOwner<T>(run: () => T): T {
-    return this.owner === undefined ? run() : this.owner.runInAsyncScope(run)
-  }
-
-  /**
-   * Starts an exchange, and passes its events to `handlers`. Rejects only if nothing was sent: headers or
-   * credentials are missing, or the request was withdrawn.
-   */
-  send(request: HttpRequest, handlers: AnswerHandlers): Promise<void> {
-    return request.isOfCaller === true
-      ? this.#send(request, handlers)
-      : this.asOwner(() => this.#send(request, handlers))
-  }
-
-  async #send(request: HttpRequest, handlers: AnswerHandlers): Promise<void> {
-    const userHeaders =
-      typeof this.#headers === 'function'
-        ? await this.#ask(this.#headers, request)
-        : this.#staticHeaders
-    const authorizer = this.#authorizer
-    const credential =
-      authorizer === undefined ? undefined : await this.#credential(authorizer, request)
-    if (this.#isClosed) throw this.#notSent()
-    const exchange =
-      authorizer === undefined
-        ? this.#exchange({
-            request,
-            headers: this.#getHeaders(request, userHeaders),
-            handlers,
-            open: this.#open,
-          })
-        : this.#authorized({ authorizer, credential, request, userHeaders, handlers })
-    if (request.onStart?.(exchange) === false) throw this.#notSent()
-    this.#open.push(exchange)
-    exchange.start()
-  }
-
-  /**
-   * Returns whether the server responds to a request within `limitMs`, with any status. Uses the current token
-   * and requests no other. Returns undefined if this cannot be known: headers are missing, or the client was
-   * closed.
-   */
-  isAnswered(request: HttpRequest, limitMs: number): Promise<boolean | undefined> {
-    return this.asOwner(() => this.#isAnswered(request, limitMs))
-  }
-
-  async #isAnswered(request: HttpRequest, limitMs: number): Promise<boolean | undefined> {
-    let userHeaders: readonly string[]
-    let credential: Credential | undefined
-    try {
-      userHeaders =
-        typeof this.#headers === 'function'
-          ? await this.#ask(this.#headers, request)
-          : this.#staticHeaders
-      credential =
-        this.#authorizer === undefined
-          ? undefined
-          : await this.#credential(this.#authorizer, request)
-    } catch {
-      return undefined
-    }
-    if (this.#isClosed) return undefined
-    const headers = [...withCredential(userHeaders, credential), ...request.headers]
-    return new Promise((resolve) => {
-      const settle = (isAnswered: boolean | undefined): void => {
-        clearTimeout(timer)
-        this.#endCheck = undefined
-        resolve(isAnswered)
-        exchange.abort(closedError('The check is over', this.url.display))
-      }
-      const timer = setTimeout(() => settle(false), limitMs).unref()
-      this.#endCheck = () => settle(undefined)
-      const handlers: AnswerHandlers = {
-        activity: () => settle(true),
-        message: () => {},
-        outcome: () => {}, // wait for the limit after a failure: the server may be starting
-      }
-      const exchange = this.#exchange({ request, headers, handlers })
-      exchange.start()
-    })
-  }
-
-  /** Completes an authorization that redirected the user. */
-  async finishAuth(callback: AuthorizationCallback): Promise<void> {
-    if (this.#authorizer === undefined) {
-      throw new TypeError('finishAuth() needs the option authProvider')
-    }
-    const { signal } = new AbortController()
-    const fetch = createOAuthFetch(this.#dispatcherInUse())
-    await this.#authorizer.finish(callback, { fetch, signal })
-  }
-
-  /** Aborts all open exchanges and sends nothing more. */
-  async close(): Promise<void> {
-    this.#isClosed = true
-    this.lingering.close()
-    this.#endCheck?.()
-    for (const exchange of this.#open.slice()) {
-      exchange.abort(closedError('The transport was closed', this.url.display))
-    }
-    const own = this.#ownDispatcher
-    this.#ownDispatcher = undefined
-    await own?.destroy()
-  }
-
-  #dispatcherInUse(): Dispatcher {
-    const connectMs = this.#connectMs
-    return this.#dispatcher ?? (this.#ownDispatcher ??= createDispatcher({ connectMs }))
-  }
-
-  #getHeaders({ headers }: HttpRequest, userHeaders: readonly string[]): string[] {
-    // Interceptors of the user's dispatcher may change the list: then each request needs its own.
-    if (userHeaders !== this.#staticHeaders || this.#dispatcher !== undefined) {
-      return userHeaders.concat(headers)
-    }
-    if (headers === this.#lastList && this.#lastHeaders !== undefined) return this.#lastHeaders
-    this.#lastList = headers
-    return (this.#lastHeaders = userHeaders.concat(headers))
-  }
-
-  /** A separate method, because its closures would otherwise be created for every request. */
-  #authorized({ request, userHeaders, ...given }: Authorizing): AuthorizedExchange {
-    const exchange: AuthorizedExchange = new AuthorizedExchange({
-      ...given,
-      dispatcher: this.#dispatcherInUse(),
-      httpMethod: request.method,
-      exchange: ({ credential, ...attempt }) =>
-        this.#exchange({
-          ...attempt,
-          request,
-          headers: [...withCredential(userHeaders, credential), ...request.headers],
-        }),
-      onPause: request.onPause,
-      isWanted: () => request.onStart?.(exchange) !== false,
-      open: this.#open,
-    })
-    return exchange
-  }
-
-  #exchange(sending: Sending): HttpExchange {
-    const { request, headers, handlers, retry = 0, open } = sending
-    const sent = {
-      method: request.method,
-      origin: this.url.origin,
-      path: this.url.path,
-      display: this.url.display,
-      headers,
-      body: request.body,
-      headersMs: request.headersMs,
-      idleMs: request.idleMs,
-      isLongLived: request.isLongLived,
-    }
-    const answer = new AnswerReader(handlers, this.limits, sent)
-    const observer = this.#observer
-    const url = this.url.display
-    const reader = isObserved(observer)
-      ? new ObservedReader({ reader: answer, observer, request, retry, url })
-      : answer
-    return new HttpExchange({
-      dispatcher: this.#dispatcherInUse(),
-      request: sent,
-      reader,
-      open,
-    })
-  }
-
-  #notSent(): TransportError {
-    return closedError(
-      'Nothing was sent: the request was abandoned',
-      this.url.display,
-      'not-executed',
-    )
-  }
-
-  async #ask(headers: HeadersFunction, request: HttpRequest): Promise<readonly string[]> {
-    try {
-      return userHeaderList(
-        await headers({ httpMethod: request.method, rpcMethod: request.rpcMethod }),
-      )
-    } catch (cause) {
-      throw new TransportError('CONFIG', `No headers for ${this.url.display}: nothing was sent`, {
-        cause,
-        url: this.url.display,
-      })
-    }
-  }
-
-  async #credential(
-    authorizer: Authorizer,
-    { method }: HttpRequest,
-  ): Promise<Credential | undefined> {
-    try {
-      return await authorizer.credential(method)
-    } catch (cause) {
-      throw new TransportError('CONFIG', `No token for ${this.url.display}: nothing was sent`, {
-        cause,
-        url: this.url.display,
-      })
-    }
-  }
-}
-
-/** One attempt to send a request. */
-interface Sending {
-  readonly request: HttpRequest
-  /** All headers of the request. */
-  readonly headers: string[]
-  readonly handlers: AnswerHandlers
-  readonly retry?: number | undefined
-  readonly open?: Exchange[] | undefined
-}
-
-/** A request with credentials, before the first attempt. */
-interface Authorizing {
-  readonly authorizer: Authorizer
-  readonly credential: Credential | undefined
-  readonly request: HttpRequest
-  readonly userHeaders: readonly string[]
-  readonly handlers: AnswerHandlers
-}
-
-/** The credential replaces the user's `authorization` header. */
-function withCredential(
-  userHeaders: readonly string[],
-  credential: Credential | undefined,
-): readonly string[] {
-  if (credential === undefined) return userHeaders
-  const others = withoutHeader(userHeaders, 'authorization')
-  return [...withoutHeader(others, 'dpop'), ...credential.headers]
-}
+import { AuthorizedExchange, HttpExchange } from './exchange.ts'
+import type { Exchange } from './exchange.ts'
 
 /** A request of an `HttpClient`. */
 export interface HttpRequest {
@@ -308,7 +29,8 @@ export interface HttpRequest {
    * are sent in the context of the owner of the session. @default false
    */
   readonly isOfCaller?: boolean | undefined
-  readonly era: Era
+  /** Undefined for a request to an authorization server: any response is read as text, and not observed. */
+  readonly era: Era | undefined
   readonly sessionId?: string | undefined
   /** The transport's own headers, as a flat list. */
   readonly headers: readonly string[]
@@ -332,76 +54,287 @@ export interface HttpRequest {
 }
 
 /** Read at the start of an exchange: without a listener, no events are created. */
-export interface ExchangeObserver {
+interface ExchangeObserver {
   readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
 }
 
-/** Returns whether an exchange that starts now has a listener. */
-function isObserved({ onExchange }: ExchangeObserver): boolean {
-  return onExchange !== undefined || exchangeChannel.hasSubscribers
-}
-
-interface ObservedReaderOptions {
-  readonly reader: ResponseReader
+export interface HttpClientOptions {
+  readonly url: ServerUrl
+  /** Undefined for an own dispatcher, which is closed with the client. */
+  readonly dispatcher: Dispatcher | undefined
+  readonly connectMs: number
+  readonly headers: HeadersOption
+  readonly authorizer?: Authorizer | undefined
+  readonly limits: Limits
   readonly observer: ExchangeObserver
-  readonly request: HttpRequest
-  /** Number of earlier attempts with other tokens. */
-  readonly retry: number
-  /** Endpoint without query. */
-  readonly url: string
 }
 
-/** Counts bytes and time of an exchange, and emits the event at its end. */
-class ObservedReader implements ResponseReader {
-  readonly #options: ObservedReaderOptions
-  readonly #startedAt = performance.now()
-  #status: number | undefined
-  #bytes = 0
+/**
+ * Sends requests to the endpoint of one server, with the user's headers and credentials, and reports each
+ * exchange.
+ */
+export class HttpClient {
+  readonly url: ServerUrl
+  readonly limits: Limits
+  readonly authorizer: Authorizer | undefined
+  /** Exchanges that have not ended. */
+  readonly open: Set<Exchange> = new Set()
+  /** Responses that stay open after their answer. */
+  readonly lingering: Lingering = new Lingering()
+  /** Async context of the owner: the code that started the transport. */
+  owner: AsyncResource | undefined
+  readonly #options: HttpClientOptions
+  readonly #staticHeaders: readonly string[]
+  #ownDispatcher: Dispatcher | undefined
+  #isClosed = false
 
-  constructor(options: ObservedReaderOptions) {
+  constructor(options: HttpClientOptions) {
+    const { url, limits, authorizer, headers } = options
+    this.url = url
+    this.limits = limits
+    this.authorizer = authorizer
     this.#options = options
+    this.#staticHeaders = typeof headers === 'function' ? [] : userHeaderList(headers)
   }
 
-  head(status: number, headers: ResponseHeaders): void {
-    this.#status = status
-    this.#options.reader.head(status, headers)
+  get dispatcher(): Dispatcher {
+    const { dispatcher, connectMs } = this.#options
+    return dispatcher ?? (this.#ownDispatcher ??= createDispatcher({ connectMs }))
   }
 
-  data(chunk: Buffer): boolean {
-    this.#bytes += chunk.length
-    return this.#options.reader.data(chunk)
+  /** `fetch` for authorization servers. */
+  get oauthFetch(): FetchFunction {
+    return createOAuthFetch(this.dispatcher)
   }
 
-  end(): void {
-    this.#emit(undefined)
-    this.#options.reader.end()
+  /** Runs code that belongs to no call, such as opening a session again, with the credentials of the owner. */
+  asOwner<T>(run: () => T): T {
+    return this.owner === undefined ? run() : this.owner.runInAsyncScope(run)
   }
 
-  failed(error: TransportError): void {
-    this.#emit(error)
-    this.#options.reader.failed(error)
+  /**
+   * Starts an exchange, and passes its events to `handlers`. Rejects only if nothing was sent: headers or
+   * credentials are missing, or the request was withdrawn.
+   */
+  send(request: HttpRequest, handlers: AnswerHandlers): Promise<void> {
+    return request.isOfCaller === true
+      ? this.#send(request, handlers)
+      : this.asOwner(() => this.#send(request, handlers))
   }
 
-  #emit(error: TransportError | undefined): void {
-    const { request, retry, url, observer } = this.#options
+  async #send(request: HttpRequest, handlers: AnswerHandlers): Promise<void> {
+    const { authorizer } = this
+    const { headers } = this.#options
+    let userHeaders = this.#staticHeaders
+    if (typeof headers === 'function') {
+      const context = { httpMethod: request.method, rpcMethod: request.rpcMethod }
+      userHeaders = await this.#orConfigError('headers', async () =>
+        userHeaderList(await headers(context)),
+      )
+    }
+    let exchange: Exchange
+    if (authorizer === undefined) {
+      const all = userHeaders.concat(request.headers)
+      const attempt = { request, headers: all, handlers, retry: 0, onOutcome: undefined }
+      exchange = new HttpExchange(this, attempt)
+    } else {
+      const credential = await this.#orConfigError('token', () =>
+        authorizer.credential(request.method),
+      )
+      const given = { request, handlers, userHeaders, authorizer, credential }
+      exchange = new AuthorizedExchange(this, given)
+    }
+    if (this.#isClosed || request.onStart?.(exchange) === false) {
+      const message = 'Nothing was sent: the request was abandoned'
+      throw closedError(message, this.url.display, 'not-executed')
+    }
+    this.open.add(exchange)
+    exchange.start()
+  }
+
+  /**
+   * Returns whether the server responds to a request within `limitMs`, with any status. Uses the current token
+   * and requests no other. Returns undefined if this cannot be known: headers are missing, or the client was
+   * closed.
+   */
+  async isAnswered(request: HttpRequest, limitMs: number): Promise<boolean | undefined> {
+    let exchange: Exchange | undefined
+    const onStart = (started: Exchange): boolean => {
+      exchange = started
+      return true
+    }
+    const answered = new Promise<boolean | undefined>((resolve) => {
+      const handlers: AnswerHandlers = {
+        activity: () => resolve(true),
+        message: () => {},
+        outcome: () => {
+          // Wait for the limit after a failure: the server may be starting.
+          if (this.#isClosed) resolve(undefined)
+        },
+      }
+      this.send({ ...request, onStart }, handlers).catch(() => resolve(undefined))
+    })
+    const isAnswered = await within(answered, limitMs, () => false)
+    exchange?.abort(closedError('The check is over', this.url.display))
+    return isAnswered
+  }
+
+  /** Completes an authorization that redirected the user. */
+  async finishAuth(callback: AuthorizationCallback): Promise<void> {
+    if (this.authorizer === undefined) {
+      throw new TypeError('finishAuth() needs the option authProvider')
+    }
+    const { signal } = new AbortController()
+    await this.authorizer.finish(callback, { fetch: this.oauthFetch, signal })
+  }
+
+  /** Ends all open exchanges with `error`. */
+  abort(error: TransportError): void {
+    for (const exchange of this.open) exchange.abort(error)
+  }
+
+  /** Aborts all open exchanges and sends nothing more. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.lingering.close()
+    this.abort(closedError('The transport was closed', this.url.display))
+    const own = this.#ownDispatcher
+    this.#ownDispatcher = undefined
+    await own?.destroy()
+  }
+
+  /** Returns whether an exchange that starts now has a listener. */
+  isObserved({ era }: HttpRequest): boolean {
+    const hasListener = this.#options.observer.onExchange !== undefined
+    return era !== undefined && (hasListener || exchangeChannel.hasSubscribers)
+  }
+
+  /** Emits the event at the end of an exchange. */
+  emit(request: HttpRequest, result: ExchangeResult): void {
+    const { method, rpcMethod, era, sessionId, body = '' } = request
+    if (era === undefined) return
     const event: ExchangeEvent = {
-      httpMethod: request.method,
-      url,
-      rpcMethod: request.rpcMethod,
-      era: request.era,
-      sessionId: request.sessionId === undefined ? undefined : shortSessionId(request.sessionId),
-      requestBytes: request.body === undefined ? 0 : Buffer.byteLength(request.body),
-      ms: performance.now() - this.#startedAt,
-      attempt: (request.attempt ?? 0) + retry,
-      status: this.#status,
-      responseBytes: this.#bytes,
-      error: error?.code,
+      httpMethod: method,
+      url: this.url.display,
+      rpcMethod,
+      era,
+      sessionId: sessionId === undefined ? undefined : shortSessionId(sessionId),
+      requestBytes: Buffer.byteLength(body),
+      ...result,
     }
     try {
       exchangeChannel.publish(event)
-      observer.onExchange?.(event)
+      this.#options.observer.onExchange?.(event)
     } catch {
       // A listener that throws must not affect the exchange.
     }
+  }
+
+  async #orConfigError<T>(what: 'headers' | 'token', get: () => Promise<T>): Promise<T> {
+    try {
+      return await get()
+    } catch (cause) {
+      const url = this.url.display
+      throw new TransportError('CONFIG', `No ${what} for ${url}: nothing was sent`, { cause, url })
+    }
+  }
+}
+
+type ExchangeResult = Pick<ExchangeEvent, 'ms' | 'attempt' | 'status' | 'responseBytes' | 'error'>
+
+const LINGER_MS = 5000
+
+/**
+ * Responses that stay open after their answer. A server should end them immediately (2025-11-25, transports).
+ * Otherwise each call would occupy a connection, so they are closed after some seconds.
+ */
+class Lingering {
+  /** Time of the answer by exchange. */
+  readonly #answered = new Map<Exchange, number>()
+  #timer: NodeJS.Timeout | undefined
+
+  add(exchange: Exchange): void {
+    this.#answered.set(exchange, performance.now())
+    this.#timer ??= setTimeout(() => this.#sweep(), LINGER_MS).unref()
+  }
+
+  /** Called when the response ended. */
+  remove(exchange: Exchange): void {
+    this.#answered.delete(exchange)
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    this.#cut(Number.POSITIVE_INFINITY)
+  }
+
+  #sweep(): void {
+    this.#timer = undefined
+    this.#cut(performance.now() - LINGER_MS)
+    if (this.#answered.size > 0) this.#timer = setTimeout(() => this.#sweep(), LINGER_MS).unref()
+  }
+
+  /** Closes the responses whose answer came before this time. */
+  #cut(before: number): void {
+    const message = 'The response stayed open after its answer, and was closed'
+    for (const [exchange, answeredAt] of this.#answered) {
+      if (answeredAt > before) continue
+      this.#answered.delete(exchange)
+      exchange.abort(new TransportError('CLOSED', message))
+    }
+  }
+}
+
+/**
+ * `fetch` for metadata and authorization servers, over the transport's dispatcher. Follows redirects only
+ * within the origin, limits time (`requestMs`, body included) and size, and shows no query in errors. Sends
+ * only the given headers, and none of the transport's user.
+ */
+export function createOAuthFetch(dispatcher: Dispatcher, requestMs = 30_000): FetchFunction {
+  return async function oauthFetch(input, init = {}) {
+    const { body, signal } = init
+    if (body != null && typeof body !== 'string' && !(body instanceof URLSearchParams)) {
+      throw new TypeError('The body must be a string or URLSearchParams')
+    }
+    const url = parseServerUrl(input)
+    const abandoned = closedError('No request waits for this authorization any more', url.display)
+    if (signal?.aborted === true) throw abandoned
+    const request: HttpRequest = {
+      method: init.method === 'POST' ? 'POST' : 'GET',
+      era: undefined,
+      headers: [...new Headers(init.headers)].flat(),
+      body: body == null ? undefined : String(body),
+      headersMs: 0, // one timer for the whole request
+      idleMs: 0,
+    }
+    const limits = resolveLimits()
+    const client = new HttpClient({
+      url,
+      dispatcher,
+      connectMs: 0,
+      headers: {},
+      limits,
+      observer: {},
+    })
+    const ended = new Promise<AnswerOutcome>((outcome) => {
+      void client.send(request, { message: () => {}, outcome })
+    })
+    const stop = (): void => client.abort(abandoned)
+    const late = `${url.display} did not answer within ${requestMs} ms`
+    const timer = setTimeout(() => {
+      client.abort(new TransportError('TIMEOUT', late, { url: url.display }))
+    }, requestMs)
+    timer.unref()
+    signal?.addEventListener('abort', stop, { once: true })
+    const outcome = await ended
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', stop)
+    if (outcome.kind === 'failed') throw outcome.error
+    if (outcome.kind === 'ended' || outcome.refusal.isPartial === true) {
+      const message = `${url.display} sent a response that is encoded, or larger than 1 MiB`
+      throw new TransportError('LIMIT', message, { url: url.display })
+    }
+    return toResponse(outcome.refusal)
   }
 }

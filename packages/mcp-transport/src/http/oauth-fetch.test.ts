@@ -2,7 +2,7 @@ import { handlerDispatcher } from '@x/internal/testing/undici'
 import { deferred, startTestServer } from '@x/mcp-testing'
 import { Agent } from 'undici'
 import { expect, test } from 'vitest'
-import { createOAuthFetch } from './authorized-exchange.ts'
+import { createOAuthFetch } from './http-client.ts'
 
 test('sends the given body and headers, and returns a Response', async () => {
   const dispatcher = handlerDispatcher(async (request) =>
