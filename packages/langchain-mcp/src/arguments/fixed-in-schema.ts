@@ -1,6 +1,6 @@
-import { isRecord } from '@x/internal'
+import { isRecord, type SchemaDocument } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
-import { LocalReferences } from '../schema/json-schema.ts'
+import { documentOf } from '../schema/json-schema.ts'
 import { fieldOf, type PathStep } from './argument-property.ts'
 
 /** The known value of an argument when the model sees the tool. */
@@ -26,7 +26,7 @@ export function withFixedArgument(
   steps: readonly PathStep[],
   known: KnownArgument,
 ): JsonSchema | undefined {
-  return fixedAt(schema, { steps, known, references: new LocalReferences(schema) })
+  return fixedAt(schema, { steps, known, references: documentOf(schema) })
 }
 
 /** A value that does not fit its place. The message does not contain the value. */
@@ -37,7 +37,7 @@ export class InvalidValueError extends TypeError {
 interface Fixing {
   readonly steps: readonly PathStep[]
   readonly known: KnownArgument
-  readonly references: LocalReferences
+  readonly references: SchemaDocument
 }
 
 function fixedAt(schema: JsonSchema, { steps, known, references }: Fixing): JsonSchema | undefined {
@@ -55,7 +55,7 @@ function fixedAt(schema: JsonSchema, { steps, known, references }: Fixing): Json
 function withLeaves(
   place: JsonSchema,
   value: Readonly<Record<string, unknown>>,
-  references: LocalReferences,
+  references: SchemaDocument,
 ): FieldChange {
   let schema = place
   let isAnyShown = false
@@ -93,13 +93,11 @@ function withoutValue(place: JsonSchema): FieldChange {
   return { schema, mayBeRequired: false }
 }
 
-function isObjectSchema(place: JsonSchema, references: LocalReferences): boolean {
+function isObjectSchema(place: JsonSchema, references: SchemaDocument): boolean {
   const { $ref, type, properties } = place
   if (typeof $ref === 'string') {
-    const found = references.resolve($ref, place)
-    return found.kind === 'schema' && isRecord(found.schema) && found.schema !== place
-      ? isObjectSchema(found.schema, references)
-      : false
+    const target = references.targetOf(place)
+    return isRecord(target) && target !== place ? isObjectSchema(target, references) : false
   }
   return type === 'object' || (type === undefined && isRecord(properties))
 }
@@ -131,7 +129,7 @@ function withPlaceChanged(
     change,
   }: {
     readonly steps: readonly PathStep[]
-    readonly references: LocalReferences
+    readonly references: SchemaDocument
     readonly change: PlaceChange
   },
 ): JsonSchema | undefined {
@@ -140,7 +138,7 @@ function withPlaceChanged(
 
 interface Descent {
   readonly steps: readonly PathStep[]
-  readonly references: LocalReferences
+  readonly references: SchemaDocument
   readonly change: PlaceChange
   readonly turns: number
 }
@@ -159,9 +157,9 @@ function descend(schema: unknown, descent: Descent): Descended {
   if (!isRecord(schema)) return undefined
   const { $ref, ...beside } = schema
   if (typeof $ref === 'string') {
-    const found = references.resolve($ref, schema)
-    if (found.kind !== 'schema' || !isRecord(found.schema)) return undefined
-    const inlined = Object.keys(beside).length === 0 ? found.schema : { ...found.schema, ...beside }
+    const target = references.targetOf(schema)
+    if (!isRecord(target)) return undefined
+    const inlined = Object.keys(beside).length === 0 ? target : { ...target, ...beside }
     return descend(inlined, { ...descent, turns: turns + 1 })
   }
   const nullable = nullableOf(schema)

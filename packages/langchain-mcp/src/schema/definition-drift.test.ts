@@ -106,6 +106,16 @@ test('compares recursive unions without endless recursion', () => {
   expect(changes(structuredClone(tree), tree)).toEqual([])
 })
 
+test('compares references that multiply in a union without endless work', () => {
+  const $defs: Record<string, unknown> = { d40: { type: 'string' } }
+  for (let index = 0; index < 40; index++) {
+    const next = { $ref: `#/$defs/d${index + 1}` }
+    $defs[`d${index}`] = { type: 'object', properties: { a: next, b: next } }
+  }
+  const schema: JsonSchema = { ...withItem({ anyOf: [{ $ref: '#/$defs/d0' }, text] }), $defs }
+  expect(changes(structuredClone(schema), schema)).toEqual([])
+})
+
 test('describes parameters as text', () => {
   expect(parameterText(older)).toBe('item (string), count (integer, optional)')
   expect(parameterText(withItem({ anyOf: [text, { type: 'null' }] }))).toBe('item (optional)')

@@ -1,6 +1,6 @@
-import { canonicalJson, isRecord } from '@x/internal'
+import { canonicalJson, isRecord, mapSubschemas, type SchemaDocument } from '@x/internal'
 import type { JsonSchema, ToolDefinition } from '../base/tool-source.ts'
-import { LocalReferences, mapSubschemas } from './json-schema.ts'
+import { documentOf, without } from './json-schema.ts'
 import { objectShapeOf } from './object-shape.ts'
 
 /**
@@ -11,128 +11,111 @@ import { objectShapeOf } from './object-shape.ts'
 export function breakingChanges(older: ToolDefinition, newer: ToolDefinition): string[] {
   const before = parametersOf(older.inputSchema)
   const after = parametersOf(newer.inputSchema)
-  const changes: string[] = []
-  for (const [name, { type }] of before) {
+  const changed = [...before].flatMap(([name, { type }]) => {
     const now = after.get(name)
-    if (now === undefined) changes.push(`"${name}" no longer exists`)
-    else if (now.type !== type) changes.push(`"${name}" is now of type ${now.type}, was ${type}`)
-  }
-  for (const [name, { isRequired }] of after) {
-    if (isRequired && before.get(name)?.isRequired !== true)
-      changes.push(`"${name}" is now required`)
-  }
-  return changes
-}
-
-interface Parameter {
-  readonly type: string
-  readonly isRequired: boolean
-}
-
-function parametersOf(schema: JsonSchema | undefined): ReadonlyMap<string, Parameter> {
-  if (schema === undefined) return new Map()
-  const references = new LocalReferences(schema)
-  const { properties, required } = objectShapeOf(schema, references)
-  const found = [...properties].map(([name, inner]): [string, Parameter] => [
-    name,
-    { type: typeSignature(inner, references), isRequired: required.includes(name) },
-  ])
-  // A parameter may be required without a description.
-  const bare = required.filter((name) => !properties.has(name))
-  return new Map([
-    ...found,
-    ...bare.map((name): [string, Parameter] => [name, { type: 'any', isRequired: true }]),
-  ])
+    if (now === undefined) return [`"${name}" no longer exists`]
+    return now.type === type ? [] : [`"${name}" is now of type ${now.type}, was ${type}`]
+  })
+  const required = [...after].filter(
+    ([name, { isRequired }]) => isRequired && before.get(name)?.isRequired !== true,
+  )
+  return [...changed, ...required.map(([name]) => `"${name}" is now required`)]
 }
 
 /** Returns the parameters of a tool as text: `item (string), count (integer, optional)`, or "no parameters". */
 export function parameterText(schema: JsonSchema): string {
-  const { properties, required } = objectShapeOf(schema, new LocalReferences(schema))
-  const names = [...new Set([...properties.keys(), ...required])]
-  if (names.length === 0) return 'no parameters'
-  return names
-    .map((name) => {
+  const parameters = [...parametersOf(schema)].map(([name, { schema: inner, isRequired }]) => {
+    const type = isRecord(inner) && typeof inner['type'] === 'string' ? [inner['type']] : []
+    const details = [...type, ...(isRequired ? [] : ['optional'])]
+    return details.length > 0 ? `${name} (${details.join(', ')})` : name
+  })
+  return parameters.length === 0 ? 'no parameters' : parameters.join(', ')
+}
+
+interface Parameter {
+  readonly schema: unknown
+  readonly type: string
+  readonly isRequired: boolean
+}
+
+function parametersOf(schema: JsonSchema = {}): ReadonlyMap<string, Parameter> {
+  const document = documentOf(schema)
+  const { properties, required } = objectShapeOf(schema, document)
+  const names = new Set([...properties.keys(), ...required]) // a required one may have no schema
+  return new Map(
+    Array.from(names, (name): [string, Parameter] => {
       const inner = properties.get(name)
-      const type = isRecord(inner) && typeof inner['type'] === 'string' ? [inner['type']] : []
-      const details = [...type, ...(required.includes(name) ? [] : ['optional'])]
-      return details.length > 0 ? `${name} (${details.join(', ')})` : name
-    })
-    .join(', ')
-}
-
-const UNIONS = ['anyOf', 'oneOf'] as const
-
-/** Keywords that do not restrict values. */
-const WORDS: ReadonlySet<string> = new Set([
-  'title',
-  'description',
-  'default',
-  'examples',
-  'deprecated',
-  '$comment',
-])
-
-/**
- * Returns the kind of value that a schema describes, as text to compare. It is equal for `["string",
- * "null"]`, for the union of both, and for a reference to it. Members of a union count with all keywords
- * except descriptions; other schemas count by their type. Returns `any` without a type.
- */
-function typeSignature(schema: unknown, references: LocalReferences): string {
-  return [...memberSignatures(schema, references)].toSorted().join(' | ') || 'any'
-}
-
-function memberSignatures(given: unknown, references: LocalReferences): ReadonlySet<string> {
-  const schema = resolved(given, references)
-  if (!isRecord(schema)) return new Set()
-  const { type, const: constant, enum: values } = schema
-  if (typeof type === 'string') return new Set([type])
-  if (Array.isArray(type)) return new Set(type.map(String))
-  for (const keyword of UNIONS) {
-    const members = schema[keyword]
-    if (!Array.isArray(members)) continue
-    return new Set(members.flatMap((member) => [...unionMember(member, references)]))
-  }
-  if (constant !== undefined) return new Set([kindOf(constant)])
-  if (Array.isArray(values)) return new Set(values.map(kindOf))
-  return isRecord(schema['properties']) ? new Set(['object']) : new Set()
-}
-
-function unionMember(given: unknown, references: LocalReferences): ReadonlySet<string> {
-  const schema = resolved(given, references)
-  if (!isRecord(schema)) return new Set([canonicalJson(schema)])
-  const fields = Object.keys(schema).filter((key) => !WORDS.has(key))
-  const isPlain = fields.length === 1 && schema['type'] !== undefined
-  if (isPlain || UNIONS.some((keyword) => schema[keyword] !== undefined)) {
-    return memberSignatures(schema, references)
-  }
-  return new Set([canonicalJson(inlined(schema, references, new Set()))])
-}
-
-/** Replaces references by their targets. A circular reference stays as it is. */
-function inlined(schema: JsonSchema, references: LocalReferences, around: Set<object>): unknown {
-  if (around.has(schema)) return schema['$ref'] ?? {}
-  const inside = new Set([...around, schema])
-  const target = resolved(schema, references)
-  if (target !== schema) return isRecord(target) ? inlined(target, references, inside) : target
-  const bare = Object.fromEntries(Object.entries(schema).filter(([key]) => !WORDS.has(key)))
-  return mapSubschemas(bare, (inner) =>
-    isRecord(inner) ? inlined(inner, references, inside) : inner,
+      const type = [...kindsOf(inner, document)].toSorted().join(' | ') || 'any'
+      return [name, { schema: inner, type, isRequired: required.includes(name) }]
+    }),
   )
 }
 
-function resolved(schema: unknown, references: LocalReferences): unknown {
-  let current = schema
-  const seen = new Set<unknown>()
-  while (isRecord(current) && typeof current['$ref'] === 'string' && !seen.has(current)) {
-    seen.add(current)
-    const found = references.resolve(current['$ref'], current)
-    if (found.kind !== 'schema') return current
-    current = found.schema
+/** Keywords that do not restrict values. */
+const WORDS: ReadonlySet<string> = new Set(
+  'title description default examples deprecated $comment'.split(' '),
+)
+
+/**
+ * Returns the kinds of values that a schema describes, as texts to compare. They are equal for `["string",
+ * "null"]`, for the union of both, and for a reference to it. Members of a union count with all keywords
+ * except descriptions; other schemas count by their type.
+ */
+function kindsOf(given: unknown, document: SchemaDocument): ReadonlySet<string> {
+  const schema = resolved(given, document)
+  if (!isRecord(schema)) return new Set()
+  const { type, const: constant, enum: values, properties } = schema
+  if (type !== undefined) return new Set([type].flat().map(String))
+  const members = unionOf(schema)
+  if (members !== undefined) {
+    return new Set(members.flatMap((member) => [...kindsOfMember(member, document)]))
   }
-  return current
+  if (constant !== undefined) return new Set([kindOfValue(constant)])
+  if (Array.isArray(values)) return new Set(values.map(kindOfValue))
+  return new Set(isRecord(properties) ? ['object'] : [])
 }
 
-function kindOf(value: unknown): string {
+function kindsOfMember(given: unknown, document: SchemaDocument): ReadonlySet<string> {
+  const schema = resolved(given, document)
+  if (!isRecord(schema)) return new Set([canonicalJson(schema)])
+  const isOnlyType = Object.keys(without(schema, WORDS)).join() === 'type'
+  if (isOnlyType || unionOf(schema) !== undefined) return kindsOf(schema, document)
+  return new Set([canonicalJson(new Inliner(document).inlined(schema, []))])
+}
+
+function unionOf({ anyOf, oneOf }: JsonSchema): readonly unknown[] | undefined {
+  return [anyOf, oneOf].find((members) => Array.isArray(members))
+}
+
+/** Limits of inlined schemas, because references multiply. Equal schemas are cut at equal places. */
+const MAX_DEPTH = 64
+const MAX_NODES = 10_000
+
+/** Replaces references by their targets. A circular reference stays as it is. */
+class Inliner {
+  readonly #document: SchemaDocument
+  #nodes = 0
+
+  constructor(document: SchemaDocument) {
+    this.#document = document
+  }
+
+  inlined(schema: unknown, around: readonly JsonSchema[]): unknown {
+    const target = resolved(schema, this.#document)
+    if (!isRecord(target)) return target
+    const isCut = around.length >= MAX_DEPTH || ++this.#nodes > MAX_NODES
+    if (isCut || around.includes(target)) return isRecord(schema) ? (schema['$ref'] ?? {}) : {}
+    const inside = [...around, target]
+    return mapSubschemas(without(target, WORDS), (inner) => this.inlined(inner, inside))
+  }
+}
+
+function resolved(schema: unknown, document: SchemaDocument): unknown {
+  const target = isRecord(schema) ? document.targetOf(schema) : undefined
+  return target === undefined ? schema : resolved(target, document)
+}
+
+function kindOfValue(value: unknown): string {
   if (value === null) return 'null'
   return Array.isArray(value) ? 'array' : typeof value
 }

@@ -1,14 +1,14 @@
-import { isRecord } from '@x/internal'
+import { isRecord, pointerOf, type SchemaDocument } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
-import { LocalReferences, pointerOf } from './json-schema.ts'
+import { currentSchema, definedFields, documentOf, isPattern } from './json-schema.ts'
 import { objectShapeOf } from './object-shape.ts'
-import { isPattern, withCurrentLimits, withNullType } from './schema-check.ts'
 
-/** Limit of nodes, because inlined references multiply. Further nodes become objects without fields. */
+/** Limits of the result, because inlined references multiply. Deeper parts become objects without fields. */
 const MAX_NODES = 10_000
-const MAX_DEPTH = 32
+const MAX_PATH = 64
 
 type Node = Record<string, unknown>
+type Path = readonly string[]
 
 /**
  * Returns the part of a schema that Gemini reads (its `Schema`, a subset of OpenAPI 3.0): references are
@@ -19,78 +19,69 @@ export function googleProjection(schema: JsonSchema, note: (text: string) => voi
   return new GoogleProjection(schema, note).project()
 }
 
-interface Place {
-  readonly path: readonly string[]
-  /** References that were followed to this place. */
-  readonly around: ReadonlySet<object>
-}
-
 class GoogleProjection {
   readonly #root: JsonSchema
   readonly #note: (text: string) => void
-  readonly #references: LocalReferences
+  readonly #document: SchemaDocument
+  /** References that were followed to the current place. */
+  readonly #around: Set<object>
   #nodes = 0
 
   constructor(root: JsonSchema, note: (text: string) => void) {
     this.#root = root
     this.#note = note
-    this.#references = new LocalReferences(root)
+    this.#document = documentOf(root)
+    this.#around = new Set([root])
   }
 
   project(): JsonSchema {
-    return this.#object(this.#root, { path: [], around: new Set([this.#root]) })
+    return this.#object(this.#root, [])
   }
 
-  #node(given: unknown, place: Place): Node {
-    const at = pointerOf(place.path)
-    if (++this.#nodes > MAX_NODES || place.path.length > MAX_DEPTH * 2) {
-      this.#note(`${at}: shown as an object of any kind, the schema is too large`)
+  #node(given: unknown, path: Path): Node {
+    if (++this.#nodes > MAX_NODES || path.length > MAX_PATH) {
+      this.#noteAt(path, 'shown as an object of any kind, the schema is too large')
       return { type: 'object' }
     }
-    if (!isRecord(given)) return this.#anything(at)
-    if (typeof given['$ref'] === 'string') return this.#referred(given, place)
-    const schema = withCurrentLimits(withNullType(given))
-    const union = schema['anyOf'] ?? schema['oneOf']
-    const isObject =
-      schema['type'] === 'object' ||
-      (schema['type'] === undefined && isRecord(schema['properties']))
-    if (isObject || (union === undefined && schema['allOf'] !== undefined)) {
-      const isPlainIntersection = !isObject && !this.#hasFields(schema)
-      return isPlainIntersection ? this.#merged(schema, place) : this.#object(schema, place)
+    if (!isRecord(given)) return this.#anything(path)
+    if (given['$ref'] !== undefined) return this.#referred(given, path)
+    const schema = currentSchema(given)
+    const { type, properties, allOf, anyOf, oneOf } = schema
+    const union = anyOf ?? oneOf
+    if (type === 'object' || (type === undefined && isRecord(properties))) {
+      return this.#object(schema, path)
     }
-    if (Array.isArray(union)) return this.#union(schema, { members: union, place })
-    return this.#value(schema, place)
+    if (allOf !== undefined && union === undefined) return this.#intersection(schema, path)
+    if (!Array.isArray(union)) return this.#value(schema, path)
+    if (anyOf === undefined) this.#noteAt(path, '"oneOf" is shown as "anyOf"')
+    const keyword = anyOf === undefined ? 'oneOf' : 'anyOf'
+    this.#noteDropped(schema, path)
+    return this.#union(schema, union, [...path, keyword])
   }
 
-  #hasFields(schema: JsonSchema): boolean {
-    return objectShapeOf(schema, this.#references).properties.size > 0
-  }
-
-  #referred(schema: JsonSchema, place: Place): Node {
-    const { $ref, description } = schema
-    const found = this.#references.resolve(String($ref), schema)
-    const target = found.kind === 'schema' ? found.schema : undefined
-    const at = pointerOf(place.path)
-    if (!isRecord(target)) return this.#anything(at)
-    if (place.around.has(target)) {
-      this.#note(`${at}: recursion is shown one level deep`)
+  #referred(schema: JsonSchema, path: Path): Node {
+    const target = this.#document.targetOf(schema)
+    if (!isRecord(target)) return this.#anything(path)
+    if (this.#around.has(target)) {
+      this.#noteAt(path, 'recursion is shown one level deep')
       const type = typeof target['type'] === 'string' ? target['type'] : 'object'
       return { type, description: 'As above.', ...(type === 'array' && { items: TEXT }) }
     }
-    const inner = this.#node(target, { ...place, around: new Set([...place.around, target]) })
-    return description === undefined ? inner : { ...inner, description }
+    this.#around.add(target)
+    const inner = this.#node(target, path)
+    this.#around.delete(target)
+    return { ...inner, ...definedFields({ description: schema['description'] }) }
   }
 
-  #object(schema: JsonSchema, place: Place): Node {
-    const { properties, required, alternatives } = objectShapeOf(schema, this.#references)
-    const at = pointerOf(place.path)
+  #object(schema: JsonSchema, path: Path): Node {
+    const { properties, required, alternatives } = objectShapeOf(schema, this.#document)
     if (alternatives.length > 0) {
-      this.#note(`${at}: alternatives are shown as one object with the fields of all of them`)
+      this.#noteAt(path, 'alternatives are shown as one object with the fields of all of them')
     }
-    this.#noteDropped(schema, at)
-    const shown = [...properties].map(([name, inner]): [string, Node] => [
+    this.#noteDropped(schema, path)
+    const shown = Array.from(properties, ([name, inner]) => [
       name,
-      this.#node(inner, { ...place, path: [...place.path, 'properties', name] }),
+      this.#node(inner, [...path, 'properties', name]),
     ])
     const known = required.filter((name) => properties.has(name))
     return {
@@ -101,117 +92,99 @@ class GoogleProjection {
     }
   }
 
-  /** Merges the restrictions of one value that is not an object. */
-  #merged(schema: JsonSchema, place: Place): Node {
+  /** Merges the restrictions of one value, which may be an object. */
+  #intersection(schema: JsonSchema, path: Path): Node {
+    if (objectShapeOf(schema, this.#document).properties.size > 0) return this.#object(schema, path)
     const { allOf, ...own } = schema
-    const parts = Array.isArray(allOf) ? allOf : []
-    const nodes = parts.map((part: unknown) => this.#node(part, place))
-    const rest =
-      Object.keys(own).length > 0 && own['type'] !== undefined ? [this.#value(own, place)] : []
-    return { ...Object.assign({}, ...nodes, ...rest), ...wordsOf(own) }
+    const parts = Array.isArray(allOf) ? allOf.map((part: unknown) => this.#node(part, path)) : []
+    const rest = own['type'] === undefined ? [] : [this.#value(own, path)]
+    return { ...Object.assign({}, ...parts, ...rest), ...wordsOf(own) }
   }
 
-  #union(
-    schema: JsonSchema,
-    { members, place }: { readonly members: readonly unknown[]; readonly place: Place },
-  ): Node {
-    const keyword = schema['anyOf'] === undefined ? 'oneOf' : 'anyOf'
-    const at = pointerOf(place.path)
-    const isNullable = members.some(isNull)
-    const shown = members
-      .map((member, index) => ({ member, path: [...place.path, keyword, String(index)] }))
-      .filter(({ member }) => !isNull(member))
-      .map(({ member, path }) => this.#node(member, { ...place, path }))
-    if (keyword === 'oneOf') this.#note(`${at}: "oneOf" is shown as "anyOf"`)
-    const { anyOf: _, oneOf: __, ...rest } = schema
-    this.#noteDropped(rest, at)
-    const nullable = isNullable ? { nullable: true } : {}
-    const words = wordsOf(schema)
+  #union(schema: JsonSchema, members: readonly unknown[], path: Path): Node {
+    const shown = [...members.entries()]
+      .filter(([, member]) => !isNull(member))
+      .map(([index, member]) => this.#node(member, [...path, String(index)]))
+    const more = { ...wordsOf(schema), ...(members.some(isNull) && { nullable: true }) }
     const texts = shown.map(({ enum: values }) => values)
     if (shown.length > 1 && texts.every((one) => Array.isArray(one))) {
-      return { type: 'string', ...words, enum: [...new Set(texts.flat())], ...nullable }
+      return { type: 'string', enum: [...new Set(texts.flat())], ...more }
     }
-    const [only] = shown
-    if (only === undefined) return { ...this.#anything(at), ...words, ...nullable }
-    return shown.length === 1
-      ? { ...only, ...words, ...nullable }
-      : { ...words, anyOf: shown, ...nullable }
+    if (shown.length > 1) return { anyOf: shown, ...more }
+    return { ...(shown[0] ?? this.#anything(path.slice(0, -1))), ...more }
   }
 
-  #value(schema: JsonSchema, place: Place): Node {
-    const at = pointerOf(place.path)
-    const { type, const: constant, enum: listed } = schema
-    this.#noteDropped(schema, at)
-    const values: readonly unknown[] | undefined =
-      constant === undefined ? (Array.isArray(listed) ? listed : undefined) : [constant]
-    const given: readonly unknown[] = Array.isArray(type) ? type : type === undefined ? [] : [type]
-    const types = given.length > 0 ? given : typesOf(values ?? [])
-    const named = types.filter((one) => one !== 'null')
-    const nullable =
-      types.length > named.length || values?.includes(null) === true ? { nullable: true } : {}
-    if (named.length > 1) {
-      const anyOf = named.map((one, index) =>
-        this.#value(
-          { ...schema, type: one, description: undefined },
-          {
-            ...place,
-            path: [...place.path, 'type', String(index)],
-          },
-        ),
-      )
-      return { ...wordsOf(schema), anyOf, ...nullable }
+  #value(schema: JsonSchema, path: Path): Node {
+    const { const: constant, enum: listed } = schema
+    const values = constant === undefined ? listed : [constant]
+    const listedValues: readonly unknown[] | undefined = Array.isArray(values) ? values : undefined
+    const types = [schema['type'] ?? [...new Set(listedValues?.map(typeOf))]].flat()
+    const [type, ...others] = types.filter((one) => one !== 'null')
+    const isNullable = types.includes('null') || listedValues?.includes(null) === true
+    const nullable = isNullable && { nullable: true }
+    if (others.length > 0) {
+      const { description: _, ...rest } = schema
+      const members = [type, ...others].map((one) => ({ ...rest, type: one }))
+      return { ...this.#union(schema, members, [...path, 'type']), ...nullable }
     }
-    const [only] = named
-    if (only === undefined) return { ...this.#anything(at), ...wordsOf(schema), ...nullable }
-    if (only === 'object') return { ...this.#object({ ...schema, type: only }, place), ...nullable }
+    if (type === 'object') return { ...this.#object({ ...schema, type }, path), ...nullable }
+    this.#noteDropped(schema, path)
+    if (type === undefined) return { ...this.#anything(path), ...wordsOf(schema), ...nullable }
+    const { pattern, format } = schema
     return {
-      type: only,
+      type,
       ...wordsOf(schema),
-      ...(values !== undefined && valuesFor({ schema, values, type: only })),
-      ...textRulesOf(schema),
-      ...(only === 'array' && { items: this.#items(schema, place) }),
+      ...(listedValues !== undefined && valuesFor(schema, listedValues, type)),
+      ...(isPattern(pattern) && { pattern }),
+      ...(FORMATS.has(format) && { format }),
+      ...(type === 'array' && { items: this.#items(schema, path) }),
       ...nullable,
     }
   }
 
-  #items({ items, prefixItems }: JsonSchema, place: Place): Node {
-    const path = [...place.path, 'items']
-    const tuple = Array.isArray(prefixItems)
-      ? prefixItems
-      : Array.isArray(items)
-        ? items
-        : undefined
-    if (tuple === undefined) return this.#node(items ?? { type: 'string' }, { ...place, path })
-    this.#note(`${pointerOf(place.path)}: the order of the items is not shown`)
-    const shown = tuple.map((item: unknown, index) =>
-      this.#node(item, { ...place, path: [...path, String(index)] }),
-    )
+  #items({ items = TEXT, prefixItems }: JsonSchema, path: Path): Node {
+    const inside = [...path, 'items']
+    const tuple = [prefixItems, items].find((one) => Array.isArray(one)) // draft-07 has `items`
+    if (tuple === undefined) return this.#node(items, inside)
+    this.#noteAt(path, 'the order of the items is not shown')
+    const shown = tuple.map((item: unknown, index) => this.#node(item, [...inside, String(index)]))
     const different = [...new Map(shown.map((one) => [JSON.stringify(one), one])).values()]
     return different.length === 1 ? { ...different[0] } : { anyOf: different }
   }
 
-  #anything(at: string): Node {
-    this.#note(`${at}: a value of any kind is shown as text`)
+  #anything(path: Path): Node {
+    this.#noteAt(path, 'a value of any kind is shown as text')
     return { ...TEXT }
   }
 
-  #noteDropped(schema: JsonSchema, at: string): void {
-    for (const keyword of droppedKeywordsOf(schema)) this.#note(`${at}: "${keyword}" is not shown`)
+  /** Notes the keywords that Gemini does not see although they restrict values. */
+  #noteDropped(schema: JsonSchema, path: Path): void {
+    for (const [keyword, value] of Object.entries(schema)) {
+      const isShown =
+        keyword === 'pattern'
+          ? isPattern(value)
+          : keyword === 'format'
+            ? FORMATS.has(value)
+            : PLAIN.has(keyword) || READ.has(keyword)
+      if (!isShown && value !== undefined && value !== true) {
+        this.#noteAt(path, `"${keyword}" is not shown`)
+      }
+    }
+  }
+
+  #noteAt(path: Path, text: string): void {
+    this.#note(`${pointerOf(path)}: ${text}`)
   }
 }
 
 const TEXT = { type: 'string' } as const
 
 /** `enum` is for texts. Other values become a sentence. */
-function valuesFor({
-  schema: { description },
-  values,
-  type,
-}: {
-  readonly schema: JsonSchema
-  readonly values: readonly unknown[]
-  readonly type: unknown
-}): Node {
+function valuesFor(
+  { description }: JsonSchema,
+  values: readonly unknown[],
+  type: unknown,
+): Record<string, unknown> {
   const others = values.filter((value) => value !== null)
   if (type === 'string' && others.every((value) => typeof value === 'string')) {
     return { enum: others }
@@ -220,99 +193,35 @@ function valuesFor({
   return { description: typeof description === 'string' ? `${description} ${words}` : words }
 }
 
-function typesOf(values: readonly unknown[]): unknown[] {
-  return [
-    ...new Set(
-      values.map((value) =>
-        value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value,
-      ),
-    ),
-  ]
+function typeOf(value: unknown): string {
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'array' : typeof value
 }
 
 function isNull(schema: unknown): boolean {
-  return (
-    isRecord(schema) &&
-    (schema['type'] === 'null' || schema['const'] === null) &&
-    schema['enum'] === undefined
-  )
+  if (!isRecord(schema) || schema['enum'] !== undefined) return false
+  return schema['type'] === 'null' || schema['const'] === null
 }
 
 /** Keywords of Gemini's `Schema` that are copied. */
 const PLAIN: ReadonlySet<string> = new Set([
-  'title',
-  'minItems',
-  'maxItems',
-  'minProperties',
-  'maxProperties',
-  'minLength',
-  'maxLength',
-  'minimum',
-  'maximum',
+  ...'title description minimum maximum'.split(' '),
+  ...'minLength maxLength minItems maxItems minProperties maxProperties'.split(' '),
 ])
 
 /** Keywords that are converted, or that do not restrict values. */
 const READ: ReadonlySet<string> = new Set([
-  'type',
-  'description',
-  'nullable',
-  'enum',
-  'const',
-  'properties',
-  'required',
-  'items',
-  'prefixItems',
-  'anyOf',
-  'oneOf',
-  'allOf',
-  'pattern',
-  'format',
-  '$ref',
-  '$defs',
-  'definitions',
-  '$schema',
-  '$id',
-  'id',
-  '$anchor',
-  '$comment',
-  'default',
-  'examples',
-  'deprecated',
-  'readOnly',
-  'writeOnly',
+  ...'type nullable enum const properties required items prefixItems anyOf oneOf allOf'.split(' '),
+  ...'$ref $defs definitions $schema $id id $anchor'.split(' '),
+  ...'$comment default examples deprecated readOnly writeOnly'.split(' '),
 ])
 
-const FORMATS: ReadonlySet<unknown> = new Set([
-  'date-time',
-  'enum',
-  'int32',
-  'int64',
-  'float',
-  'double',
-])
+const FORMATS: ReadonlySet<unknown> = new Set('date-time enum int32 int64 float double'.split(' '))
 
 /** Returns title, description and limits. */
 function wordsOf(schema: JsonSchema): Record<string, unknown> {
   const entries = Object.entries(schema).filter(
-    ([keyword, value]) => value !== undefined && (PLAIN.has(keyword) || keyword === 'description'),
+    ([keyword, value]) => value !== undefined && PLAIN.has(keyword),
   )
   return Object.fromEntries(entries)
-}
-
-/** Returns pattern and format, if Gemini can read them. */
-function textRulesOf({ pattern, format }: JsonSchema): Record<string, unknown> {
-  return {
-    ...(isPattern(pattern) && { pattern }),
-    ...(FORMATS.has(format) && { format }),
-  }
-}
-
-/** Returns the keywords that Gemini does not see although they restrict values. */
-function droppedKeywordsOf(schema: JsonSchema): string[] {
-  return Object.entries(schema).flatMap(([keyword, value]) => {
-    const isUnreadable = keyword === 'pattern' && !isPattern(value)
-    const isKnown = PLAIN.has(keyword) || (READ.has(keyword) && !isUnreadable)
-    const isFormat = keyword === 'format' && !FORMATS.has(value)
-    return (!isKnown || isFormat) && value !== undefined && value !== true ? [keyword] : []
-  })
 }

@@ -1,6 +1,4 @@
-import { canonicalJson, isRecord } from '@x/internal'
-import type { JsonSchema } from '../base/tool-source.ts'
-import type { LocalReferences } from './json-schema.ts'
+import { canonicalJson, isRecord, type SchemaDocument } from '@x/internal'
 
 /** The fields of the objects that fit a schema, without the dependencies between fields. */
 interface ObjectShape {
@@ -22,65 +20,55 @@ const EMPTY: ObjectShape = {
 /**
  * Returns the shape of the object that a schema describes: its own fields, those behind `$ref` and `allOf`,
  * and all fields of alternatives (`anyOf`, `oneOf`, `then`, `else`), which are required if every alternative
- * requires them. The schema must have no circle for the same value (`schemaDefectOf`).
+ * requires them. The document must have no defect.
  */
-export function objectShapeOf(schema: unknown, references: LocalReferences): ObjectShape {
+export function objectShapeOf(schema: unknown, document: SchemaDocument): ObjectShape {
   if (!isRecord(schema)) return EMPTY
-  const shape = (inner: unknown): ObjectShape => objectShapeOf(inner, references)
-  let result = ownShapeOf(schema)
-  const { $ref, allOf, if: condition, then, else: otherwise, dependentSchemas } = schema
-  if (typeof $ref === 'string') {
-    const found = references.resolve($ref, schema)
-    if (found.kind === 'schema') result = bothOf(result, shape(found.schema))
-  }
-  if (Array.isArray(allOf)) result = allOf.map(shape).reduce(bothOf, result)
-  for (const branches of [schema['oneOf'], schema['anyOf']]) {
-    if (Array.isArray(branches)) result = bothOf(result, oneOf(branches.map(shape)))
-  }
-  if (condition !== undefined) {
-    result = bothOf(result, oneOf([bothOf(shape(condition), shape(then)), shape(otherwise)]))
-  }
-  if (isRecord(dependentSchemas)) {
-    for (const inner of Object.values(dependentSchemas)) {
-      result = bothOf(result, oneOf([shape(inner), EMPTY]))
-    }
-  }
-  return result
-}
-
-function ownShapeOf(schema: JsonSchema): ObjectShape {
-  const { properties, required, additionalProperties } = schema
-  return {
+  const shapeOf = (inner: unknown): ObjectShape => objectShapeOf(inner, document)
+  const { properties, required, allOf, if: condition, then, else: otherwise } = schema
+  const own: ObjectShape = {
     properties: new Map(isRecord(properties) ? Object.entries(properties) : []),
-    required: Array.isArray(required) ? required.filter((name) => typeof name === 'string') : [],
-    isClosed: additionalProperties === false,
+    required: listOf(required).filter((name) => typeof name === 'string'),
+    isClosed: schema['additionalProperties'] === false,
     alternatives: [],
   }
+  const alternatives = [schema['oneOf'], schema['anyOf']].filter((one) => Array.isArray(one))
+  const { dependentSchemas } = schema
+  return allOfThem([
+    own,
+    shapeOf(document.targetOf(schema)),
+    ...listOf(allOf).map(shapeOf),
+    ...alternatives.map((branches) => oneOfThem(branches.map(shapeOf))),
+    ...(condition === undefined
+      ? []
+      : [oneOfThem([allOfThem([shapeOf(condition), shapeOf(then)]), shapeOf(otherwise)])]),
+    ...Object.values(isRecord(dependentSchemas) ? dependentSchemas : {}).map((inner) =>
+      oneOfThem([shapeOf(inner), EMPTY]),
+    ),
+  ])
 }
 
-function bothOf(a: ObjectShape, b: ObjectShape): ObjectShape {
-  const properties = new Map(a.properties)
-  for (const [name, schema] of b.properties) {
+function allOfThem(parts: readonly ObjectShape[]): ObjectShape {
+  const properties = new Map<string, unknown>()
+  for (const [name, schema] of parts.flatMap((part) => [...part.properties])) {
     properties.set(name, intersectionOf(properties.get(name), schema))
   }
   return {
     properties,
-    required: [...new Set([...a.required, ...b.required])],
-    isClosed: a.isClosed || b.isClosed,
-    alternatives: [...a.alternatives, ...b.alternatives],
+    required: [...new Set(parts.flatMap(({ required }) => required))],
+    isClosed: parts.some(({ isClosed }) => isClosed),
+    alternatives: parts.flatMap(({ alternatives }) => alternatives),
   }
 }
 
-function oneOf(branches: readonly ObjectShape[]): ObjectShape {
+function oneOfThem(branches: readonly ObjectShape[]): ObjectShape {
   const names = new Set(branches.flatMap(({ properties }) => [...properties.keys()]))
   const [first = EMPTY, ...others] = branches
   return {
     properties: new Map(
-      [...names].map((name) => {
-        const schemas = branches.flatMap(({ properties }) =>
-          properties.has(name) ? [properties.get(name)] : [],
-        )
-        return [name, unionOf(schemas)]
+      Array.from(names, (name) => {
+        const those = branches.filter(({ properties }) => properties.has(name))
+        return [name, unionOf(those.map(({ properties }) => properties.get(name)))]
       }),
     ),
     required: first.required.filter((name) =>
@@ -100,18 +88,16 @@ function intersectionOf(a: unknown, b: unknown): unknown {
 /** Joins constants into one `enum`, which every provider understands. */
 function unionOf(schemas: readonly unknown[]): unknown {
   const different = [...new Map(schemas.map((one) => [canonicalJson(one), one])).values()]
-  if (different.length === 1) return different[0]
+  const [first] = different
+  if (different.length === 1) return first
   const values = different.map(constantsOf)
-  if (values.every((one) => one !== undefined)) {
-    const [first] = different
-    const type = isRecord(first) ? first['type'] : undefined
-    const isSameType = different.every((one) => isRecord(one) && one['type'] === type)
-    return {
-      ...(isSameType && type !== undefined && { type }),
-      enum: [...new Set(values.flat())],
-    }
+  if (values.some((one) => one === undefined)) return { anyOf: different }
+  const type = isRecord(first) ? first['type'] : undefined
+  const isSameType = different.every((one) => isRecord(one) && one['type'] === type)
+  return {
+    ...(isSameType && type !== undefined && { type }),
+    enum: [...new Set(values.flat())],
   }
-  return { anyOf: different }
 }
 
 function constantsOf(schema: unknown): readonly unknown[] | undefined {
@@ -119,4 +105,8 @@ function constantsOf(schema: unknown): readonly unknown[] | undefined {
   const { const: constant, enum: values } = schema
   if (constant !== undefined) return [constant]
   return Array.isArray(values) ? values : undefined
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
 }

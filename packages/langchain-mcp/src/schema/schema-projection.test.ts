@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { SchemaCheck } from './schema-check.ts'
 import type { JsonSchema } from '../base/tool-source.ts'
 import { goldenSchemas } from '../../test/golden-schemas.ts'
-import { schemaDefectOf } from './schema-defect.ts'
+import { schemaDefectOf } from './json-schema.ts'
 import {
   projectedSchema,
   type ProjectedSchema,

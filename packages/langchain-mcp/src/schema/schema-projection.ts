@@ -1,9 +1,8 @@
-import { isRecord } from '@x/internal'
+import { isRecord, mapSubschemas, pointerOf, type SchemaDocument } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
 import { googleProjection } from './google-projection.ts'
-import { LocalReferences, mapSubschemas, pointerOf } from './json-schema.ts'
+import { currentSchema, definedFields, documentOf, isPattern, without } from './json-schema.ts'
 import { objectShapeOf } from './object-shape.ts'
-import { isPattern, withCurrentLimits, withNullType } from './schema-check.ts'
 
 /**
  * The part of a tool's schema that the model sees. Arguments are always checked against the whole schema.
@@ -41,14 +40,10 @@ const MAX_NOTES = 20
 const ANTHROPIC_NAME = /^[a-zA-Z0-9_.-]{1,64}$/
 
 export function projectedSchema(schema: JsonSchema, projection: SchemaProjection): ProjectedSchema {
-  const notes: string[] = []
-  let more = 0
-  const note = (text: string): void => {
-    if (notes.includes(text)) return
-    if (notes.length < MAX_NOTES) notes.push(text)
-    else more++
-  }
-  const shown = projectorOf(projection)(schema, note)
+  const all = new Set<string>()
+  const shown = projectorOf(projection)(schema, (text) => void all.add(text))
+  const notes = [...all].slice(0, MAX_NOTES)
+  const more = all.size - notes.length
   return { schema: shown, notes: more > 0 ? [...notes, `and ${more} more`] : notes }
 }
 
@@ -59,177 +54,151 @@ function projectorOf(projection: SchemaProjection): SchemaProjector {
       return (schema) => schema
     case 'common':
     case 'openai':
-      return (schema, note) => commonProjection(schema, { note })
+      return commonProjection
     case 'anthropic':
-      return (schema, note) => commonProjection(schema, { note, argumentNames: ANTHROPIC_NAME })
+      return (schema, note) => withoutRefusedNames(commonProjection(schema, note), note)
     case 'google':
       return googleProjection
   }
 }
 
-interface CommonProjectionOptions {
-  readonly note: (text: string) => void
-  /** Allowed argument names; others are left out. @default any */
-  readonly argumentNames?: RegExp | undefined
+function withoutRefusedNames(schema: JsonSchema, note: (text: string) => void): JsonSchema {
+  const { properties, required } = schema
+  if (!isRecord(properties)) return schema
+  const refused = new Set(Object.keys(properties).filter((name) => !ANTHROPIC_NAME.test(name)))
+  if (refused.size === 0) return schema
+  for (const name of refused) note(`${pointerOf(['properties', name])}: not shown, for its name`)
+  return {
+    ...schema,
+    properties: without(properties, refused),
+    ...(Array.isArray(required) && { required: required.filter((name) => !refused.has(name)) }),
+  }
 }
 
 /** Keywords that OpenAI or Anthropic refuse at the root of a schema. They would refuse the whole request. */
 const REFUSED_AT_ROOT = ['$ref', 'allOf', 'anyOf', 'oneOf', 'not', 'enum', 'const'] as const
 
 /** Names and dialects of schemas, which have no meaning after references are rewritten. */
-const IDENTITY: ReadonlySet<string> = new Set([
-  '$schema',
-  '$id',
-  '$anchor',
-  '$dynamicAnchor',
-  '$vocabulary',
-  '$comment',
-])
+const IDENTITY: ReadonlySet<string> = new Set(
+  '$schema $id $anchor $dynamicAnchor $vocabulary $comment'.split(' '),
+)
+
+const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions'])
 
 /** References that providers follow: to the definitions of the root. */
-const DEFINITION = /^#\/(?:\$defs|definitions)\/[^/%~]+$/
+const DEFINITION = /^#\/(\$defs|definitions)\/([^/%~]+)$/
 
 /**
  * Returns a schema that OpenAI and Anthropic accept: an object at the root, in 2020-12, with references to
  * `$defs` only. Nothing below the root is lost. Combinations of fields at the root become a sentence.
  */
-function commonProjection(schema: JsonSchema, options: CommonProjectionOptions): JsonSchema {
-  const shown = new CommonProjection(schema, options).project()
+function commonProjection(schema: JsonSchema, note: (text: string) => void): JsonSchema {
+  const shown = new CommonProjection(schema, note).project()
   return JSON.stringify(shown) === JSON.stringify(schema) ? schema : shown
 }
 
 class CommonProjection {
   readonly #root: JsonSchema
-  readonly #options: CommonProjectionOptions
-  readonly #references: LocalReferences
+  readonly #note: (text: string) => void
+  readonly #document: SchemaDocument
+  /** True if keywords of the root are merged into one object. */
   readonly #isFolded: boolean
-  /** Targets of references in other forms, and the names of the definitions that they became. */
+  /** Names of the definitions that targets of other references became. */
   readonly #moved = new Map<object, string>()
-  readonly #definitions: [name: string, schema: unknown][] = []
-  readonly #taken: Set<string>
+  readonly #definitions = new Map<string, unknown>()
 
-  constructor(root: JsonSchema, options: CommonProjectionOptions) {
+  constructor(root: JsonSchema, note: (text: string) => void) {
     this.#root = root
-    this.#options = options
-    this.#references = new LocalReferences(root)
+    this.#note = note
+    this.#document = documentOf(root)
     this.#isFolded = REFUSED_AT_ROOT.some((keyword) => root[keyword] !== undefined)
-    const { $defs, definitions } = root
-    this.#taken = new Set([
-      ...Object.keys(isRecord($defs) ? $defs : {}),
-      ...Object.keys(isRecord(definitions) ? definitions : {}),
-    ])
   }
 
   project(): JsonSchema {
     const root = this.#node(this.#isFolded ? this.#foldedRoot() : this.#root, [])
     const properties = isRecord(root['properties']) ? root['properties'] : {}
-    const shown = this.#withoutRefusedNames({ ...root, type: 'object', properties })
-    if (this.#definitions.length === 0) return shown
-    const own = isRecord(shown['$defs']) ? Object.entries(shown['$defs']) : []
+    const shown = { ...root, type: 'object', properties }
+    if (this.#definitions.size === 0) return shown
+    const own = isRecord(root['$defs']) ? Object.entries(root['$defs']) : []
     return { ...shown, $defs: Object.fromEntries([...own, ...this.#definitions]) }
   }
 
   #foldedRoot(): JsonSchema {
-    const { note } = this.#options
-    const shape = objectShapeOf(this.#root, this.#references)
-    const rest = Object.entries(this.#root).filter(
-      ([keyword]) => !REFUSED_AT_ROOT.some((refused) => refused === keyword),
+    const { properties, required, isClosed, alternatives } = objectShapeOf(
+      this.#root,
+      this.#document,
     )
     for (const keyword of ['not', 'enum', 'const', 'oneOf', 'anyOf'] as const) {
-      if (this.#root[keyword] !== undefined) note(`#: "${keyword}" is not shown`)
+      if (this.#root[keyword] !== undefined) this.#note(`#: "${keyword}" is not shown`)
     }
-    const description = descriptionOf(this.#root, shape.alternatives)
-    if (shape.alternatives.length > 0) {
-      note('#: alternatives are shown as one object with the fields of all of them')
+    if (alternatives.length > 0) {
+      this.#note('#: alternatives are shown as one object with the fields of all of them')
     }
     return {
-      ...Object.fromEntries(rest),
+      ...without(this.#root, new Set(REFUSED_AT_ROOT)),
       type: 'object',
-      ...(description !== undefined && { description }),
-      properties: Object.fromEntries(shape.properties),
-      ...(shape.required.length > 0 && { required: shape.required }),
-      ...(shape.isClosed && { additionalProperties: false }),
+      ...definedFields({ description: descriptionOf(this.#root, alternatives) }),
+      properties: Object.fromEntries(properties),
+      ...(required.length > 0 && { required }),
+      ...(isClosed && { additionalProperties: false }),
     }
   }
 
   #node(given: JsonSchema, path: readonly string[]): Record<string, unknown> {
-    const { note } = this.#options
-    const reference = this.#referenceFor(given, path)
-    let schema = withCurrentLimits(withNullType(given))
-    schema = withCurrentDependencies(withCurrentItems(schema))
-    const { $ref, pattern, $dynamicRef, $recursiveRef, ...rest } = without(schema, IDENTITY)
+    const current = withCurrentDependencies(withCurrentItems(currentSchema(given)))
+    const { pattern, $dynamicRef, $recursiveRef, ...own } = without(current, IDENTITY)
     if ($dynamicRef !== undefined || $recursiveRef !== undefined) {
-      note(`${pointerOf(path)}: a dynamic reference is not shown`)
+      this.#note(`${pointerOf(path)}: a dynamic reference is not shown`)
     }
-    const isReadable = pattern === undefined || isPattern(pattern)
-    if (!isReadable)
-      note(
-        `${pointerOf(path)}: "pattern" is not shown, because it is not a valid regular expression`,
-      )
-    const own = {
-      ...($ref !== undefined && { $ref: reference ?? $ref }),
-      ...rest,
-      ...(isReadable && pattern !== undefined && { pattern }),
+    if (pattern !== undefined && !isPattern(pattern)) {
+      const reason = 'because it is not a valid regular expression'
+      this.#note(`${pointerOf(path)}: "pattern" is not shown, ${reason}`)
     }
-    return mapSubschemas(own, (inner, below) => this.#inner(inner, [...path, ...below]))
+    const changed = {
+      ...own,
+      ...(own['$ref'] !== undefined && { $ref: this.#referenceTo(given, path) }),
+      ...(isPattern(pattern) && { pattern }),
+    }
+    return mapSubschemas(changed, (inner, below) => {
+      if (isRecord(inner)) return this.#node(inner, [...path, ...below])
+      if (below[0] !== 'properties') return inner
+      return inner === false ? { not: {} } : {}
+    })
   }
 
-  #inner(schema: unknown, path: readonly string[]): unknown {
-    if (isRecord(schema)) return this.#node(schema, path)
-    const isField = path.at(-2) === 'properties'
-    return isField ? (schema === false ? { not: {} } : {}) : schema
-  }
-
-  /** Returns the new `$ref`, or undefined without a reference. */
-  #referenceFor(schema: JsonSchema, path: readonly string[]): string | undefined {
+  /** Returns the new `$ref` of a schema. */
+  #referenceTo(schema: JsonSchema, path: readonly string[]): unknown {
     const { $ref } = schema
-    if (typeof $ref !== 'string') return undefined
-    const found = this.#references.resolve($ref, schema)
-    if (found.kind !== 'schema' || typeof found.schema === 'boolean') return $ref
-    const { schema: target } = found
+    const target = this.#document.targetOf(schema)
+    if (!isRecord(target)) return $ref
     const isRoot = target === this.#root
     if (isRoot && !this.#isFolded) return '#'
-    if (DEFINITION.test($ref) && this.#isOwnDefinition($ref, target)) return $ref
+    const [, keyword = '', definition = ''] = DEFINITION.exec(String($ref)) ?? []
+    if (this.#isDefinition(keyword, definition, target)) return $ref
     const known = this.#moved.get(target)
     if (known !== undefined) return `#/$defs/${known}`
-    const name = this.#freeName(isRoot ? 'root' : nameFrom($ref, path))
+    const name = this.#freeName(isRoot ? 'root' : nameFrom(String($ref), path))
     this.#moved.set(target, name)
-    this.#taken.add(name)
-    const moved = isRoot ? without(target, new Set(['$defs', 'definitions'])) : target
-    // reserves the place, so that definitions stay in the order of their references
-    this.#definitions.push([name, undefined])
-    const index = this.#definitions.length - 1
-    this.#definitions[index] = [name, this.#node(moved, ['$defs', name])]
+    this.#definitions.set(name, undefined) // keeps definitions in the order of their references
+    const moved = isRoot ? without(target, DEFINITIONS) : target
+    this.#definitions.set(name, this.#node(moved, ['$defs', name]))
     return `#/$defs/${name}`
   }
 
-  #isOwnDefinition($ref: string, target: object): boolean {
-    const [, keyword = '', name = ''] = $ref.split('/')
+  /** Returns true if the definition of this name is `target`, or exists if there is no `target`. */
+  #isDefinition(keyword: string, name: string, target?: JsonSchema): boolean {
     const definitions = this.#root[keyword]
-    return isRecord(definitions) && Object.hasOwn(definitions, name) && definitions[name] === target
+    if (!isRecord(definitions) || !Object.hasOwn(definitions, name)) return false
+    return target === undefined || definitions[name] === target
   }
 
   #freeName(wanted: string): string {
-    for (let number = 1; ; number++) {
-      const name = number === 1 ? wanted : `${wanted}_${number}`
-      if (!this.#taken.has(name)) return name
-    }
-  }
-
-  #withoutRefusedNames(schema: JsonSchema): JsonSchema {
-    const { argumentNames, note } = this.#options
-    const { properties, required } = schema
-    if (argumentNames === undefined || !isRecord(properties)) return schema
-    const refused = Object.keys(properties).filter((name) => !argumentNames.test(name))
-    if (refused.length === 0) return schema
-    for (const name of refused) note(`${pointerOf(['properties', name])}: not shown, for its name`)
-    return {
-      ...schema,
-      properties: without(properties, new Set(refused)),
-      ...(Array.isArray(required) && {
-        required: required.filter((name) => !refused.includes(String(name))),
-      }),
-    }
+    const isTaken = (name: string): boolean =>
+      this.#definitions.has(name) ||
+      [...DEFINITIONS].some((keyword) => this.#isDefinition(keyword, name))
+    let name = wanted
+    for (let number = 2; isTaken(name); number++) name = `${wanted}_${number}`
+    return name
   }
 }
 
@@ -237,15 +206,10 @@ class CommonProjection {
 function withCurrentItems(schema: JsonSchema): JsonSchema {
   const { items, additionalItems, ...rest } = schema
   if (Array.isArray(items)) {
-    return {
-      ...rest,
-      prefixItems: items,
-      ...(additionalItems !== undefined && { items: additionalItems }),
-    }
+    return { ...rest, prefixItems: items, ...definedFields({ items: additionalItems }) }
   }
-  const { type, prefixItems } = schema
-  const isArray = type === 'array' || (Array.isArray(type) && type.includes('array'))
-  return isArray && items === undefined && prefixItems === undefined
+  const isArray = [schema['type']].flat().includes('array')
+  return isArray && items === undefined && schema['prefixItems'] === undefined
     ? { ...schema, items: {} }
     : schema
 }
@@ -254,34 +218,27 @@ function withCurrentItems(schema: JsonSchema): JsonSchema {
 function withCurrentDependencies(schema: JsonSchema): JsonSchema {
   const { dependencies, ...rest } = schema
   if (!isRecord(dependencies)) return schema
-  const entries = Object.entries(dependencies)
-  const names = entries.filter(([, value]) => Array.isArray(value))
-  const schemas = entries.filter(([, value]) => !Array.isArray(value))
+  const [names, schemas] = [true, false].map((isNames) =>
+    Object.entries(dependencies).filter(([, value]) => Array.isArray(value) === isNames),
+  )
   return {
     ...rest,
-    ...(names.length > 0 && { dependentRequired: Object.fromEntries(names) }),
-    ...(schemas.length > 0 && { dependentSchemas: Object.fromEntries(schemas) }),
+    ...(names?.length && { dependentRequired: Object.fromEntries(names) }),
+    ...(schemas?.length && { dependentSchemas: Object.fromEntries(schemas) }),
   }
 }
 
 function descriptionOf(
   { description }: JsonSchema,
   alternatives: readonly (readonly string[])[],
-): string | undefined {
-  const own = typeof description === 'string' ? description : undefined
-  const sets = [
-    ...new Set(alternatives.filter((one) => one.length > 0).map((one) => one.join(', '))),
-  ]
-  if (sets.length < 2) return own
-  const words = `Give one of these sets of fields: ${sets.map((one) => `(${one})`).join(' or ')}.`
-  return own === undefined ? words : `${own} ${words}`
+): unknown {
+  const sets = new Set(alternatives.filter((one) => one.length > 0).map((one) => one.join(', ')))
+  if (sets.size < 2) return description
+  const words = `Give one of these sets of fields: ${Array.from(sets, (one) => `(${one})`).join(' or ')}.`
+  return typeof description === 'string' ? `${description} ${words}` : words
 }
 
 function nameFrom($ref: string, path: readonly string[]): string {
   const last = ($ref.split(/[#/]/).at(-1) ?? '').replaceAll(/[^A-Za-z0-9_-]/g, '')
   return last === '' ? (path.at(-1) ?? 'schema').replaceAll(/[^A-Za-z0-9_-]/g, '_') : last
-}
-
-function without(schema: JsonSchema, keys: ReadonlySet<string>): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(Object.entries(schema).filter(([key]) => !keys.has(key)))
 }

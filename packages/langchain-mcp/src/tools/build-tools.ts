@@ -10,7 +10,7 @@ import {
   type McpToolSource,
   type ToolDefinition,
 } from '../base/tool-source.ts'
-import { schemaDefectOf } from '../schema/schema-defect.ts'
+import { schemaDefectOf } from '../schema/json-schema.ts'
 import { toolPinsFrom } from './interceptors.ts'
 import { McpTool, type McpToolOptions } from './mcp-tool.ts'
 import { nameTools, type OnNameCollision, type PrefixToolNames } from './tool-names.ts'

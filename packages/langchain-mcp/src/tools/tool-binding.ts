@@ -19,7 +19,7 @@ import {
 } from '../base/tool-source.ts'
 import { breakingChanges, parameterText } from '../schema/definition-drift.ts'
 import { linesOf, SchemaCheck, type ValidationError } from '../schema/schema-check.ts'
-import { schemaDefectOf } from '../schema/schema-defect.ts'
+import { schemaDefectOf } from '../schema/json-schema.ts'
 import {
   projectedSchema,
   type ProjectedSchema,

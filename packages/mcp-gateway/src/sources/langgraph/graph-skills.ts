@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
 import type { JsonSchema, Skill } from '../../agents/agent.ts'
-import { mapSchemas } from '../../tools/schema-walk.ts'
+import { mapSchemas } from '../../tools/schema-defect.ts'
 import type { GraphDefinition, RunnableGraph } from './graph-definition.ts'
 
 /** Skills as the author of the graph declares them; else one, with the schema of the graph's input where it has one. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { JsonSchema } from '../base/tool-source.ts'
-import { schemaDefectOf } from './schema-defect.ts'
+import { schemaDefectOf } from './json-schema.ts'
 
 function objectWith(item: unknown, more: JsonSchema = {}): JsonSchema {
   return { type: 'object', properties: { item }, ...more }
@@ -19,6 +19,14 @@ function doubling(): JsonSchema {
     const next = { $ref: `#/$defs/d${index + 1}` }
     $defs[`d${index}`] = { allOf: [next, next] }
   }
+  return objectWith({ $ref: '#/$defs/d0' }, { $defs })
+}
+
+/** Each definition refers only to the next one. Following a long chain would overflow the stack. */
+function chain(length: number): JsonSchema {
+  const $defs: Record<string, unknown> = { [`d${length}`]: { type: 'string' } }
+  for (let index = 0; index < length; index++)
+    $defs[`d${index}`] = { $ref: `#/$defs/d${index + 1}` }
   return objectWith({ $ref: '#/$defs/d0' }, { $defs })
 }
 
@@ -64,6 +72,7 @@ test.each<[what: string, schema: unknown, reason: RegExp]>([
     /10000 nodes/,
   ],
   ['references that multiply', doubling(), /multiply without bound/],
+  ['a long chain of references', chain(9900), /follow each other more than 500 times/],
   [
     'a circle through what is no schema by its place',
     objectWith({ $ref: '#/examples/0' }, { examples: [{ $ref: '#/properties/item' }] }),
@@ -126,6 +135,7 @@ test.each<[what: string, schema: JsonSchema]>([
   ['nullable arguments', { type: ['object', 'null'] }],
   ['schemas that are flags', { properties: { any: true, never: false } }],
   ['a definition of 120 levels', nested(59)],
+  ['a short chain of references', chain(400)],
 ])('accepts %s', (_, schema) => {
   expect(schemaDefectOf(schema)).toBeUndefined()
 })

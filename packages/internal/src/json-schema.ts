@@ -1,0 +1,319 @@
+import { isObject, isRecord } from './is-record.ts'
+
+/** A JSON schema as its author wrote it. */
+type JsonSchema = Readonly<Record<string, unknown>>
+
+/** Keywords that contain schemas by name. In draft-07, `dependencies` may also contain lists of names. */
+const MAPS: ReadonlySet<string> = new Set(
+  'properties patternProperties $defs definitions dependentSchemas dependencies'.split(' '),
+)
+
+/** Keywords whose schemas apply to the same value as the schema around them. */
+const IN_PLACE: ReadonlySet<string> = new Set(
+  'allOf anyOf oneOf not if then else dependentSchemas dependencies'.split(' '),
+)
+
+/** Other keywords that contain a schema, or a list of schemas. */
+const PARTS: ReadonlySet<string> = new Set([
+  ...'additionalProperties unevaluatedProperties propertyNames contentSchema'.split(' '),
+  ...'items prefixItems additionalItems unevaluatedItems contains'.split(' '),
+])
+
+/** Returns true for keywords that contain schemas, in 2020-12 and older drafts. Other values are data. */
+function isApplicator(keyword: string): boolean {
+  return MAPS.has(keyword) || IN_PLACE.has(keyword) || PARTS.has(keyword)
+}
+
+/**
+ * Returns a copy of a schema with every schema directly inside it replaced. `__proto__` is a name like any
+ * other.
+ */
+export function mapSubschemas(
+  schema: JsonSchema,
+  change: (inner: unknown, path: readonly string[]) => unknown,
+): Record<string, unknown> {
+  const entries = Object.entries(schema).map(([keyword, value]): [string, unknown] => {
+    if (!isApplicator(keyword) || value === undefined) return [keyword, value]
+    if (Array.isArray(value)) {
+      return [keyword, value.map((inner: unknown, at) => change(inner, [keyword, String(at)]))]
+    }
+    if (!MAPS.has(keyword) || !isRecord(value)) return [keyword, change(value, [keyword])]
+    const named = Object.entries(value).map(([name, inner]): [string, unknown] => [
+      name,
+      isListOfNames(keyword, inner) ? inner : change(inner, [keyword, name]),
+    ])
+    return [keyword, Object.fromEntries(named)]
+  })
+  return Object.fromEntries(entries) // an assignment would not create a field `__proto__`
+}
+
+function isListOfNames(keyword: string | undefined, value: unknown): boolean {
+  return keyword === 'dependencies' && Array.isArray(value)
+}
+
+/** Returns the schemas in the value of a keyword. */
+function schemasIn(keyword: string, value: unknown): JsonSchema[] {
+  if (!isApplicator(keyword) || !isObject(value)) return []
+  const isList = Array.isArray(value) || MAPS.has(keyword)
+  return (isList ? Object.values(value) : [value]).filter((one) => isRecord(one))
+}
+
+/** Returns a place in a schema as a JSON pointer with `#`. */
+export function pointerOf(path: readonly string[]): string {
+  return ['#', ...path.map((step) => step.replaceAll('~', '~0').replaceAll('/', '~1'))].join('/')
+}
+
+export interface SchemaLimits {
+  /** Maximum nesting of objects and lists. */
+  readonly depth: number
+  /** Maximum number of objects and lists. */
+  readonly nodes: number
+}
+
+/** Base URL of a schema without an `$id`. */
+const NOWHERE = 'https://schema.invalid/'
+
+/** Limit of schemas that apply to the same value. References that double at each step grow without bound. */
+const MAX_STEPS = 10_000
+
+/** Limit of schemas that lead to each other for the same value. A longer chain would overflow the stack. */
+const MAX_CHAIN = 500
+
+const LONG_CHAIN = `its references follow each other more than ${MAX_CHAIN} times`
+
+const TYPES: ReadonlySet<unknown> = new Set(
+  'object array string number integer boolean null'.split(' '),
+)
+
+type Form = readonly [fits: (value: unknown) => boolean, problem: string]
+
+const UNION: Form = [
+  (value) => Array.isArray(value) && value.length > 0,
+  'is not a list of schemas',
+]
+
+/** Forms of the values of keywords. A schema with another value cannot be evaluated. */
+const FORMS: ReadonlyMap<string, Form> = new Map<string, Form>([
+  [
+    'type',
+    [(value) => [value].flat().every((one) => TYPES.has(one)), 'is not a type of JSON schema'],
+  ],
+  ['required', [(value) => Array.isArray(value) && value.every(isText), 'is not a list of names']],
+  ['properties', [isRecord, 'is not an object']],
+  ['enum', [Array.isArray, 'is not a list']],
+  ['allOf', UNION],
+  ['anyOf', UNION],
+  ['oneOf', UNION],
+  ['$ref', [isText, 'is not a text']],
+])
+
+/**
+ * One JSON schema whose form was checked, and whose references can be resolved: pointers, anchors, and
+ * `$id`s of embedded schemas (2020-12 core, 8.2). Nothing is fetched.
+ */
+export class SchemaDocument {
+  /** Why the schema cannot be evaluated. Undefined if it can. */
+  readonly defect: string | undefined
+  readonly #root: JsonSchema
+  readonly #limits: SchemaLimits
+  #nodes = 0
+  /** The current place while the schema is read. */
+  readonly #path: string[] = []
+  /** Places of schemas with a `$ref`. */
+  readonly #referring = new Map<JsonSchema, string>()
+  #rootBase = NOWHERE
+  /** Base URLs of schemas inside embedded documents. */
+  readonly #bases = new Map<JsonSchema, string>()
+  /** Schemas by base URL. */
+  readonly #documents = new Map<string, JsonSchema>()
+  readonly #anchors = new Map<string, JsonSchema>()
+
+  constructor(root: JsonSchema, limits: SchemaLimits) {
+    this.#root = root
+    this.#limits = limits
+    try {
+      this.#readSchema(root, NOWHERE, 1)
+      // Without references every schema applies at most once.
+      if (this.#referring.size > 0) this.#checkReferences()
+    } catch (error) {
+      if (!(error instanceof Defect)) throw error
+      this.defect = error.message
+    }
+  }
+
+  /** Returns the schema that the `$ref` of a schema leads to. Undefined without a `$ref`, or if it is broken. */
+  targetOf(schema: JsonSchema): JsonSchema | boolean | undefined {
+    const target = this.#lookUp(schema)
+    return typeof target === 'string' ? undefined : target
+  }
+
+  #readSchema(schema: JsonSchema, outerBase: string, depth: number): void {
+    this.#count(depth)
+    const base = this.#registered(schema, outerBase)
+    for (const [keyword, value] of Object.entries(schema)) {
+      if (value === undefined) continue
+      this.#path.push(keyword)
+      const [fits, problem] = FORMS.get(keyword) ?? []
+      if (fits?.(value) === false) throw this.#defect(problem)
+      if (keyword === '$ref') this.#referring.set(schema, pointerOf(this.#path))
+      if (!isApplicator(keyword)) this.#readData(value, depth + 1)
+      else if (Array.isArray(value) || (MAPS.has(keyword) && isRecord(value))) {
+        this.#readList(value, base, depth + 1)
+      } else this.#readInner(value, base, depth + 1)
+      this.#path.pop()
+    }
+  }
+
+  /** Reads a list of schemas, or schemas by name. */
+  #readList(list: object, base: string, depth: number): void {
+    this.#count(depth)
+    const keyword = this.#path.at(-1)
+    for (const [name, inner] of Object.entries(list)) {
+      this.#path.push(name)
+      if (isListOfNames(keyword, inner)) this.#readData(inner, depth + 1)
+      else this.#readInner(inner, base, depth + 1)
+      this.#path.pop()
+    }
+  }
+
+  #readInner(value: unknown, base: string, depth: number): void {
+    if (isRecord(value)) this.#readSchema(value, base, depth)
+    else if (typeof value !== 'boolean') throw this.#defect('is not a schema')
+  }
+
+  #readData(value: unknown, depth: number): void {
+    if (!isObject(value)) return
+    this.#count(depth)
+    for (const inner of Object.values(value)) this.#readData(inner, depth + 1)
+  }
+
+  #count(depth: number): void {
+    const limits = this.#limits
+    if (++this.#nodes > limits.nodes) throw new Defect(`it has more than ${limits.nodes} nodes`)
+    if (depth > limits.depth) {
+      throw new Defect(`it is nested more than ${limits.depth} levels deep`)
+    }
+  }
+
+  #defect(problem: string | undefined): Defect {
+    return new Defect(`${pointerOf(this.#path)} ${problem}`)
+  }
+
+  /** Stores the names of a schema, and returns its base URL. */
+  #registered(schema: JsonSchema, outerBase: string): string {
+    const isRoot = schema === this.#root
+    const id = schema['$id'] ?? (isRoot ? schema['id'] : undefined) // draft-04 has `id`
+    const [address, idAnchor] = isText(id) ? id.split('#', 2) : []
+    // Draft-07 has anchors in this form.
+    if (idAnchor) this.#anchors.set(`${outerBase}#${idAnchor}`, schema)
+    const base = idAnchor || !address ? outerBase : (urlFrom(address, outerBase) ?? outerBase)
+    if (isRoot) this.#rootBase = base
+    if (isRoot || base !== outerBase) this.#documents.set(base, schema)
+    if (base !== this.#rootBase) this.#bases.set(schema, base)
+    for (const anchor of [schema['$anchor'], schema['$dynamicAnchor']]) {
+      if (isText(anchor)) this.#anchors.set(`${base}#${anchor}`, schema)
+    }
+    return base
+  }
+
+  #lookUp(schema: JsonSchema): JsonSchema | boolean | 'remote' | 'nowhere' {
+    const { $ref } = schema
+    if (!isText($ref)) return 'nowhere'
+    const [address = '', fragment = ''] = $ref.split('#', 2)
+    const base = this.#bases.get(schema) ?? this.#rootBase
+    const url = address === '' ? base : urlFrom(address, base)
+    const document = this.#documents.get(url ?? '')
+    if (document === undefined) return url?.startsWith(NOWHERE) === false ? 'remote' : 'nowhere'
+    const name = decoded(fragment)
+    const isPointer = name === '' || name.startsWith('/')
+    const found = isPointer ? valueAt(document, name) : this.#anchors.get(`${url}#${name}`)
+    return isRecord(found) || typeof found === 'boolean' ? found : 'nowhere'
+  }
+
+  /** A circle through a part of the value is allowed recursion, because it ends where the value ends. */
+  #checkReferences(): void {
+    const counted = new Map<JsonSchema, Steps>()
+    /** Schemas that apply to a part of the value, and are counted separately. */
+    const later = [this.#root]
+    for (const next of later) this.#countSteps(next, { counted, around: new Set(), later })
+  }
+
+  #countSteps(schema: JsonSchema | boolean, context: StepContext): Steps {
+    if (typeof schema === 'boolean') return { count: 1, depth: 1 }
+    const { counted, around, later } = context
+    const known = counted.get(schema)
+    if (known !== undefined) return known
+    if (around.has(schema)) throw new Defect('a reference in it leads back to itself')
+    around.add(schema)
+    if (around.size > MAX_CHAIN) throw new Defect(LONG_CHAIN)
+    const inner = schema['$ref'] === undefined ? [] : [this.#target(schema)]
+    for (const [keyword, value] of Object.entries(schema)) {
+      ;(IN_PLACE.has(keyword) ? inner : later).push(...schemasIn(keyword, value))
+    }
+    const steps = { count: 1, depth: 1 }
+    for (const one of inner) {
+      const { count, depth } = this.#countSteps(one, context)
+      steps.count += count
+      steps.depth = Math.max(steps.depth, depth + 1)
+      if (steps.count > MAX_STEPS) throw new Defect('its references multiply without bound')
+      if (steps.depth > MAX_CHAIN) throw new Defect(LONG_CHAIN)
+    }
+    around.delete(schema)
+    counted.set(schema, steps)
+    return steps
+  }
+
+  #target(schema: JsonSchema): JsonSchema | boolean {
+    const target = this.#lookUp(schema)
+    if (typeof target !== 'string') return target
+    // A query may contain secrets.
+    const shown = String(schema['$ref']).split('?', 1)[0]?.slice(0, 100)
+    const where = target === 'remote' ? 'leads to another document' : 'leads nowhere'
+    const more = target === 'remote' ? ', which is not fetched' : ''
+    const place = this.#referring.get(schema) ?? '#/$ref'
+    throw new Defect(`${place} ${where} ("${shown}")${more}`)
+  }
+}
+
+/** The schemas that apply to one value, because of references and keywords such as `allOf`. */
+interface Steps {
+  readonly count: number
+  /** Length of the longest chain of them. */
+  readonly depth: number
+}
+
+interface StepContext {
+  readonly counted: Map<JsonSchema, Steps>
+  /** Schemas that are being counted. Meeting one again is a circle. */
+  readonly around: Set<JsonSchema>
+  readonly later: JsonSchema[]
+}
+
+/** Ends the reading of a schema. Its message becomes `SchemaDocument.defect`. */
+class Defect extends Error {}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+function urlFrom(address: string, base: string): string | undefined {
+  return URL.parse(address, base)?.href
+}
+
+function decoded(fragment: string): string {
+  try {
+    return decodeURIComponent(fragment)
+  } catch {
+    return fragment
+  }
+}
+
+function valueAt(document: JsonSchema, pointer: string): unknown {
+  let value: unknown = document
+  for (const step of pointer.split('/').slice(1)) {
+    const name = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    if (!isObject(value) || !Object.hasOwn(value, name)) return undefined
+    value = Object.getOwnPropertyDescriptor(value, name)?.value
+  }
+  return value
+}
