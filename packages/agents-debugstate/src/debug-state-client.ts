@@ -17,11 +17,6 @@ export type DebugStateErrorCode =
   | 'TOO_LARGE' // the value, or the answer, is over the limit
   | 'UNEXPECTED_RESPONSE' // the stored value is not a session id
 
-export interface DebugStateErrorOptions extends ErrorOptions {
-  /** Status of the HTTP answer, if there was one. */
-  readonly status?: number | undefined
-}
-
 /**
  * The debug-state service could not be used. No `SessionInfo` throws this error: `onWarning` receives it, once
  * per code, and the agent goes on as if nothing were stored.
@@ -32,7 +27,11 @@ export class DebugStateError extends Error {
   /** Status of the HTTP answer, if there was one. */
   readonly status: number | undefined
 
-  constructor(code: DebugStateErrorCode, message: string, options: DebugStateErrorOptions = {}) {
+  constructor(
+    code: DebugStateErrorCode,
+    message: string,
+    options: ErrorOptions & { readonly status?: number } = {},
+  ) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code
     this.status = options.status
@@ -56,8 +55,26 @@ export type WriteOutcome = 'conflict' | { readonly etag: string | undefined }
 export interface DebugStateClientOptions extends DebugStateConfig {
   /** The client does not close it. */
   readonly dispatcher: Dispatcher
-  /** Limit of one request, with the token function and the body. @default 2000 */
-  readonly timeoutMs?: number | undefined
+  /** Limit of one request, with the token function and the body. */
+  readonly timeoutMs: number
+  /** Largest body of an answer. */
+  readonly maxBytes: number
+}
+
+/** Without a key, the request is about all keys of the agent. */
+interface DebugStateRequest {
+  readonly method: 'GET' | 'PUT' | 'DELETE'
+  readonly key: string | undefined
+  readonly text?: string | undefined
+  readonly condition?: WriteCondition
+}
+
+interface DebugStateAnswer {
+  readonly status: number
+  /** Only a strong one: `If-Match` takes no other (RFC 9110, section 13.1.1). */
+  readonly etag: string | undefined
+  /** `undefined` if the body of an error answer is too large or incomplete. */
+  readonly body: Buffer | undefined
 }
 
 /**
@@ -66,62 +83,61 @@ export interface DebugStateClientOptions extends DebugStateConfig {
  */
 export class DebugStateClient {
   readonly #options: DebugStateClientOptions
-  readonly #timeoutMs: number
 
   constructor(options: DebugStateClientOptions) {
     this.#options = options
-    this.#timeoutMs = options.timeoutMs ?? 2000
   }
 
   /** Sends GET. A missing key is not an error. */
   async read(key: string): Promise<RemoteValue> {
-    const answer = await this.#exchange({ method: 'GET', key })
-    if (answer.status === 404 || answer.status === 204) return { text: undefined, etag: undefined }
-    if (answer.status !== 200) throw createStatusError(answer.status, 'GET')
-    return { text: answer.text || undefined, etag: answer.etag }
+    const { status, etag, body } = await this.request({ method: 'GET', key })
+    if (status === 404 || status === 204) return { text: undefined, etag: undefined }
+    if (status !== 200) throw createStatusError(status, 'GET')
+    return { text: body?.toString() || undefined, etag }
   }
 
-  /** Sends PUT. Without a condition it replaces any stored value. */
-  async write(key: string, text: string, condition: WriteCondition): Promise<WriteOutcome> {
-    const answer = await this.#exchange({ method: 'PUT', key, text, condition })
-    if (condition && answer.status === 412) return 'conflict'
-    if (!isSuccess(answer.status)) throw createStatusError(answer.status, 'PUT')
-    return { etag: answer.etag }
-  }
-
-  /** Sends DELETE. A missing key counts as removed. */
-  async remove(key: string, condition: WriteCondition): Promise<WriteOutcome> {
-    const { status } = await this.#exchange({ method: 'DELETE', key, condition })
+  /** Sends PUT, or DELETE for `undefined`. Without a condition it replaces any stored value. */
+  async write(
+    key: string,
+    text: string | undefined,
+    condition: WriteCondition,
+  ): Promise<WriteOutcome> {
+    const method = text === undefined ? 'DELETE' : 'PUT'
+    const { status, etag } = await this.request({ method, key, text, condition })
     if (condition && status === 412) return 'conflict'
-    if (!isSuccess(status) && status !== 404) throw createStatusError(status, 'DELETE')
-    return { etag: undefined }
+    const isDone = (status >= 200 && status < 300) || (text === undefined && status === 404)
+    if (!isDone) throw createStatusError(status, method)
+    return { etag: text === undefined ? undefined : etag }
   }
 
-  async #exchange(request: ExchangeRequest): Promise<ExchangeAnswer> {
+  /** Sends any request, and returns any answer. */
+  async request(request: DebugStateRequest): Promise<DebugStateAnswer> {
+    const { timeoutMs, origin } = this.#options
     const deadline = new AbortController()
-    const timer = setTimeout(() => deadline.abort(), this.#timeoutMs)
+    const timer = setTimeout(() => deadline.abort(), timeoutMs)
     try {
       return await this.#send(request, deadline.signal)
-    } catch (error) {
-      if (error instanceof DebugStateError) throw error
+    } catch (cause) {
+      if (cause instanceof DebugStateError) throw cause
       if (deadline.signal.aborted) {
-        const message = `The debug-state service did not answer ${request.method} within ${this.#timeoutMs} ms`
-        throw new DebugStateError('TIMEOUT', message, { cause: error })
+        const message = `The debug-state service did not answer ${request.method} within ${timeoutMs} ms`
+        throw new DebugStateError('TIMEOUT', message, { cause })
       }
-      const message = `The connection to the debug-state service at ${this.#options.origin} failed`
-      throw new DebugStateError('UNREACHABLE', message, { cause: error })
+      const message = `The connection to the debug-state service at ${origin} failed`
+      throw new DebugStateError('UNREACHABLE', message, { cause })
     } finally {
       clearTimeout(timer)
     }
   }
 
-  async #send(request: ExchangeRequest, signal: AbortSignal): Promise<ExchangeAnswer> {
+  async #send(request: DebugStateRequest, signal: AbortSignal): Promise<DebugStateAnswer> {
     const { method, key, text, condition } = request
-    const { dispatcher, origin, path, agentId } = this.#options
+    const { dispatcher, origin, path, agentId, maxBytes } = this.#options
     const token = await this.#getToken(signal)
-    const { statusCode, headers, body } = await dispatcher.request({
+    const segments = key === undefined ? [agentId] : [agentId, key]
+    const answer = await dispatcher.request({
       origin,
-      path: `${path}/${encodeSegment(agentId)}/${encodeSegment(key)}`,
+      path: [path, ...segments.map(encodeSegment)].join('/'),
       method,
       headers: {
         ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
@@ -131,10 +147,18 @@ export class DebugStateClient {
       ...(text === undefined ? {} : { body: text }),
       signal,
     })
-    const value = statusCode === 200 && method === 'GET' ? await readText(body) : ''
-    // The rest of a body is read only so that the connection can be used again.
-    await body.dump({ limit: MAX_ANSWER_BYTES, signal }).catch(() => {})
-    return { status: statusCode, etag: parseStrongEtag(headers['etag']), text: value }
+    const { etag } = answer.headers
+    const isValue = answer.statusCode === 200 && method === 'GET'
+    const body = await readAtMost(answer.body, maxBytes).catch((error: unknown) => {
+      if (isValue) throw error
+      return undefined // other bodies are read only so that the connection can be used again
+    })
+    if (isValue && body === undefined) {
+      const message = `The debug-state service answered more than ${maxBytes} bytes`
+      throw new DebugStateError('TOO_LARGE', message)
+    }
+    const isStrong = typeof etag === 'string' && /^"[\x21\x23-\x7E]{1,256}"$/.test(etag)
+    return { status: answer.statusCode, etag: isStrong ? etag : undefined, body }
   }
 
   async #getToken(signal: AbortSignal): Promise<string | undefined> {
@@ -152,43 +176,9 @@ export class DebugStateClient {
   }
 }
 
-interface ExchangeRequest {
-  readonly method: 'GET' | 'PUT' | 'DELETE'
-  readonly key: string
-  readonly text?: string
-  readonly condition?: WriteCondition
-}
-
-interface ExchangeAnswer {
-  readonly status: number
-  readonly etag: string | undefined
-  readonly text: string
-}
-
-/** Twice the limit of our service: other services may allow more. */
-const MAX_ANSWER_BYTES = 128 * 1024
-
 function toHeaders(condition: WriteCondition): Record<string, string> {
   if (condition === undefined) return {}
   return 'ifMatch' in condition ? { 'if-match': condition.ifMatch } : { 'if-none-match': '*' }
-}
-
-/** Returns `undefined` for a weak ETag: `If-Match` does not take one (RFC 9110, section 13.1.1). */
-function parseStrongEtag(header: string | string[] | undefined): string | undefined {
-  return typeof header === 'string' && /^"[\x21\x23-\x7E]{1,256}"$/.test(header)
-    ? header
-    : undefined
-}
-
-async function readText(body: AsyncIterable<Buffer>): Promise<string> {
-  const bytes = await readAtMost(body, MAX_ANSWER_BYTES)
-  if (bytes !== undefined) return bytes.toString('utf8')
-  const message = `The debug-state service answered more than ${MAX_ANSWER_BYTES} bytes`
-  throw new DebugStateError('TOO_LARGE', message)
-}
-
-function isSuccess(status: number): boolean {
-  return status >= 200 && status < 300
 }
 
 function createStatusError(status: number, method: string): DebugStateError {

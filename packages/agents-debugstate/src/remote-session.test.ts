@@ -25,15 +25,9 @@ class FakeService implements RemoteValues {
   write: RemoteValues['write'] = (key, text, condition) =>
     this.#answer(() => {
       if (!this.#isMet(key, condition)) return 'conflict'
-      this.set(key, text)
+      if (text === undefined) this.values.delete(key)
+      else this.set(key, text)
       return { etag: this.values.get(key)?.etag }
-    })
-
-  remove: RemoteValues['remove'] = (key, condition) =>
-    this.#answer(() => {
-      if (!this.#isMet(key, condition)) return 'conflict'
-      this.values.delete(key)
-      return { etag: undefined }
     })
 
   async #answer<Result>(work: () => Result): Promise<Result> {
@@ -71,6 +65,7 @@ function startClient(service: FakeService): {
     values: service,
     key,
     serverUrl: SERVER_URL,
+    principal: undefined,
     onError: ({ code }) => errors.push(code),
   })
   return { info, errors }

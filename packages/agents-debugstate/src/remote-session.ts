@@ -1,41 +1,30 @@
 import { isSessionId } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
 import { DebugStateError } from './debug-state-client.ts'
-import type {
-  DebugStateClient,
-  RemoteValue,
-  WriteCondition,
-  WriteOutcome,
-} from './debug-state-client.ts'
+import type { DebugStateClient, RemoteValue, WriteCondition } from './debug-state-client.ts'
 import type { DebugStateKey } from './debug-state-config.ts'
 import {
-  parseNewerRecord,
-  parseRecordId,
+  parseRecordHead,
   parseStoredSession,
   serializeRecord,
   withoutReplaces,
 } from './stored-session.ts'
-import type { SessionOwner, StoredSession, StoredSessionReading } from './stored-session.ts'
+import type { StoredSession, StoredSessionReading } from './stored-session.ts'
 
 /** The methods that a `RemoteSession` calls. */
-export type RemoteValues = Pick<DebugStateClient, 'read' | 'write' | 'remove'>
+export type RemoteValues = Pick<DebugStateClient, 'read' | 'write'>
 
 export interface RemoteSessionOptions {
   /** Usually a `DebugStateClient`. */
   readonly values: RemoteValues
   /** The result of `debugStateKey()`. */
   readonly key: DebugStateKey
-  /** The endpoint that a stored record must name. @default any */
-  readonly serverUrl?: string | undefined
-  /** The principal that a stored record may name. @default none */
-  readonly principal?: string | undefined
+  /** The endpoint that a stored record must name. `undefined` means any. */
+  readonly serverUrl: string | undefined
+  /** The principal that a stored record may name. */
+  readonly principal: string | undefined
   /** Receives every failure; none is thrown. It must not throw. */
   readonly onError: (error: DebugStateError) => void
-}
-
-/** The service holds the session of another process instead of ours. */
-interface Superseded {
-  readonly by: StoredSession
 }
 
 /**
@@ -48,48 +37,52 @@ interface Superseded {
  */
 export class RemoteSession {
   readonly #options: RemoteSessionOptions
-  readonly #owner: SessionOwner
-  #id: Seen = UNSEEN
-  #record: Seen = UNSEEN
+  #known: Readonly<Record<Part, Known>> = { id: UNREAD, record: UNREAD }
   /** Id of a write without an answer. If the service holds this id later, it is ours. */
   #unanswered: string | undefined
 
   constructor(options: RemoteSessionOptions) {
     this.#options = options
-    const { serverUrl, principal, key } = options
-    this.#owner = { serverUrl, principal, bareIds: key.shared }
   }
 
   /** Returns the stored session, as far as it may be used. Returns `undefined` if the service did not answer. */
   async read(): Promise<StoredSession | undefined> {
-    return (await this.#readSettled())?.session
+    return (await this.#read())?.session
   }
 
   /** Like `read()`, but also returns `undefined` if nothing has changed since the last read or write. */
   async readChange(): Promise<StoredSession | undefined> {
-    const [id, record] = [this.#id, this.#record]
-    const reading = await this.#readSettled()
-    if (this.#id.text === id.text && this.#record.text === record.text) return undefined
-    const { sessionId } = reading?.session ?? {}
+    const { id, record } = this.#known
+    const session = await this.read()
+    if (this.#known.id.text === id.text && this.#known.record.text === record.text) return undefined
     // Our own write, whose answer was lost. The local copy is at least as new.
-    if (sessionId !== undefined && sessionId === this.#unanswered) return undefined
-    return reading?.session
+    const isOurs = session?.sessionId !== undefined && session.sessionId === this.#unanswered
+    return isOurs ? undefined : session
   }
 
-  /** Stores the wanted session. Sends one request for each value that differs. */
-  async write(wanted: StoredSession): Promise<Superseded | undefined> {
-    const { sessionId, record } = wanted
+  /**
+   * Stores the wanted session. Sends one request for each value that differs. Returns the session of another
+   * process if the service holds that one instead.
+   */
+  async write({ sessionId, record }: StoredSession): Promise<StoredSession | undefined> {
     if (sessionId !== undefined && !isSessionId(sessionId)) {
       throw new DebugStateError(
         'REJECTED',
         'The session id is not stored: it must be 1 to 1024 visible ASCII characters',
       )
     }
-    const known = [this.#id.text, parseRecordId(this.#record.text), this.#unanswered]
-    const first = record === undefined ? 'written' : await this.#putRecord(record, known)
-    if (first !== 'written') return first === 'kept' ? undefined : first
-    const outcome = await this.#writeId(sessionId, known)
-    if (outcome !== 'written') return outcome === 'kept' ? undefined : outcome
+    /** Ids that the write may replace, because this process has read or written them. */
+    const replaceable = [
+      this.#known.id.text,
+      parseRecordHead(this.#known.record.text)?.sessionId,
+      this.#unanswered,
+    ]
+    const isReplaceable = (id: string | undefined): boolean =>
+      id === undefined || id === sessionId || replaceable.includes(id)
+    for (const part of record === undefined ? (['id'] as const) : PARTS) {
+      const outcome = await this.#writePart(part, { sessionId, record }, isReplaceable)
+      if (outcome !== 'written') return outcome === 'kept' ? undefined : outcome
+    }
     // An old record may stay if an id is stored: readers ignore a record that does not name the stored id.
     if (record === undefined && sessionId === undefined) await this.#removeRecord()
     return undefined
@@ -100,181 +93,169 @@ export class RemoteSession {
    * holds no value, so it does not overwrite the session of that process unseen.
    */
   forgetRival(): void {
-    this.#id = ABSENT
-    this.#record = ABSENT
+    this.#known = { id: ABSENT, record: ABSENT }
   }
 
-  async #read(): Promise<StoredSessionReading | undefined> {
-    const { values, key, onError } = this.#options
-    const before = this.#record
-    const [id, record] = await Promise.all([
-      settled(values.read(key.id)),
-      settled(values.read(key.record)),
-    ])
-    if (record instanceof DebugStateError) onError(record)
-    else this.#record = seen(record)
-    if (id instanceof DebugStateError) {
-      onError(id)
-      // The caller goes on as if nothing were stored, so its writes are conditional on that.
-      if (!this.#id.isSeen) this.#id = ABSENT
-      this.#record = before.isSeen ? before : ABSENT
-      return undefined
-    }
-    this.#id = seen(id)
-    const texts = { id: this.#id.text, record: this.#record.text }
-    const reading = parseStoredSession(texts, this.#owner)
-    if (record instanceof DebugStateError && reading.refused === 'no-record') {
-      // A record may exist that could not be read. The id counts as absent, so the next write of it conflicts.
-      this.#id = ABSENT
-      return undefined
-    }
-    if (reading.refused === 'no-id') {
-      onError(new DebugStateError('UNEXPECTED_RESPONSE', 'The stored value is not a session id'))
-    }
-    return reading
-  }
-
-  /** Writes the record, which decides the race. `kept`: the stored session of another process stays. */
-  async #putRecord(record: SessionRecord, known: KnownIds): Promise<Written> {
-    const { values, key, onError } = this.#options
-    const { sessionId } = record
+  /** Writes one value until it is stored. `kept`: the stored value of another process stays. */
+  async #writePart(
+    part: Part,
+    { sessionId, record }: StoredSession,
+    isReplaceable: (id: string | undefined) => boolean,
+  ): Promise<'written' | 'kept' | StoredSession> {
     for (let attempts = 0; attempts < 3; attempts++) {
-      const replaces = this.#id.text === sessionId ? undefined : this.#id.text
-      const text = serializeRecord(record, replaces)
-      if (text === undefined) {
-        onError(new DebugStateError('TOO_LARGE', 'The session record is too large to be stored'))
-        return 'written' // the id is stored alone
+      const before = this.#known
+      let text = sessionId
+      if (part === 'id') {
+        if (before.id.isRead && before.id.text === sessionId) return 'written'
+      } else if (record !== undefined) {
+        if (isStored(record, before.record.text)) return 'written'
+        const { text: oldId } = before.id
+        text = serializeRecord(record, oldId === sessionId ? undefined : oldId)
+        if (text === undefined) {
+          this.#report('TOO_LARGE', 'The session record is too large to be stored')
+          return 'written' // the id is stored alone
+        }
       }
-      if (this.#record.isSeen && serializeRecord(record) === withoutReplaces(this.#record.text)) {
-        return 'written'
-      }
-      const newer = parseNewerRecord(this.#record.text)
-      // A record of a newer format stays, unless it names another session.
-      if (newer !== undefined && newer.sessionId === sessionId) return 'written'
-      const seenBefore = [this.#id, this.#record] as const
       try {
-        // A record that was never read counts as missing here: it might have a newer format.
-        const outcome = await values.write(key.record, text, overwriting(this.#record))
-        if (outcome !== 'conflict') {
-          this.#unanswered = undefined
-          this.#record = seen({ text, etag: outcome.etag })
-          return 'written'
-        }
+        if (await this.#put(part, text, sessionId)) return 'written'
       } catch (error) {
-        if (!(error instanceof DebugStateError) || !isRefusal(error)) {
-          this.#unanswered = sessionId
-          throw error
-        }
-        onError(error)
+        if (part === 'id' || !isRefusal(error)) throw error
+        this.#options.onError(error)
         return 'written' // this service stores ids only
       }
-      const stored = (await this.#readSettled())?.session
+      // Another process has already replaced the id that we clear: it stays.
+      if (part === 'id' && sessionId === undefined) return 'kept'
+      const stored = await this.read()
       if (stored === undefined) return 'kept'
-      const other = stored.sessionId
-      if (other === undefined || other === sessionId || known.includes(other)) continue
-      if (sessionId !== undefined) return { by: stored }
+      if (isReplaceable(stored.sessionId)) continue
+      if (sessionId !== undefined) return stored
       // Another process has already replaced the session that we clear. The caller does not know that yet.
-      ;[this.#id, this.#record] = seenBefore
+      this.#known = before
       return 'kept'
     }
     return 'kept'
   }
 
-  async #writeId(wanted: string | undefined, known: KnownIds): Promise<Written> {
-    for (let attempts = 0; attempts < 2; attempts++) {
-      if (this.#id.isSeen && this.#id.text === wanted) return 'written'
-      if (await this.#putId(wanted)) return 'written'
-      // Another process has already replaced the id that we clear: it stays.
-      if (wanted === undefined) return 'kept'
-      const reading = await this.#readSettled()
-      if (reading === undefined) return 'kept'
-      const { sessionId } = reading.session
-      if (this.#id.text === wanted) return 'written'
-      const isOurs = sessionId === wanted || known.includes(sessionId)
-      if (sessionId !== undefined && !isOurs) return { by: reading.session }
+  async #removeRecord(): Promise<void> {
+    const { values, key } = this.#options
+    if (!this.#known.record.isRead) this.#learn('record', await values.read(key.record))
+    const { text } = this.#known.record
+    if (text === undefined || parseRecordHead(text)?.isNewer) return
+    await this.#put('record', undefined, undefined)
+  }
+
+  /** Writes or deletes a value if it is still the one that we know. */
+  async #put(
+    part: Part,
+    text: string | undefined,
+    sessionId: string | undefined,
+  ): Promise<boolean> {
+    const { values, key } = this.#options
+    const known = this.#known[part]
+    // A record that was never read counts as missing: it might have a newer format.
+    const condition = part === 'id' && !known.isRead ? undefined : toCondition(known)
+    try {
+      const outcome = await values.write(key[part], text, condition)
+      if (outcome === 'conflict') return false
+      this.#unanswered = undefined
+      this.#learn(part, { text, etag: outcome.etag })
+      return true
+    } catch (error) {
+      this.#unanswered = sessionId ?? this.#unanswered
+      throw error
     }
-    return 'kept'
   }
 
   /**
    * Reads both values, and reads them again if a new id came without its record: another process may have written
    * the record, and then the id, while the two requests were under way.
    */
-  async #readSettled(): Promise<StoredSessionReading | undefined> {
-    const known = [this.#id.text, this.#unanswered]
-    const reading = await this.#read()
-    if (reading?.refused !== 'no-record' || known.includes(this.#id.text)) return reading
-    return this.#read()
+  async #read(): Promise<StoredSessionReading | undefined> {
+    const known = [this.#known.id.text, this.#unanswered]
+    const reading = await this.#readOnce()
+    if (reading?.refused !== 'no-record' || known.includes(this.#known.id.text)) return reading
+    return this.#readOnce()
   }
 
-  async #putId(wanted: string | undefined): Promise<boolean> {
-    const { values, key } = this.#options
-    const condition = this.#id.isSeen ? overwriting(this.#id) : undefined
-    const outcome =
-      wanted === undefined
-        ? await values.remove(key.id, condition)
-        : await this.#sendId(wanted, condition)
-    if (outcome === 'conflict') return false
-    this.#unanswered = undefined
-    this.#id = seen({ text: wanted, etag: outcome.etag })
-    return true
+  async #readOnce(): Promise<StoredSessionReading | undefined> {
+    const { serverUrl, principal, key } = this.#options
+    const before = this.#known
+    const [id, record] = await Promise.all([this.#get('id'), this.#get('record')])
+    if (id === undefined) {
+      // The caller goes on as if nothing were stored, so its writes are conditional on that.
+      this.#known = {
+        id: before.id.isRead ? before.id : ABSENT,
+        record: before.record.isRead ? before.record : ABSENT,
+      }
+      return undefined
+    }
+    this.#known = { id, record: record ?? before.record }
+    const texts = { id: id.text, record: this.#known.record.text }
+    const owner = { serverUrl, principal, bareIds: key.shared }
+    const reading = parseStoredSession(texts, owner)
+    if (record === undefined && reading.refused === 'no-record') {
+      // A record may exist that could not be read. The id counts as absent, so the next write of it conflicts.
+      this.#known = { ...this.#known, id: ABSENT }
+      return undefined
+    }
+    if (reading.refused === 'no-id') {
+      this.#report('UNEXPECTED_RESPONSE', 'The stored value is not a session id')
+    }
+    return reading
   }
 
-  /** Remembers the id if the write gets no answer. */
-  async #sendId(wanted: string, condition: WriteCondition): Promise<WriteOutcome> {
-    const { values, key } = this.#options
+  /** Returns `undefined` if the value could not be read. */
+  async #get(part: Part): Promise<Known | undefined> {
+    const { values, key, onError } = this.#options
     try {
-      return await values.write(key.id, wanted, condition)
+      return { isRead: true, ...(await values.read(key[part])) }
     } catch (error) {
-      this.#unanswered = wanted
-      throw error
+      if (!(error instanceof DebugStateError)) throw error
+      onError(error)
+      return undefined
     }
   }
 
-  async #removeRecord(): Promise<void> {
-    const { values, key } = this.#options
-    if (!this.#record.isSeen) this.#record = seen(await values.read(key.record))
-    const { text } = this.#record
-    if (text === undefined || parseNewerRecord(text) !== undefined) return
-    const outcome = await values.remove(key.record, overwriting(this.#record))
-    if (outcome !== 'conflict') this.#record = seen({ text: undefined, etag: outcome.etag })
+  #learn(part: Part, value: RemoteValue): void {
+    this.#known = { ...this.#known, [part]: { isRead: true, ...value } }
+  }
+
+  #report(code: DebugStateError['code'], message: string): void {
+    this.#options.onError(new DebugStateError(code, message))
   }
 }
 
-type Written = 'written' | 'kept' | Superseded
+type Part = 'id' | 'record'
 
-/** Ids that a write may replace, because this process has read or written them. */
-type KnownIds = readonly (string | undefined)[]
-
-/** True if the service refuses the value, and would refuse it again. */
-function isRefusal({ code }: DebugStateError): boolean {
-  return code === 'REJECTED' || code === 'TOO_LARGE'
-}
-
-async function settled(value: Promise<RemoteValue>): Promise<RemoteValue | DebugStateError> {
-  try {
-    return await value
-  } catch (error) {
-    if (error instanceof DebugStateError) return error
-    throw error
-  }
-}
+/** In the order in which they are written. */
+const PARTS: readonly Part[] = ['record', 'id']
 
 /** Last known state of a remote value. */
-interface Seen extends RemoteValue {
+interface Known extends RemoteValue {
   /** False before the first read or write. */
-  readonly isSeen: boolean
+  readonly isRead: boolean
 }
 
-const UNSEEN: Seen = { isSeen: false, text: undefined, etag: undefined }
-const ABSENT: Seen = { isSeen: true, text: undefined, etag: undefined }
-
-function seen({ text, etag }: RemoteValue): Seen {
-  return { isSeen: true, text, etag }
-}
+const UNREAD: Known = { isRead: false, text: undefined, etag: undefined }
+const ABSENT: Known = { isRead: true, text: undefined, etag: undefined }
 
 /** Returns the condition for replacing a known value. Without ETags there is none, and the last writer wins. */
-function overwriting({ text, etag }: Seen): WriteCondition {
+function toCondition({ text, etag }: Known): WriteCondition {
   if (text === undefined) return { ifAbsent: true }
   return etag === undefined ? undefined : { ifMatch: etag }
+}
+
+/** A record of a newer format stays, unless it names another session. */
+function isStored(record: SessionRecord, text: string | undefined): boolean {
+  if (text === undefined) return false
+  const head = parseRecordHead(text)
+  if (head?.isNewer) return head.sessionId === record.sessionId
+  return serializeRecord(record) === withoutReplaces(text)
+}
+
+/** True if the service refuses the value, and would refuse it again. */
+function isRefusal(error: unknown): error is DebugStateError {
+  return (
+    error instanceof DebugStateError && (error.code === 'REJECTED' || error.code === 'TOO_LARGE')
+  )
 }

@@ -5,7 +5,7 @@ import type { SessionCopy } from './session-info-debug-state.ts'
 
 const notLoaded: SessionCopy = { phase: 'not-loaded' }
 const cleared: SessionCopy = { phase: 'cleared' }
-const loaded: SessionCopy = { phase: 'loaded', session: { sessionId: 'a' } }
+const loaded: SessionCopy = { phase: 'loaded', session: { sessionId: 'a' }, insteadOf: undefined }
 const read = { type: 'read', session: { sessionId: 'stored' } } as const
 
 test('uses the value read until a value is set', () => {
@@ -15,15 +15,17 @@ test('uses the value read until a value is set', () => {
 })
 
 test.each([notLoaded, loaded, cleared])('is cleared by undefined, from %j', (copy) => {
-  expect(nextCopy(copy, { type: 'idSet', sessionId: undefined })).toEqual(cleared)
-  expect(nextCopy(copy, { type: 'recordSet', record: undefined })).toEqual(cleared)
+  expect(nextCopy(copy, { type: 'set', session: undefined })).toEqual(cleared)
 })
 
 test('ignores the same id, and drops the record for another id', () => {
   const record = shopRecord()
-  const copy = nextCopy(notLoaded, { type: 'recordSet', record })
-  expect(nextCopy(copy, { type: 'idSet', sessionId: 'session-1' })).toBe(copy)
-  expect(nextCopy(copy, { type: 'idSet', sessionId: 'session-2' })).toEqual({
+  const copy = nextCopy(notLoaded, {
+    type: 'set',
+    session: { sessionId: 'session-1', record },
+  })
+  expect(nextCopy(copy, { type: 'set', session: { sessionId: 'session-1' } })).toBe(copy)
+  expect(nextCopy(copy, { type: 'set', session: { sessionId: 'session-2' } })).toEqual({
     phase: 'loaded',
     session: { sessionId: 'session-2' },
   })
@@ -31,7 +33,7 @@ test('ignores the same id, and drops the record for another id', () => {
 
 test('keeps a record without a session, because it holds the era', () => {
   const record = shopRecord({ sessionId: undefined })
-  expect(nextCopy(loaded, { type: 'recordSet', record })).toEqual({
+  expect(nextCopy(loaded, { type: 'set', session: { sessionId: undefined, record } })).toEqual({
     phase: 'loaded',
     session: { sessionId: undefined, record },
   })
@@ -43,9 +45,14 @@ test('ignores late writes of a session that was superseded', () => {
     session: { sessionId: 'winner' },
     insteadOf: 'a',
   })
-  expect(nextCopy(copy, { type: 'idSet', sessionId: 'a' })).toBe(copy)
-  expect(nextCopy(copy, { type: 'recordSet', record: shopRecord({ sessionId: 'a' }) })).toBe(copy)
-  expect(nextCopy(copy, { type: 'idSet', sessionId: 'b' })).toEqual({
+  expect(nextCopy(copy, { type: 'set', session: { sessionId: 'a' } })).toBe(copy)
+  expect(
+    nextCopy(copy, {
+      type: 'set',
+      session: { sessionId: 'a', record: shopRecord({ sessionId: 'a' }) },
+    }),
+  ).toBe(copy)
+  expect(nextCopy(copy, { type: 'set', session: { sessionId: 'b' } })).toEqual({
     phase: 'loaded',
     session: { sessionId: 'b' },
   })

@@ -94,8 +94,8 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
   }
 
   #createClient(config: DebugStateConfig): DebugStateClient {
-    const { timeoutMs, dispatcher = this.#createDispatcher() } = this.#options
-    return new DebugStateClient({ ...config, dispatcher, timeoutMs })
+    const { timeoutMs = 2000, dispatcher = this.#createDispatcher() } = this.#options
+    return new DebugStateClient({ ...config, dispatcher, timeoutMs, maxBytes: MAX_ANSWER_BYTES })
   }
 
   #createDispatcher(): Dispatcher {
@@ -119,6 +119,8 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
 
 /** A small service needs no more connections, however many sessions there are. */
 const CONNECTIONS = 4
+/** Twice the limit of our service: other services may allow more. */
+const MAX_ANSWER_BYTES = 128 * 1024
 const debug = debuglog('debugstate')
 
 function emitProcessWarning(warning: DebugStateError): void {

@@ -26,8 +26,10 @@ export class SessionInfoDebugState extends SessionInfo {
   readonly #remote: RemoteSession
   readonly #onError: (error: DebugStateError) => void
   readonly #flushMs: number
-  readonly #queue: WriteQueue = new WriteQueue(() => this.#store())
   #copy: SessionCopy = { phase: 'not-loaded' }
+  /** The last of the steps that use the service. They run one after the other. */
+  #lastStep: Promise<unknown> = Promise.resolve()
+  #isWriteRequested = false
   #loading: Promise<void> | undefined
   readonly #superseded: Listeners<string> = new Listeners((error) => this.#report(error))
 
@@ -43,7 +45,7 @@ export class SessionInfoDebugState extends SessionInfo {
   }
 
   override async setSessionId(sessionId: string | undefined): Promise<void> {
-    this.#set({ type: 'idSet', sessionId })
+    this.#set(sessionId === undefined ? undefined : { sessionId })
   }
 
   override async getRecord(): Promise<SessionRecord | undefined> {
@@ -51,7 +53,7 @@ export class SessionInfoDebugState extends SessionInfo {
   }
 
   override async setRecord(record: SessionRecord | undefined): Promise<void> {
-    this.#set({ type: 'recordSet', record })
+    this.#set(record && { sessionId: record.sessionId, record })
   }
 
   /**
@@ -60,9 +62,9 @@ export class SessionInfoDebugState extends SessionInfo {
    */
   override async refresh(): Promise<void> {
     if (this.#copy.phase === 'not-loaded') return this.#load()
-    await this.#queue.run(async () => {
+    await this.#run(async () => {
       const before = this.#copy
-      const session = await this.#guarded(() => this.#remote.readChange())
+      const session = await this.#remote.readChange()
       if (session === undefined) return
       if (this.#copy === before) {
         this.#dispatch({ type: 'superseded', session, insteadOf: getSession(before).sessionId })
@@ -78,7 +80,7 @@ export class SessionInfoDebugState extends SessionInfo {
 
   /** Resolves when all earlier writes are stored or have failed, or after `flushMs`. */
   override async flush(): Promise<void> {
-    await fulfilledWithin(this.#queue.idle(), this.#flushMs)
+    await fulfilledWithin(this.#settled(), this.#flushMs)
   }
 
   async #session(): Promise<StoredSession> {
@@ -87,45 +89,50 @@ export class SessionInfoDebugState extends SessionInfo {
   }
 
   /** Concurrent callers share one read. */
-  #load(): Promise<void> {
-    this.#loading ??= this.#queue
-      .run(async () => {
-        const session = (await this.#guarded(() => this.#remote.read())) ?? {}
-        this.#dispatch({ type: 'read', session })
-      })
-      .finally(() => {
-        this.#loading = undefined
-      })
-    return this.#loading
+  async #load(): Promise<void> {
+    this.#loading ??= this.#run(async () => {
+      this.#dispatch({ type: 'read', session: (await this.#remote.read()) ?? {} })
+    })
+    await this.#loading
+    this.#loading = undefined
   }
 
-  #set(event: SessionCopyEvent): void {
-    this.#dispatch(event)
+  #set(session: StoredSession | undefined): void {
+    this.#dispatch({ type: 'set', session })
     // Also if nothing changed, because an earlier write may have failed. A stored value is not written again.
-    this.#queue.requestWrite()
+    if (this.#isWriteRequested) return
+    this.#isWriteRequested = true
+    void this.#run(() => {
+      this.#isWriteRequested = false
+      return this.#store() // the newest value: so several requests become one write
+    })
   }
 
   async #store(): Promise<void> {
     const wanted = getSession(this.#copy)
-    const superseded = await this.#guarded(() => this.#remote.write(wanted))
-    if (superseded === undefined) return
+    const other = await this.#remote.write(wanted)
+    if (other === undefined) return
     const { sessionId, record } = wanted
     if (getSession(this.#copy).sessionId !== sessionId) return this.#remote.forgetRival()
-    const { by } = superseded
-    this.#dispatch({ type: 'superseded', session: by, insteadOf: sessionId })
+    this.#dispatch({ type: 'superseded', session: other, insteadOf: sessionId })
     // Listeners switch to the other session. That is possible without a handshake only if the records agree.
-    if (sessionId === undefined || record === undefined || by.record === undefined) return
-    if (!isInterchangeable(record, by.record)) return
-    this.#superseded.emit(sessionId)
+    if (sessionId === undefined || record === undefined || other.record === undefined) return
+    if (isInterchangeable(record, other.record)) this.#superseded.emit(sessionId)
   }
 
-  async #guarded<Result>(step: () => Promise<Result>): Promise<Result | undefined> {
-    try {
-      return await step()
-    } catch (error) {
-      this.#report(error)
-      return undefined
-    }
+  /** Runs a step after all earlier ones. Reports its error. */
+  #run(step: () => Promise<void>): Promise<void> {
+    const result = this.#lastStep.then(step).catch((error: unknown) => this.#report(error))
+    this.#lastStep = result
+    return result
+  }
+
+  async #settled(): Promise<void> {
+    let last: Promise<unknown>
+    do {
+      last = this.#lastStep
+      await last
+    } while (last !== this.#lastStep)
   }
 
   #report(cause: unknown): void {
@@ -149,88 +156,44 @@ export type SessionCopy =
       readonly phase: 'loaded'
       readonly session: StoredSession
       /** Id of our own session that `session` replaced. A late write of that id is ignored. */
-      readonly insteadOf?: string | undefined
+      readonly insteadOf: string | undefined
     }
   /** Cleared by this process. The service is not asked again, because it may still hold the dead id. */
   | { readonly phase: 'cleared' }
 
 export type SessionCopyEvent =
   | { readonly type: 'read'; readonly session: StoredSession }
-  | { readonly type: 'idSet'; readonly sessionId: string | undefined }
-  | { readonly type: 'recordSet'; readonly record: SessionRecord | undefined }
+  /** `undefined` clears. */
+  | { readonly type: 'set'; readonly session: StoredSession | undefined }
   /** Another process stored `session` first. `insteadOf` is the id of our own session, if it had one. */
   | {
       readonly type: 'superseded'
       readonly session: StoredSession
-      readonly insteadOf?: string | undefined
+      readonly insteadOf: string | undefined
     }
 
 /** Returns the next state of a local copy. Pure. Returns the same object if nothing changed. */
 export function nextCopy(copy: SessionCopy, event: SessionCopyEvent): SessionCopy {
+  const { session } = event
+  if (session === undefined) return { phase: 'cleared' }
   switch (event.type) {
     case 'read':
       // A value that was set while the request was in flight is newer than the answer.
-      return copy.phase === 'not-loaded' ? { phase: 'loaded', session: event.session } : copy
-    case 'idSet':
-      if (event.sessionId === undefined) return { phase: 'cleared' }
-      if (copy.phase === 'loaded') {
-        if (copy.session.sessionId === event.sessionId) return copy
-        if (copy.insteadOf === event.sessionId) return copy
-      }
-      return { phase: 'loaded', session: { sessionId: event.sessionId } }
-    case 'recordSet': {
-      if (event.record === undefined) return { phase: 'cleared' }
-      const { sessionId } = event.record
-      if (copy.phase === 'loaded' && sessionId !== undefined && copy.insteadOf === sessionId) {
-        return copy
-      }
-      return { phase: 'loaded', session: { sessionId, record: event.record } }
+      if (copy.phase !== 'not-loaded') return copy
+      break
+    case 'set': {
+      if (copy.phase !== 'loaded' || session.sessionId === undefined) break
+      if (copy.insteadOf === session.sessionId) return copy
+      const isSameId = copy.session.sessionId === session.sessionId
+      if (isSameId && session.record === undefined) return copy // keeps the record
+      break
     }
     case 'superseded':
-      return { phase: 'loaded', session: event.session, insteadOf: event.insteadOf }
+      return { phase: 'loaded', session, insteadOf: event.insteadOf }
   }
+  return { phase: 'loaded', session, insteadOf: undefined }
 }
 
 function getSession(copy: SessionCopy): StoredSession {
   return copy.phase === 'loaded' ? copy.session : {}
-}
-
-/**
- * Runs steps for one remote value strictly one after the other. A write is only requested: it reads the newest
- * value when its turn comes. So several requests become one write, and an old value never replaces a newer one.
- */
-export class WriteQueue {
-  readonly #write: () => Promise<void>
-  #tail: Promise<unknown> = Promise.resolve()
-  #isRequested = false
-
-  /** `write` must not reject. */
-  constructor(write: () => Promise<void>) {
-    this.#write = write
-  }
-
-  /** Requests a write after all steps that are waiting or running. */
-  requestWrite(): void {
-    if (this.#isRequested) return
-    this.#isRequested = true
-    void this.run(() => {
-      this.#isRequested = false
-      return this.#write()
-    })
-  }
-
-  /** Runs a step when its turn comes. `step` must not reject. */
-  run<Result>(step: () => Promise<Result>): Promise<Result> {
-    const result = this.#tail.then(step)
-    this.#tail = result
-    return result
-  }
-
-  /** Resolves when no step is waiting or running. */
-  async idle(): Promise<void> {
-    for (let tail; tail !== this.#tail;) {
-      tail = this.#tail
-      await tail
-    }
-  }
 }

@@ -3,12 +3,12 @@ import { SERVER_URL, shopRecord } from '../test/session-records.ts'
 import {
   MAX_RECORD_BYTES,
   isInterchangeable,
-  parseNewerRecord,
+  parseRecordHead,
   serializeRecord,
   parseStoredSession,
 } from './stored-session.ts'
 
-const owner = { serverUrl: SERVER_URL, bareIds: true }
+const owner = { serverUrl: SERVER_URL, principal: undefined, bareIds: true }
 const record = shopRecord()
 const text = JSON.stringify(record)
 
@@ -70,14 +70,15 @@ describe('a stored pair', () => {
   })
 })
 
-test('treats only a record with a higher format number as newer, and returns its session id', () => {
+test('returns the session id of a stored record, and whether its format is newer', () => {
   const newer = { ...record, v: 2 }
-  expect(parseNewerRecord(JSON.stringify(newer))).toEqual({ sessionId: 'session-1' })
+  const head = { isNewer: true, sessionId: 'session-1' }
+  expect(parseRecordHead(JSON.stringify(newer))).toEqual(head)
   const modern = JSON.stringify({ ...newer, sessionId: undefined })
-  expect(parseNewerRecord(modern)).toEqual({ sessionId: undefined })
-  expect(parseNewerRecord(text)).toBeUndefined()
-  expect(parseNewerRecord('garbage')).toBeUndefined()
-  expect(parseNewerRecord(undefined)).toBeUndefined()
+  expect(parseRecordHead(modern)).toEqual({ isNewer: true, sessionId: undefined })
+  expect(parseRecordHead(text)).toEqual({ isNewer: false, sessionId: 'session-1' })
+  expect(parseRecordHead('garbage')).toBeUndefined()
+  expect(parseRecordHead(undefined)).toBeUndefined()
 })
 
 test.each(['<html>hi</html>', '{"error":"no"}', '["a"]', '"quoted"'])(

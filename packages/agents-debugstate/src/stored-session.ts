@@ -9,10 +9,10 @@ export interface StoredSession {
 }
 
 /** The owner that a stored session must have. */
-export interface SessionOwner {
+interface SessionOwner {
   /** Endpoint of the server, if known. */
-  readonly serverUrl?: string | undefined
-  readonly principal?: string | undefined
+  readonly serverUrl: string | undefined
+  readonly principal: string | undefined
   /** True if an id without a record may be used. */
   readonly bareIds: boolean
 }
@@ -59,13 +59,13 @@ export function parseStoredSession(
   return owner.bareIds ? { session: { sessionId } } : { session: {}, refused: 'no-record' }
 }
 
-/** Returns the session id of a record with a newer format than ours. Returns `undefined` for other texts. */
-export function parseNewerRecord(
+/** Returns the format and the session id of a stored record, also of a newer format than ours. */
+export function parseRecordHead(
   text: string | undefined,
-): { readonly sessionId: unknown } | undefined {
+): { readonly isNewer: boolean; readonly sessionId: unknown } | undefined {
   const value = parseJson(text)
-  if (!isRecord(value) || typeof value['v'] !== 'number' || value['v'] <= 1) return undefined
-  return { sessionId: value['sessionId'] ?? undefined }
+  if (!isRecord(value) || typeof value['v'] !== 'number') return undefined
+  return { isNewer: value['v'] > 1, sessionId: value['sessionId'] ?? undefined }
 }
 
 /** Returns whether the client of one session can go on in the other session without a handshake. */
@@ -77,11 +77,6 @@ export function isInterchangeable(one: SessionRecord, other: SessionRecord): boo
     one.initializeParamsHash === other.initializeParamsHash &&
     (one.initializeResult === undefined) === (other.initializeResult === undefined)
   )
-}
-
-/** Returns the session id that a stored record names. */
-export function parseRecordId(text: string | undefined): string | undefined {
-  return sessionRecordFrom(parseJson(text))?.sessionId
 }
 
 /** Returns the text of a stored record without the field `replaces`. */

@@ -1,8 +1,9 @@
 import { EventEmitter, once } from 'node:events'
+import { Readable, Writable } from 'node:stream'
 import { runCommand } from '../src/cli/program.ts'
 
 /** A terminal, or a file, that the test reads. */
-class MemoryStream extends EventEmitter {
+class MemoryStream extends Writable {
   readonly isTTY: boolean
   #text = ''
 
@@ -15,9 +16,10 @@ class MemoryStream extends EventEmitter {
     return this.#text
   }
 
-  write(text: string | Uint8Array): void {
-    this.#text += Buffer.from(text).toString()
+  override _write(bytes: Buffer, _encoding: string, done: () => void): void {
+    this.#text += bytes.toString()
     this.emit('written')
+    done()
   }
 
   /** Resolves when the stream has received this text. */
@@ -49,6 +51,7 @@ export function runDebugState(
   const exitCode = runCommand({
     args,
     env,
+    stdin: Readable.from([]),
     stdout,
     stderr,
     onSignal: (signal, listener) => {

@@ -1,5 +1,6 @@
 // Code of the command-line programs. A separate entry, because nothing else needs commander.
 import { readFileSync } from 'node:fs'
+import type { Readable, Writable } from 'node:stream'
 import * as module from 'node:module' // a named import of a new function fails on an old Node.js, before the check
 import { debuglog } from 'node:util'
 import { Command, CommanderError } from 'commander'
@@ -84,6 +85,40 @@ function readPackageVersion(url: string): string {
 
 /** Listens to a signal of the operating system. Returns a function that stops listening. */
 export type OnSignal = (signal: NodeJS.Signals, listener: () => void) => () => void
+
+/** The process that a command runs in. */
+export interface CommandContext {
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly stdin: Readable
+  /** For results. */
+  readonly stdout: Writable & { readonly isTTY?: boolean }
+  /** For errors and logs. */
+  readonly stderr: Writable
+  readonly onSignal: OnSignal
+  /** Ends the process at once. */
+  readonly exit: (code: number) => void
+}
+
+/** Runs a command in this process, and sets its exit code. */
+export async function runInProcess(
+  run: (context: CommandContext) => Promise<number>,
+): Promise<void> {
+  // The reader of our output may close it early: `debugstate list … | head -1`.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
+  process.exitCode = await run({
+    args: process.argv.slice(2),
+    env: process.env,
+    stdin: process.stdin,
+    stdout: process.stdout,
+    stderr: process.stderr,
+    onSignal: (signal, listener) => {
+      process.on(signal, listener)
+      return () => void process.off(signal, listener)
+    },
+    exit: (code) => process.exit(code),
+  })
+}
 
 export interface StopSignals extends Disposable {
   /** Resolves with the first SIGINT or SIGTERM. */

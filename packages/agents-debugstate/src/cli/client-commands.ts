@@ -1,14 +1,14 @@
-import { isRecord, readAtMost } from '@x/internal'
+import { isRecord } from '@x/internal'
 import { CommandError, toLine, UsageError } from '@x/internal/command-line'
+import type { CommandContext } from '@x/internal/command-line'
 import { createDispatcher } from '@x/mcp-transport'
-import { encodeSegment, resolveConfig } from '../debug-state-config.ts'
+import { DebugStateClient, DebugStateError } from '../debug-state-client.ts'
+import { resolveConfig } from '../debug-state-config.ts'
 import type { DebugStateConfig } from '../debug-state-config.ts'
 import type { KeyList, ListedKey } from '../server/debug-state-handler.ts'
-import type { DebugStateAddress } from '../server/debug-state-store.ts'
-import type { CommandContext } from './program.ts'
 
 /** Options of `list`, `get` and `delete`. */
-export interface ClientOptions {
+export interface ClientFlags {
   readonly url?: string
   readonly token?: string
   readonly pathPrefix?: string
@@ -16,10 +16,10 @@ export interface ClientOptions {
 
 export async function listKeys(
   agentId: string,
-  { json, ...options }: ClientOptions & { readonly json?: boolean },
-  { env, stdout }: CommandContext,
+  { json, ...flags }: ClientFlags & { readonly json?: boolean },
+  context: CommandContext,
 ): Promise<void> {
-  const config = getConfig(agentId, options, env)
+  const config = getConfig(agentId, flags, context.env)
   const { status, body } = await request(config, 'GET')
   if (status !== 200) throw createStatusError(config, status, body)
   const list = parseKeyList(body)
@@ -28,15 +28,15 @@ export async function listKeys(
       `The service at ${config.origin} did not answer with a list: check --url`,
     )
   }
-  stdout.write(json ? `${JSON.stringify(list)}\n` : formatTable(list))
+  context.stdout.write(json ? `${JSON.stringify(list)}\n` : formatTable(list))
 }
 
 export async function getValue(
-  { agentId, key }: DebugStateAddress,
-  options: ClientOptions,
+  { agentId, key }: { readonly agentId: string; readonly key: string },
+  flags: ClientFlags,
   { env, stdout }: CommandContext,
 ): Promise<void> {
-  const config = getConfig(agentId, options, env)
+  const config = getConfig(agentId, flags, env)
   const { status, body } = await request(config, 'GET', key)
   if (status === 404 || status === 204) throw createMissingError(agentId, key)
   if (status !== 200) throw createStatusError(config, status, body)
@@ -44,11 +44,11 @@ export async function getValue(
 }
 
 export async function deleteValue(
-  { agentId, key }: DebugStateAddress,
-  options: ClientOptions,
+  { agentId, key }: { readonly agentId: string; readonly key: string },
+  flags: ClientFlags,
   { env, stdout }: CommandContext,
 ): Promise<void> {
-  const config = getConfig(agentId, options, env)
+  const config = getConfig(agentId, flags, env)
   const { status, body } = await request(config, 'DELETE', key)
   if (status === 404) throw createMissingError(agentId, key)
   if (status < 200 || status > 299) throw createStatusError(config, status, body)
@@ -57,7 +57,7 @@ export async function deleteValue(
 
 function getConfig(
   agentId: string,
-  { url, token, pathPrefix }: ClientOptions,
+  { url, token, pathPrefix }: ClientFlags,
   env: CommandContext['env'],
 ): DebugStateConfig {
   if (url === undefined && !env['DEBUGSTATE_URL'] && !env['UIPATH_URL']) {
@@ -75,47 +75,28 @@ function getConfig(
   return config
 }
 
-interface Answer {
-  readonly status: number
-  readonly body: Buffer
-}
-
 /** Sends one request over a connection of its own. */
 async function request(
-  { origin, path, agentId, token }: DebugStateConfig,
+  config: DebugStateConfig,
   method: 'GET' | 'DELETE',
   key?: string,
-): Promise<Answer> {
-  const segments = key === undefined ? [agentId] : [agentId, key]
-  const signal = AbortSignal.timeout(TIMEOUT_MS)
+): Promise<{ readonly status: number; readonly body: Buffer }> {
   const dispatcher = createDispatcher({ connections: 1 })
+  const client = new DebugStateClient({ ...config, dispatcher, ...LIMITS })
   try {
-    const { statusCode, body } = await dispatcher.request({
-      origin,
-      path: [path, ...segments.map(encodeSegment)].join('/'),
-      method,
-      headers: typeof token === 'string' ? { authorization: `Bearer ${token}` } : {},
-      signal,
-    })
-    const bytes = await readAtMost(body, MAX_BYTES)
-    if (bytes !== undefined) return { status: statusCode, body: bytes }
-    throw new CommandError(`The answer has more than ${MAX_BYTES} bytes: check --url`)
-  } catch (cause) {
-    if (cause instanceof CommandError) throw cause
-    const what = signal.aborted ? `did not answer in ${TIMEOUT_MS / 1000} s` : 'cannot be reached'
-    const detail = signal.aborted ? '' : ` (${toLine(cause) || getCode(cause)})`
-    throw new CommandError(`The service at ${origin} ${what}: check --url${detail}`, { cause })
+    const { status, body } = await client.request({ method, key })
+    return { status, body: body ?? Buffer.of() }
+  } catch (error) {
+    if (!(error instanceof DebugStateError)) throw error
+    const { cause } = error
+    const reason = cause instanceof AggregateError ? String(cause.errors[0]) : toLine(cause)
+    throw new CommandError(`${error.message}: check --url (${reason})`, { cause })
   } finally {
     await dispatcher.close()
   }
 }
 
-const TIMEOUT_MS = 5000
-const MAX_BYTES = 16 * 1024 * 1024
-
-function getCode(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : 'no connection'
-}
+const LIMITS = { timeoutMs: 5000, maxBytes: 16 * 1024 * 1024 }
 
 const ADVICE: ReadonlyMap<number, string> = new Map([
   [401, 'set DEBUGSTATE_TOKEN'],
@@ -166,8 +147,6 @@ function isListedKey(value: unknown): value is ListedKey {
   return texts && [bytes, ageMs].every((number) => Number.isFinite(number))
 }
 
-const HEADINGS = ['KEY', 'SIZE', 'AGE', 'EXPIRES IN']
-
 /** Formats aligned columns. Ages come from the clock of the service only. */
 function formatTable({ agentId, keys, truncated }: KeyList): string {
   if (keys.length === 0) return `Nothing is stored for ${agentId}.\n`
@@ -175,18 +154,14 @@ function formatTable({ agentId, keys, truncated }: KeyList): string {
     const leftMs = Date.parse(expiresAt) - Date.parse(updatedAt) - ageMs
     return [escape(key), formatBytes(bytes), formatAge(ageMs), formatAge(leftMs)]
   })
-  const table = [HEADINGS, ...rows]
-  const widths = HEADINGS.map((_, column) =>
-    Math.max(...table.map((row) => row[column]?.length ?? 0)),
-  )
-  const lines = table.map((row) =>
-    row
-      .map((cell, column) => {
-        const width = widths[column] ?? 0
-        return column === 0 ? cell.padEnd(width) : cell.padStart(width)
-      })
-      .join('  '),
-  )
+  const table = [['KEY', 'SIZE', 'AGE', 'EXPIRES IN'], ...rows]
+  const widthOf = (column: number): number =>
+    Math.max(...table.map((row) => row[column]?.length ?? 0))
+  const widths = [0, 1, 2, 3].map(widthOf)
+  const lines = table.map(([key = '', ...cells]) => {
+    const padded = cells.map((cell, index) => cell.padStart(widths[index + 1] ?? 0))
+    return [key.padEnd(widths[0] ?? 0), ...padded].join('  ')
+  })
   if (truncated) lines.push('Note: there are more keys than the list contains.')
   return `${lines.join('\n')}\n`
 }
@@ -205,12 +180,11 @@ export function formatAge(ms: number): string {
   return `${Math.floor(Math.max(0, ms) / size)} ${unit}`
 }
 
-const UNITS: readonly (readonly [string, number])[] = [
+const UNITS = [
   ['d', 86_400_000],
   ['h', 3_600_000],
   ['min', 60_000],
-  ['s', 1000],
-]
+] as const
 
 /** Formats a size: `812 B`, `1.5 KiB`. */
 export function formatBytes(bytes: number): string {

@@ -196,7 +196,7 @@ describe('an error is one line that says what to do', () => {
     const { exitCode, err } = await debugState(['list', 'a', '--url', 'http://127.0.0.1:1'])
     expect(exitCode).toBe(1)
     expect(err).toMatch(
-      /^debugstate: The service at http:\/\/127\.0\.0\.1:1 cannot be reached: check --url .+\n$/,
+      /^debugstate: The connection to the debug-state service at http:\/\/127\.0\.0\.1:1 failed: check --url \(.*ECONNREFUSED.*\)\n$/,
     )
   })
 

@@ -1,29 +1,10 @@
 import { createProgram, runProgram, toLine, UsageError } from '@x/internal/command-line'
-import type { OnSignal } from '@x/internal/command-line'
+import type { CommandContext } from '@x/internal/command-line'
 import { InvalidArgumentError, Option } from 'commander'
 import type { Command } from 'commander'
 import { AGENT_ID_RULE, isAgentId } from '../server/protocol.ts'
-import type { ClientOptions } from './client-commands.ts'
-import type { LogLevel, ServeOptions, StoreOptions } from './serve.ts'
-
-/** A stream for text: a terminal, a file or a pipe. */
-export interface TextStream {
-  write(text: string | Uint8Array): unknown
-  readonly isTTY?: boolean
-}
-
-/** The process that a command runs in. */
-export interface CommandContext {
-  readonly args: readonly string[]
-  readonly env: Readonly<Record<string, string | undefined>>
-  /** For results. */
-  readonly stdout: TextStream
-  /** For errors and logs. */
-  readonly stderr: TextStream
-  readonly onSignal: OnSignal
-  /** Ends the process at once. */
-  readonly exit: (code: number) => void
-}
+import type { ClientFlags } from './client-commands.ts'
+import type { ServeFlags } from './serve.ts'
 
 /** Runs `debugstate` and resolves to its exit code. Never rejects: an error is one line on `stderr`. */
 export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
@@ -40,8 +21,7 @@ export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
   )
 }
 
-const DEFAULT_FILE = '.debugstate/state.db'
-const LOG_LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent']
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error', 'silent']
 
 const SERVE_HELP = `
 Each line of a token file is a token and the agents that it gives access to:
@@ -51,17 +31,7 @@ Each line of a token file is a token and the agents that it gives access to:
 SIGHUP reads the file again. $DEBUGSTATE_TOKENS may hold such a list instead, with ";" between lines.
 Without tokens the service listens on this machine only.`
 
-/** Values of the options of `serve` that were given. */
-interface ServeFlags extends Omit<ServeOptions, 'store' | 'logLevel'> {
-  readonly db?: string
-  readonly synchronous?: 'normal' | 'full'
-  readonly store?: 'sqlite' | 'redis' | 'memory'
-  readonly redisUrl?: string
-  readonly logLevel?: LogLevel
-}
-
 function addServeCommand(program: Command, context: CommandContext): void {
-  const { env } = context
   program
     .command('serve')
     .summary('run the service until SIGTERM or Ctrl-C')
@@ -73,7 +43,7 @@ function addServeCommand(program: Command, context: CommandContext): void {
     .option('--port <n>', 'port; 0 means any free port', parseWholeNumber(0, 65_535), 7420)
     .option('--host <address>', '0.0.0.0 for all networks; needs tokens', '127.0.0.1')
     .optionsGroup('What to store:')
-    .option('--db <file>', `SQLite file (default: $DEBUGSTATE_DB, else ${DEFAULT_FILE})`)
+    .option('--db <file>', 'SQLite file (default: $DEBUGSTATE_DB, else .debugstate/state.db)')
     .addOption(
       new Option(
         '--synchronous <mode>',
@@ -103,32 +73,8 @@ function addServeCommand(program: Command, context: CommandContext): void {
     .addHelpText('after', SERVE_HELP)
     .action(async (flags: ServeFlags) => {
       const { serve } = await import('./serve.ts')
-      const options: ServeOptions = {
-        ...flags,
-        store: getStoreOptions(flags, env),
-        tokenFile: flags.tokenFile ?? (env['DEBUGSTATE_TOKEN_FILE'] || undefined),
-        logLevel: flags.logLevel ?? parseLogLevel(env['DEBUGSTATE_LOG_LEVEL'] || 'info'),
-      }
-      await serve(options, context)
+      await serve({ ...flags, logLevel: flags.logLevel ?? getLogLevel(context.env) }, context)
     })
-}
-
-function getStoreOptions(flags: ServeFlags, env: CommandContext['env']): StoreOptions {
-  const { db, synchronous, redisUrl, store = redisUrl === undefined ? 'sqlite' : 'redis' } = flags
-  if (store !== 'sqlite' && (db !== undefined || synchronous !== undefined)) {
-    const name = db === undefined ? '--synchronous' : '--db'
-    throw new UsageError(`${name} needs --store sqlite, not ${store}`)
-  }
-  if (store !== 'redis' && redisUrl !== undefined) {
-    throw new UsageError(`--redis-url needs --store redis, not ${store}`)
-  }
-  if (store === 'memory') return { kind: store }
-  if (store === 'redis') {
-    const url = redisUrl ?? env['DEBUGSTATE_REDIS_URL']
-    if (!url) throw new UsageError('--store redis needs --redis-url or DEBUGSTATE_REDIS_URL')
-    return { kind: store, url }
-  }
-  return { kind: store, file: db ?? (env['DEBUGSTATE_DB'] || DEFAULT_FILE), synchronous }
 }
 
 const PATH_PREFIX_HELP = 'path before the agent id (default: agenthub_/design/debugstate)'
@@ -138,9 +84,9 @@ function addClientCommands(program: Command, context: CommandContext): void {
     .summary('list the keys of an agent, with size and age')
     .description('Lists the keys of an agent, without their values.')
     .option('--json', 'print JSON: {"agentId", "keys": […], "truncated"}')
-    .action(async (agentId: string, options: ClientOptions & { readonly json?: boolean }) => {
+    .action(async (agentId: string, flags: ClientFlags & { readonly json?: boolean }) => {
       const { listKeys } = await import('./client-commands.ts')
-      await listKeys(agentId, options, context)
+      await listKeys(agentId, flags, context)
     })
   addClientCommand(program, 'get')
     .argument('<key>', 'key of the value')
@@ -149,9 +95,9 @@ function addClientCommands(program: Command, context: CommandContext): void {
       'Prints a value: a session id, or the record of a session. With this value, anyone can use the session. ' +
         'Without a terminal it is printed byte for byte, without a line end. The exit code is 1 if there is none.',
     )
-    .action(async (agentId: string, key: string, options: ClientOptions) => {
+    .action(async (agentId: string, key: string, flags: ClientFlags) => {
       const { getValue } = await import('./client-commands.ts')
-      await getValue({ agentId, key }, options, context)
+      await getValue({ agentId, key }, flags, context)
     })
   addClientCommand(program, 'delete')
     .argument('<key>', 'key of the value')
@@ -159,9 +105,9 @@ function addClientCommands(program: Command, context: CommandContext): void {
     .description(
       'Deletes a value. The session on its MCP server stays. The exit code is 1 if there is no value.',
     )
-    .action(async (agentId: string, key: string, options: ClientOptions) => {
+    .action(async (agentId: string, key: string, flags: ClientFlags) => {
       const { deleteValue } = await import('./client-commands.ts')
-      await deleteValue({ agentId, key }, options, context)
+      await deleteValue({ agentId, key }, flags, context)
     })
 }
 
@@ -183,10 +129,10 @@ function parseAgentId(text: string): string {
   throw new InvalidArgumentError(`${AGENT_ID_RULE}.`)
 }
 
-function parseLogLevel(text: string): LogLevel {
-  const level = LOG_LEVELS.find((each) => each === text)
-  if (level !== undefined) return level
-  throw new UsageError(`DEBUGSTATE_LOG_LEVEL must be ${LOG_LEVELS.join(', ')}, not "${text}"`)
+function getLogLevel(env: CommandContext['env']): string {
+  const level = env['DEBUGSTATE_LOG_LEVEL'] || 'info'
+  if (LOG_LEVELS.includes(level)) return level
+  throw new UsageError(`DEBUGSTATE_LOG_LEVEL must be ${LOG_LEVELS.join(', ')}, not "${level}"`)
 }
 
 function parseWholeNumber(least: number, most: number): (text: string) => number {

@@ -22,7 +22,7 @@ test.each([
   [`${ONE} one,,two`, 'tokens, line 1: agent 2: An agent id has 1 to 128'],
   [`one ${ONE}!`, 'tokens, line 1: a token has 16 to 4096 visible ASCII characters'],
   [`agent-with-a-long-name ${ONE}!`, 'tokens, line 1: agent 1: '],
-  [`${ONE} one\n${ALL} *\n${ONE} two`, 'tokens, line 3: line 1 has the same token'],
+  [`${ONE} one\n${ALL} *\n${ONE} two`, 'tokens, line 3: tokens, line 1 has the same token'],
 ])('refuses %j with an error that names the line, and not the token', (text, message) => {
   const error = errorOf(() => parseTokenList(text, 'tokens'))
   expect(error).toContain(message)

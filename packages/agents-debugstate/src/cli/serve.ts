@@ -1,6 +1,7 @@
 import { readFile, stat } from 'node:fs/promises'
 import { fulfilledWithin, isLoopback } from '@x/internal'
 import { CommandError, listenToStopSignals, toLine, UsageError } from '@x/internal/command-line'
+import type { CommandContext } from '@x/internal/command-line'
 import { pino } from 'pino'
 import {
   createDebugStateServer,
@@ -14,50 +15,47 @@ import { MemoryDebugStateStore } from '../server/memory-debug-state-store.ts'
 import type { SqliteSynchronous } from '../server/sqlite-debug-state-store.ts'
 import { parseTokenList } from '../server/tokens.ts'
 import type { DebugStateTokenGrant } from '../server/tokens.ts'
-import type { CommandContext, TextStream } from './program.ts'
 
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
+const DEFAULT_FILE = '.debugstate/state.db'
 
-export type StoreOptions =
-  | {
-      readonly kind: 'sqlite'
-      readonly file: string
-      readonly synchronous: SqliteSynchronous | undefined
-    }
-  | { readonly kind: 'memory' }
-  | { readonly kind: 'redis'; readonly url: string }
-
-export interface ServeOptions {
+/** Options of `serve`, as commander has parsed them. */
+export interface ServeFlags {
   readonly port: number
   readonly host: string
-  readonly store: StoreOptions
-  readonly tokenFile?: string | undefined
+  readonly db?: string
+  readonly synchronous?: SqliteSynchronous
+  readonly store?: 'sqlite' | 'redis' | 'memory'
+  readonly redisUrl?: string
+  readonly tokenFile?: string
   readonly ttl?: number
   readonly maxBytes?: number
   readonly pathPrefix?: string
-  readonly logLevel: LogLevel
+  readonly logLevel: string
 }
 
 /** Runs the service until SIGINT or SIGTERM. */
-export async function serve(options: ServeOptions, context: CommandContext): Promise<void> {
-  const { stdout, stderr, env, onSignal, exit } = context
-  const tokens = await readTokens(options.tokenFile, env)
-  if (tokens === undefined && !isLoopback(options.host)) {
-    const message = `Without tokens the service listens on this machine only, not on ${options.host}`
+export async function serve(flags: ServeFlags, context: CommandContext): Promise<void> {
+  const { stdout, env, onSignal, exit } = context
+  const { host, tokenFile = env['DEBUGSTATE_TOKEN_FILE'] || undefined } = flags
+  const logger = createLogger(flags.logLevel, context.stderr)
+  const createStore = chooseStore(flags, env)
+  const tokens = await readTokens(tokenFile, env)
+  if (tokens === undefined && !isLoopback(host)) {
+    const message = `Without tokens the service listens on this machine only, not on ${host}`
     throw new UsageError(`${message}: add --token-file or DEBUGSTATE_TOKENS`)
   }
-  const logger = createLogger(options.logLevel, stderr)
   using signals = listenToStopSignals(onSignal, exit)
-  const store = await openStore(options.store)
+  const store = await createStore()
   try {
+    await store.list('health', 1) // a service with a broken store does not start
     await using server = createDebugStateServer({
       store,
       tokens: tokens?.grants,
-      limits: { bodyBytes: options.maxBytes, ttlMs: options.ttl },
-      pathPrefix: options.pathPrefix,
+      limits: { bodyBytes: flags.maxBytes, ttlMs: flags.ttl },
+      pathPrefix: flags.pathPrefix,
       logger,
     })
-    const url = await listen(server, options)
+    const url = await listen(server, flags)
     if (tokens?.warning !== undefined) logger.warn({}, tokens.warning)
     const reload = async (file: string): Promise<void> => {
       try {
@@ -66,7 +64,6 @@ export async function serve(options: ServeOptions, context: CommandContext): Pro
         logger.error(getErrorFields(error), 'tokens not replaced')
       }
     }
-    const { tokenFile } = options
     const stopListening = tokenFile && onSignal('SIGHUP', () => void reload(tokenFile))
     // The address comes last: its reader may send signals at once.
     stdout.write(`${url}\n`)
@@ -77,7 +74,7 @@ export async function serve(options: ServeOptions, context: CommandContext): Pro
   }
 }
 
-async function listen(server: DebugStateServer, { port, host }: ServeOptions): Promise<string> {
+async function listen(server: DebugStateServer, { port, host }: ServeFlags): Promise<string> {
   try {
     return await server.listen({ port, host })
   } catch (cause) {
@@ -88,36 +85,37 @@ async function listen(server: DebugStateServer, { port, host }: ServeOptions): P
   }
 }
 
-/** Opens a store and uses it once, so that a service with a broken store does not start. */
-async function openStore(options: StoreOptions): Promise<DebugStateStore> {
-  const store = await createStore(options)
-  try {
-    await store.list('health', 1)
-    return store
-  } catch (error) {
-    await store.close()
-    throw error
+/** @throws UsageError for options that do not fit together */
+function chooseStore(
+  { db, synchronous, redisUrl, store = redisUrl === undefined ? 'sqlite' : 'redis' }: ServeFlags,
+  env: CommandContext['env'],
+): () => Promise<DebugStateStore> {
+  if (store !== 'sqlite' && (db !== undefined || synchronous !== undefined)) {
+    const name = db === undefined ? '--synchronous' : '--db'
+    throw new UsageError(`${name} needs --store sqlite, not ${store}`)
   }
-}
-
-async function createStore(options: StoreOptions): Promise<DebugStateStore> {
-  switch (options.kind) {
-    case 'memory':
-      return new MemoryDebugStateStore()
-    case 'redis': {
-      const { RedisDebugStateStore } = await import('../server/redis-debug-state-store.ts')
-      try {
-        return new RedisDebugStateStore({ url: options.url })
-      } catch (cause) {
-        // The URL may contain a password, so it is not shown.
-        throw new UsageError('--redis-url must be redis://host:port, or rediss:// for TLS', {
-          cause,
-        })
-      }
-    }
-    case 'sqlite': {
+  if (store !== 'redis' && redisUrl !== undefined) {
+    throw new UsageError(`--redis-url needs --store redis, not ${store}`)
+  }
+  if (store === 'memory') return async () => new MemoryDebugStateStore()
+  if (store === 'sqlite') {
+    return async () => {
       const { SqliteDebugStateStore } = await import('../server/sqlite-debug-state-store.ts')
-      return new SqliteDebugStateStore(options.file, { synchronous: options.synchronous })
+      return new SqliteDebugStateStore(db ?? (env['DEBUGSTATE_DB'] || DEFAULT_FILE), {
+        synchronous,
+      })
+    }
+  }
+  const url = redisUrl ?? env['DEBUGSTATE_REDIS_URL']
+  if (!url) throw new UsageError('--store redis needs --redis-url or DEBUGSTATE_REDIS_URL')
+  return async () => {
+    const { RedisDebugStateStore } = await import('../server/redis-debug-state-store.ts')
+    try {
+      return new RedisDebugStateStore({ url })
+    } catch (cause) {
+      // The URL may contain a password, so it is not shown.
+      const message = '--redis-url must be redis://host:port, or rediss:// for TLS'
+      throw new UsageError(message, { cause })
     }
   }
 }
@@ -185,7 +183,7 @@ async function readTokenFile(file: string): Promise<Tokens> {
 const MAX_TOKEN_BYTES = 1_048_576
 
 /** Creates the log of the service. Each line is written at once, so that a killed process loses none. */
-function createLogger(level: LogLevel, stream: TextStream): DebugStateLogger {
+function createLogger(level: string, stream: NodeJS.WritableStream): DebugStateLogger {
   return pino(
     {
       level,

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { getProblem } from '../../test/get-problem.ts'
 import { parseResource } from './protocol.ts'
 
 test.each([
@@ -26,6 +27,9 @@ test.each([
   ['agent/a%0Ab', 'BAD_KEY'],
   [`agent/${'x'.repeat(1025)}`, 'KEY_TOO_LONG'],
   [`agent/${'%C3%BC'.repeat(513)}`, 'KEY_TOO_LONG'],
-])('refuses %s as %s, and names the rule', (path, code) => {
-  expect(parseResource(path)).toEqual({ code, detail: expect.stringMatching(/^An? /) })
+])('refuses %s as %s, and names the rule', async (path, code) => {
+  expect(await getProblem(() => parseResource(path))).toMatchObject({
+    code,
+    detail: expect.stringMatching(/^An? /),
+  })
 })

@@ -3,35 +3,20 @@ import { createServer } from 'node:http'
 import type { Server, ServerOptions, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { getRequestListener, RequestError } from '@hono/node-server'
+import type { HttpBindings } from '@hono/node-server'
 import { assertOptions, check, isLoopback } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createDebugStateHandler } from './debug-state-handler.ts'
 import type {
-  DebugStateHandlerOptions,
   DebugStateLimits,
-  DebugStateLogger,
+  DebugStateServerOptions,
+  DebugStateTimeouts,
   FetchHandler,
 } from './debug-state-handler.ts'
 import { createProblem, createProblemBody, PROBLEM_HEADERS } from './protocol.ts'
 import type { Problem } from './protocol.ts'
-import { TokenTable } from './tokens.ts'
+import { createAccessCheck } from './tokens.ts'
 import type { DebugStateTokenGrant } from './tokens.ts'
-
-export interface DebugStateServerOptions extends DebugStateHandlerOptions {
-  /** Time that `close()` waits for requests in flight before it cuts them. @default 5000 */
-  readonly closeMs?: number | undefined
-  readonly timeouts?: DebugStateTimeouts | undefined
-}
-
-/** Time limits for clients. A client that is slower gets 408. */
-export interface DebugStateTimeouts {
-  /** For the request line and the headers. At most `requestMs`. @default 5000 */
-  readonly headersMs?: number | undefined
-  /** For the whole request with its body. @default 10000 */
-  readonly requestMs?: number | undefined
-  /** For the next request on a kept-alive connection. Then the connection is closed without an answer. @default 5000 */
-  readonly idleMs?: number | undefined
-}
 
 const optionChecks: Checks<DebugStateServerOptions> = {
   store: check.required({
@@ -117,42 +102,64 @@ export class DebugStateServerError extends Error {
  */
 export function createDebugStateServer(options: DebugStateServerOptions): DebugStateServer {
   assertOptions('createDebugStateServer()', options, optionChecks)
-  const { closeMs = 5000, timeouts, logger } = options
-  const tokens = options.tokens && new TokenTable(options.tokens)
-  const fetch = createDebugStateHandler(options, tokens)
-  const answers = new OpenAnswers()
+  const { closeMs = 5000, timeouts, tokens, logger } = options
+  let getAccess = tokens && createAccessCheck(tokens)
+  const fetch = createDebugStateHandler(options, tokens && ((header) => getAccess?.(header)))
+  /** The last answer on each connection. */
+  const answers = new WeakMap<Duplex, ServerResponse>()
+  let inFlight = 0
   let server: Server | undefined
   let closing: Promise<void> | undefined
+
+  async function answer(request: Request, { incoming, outgoing }: HttpBindings): Promise<Response> {
+    // Refuses other host names: a foreign web page can point its own name to this address, but not `localhost`.
+    if (!tokens && !isLoopback(new URL(request.url).hostname)) {
+      logger?.warn({ method: request.method, status: 403 }, 'request with a foreign host name')
+      return createProblem(
+        'FORBIDDEN',
+        'Without tokens the service answers loopback host names only',
+      )
+    }
+    answers.set(incoming.socket, outgoing)
+    inFlight += 1
+    try {
+      return await fetch(request)
+    } finally {
+      inFlight -= 1
+      // Each connection ends with its answer. Otherwise kept-alive connections would hold the server open.
+      if (closing) outgoing.shouldKeepAlive = false
+    }
+  }
 
   async function listen({ port = 0, host = '127.0.0.1' }: ListenOptions = {}): Promise<string> {
     if (closing) throw new DebugStateServerError('CLOSED', 'The server is closed')
     if (server) throw new DebugStateServerError('LISTENING', 'The server listens already')
-    if (tokens === undefined && !isLoopback(host)) {
+    if (!tokens && !isLoopback(host)) {
       const message = `Without tokens the service listens on loopback only, not on ${host}: pass \`tokens\``
       throw new DebugStateServerError('NOT_LOOPBACK', message)
     }
-    const starting = createServer(
+    server = createServer(
       createServerOptions(timeouts),
-      getRequestListener(tokens ? fetch : loopbackOnly(fetch, logger), {
+      getRequestListener((request, env) => answer(request, env as HttpBindings), {
         errorHandler: answerError,
       }),
     )
-    starting.timeout = SILENCE_MS
-    starting.maxConnections = MAX_CONNECTIONS
-    starting.prependListener('request', (_, answer) => answers.add(answer))
-    starting.on('clientError', (error, socket) => {
-      if (answers.hasStarted(socket) || !socket.writable) socket.destroy()
+    server.timeout = SILENCE_MS
+    server.maxConnections = MAX_CONNECTIONS
+    server.on('clientError', (error, socket) => {
+      const last = answers.get(socket)
+      const isSending = last?.headersSent === true && !last.writableFinished
+      if (isSending || !socket.writable) socket.destroy()
       else answerUnreadable(error, socket)
     })
-    server = starting
     try {
-      starting.listen(port, host)
-      await once(starting, 'listening')
+      server.listen(port, host)
+      await once(server, 'listening')
     } catch (error) {
       server = undefined
       throw createListenError(error, `${host}:${port}`)
     }
-    const address = starting.address()
+    const address = server.address()
     const bound = typeof address === 'object' && address !== null ? address.port : port
     const url = `http://${host.includes(':') ? `[${host}]` : host}:${bound}`
     logger?.info({ url }, 'listening')
@@ -164,7 +171,7 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
     // The service may listen where only tokens protect it, so it must not change between the two modes.
     if (!tokens)
       throw new TypeError('The service was created without `tokens`: create it with tokens')
-    tokens.replace(grants)
+    getAccess = createAccessCheck(grants)
     logger?.info({ tokens: grants.length }, 'tokens replaced')
   }
 
@@ -174,13 +181,12 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
   }
 
   async function stop(listening: Server): Promise<void> {
-    logger?.info({ inFlight: answers.size }, 'stopping')
+    logger?.info({ inFlight }, 'stopping')
     const closed = once(listening, 'close')
-    answers.endConnections()
     listening.close()
     let cut = 0
     const limit = setTimeout(() => {
-      cut = answers.size
+      cut = inFlight
       listening.closeAllConnections()
     }, closeMs)
     await closed
@@ -215,56 +221,12 @@ function answerError(error: unknown): Response {
     : createProblem('STORE_FAILED', 'The request could not be handled; try again later')
 }
 
-/** Refuses other host names: a foreign web page can point its own name to this address, but not `localhost`. */
-function loopbackOnly(fetch: FetchHandler, logger: DebugStateLogger | undefined): FetchHandler {
-  return async (request) => {
-    if (isLoopback(new URL(request.url).hostname)) return fetch(request)
-    logger?.warn({ method: request.method, status: 403 }, 'request with a foreign host name')
-    return createProblem('FORBIDDEN', 'Without tokens the service answers loopback host names only')
-  }
-}
-
 function createListenError(cause: unknown, address: string): DebugStateServerError {
   if (cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE') {
     const message = `${address} is in use: choose another port, or 0`
     return new DebugStateServerError('ADDRESS_IN_USE', message, { cause })
   }
   return new DebugStateServerError('LISTEN_FAILED', `Cannot listen on ${address}`, { cause })
-}
-
-/**
- * Answers that are not sent yet. It uses places of an array again: with a `Set`, a request for a small value costs
- * 30 % more CPU time (`pnpm bench debugstate --only get`).
- */
-class OpenAnswers {
-  readonly #answers: (ServerResponse | undefined)[] = []
-  readonly #free: number[] = []
-  #isEnding = false
-
-  get size(): number {
-    return this.#answers.length - this.#free.length
-  }
-
-  add(answer: ServerResponse): void {
-    if (this.#isEnding) answer.shouldKeepAlive = false
-    const place = this.#free.pop() ?? this.#answers.length
-    this.#answers[place] = answer
-    answer.once('close', () => {
-      this.#answers[place] = undefined
-      this.#free.push(place)
-    })
-  }
-
-  /** Returns whether a part of an answer was already sent on this connection. */
-  hasStarted(socket: Duplex): boolean {
-    return this.#answers.some((answer) => answer?.socket === socket && answer.headersSent)
-  }
-
-  /** Lets each connection end with its answer. Otherwise kept-alive connections would hold the server open. */
-  endConnections(): void {
-    this.#isEnding = true
-    for (const answer of this.#answers) if (answer) answer.shouldKeepAlive = false
-  }
 }
 
 /**

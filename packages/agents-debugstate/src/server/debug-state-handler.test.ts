@@ -1,8 +1,8 @@
 import type { Logger } from 'pino'
 import { describe, expect, expectTypeOf, test } from 'vitest'
-import { createDebugStateHandler, getKeyDigest } from './debug-state-handler.ts'
-import type { DebugStateHandlerOptions } from './debug-state-handler.ts'
-import type { DebugStateLogger, WriteLog } from './debug-state-handler.ts'
+import { createDebugStateServer } from './create-debug-state-server.ts'
+import { getKeyDigest } from './debug-state-handler.ts'
+import type { DebugStateLogger, DebugStateServerOptions, WriteLog } from './debug-state-handler.ts'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 
 const BASE = 'http://service.test/agenthub_/design/debugstate'
@@ -10,9 +10,9 @@ const KEY = `${BASE}/agent/mcpsession%3Af1%3Ashop`
 
 type Ask = (method: string, url: string, init?: RequestInit) => Promise<Response>
 
-function startService(options: Partial<DebugStateHandlerOptions> = {}): Ask {
-  const handler = createDebugStateHandler({ store: new MemoryDebugStateStore(), ...options })
-  return (method, url, init) => handler(new Request(url, { method, ...init }))
+function startService(options: Partial<DebugStateServerOptions> = {}): Ask {
+  const { fetch } = createDebugStateServer({ store: new MemoryDebugStateStore(), ...options })
+  return (method, url, init) => fetch(new Request(url, { method, ...init }))
 }
 
 async function expectProblem(response: Response, status: number, code: string): Promise<void> {
@@ -62,6 +62,50 @@ describe('a value', () => {
     expect(await (await ask('GET', KEY)).text()).toBe('c')
     const broken = { 'if-match': 'unquoted' }
     await expectProblem(await ask('PUT', KEY, { body: 'e', headers: broken }), 400, 'BAD_REQUEST')
+  })
+
+  test.each([
+    [{ 'if-match': '*' }, 412, 204],
+    [{ 'if-match': '"x"' }, 412, 412],
+    [{ 'if-match': '"x", STORED' }, 412, 204],
+    [{ 'if-match': 'W/STORED, ""' }, 412, 412],
+    [{ 'if-none-match': '*' }, 204, 412],
+    [{ 'if-none-match': 'STORED' }, 204, 412],
+    [{ 'if-none-match': '"x"' }, 204, 204],
+    [{ 'if-match': 'STORED', 'if-none-match': '*' }, 412, 412],
+    [{ 'if-match': '*', 'if-none-match': 'STORED' }, 412, 412],
+    [{ 'if-match': '*', 'if-none-match': '"x"' }, 412, 204],
+  ])('with %j is %i without a value, and %i with one', async (condition, absent, present) => {
+    const ask = startService()
+    const stored = await ask('PUT', KEY, { body: 'a' })
+    const etag = stored.headers.get('etag') ?? ''
+    const headers = Object.fromEntries(
+      Object.entries(condition).map(([name, tags]) => [name, tags.replace('STORED', etag)]),
+    )
+    expect((await ask('PUT', `${KEY}-2`, { body: 'b', headers })).status).toBe(absent)
+    const deletedAbsent = (await ask('DELETE', `${KEY}-3`, { headers })).status
+    expect(deletedAbsent).toBe(absent === 204 ? 404 : absent)
+    expect((await ask('PUT', `${KEY}-2`, { body: 'b' })).status).toBe(204)
+    const replaced = await ask('PUT', KEY, { body: 'c', headers })
+    expect(replaced.status).toBe(present)
+    expect(await (await ask('GET', KEY)).text()).toBe(present === 204 ? 'c' : 'a')
+  })
+
+  test('is not overwritten when another write comes after the check of a precondition', async () => {
+    const store = new MemoryDebugStateStore()
+    const ask = startService({ store })
+    const etag = (await ask('PUT', KEY, { body: 'a' })).headers.get('etag') ?? ''
+    const { get } = store
+    store.get = async (address) => {
+      const stored = await get.call(store, address)
+      await store.put(address, Buffer.from('of a rival'), { ttlMs: 1000 })
+      return stored
+    }
+    const headers = { 'if-match': `"x", ${etag}` }
+    await expectProblem(await ask('PUT', KEY, { body: 'b', headers }), 412, 'CONFLICT')
+    await expectProblem(await ask('DELETE', KEY, { headers }), 412, 'CONFLICT')
+    store.get = get
+    expect(await (await ask('GET', KEY)).text()).toBe('of a rival')
   })
 
   test('must be text: other bytes get 400 and are not stored', async () => {

@@ -4,12 +4,17 @@ import { performance } from 'node:perf_hooks'
 import { readAtMost } from '@x/internal'
 import { Hono } from 'hono'
 import type { MiddlewareHandler } from 'hono'
-import { holds } from './debug-state-store.ts'
-import type { DebugStateAddress, DebugStateStore, Precondition } from './debug-state-store.ts'
-import { createProblem, parsePrecondition, parseResource } from './protocol.ts'
-import type { Resource } from './protocol.ts'
-import { TokenTable } from './tokens.ts'
-import type { DebugStateTokenGrant } from './tokens.ts'
+import { HTTPException } from 'hono/http-exception'
+import type { DebugStateAddress, DebugStateStore, ExpectedVersion } from './debug-state-store.ts'
+import {
+  createProblem,
+  createRefusal,
+  holds,
+  parsePrecondition,
+  parseResource,
+} from './protocol.ts'
+import type { Precondition, Resource } from './protocol.ts'
+import type { DebugStateTokenGrant, GetAccess } from './tokens.ts'
 
 export interface DebugStateLimits {
   /** Largest value, in bytes. @default 65_536 */
@@ -20,12 +25,25 @@ export interface DebugStateLimits {
   readonly listedKeys?: number | undefined
 }
 
-export interface DebugStateHandlerOptions {
+/** Time limits for clients. A client that is slower gets 408. */
+export interface DebugStateTimeouts {
+  /** For the request line and the headers. At most `requestMs`. @default 5000 */
+  readonly headersMs?: number | undefined
+  /** For the whole request with its body. @default 10000 */
+  readonly requestMs?: number | undefined
+  /** For the next request on a kept-alive connection. Then the connection is closed without an answer. @default 5000 */
+  readonly idleMs?: number | undefined
+}
+
+export interface DebugStateServerOptions {
   /** The caller closes it. */
   readonly store: DebugStateStore
-  /** @default none: every caller of the handler has access */
+  /** @default none: every caller of `fetch` has access, and every user of this machine */
   readonly tokens?: readonly DebugStateTokenGrant[] | undefined
   readonly limits?: DebugStateLimits | undefined
+  readonly timeouts?: DebugStateTimeouts | undefined
+  /** Time that `close()` waits for requests in flight before it cuts them. @default 5000 */
+  readonly closeMs?: number | undefined
   /** Path before the agent id. @default 'agenthub_/design/debugstate' */
   readonly pathPrefix?: string | undefined
   /** Receives a line for each request, and for each failure of the store. @default none */
@@ -60,10 +78,10 @@ export interface DebugStateLogger {
 /** Always resolves: every failure is an error answer (PROTOCOL.md, "Errors"). */
 export type FetchHandler = (request: Request) => Promise<Response>
 
-/** Creates the service without a server. It can be mounted in any application that handles fetch requests. */
+/** Creates the service as a function. Without `getAccess`, every caller has access. */
 export function createDebugStateHandler(
-  options: DebugStateHandlerOptions,
-  tokens: TokenTable | undefined = options.tokens && new TokenTable(options.tokens),
+  options: DebugStateServerOptions,
+  getAccess: GetAccess | undefined,
 ): FetchHandler {
   const { store, limits = {}, logger, now = Date.now } = options
   const { onError = logger === undefined ? warn : undefined } = options
@@ -75,45 +93,39 @@ export function createDebugStateHandler(
   if (logger !== undefined) app.use(logRequests(logger))
 
   app.all('/health', async ({ req: { raw: request } }) => {
-    if (!isRead(request)) return methodNotAllowed('GET, HEAD')
+    requireMethod(request, 'GET, HEAD')
     await store.list('health', 1)
     return healthy()
   })
 
-  app.all('/health/live', async ({ req: { raw: request } }) =>
-    isRead(request) ? healthy() : methodNotAllowed('GET, HEAD'),
-  )
+  app.all('/health/live', ({ req: { raw: request } }) => {
+    requireMethod(request, 'GET, HEAD')
+    return healthy()
+  })
 
   app.all(`${prefix}*`, async (context) => {
     const request = context.req.raw
-    const access = tokens ? tokens.getAccess(request.headers.get('authorization')) : allowAll
+    const access = getAccess ? getAccess(request.headers.get('authorization')) : allowAll
     if (access === undefined) {
       const detail = 'Send a known token: `Authorization: Bearer …`'
-      return createProblem('UNAUTHORIZED', detail, { 'www-authenticate': 'Bearer' })
+      throw createRefusal('UNAUTHORIZED', detail, { 'www-authenticate': 'Bearer' })
     }
     const resource = parseResource(getRawPath(request).slice(prefix.length))
-    if ('code' in resource) return createProblem(resource.code, resource.detail)
     if (logger !== undefined) context.set('resource', resource)
     const { agentId, key } = resource
-    if (!access(agentId)) return createProblem('FORBIDDEN', 'The token is not for this agent')
-    if (key === undefined) return isRead(request) ? list(agentId) : methodNotAllowed('GET, HEAD')
-    const { method } = request
-    if (!isRead(request) && method !== 'PUT' && method !== 'DELETE') {
-      return methodNotAllowed('GET, HEAD, PUT, DELETE')
-    }
+    if (!access(agentId)) throw createRefusal('FORBIDDEN', 'The token is not for this agent')
+    requireMethod(request, key === undefined ? 'GET, HEAD' : 'GET, HEAD, PUT, DELETE')
+    if (key === undefined) return list(agentId)
     const precondition = parsePrecondition(request.headers)
-    if (precondition === 'malformed') {
-      const detail = 'If-Match and If-None-Match must hold `*` or quoted entity tags'
-      return createProblem('BAD_REQUEST', detail)
-    }
-    if (method === 'PUT') return put({ agentId, key }, request, precondition)
-    if (method === 'DELETE') return remove({ agentId, key }, precondition)
+    if (request.method === 'PUT') return put({ agentId, key }, request, precondition)
+    if (request.method === 'DELETE') return remove({ agentId, key }, precondition)
     return get({ agentId, key }, precondition)
   })
 
   app.notFound(() => createProblem('NOT_FOUND', `Paths start with ${prefix}`))
 
   app.onError((error) => {
+    if (error instanceof HTTPException && error.res) return error.res // `getResponse()` would make it a stream
     logger?.error(getErrorFields(error), 'store failed')
     onError?.(error)
     return createProblem('STORE_FAILED', 'The value could not be read or stored; try again later')
@@ -124,10 +136,10 @@ export function createDebugStateHandler(
     precondition: Precondition | undefined,
   ): Promise<Response> {
     const stored = await store.get(address)
-    if (stored === undefined) return unknownKey()
+    if (stored === undefined) throw unknownKey()
     const headers = { ...NO_STORE, etag: `"${stored.version}"` }
-    if (!holds({ ifMatch: precondition?.ifMatch }, stored.version)) return conflict()
-    if (!holds({ ifNoneMatch: precondition?.ifNoneMatch }, stored.version)) {
+    if (precondition !== undefined && !holds(precondition, stored.version)) {
+      if (!holds({ ...precondition, ifNoneMatch: undefined }, stored.version)) throw conflict()
       return new Response(null, { status: 304, headers })
     }
     return new Response(toBody(stored.bytes), {
@@ -140,10 +152,10 @@ export function createDebugStateHandler(
     request: Request,
     precondition: Precondition | undefined,
   ): Promise<Response> {
-    const body = await readBody(request, bodyBytes)
-    if (body instanceof Response) return body
-    const outcome = await store.put(address, body, { ttlMs, precondition })
-    if (outcome === 'conflict') return conflict()
+    const bytes = await readBody(request, bodyBytes)
+    const expected = await getExpected(address, precondition)
+    const outcome = await store.put(address, bytes, { ttlMs, expected })
+    if (outcome === 'conflict') throw conflict()
     const headers = { ...NO_STORE, etag: `"${outcome.version}"` }
     return new Response(null, { status: 204, headers })
   }
@@ -152,10 +164,27 @@ export function createDebugStateHandler(
     address: DebugStateAddress,
     precondition: Precondition | undefined,
   ): Promise<Response> {
-    const outcome = await store.delete(address, precondition)
-    if (outcome === 'conflict') return conflict()
-    if (outcome === 'absent') return unknownKey()
+    const outcome = await store.delete(address, await getExpected(address, precondition))
+    if (outcome === 'conflict') throw conflict()
+    if (outcome === 'absent') throw unknownKey()
     return new Response(null, { status: 204, headers: NO_STORE })
+  }
+
+  /** Returns the version that a write replaces. A store knows versions only, and compares and writes in one step. */
+  async function getExpected(
+    address: DebugStateAddress,
+    precondition: Precondition | undefined,
+  ): Promise<ExpectedVersion> {
+    if (precondition === undefined) return undefined
+    const { ifMatch, ifNoneMatch } = precondition
+    // Our clients send one of these two conditions, which need no read.
+    if (ifMatch === undefined && ifNoneMatch === '*') return null
+    if (Array.isArray(ifMatch) && ifMatch.length === 1 && ifNoneMatch === undefined) {
+      return ifMatch[0]
+    }
+    const version = (await store.get(address))?.version
+    if (!holds(precondition, version)) throw conflict()
+    return version ?? null
   }
 
   async function list(agentId: string): Promise<Response> {
@@ -197,6 +226,7 @@ export interface ListedKey {
 }
 
 const DAY_MS = 86_400_000
+
 const NO_STORE = { 'cache-control': 'no-store' }
 
 function allowAll(): boolean {
@@ -211,11 +241,13 @@ function getRawPath(request: Request): string {
 }
 
 /**
- * Reads the value of a PUT request, or returns an error answer. The body-limit middleware of hono does not fit: it
- * reads `request.body`, for which the Node adapter has to build a full `Request`, and a chunked body that breaks off
- * would count as a failure of the store.
+ * Reads the value of a PUT request. The body-limit middleware of hono does not fit: it reads `request.body`, for
+ * which the Node adapter has to build a full `Request`, and a chunked body that breaks off would count as a failure
+ * of the store.
+ *
+ * @throws HTTPException for a body that is incomplete, too large, or not text
  */
-async function readBody(request: Request, limit: number): Promise<Uint8Array | Response> {
+async function readBody(request: Request, limit: number): Promise<Uint8Array> {
   const length = request.headers.get('content-length')
   let body: Uint8Array | undefined
   try {
@@ -225,12 +257,13 @@ async function readBody(request: Request, limit: number): Promise<Uint8Array | R
     else if (Number(length) <= limit) body = new Uint8Array(await request.arrayBuffer())
   } catch {
     // The client closed the connection, or was too slow.
-    return createProblem('BAD_REQUEST', 'The body ended too early')
+    throw createRefusal('BAD_REQUEST', 'The body ended too early')
   }
   if (body === undefined) {
-    return createProblem('BODY_TOO_LARGE', `A value has at most ${limit} bytes`)
+    throw createRefusal('BODY_TOO_LARGE', `A value has at most ${limit} bytes`)
   }
-  return isUtf8(body) ? body : createProblem('BAD_VALUE', 'A value must be text in UTF-8')
+  if (!isUtf8(body)) throw createRefusal('BAD_VALUE', 'A value must be text in UTF-8')
+  return body
 }
 
 /** Returns ASCII values as a string: Node sends a string together with the headers in one write. */
@@ -239,24 +272,22 @@ function toBody(bytes: Uint8Array): string | Uint8Array<ArrayBuffer> {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
 }
 
-function isRead(request: Request): boolean {
-  return request.method === 'GET' || request.method === 'HEAD'
-}
-
 function healthy(): Response {
   return Response.json({ status: 'ok' }, { headers: NO_STORE })
 }
 
-function methodNotAllowed(allow: string): Response {
-  return createProblem('METHOD_NOT_ALLOWED', `Allowed here: ${allow}`, { allow })
+/** @throws HTTPException for a method that is not in the list `allow`. */
+function requireMethod({ method }: Request, allow: string): void {
+  if (allow.split(', ').includes(method)) return
+  throw createRefusal('METHOD_NOT_ALLOWED', `Allowed here: ${allow}`, { allow })
 }
 
-function conflict(): Response {
-  return createProblem('CONFLICT', 'The stored value does not meet the precondition')
+function conflict(): HTTPException {
+  return createRefusal('CONFLICT', 'The stored value does not meet the precondition')
 }
 
-function unknownKey(): Response {
-  return createProblem('NOT_FOUND', 'Nothing is stored under this key')
+function unknownKey(): HTTPException {
+  return createRefusal('NOT_FOUND', 'Nothing is stored under this key')
 }
 
 function warn(error: unknown): void {

@@ -4,7 +4,12 @@ import { join } from 'node:path'
 import { startRedisServer } from '@x/internal/testing'
 import { createClient } from 'redis'
 import { afterAll, describe, expect, test } from 'vitest'
-import type { DebugStateAddress, DebugStateStore, PutOptions } from './debug-state-store.ts'
+import type {
+  DebugStateAddress,
+  DebugStateStore,
+  ExpectedVersion,
+  PutOptions,
+} from './debug-state-store.ts'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 import { RedisDebugStateStore } from './redis-debug-state-store.ts'
 import { createRedisKeys } from './redis-debug-state-store.ts'
@@ -145,29 +150,27 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     for (const version of [first, second, third]) expect(version).toMatch(/^[\w-]{1,64}$/)
   })
 
-  test('writes only if the precondition holds', async () => {
+  test('writes only if the expected version is stored', async () => {
     await using opened = await open()
     const { store } = opened
-    const put = (text: string, precondition: object): Promise<unknown> =>
-      store.put(address, bytes(text), { ttlMs, precondition })
-    expect(await put('a', { ifMatch: '*' })).toBe('conflict')
-    expect(await put('b', { ifMatch: ['unknown'] })).toBe('conflict')
+    const put = (text: string, expected: ExpectedVersion): Promise<unknown> =>
+      store.put(address, bytes(text), { ttlMs, expected })
+    for (const expected of ['unknown', '', 'any', 'none']) {
+      expect(await put('a', expected)).toBe('conflict')
+    }
     expect(await store.get(address)).toBeUndefined()
     expect(await store.list('agent', 10)).toEqual([])
-    expect(await put('c', { ifNoneMatch: '*' })).toMatchObject({ version: expect.any(String) })
-    expect(await put('d', { ifNoneMatch: '*' })).toBe('conflict')
+    expect(await put('b', null)).toMatchObject({ version: expect.any(String) })
     const version = (await store.get(address))?.version ?? ''
-    expect(await put('e', { ifNoneMatch: [version] })).toBe('conflict')
-    expect(await put('e', { ifMatch: [`W/"${version}"`, ''] })).toBe('conflict')
-    expect(await put('e', { ifMatch: [] })).toBe('conflict')
-    expect(await put('e', { ifMatch: [version], ifNoneMatch: '*' })).toBe('conflict')
-    expect(await valueIn(store)).toBe('c')
-    expect(await put('f', { ifMatch: ['unknown', version] })).not.toBe('conflict')
-    expect(await put('g', { ifMatch: [version] })).toBe('conflict')
-    expect(await put('h', { ifMatch: '*', ifNoneMatch: [version] })).not.toBe('conflict')
-    expect(await put('i', { ifNoneMatch: ['unknown'] })).not.toBe('conflict')
-    expect(await put('j', {})).not.toBe('conflict')
-    expect(await valueIn(store)).toBe('j')
+    for (const expected of [null, 'unknown', '', 'any', 'none', `=${version}`, `"${version}"`]) {
+      expect(await put('c', expected)).toBe('conflict')
+    }
+    expect(await valueIn(store)).toBe('b')
+    expect(await put('d', version)).not.toBe('conflict')
+    expect(await put('e', version)).toBe('conflict')
+    expect(await valueIn(store)).toBe('d')
+    expect(await put('f', undefined)).not.toBe('conflict')
+    expect(await valueIn(store)).toBe('f')
   })
 
   test.each(['the first value', 'the next value'])(
@@ -175,13 +178,10 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     async (what) => {
       await using opened = await open()
       const { store, other } = opened
-      const precondition =
-        what === 'the first value'
-          ? ({ ifNoneMatch: '*' } as const)
-          : { ifMatch: [await versionAfterPut(store, 'before')] }
+      const expected = what === 'the first value' ? null : await versionAfterPut(store, 'before')
       const outcomes = await Promise.all(
         Array.from({ length: 50 }, (_, index) =>
-          (index % 2 ? store : other).put(address, bytes(`${index}`), { ttlMs, precondition }),
+          (index % 2 ? store : other).put(address, bytes(`${index}`), { ttlMs, expected }),
         ),
       )
       const winners = [...outcomes.entries()].filter(([, outcome]) => outcome !== 'conflict')
@@ -193,10 +193,10 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
   test('deletes once for fifty concurrent deletes', async () => {
     await using opened = await open()
     const { store, other } = opened
-    const ifMatch = [await versionAfterPut(store, 'a')]
+    const version = await versionAfterPut(store, 'a')
     const outcomes = await Promise.all(
       Array.from({ length: 50 }, (_, index) =>
-        (index % 2 ? store : other).delete(address, { ifMatch }),
+        (index % 2 ? store : other).delete(address, version),
       ),
     )
     expect(outcomes.filter((outcome) => outcome === 'deleted')).toHaveLength(1)
@@ -207,10 +207,11 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     await using opened = await open()
     const { store } = opened
     const version = await versionAfterPut(store, 'a')
-    expect(await store.delete(address, { ifMatch: ['unknown'] })).toBe('conflict')
-    expect(await store.delete(address, { ifMatch: [version] })).toBe('deleted')
+    expect(await store.delete(address, 'unknown')).toBe('conflict')
+    expect(await store.delete(address, version)).toBe('deleted')
     expect(await store.delete(address)).toBe('absent')
-    expect(await store.delete(address, { ifMatch: [version] })).toBe('conflict')
+    expect(await store.delete(address, null)).toBe('absent')
+    expect(await store.delete(address, version)).toBe('conflict')
     expect(await store.get(address)).toBeUndefined()
     expect(await store.list('agent', 10)).toEqual([])
   })
@@ -223,11 +224,8 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     expect(await store.get(address)).toBeUndefined()
     expect(await store.list('agent', 10)).toEqual([])
     expect(await store.delete(address)).toBe('absent')
-    expect(await versionAfterPut(store, 'b', { precondition: { ifMatch: [version] } })).toBe(
-      'conflict',
-    )
-    const precondition = { ifNoneMatch: '*' } as const
-    expect(await versionAfterPut(store, 'c', { precondition })).not.toBe('conflict')
+    expect(await versionAfterPut(store, 'b', { expected: version })).toBe('conflict')
+    expect(await versionAfterPut(store, 'c', { expected: null })).not.toBe('conflict')
     expect(await valueIn(store)).toBe('c')
   })
 

@@ -22,59 +22,39 @@ export interface StoredEntry {
   readonly expiresAt: number
 }
 
-/**
- * Condition of a write on the stored version: RFC 9110, sections 13.1.1 and 13.1.2. Plain data, so that a store
- * can evaluate it where its values are.
- */
-export interface Precondition {
-  /** The stored version must be one of these. `'*'`: there must be a value. */
-  readonly ifMatch?: readonly string[] | '*' | undefined
-  /** The stored version must be none of these. `'*'`: there must be no value. */
-  readonly ifNoneMatch?: readonly string[] | '*' | undefined
-}
+/** The version that a write replaces: `null` for no value, `undefined` for whatever is stored. */
+export type ExpectedVersion = string | null | undefined
 
 export interface PutOptions {
   /** Time after which the value expires. */
   readonly ttlMs: number
-  /** @default none */
-  readonly precondition?: Precondition | undefined
+  readonly expected?: ExpectedVersion
 }
 
-/** `conflict`: the precondition did not hold, and nothing was changed. */
+/** `conflict`: another version is stored, and nothing was changed. */
 export type PutOutcome = 'conflict' | { readonly version: string }
-/** `conflict`: the precondition did not hold, and nothing was changed. `absent`: there was no value. */
+/** `absent`: there was no value, as expected. */
 export type DeleteOutcome = 'conflict' | 'deleted' | 'absent'
 
 /**
  * Stores the values of the service. When the promise of a write resolves, the write survives a killed process. The
- * check of a precondition and the write are one step, also between processes that share a store. Expired values
- * count as missing. When a method rejects, the service reports the error to `onError` or the logger and answers 503.
+ * comparison with the expected version and the write are one step, also between processes that share a store.
+ * Expired values count as missing. When a method rejects, the service reports the error to `onError` or the logger
+ * and answers 503.
  */
 export interface DebugStateStore {
   get(address: DebugStateAddress): Promise<StoredValue | undefined>
   put(address: DebugStateAddress, bytes: Uint8Array, options: PutOptions): Promise<PutOutcome>
-  delete(address: DebugStateAddress, precondition?: Precondition): Promise<DeleteOutcome>
+  delete(address: DebugStateAddress, expected?: ExpectedVersion): Promise<DeleteOutcome>
   /** Returns the first `limit` entries of an agent, in the order of the bytes of their keys. */
   list(agentId: string, limit: number): Promise<readonly StoredEntry[]>
   /** Idempotent. Other methods reject afterwards. */
   close(): Promise<void>
 }
 
-/** Returns whether a precondition holds. `version` is that of the stored value, or `undefined` without a value. */
-export function holds(
-  precondition: Precondition | undefined,
-  version: string | undefined,
-): boolean {
-  const { ifMatch, ifNoneMatch } = precondition ?? {}
-  return (
-    (ifMatch === undefined || matches(ifMatch, version)) &&
-    (ifNoneMatch === undefined || !matches(ifNoneMatch, version))
-  )
-}
-
-function matches(versions: readonly string[] | '*', version: string | undefined): boolean {
-  if (version === undefined) return false
-  return versions === '*' || versions.includes(version)
+/** Returns whether the stored version is the expected one. `stored` is `undefined` without a value. */
+export function isExpected(expected: ExpectedVersion, stored: string | undefined): boolean {
+  return expected === undefined || expected === (stored ?? null)
 }
 
 /** Why a store cannot be used. Stable: callers switch on it. The documentation says what to do about each code. */
@@ -89,11 +69,6 @@ export type DebugStateStoreErrorCode =
   | 'FOREIGN' // a SQLite database, or keys in Redis, of another program
   | 'NEWER' // written by a newer version of this package
 
-export interface DebugStateStoreErrorOptions extends ErrorOptions {
-  /** Path of the file, if there is one. */
-  readonly path?: string | undefined
-}
-
 /** A store cannot be used. The message is one line and says what to do. */
 export class DebugStateStoreError extends Error {
   override readonly name = 'DebugStateStoreError'
@@ -104,7 +79,7 @@ export class DebugStateStoreError extends Error {
   constructor(
     code: DebugStateStoreErrorCode,
     message: string,
-    options: DebugStateStoreErrorOptions = {},
+    options: ErrorOptions & { readonly path?: string } = {},
   ) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
     this.code = code

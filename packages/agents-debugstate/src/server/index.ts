@@ -4,14 +4,13 @@ export { createDebugStateServer, DebugStateServerError } from './create-debug-st
 export type {
   DebugStateServer,
   DebugStateServerErrorCode,
-  DebugStateServerOptions,
-  DebugStateTimeouts,
   ListenOptions,
 } from './create-debug-state-server.ts'
 export type {
-  DebugStateHandlerOptions,
   DebugStateLimits,
   DebugStateLogger,
+  DebugStateServerOptions,
+  DebugStateTimeouts,
   FetchHandler,
   KeyList,
   ListedKey,
@@ -22,9 +21,8 @@ export type {
   DebugStateAddress,
   DebugStateStore,
   DebugStateStoreErrorCode,
-  DebugStateStoreErrorOptions,
   DeleteOutcome,
-  Precondition,
+  ExpectedVersion,
   PutOptions,
   PutOutcome,
   StoredEntry,

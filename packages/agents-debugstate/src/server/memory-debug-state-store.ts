@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { assertOptions, check, compareBytes } from '@x/internal'
 import type { Checks } from '@x/internal'
-import { DebugStateStoreError, holds } from './debug-state-store.ts'
+import { DebugStateStoreError, isExpected } from './debug-state-store.ts'
 import type {
   DebugStateAddress,
   DebugStateStore,
   DeleteOutcome,
-  Precondition,
+  ExpectedVersion,
   PutOptions,
   PutOutcome,
   StoredEntry,
@@ -43,7 +43,7 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
     bytes: Uint8Array,
     options: PutOptions,
   ): Promise<PutOutcome> {
-    if (!holds(options.precondition, this.#find(address)?.version)) return 'conflict'
+    if (!isExpected(options.expected, this.#find(address)?.version)) return 'conflict'
     const updatedAt = this.#now()
     if (updatedAt >= this.#nextSweepAt) this.#sweep(updatedAt)
     const version = randomUUID()
@@ -52,9 +52,9 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
     return { version }
   }
 
-  async delete(address: DebugStateAddress, precondition?: Precondition): Promise<DeleteOutcome> {
+  async delete(address: DebugStateAddress, expected?: ExpectedVersion): Promise<DeleteOutcome> {
     const entry = this.#find(address)
-    if (!holds(precondition, entry?.version)) return 'conflict'
+    if (!isExpected(expected, entry?.version)) return 'conflict'
     if (entry === undefined) return 'absent'
     this.#entries.delete(toName(address))
     return 'deleted'

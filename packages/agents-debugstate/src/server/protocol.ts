@@ -1,5 +1,6 @@
 // The parts of PROTOCOL.md that need no server: names, preconditions and error answers.
-import type { Precondition } from './debug-state-store.ts'
+import { HTTPException } from 'hono/http-exception'
+import type { ContentfulStatusCode } from 'hono/utils/http-status'
 
 /** Why a request failed. Stable: clients switch on it. PROTOCOL.md explains each code. */
 export type ProblemCode =
@@ -41,6 +42,16 @@ export function createProblem(
   })
 }
 
+/** Creates the exception for a request that breaks a rule. hono answers the request with its response. */
+export function createRefusal(
+  code: ProblemCode,
+  detail: string,
+  headers?: Readonly<Record<string, string>>,
+): HTTPException {
+  const res = createProblem(code, detail, headers)
+  return new HTTPException(STATUS[code][0], { res, message: detail })
+}
+
 export function createProblemBody(code: ProblemCode, detail: string): Problem {
   const [status, title] = STATUS[code]
   return { type: 'about:blank', title, status, detail, code }
@@ -51,7 +62,7 @@ export const PROBLEM_HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
 }
 
-const STATUS: Readonly<Record<ProblemCode, readonly [number, string]>> = {
+const STATUS: Readonly<Record<ProblemCode, readonly [ContentfulStatusCode, string]>> = {
   BAD_REQUEST: [400, 'Bad Request'],
   BAD_AGENT_ID: [400, 'Bad Request'],
   BAD_KEY: [400, 'Bad Request'],
@@ -74,26 +85,23 @@ export interface Resource {
   readonly key: string | undefined
 }
 
-export interface BadName {
-  readonly code: Extract<ProblemCode, 'BAD_AGENT_ID' | 'BAD_KEY' | 'KEY_TOO_LONG'>
-  readonly detail: string
-}
-
 /**
  * Parses `{agentId}` or `{agentId}/{key}` of a URL. The key is one segment, and is decoded exactly once: `%2F` is
  * a slash in the key, `%252F` is the text `%2F`.
+ *
+ * @throws HTTPException for a name that breaks its rule
  */
-export function parseResource(path: string): Resource | BadName {
+export function parseResource(path: string): Resource {
   const [agentSegment = '', keySegment, ...rest] = path.split('/')
   const agentId = decodeSegment(agentSegment)
   if (agentId === undefined || !isAgentId(agentId)) {
-    return { code: 'BAD_AGENT_ID', detail: AGENT_ID_RULE }
+    throw createRefusal('BAD_AGENT_ID', AGENT_ID_RULE)
   }
   if (keySegment === undefined) return { agentId, key: undefined }
   const key = rest.length > 0 ? undefined : decodeSegment(keySegment)
-  if (!key || CONTROL_CHARACTER.test(key)) return { code: 'BAD_KEY', detail: KEY_RULE }
+  if (!key || CONTROL_CHARACTER.test(key)) throw createRefusal('BAD_KEY', KEY_RULE)
   if (Buffer.byteLength(key) > MAX_KEY_BYTES) {
-    return { code: 'KEY_TOO_LONG', detail: `A key has at most ${MAX_KEY_BYTES} bytes` }
+    throw createRefusal('KEY_TOO_LONG', `A key has at most ${MAX_KEY_BYTES} bytes`)
   }
   return { agentId, key }
 }
@@ -119,24 +127,51 @@ function decodeSegment(segment: string): string | undefined {
   }
 }
 
+/** Condition of a request on the stored version: RFC 9110, sections 13.1.1 and 13.1.2. `'*'` means any value. */
+export interface Precondition {
+  /** The stored version must be one of these. */
+  readonly ifMatch: readonly string[] | '*' | undefined
+  /** The stored version must be none of these. */
+  readonly ifNoneMatch: readonly string[] | '*' | undefined
+}
+
 /**
- * Parses the precondition of a request. Returns `undefined` if there is none. Returns `'malformed'` for a header
- * that cannot be read: ignoring it would make a conditional write unconditional.
+ * Parses the precondition of a request. Returns `undefined` if there is none.
+ *
+ * @throws HTTPException for a header that cannot be read: without it, a conditional write would be unconditional
  */
-export function parsePrecondition(headers: Headers): Precondition | 'malformed' | undefined {
+export function parsePrecondition(headers: Headers): Precondition | undefined {
   const match = headers.get('if-match')
   const noneMatch = headers.get('if-none-match')
   if (match === null && noneMatch === null) return undefined
-  // `If-Match` compares strong tags only. We never send weak tags.
-  const ifMatch = match === null ? undefined : parseTags(match)
-  const ifNoneMatch = noneMatch === null ? undefined : parseTags(noneMatch.replace(/W\//g, ''))
-  if (ifMatch === 'malformed' || ifNoneMatch === 'malformed') return 'malformed'
-  return { ifMatch, ifNoneMatch }
+  return {
+    // `If-Match` compares strong tags only. We never send weak tags.
+    ifMatch: match === null ? undefined : parseTags(match),
+    ifNoneMatch: noneMatch === null ? undefined : parseTags(noneMatch.replace(/W\//g, '')),
+  }
 }
 
-function parseTags(header: string): readonly string[] | '*' | 'malformed' {
+function parseTags(header: string): readonly string[] | '*' {
   if (header.trim() === '*') return '*'
   const tags = header.split(',').map((tag) => tag.trim())
-  if (!tags.every((tag) => /^(W\/)?"[^"]*"$/.test(tag))) return 'malformed'
+  if (!tags.every((tag) => /^(W\/)?"[^"]*"$/.test(tag))) {
+    throw createRefusal(
+      'BAD_REQUEST',
+      'If-Match and If-None-Match must hold `*` or quoted entity tags',
+    )
+  }
   return tags.map((tag) => (tag.startsWith('W/') ? tag : tag.slice(1, -1)))
+}
+
+/** Returns whether a precondition holds. `version` is that of the stored value, or `undefined` without a value. */
+export function holds(precondition: Precondition, version: string | undefined): boolean {
+  const { ifMatch, ifNoneMatch } = precondition
+  return (
+    (ifMatch === undefined || matches(ifMatch, version)) &&
+    (ifNoneMatch === undefined || !matches(ifNoneMatch, version))
+  )
+}
+
+function matches(versions: readonly string[] | '*', version: string | undefined): boolean {
+  return version !== undefined && (versions === '*' || versions.includes(version))
 }

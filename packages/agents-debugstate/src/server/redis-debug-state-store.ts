@@ -16,7 +16,7 @@ import type {
   DebugStateAddress,
   DebugStateStore,
   DeleteOutcome,
-  Precondition,
+  ExpectedVersion,
   PutOptions,
   PutOutcome,
   StoredEntry,
@@ -43,7 +43,7 @@ const optionChecks: Checks<RedisDebugStateStoreOptions> = {
 
 /**
  * Keeps values in Redis (6.2 or newer, or Valkey), for several machines that share them. Redis removes expired values
- * by its own clock. The check of a precondition and the write are one script. Which writes survive a crash of Redis
+ * by its own clock. The comparison with the expected version and the write are one script. Which writes survive a crash of Redis
  * depends on its settings `appendonly` and `appendfsync`.
  *
  * Connects on first use. While Redis is down, each operation rejects within `timeoutMs`; the first operation after
@@ -79,15 +79,15 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
     const { buffer, byteOffset, byteLength } = bytes
     const value = Buffer.from(buffer, byteOffset, byteLength)
     const ttl = String(Math.max(1, Math.round(options.ttlMs)))
-    const args = [address.key, value, version, ttl, serializePrecondition(options.precondition)]
+    const args = [address.key, value, version, ttl, serializeExpected(options.expected)]
     return this.#operate(async ({ run }) =>
       parseNumber(await run(PUT, keys, args)) === 1 ? { version } : 'conflict',
     )
   }
 
-  delete(address: DebugStateAddress, precondition?: Precondition): Promise<DeleteOutcome> {
+  delete(address: DebugStateAddress, expected?: ExpectedVersion): Promise<DeleteOutcome> {
     const keys = createRedisKeys(this.#prefix, address)
-    const args = [address.key, serializePrecondition(precondition)]
+    const args = [address.key, serializeExpected(expected)]
     return this.#operate(async ({ run }) => {
       const reply = parseNumber(await run(DELETE, keys, args))
       if (reply === -1) return 'conflict'
@@ -156,8 +156,10 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
 /** Keys of one page of a list. */
 const PAGE_KEYS = 500
 
-function serializePrecondition(precondition: Precondition | undefined): string {
-  return precondition ? JSON.stringify(precondition) : ''
+/** Returns the argument of a script: `any`, `none`, or `=` and a version. */
+function serializeExpected(expected: ExpectedVersion): string {
+  if (expected === undefined) return 'any'
+  return expected === null ? 'none' : `=${expected}`
 }
 
 /** A hash, and two sorted sets of all keys of the agent. */
@@ -177,27 +179,13 @@ export function createRedisKeys(prefix: string, { agentId, key }: DebugStateAddr
   return [`${agent}:value:${key}`, `${agent}:keys`, `${agent}:expiries`]
 }
 
-/**
- * First part of each script. Times are those of the clock of Redis, which is the same for all machines. `holds` does
- * the same as `holds()` of debug-state-store.ts.
- */
+/** First part of each script. Times are those of the clock of Redis, which is the same for all machines. */
 const PRELUDE = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function text(number) return string.format('%.0f', number) end
-local function matches(tags, version)
-  if not version then return false end
-  if tags == '*' then return true end
-  for _, tag in ipairs(tags) do
-    if tag == version then return true end
-  end
-  return false
-end
-local function holds(json, version)
-  if json == '' then return true end
-  local precondition = cjson.decode(json)
-  local yes, no = precondition.ifMatch, precondition.ifNoneMatch
-  return (yes == nil or matches(yes, version)) and (no == nil or not matches(no, version))
+local function isExpected(expected, version)
+  return expected == 'any' or expected == (version and '=' .. version or 'none')
 end
 local function forgetExpired(limit)
   local expired = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '(' .. text(now), 'LIMIT', 0, limit)
@@ -208,12 +196,12 @@ end
 `
 
 /**
- * KEYS: record, names, expiries. ARGV: key, value, version, time to live, precondition. Returns 1 for written, 0 for
+ * KEYS: record, names, expiries. ARGV: key, value, version, time to live, expected version. Returns 1 for written, 0 for
  * conflict. Each write removes more expired keys from the two sets than it adds. The sets expire with their last
  * value, so that nothing remains of an agent that is never used again.
  */
 const PUT = createRedisScript(`${PRELUDE}
-if not holds(ARGV[5], redis.call('HGET', KEYS[1], 'version')) then return 0 end
+if not isExpected(ARGV[5], redis.call('HGET', KEYS[1], 'version')) then return 0 end
 forgetExpired(16)
 local ttl = tonumber(ARGV[4])
 local expiresAt = text(now + ttl)
@@ -228,10 +216,10 @@ end
 return 1
 `)
 
-/** KEYS: record, names, expiries. ARGV: key, precondition. Returns 1 for deleted, 0 for no value, -1 for conflict. */
+/** KEYS: record, names, expiries. ARGV: key, expected version. Returns 1 for deleted, 0 for no value, -1 for conflict. */
 const DELETE = createRedisScript(`${PRELUDE}
 local version = redis.call('HGET', KEYS[1], 'version')
-if not holds(ARGV[2], version) then return -1 end
+if not isExpected(ARGV[2], version) then return -1 end
 if not version then return 0 end
 redis.call('DEL', KEYS[1])
 redis.call('ZREM', KEYS[2], ARGV[1])

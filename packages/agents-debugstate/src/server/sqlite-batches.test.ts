@@ -28,14 +28,10 @@ async function open(): Promise<Opened> {
     database,
     batches,
     seen,
-    insert: (text) =>
-      new Promise((resolve, reject) => {
-        const work = (): (() => void) => {
-          database.prepare('INSERT INTO lines VALUES (?)').run(text)
-          return () => resolve(seen())
-        }
-        batches.add({ kind: 'write', work, fail: reject })
-      }),
+    insert: (text) => {
+      const statement = database.prepare('INSERT INTO lines VALUES (?)')
+      return batches.run('write', () => void statement.run(text)).then(seen)
+    },
     async [Symbol.asyncDispose]() {
       if (database.isOpen) database.close()
       other.close()
@@ -81,11 +77,11 @@ test('splits many tasks into several transactions', async () => {
   expect(told.at(-1)).toEqual(lines)
 })
 
-test('runs the waiting tasks on close, and nothing later', async () => {
+test('runs the waiting tasks on flush(), and nothing later', async () => {
   await using opened = await open()
   const { insert, seen, batches, database } = opened
   const told = insert('a')
-  batches.close()
+  batches.flush()
   database.close()
   expect(seen()).toEqual(['a'])
   await turn()

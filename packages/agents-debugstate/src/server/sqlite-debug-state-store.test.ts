@@ -60,9 +60,8 @@ test('lets two stores share a file, and only one win a race', async () => {
   const path = folder.file('state.db')
   await using one = new SqliteDebugStateStore(path)
   await using other = new SqliteDebugStateStore(path)
-  const precondition = { ifNoneMatch: '*' } as const
   const outcomes = await Promise.all(
-    [one, other].map((store) => store.put(address, bytes('a'), { ttlMs, precondition })),
+    [one, other].map((store) => store.put(address, bytes('a'), { ttlMs, expected: null })),
   )
   expect(outcomes.filter((outcome) => outcome === 'conflict')).toHaveLength(1)
   expect(await other.get(address)).toEqual(await one.get(address))

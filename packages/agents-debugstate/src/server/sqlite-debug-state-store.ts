@@ -10,12 +10,12 @@ import {
   toSqliteFileError,
 } from '@x/internal'
 import type { Checks, SqliteFileFormat } from '@x/internal'
-import { DebugStateStoreError, holds } from './debug-state-store.ts'
+import { DebugStateStoreError, isExpected } from './debug-state-store.ts'
 import type {
   DebugStateAddress,
   DebugStateStore,
   DeleteOutcome,
-  Precondition,
+  ExpectedVersion,
   PutOptions,
   PutOutcome,
   StoredEntry,
@@ -66,10 +66,9 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
   readonly path: string
   readonly #now: () => number
   readonly #database: DatabaseSync
-  readonly #statements: Statements
+  readonly #statements: ReturnType<typeof prepareStatements>
   readonly #batches: SqliteBatches
   #nextSweepAt: number
-  #isClosed = false
 
   /**
    * Opens the file. Creates it and its folder if they are missing.
@@ -83,19 +82,14 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
     this.path = resolve(path)
     this.#now = now
     this.#nextSweepAt = now()
+    let database: DatabaseSync | undefined
     try {
-      this.#database = openSqliteFile(this.path, FILE_FORMAT, {
-        synchronous,
-        isExclusive: false,
-      })
+      database = openSqliteFile(this.path, FILE_FORMAT, { synchronous, isExclusive: false })
+      this.#database = database
+      this.#statements = prepareStatements(database)
+      this.#batches = new SqliteBatches(database)
     } catch (error) {
-      throw toStoreError(error, this.path)
-    }
-    try {
-      this.#statements = prepareStatements(this.#database)
-      this.#batches = new SqliteBatches(this.#database)
-    } catch (error) {
-      this.#database.close()
+      database?.close()
       throw toStoreError(error, this.path)
     }
   }
@@ -109,21 +103,23 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
 
   put(address: DebugStateAddress, bytes: Uint8Array, options: PutOptions): Promise<PutOutcome> {
     const { agentId, key } = address
+    const { expected, ttlMs } = options
     const version = randomUUID()
     return this.#run('write', () => {
+      if (expected !== undefined && !isExpected(expected, this.#getVersion(address))) {
+        return 'conflict'
+      }
       const now = this.#now()
-      const { precondition, ttlMs } = options
-      if (precondition && !holds(precondition, this.#getVersion(address))) return 'conflict'
       this.#statements.put.run(agentId, key, bytes, version, now, now + ttlMs)
       if (now >= this.#nextSweepAt) this.#sweep(now)
       return { version }
     })
   }
 
-  delete(address: DebugStateAddress, precondition?: Precondition): Promise<DeleteOutcome> {
+  delete(address: DebugStateAddress, expected?: ExpectedVersion): Promise<DeleteOutcome> {
     return this.#run('write', () => {
       const version = this.#getVersion(address)
-      if (!holds(precondition, version)) return 'conflict'
+      if (!isExpected(expected, version)) return 'conflict'
       if (version === undefined) return 'absent'
       this.#statements.delete.run(address.agentId, address.key)
       return 'deleted'
@@ -142,9 +138,8 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
   }
 
   async close(): Promise<void> {
-    if (this.#isClosed) return
-    this.#isClosed = true
-    this.#batches.close()
+    if (!this.#database.isOpen) return
+    this.#batches.flush()
     this.#database.close()
   }
 
@@ -163,21 +158,15 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
     this.#nextSweepAt = Number(changes) < SWEEP_ROWS ? now + SWEEP_EVERY_MS : now
   }
 
-  #run<Result>(kind: 'read' | 'write', work: () => Result): Promise<Result> {
-    return new Promise<Result>((resolveResult, reject) => {
-      if (this.#isClosed) {
-        const message = 'The store is closed'
-        return reject(new DebugStateStoreError('CLOSED', message, { path: this.path }))
-      }
-      this.#batches.add({
-        kind,
-        work: () => {
-          const result = work()
-          return () => resolveResult(result)
-        },
-        fail: (error) => reject(toStoreError(error, this.path)),
-      })
-    })
+  async #run<Result>(kind: SqliteTask['kind'], work: () => Result): Promise<Result> {
+    if (!this.#database.isOpen) {
+      throw new DebugStateStoreError('CLOSED', 'The store is closed', { path: this.path })
+    }
+    try {
+      return await this.#batches.run(kind, work)
+    } catch (error) {
+      throw toStoreError(error, this.path)
+    }
   }
 }
 
@@ -190,16 +179,7 @@ export function toStoreError(error: unknown, path: string): DebugStateStoreError
   return new DebugStateStoreError(code, message, { path, cause })
 }
 
-interface Statements {
-  readonly get: StatementSync
-  readonly version: StatementSync
-  readonly put: StatementSync
-  readonly delete: StatementSync
-  readonly list: StatementSync
-  readonly sweep: StatementSync
-}
-
-function prepareStatements(database: DatabaseSync): Statements {
+function prepareStatements(database: DatabaseSync) {
   return {
     get: database.prepare(
       'SELECT value, version FROM debug_state WHERE agent_id = ? AND key = ? AND expires_at > ?',
@@ -235,13 +215,12 @@ function toBytes(value: unknown): Uint8Array {
 interface SqliteTask {
   /** A batch with a `write` takes the write lock first, so that a value cannot change between its read and its write. */
   readonly kind: 'read' | 'write'
-  /**
-   * Runs inside the transaction, and again if another task of the batch failed. Returns a function that reports
-   * the result. It is called after the commit.
-   */
-  readonly work: () => () => void
-  /** Called instead if nothing of the task was committed. */
-  readonly fail: (error: unknown) => void
+  /** Runs inside the transaction, and again if another task of the batch failed. Returns what `resolve` gets. */
+  readonly work: () => unknown
+  /** Called after the commit. */
+  readonly resolve: (result: never) => void
+  /** Called if nothing of the task was committed. */
+  readonly reject: (error: unknown) => void
 }
 
 /** Most tasks of one transaction, so that other processes do not wait long. */
@@ -257,7 +236,7 @@ export class SqliteBatches {
   readonly #beginRead: StatementSync
   readonly #beginWrite: StatementSync
   readonly #commit: StatementSync
-  #waiting: SqliteTask[] = []
+  readonly #waiting: SqliteTask[] = []
   #turn: NodeJS.Immediate | undefined
 
   constructor(database: DatabaseSync) {
@@ -267,37 +246,35 @@ export class SqliteBatches {
     this.#commit = database.prepare('COMMIT')
   }
 
-  add(task: SqliteTask): void {
-    this.#waiting.push(task)
-    this.#turn ??= setImmediate(() => this.#flush())
+  run<Result>(kind: SqliteTask['kind'], work: () => Result): Promise<Result> {
+    return new Promise((resolveResult, reject) => {
+      this.#waiting.push({ kind, work, resolve: resolveResult, reject })
+      this.#turn ??= setImmediate(() => this.#runTurn())
+    })
   }
 
-  /** Runs the waiting tasks now. */
-  close(): void {
+  /** Runs all waiting tasks now. */
+  flush(): void {
     clearImmediate(this.#turn)
-    this.#flush()
+    while (this.#waiting.length > 0) this.#runTurn()
   }
 
-  #flush(): void {
-    this.#turn = undefined
-    const tasks = this.#waiting
-    this.#waiting = []
-    for (let first = 0; first < tasks.length; first += MAX_TASKS) {
-      this.#perform(tasks.slice(first, first + MAX_TASKS))
-    }
+  #runTurn(): void {
+    this.#commitAll(this.#waiting.splice(0, MAX_TASKS))
+    this.#turn = this.#waiting.length > 0 ? setImmediate(() => this.#runTurn()) : undefined
   }
 
   /**
    * If a task fails, the others run again without it. If the second run fails too, the fault is in the file: then
    * all writes fail, or all tasks if there are no writes. So values can be read while the disk is full.
    */
-  #perform(tasks: readonly SqliteTask[], isSecond = false): void {
-    let reports: readonly (() => void)[]
+  #commitAll(tasks: readonly SqliteTask[], isSecond = false): void {
+    const writes = tasks.filter(({ kind }) => kind === 'write')
+    let results: readonly unknown[]
     let current: SqliteTask | undefined
     try {
-      if (tasks.some(({ kind }) => kind === 'write')) this.#beginWrite.run()
-      else this.#beginRead.run()
-      reports = tasks.map((task) => {
+      ;(writes.length > 0 ? this.#beginWrite : this.#beginRead).run()
+      results = tasks.map((task) => {
         current = task
         return task.work()
       })
@@ -305,14 +282,13 @@ export class SqliteBatches {
       this.#commit.run()
     } catch (error) {
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK')
-      const writes = tasks.filter(({ kind }) => kind === 'write')
       const affected = writes.length > 0 ? writes : tasks
       const failed = current === undefined || isSecond ? affected : [current]
-      for (const task of failed) task.fail(error)
+      for (const task of failed) task.reject(error)
       const others = tasks.filter((task) => !failed.includes(task))
-      if (others.length > 0) this.#perform(others, true)
+      if (others.length > 0) this.#commitAll(others, true)
       return
     }
-    for (const report of reports) report()
+    for (const [index, task] of tasks.entries()) task.resolve(results[index] as never)
   }
 }

@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest'
-import { TokenTable } from './tokens.ts'
+import { createAccessCheck } from './tokens.ts'
 
-const table = new TokenTable([
+const getAccess = createAccessCheck([
   { token: 'token-of-agent-one', agentIds: ['one'] },
   { token: 'token-of-everybody', agentIds: '*' },
 ])
 
 test('gives a token access to its agents only', () => {
-  const one = table.getAccess('Bearer token-of-agent-one')
+  const one = getAccess('Bearer token-of-agent-one')
   expect([one?.('one'), one?.('two')]).toEqual([true, false])
-  const all = table.getAccess('bearer  token-of-everybody')
+  const all = getAccess('bearer  token-of-everybody')
   expect([all?.('one'), all?.('two')]).toEqual([true, true])
 })
 
@@ -21,7 +21,7 @@ test.each([
   'Bearer token-of-agent-one ',
   'Basic token-of-agent-one',
 ])('gives no access for %j', (authorization) => {
-  expect(table.getAccess(authorization)).toBeUndefined()
+  expect(getAccess(authorization)).toBeUndefined()
 })
 
 test.each([
@@ -37,5 +37,5 @@ test.each([
     ],
   ],
 ] as const)('refuses the list %j', (grants) => {
-  expect(() => new TokenTable(grants)).toThrow(TypeError)
+  expect(() => createAccessCheck(grants)).toThrow(TypeError)
 })

@@ -12,73 +12,62 @@ export interface DebugStateTokenGrant {
 /** Returns whether a request may access the data of an agent. */
 export type Access = (agentId: string) => boolean
 
+/** Returns the access of a request by its `Authorization` header, or `undefined` for a missing or unknown token. */
+export type GetAccess = (authorization: string | null) => Access | undefined
+
 /**
- * Looks up the access of a token. It compares digests in constant time, and always compares all tokens, so that
- * the response time says nothing about a token. `hono/bearer-auth` does not fit: it stops at the first match, and
- * takes fewer characters than PROTOCOL.md allows.
+ * Creates the check of a list of tokens. It compares digests in constant time, and always compares all tokens, so
+ * that the response time says nothing about a token. `hono/bearer-auth` does not fit: it stops at the first match,
+ * and takes fewer characters than PROTOCOL.md allows.
+ *
+ * @throws TypeError for an empty list, and for a wrong or repeated token
  */
-export class TokenTable {
-  #rows: readonly Row[]
-
-  /** @throws TypeError for an empty list, and for a wrong or repeated token */
-  constructor(grants: readonly DebugStateTokenGrant[]) {
-    this.#rows = createRows(grants)
+export function createAccessCheck(grants: readonly DebugStateTokenGrant[]): GetAccess {
+  if (grants.length === 0) {
+    throw new TypeError('`tokens` is empty: leave it out for a service without tokens')
   }
-
-  /** Replaces all tokens, from the next request on. @throws TypeError as the constructor does, without a change */
-  replace(grants: readonly DebugStateTokenGrant[]): void {
-    this.#rows = createRows(grants)
-  }
-
-  /** Returns `undefined` for a missing or unknown token. */
-  getAccess(authorization: string | null): Access | undefined {
+  assertGrants(grants, (index) => `\`tokens[${index}]\``)
+  const rows = grants.map(({ token, agentIds }) => {
+    const known = new Set(agentIds)
+    const access: Access = (id) => agentIds === '*' || known.has(id)
+    return { digest: digest(token), access }
+  })
+  return (authorization) => {
     const token = /^Bearer +([\x21-\x7E]+)$/i.exec(authorization ?? '')?.[1]
     if (token === undefined) return undefined
     const given = digest(token)
     let access: Access | undefined
-    for (const row of this.#rows) {
+    for (const row of rows) {
       if (timingSafeEqual(row.digest, given)) access = row.access
     }
     return access
   }
 }
 
-interface Row {
-  readonly digest: Buffer
-  readonly access: Access
-}
-
-function createRows(grants: readonly DebugStateTokenGrant[]): readonly Row[] {
-  if (grants.length === 0) {
-    throw new TypeError('`tokens` is empty: leave it out for a service without tokens')
-  }
-  const first = new Map<string, number>()
-  return grants.map((grant, index) => {
-    const { token, agentIds } = grant
-    const error = validateGrant(grant)
-    if (error !== undefined) throw new TypeError(`\`tokens[${index}]\`: ${error}`)
-    const earlier = first.get(token)
-    if (earlier !== undefined) {
-      throw new TypeError(`\`tokens[${index}]\` has the same token as \`tokens[${earlier}]\``)
-    }
-    first.set(token, index)
-    const known = new Set(agentIds)
-    return { digest: digest(token), access: (id) => agentIds === '*' || known.has(id) }
-  })
-}
-
 function digest(token: string): Buffer {
   return hash('sha256', token, 'buffer')
 }
 
-/** Returns the error in a grant, if any. The text contains no part of the token. */
-function validateGrant({ token, agentIds }: DebugStateTokenGrant): string | undefined {
-  if (!/^[\x21-\x7E]{16,4096}$/.test(token))
-    return 'a token has 16 to 4096 visible ASCII characters'
-  if (agentIds === '*') return undefined
-  if (agentIds.length === 0) return 'the token has no agent'
-  const wrong = agentIds.findIndex((id) => !isAgentId(id))
-  return wrong === -1 ? undefined : `agent ${wrong + 1}: ${AGENT_ID_RULE}`
+/** @throws TypeError for a wrong or repeated token, with its place. The text contains no part of a token */
+function assertGrants(
+  grants: readonly DebugStateTokenGrant[],
+  getPlace: (index: number) => string,
+): void {
+  const first = new Map<string, number>()
+  for (const [index, { token, agentIds }] of grants.entries()) {
+    const refuse = (reason: string): TypeError => new TypeError(`${getPlace(index)}: ${reason}`)
+    if (!/^[\x21-\x7E]{16,4096}$/.test(token)) {
+      throw refuse('a token has 16 to 4096 visible ASCII characters')
+    }
+    if (agentIds.length === 0) throw refuse('the token has no agent')
+    const wrong = agentIds === '*' ? -1 : agentIds.findIndex((id) => !isAgentId(id))
+    if (wrong !== -1) throw refuse(`agent ${wrong + 1}: ${AGENT_ID_RULE}`)
+    const earlier = first.get(token)
+    if (earlier !== undefined) {
+      throw refuse(`${getPlace(earlier)} has the same token: write all its agents there`)
+    }
+    first.set(token, index)
+  }
 }
 
 /**
@@ -88,27 +77,20 @@ function validateGrant({ token, agentIds }: DebugStateTokenGrant): string | unde
  * @throws TypeError that names `source` and the line, and never a token
  */
 export function parseTokenList(text: string, source: string): readonly DebugStateTokenGrant[] {
-  const grants: DebugStateTokenGrant[] = []
-  const lineOfToken = new Map<string, number>()
-  const lines = text.replace(/^\uFEFF/, '').split(/\r?\n/)
-  for (const [index, line] of lines.entries()) {
-    const [token = '', agents, ...rest] = line.trim().split(/\s+/)
-    if (token === '' || token.startsWith('#')) continue
-    const fail = (reason: string): TypeError =>
-      new TypeError(`${source}, line ${index + 1}: ${reason}`)
-    if (agents === undefined) throw fail(`the agents are missing after the token. ${LINE_RULE}`)
-    if (rest.length > 0) throw fail(`there is one space too many. ${LINE_RULE}`)
-    const earlier = lineOfToken.get(token)
-    if (earlier !== undefined) {
-      throw fail(`line ${earlier} has the same token: write all its agents in one line`)
-    }
-    lineOfToken.set(token, index + 1)
-    const grant = { token, agentIds: agents === '*' ? agents : agents.split(',') } as const
-    const error = validateGrant(grant)
-    if (error !== undefined) throw fail(error)
-    grants.push(grant)
-  }
-  if (grants.length === 0) throw new TypeError(`${source} has no token. ${LINE_RULE}`)
+  const rows = text
+    .replace(/^\uFEFF/, '')
+    .split(/\r?\n/)
+    .map((line, index) => ({ words: line.trim().split(/\s+/), place: `line ${index + 1}` }))
+    .filter(({ words: [first = ''] }) => first !== '' && !first.startsWith('#'))
+  if (rows.length === 0) throw new TypeError(`${source} has no token. ${LINE_RULE}`)
+  const grants = rows.map(({ words: [token = '', agents, ...rest], place }) => {
+    const refuse = (reason: string): TypeError =>
+      new TypeError(`${source}, ${place}: ${reason}. ${LINE_RULE}`)
+    if (agents === undefined) throw refuse('the agents are missing after the token')
+    if (rest.length > 0) throw refuse('there is one space too many')
+    return { token, agentIds: agents === '*' ? agents : agents.split(',') } as const
+  })
+  assertGrants(grants, (index) => `${source}, ${rows[index]?.place}`)
   return grants
 }
 

@@ -1,26 +1,10 @@
-import type { Readable, Writable } from 'node:stream'
 import { createProgram, runProgram, toLine, UsageError } from '@x/internal/command-line'
-import type { OnSignal } from '@x/internal/command-line'
+import type { CommandContext } from '@x/internal/command-line'
 import type { Command } from 'commander'
 import { redacted } from '../auth/redacted.ts'
 import type { ConfigSetting } from '../config/config-setting.ts'
-import type { Environment } from '../config/expand-variables.ts'
 import { GatewayError } from '../gateway-error.ts'
 import { DEFAULT_FILE } from './settled-file.ts'
-
-/** The process that a command runs in. */
-export interface CommandContext {
-  readonly args: readonly string[]
-  readonly env: Environment
-  readonly stdin: Readable
-  /** For results. Over stdio it belongs to the protocol alone. */
-  readonly stdout: Writable
-  /** For errors and logs. */
-  readonly stderr: Writable
-  readonly onSignal: OnSignal
-  /** Ends the process at once. */
-  readonly exit: (code: number) => void
-}
 
 /** Runs `mcp-gateway` and resolves to its exit code. Never rejects: errors are lines on `stderr`. */
 export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {

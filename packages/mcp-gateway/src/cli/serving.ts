@@ -1,4 +1,5 @@
 import { CommandError, listenToStopSignals } from '@x/internal/command-line'
+import type { CommandContext } from '@x/internal/command-line'
 import type { Logger } from 'pino'
 
 import { gatewayOptionsFrom, type ConfiguredOptions } from '../config/gateway-options-from.ts'
@@ -10,7 +11,6 @@ import { spansOnDemand } from '../operation/spans-on-demand.ts'
 import { watchedFile } from '../operation/watched-file.ts'
 import { readConfigFile, type ConfigFile } from './config-file.ts'
 import { withPlace } from './planned-gateway.ts'
-import type { CommandContext } from './program.ts'
 import { Reloading } from './reloading.ts'
 import { checkServable } from './servable.ts'
 
