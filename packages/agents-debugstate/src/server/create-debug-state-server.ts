@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { Server, ServerOptions, ServerResponse } from 'node:http'
+import type { Server, ServerOptions } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { getRequestListener, RequestError } from '@hono/node-server'
-import type { HttpBindings } from '@hono/node-server'
+import type { Http2Bindings, HttpBindings } from '@hono/node-server'
 import { assertOptions, check, isLoopback } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createDebugStateHandler } from './debug-state-handler.ts'
@@ -106,12 +106,12 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
   let getAccess = tokens && createAccessCheck(tokens)
   const fetch = createDebugStateHandler(options, tokens && ((header) => getAccess?.(header)))
   /** The last answer on each connection. */
-  const answers = new WeakMap<Duplex, ServerResponse>()
+  const answers = new WeakMap<Duplex, Bindings['outgoing']>()
   let inFlight = 0
   let server: Server | undefined
   let closing: Promise<void> | undefined
 
-  async function answer(request: Request, { incoming, outgoing }: HttpBindings): Promise<Response> {
+  async function answer(request: Request, { incoming, outgoing }: Bindings): Promise<Response> {
     // Refuses other host names: a foreign web page can point its own name to this address, but not `localhost`.
     if (!tokens && !isLoopback(new URL(request.url).hostname)) {
       logger?.warn({ method: request.method, status: 403 }, 'request with a foreign host name')
@@ -127,7 +127,7 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
     } finally {
       inFlight -= 1
       // Each connection ends with its answer. Otherwise kept-alive connections would hold the server open.
-      if (closing) outgoing.shouldKeepAlive = false
+      if (closing && 'shouldKeepAlive' in outgoing) outgoing.shouldKeepAlive = false
     }
   }
 
@@ -140,9 +140,7 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
     }
     server = createServer(
       createServerOptions(timeouts),
-      getRequestListener((request, env) => answer(request, env as HttpBindings), {
-        errorHandler: answerError,
-      }),
+      getRequestListener(answer, { errorHandler: answerError }),
     )
     server.timeout = SILENCE_MS
     server.maxConnections = MAX_CONNECTIONS
@@ -197,6 +195,8 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
 
   return { fetch, listen, replaceTokens, close, [Symbol.asyncDispose]: close }
 }
+
+type Bindings = HttpBindings | Http2Bindings
 
 function createServerOptions(timeouts: DebugStateTimeouts = {}): ServerOptions {
   const { requestMs = 10_000, idleMs = 5000 } = timeouts

@@ -3,6 +3,7 @@ import { describe, expect, expectTypeOf, test } from 'vitest'
 import { createDebugStateServer } from './create-debug-state-server.ts'
 import { getKeyDigest } from './debug-state-handler.ts'
 import type { DebugStateLogger, DebugStateServerOptions, WriteLog } from './debug-state-handler.ts'
+import type { DebugStateStore, StoredValue } from './debug-state-store.ts'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 
 const BASE = 'http://service.test/agenthub_/design/debugstate'
@@ -92,19 +93,20 @@ describe('a value', () => {
   })
 
   test('is not overwritten when another write comes after the check of a precondition', async () => {
-    const store = new MemoryDebugStateStore()
-    const ask = startService({ store })
-    const etag = (await ask('PUT', KEY, { body: 'a' })).headers.get('etag') ?? ''
-    const { get } = store
-    store.get = async (address) => {
-      const stored = await get.call(store, address)
-      await store.put(address, Buffer.from('of a rival'), { ttlMs: 1000 })
-      return stored
+    class RivalStore extends MemoryDebugStateStore {
+      override async get(
+        ...args: Parameters<DebugStateStore['get']>
+      ): Promise<StoredValue | undefined> {
+        const stored = await super.get(...args)
+        await super.put(...args, Buffer.from('of a rival'), { ttlMs: 1000 })
+        return stored
+      }
     }
+    const ask = startService({ store: new RivalStore() })
+    const etag = (await ask('PUT', KEY, { body: 'a' })).headers.get('etag') ?? ''
     const headers = { 'if-match': `"x", ${etag}` }
     await expectProblem(await ask('PUT', KEY, { body: 'b', headers }), 412, 'CONFLICT')
     await expectProblem(await ask('DELETE', KEY, { headers }), 412, 'CONFLICT')
-    store.get = get
     expect(await (await ask('GET', KEY)).text()).toBe('of a rival')
   })
 

@@ -215,11 +215,12 @@ function toBytes(value: unknown): Uint8Array {
 interface SqliteTask {
   /** A batch with a `write` takes the write lock first, so that a value cannot change between its read and its write. */
   readonly kind: 'read' | 'write'
-  /** Runs inside the transaction, and again if another task of the batch failed. Returns what `resolve` gets. */
-  readonly work: () => unknown
-  /** Called after the commit. */
-  readonly resolve: (result: never) => void
-  /** Called if nothing of the task was committed. */
+  /**
+   * Runs inside the transaction, and again if another task of the batch failed. Returns a function that reports
+   * the result. It is called after the commit.
+   */
+  readonly work: () => () => void
+  /** Called instead if nothing of the task was committed. */
   readonly reject: (error: unknown) => void
 }
 
@@ -248,7 +249,11 @@ export class SqliteBatches {
 
   run<Result>(kind: SqliteTask['kind'], work: () => Result): Promise<Result> {
     return new Promise((resolveResult, reject) => {
-      this.#waiting.push({ kind, work, resolve: resolveResult, reject })
+      const report = (): (() => void) => {
+        const result = work()
+        return () => resolveResult(result)
+      }
+      this.#waiting.push({ kind, work: report, reject })
       this.#turn ??= setImmediate(() => this.#runTurn())
     })
   }
@@ -270,11 +275,11 @@ export class SqliteBatches {
    */
   #commitAll(tasks: readonly SqliteTask[], isSecond = false): void {
     const writes = tasks.filter(({ kind }) => kind === 'write')
-    let results: readonly unknown[]
+    let reports: readonly (() => void)[]
     let current: SqliteTask | undefined
     try {
       ;(writes.length > 0 ? this.#beginWrite : this.#beginRead).run()
-      results = tasks.map((task) => {
+      reports = tasks.map((task) => {
         current = task
         return task.work()
       })
@@ -289,6 +294,6 @@ export class SqliteBatches {
       if (others.length > 0) this.#commitAll(others, true)
       return
     }
-    for (const [index, task] of tasks.entries()) task.resolve(results[index] as never)
+    for (const report of reports) report()
   }
 }

@@ -10,7 +10,7 @@ export interface DebugStateTokenGrant {
 }
 
 /** Returns whether a request may access the data of an agent. */
-export type Access = (agentId: string) => boolean
+type Access = (agentId: string) => boolean
 
 /** Returns the access of a request by its `Authorization` header, or `undefined` for a missing or unknown token. */
 export type GetAccess = (authorization: string | null) => Access | undefined
