@@ -270,7 +270,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
       ...shared,
       keeper,
       onReplaced: onSessionReplaced,
-      changeEra: (signal) => router.changeEra(undefined, signal),
+      changeEra: (signal, refused) => router.changeEra(undefined, { signal, refused }),
       sendStateless: (request, options) => router.sendAgain(request, options),
     })
     const router: EraRouter = new EraRouter({

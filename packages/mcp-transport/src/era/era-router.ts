@@ -27,6 +27,13 @@ export interface EraRouterOptions extends NegotiationOptions {
   readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
 }
 
+/** What is known of a change of the era. */
+interface KnownChange {
+  readonly signal?: AbortSignal | undefined
+  /** The error with which the server has just answered `initialize`. */
+  readonly refused?: JsonRpcResponse | undefined
+}
+
 /**
  * Requests that were sent again in the other era. They are not sent a third time. Shared by all transports,
  * because most need none.
@@ -155,9 +162,9 @@ export class EraRouter {
    *
    * @throws TransportError if no session could be opened
    */
-  changeEra(from: ModernProtocol | undefined, signal?: AbortSignal): Promise<void> {
+  changeEra(from: ModernProtocol | undefined, known: KnownChange = {}): Promise<void> {
     if (this.#modern !== from) return Promise.resolve() // already changed
-    const change = (): Promise<void> => this.#changeEra(signal)
+    const change = (): Promise<void> => this.#changeEra(known)
     return (this.#changing ??= this.#options.http.asOwner(change).finally(() => {
       this.#changing = undefined
     }))
@@ -167,7 +174,7 @@ export class EraRouter {
   async replaceSession(signal: AbortSignal): Promise<void> {
     const { session } = this.#legacy
     if (this.#modern !== undefined || session === undefined) {
-      return this.changeEra(this.#modern, signal)
+      return this.changeEra(this.#modern, { signal })
     }
     await this.#legacy.replacementOf(session, { signal })
   }
@@ -183,7 +190,7 @@ export class EraRouter {
     return true
   }
 
-  async #changeEra(outer?: AbortSignal): Promise<void> {
+  async #changeEra({ signal: outer, refused }: KnownChange): Promise<void> {
     const { keeper, http, onSessionReplaced } = this.#options
     const { session } = this.#legacy
     const before = this.#modern
@@ -194,7 +201,7 @@ export class EraRouter {
     await this.#legacy.reload()
     const { signal: own } = (this.#changeSignal = new AbortController())
     const signal = outer === undefined ? own : AbortSignal.any([own, outer])
-    const subject = { request, signal, isTakenForLegacy: false, isRepeated: true }
+    const subject = { request, signal, isTakenForLegacy: false, repeated: { refused } }
     const negotiated = await new Negotiation(this.#options, subject).run()
     if (signal.aborted || negotiated.kind === 'abandoned') {
       throw closedError('The transport was closed', http.url.display)

@@ -30,8 +30,11 @@ export interface NegotiationSubject {
   readonly signal: AbortSignal
   /** The client speaks both eras and has detected a legacy server. */
   readonly isTakenForLegacy: boolean
-  /** The transport repeats the complete handshake of the client. */
-  readonly isRepeated?: boolean | undefined
+  /**
+   * Set if the transport repeats the complete handshake of the client. `refused` is the error with which the server
+   * has just answered `initialize`.
+   */
+  readonly repeated?: { readonly refused: JsonRpcResponse | undefined } | undefined
 }
 
 export type Negotiated =
@@ -159,12 +162,11 @@ export class Negotiation {
   }
 
   /** Returns the answer of a server with sessions; undefined if the client abandoned the request. */
-  #initialize(): Promise<JsonRpcResponse | undefined> {
+  async #initialize(): Promise<JsonRpcResponse | undefined> {
     const { legacy } = this.#options
-    const { request, signal, isRepeated } = this.#subject
-    return isRepeated === true
-      ? legacy.repeatHandshake(request, signal)
-      : legacy.initialize(request)
+    const { request, signal, repeated } = this.#subject
+    if (repeated === undefined) return legacy.initialize(request)
+    return repeated.refused ?? legacy.repeatHandshake(request, signal)
   }
 
   #only(offered: readonly string[]): Negotiated {

@@ -42,9 +42,10 @@ export interface LegacyProtocolOptions {
   /**
    * Called if the server no longer has sessions: changes to the stateless revision.
    *
+   * @param refused The error with which the server has just answered `initialize`
    * @throws TransportError if the server does not support that revision
    */
-  readonly changeEra: (signal: AbortSignal) => Promise<void>
+  readonly changeEra: (signal: AbortSignal, refused: JsonRpcResponse) => Promise<void>
   /** Sends a request again in the stateless revision. Returns false if it was sent again before. */
   readonly sendStateless: (request: JsonRpcRequest, options: CallOptions) => Promise<boolean>
   /** Passes a message to the client. */
@@ -173,6 +174,8 @@ export class LegacyProtocol implements CallsHost {
   receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void {
     if (isRequest(message)) (this.#serverRequests ??= new ServerRequests()).asked(message, session)
     else if (message.method === 'notifications/cancelled') this.#serverRequests?.cancelled(message)
+    // Notifications of a session that another one replaced are out of date, except the progress of its calls.
+    else if (session !== this.#session && message.method !== 'notifications/progress') return
     const own = session.ids.progress(message)
     if (own !== undefined) this.#options.deliver(own)
   }
@@ -239,7 +242,7 @@ export class LegacyProtocol implements CallsHost {
     if (outcome.kind === 'failed') {
       const { answer } = outcome
       if (modernEvidence(answer) === undefined) throw toFailure(answer)
-      await this.#options.changeEra(options.signal)
+      await this.#options.changeEra(options.signal, answer)
       return 'stateless'
     }
     const { session } = outcome
