@@ -332,7 +332,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
             era: this.#link?.transport.era,
           }),
         },
-        () => this.#handshake.run(() => this.#initialize(connection, signal)),
+        () => this.#handshake.run(() => outsideCalls(() => this.#initialize(connection, signal))),
       )
       if (!generation.isResumed) this.#ownSessionId = generation.sessionId
       signal.throwIfAborted()
@@ -386,6 +386,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
         this.log('warning', 'the settings of the old session could not be restored', error)
       })
       if (client.transport === undefined) {
+        this.#link = undefined
         throw new TransportError('UNREACHABLE', whyClosed(transport.evidence))
       }
     } catch (error) {
@@ -402,11 +403,8 @@ export class Session implements ConnectionOwner, ReceivingSession {
   async #connectClient(link: Link, signal: AbortSignal): Promise<void> {
     const { client, transport } = link
     try {
-      const connecting = outsideCalls(() =>
-        client.connect(transport, { signal, timeout: LONGEST_MS }),
-      )
       // The SDK can abort `initialize`, but not `notifications/initialized`.
-      await untilAborted(connecting, signal)
+      await untilAborted(client.connect(transport, { signal, timeout: LONGEST_MS }), signal)
       this.#link = link
       client.onclose = () => this.#disconnected(link)
     } catch (error) {

@@ -1,11 +1,12 @@
 // Requests of a server during a call: servers with sessions send requests of their own, stateless servers return
 // the call with input requests. The same handlers answer both.
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { startEverythingServer } from '@x/internal/testing'
-import { startModernServer, startLegacyServer } from '@x/mcp-testing'
+import { deferred, startModernServer, startLegacyServer, startTestServer } from '@x/mcp-testing'
 import type { TestTool } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers } from '../src/index.ts'
 import { rejectionOf, textOf } from './setting.ts'
@@ -283,3 +284,64 @@ function answered({ inputRequests, requestState }: Questions, name: string): str
   const inputResponses = Object.fromEntries(keys.map((key) => [key, answer]))
   return JSON.stringify({ inputResponses, requestState })
 }
+
+test('sends the answer of a person only to the session that asked, although two sessions use one id', async () => {
+  const posted: unknown[] = []
+  let sessions = 0
+  await using server = await startTestServer(async (request, response) => {
+    const session = request.headers['mcp-session-id']
+    const body = await text(request)
+    const message = (body === '' ? {} : JSON.parse(body)) as {
+      readonly id?: number
+      readonly method?: string
+      readonly params?: { readonly arguments?: { readonly about?: string } }
+      readonly result?: unknown
+    }
+    const { id, method, params, result } = message
+    const send = (...messages: readonly object[]): void => {
+      const lines = messages.map((one) => `data: ${JSON.stringify({ jsonrpc: '2.0', ...one })}\n\n`)
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(lines.join(''))
+    }
+    if (method === 'initialize') {
+      response.setHeader('mcp-session-id', `session-${++sessions}`)
+      const serverInfo = { name: 'asking', version: '1' }
+      return send({ id, result: { protocolVersion: '2025-11-25', capabilities: {}, serverInfo } })
+    }
+    if (session !== `session-${sessions}` || params?.arguments?.about === 'loss') {
+      return void response.writeHead(404).end()
+    }
+    if (method === 'tools/call') {
+      const { about: message } = params?.arguments ?? {}
+      const schema = { type: 'object', properties: { name: { type: 'string' } } }
+      const elicitation = { message, requestedSchema: schema }
+      return send(
+        { id: 7, method: 'elicitation/create', params: elicitation },
+        { id, result: { content: [] } },
+      )
+    }
+    if (result !== undefined) posted.push({ session, id, result })
+    response.writeHead(202).end()
+  })
+  const people = { first: deferred(), second: deferred() }
+  const told = { first: deferred(), second: deferred() }
+  const handlers: ClientHandlers = {
+    elicitation: async ({ message }) => {
+      const about = message as keyof typeof people
+      told[about].resolve()
+      await people[about].promise
+      return { action: 'accept', content: { name: about } }
+    },
+  }
+  await using client = new McpClient({ url: server.url }, { handlers, era: 'legacy' })
+  await client.callTool('ask', { about: 'first' })
+  await told.first.promise
+  await rejectionOf(client.callTool('ask', { about: 'loss' }))
+  await client.callTool('ask', { about: 'second' })
+  await told.second.promise
+  people.first.resolve()
+  await new Promise(setImmediate)
+  people.second.resolve()
+  await vi.waitFor(() => expect(posted).not.toEqual([]))
+  const result = { action: 'accept', content: { name: 'second' } }
+  expect(posted).toEqual([{ session: `session-${sessions}`, id: 7, result }])
+})

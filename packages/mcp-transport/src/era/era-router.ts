@@ -1,3 +1,4 @@
+import { untilAborted } from '@x/internal'
 import { sessionChannel } from '../diagnostics.ts'
 import type { SessionEvent, SessionReplaced } from '../diagnostics.ts'
 import { isRequest, isResponse, INVALID_PARAMS, localError } from '../json-rpc.ts'
@@ -202,8 +203,11 @@ export class EraRouter {
     const { signal: own } = (this.#changeSignal = new AbortController())
     const signal = outer === undefined ? own : AbortSignal.any([own, outer])
     const subject = { request, signal, isTakenForLegacy: false, repeated: { refused } }
-    const negotiated = await new Negotiation(this.#options, subject).run()
-    if (signal.aborted || negotiated.kind === 'abandoned') {
+    const negotiating = new Negotiation(this.#options, subject).run()
+    const negotiated = await untilAborted(negotiating, signal).catch((error: unknown) => {
+      if (!signal.aborted) throw error
+    })
+    if (signal.aborted || negotiated === undefined || negotiated.kind === 'abandoned') {
       throw closedError('The transport was closed', http.url.display)
     }
     if (negotiated.kind === 'answered') {

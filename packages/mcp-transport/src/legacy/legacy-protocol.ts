@@ -69,9 +69,8 @@ export class LegacyProtocol implements CallsHost {
   #initialize: JsonRpcRequest | undefined
   /** The client's `initialize` in progress. */
   #initializing: { readonly id: RequestId; readonly controller: AbortController } | undefined
-  /** Replacement of each lost session. */
-  readonly #replacements = new WeakMap<LegacySession, Promise<Replacement>>()
-  readonly #replacing = new AbortController()
+  /** Ends the replacement in progress. */
+  #replacing: AbortController | undefined
   /** Successful requests of the client that a new session needs to know: log level and subscriptions. */
   #settings: Map<string, JsonRpcRequest> | undefined
   #loading: Promise<void> | undefined
@@ -152,7 +151,7 @@ export class LegacyProtocol implements CallsHost {
     this.#calls.close('The transport was closed')
     this.#initializing?.controller.abort(closed)
     this.#initializing = undefined
-    this.#replacing.abort(closed)
+    this.#replacing?.abort(closed)
     this.#serverRequests = undefined
     const session = this.#session
     session?.endListening()
@@ -172,10 +171,16 @@ export class LegacyProtocol implements CallsHost {
   }
 
   receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void {
-    if (isRequest(message)) (this.#serverRequests ??= new ServerRequests()).asked(message, session)
-    else if (message.method === 'notifications/cancelled') this.#serverRequests?.cancelled(message)
+    if (isRequest(message)) {
+      const requests = (this.#serverRequests ??= new ServerRequests())
+      return this.#options.deliver(requests.asked(message, session))
+    }
+    if (message.method === 'notifications/cancelled') {
+      const cancelled = this.#serverRequests?.cancelled(message, session)
+      return this.#options.deliver(cancelled ?? message)
+    }
     // Notifications of a session that another one replaced are out of date, except the progress of its calls.
-    else if (session !== this.#session && message.method !== 'notifications/progress') return
+    if (session !== this.#session && message.method !== 'notifications/progress') return
     const own = session.ids.progress(message)
     if (own !== undefined) this.#options.deliver(own)
   }
@@ -216,19 +221,17 @@ export class LegacyProtocol implements CallsHost {
     old: LegacySession,
     limits?: { readonly signal: AbortSignal },
   ): Promise<Replacement> {
-    let replacing = this.#replacements.get(old)
-    if (replacing === undefined) {
-      const { signal } = this.#replacing
-      const options: OpenOptions = {
-        signal: limits === undefined ? signal : AbortSignal.any([signal, limits.signal]),
-        limitMs: limits === undefined ? this.#options.timeouts.probeMs : undefined,
-        isReplacement: old.lost !== undefined,
-      }
-      replacing = this.#options.http.asOwner(() => this.#replace(old, options))
-      this.#replacements.set(old, replacing)
-      replacing.catch(() => this.#replacements.delete(old)) // the callers get the error
+    if (old.replacement !== undefined) return old.replacement
+    const { signal } = (this.#replacing = new AbortController())
+    const options: OpenOptions = {
+      signal: limits === undefined ? signal : AbortSignal.any([signal, limits.signal]),
+      limitMs: limits === undefined ? this.#options.timeouts.probeMs : undefined,
+      isReplacement: old.lost !== undefined,
     }
-    return replacing
+    const replacement = this.#options.http.asOwner(() => this.#replace(old, options))
+    old.replacement = replacement
+    replacement.catch(() => (old.replacement = undefined)) // the callers get the error
+    return replacement
   }
 
   async #replace(old: LegacySession, options: OpenOptions): Promise<Replacement> {
@@ -393,8 +396,9 @@ export class LegacyProtocol implements CallsHost {
 
   /** Sends a response in the session of the request, because another session does not know the request. */
   async #reply(message: JsonRpcResponse): Promise<void> {
-    const session = this.#serverRequests?.take(message)
-    if (session !== undefined && session.lost === undefined) await this.#post(message, session)
+    const asked = this.#serverRequests?.take(message)
+    if (asked === undefined || asked.session.lost !== undefined) return
+    await this.#post({ ...message, id: asked.id }, asked.session)
   }
 
   async #notify(
