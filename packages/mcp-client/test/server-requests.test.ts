@@ -1,11 +1,12 @@
 // Requests of a server during a call: servers with sessions send requests of their own, stateless servers return
 // the call with input requests. The same handlers answer both.
+import { once } from 'node:events'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { startEverythingServer } from '@x/internal/testing'
 import { deferred, startModernServer, startLegacyServer, startTestServer } from '@x/mcp-testing'
-import type { TestTool } from '@x/mcp-testing'
+import type { TestServer, TestTool } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers } from '../src/index.ts'
@@ -285,10 +286,17 @@ function answered({ inputRequests, requestState }: Questions, name: string): str
   return JSON.stringify({ inputResponses, requestState })
 }
 
-test('sends the answer of a person only to the session that asked, although two sessions use one id', async () => {
+/**
+ * Starts a server that asks for a name in each call, always with the same id. It has one session, and forgets it when a
+ * call is about its loss.
+ */
+async function startForgetfulServer(): Promise<
+  TestServer & { readonly posted: unknown[]; readonly session: () => string }
+> {
   const posted: unknown[] = []
   let sessions = 0
-  await using server = await startTestServer(async (request, response) => {
+  const current = (): string => `session-${sessions}`
+  const server = await startTestServer(async (request, response) => {
     const session = request.headers['mcp-session-id']
     const body = await text(request)
     const message = (body === '' ? {} : JSON.parse(body)) as {
@@ -303,45 +311,67 @@ test('sends the answer of a person only to the session that asked, although two 
       response.writeHead(200, { 'content-type': 'text/event-stream' }).end(lines.join(''))
     }
     if (method === 'initialize') {
-      response.setHeader('mcp-session-id', `session-${++sessions}`)
+      sessions++
+      response.setHeader('mcp-session-id', current())
       const serverInfo = { name: 'asking', version: '1' }
       return send({ id, result: { protocolVersion: '2025-11-25', capabilities: {}, serverInfo } })
     }
-    if (session !== `session-${sessions}` || params?.arguments?.about === 'loss') {
-      return void response.writeHead(404).end()
-    }
+    const about = params?.arguments?.about
+    if (session !== current() || about === 'loss') return void response.writeHead(404).end()
     if (method === 'tools/call') {
-      const { about: message } = params?.arguments ?? {}
-      const schema = { type: 'object', properties: { name: { type: 'string' } } }
-      const elicitation = { message, requestedSchema: schema }
+      const requestedSchema = { type: 'object', properties: { name: { type: 'string' } } }
+      const question = { message: about, requestedSchema }
       return send(
-        { id: 7, method: 'elicitation/create', params: elicitation },
+        { id: 0, method: 'elicitation/create', params: question },
         { id, result: { content: [] } },
       )
     }
     if (result !== undefined) posted.push({ session, id, result })
     response.writeHead(202).end()
   })
+  return Object.assign(server, { posted, session: current })
+}
+
+test('sends the answer of a person only to the session that asked, although two sessions use one id', async () => {
+  await using server = await startForgetfulServer()
   const people = { first: deferred(), second: deferred() }
-  const told = { first: deferred(), second: deferred() }
+  const asked = { first: deferred(), second: deferred() }
   const handlers: ClientHandlers = {
     elicitation: async ({ message }) => {
       const about = message as keyof typeof people
-      told[about].resolve()
+      asked[about].resolve()
       await people[about].promise
       return { action: 'accept', content: { name: about } }
     },
   }
   await using client = new McpClient({ url: server.url }, { handlers, era: 'legacy' })
   await client.callTool('ask', { about: 'first' })
-  await told.first.promise
+  await asked.first.promise
   await rejectionOf(client.callTool('ask', { about: 'loss' }))
   await client.callTool('ask', { about: 'second' })
-  await told.second.promise
+  await asked.second.promise
   people.first.resolve()
   await new Promise(setImmediate)
   people.second.resolve()
-  await vi.waitFor(() => expect(posted).not.toEqual([]))
+  await vi.waitFor(() => expect(server.posted).not.toEqual([]))
   const result = { action: 'accept', content: { name: 'second' } }
-  expect(posted).toEqual([{ session: `session-${sessions}`, id: 7, result }])
+  expect(server.posted).toEqual([{ session: server.session(), id: 0, result }])
+})
+
+test('aborts the handler of a request whose session is lost', async () => {
+  await using server = await startForgetfulServer()
+  const asked = deferred<AbortSignal>()
+  const handlers: ClientHandlers = {
+    elicitation: (_params, { signal }) => {
+      asked.resolve(signal)
+      return new Promise(() => {})
+    },
+  }
+  await using client = new McpClient({ url: server.url }, { handlers, era: 'legacy' })
+  await client.callTool('ask', { about: 'first' })
+  const signal = await asked.promise
+  expect(signal.aborted).toBe(false)
+  const aborted = once(signal, 'abort')
+  await rejectionOf(client.callTool('ask', { about: 'loss' }))
+  await aborted
 })

@@ -75,7 +75,7 @@ export class LegacyProtocol implements CallsHost {
   #settings: Map<string, JsonRpcRequest> | undefined
   #loading: Promise<void> | undefined
   #terminating: Promise<void> | undefined
-  /** Sessions that are terminated when their last call has ended. */
+  /** Resolves when the last call of each earlier session has ended. */
   #leaving: Promise<void> | undefined
   #isClosed = false
 
@@ -206,7 +206,10 @@ export class LegacyProtocol implements CallsHost {
   forgetSession(session: LegacySession): Promise<void> {
     session.endListening()
     this.#opener.release(session)
-    if (session.lost === undefined) this.#publish('lost', session)
+    if (session.lost === undefined) {
+      this.#publish('lost', session)
+      this.#leave(session)
+    }
     return (session.lost ??=
       session.unstored === undefined ? this.#options.keeper.lost(session.id) : Promise.resolve())
   }
@@ -249,7 +252,7 @@ export class LegacyProtocol implements CallsHost {
       return 'stateless'
     }
     const { session } = outcome
-    if (old.lost === undefined && old.id !== session.id) this.#leaving = this.#leave(old)
+    if (old.lost === undefined && old.id !== session.id) this.#leave(old)
     this.#options.onReplaced?.({
       oldEpoch: old.epoch,
       newEpoch: session.epoch,
@@ -289,22 +292,29 @@ export class LegacyProtocol implements CallsHost {
     return outcome
   }
 
-  /**
-   * Terminates a session that this transport opened and that no store holds any more, when its last call has ended.
-   */
-  async #leave(session: LegacySession): Promise<void> {
+  /** Requests are sent in another session from now on. */
+  #leave(session: LegacySession): void {
     session.endListening()
-    await this.#leaving
-    if (session.isResumed || session.id === undefined) return
-    await this.#calls.ended(session)
-    if (session.lost !== undefined) return
-    session.lost = Promise.resolve()
-    try {
-      await deleteSession(this.#options.http, session)
-      this.#publish('ended', session)
-    } catch (error) {
+    const ended = this.#end(session).catch((error: unknown) => {
       this.#options.report(toTransportError(error))
+    })
+    const before = this.#leaving
+    this.#leaving = ended.then(() => before)
+  }
+
+  /**
+   * Waits for the last call of a session. Then cancels its requests to the client, and terminates it if this transport
+   * opened it and it is not lost: no store holds its id any more.
+   */
+  async #end(session: LegacySession): Promise<void> {
+    await this.#calls.ended(session)
+    for (const cancelled of this.#serverRequests?.ended(session) ?? []) {
+      this.#options.deliver(cancelled)
     }
+    if (session.isResumed || session.id === undefined || session.lost !== undefined) return
+    session.lost = Promise.resolve()
+    await deleteSession(this.#options.http, session)
+    this.#publish('ended', session)
   }
 
   // Messages of the client

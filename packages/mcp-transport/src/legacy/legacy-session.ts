@@ -187,11 +187,14 @@ export class ServerRequests {
   /** By the id that the client knows. */
   readonly #open = new Map<RequestId, ServerRequest>()
 
-  /** Returns the request for the client. Its id differs from the ids of all requests of other sessions. */
+  /**
+   * Returns the request for the client. Its id differs from the ids of all requests of other sessions. It is not 0
+   * either, because the SDK ignores the cancellation of a request with that id.
+   */
   asked(request: JsonRpcRequest, session: LegacySession): JsonRpcRequest {
     const { id } = request
     const known = this.#open.get(id)
-    const isTaken = known !== undefined && known.session !== session
+    const isTaken = id === 0 || (known !== undefined && known.session !== session)
     const ownId = isTaken ? `${session.epoch}/${typeof id}/${id}` : id
     this.#open.set(ownId, { id, session })
     return isTaken ? { ...request, id: ownId } : request
@@ -209,6 +212,16 @@ export class ServerRequests {
       return { ...notification, params: { ...params, requestId } }
     }
     return undefined
+  }
+
+  /** The session has ended. Returns the notifications that cancel its requests. */
+  ended(session: LegacySession): JsonRpcNotification[] {
+    return [...this.#open].flatMap(([requestId, request]) => {
+      if (request.session !== session) return []
+      this.#open.delete(requestId)
+      const params = { requestId, reason: 'The session has ended' }
+      return [{ jsonrpc: '2.0', method: 'notifications/cancelled', params }]
+    })
   }
 
   /** Returns and removes the request that waits for a response. */
