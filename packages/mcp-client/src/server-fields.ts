@@ -113,9 +113,66 @@ export function parseFolder(
   return text
 }
 
+/** Accepts a text that is not empty. */
+export function parseName(field: string, value: unknown): string {
+  const text = parseText(field, value)
+  if (text === '') throw new FieldError(`${field} must not be empty`)
+  return text
+}
+
 export function parseText(field: string, value: unknown): string {
   if (typeof value !== 'string') throw new FieldError(`${field} must be a string`)
   return value
+}
+
+export type Parsers<Fields> = {
+  readonly [Name in keyof Fields]: (field: string, value: unknown) => Fields[Name]
+}
+
+/** Fields of a server at a URL. */
+export const urlFields: Parsers<{
+  readonly url: string
+  readonly headers: Strings
+  readonly secretHeaderKeys: readonly string[]
+}> = {
+  url: parseUrl,
+  headers: parseHeaders,
+  secretHeaderKeys: parseSecretHeaderKeys,
+}
+
+/** Fields of a server that is a program. */
+export const commandFields: Parsers<{
+  readonly command: string
+  readonly args: readonly string[]
+  readonly env: Strings
+  readonly secretEnvKeys: readonly string[]
+  readonly cwd: string
+}> = {
+  command: parseCommand,
+  args: parseArguments,
+  env: parseEnvironment,
+  secretEnvKeys: parseSecretEnvKeys,
+  cwd: parseFolder,
+}
+
+/** Parses the fields that are given, in the order of `parsers`. Ignores other fields. @throws FieldError */
+export function parseFields<Fields>(
+  parsers: Parsers<Fields>,
+  given: Readonly<Record<string, unknown>>,
+  prefix = '',
+): Partial<Fields> {
+  const parsed: Partial<Fields> = {}
+  for (const name in parsers) {
+    if (given[name] !== undefined) parsed[name] = parsers[name](prefix + name, given[name])
+  }
+  return parsed
+}
+
+/** Returns the fields of a JSON object that are not null. */
+export function withoutNulls(
+  object: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null))
 }
 
 /** Parses a JSON object. `field` names its source in errors. */
@@ -149,15 +206,6 @@ export async function readJsonObject(
     })
   }
   return parseJsonObject(field, text)
-}
-
-/** Runs `parse`, and replaces its `FieldError` by the error that `toError` returns. */
-export function checkFields<T>(parse: () => T, toError: (error: FieldError) => Error): T {
-  try {
-    return parse()
-  } catch (error) {
-    throw error instanceof FieldError ? toError(error) : error
-  }
 }
 
 function parseTexts(
