@@ -111,7 +111,7 @@ export type AuthProviderOf = (
 /** Options of one server, where several servers are configured together. */
 export type PerServerOptions = Pick<
   McpClientOptions,
-  'authProvider' | 'dispatcher' | 'era' | 'label' | 'limits' | 'timeoutMs'
+  'authProvider' | 'dispatcher' | 'era' | 'handshakeMs' | 'label' | 'limits' | 'timeoutMs'
 >
 
 const { authProvider, era, dispatcher, timeouts, limits, reconnect, traceContext } =

@@ -201,11 +201,7 @@ export function parseServerUrl(
   return parseUrl('mcpUrl', url)
 }
 
-function assertSecretSource(
-  field: string,
-  keys: unknown,
-  secrets: SecretSource | undefined,
-): void {
+function assertSecretSource(field: string, keys: unknown, secrets: SecretSource | undefined): void {
   if (!Array.isArray(keys) || keys.length === 0 || secrets !== undefined) return
   throw new FieldError(`${field} needs the option "secrets", which gives their values`)
 }
