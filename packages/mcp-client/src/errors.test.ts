@@ -25,8 +25,7 @@ function lost(certain: boolean): TransportError {
 }
 
 function opening(error: unknown, options = {}): unknown {
-  const context = { server, signal: live, loss: undefined, evidence: undefined }
-  return toOpeningError(error, { ...context, ...options })
+  return toOpeningError(error, { server, signal: live, ...options })
 }
 
 function thrown(

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import type { Generation } from './generation.ts'
 import { McpClientError } from './errors.ts'
@@ -133,19 +134,15 @@ export class SessionCalls {
     this.#open.delete(call)
   }
 
-  /**
-   * Returns the origin of a message that the client received now.
-   *
-   * @param generation The current generation. A message outside of response streams comes from its session.
-   */
-  originOf(generation: Generation | undefined): MessageOrigin {
+  /** Origin of a message that this SDK client received. Each generation has an SDK client of its own. */
+  originOf(client: Client): MessageOrigin {
     const openCalls = [...this.#open]
     const owner = this.#hasSeveralOwners ? undefined : this.#owner
     const related = current.getStore()
     if (related !== undefined) return { call: related, isOnCallStream: true, owner, openCalls }
     const [only, another] = openCalls
-    const isAlone = only !== undefined && another === undefined && !this.#isAmbiguous
-    const isCertain = isAlone && generation !== undefined && only.generation === generation
+    const isCertain =
+      another === undefined && only?.generation?.client === client && !this.#isAmbiguous
     return { call: isCertain ? only : undefined, isOnCallStream: false, owner, openCalls }
   }
 

@@ -5,8 +5,7 @@ import { clientOptionChecks, scopeChecks } from './options.ts'
 import type { McpClientOptions, PerServerOptions } from './options.ts'
 import { McpClient } from './mcp-client.ts'
 import { LONGEST_MS } from './deadline.ts'
-import { assertClientOptions, notExecuted } from './errors.ts'
-import type { McpClientError } from './errors.ts'
+import { assertClientOptions, McpClientError } from './errors.ts'
 import {
   closeNewestFirst,
   contextRun,
@@ -238,7 +237,7 @@ async function inRunOfItsOwn<T>(operation: () => Promise<T>): Promise<T> {
 
 function closedError(server: string): McpClientError {
   const message = `MCP server "${server}" was called after its pool was disposed of`
-  return notExecuted('CLOSED', message, { server })
+  return new McpClientError('CLOSED', message, { server, outcome: 'not-executed' })
 }
 
 function noRun(run: Run | undefined, server: string): McpClientError {
@@ -250,7 +249,7 @@ function noRun(run: Run | undefined, server: string): McpClientError {
         ? `in ${run.id}, which was aborted`
         : `in ${run.id}, which has ended: await what is started in a run`
   const message = `MCP server "${server}" was called ${where}`
-  return notExecuted('NO_RUN', message, { server, ...cause })
+  return new McpClientError('NO_RUN', message, { server, outcome: 'not-executed', ...cause })
 }
 
 function sessionKey(server: string, scope: SessionScope | undefined): string {

@@ -1,5 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { isNotification, isRequest, isResponse, messageFrom, withTraceContext } from './json-rpc.ts'
+import {
+  INPUT_META_KEY,
+  isRequest,
+  isResponse,
+  messageFrom,
+  takeInputInstructions,
+  versionOf,
+  withTraceContext,
+} from './json-rpc.ts'
+import type { JsonRpcRequest } from './json-rpc.ts'
 
 describe('json rpc', () => {
   describe('messageFrom', () => {
@@ -49,13 +58,12 @@ describe('json rpc', () => {
     const response = { jsonrpc: '2.0', id: 0, result: {} } as const
     const kinds = [request, notification, response].map((message) => [
       isRequest(message),
-      isNotification(message),
       isResponse(message),
     ])
     expect(kinds).toEqual([
-      [true, false, false],
-      [false, true, false],
-      [false, false, true],
+      [true, false],
+      [false, false],
+      [false, true],
     ])
   })
 })
@@ -82,4 +90,64 @@ describe('trace context', () => {
     const answer = { jsonrpc: '2.0', id: 1, result: {} } as const
     expect(withTraceContext(answer, { traceparent })).toBe(answer)
   })
+})
+
+describe('surfaced input', () => {
+  const request = (params?: Record<string, unknown>): JsonRpcRequest => ({
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params,
+  })
+
+  test('a request without instructions is the same request', () => {
+    for (const one of [request(), request({}), request({ _meta: { progressToken: 1 } })]) {
+      expect(takeInputInstructions(one)).toEqual({ request: one, instructions: {} })
+    }
+  })
+
+  test('removes the instructions, and keeps the rest of _meta', () => {
+    const instruction = { [INPUT_META_KEY]: { surface: true } }
+    expect(takeInputInstructions(request({ name: 'a', _meta: instruction }))).toEqual({
+      request: request({ name: 'a' }),
+      instructions: { surface: true },
+    })
+    const among = { ...instruction, progressToken: 1 }
+    expect(takeInputInstructions(request({ _meta: among })).request).toEqual(
+      request({ _meta: { progressToken: 1 } }),
+    )
+  })
+
+  const taken = (given: unknown): unknown =>
+    takeInputInstructions(request({ _meta: { [INPUT_META_KEY]: given } })).instructions
+
+  describe('instructions', () => {
+    test.each([
+      [{ surface: true }, { surface: true }],
+      [{ surface: 'yes' }, { surface: false }],
+      [
+        { answers: { inputResponses: { a: {} }, requestState: 's' } },
+        { surface: false, answers: { inputResponses: { a: {} }, requestState: 's' } },
+      ],
+      [{ answers: { requestState: '' } }, { surface: false, answers: { requestState: '' } }],
+      [
+        { surface: true, answers: { inputResponses: [], requestState: 7, method: 'x' } },
+        { surface: true, answers: {} },
+      ],
+      ['surface', {}],
+      [null, {}],
+    ])('%j', (given, instructions) => {
+      expect(taken(given)).toEqual(instructions)
+    })
+  })
+})
+
+test.each([
+  [{ _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' } }, '2026-07-28'],
+  [{ _meta: { 'io.modelcontextprotocol/protocolVersion': 7 } }, undefined],
+  [{ _meta: {} }, undefined],
+  [{}, undefined],
+  [undefined, undefined],
+])('a request with the parameters %j names the stateless revision %s', (params, version) => {
+  expect(versionOf({ jsonrpc: '2.0', id: 0, method: 'initialize', params })).toBe(version)
 })

@@ -3,19 +3,17 @@ import { isRecord } from '@x/internal'
 /** JSON-RPC ids as MCP allows them. */
 export type RequestId = string | number
 
-/** A request that a server embeds in a result. The server needs an answer to continue. */
-export interface InputRequest {
+export interface JsonRpcRequest {
+  readonly jsonrpc: '2.0'
+  readonly id: RequestId
   readonly method: string
   readonly params?: Readonly<Record<string, unknown>> | undefined
 }
 
-export interface JsonRpcRequest extends InputRequest {
+export interface JsonRpcNotification {
   readonly jsonrpc: '2.0'
-  readonly id: RequestId
-}
-
-export interface JsonRpcNotification extends InputRequest {
-  readonly jsonrpc: '2.0'
+  readonly method: string
+  readonly params?: Readonly<Record<string, unknown>> | undefined
 }
 
 export interface JsonRpcResult {
@@ -34,15 +32,6 @@ export interface JsonRpcError {
 export type JsonRpcResponse = JsonRpcResult | JsonRpcError
 export type JsonRpcMessage = JsonRpcRequest | JsonRpcNotification | JsonRpcResponse
 
-/** Returns undefined for a text that is not JSON. */
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
-
 /**
  * Returns a value as a JSON-RPC 2.0 message; undefined if it is not one. Checks only the shape: the client
  * checks all fields with its schemas, and a second complete check would cost more than the parsing.
@@ -53,21 +42,18 @@ export function messageFrom(value: unknown): JsonRpcMessage | undefined {
 
 function isMessage(value: unknown): value is JsonRpcMessage {
   if (!isRecord(value) || value['jsonrpc'] !== '2.0') return false
-  const { id, method, params, result, error } = value
-  const hasId = typeof id === 'string' || typeof id === 'number'
-  if (typeof method === 'string') {
-    return (hasId || id === undefined) && (params === undefined || isRecord(params))
+  if (typeof value['method'] === 'string') {
+    return isIdOrAbsent(value['id']) && (value['params'] === undefined || isRecord(value['params']))
   }
-  if (!isErrorObject(error)) return hasId && isRecord(result)
-  return (hasId || id === undefined || id === null) && !isRecord(result)
+  const hasResult = isRecord(value['result'])
+  if (isErrorObject(value['error'])) {
+    return !hasResult && (value['id'] === null || isIdOrAbsent(value['id']))
+  }
+  return hasResult && value['id'] !== undefined && isIdOrAbsent(value['id'])
 }
 
 export function isRequest(message: JsonRpcMessage): message is JsonRpcRequest {
   return 'method' in message && 'id' in message
-}
-
-export function isNotification(message: JsonRpcMessage): message is JsonRpcNotification {
-  return 'method' in message && !('id' in message)
 }
 
 export function isResponse(message: JsonRpcMessage): message is JsonRpcResponse {
@@ -89,6 +75,16 @@ function isErrorObject(value: unknown): value is JsonRpcError['error'] {
   )
 }
 
+function isIdOrAbsent(value: unknown): value is RequestId | undefined {
+  return value === undefined || typeof value === 'string' || typeof value === 'number'
+}
+
+/** A request that a server embeds in a result. The server needs an answer to continue. */
+export interface InputRequest {
+  readonly method: string
+  readonly params?: Readonly<Record<string, unknown>> | undefined
+}
+
 /** A result that asks the client for input (2026-07-28, basic/patterns/mrtr). */
 export interface InputRequired {
   readonly inputRequests?: Readonly<Record<string, InputRequest>> | undefined
@@ -97,8 +93,56 @@ export interface InputRequired {
 }
 
 /** Answers to an `InputRequired`, by the keys of its requests. */
-export interface InputAnswers extends Pick<InputRequired, 'requestState'> {
+export interface InputAnswers {
   readonly inputResponses?: Readonly<Record<string, unknown>> | undefined
+  readonly requestState?: string | undefined
+}
+
+/**
+ * Key in `params._meta` with instructions for this transport; never sent to the server. `{ surface: true }`
+ * returns required inputs as the result instead of calling the client's handlers. `{ answers }` continues with
+ * answers that were collected earlier, in any process.
+ */
+export const INPUT_META_KEY = 'mcp-transport/input'
+
+export interface InputInstructions {
+  readonly surface?: boolean | undefined
+  readonly answers?: InputAnswers | undefined
+}
+
+/** Separates the instructions from the request. */
+export function takeInputInstructions(request: JsonRpcRequest): {
+  readonly request: JsonRpcRequest
+  readonly instructions: InputInstructions
+} {
+  const { _meta: meta, ...params } = request.params ?? {}
+  if (!isRecord(meta) || !Object.hasOwn(meta, INPUT_META_KEY)) return { request, instructions: {} }
+  const { [INPUT_META_KEY]: given, ...rest } = meta
+  const kept = Object.keys(rest).length === 0 ? params : { ...params, _meta: rest }
+  const surface = isRecord(given) ? given['surface'] === true : undefined
+  const answers = isRecord(given) && isRecord(given['answers']) ? given['answers'] : undefined
+  const instructions =
+    answers === undefined ? { surface } : { surface, answers: toAnswers(answers) }
+  return { request: { ...request, params: kept }, instructions }
+}
+
+function toAnswers({ inputResponses, requestState }: Record<string, unknown>): InputAnswers {
+  return {
+    ...(isRecord(inputResponses) ? { inputResponses } : {}),
+    ...(typeof requestState === 'string' ? { requestState } : {}),
+  }
+}
+
+const VERSION_META_KEY = 'io.modelcontextprotocol/protocolVersion'
+
+/**
+ * Returns the stateless revision that a request names (2026-07-28, basic). Undefined for a request of a client
+ * that expects sessions.
+ */
+export function versionOf({ params }: JsonRpcRequest): string | undefined {
+  const meta = params?.['_meta']
+  const version = isRecord(meta) ? meta[VERSION_META_KEY] : undefined
+  return typeof version === 'string' ? version : undefined
 }
 
 /** Error codes of answers that the transport creates without asking the server. */
@@ -110,30 +154,34 @@ export function localError(id: RequestId, code: number, message: string): JsonRp
   return { jsonrpc: '2.0', id, error: { code, message } }
 }
 
-const LISTS = [
-  ['tools', 'toolsListChanged'],
-  ['prompts', 'promptsListChanged'],
-  ['resources', 'resourcesListChanged'],
-] as const
-
 /** Lists whose changes a server announces, or is asked to announce. */
-export type ListChanges = { readonly [List in (typeof LISTS)[number][1]]?: true | undefined }
+export interface ListChanges {
+  readonly toolsListChanged?: true | undefined
+  readonly promptsListChanged?: true | undefined
+  readonly resourcesListChanged?: true | undefined
+}
+
+const LISTS = [
+  ['tools', 'toolsListChanged', 'notifications/tools/list_changed'],
+  ['prompts', 'promptsListChanged', 'notifications/prompts/list_changed'],
+  ['resources', 'resourcesListChanged', 'notifications/resources/list_changed'],
+] as const
 
 /** Returns the list changes that a server advertises. */
 export function advertisedChanges(capabilities: Readonly<Record<string, unknown>>): ListChanges {
-  const changed = LISTS.filter(([capability]) => {
+  const changes: Record<string, true> = {}
+  for (const [capability, change] of LISTS) {
     const advertised = capabilities[capability]
-    return isRecord(advertised) && advertised['listChanged'] === true
-  })
-  return Object.fromEntries(changed.map(([, change]) => [change, true]))
+    if (isRecord(advertised) && advertised['listChanged'] === true) changes[change] = true
+  }
+  return changes
 }
 
 /** Returns one notification for each list. It stands for all changes that were missed without a stream. */
 export function listChangesFor(changes: ListChanges): readonly JsonRpcNotification[] {
-  const changed = LISTS.filter(([, change]) => changes[change] === true)
-  return changed.map(([list]) => ({
+  return LISTS.filter(([, change]) => changes[change] === true).map(([, , method]) => ({
     jsonrpc: '2.0',
-    method: `notifications/${list}/list_changed`,
+    method,
   }))
 }
 

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto'
 import { readFile, rm, mkdir, open, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { optionError, isRecord } from '@x/internal'
-import { parseJson } from './json-rpc.ts'
 import { sessionRecordFrom } from './session-record.ts'
 import type { SessionRecord } from './session-record.ts'
 
@@ -60,19 +59,19 @@ export class SessionInfo {
    * the first one changes over and terminates it. Returns a function that removes the listener.
    */
   onSuperseded(_listener: (sessionId: string) => void): () => void {
-    return () => {}
+    return neverTold
   }
 
   /** Resolves when all writes are stored or have failed. Limited in time. */
   async flush(): Promise<void> {}
 }
 
-interface Content {
-  readonly sessionId: string | undefined
-  readonly record: SessionRecord | undefined
-}
+function neverTold(): void {}
 
-const EMPTY: Content = { sessionId: undefined, record: undefined }
+interface Content {
+  readonly sessionId?: string | undefined
+  readonly record?: SessionRecord | undefined
+}
 
 /**
  * Stores the session in a file. Use one file per server and principal. Missing folders are created.
@@ -105,8 +104,7 @@ export class FileSessionInfo extends SessionInfo {
 
   override async setSessionId(sessionId: string | undefined): Promise<void> {
     const { record } = await this.#read()
-    const isSame = record?.sessionId === sessionId
-    await this.#write({ sessionId, record: isSame ? record : undefined })
+    await this.#write(record?.sessionId === sessionId ? { sessionId, record } : { sessionId })
   }
 
   override async getRecord(): Promise<SessionRecord | undefined> {
@@ -137,14 +135,16 @@ export class FileSessionInfo extends SessionInfo {
   }
 
   async #load(): Promise<Content> {
+    let text: string
     try {
-      const content = parseContent(await readFile(this.#path, 'utf8'))
-      this.#isUnreadable = content === undefined
-      return content ?? EMPTY
+      text = await readFile(this.#path, 'utf8')
     } catch (error) {
-      if (hasCode(error, 'ENOENT')) return EMPTY
+      if (isMissing(error)) return {}
       throw error
     }
+    const content = parseContent(text)
+    this.#isUnreadable = content === undefined
+    return content ?? {}
   }
 
   async #write(content: Content): Promise<void> {
@@ -171,13 +171,27 @@ export class FileSessionInfo extends SessionInfo {
 
 /** Returns undefined for a file of another format or of a newer version. */
 function parseContent(text: string): Content | undefined {
-  const value = parseJson(text)
+  const value = parse(text)
   if (!isRecord(value)) return undefined
-  const { sessionId, record: stored } = value
+  const { sessionId, record } = value
   if (sessionId !== undefined && typeof sessionId !== 'string') return undefined
-  if (stored === undefined) return sessionId === undefined ? undefined : { ...EMPTY, sessionId }
-  const record = sessionRecordFrom(stored)
-  return record !== undefined && record.sessionId === sessionId ? { sessionId, record } : undefined
+  if (record === undefined) return sessionId === undefined ? undefined : { sessionId }
+  const checked = sessionRecordFrom(record)
+  return checked === undefined || checked.sessionId !== sessionId
+    ? undefined
+    : { sessionId, record: checked }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined // not JSON
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
 }
 
 /**
@@ -208,11 +222,7 @@ export async function setAside(path: string): Promise<void> {
   try {
     await rename(path, `${path}.unreadable-${randomUUID()}`)
   } catch (error) {
-    if (!hasCode(error, 'ENOENT')) throw error
+    const isGone = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+    if (!isGone) throw error
   }
-}
-
-/** Returns whether an error of the file system has this code. */
-export function hasCode(error: unknown, code: 'EEXIST' | 'ENOENT'): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
 }

@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks'
-import { assertOptions } from '@x/internal'
+import { assertOptions, untilAborted } from '@x/internal'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
 import { Authorizer } from './auth/authorizer.ts'
 import type { SessionReplaced } from './diagnostics.ts'
@@ -7,8 +7,7 @@ import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
 import { withTraceContext } from './json-rpc.ts'
 import type { JsonRpcMessage } from './json-rpc.ts'
-import { LegacyProtocol } from './legacy/legacy-protocol.ts'
-import { ModernProtocol } from './modern/modern-protocol.ts'
+import type { LegacyProtocol } from './legacy/legacy-protocol.ts'
 import { parseServerUrl } from './server-url.ts'
 import type { ServerUrl } from './server-url.ts'
 import { SessionInfo } from './session-info.ts'
@@ -148,14 +147,14 @@ export class StreamableHttpTransport implements AsyncDisposable {
    * sent in the async context of this call from now on.
    *
    * @internal
-   * @throws TransportError if no session could be opened, also because `signal` aborted
+   * @throws TransportError if no session could be opened; the reason of `signal`
    */
   async replaceSession(generation: number | undefined, signal: AbortSignal): Promise<void> {
     const { http, router, legacy } = this.#stack
     const isLive = router.modernVersion !== undefined || legacy.session?.lost === undefined
     if (this.epoch !== generation && isLive) return
     http.owner = new AsyncResource('McpTransport')
-    await router.replaceSession(signal)
+    await untilAborted(router.replaceSession(signal), signal)
   }
 
   /**
@@ -214,14 +213,14 @@ export class StreamableHttpTransport implements AsyncDisposable {
     this.#phase = 'started'
     this.#closing = undefined
     this.#stack.http.owner = new AsyncResource('McpTransport')
-    return this.#stack.router.load()
+    return this.#stack.legacy.load()
   }
 
   async #terminate(): Promise<void> {
     if (this.#phase === 'started') return this.#stack.router.terminate()
     const stack = this.#makeStack() // a separate stack, because the transport is not started
     try {
-      await stack.router.load()
+      await stack.legacy.load()
       await stack.router.terminate()
     } finally {
       await stack.router.close()
@@ -260,35 +259,23 @@ export class StreamableHttpTransport implements AsyncDisposable {
       report,
     })
     const http = this.#makeHttp()
-    const shared = { http, timeouts, reconnect, listen, deliver, report }
     const { onSessionLost = 'report' } = this.#options
-    const onSessionReplaced =
+    const onReplaced =
       onSessionLost === 'report'
         ? undefined
         : (event: SessionReplaced): void => this.#replaced(event)
-    const legacy = new LegacyProtocol({
-      ...shared,
-      keeper,
-      onReplaced: onSessionReplaced,
-      changeEra: (signal, refused) => router.changeEra(undefined, { signal, refused }),
-      sendStateless: (request, options) => router.sendAgain(request, options),
-    })
-    const router: EraRouter = new EraRouter({
-      onSessionReplaced,
-      era,
+    const router = new EraRouter({
       http,
       keeper,
-      legacy,
-      probeMs: timeouts.probeMs,
+      era,
+      timeouts,
+      reconnect,
+      listen,
+      onReplaced,
       deliver,
-      createModern: (options) =>
-        new ModernProtocol({
-          ...shared,
-          ...options,
-          onToolHeaders: (toolHeaders) => void keeper.learned(toolHeaders),
-        }),
+      report,
     })
-    const stack: Stack = { http, keeper, legacy, router }
+    const stack: Stack = { http, keeper, legacy: router.legacy, router }
     return stack
   }
 

@@ -1,10 +1,11 @@
 // The stock clients of both SDKs on a server that is replaced by one of the other era.
 import { Client as ClientV2 } from '@modelcontextprotocol/client'
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
-import { startReplaceableServer } from '@x/mcp-testing'
+import { startReplaceableServer, startScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionReplaced, StreamableHttpTransportOptions } from '../src/index.ts'
+import { RawClient } from './raw-client.ts'
 
 const clients = [
   ['v1', ClientV1],
@@ -54,6 +55,22 @@ test('a client that closes while the era is negotiated again gets an answer, and
   expect(await call).toMatchObject({ data: { code: 'CLOSED' } })
   expect(server.ledger.executions('echo')).toBe(0)
   expect(app.replaced).toEqual([])
+})
+
+test('a call that may have been executed keeps its unknown outcome if no session can be opened', async () => {
+  await using server = await startScriptedServer()
+  await using client = new RawClient(
+    new StreamableHttpTransport(server.url, { onSessionLost: 'reinitialize', listen: false }),
+  )
+  await client.handshake()
+  server.answers = ({ message }) => {
+    if (message.method === 'server/discover') return { status: 404, error: { code: -32601 } }
+    if (message.method === 'initialize') return { status: 401 }
+    return { status: 400, error: { code: -32000, message: 'Session not found' } }
+  }
+  const failure = await client.failureOf('tools/call', { name: 'pay' })
+  expect(failure).toMatchObject({ code: 'SESSION_LOST', certain: false, outcome: 'unknown' })
+  expect([server.count('initialize'), server.count('tools/call')]).toEqual([1, 1])
 })
 
 describe.each(clients)('the client of SDK %s', (_sdk, Client) => {

@@ -376,6 +376,22 @@ describe('tools', () => {
     expect(headers).toMatchObject({ 'mcp-param-region': 'west', 'mcp-param-count': '2' })
   })
 
+  test('get headers in calls only, not in other requests with the same parameters', async () => {
+    const { name, inputSchema } = regionTool()
+    await using server = await startScriptedServer({
+      'tools/list': { result: { tools: [{ name, inputSchema }] } },
+      'tools/call': { result: { content: [] } },
+      'prompts/get': { result: { messages: [] } },
+    })
+    await using client = await rawOn(server)
+    await client.request('tools/list')
+    const params = { name: 'region', arguments: { region: 'west' } }
+    await client.request('tools/call', params)
+    expect(server.received.at(-1)?.headers).toHaveProperty('mcp-param-region', 'west')
+    await client.request('prompts/get', params)
+    expect(server.received.at(-1)?.headers).not.toHaveProperty('mcp-param-region')
+  })
+
   test('whose headers have changed are listed again, and called once more', async () => {
     await using server = await startModernServer({ tools: [regionTool()] })
     await using stock = await connectStock(server.url)

@@ -3,8 +3,7 @@ import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { check, optionError, isRecord } from '@x/internal'
 import type { Check } from '@x/internal'
-import { parseJson } from '../json-rpc.ts'
-import { hasCode, replacePrivateFile, setAside } from '../session-info.ts'
+import { replacePrivateFile, setAside } from '../session-info.ts'
 import { AuthError } from './auth-provider.ts'
 import type { OAuthClientInformation, OAuthDiscoveryState, OAuthTokens } from './auth-provider.ts'
 
@@ -71,7 +70,7 @@ export function fileTokenStore(path: string): TokenStore {
         const { ino, size, mtimeNs } = await stat(file, { bigint: true })
         const stamp = `${ino}:${size}:${mtimeNs}` // each write makes a new file
         if (seen?.stamp === stamp) return seen.credentials
-        const credentials = storedCredentialsFrom(parseJson(await readFile(file, 'utf8')))
+        const credentials = parseFile(await readFile(file, 'utf8'))
         if (credentials === undefined) await setAside(file)
         seen = { stamp, credentials }
         return credentials
@@ -91,6 +90,14 @@ export function fileTokenStore(path: string): TokenStore {
   }
 }
 
+function parseFile(text: string): StoredCredentials | undefined {
+  try {
+    return storedCredentialsFrom(JSON.parse(text))
+  } catch {
+    return undefined // not JSON
+  }
+}
+
 /** Checks stored credentials: leaves out malformed parts. Undefined for another format. */
 export function storedCredentialsFrom(value: unknown): StoredCredentials | undefined {
   if (!isRecord(value) || value['v'] !== 1) return undefined
@@ -105,10 +112,12 @@ export function storedCredentialsFrom(value: unknown): StoredCredentials | undef
 }
 
 function isClient(value: unknown): value is OAuthClientInformation {
+  const uris = isRecord(value) ? (value['redirect_uris'] ?? []) : undefined
   return (
     hasTexts(value, ['client_id'], ['client_secret', 'token_endpoint_auth_method', 'issuer']) &&
-    isNumberOrAbsent(value['client_secret_expires_at']) &&
-    check.listOf(check.string).accepts(value['redirect_uris'] ?? [])
+    ['undefined', 'number'].includes(typeof value['client_secret_expires_at']) &&
+    Array.isArray(uris) &&
+    uris.every((uri) => typeof uri === 'string')
   )
 }
 
@@ -116,12 +125,8 @@ function isTokens(value: unknown): value is OAuthTokens {
   const optional = ['refresh_token', 'scope', 'id_token', 'issuer', 'server']
   return (
     hasTexts(value, ['access_token', 'token_type'], optional) &&
-    isNumberOrAbsent(value['expires_in'])
+    ['undefined', 'number'].includes(typeof value['expires_in'])
   )
-}
-
-function isNumberOrAbsent(value: unknown): boolean {
-  return value === undefined || typeof value === 'number'
 }
 
 function parseDiscovery(value: unknown): OAuthDiscoveryState | undefined {
@@ -161,7 +166,8 @@ export async function withFileLock<Result>(
   const deadline = performance.now() + waitMs
   let isHeld = await createLock(path)
   while (!isHeld && performance.now() < deadline) {
-    if (await isOlder(path, staleMs)) await rm(path, { force: true })
+    const ageMs = Date.now() - (await modifiedMs(path))
+    if (ageMs > staleMs) await rm(path, { force: true })
     else await sleep(LOCK_POLL_MS)
     isHeld = await createLock(path)
   }
@@ -182,11 +188,16 @@ async function createLock(path: string): Promise<boolean> {
   }
 }
 
-async function isOlder(path: string, ms: number): Promise<boolean> {
+/** Time of the last change; infinitely late if the file is gone. */
+async function modifiedMs(path: string): Promise<number> {
   try {
-    return Date.now() - (await stat(path)).mtimeMs > ms
+    return (await stat(path)).mtimeMs
   } catch (error) {
-    if (hasCode(error, 'ENOENT')) return false
+    if (hasCode(error, 'ENOENT')) return Number.POSITIVE_INFINITY
     throw error
   }
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
 }

@@ -1,97 +1,96 @@
-import { untilAborted } from '@x/internal'
 import { sessionChannel } from '../diagnostics.ts'
-import type { SessionEvent, SessionReplaced } from '../diagnostics.ts'
-import { isRequest, isResponse, INVALID_PARAMS, localError } from '../json-rpc.ts'
+import {
+  INVALID_PARAMS,
+  isRequest,
+  isResponse,
+  localError,
+  takeInputInstructions,
+  versionOf,
+} from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
-import type { LegacyProtocol } from '../legacy/legacy-protocol.ts'
-import { takeInputInstructions } from '../modern/inputs.ts'
-import { toIdentity, isModernRequest } from '../modern/modern-post.ts'
-import type { ModernProtocol, ModernProtocolOptions } from '../modern/modern-protocol.ts'
+import { initializeParamsHash } from '../legacy/handshake.ts'
+import { LegacyProtocol } from '../legacy/legacy-protocol.ts'
+import type { LegacyProtocolOptions } from '../legacy/legacy-protocol.ts'
+import { toIdentity } from '../modern/modern-post.ts'
+import { ModernProtocol } from '../modern/modern-protocol.ts'
+import type { ModernProtocolOptions } from '../modern/modern-protocol.ts'
 import { Passthrough } from '../modern/passthrough.ts'
-import { shortSessionId, toInitializeResult } from '../session-record.ts'
+import {
+  LEGACY_VERSIONS,
+  MODERN_VERSIONS,
+  modernEvidence,
+  shortSessionId,
+  toInitializeResult,
+} from '../session-record.ts'
 import { closedError, errorAnswer, TransportError, toTransportError } from '../transport-error.ts'
 import type { ServerError } from '../transport-error.ts'
-import type { PassthroughOptions } from '../transport-options.ts'
-import { Negotiation } from './negotiation.ts'
-import type { ModernServer, NegotiationOptions } from './negotiation.ts'
+import type { CallOptions, EraOption, PassthroughOptions } from '../transport-options.ts'
+import { detectEra } from './probe.ts'
 
-export interface EraRouterOptions extends NegotiationOptions {
-  /** Creates the protocol object for a modern server. */
-  readonly createModern: (
-    options: Pick<
-      ModernProtocolOptions,
-      'identity' | 'serverCapabilities' | 'toolHeaders' | 'onLegacyServer' | 'onLost'
-    >,
-  ) => ModernProtocol
-  readonly deliver: (message: JsonRpcMessage) => void
-  /** Set if the transport replaces lost sessions; called for each replacement. */
-  readonly onSessionReplaced?: ((event: SessionReplaced) => void) | undefined
+export interface EraRouterOptions extends Omit<LegacyProtocolOptions, 'changeEra' | 'sendAgain'> {
+  readonly era: EraOption
 }
 
-/** What is known of a change of the era. */
-interface KnownChange {
-  readonly signal?: AbortSignal | undefined
-  /** The error with which the server has just answered `initialize`. */
-  readonly refused?: JsonRpcResponse | undefined
+/** A legacy server may support both eras later. Checking again costs one request. */
+const LEGACY_VERDICT_MS = 24 * 60 * 60 * 1000
+
+/** A negotiation of the era, with the parameters of the client's `initialize`. */
+interface Opening {
+  readonly request: JsonRpcRequest
+  /** Aborts when nobody waits for the answer. */
+  readonly signal: AbortSignal
+  /** The transport repeats the complete handshake of the client. */
+  readonly isRepeated: boolean
 }
 
 /**
- * Requests that were sent again in the other era. They are not sent a third time. Shared by all transports,
- * because most need none.
- */
-const sentAgain = new WeakSet<JsonRpcRequest>()
-
-/**
- * Negotiates the era with the client's `initialize`, and passes every later message to the protocol object for
- * the server.
+ * Negotiates the era with the client's `initialize` (2026-07-28, basic/versioning), and passes every later message
+ * to the protocol object for the server. The session record stores the era.
  */
 export class EraRouter {
+  readonly legacy: LegacyProtocol
   readonly #options: EraRouterOptions
-  readonly #legacy: LegacyProtocol
+  /** Set while the server is a modern one. */
   #modern: ModernProtocol | undefined
   /** Protocol objects from before a change of the era. Their calls in flight wait for their answers. */
   #retired: ModernProtocol[] | undefined
-  /** The client's last `initialize`. */
+  /** The client's last `initialize`. After it, the transport chooses the era. */
   #request: JsonRpcRequest | undefined
+  #negotiating: { readonly id: RequestId; readonly controller: AbortController } | undefined
   #changing: Promise<void> | undefined
   #changeSignal: AbortController | undefined
   /** Set by the first request of a client that speaks the stateless revision. */
   #passthrough: Passthrough | undefined
-  #isResumed = false
-  /** The client has sent `initialize`, so the transport chooses the era. */
-  #isBridging = false
-  #negotiating: { readonly id: RequestId; readonly controller: AbortController } | undefined
 
   constructor(options: EraRouterOptions) {
     this.#options = options
-    this.#legacy = options.legacy
+    this.legacy = new LegacyProtocol({
+      ...options,
+      changeEra: (signal) => this.#changeEra(undefined, signal),
+      sendAgain: (request, sent) => this.send(request, sent),
+    })
   }
 
   /** True if the modern server is known from the record, without a request. */
   get isResumed(): boolean {
-    return this.#isResumed
+    return this.#modern?.isResumed ?? false
   }
 
   /** The stateless revision in use, by the transport or by the client. Undefined for other servers. */
   get modernVersion(): string | undefined {
     if (this.#modern !== undefined) return this.#modern.identity.protocolVersion
-    return this.#isBridging ? undefined : this.#passthrough?.version
-  }
-
-  /** Reads the store. Sends no request. */
-  load(): Promise<void> {
-    return this.#legacy.load()
+    return this.#request === undefined ? this.#passthrough?.version : undefined
   }
 
   send(message: JsonRpcMessage, options: PassthroughOptions): Promise<void> {
     if (isRequest(message)) {
-      // This client speaks the stateless revision.
-      if (isModernRequest(message)) {
+      if (versionOf(message) !== undefined) {
         this.#passthrough ??= new Passthrough(this.#options)
         this.#passthrough.send(message, options)
         return Promise.resolve()
       }
       if (message.method === 'initialize') return this.#initialize(message)
+      if (this.#modern === undefined) return this.#sendLegacy(message, options)
     } else if (this.modernVersion !== undefined && this.#modern === undefined) {
       return Promise.resolve() // in the stateless revision, a client sends only requests
     } else if (!isResponse(message) && message.method === 'notifications/cancelled') {
@@ -101,15 +100,13 @@ export class EraRouter {
         this.#negotiating = undefined
       }
     }
-    if (this.#modern !== undefined) return this.#modern.send(message, options)
-    return this.#sendLegacy(message, options)
+    return (this.#modern ?? this.legacy).send(message, options)
   }
 
   /** Removes instructions about inputs: they have no meaning for a server with sessions. */
-  #sendLegacy(message: JsonRpcMessage, options: PassthroughOptions): Promise<void> {
-    if (!isRequest(message)) return this.#legacy.send(message, options)
+  #sendLegacy(message: JsonRpcRequest, options: CallOptions): Promise<void> {
     const { request, instructions } = takeInputInstructions(message)
-    if (instructions.answers === undefined) return this.#legacy.send(request, options)
+    if (instructions.answers === undefined) return this.legacy.send(request, options)
     const text = `${message.method} cannot be continued: this server is not of 2026-07-28. Start the call again`
     this.#options.deliver(localError(message.id, INVALID_PARAMS, text))
     return Promise.resolve()
@@ -117,7 +114,7 @@ export class EraRouter {
 
   /** @throws TransportError if a session may still exist on the server. */
   terminate(): Promise<void> {
-    return (this.#modern ?? this.#legacy).terminate()
+    return (this.#modern ?? this.legacy).terminate()
   }
 
   /** Answers all requests in flight before it returns. */
@@ -127,30 +124,36 @@ export class EraRouter {
     negotiating?.controller.abort()
     this.#changeSignal?.abort()
     if (negotiating !== undefined) {
-      const url = this.#options.http.url.display
-      const error = closedError('The transport was closed', url)
-      this.#options.deliver(errorAnswer(negotiating.id, error))
+      this.#options.deliver(errorAnswer(negotiating.id, this.#closedError()))
     }
     this.#passthrough?.close()
     const protocols = [...(this.#retired ?? []), ...(this.#modern ? [this.#modern] : [])]
     const closing = protocols.map((protocol) => protocol.close())
-    await this.#legacy.close()
+    await this.legacy.close()
     await Promise.all(closing)
   }
 
+  /** Opens another session in place of the current one, or changes the era if the server has changed it. */
+  async replaceSession(signal: AbortSignal): Promise<void> {
+    const { session } = this.legacy
+    if (this.#modern !== undefined || session === undefined) {
+      return this.#changeEra(this.#modern, signal)
+    }
+    await this.legacy.replacementOf(session, { signal })
+  }
+
   async #initialize(request: JsonRpcRequest): Promise<void> {
-    this.#isBridging = true
     this.#request = request
     this.#negotiating?.controller.abort()
     const negotiating = { id: request.id, controller: new AbortController() }
+    const { signal } = negotiating.controller
     this.#negotiating = negotiating
     // The client starts again: its earlier calls end.
     const before = this.#modern
     this.#modern = undefined
-    this.#isResumed = false
     await before?.close()
-    await this.load()
-    const answer = await this.#answerTo(request, negotiating.controller.signal).catch(
+    await this.legacy.load()
+    const answer = await this.#negotiate({ request, signal, isRepeated: false }).catch(
       (error: unknown) => errorAnswer(request.id, toTransportError(error)),
     )
     if (this.#negotiating !== negotiating || answer === undefined) return
@@ -163,70 +166,39 @@ export class EraRouter {
    *
    * @throws TransportError if no session could be opened
    */
-  changeEra(from: ModernProtocol | undefined, known: KnownChange = {}): Promise<void> {
+  #changeEra(from: ModernProtocol | undefined, signal?: AbortSignal): Promise<void> {
     if (this.#modern !== from) return Promise.resolve() // already changed
-    const change = (): Promise<void> => this.#changeEra(known)
-    return (this.#changing ??= this.#options.http.asOwner(change).finally(() => {
-      this.#changing = undefined
-    }))
+    const { http } = this.#options
+    return (this.#changing ??= http
+      .asOwner(() => this.#negotiateAgain(signal))
+      .finally(() => {
+        this.#changing = undefined
+      }))
   }
 
-  /** Opens another session in place of the current one, or changes the era if the server has changed it. */
-  async replaceSession(signal: AbortSignal): Promise<void> {
-    const { session } = this.#legacy
-    if (this.#modern !== undefined || session === undefined) {
-      return this.changeEra(this.#modern, { signal })
-    }
-    await this.#legacy.replacementOf(session, { signal })
-  }
-
-  /**
-   * Sends a request again that the server certainly refused because of its era. Returns false if it was sent
-   * again before.
-   */
-  async sendAgain(message: JsonRpcRequest, options: PassthroughOptions): Promise<boolean> {
-    if (sentAgain.has(message)) return false
-    sentAgain.add(message)
-    await this.send(message, options)
-    return true
-  }
-
-  async #changeEra({ signal: outer, refused }: KnownChange): Promise<void> {
-    const { keeper, http, onSessionReplaced } = this.#options
-    const { session } = this.#legacy
+  async #negotiateAgain(outer: AbortSignal | undefined): Promise<void> {
+    const { keeper, http, onReplaced } = this.#options
+    const { session } = this.legacy
     const before = this.#modern
     const oldEpoch = before === undefined ? (session?.epoch ?? 0) : (keeper.record?.epoch ?? 0)
     const request = this.#request
     if (request === undefined)
       throw closedError('There is no initialize to repeat', http.url.display)
-    await this.#legacy.reload()
+    await this.legacy.reload()
     const { signal: own } = (this.#changeSignal = new AbortController())
     const signal = outer === undefined ? own : AbortSignal.any([own, outer])
-    const subject = { request, signal, isTakenForLegacy: false, repeated: { refused } }
-    const negotiating = new Negotiation(this.#options, subject).run()
-    const negotiated = await untilAborted(negotiating, signal).catch((error: unknown) => {
-      if (!signal.aborted) throw error
-    })
-    if (signal.aborted || negotiated === undefined || negotiated.kind === 'abandoned') {
-      throw closedError('The transport was closed', http.url.display)
-    }
-    if (negotiated.kind === 'answered') {
-      if ('error' in negotiated.answer)
-        throw rejectedError(negotiated.answer.error, http.url.display)
-      this.#modern = undefined
-    } else {
-      this.#useModern(request, negotiated)
-    }
+    const answer = await this.#negotiate({ request, signal, isRepeated: true })
+    if (answer === undefined || signal.aborted) throw this.#closedError()
+    if ('error' in answer) throw rejectedError(answer.error, http.url.display)
+    if (this.#modern === before) this.#modern = undefined
     if (before !== undefined) {
       before.retire()
       this.#retired ??= []
       this.#retired.push(before)
     }
-    if (this.#modern !== undefined) {
-      await this.#modern.send({ jsonrpc: '2.0', method: 'notifications/initialized' }, {})
-    }
-    const now = this.#modern === undefined ? this.#legacy.session : undefined
-    onSessionReplaced?.({
+    await this.#modern?.send({ jsonrpc: '2.0', method: 'notifications/initialized' }, {})
+    const now = this.#modern === undefined ? this.legacy.session : undefined
+    onReplaced?.({
       oldEpoch,
       newEpoch: now?.epoch ?? keeper.record?.epoch ?? 0,
       oldSessionId: before === undefined && session?.id ? shortSessionId(session.id) : undefined,
@@ -234,50 +206,137 @@ export class EraRouter {
     })
   }
 
-  async #answerTo(
-    request: JsonRpcRequest,
-    signal: AbortSignal,
-  ): Promise<JsonRpcResponse | undefined> {
+  /**
+   * Detects the era, and opens the session of a legacy server. Returns the answer to `initialize`; undefined if it was
+   * abandoned. Call it after the store was read.
+   */
+  async #negotiate(opening: Opening): Promise<JsonRpcResponse | undefined> {
+    const { era, http, keeper, timeouts } = this.#options
+    const { request, signal, isRepeated } = opening
+    const url = http.url.display
+    const only = (offered: readonly string[]): JsonRpcResponse =>
+      errorAnswer(request.id, otherVersionsError(url, offered, era))
+    if (signal.aborted) return undefined
     // A client that speaks both eras sends `initialize` only after it has detected a legacy server.
-    const isTakenForLegacy = this.#passthrough?.version !== undefined
-    const subject = { request, signal, isTakenForLegacy }
-    const negotiated = await new Negotiation(this.#options, subject).run()
-    if (negotiated.kind === 'abandoned' || signal.aborted) return undefined
-    return negotiated.kind === 'answered' ? negotiated.answer : this.#useModern(request, negotiated)
+    const isTakenForLegacy = !isRepeated && this.#passthrough !== undefined
+    if (era !== 'legacy' && !isTakenForLegacy) {
+      const known = this.#resumeModern(request)
+      if (known !== undefined) return known
+    }
+    const isLegacyFirst =
+      era === 'legacy' || era === 'legacy-first' || isTakenForLegacy || this.#isKnownLegacy()
+    let refused: JsonRpcResponse | undefined
+    if (isLegacyFirst && era !== 'modern') {
+      refused = await this.#openLegacy(opening)
+      if (refused === undefined || 'result' in refused) return refused
+      const offered = modernEvidence(refused)
+      if (offered === undefined) return explainNoServer(refused, url)
+      if (era === 'legacy') return only(offered)
+    }
+    const verdict = await detectEra({ http, request, probeMs: timeouts.probeMs, signal })
+    if (signal.aborted) return undefined
+    switch (verdict.kind) {
+      case 'modern': {
+        const { version, discovered } = verdict
+        keeper.checkedEra('modern')
+        const record = await keeper.next({
+          protocolVersion: version,
+          discoverResult: discovered,
+          initializeParamsHash: initializeParamsHash(request),
+        })
+        await keeper.opened(record)
+        if (signal.aborted) return undefined
+        return this.#useModern(request, version, {
+          discovered,
+          isResumed: false,
+          toolHeaders: undefined,
+        })
+      }
+      case 'legacy': {
+        const { evidence, offered } = verdict
+        if (era === 'modern') return only(offered ?? ['revisions with sessions'])
+        if (refused !== undefined) return refused
+        keeper.checkedEra('legacy')
+        const answer = await this.#openLegacy(opening)
+        if (answer === undefined || 'result' in answer) return answer
+        // Signs of a modern server: its first error explains more than the second.
+        if (evidence !== undefined) return errorAnswer(request.id, evidence)
+        return offered === undefined ? explainNoServer(answer, url) : only(offered)
+      }
+      case 'incompatible':
+        return only(verdict.offered)
+      case 'error':
+      case 'later':
+      case 'again':
+        return errorAnswer(request.id, verdict.error)
+    }
   }
 
-  #useModern(request: JsonRpcRequest, server: ModernServer): JsonRpcResponse {
-    const { version, discovered, isResumed, toolHeaders } = server
-    const { http, keeper } = this.#options
-    this.#isResumed = isResumed
-    const protocol: ModernProtocol = this.#options.createModern({
+  /** Returns the answer of a server with sessions; undefined if the client abandoned the request. */
+  async #openLegacy({
+    request,
+    signal,
+    isRepeated,
+  }: Opening): Promise<JsonRpcResponse | undefined> {
+    const answer = isRepeated
+      ? await this.legacy.repeatHandshake(request, signal)
+      : await this.legacy.initialize(request)
+    return signal.aborted ? undefined : answer
+  }
+
+  /** True if there is a stored session, or a recent detection of a legacy server. */
+  #isKnownLegacy(): boolean {
+    if (this.legacy.hasStoredSession) return true
+    const { record } = this.#options.keeper
+    if (record?.era !== 'legacy') return false
+    return Date.now() - Date.parse(record.eraCheckedAt) < LEGACY_VERDICT_MS
+  }
+
+  /** Uses the stored modern server, if it was stored for a client like this one. */
+  #resumeModern(request: JsonRpcRequest): JsonRpcResponse | undefined {
+    const { record } = this.#options.keeper
+    if (record?.era !== 'modern') return undefined
+    const { protocolVersion: version = '', discoverResult: discovered, toolHeaders } = record
+    const isFitting =
+      MODERN_VERSIONS.includes(version) &&
+      record.initializeParamsHash === initializeParamsHash(request)
+    if (discovered === undefined || !isFitting) return undefined
+    return this.#useModern(request, version, { discovered, isResumed: true, toolHeaders })
+  }
+
+  #useModern(
+    request: JsonRpcRequest,
+    version: string,
+    server: Pick<ModernProtocolOptions, 'discovered' | 'isResumed' | 'toolHeaders'>,
+  ): JsonRpcResponse {
+    const { http, keeper, onReplaced } = this.#options
+    const protocol: ModernProtocol = new ModernProtocol({
+      ...this.#options,
+      ...server,
       identity: toIdentity(request, version),
-      serverCapabilities: discovered.capabilities,
-      toolHeaders,
-      onLegacyServer: () => keeper.lost(undefined),
-      onLost:
-        this.#options.onSessionReplaced === undefined
-          ? undefined
-          : {
-              replaced: () => this.changeEra(protocol),
-              sendAgain: (message, options) => this.sendAgain(message, options),
-            },
+      recovery: onReplaced && {
+        replace: () => this.#changeEra(protocol),
+        sendAgain: (message, options) => this.send(message, options),
+      },
     })
     this.#modern = protocol
-    const event: SessionEvent = {
-      type: isResumed ? 'resumed' : 'opened',
-      url: http.url.display,
+    const { display: url } = http.url
+    sessionChannel.publish({
+      type: server.isResumed ? 'resumed' : 'opened',
+      url,
       era: 'modern',
       epoch: keeper.record?.epoch ?? 0,
-    }
-    sessionChannel.publish(event)
+    })
     const asked = request.params?.['protocolVersion']
-    const { host } = new URL(http.url.display)
-    const result = toInitializeResult(discovered, {
+    const result = toInitializeResult(server.discovered, {
       protocolVersion: typeof asked === 'string' ? asked : '2025-11-25',
-      host,
+      host: new URL(url).host,
     })
     return { jsonrpc: '2.0', id: request.id, result }
+  }
+
+  #closedError(): TransportError {
+    return closedError('The transport was closed', this.#options.http.url.display)
   }
 }
 
@@ -285,4 +344,43 @@ function rejectedError(error: ServerError, url: string): TransportError {
   if (TransportError.is(error.data)) return error.data
   const message = `${url} refused a new session: ${error.message}`
   return new TransportError('REJECTED', message, { url, serverError: error })
+}
+
+/** The server supports only revisions that the transport may not use. */
+export function otherVersionsError(
+  url: string,
+  offered: readonly string[],
+  era: EraOption,
+): TransportError {
+  const spoken = SPOKEN[era].join(', ')
+  const message = `${url} offers only ${offered.join(', ')}; the option era: '${era}' allows only ${spoken}`
+  return new TransportError('REJECTED', message, { url })
+}
+
+const SPOKEN: Readonly<Record<EraOption, readonly string[]>> = {
+  auto: [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
+  'legacy-first': [...MODERN_VERSIONS, ...LEGACY_VERSIONS],
+  legacy: LEGACY_VERSIONS,
+  modern: MODERN_VERSIONS,
+}
+
+/**
+ * Adds an explanation to an answer that refuses both ways to connect: the URL may belong to a server of the
+ * HTTP+SSE transport of 2024-11-05.
+ */
+export function explainNoServer(answer: JsonRpcResponse, url: string): JsonRpcResponse {
+  if ('result' in answer || answer.id === undefined || answer.id === null) return answer
+  const { data } = answer.error
+  if (!TransportError.is(data) || data.serverError !== undefined) return answer
+  if (data.status !== 400 && data.status !== 404 && data.status !== 405) return answer
+  const message = `${url} refuses initialize (HTTP ${data.status}): it is not an MCP endpoint, or a server of the HTTP+SSE transport of 2024-11-05, which is not supported. Check the URL`
+  return errorAnswer(
+    answer.id,
+    new TransportError(data.code, message, {
+      status: data.status,
+      url,
+      bodyText: data.bodyText,
+      cause: data,
+    }),
+  )
 }

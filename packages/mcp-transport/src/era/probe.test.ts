@@ -1,28 +1,43 @@
 import { describe, expect, test } from 'vitest'
+import type { PostOutcome } from '../modern/modern-post.ts'
 import { TransportError } from '../transport-error.ts'
 import type { ServerError, TransportErrorCode } from '../transport-error.ts'
 import { probeVerdict, getProbeDelayMs } from './probe.ts'
-import type { ProbeOutcome, ProbeVerdict } from './probe.ts'
+import type { ProbeVerdict } from './probe.ts'
+
+const judged = (outcome: PostOutcome): ProbeVerdict =>
+  probeVerdict(outcome, 'https://shop.example/mcp')
 
 describe('probe verdict', () => {
-  function discovered(...supportedVersions: string[]): ProbeOutcome {
-    return { kind: 'discovered', result: { supportedVersions, capabilities: {} } }
+  function discovered(...supportedVersions: string[]): PostOutcome {
+    const answer = {
+      jsonrpc: '2.0',
+      id: 1,
+      result: { supportedVersions, capabilities: {} },
+    } as const
+    return { kind: 'answered', answer, status: 200, headers: {}, errorId: 'own' }
   }
 
-  function refused(status: number, serverError?: Omit<ServerError, 'message'>): ProbeOutcome {
-    const said = serverError && { ...serverError, message: 'No' }
-    const error = new TransportError('REJECTED', 'No', { status, serverError: said })
-    return { kind: 'refused', status, error, serverError: said }
+  function refused(status: number, serverError?: Omit<ServerError, 'message'>): PostOutcome {
+    if (serverError === undefined) {
+      const error = new TransportError('REJECTED', 'No', { status })
+      return { kind: 'refused', error, headers: {}, errorId: 'none' }
+    }
+    const answer = { jsonrpc: '2.0', id: 1, error: { ...serverError, message: 'No' } } as const
+    return { kind: 'answered', answer, status, headers: {}, errorId: 'own' }
   }
 
-  function failed(code: TransportErrorCode): ProbeOutcome {
-    return { kind: 'failed', error: new TransportError(code, 'No') }
+  function failed(code: TransportErrorCode, status?: number): PostOutcome {
+    return { kind: 'failed', error: new TransportError(code, 'No', { status }), headers: {} }
   }
 
-  const unsupported = (status: number, ...supported: unknown[]): ProbeOutcome =>
+  const error = new TransportError('OUTCOME_UNKNOWN', 'No', { status: 200 })
+  const unanswered = { kind: 'refused', error, headers: {}, errorId: 'own' } as const
+
+  const unsupported = (status: number, ...supported: unknown[]): PostOutcome =>
     refused(status, { code: -32022, data: { supported } })
 
-  const table: readonly (readonly [string, ProbeOutcome, ProbeVerdict['kind']])[] = [
+  const table: readonly (readonly [string, PostOutcome, ProbeVerdict['kind']])[] = [
     ['a DiscoverResult with our version', discovered('2026-07-28'), 'modern'],
     ['… among others', discovered('2025-11-25', '2026-07-28', '2099-01-01'), 'modern'],
     ['a DiscoverResult with legacy versions only', discovered('2025-11-25'), 'legacy'],
@@ -60,21 +75,24 @@ describe('probe verdict', () => {
     ['any other 4xx', refused(418), 'legacy'],
     ['a redirect elsewhere', refused(302), 'legacy'],
     ['2xx without a usable body', refused(200), 'legacy'],
+    ['a stream without an answer', unanswered, 'legacy'],
     ['no connection', failed('UNREACHABLE'), 'error'],
     ['a time-out', failed('TIMEOUT'), 'error'],
     ['a close', failed('CLOSED'), 'error'],
     ['a lost connection', failed('OUTCOME_UNKNOWN'), 'error'],
+    ['a connection that broke in the body', failed('OUTCOME_UNKNOWN', 200), 'error'],
+    ['a body that is too large', failed('LIMIT', 200), 'legacy'],
   ]
 
   test.each(table)('%s', (_name, outcome, kind) => {
-    expect(probeVerdict(outcome).kind).toBe(kind)
+    expect(judged(outcome).kind).toBe(kind)
   })
 
   describe('a verdict contains', () => {
     test('the version and the result of a modern server', () => {
-      expect(probeVerdict(discovered('2026-07-28'))).toMatchObject({
+      expect(judged(discovered('2026-07-28'))).toMatchObject({
         version: '2026-07-28',
-        result: { supportedVersions: ['2026-07-28'] },
+        discovered: { supportedVersions: ['2026-07-28'] },
       })
     })
 
@@ -85,20 +103,20 @@ describe('probe verdict', () => {
       ['-32022 without a list', refused(400, { code: -32022 }), false],
       ['-32601', refused(404, { code: -32601 }), false],
     ])('%s: the sign of the contrary', (_name, outcome, hasEvidence) => {
-      const verdict = probeVerdict(outcome)
+      const verdict = judged(outcome)
       expect('evidence' in verdict && verdict.evidence !== undefined).toBe(hasEvidence)
     })
 
     test('the versions that are offered', () => {
-      expect(probeVerdict(discovered('2099-01-01'))).toMatchObject({ offered: ['2099-01-01'] })
-      expect(probeVerdict(unsupported(400, '2099-01-01'))).toMatchObject({
+      expect(judged(discovered('2099-01-01'))).toMatchObject({ offered: ['2099-01-01'] })
+      expect(judged(unsupported(400, '2099-01-01'))).toMatchObject({
         offered: ['2099-01-01'],
       })
     })
 
     test('the error of the server before the second probe', () => {
       const outcome = unsupported(400, '2026-07-28')
-      expect(probeVerdict(outcome)).toMatchObject({ version: '2026-07-28', error: { status: 400 } })
+      expect(judged(outcome)).toMatchObject({ version: '2026-07-28', error: { status: 400 } })
     })
   })
 })

@@ -1,114 +1,24 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { isRecord } from '@x/internal'
 import { retryAfterMs } from '../headers.ts'
-import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
+import type { JsonRpcRequest } from '../json-rpc.ts'
 import { endAssignedSession } from '../legacy/one-way.ts'
-import { modernPost, withIdentity, modernHeaders } from '../modern/modern-post.ts'
-import type { PostOutcome, ClientIdentity } from '../modern/modern-post.ts'
+import { modernPost, toIdentity, withIdentity } from '../modern/modern-post.ts'
+import type { PostOutcome } from '../modern/modern-post.ts'
 import {
-  isDiscoverResult,
   commonVersion,
   hasLegacyVersion,
+  isDiscoverResult,
+  MODERN_VERSIONS,
   UNSUPPORTED_VERSION,
 } from '../session-record.ts'
 import type { DiscoverResult } from '../session-record.ts'
-import { closedError, TransportError } from '../transport-error.ts'
+import { TransportError } from '../transport-error.ts'
 import type { ServerError } from '../transport-error.ts'
 
-export interface ProbeOptions {
-  readonly http: HttpClient
-  readonly identity: ClientIdentity
-  /** Time limit of the whole probe, in milliseconds. */
-  readonly probeMs: number
-  readonly signal: AbortSignal
-}
-
-/** Sends `server/discover` to a server of unknown era. */
-export async function probe(options: ProbeOptions): Promise<ProbeOutcome> {
-  const { http, identity, probeMs, signal } = options
-  const request = {
-    jsonrpc: '2.0',
-    id: 'discover',
-    method: 'server/discover',
-    params: withIdentity({}, identity),
-  } as const
-  const closing = new AbortController()
-  const url = http.url.display
-  const startTimer = (): NodeJS.Timeout => setTimeout(() => closing.abort(), probeMs).unref()
-  let timer = startTimer()
-  const ends = AbortSignal.any([signal, closing.signal])
-  let exchange: Exchange | undefined
-  const stop = (): void =>
-    exchange?.abort(
-      signal.aborted
-        ? closedError('The client abandoned initialize', url)
-        : new TransportError('TIMEOUT', `${url} did not answer a probe in ${probeMs} ms`, { url }),
-    )
-  ends.addEventListener('abort', stop, { once: true })
-  try {
-    const outcome = await modernPost({
-      http,
-      request,
-      headers: modernHeaders(request, identity.protocolVersion),
-      headersMs: 0,
-      onMessage: () => {},
-      onExchange: (started) => {
-        exchange = started
-        return !ends.aborted
-      },
-      onPause: (isPaused) => {
-        clearTimeout(timer)
-        if (!isPaused) timer = startTimer()
-      },
-    })
-    const said = toProbeOutcome(outcome, url)
-    if (said.kind !== 'discovered') endAssignedSession(http, outcome.headers)
-    return said
-  } finally {
-    clearTimeout(timer)
-    ends.removeEventListener('abort', stop)
-  }
-}
-
-function toProbeOutcome(outcome: PostOutcome, url: string): ProbeOutcome {
-  if (outcome.kind === 'failed') {
-    const { error, isWhole } = outcome
-    const { status } = error
-    const isCut = isWhole !== true && (error.code === 'OUTCOME_UNKNOWN' || error.code === 'TIMEOUT')
-    return status === undefined || isCut
-      ? { kind: 'failed', error }
-      : { kind: 'refused', status, error }
-  }
-  const { answer, status, headers } = outcome
-  if ('result' in answer && isDiscoverResult(answer.result)) {
-    return { kind: 'discovered', result: answer.result }
-  }
-  const serverError = 'error' in answer ? answer.error : undefined
-  const said = serverError?.message ?? 'a response that is not a DiscoverResult'
-  const error = new TransportError('REJECTED', `${url} answered a probe with: ${said}`, {
-    url,
-    status,
-    serverError,
-    retryAfterMs: retryAfterMs(headers),
-  })
-  return { kind: 'refused', status, error, serverError }
-}
-
-/** Result of `server/discover`. */
-export type ProbeOutcome =
-  | { readonly kind: 'discovered'; readonly result: DiscoverResult }
-  /** A JSON-RPC error of any HTTP status, an HTTP error, or a 2xx without a usable body. */
-  | {
-      readonly kind: 'refused'
-      readonly status: number
-      readonly error: TransportError
-      readonly serverError?: ServerError | undefined
-    }
-  /** No response. */
-  | { readonly kind: 'failed'; readonly error: TransportError }
-
 export type ProbeVerdict =
-  | { readonly kind: 'modern'; readonly version: string; readonly result: DiscoverResult }
+  | { readonly kind: 'modern'; readonly version: string; readonly discovered: DiscoverResult }
   | {
       readonly kind: 'legacy'
       /** A sign of a modern server. It becomes the error if `initialize` fails too. */
@@ -123,6 +33,76 @@ export type ProbeVerdict =
   /** The server offers only versions that the transport does not support. */
   | { readonly kind: 'incompatible'; readonly offered: readonly string[] }
 
+export interface ProbeOptions {
+  readonly http: HttpClient
+  /** The client's `initialize`. Its parameters identify the client. */
+  readonly request: JsonRpcRequest
+  /** Time limit of one probe, in milliseconds. */
+  readonly probeMs: number
+  readonly signal: AbortSignal
+}
+
+const RETRIES = 2
+
+/**
+ * Probes a server of unknown era with `server/discover` until it shows its era: once more with another version if
+ * the server asks for it, and twice more if the server is busy. Returns `again` or `later` if the server still asks
+ * for more.
+ */
+export async function detectEra(options: ProbeOptions): Promise<ProbeVerdict> {
+  const { http, signal } = options
+  let version = MODERN_VERSIONS[0] ?? ''
+  let isSecond = false
+  for (let retries = 0; ;) {
+    const outcome = await probe(options, version)
+    const verdict = probeVerdict(outcome, http.url.display)
+    if (verdict.kind !== 'modern') endAssignedSession(http, outcome.headers)
+    if (verdict.kind === 'again' && !isSecond) {
+      isSecond = true
+      version = verdict.version
+    } else if (verdict.kind === 'later' && retries < RETRIES && !signal.aborted) {
+      const ms = getProbeDelayMs(retries++, verdict.error.retryAfterMs)
+      await sleep(ms, undefined, { signal, ref: false }).catch(() => {}) // the next probe fails if aborted
+    } else {
+      return verdict
+    }
+  }
+}
+
+async function probe(options: ProbeOptions, version: string): Promise<PostOutcome> {
+  const { http, request, probeMs, signal } = options
+  const params = withIdentity({}, toIdentity(request, version))
+  const limit = new AbortController()
+  const startTimer = (): NodeJS.Timeout =>
+    setTimeout(() => {
+      const url = http.url.display
+      const message = `${url} did not answer a probe in ${probeMs} ms`
+      limit.abort(new TransportError('TIMEOUT', message, { url }))
+    }, probeMs).unref()
+  let timer = startTimer()
+  try {
+    return await modernPost(
+      http,
+      { jsonrpc: '2.0', id: 'discover', method: 'server/discover', params },
+      {
+        signal: AbortSignal.any([signal, limit.signal]),
+        isOfCaller: false,
+        headers: [],
+        headersMs: 0,
+        idleMs: 0,
+        call: undefined,
+        onMessage: () => {},
+        onPause: (isPaused) => {
+          clearTimeout(timer)
+          if (!isPaused) timer = startTimer()
+        },
+      },
+    )
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 const HEADER_MISMATCH = -32020
 const MISSING_CAPABILITY = -32021
 
@@ -131,29 +111,37 @@ const MISSING_CAPABILITY = -32021
  * basic/transports/streamable-http, "Backward Compatibility"). A server is legacy unless the result clearly
  * shows a modern one: responses differ widely, and some gateways drop probes.
  */
-export function probeVerdict(outcome: ProbeOutcome): ProbeVerdict {
-  switch (outcome.kind) {
-    case 'discovered': {
-      const offered = outcome.result.supportedVersions
-      const version = commonVersion(offered)
-      if (version !== undefined) return { kind: 'modern', version, result: outcome.result }
-      return { kind: 'legacy', offered }
-    }
-    case 'failed':
-      return { kind: 'error', error: outcome.error }
-    case 'refused':
-      return refusedVerdict(outcome)
+export function probeVerdict(outcome: PostOutcome, url: string): ProbeVerdict {
+  if (outcome.kind !== 'answered') {
+    const { error } = outcome
+    const { code, status } = error
+    const isCut = outcome.kind === 'failed' && (code === 'OUTCOME_UNKNOWN' || code === 'TIMEOUT')
+    return status === undefined || isCut ? { kind: 'error', error } : refusedVerdict(status, error)
   }
+  const { answer, status, headers } = outcome
+  if ('result' in answer && isDiscoverResult(answer.result)) {
+    const { supportedVersions: offered } = answer.result
+    const version = commonVersion(offered)
+    if (version === undefined) return { kind: 'legacy', offered }
+    return { kind: 'modern', version, discovered: answer.result }
+  }
+  const serverError = 'error' in answer ? answer.error : undefined
+  const said = serverError?.message ?? 'a response that is not a DiscoverResult'
+  const message = `${url} answered a probe with: ${said}`
+  const retry = retryAfterMs(headers)
+  const options = { url, status, serverError, retryAfterMs: retry }
+  return refusedVerdict(status, new TransportError('REJECTED', message, options), serverError)
 }
 
-function refusedVerdict(outcome: Extract<ProbeOutcome, { kind: 'refused' }>): ProbeVerdict {
-  const { status, error, serverError } = outcome
+function refusedVerdict(
+  status: number,
+  error: TransportError,
+  serverError?: ServerError,
+): ProbeVerdict {
   // A refusal of the credentials says nothing about the era.
   if (status === 401 || status === 403) return { kind: 'error', error }
   const code = serverError?.code
-  if (serverError !== undefined && code === UNSUPPORTED_VERSION) {
-    return versionVerdict(serverError, error)
-  }
+  if (code === UNSUPPORTED_VERSION) return versionVerdict(serverError?.data, error)
   if (code === HEADER_MISMATCH || code === MISSING_CAPABILITY) {
     return { kind: 'legacy', evidence: error }
   }
@@ -161,16 +149,16 @@ function refusedVerdict(outcome: Extract<ProbeOutcome, { kind: 'refused' }>): Pr
   return status >= 500 || isPassing ? { kind: 'later', error } : { kind: 'legacy' }
 }
 
-function versionVerdict({ data }: ServerError, error: TransportError): ProbeVerdict {
-  const offered = isRecord(data) && Array.isArray(data['supported']) ? data['supported'] : undefined
-  if (offered === undefined) return { kind: 'legacy' }
-  const versions = offered.filter((version) => typeof version === 'string')
-  const version = commonVersion(versions)
+function versionVerdict(data: unknown, error: TransportError): ProbeVerdict {
+  const supported = isRecord(data) ? data['supported'] : undefined
+  if (!Array.isArray(supported)) return { kind: 'legacy' }
+  const offered = supported.filter((version) => typeof version === 'string')
+  const version = commonVersion(offered)
   if (version !== undefined) return { kind: 'again', version, error }
-  if (versions.length === 0 || hasLegacyVersion(versions)) {
-    return { kind: 'legacy', evidence: error, offered: versions }
+  if (offered.length === 0 || hasLegacyVersion(offered)) {
+    return { kind: 'legacy', evidence: error, offered }
   }
-  return { kind: 'incompatible', offered: versions }
+  return { kind: 'incompatible', offered }
 }
 
 const FIRST_MS = 500

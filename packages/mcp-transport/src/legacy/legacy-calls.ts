@@ -1,118 +1,78 @@
-import { removeFrom } from '../http/exchange.ts'
+import { AsyncResource } from 'node:async_hooks'
+import { headerValue } from '../headers.ts'
+import type { AnswerHandlers, AnswerOutcome, Refusal } from '../http/answer-reader.ts'
+import type { Exchange } from '../http/exchange.ts'
+import { followStream, parseCursor } from '../http/follow-stream.ts'
+import type { StreamCursor } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { SilenceWatch } from '../http/silence.ts'
-import { isResponse } from '../json-rpc.ts'
-import type {
-  JsonRpcMessage,
-  JsonRpcNotification,
-  JsonRpcRequest,
-  JsonRpcResponse,
-  RequestId,
-} from '../json-rpc.ts'
-import { closedError, errorAnswer, TransportError, toTransportError } from '../transport-error.ts'
-import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
+import { OpenCalls } from '../http/open-calls.ts'
+import type { OpenCall } from '../http/open-calls.ts'
+import { isAnswerTo, isResponse } from '../json-rpc.ts'
+import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
+import { closedError, errorAnswer, TransportError } from '../transport-error.ts'
+import type { CallOptions } from '../transport-options.ts'
+import { openEventStream } from './event-stream.ts'
+import type { LegacyProtocol, LegacyProtocolOptions } from './legacy-protocol.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { PendingCall } from './pending-call.ts'
-import type { CallHost } from './pending-call.ts'
-import { getSessionLoss } from './session-loss.ts'
-
-export interface LegacyCallsOptions {
-  readonly http: HttpClient
-  readonly timeouts: Timeouts
-  readonly reconnect: Reconnect
-}
-
-/** The parts of `LegacyProtocol` that the calls use. */
-export interface CallsHost {
-  /** True if the transport replaces lost sessions, and sends again what was certainly not executed. */
-  readonly isHealing: boolean
-  /** Returns what replaces a lost session. @throws TransportError if no session could be opened */
-  replacementOf(lost: LegacySession): Promise<LegacySession | 'stateless'>
-  /** Called for each request that succeeded, if the transport replaces lost sessions. */
-  succeeded(request: JsonRpcRequest): void
-  /** Passes an answer to the client. */
-  deliver(answer: JsonRpcResponse): void
-  /** Takes a request or notification of the server. */
-  receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void
-  /** Resolves when the session is removed from the store. */
-  forgetSession(session: LegacySession): Promise<void>
-  /**
-   * Sends a request again to a server that no longer has sessions. Returns false if it was sent again before.
-   */
-  sendStateless(request: JsonRpcRequest, options: CallOptions): Promise<boolean>
-}
+import { misroutedError, toRefusalError } from './session-loss.ts'
 
 /** Ids of the transport's own requests: far above those of clients, and still safe integers. */
 const OWN_IDS = 2 ** 52
 
-/** Calls of the transport itself. Their answers are dropped. */
-const ownCalls = new WeakSet<PendingCall>()
-
-/** Calls that were sent again once. They are not sent a third time. */
-const replays = new WeakSet<PendingCall>()
-
-/**
- * Requests of the client without an answer. Each gets exactly one: from the server, on the response or on the
- * listening stream, or a failure. If the transport
- * replaces lost sessions, a call that lost its session waits for the next one, and is sent again at most once.
- */
-export class LegacyCalls implements CallHost {
-  readonly #host: CallsHost
-  readonly #options: LegacyCallsOptions
-  readonly #calls: PendingCall[] = []
-  /** Created with the first call, because many clients are idle for a long time. */
-  #watch: SilenceWatch | undefined
-  #onEnded: Map<LegacySession, () => void> | undefined
-  #isClosed = false
+/** The client's requests without an answer, to a server with sessions. */
+export class LegacyCalls {
+  readonly protocol: LegacyProtocol
+  readonly options: LegacyProtocolOptions
+  readonly open: OpenCalls<PendingCall>
   #ownId = 0
 
-  constructor(host: CallsHost, options: LegacyCallsOptions) {
-    this.#host = host
-    this.#options = options
+  constructor(protocol: LegacyProtocol, options: LegacyProtocolOptions) {
+    this.protocol = protocol
+    this.options = options
+    const { http, timeouts, deliver, onReplaced, sendAgain } = options
+    const isRecovering = onReplaced !== undefined
+    this.open = new OpenCalls({
+      http,
+      timeouts,
+      deliver: (answer, request) => {
+        if (isRecovering && 'result' in answer) protocol.succeeded(request)
+        deliver(answer)
+      },
+      check: ({ session }) => ({
+        rpcMethod: 'ping',
+        era: 'legacy',
+        sessionId: session.id,
+        headers: session.postHeaders,
+        body: JSON.stringify(
+          session.ids.request({ jsonrpc: '2.0', id: this.#nextOwnId(), method: 'ping' }),
+        ),
+      }),
+      recovery: isRecovering
+        ? { replace: ({ session }) => protocol.replacementOf(session), sendAgain }
+        : undefined,
+    })
   }
 
   /** Resolves when the request is sent or answered locally. */
   start(request: JsonRpcRequest, session: LegacySession, options: CallOptions): Promise<void> {
-    const call = new PendingCall({ request, session, host: this, options })
-    this.#calls.push(call)
-    this.#watch ??= this.#makeWatch(session)
-    this.#watch.start()
+    const call = new PendingCall(this, { request, session, options })
+    this.open.add(call)
     return session.lost === undefined ? call.start() : this.#failLost(call)
   }
 
   /** Sends a request of the transport itself. Its answer is dropped. */
   async startOwn(message: JsonRpcRequest, session: LegacySession): Promise<void> {
-    const request = { ...message, id: OWN_IDS + ++this.#ownId }
-    const call = new PendingCall({ request, session, host: this, options: {} })
-    ownCalls.add(call)
-    await call.start()
+    const request = { ...message, id: this.#nextOwnId() }
+    await new PendingCall(this, { request, session, options: {} }).start()
   }
 
   /** Removes a call that the client cancelled. The caller releases its connection. */
   giveUp(id: RequestId): PendingCall | undefined {
-    const call = this.#calls.findLast(({ request }) => request.id === id)
+    const call = this.open.find(id)
     if (call === undefined) return undefined // already answered
     call.abandon()
-    this.#remove(call)
+    this.open.remove(call)
     return call
-  }
-
-  /** Answers all calls immediately. */
-  failAll(why: string): void {
-    for (const call of this.#calls.slice()) {
-      if (!this.#calls.includes(call)) continue // cancelled meanwhile
-      call.fail(this.#closed(why))
-      // A call that waits for another session has failed without an answer.
-      if (!this.#remove(call)) continue
-      this.#host.deliver(errorAnswer(call.request.id, this.#closed(why)))
-    }
-  }
-
-  /** Answers all calls. From now on no call waits for another session. */
-  close(why: string): void {
-    this.#isClosed = true
-    this.#watch?.stop()
-    this.failAll(why)
   }
 
   /**
@@ -122,158 +82,319 @@ export class LegacyCalls implements CallHost {
    */
   receiveFromStream(message: JsonRpcMessage, session: LegacySession): void {
     if (isResponse(message)) this.findCall(message, session)?.answered(message)
-    else this.receive(message, session)
+    else this.protocol.receive(message, session)
   }
 
-  /** Resolves when no call is in progress in a session in which no more are started. */
-  async ended(session: LegacySession): Promise<void> {
-    if (!this.#isBusy(session)) return
-    const waiting = (this.#onEnded ??= new Map())
-    await new Promise<void>((resolve) => waiting.set(session, resolve))
-    waiting.delete(session)
-  }
-
-  // Methods of CallHost
-
-  get http(): HttpClient {
-    return this.#options.http
-  }
-
-  get timeouts(): Timeouts {
-    return this.#options.timeouts
-  }
-
-  get reconnect(): Reconnect {
-    return this.#options.reconnect
-  }
-
-  receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void {
-    this.#host.receive(message, session)
-  }
-
+  /** Returns the call that waits for this answer. Some servers return a number as text. */
   findCall({ id }: JsonRpcResponse, session: LegacySession): PendingCall | undefined {
     const own = id === undefined || id === null ? undefined : session.ids.fromWire(id)
     if (own === undefined) return undefined
-    const call = this.#calls.findLast(({ request }) => isSameId(request.id, own))
+    const call = this.open.find(own) ?? this.open.find(Number(own))
     return call?.session === session ? call : undefined
   }
 
-  forgetSession(session: LegacySession): Promise<void> {
-    return this.#host.forgetSession(session)
-  }
-
-  settled(call: PendingCall, answer: JsonRpcResponse | undefined): void {
-    if (ownCalls.delete(call)) return
-    if (answer !== undefined) {
-      if (this.#heals(call, answer)) return
-      if (this.#host.isHealing && 'result' in answer) this.#host.succeeded(call.request)
-    }
-    this.#remove(call)
-    if (answer !== undefined) this.#host.deliver(answer)
+  #nextOwnId(): RequestId {
+    return OWN_IDS + ++this.#ownId
   }
 
   async #failLost(call: PendingCall): Promise<void> {
     const { session } = call
+    const { display: url } = this.options.http.url
     await session.lost // the failure below may open another session
+    const message = 'The session was lost before the request; nothing was sent'
     call.fail(
       session.isEnded
-        ? closedError(
-            'The session was terminated; nothing was sent',
-            this.http.url.display,
-            'not-executed',
-          )
-        : new TransportError(
-            'SESSION_LOST',
-            'The session was lost before the request; nothing was sent',
-            {
-              certain: true,
-              epoch: session.epoch,
-              url: this.http.url.display,
-            },
-          ),
+        ? closedError('The session was terminated; nothing was sent', url, 'not-executed')
+        : new TransportError('SESSION_LOST', message, { certain: true, epoch: session.epoch, url }),
     )
-  }
-
-  #makeWatch(session: LegacySession): SilenceWatch {
-    const { http, timeouts } = this.#options
-    return new SilenceWatch({
-      http,
-      timeouts,
-      calls: () => {
-        if (this.#calls.length === 0) this.#watch = undefined // saves memory while the client is idle
-        return this.#calls
-      },
-      check: () => ({
-        method: 'POST',
-        rpcMethod: 'ping',
-        era: 'legacy',
-        sessionId: session.id,
-        headers: session.postHeaders,
-        body: JSON.stringify(
-          session.ids.request({ jsonrpc: '2.0', id: OWN_IDS + ++this.#ownId, method: 'ping' }),
-        ),
-        headersMs: 0,
-        idleMs: 0,
-        isLongLived: true, // must not wait behind calls that use all connections
-      }),
-    })
-  }
-
-  #heals(call: PendingCall, answer: JsonRpcResponse): boolean {
-    const loss = getSessionLoss(answer)
-    if (!this.#host.isHealing || loss === undefined || this.#isClosed) return false
-    if (!this.#calls.includes(call)) return false // cancelled meanwhile
-    call.inContext(() => void this.#heal(call, answer, loss))
-    return true
-  }
-
-  /** Opens a session in any case. A request that the server may have executed fails with the loss. */
-  async #heal(call: PendingCall, answer: JsonRpcResponse, loss: TransportError): Promise<void> {
-    const give = (last: JsonRpcResponse): void => {
-      if (this.#remove(call)) this.#host.deliver(last)
-    }
-    let session: LegacySession | 'stateless'
-    try {
-      session = await this.#host.replacementOf(call.session)
-    } catch (error) {
-      if (loss.certain !== true) return give(answer)
-      // This request was refused before the handshake, so it was not executed.
-      const failure = toTransportError(error)
-      const code = failure.code === 'OUTCOME_UNKNOWN' ? 'UNREACHABLE' : failure.code
-      const refused = failure.with({ code, outcome: loss.outcome })
-      return give(errorAnswer(call.request.id, refused))
-    }
-    if (loss.certain !== true || replays.has(call)) return give(answer)
-    if (!this.#remove(call)) return
-    const { request, options } = call
-    if (session === 'stateless') {
-      if (!(await this.#host.sendStateless(request, options))) this.#host.deliver(answer)
-      return
-    }
-    const again = new PendingCall({ request, session, host: this, options })
-    replays.add(again)
-    this.#calls.push(again)
-    await again.start()
-  }
-
-  /** Returns false if the call has ended before. */
-  #remove(call: PendingCall): boolean {
-    const wasOpen = removeFrom(this.#calls, call)
-    const onEnded = this.#onEnded?.get(call.session)
-    if (onEnded !== undefined && !this.#isBusy(call.session)) onEnded()
-    return wasOpen
-  }
-
-  #isBusy(session: LegacySession): boolean {
-    return this.#calls.some((call) => call.session === session)
-  }
-
-  #closed(why: string): TransportError {
-    return closedError(why, this.http.url.display)
   }
 }
 
-/** Some servers return a number as text. */
-function isSameId(own: RequestId, given: RequestId): boolean {
-  return own === given || own === Number(given)
+/**
+ * One request of the client, from its POST until it has an answer of the server or a failure. It is its own
+ * event handler, because one is created for every call.
+ */
+export class PendingCall implements AnswerHandlers, OpenCall {
+  readonly request: JsonRpcRequest
+  readonly session: LegacySession
+  readonly options: CallOptions
+  quietTicks = 0
+  readonly #calls: LegacyCalls
+  readonly #cursor: StreamCursor
+  /** A connection emits in the async context of the request that opened it, possibly of another call. */
+  readonly #context = new AsyncResource('McpCall') // 40 times as fast as AsyncLocalStorage.snapshot()
+  /** `ending`: the answer is known, and no other is accepted. */
+  #phase: 'open' | 'ending' | 'settled' = 'open'
+  #exchange: Exchange | undefined
+  #resuming: AbortController | undefined
+  /** Last answer on this response with the id of another request. It is dropped. */
+  #misrouted: JsonRpcResponse | undefined
+  readonly #refusalsBefore: number
+  /** A message for this request arrived: the server has begun to execute it. */
+  #isStarted = false
+
+  constructor(
+    calls: LegacyCalls,
+    { request, session, options }: Pick<PendingCall, 'request' | 'session' | 'options'>,
+  ) {
+    this.request = request
+    this.session = session
+    this.options = options
+    this.#calls = calls
+    this.#refusalsBefore = session.refusals
+    this.#cursor = { lastEventId: options.resumptionToken }
+  }
+
+  /** True if the server may have received the request. */
+  get isSent(): boolean {
+    return this.#exchange !== undefined || this.#resuming !== undefined
+  }
+
+  get isAwaited(): boolean {
+    return this.#resuming !== undefined || this.#exchange?.isAwaited === true
+  }
+
+  /** Sends the request, or resumes its stream at `resumptionToken`. */
+  async start(): Promise<void> {
+    const { request, session } = this
+    if (this.options.resumptionToken !== undefined) {
+      void this.#resume()
+      return
+    }
+    const { http, timeouts } = this.#calls.options
+    try {
+      await http.send(
+        {
+          method: 'POST',
+          rpcMethod: request.method,
+          isOfCaller: true,
+          era: 'legacy',
+          sessionId: session.id,
+          headers: session.postHeaders,
+          body: JSON.stringify(session.ids.request(request)),
+          headersMs: timeouts.headersMs,
+          idleMs: 0,
+          onStart: (exchange) => {
+            if (this.#phase !== 'open') return false
+            this.#exchange = exchange
+            return true
+          },
+        },
+        this,
+      )
+    } catch (error) {
+      this.fail(TransportError.is(error) ? error : this.#unsendable(error))
+    }
+  }
+
+  /** Takes the answer from the listening stream. */
+  answered(message: JsonRpcResponse): void {
+    if (this.#phase === 'open') this.#answer(message)
+  }
+
+  /** Runs `send` in the async context of the caller, which header functions read credentials from. */
+  inContext<T>(send: () => T): T {
+    return this.#context.runInAsyncScope(send)
+  }
+
+  /** Ends the call without an answer: later messages are dropped. Returns false if it has ended before. */
+  abandon(): boolean {
+    if (this.#phase === 'settled') return false
+    this.#phase = 'settled'
+    this.#resuming?.abort()
+    if (this.#exchange?.isDone === false) this.#http.lingering.add(this.#exchange)
+    return true
+  }
+
+  /** Closes the open streams of the call. */
+  release(reason: TransportError): void {
+    this.#resuming?.abort()
+    this.#exchange?.abort(reason)
+  }
+
+  fail(error: TransportError): void {
+    this.#settle(errorAnswer(this.request.id, error))
+    this.release(error)
+  }
+
+  // Methods of AnswerHandlers
+
+  activity(): void {
+    this.quietTicks = 0
+  }
+
+  message(message: JsonRpcMessage): void {
+    if (this.#phase !== 'open') return
+    if (isResponse(message)) {
+      if (this.#isMine(message)) return this.#answer(message)
+      // Only the listening stream may answer other calls. The answer to this call may still follow.
+      this.#misrouted = message
+      this.#isStarted = true
+      return
+    }
+    this.#isStarted = true
+    this.inContext(() => this.#calls.protocol.receive(message, this.session))
+  }
+
+  stray(text: string): void {
+    if (this.#phase === 'open') this.#isLoss(text)
+  }
+
+  cursor(id: string): void {
+    if (this.#phase !== 'open') return
+    const cursor = parseCursor(id)
+    this.#cursor.lastEventId = cursor
+    if (cursor !== undefined) this.options.onresumptiontoken?.(cursor)
+  }
+
+  retry(ms: number): void {
+    this.#cursor.retryMs = ms
+  }
+
+  outcome(outcome: AnswerOutcome): void {
+    if (this.#phase !== 'open') {
+      if (this.#exchange !== undefined) this.#http.lingering.remove(this.#exchange)
+    } else if (outcome.kind === 'failed') {
+      if (outcome.error.code === 'OUTCOME_UNKNOWN') this.#broken(outcome.error)
+      else this.fail(outcome.error)
+    } else if (outcome.kind === 'refused') {
+      const error = this.#toError(outcome.refusal)
+      if (error.code === 'SESSION_LOST') void this.#lose(error)
+      else if (isAboutSomethingElse(outcome.refusal)) this.fail(error)
+      else this.#refused(error)
+    } else if (this.#misrouted !== undefined) {
+      this.#failMisrouted(this.#misrouted)
+    } else {
+      const { display: url } = this.#http.url
+      const message = `${url} ended its response without an answer`
+      if (outcome.isStream) this.#broken(new TransportError('OUTCOME_UNKNOWN', message, { url }))
+      else this.#refused(new TransportError('UNEXPECTED_RESPONSE', message, { url }))
+    }
+  }
+
+  get #http(): HttpClient {
+    return this.#calls.options.http
+  }
+
+  get #wireId(): RequestId {
+    return this.session.ids.toWire(this.request.id)
+  }
+
+  #answer(message: JsonRpcResponse): void {
+    if ('result' in message) this.session.succeeded()
+    else if (this.#isLoss(JSON.stringify(message))) return
+    const { id } = this.request
+    const answer = message.id === id ? message : { ...message, id }
+    if (!this.#isStarted) return this.#settle(answer)
+    // The SDK's client handles notifications one turn later than answers, and an answer removes its progress
+    // handler: progress in the same piece of data would be lost.
+    this.#phase = 'ending'
+    queueMicrotask(() => this.#settle(answer))
+  }
+
+  #isMine(answer: JsonRpcResponse): boolean {
+    if (isAnswerTo(this.#wireId, answer)) return true
+    // On a resumed stream, the answer has the original id of the request.
+    const isOfAnotherId = this.options.resumptionToken !== undefined
+    return isOfAnotherId && this.#calls.findCall(answer, this.session) === undefined
+  }
+
+  /** The response has ended, and its only answer has the id of another request. */
+  #failMisrouted(answer: JsonRpcResponse): void {
+    const error = misroutedError({ url: this.#http.url.display }, this.#wireId, answer)
+    if (!('error' in answer)) this.fail(error)
+    else if (!this.#isLoss(JSON.stringify(answer))) this.#refused(error)
+  }
+
+  /** Returns whether a 2xx body or event refuses the session. If so, the call fails. */
+  #isLoss(text: string): boolean {
+    const error = this.#toError({ status: 200, headers: {}, text })
+    if (error.code !== 'SESSION_LOST') return false
+    void this.#lose(error)
+    return true
+  }
+
+  /** A stream with a cursor is resumed; any other break ends the call. */
+  #broken(error: TransportError): void {
+    if (this.#cursor.lastEventId === undefined) this.fail(error)
+    else this.inContext(() => void this.#resume(error))
+  }
+
+  async #resume(broken?: TransportError): Promise<void> {
+    const { http, timeouts, reconnect } = this.#calls.options
+    const { signal } = (this.#resuming ??= new AbortController())
+    const outcome = await followStream({
+      cursor: this.#cursor,
+      reconnect,
+      signal,
+      isBroken: broken !== undefined,
+      open: async (attempt) => {
+        const end = await openEventStream({
+          http,
+          session: this.session,
+          cursor: this.#cursor,
+          signal,
+          attempt,
+          headersMs: timeouts.headersMs,
+          idleMs: 0,
+          isPolled: true,
+          onActivity: () => this.activity(),
+          onMessage: (message) => this.message(message),
+          onCursor: (id) => this.cursor(id),
+        })
+        const isWhole = end.kind === 'ended' && end.error === undefined
+        if (isWhole && this.#phase === 'open' && this.#misrouted !== undefined) {
+          this.#failMisrouted(this.#misrouted)
+        }
+        return end
+      },
+    })
+    if (outcome.kind === 'stopped') return
+    const { display: url } = http.url
+    const cause = outcome.error ?? broken
+    const message = `The stream of ${url} broke before the answer and could not be resumed`
+    this.fail(new TransportError('OUTCOME_UNKNOWN', message, { url, status: cause?.status, cause }))
+  }
+
+  /** The request fails with its own error, even if the session is abandoned. */
+  #refused(error: TransportError): void {
+    if (this.session.refused(this.#refusalsBefore)) void this.#lose(error)
+    else this.fail(error)
+  }
+
+  async #lose(error: TransportError): Promise<void> {
+    this.#phase = 'ending'
+    await this.#calls.protocol.forgetSession(this.session)
+    this.inContext(() => this.fail(error)) // another session is opened for this call
+  }
+
+  #settle(answer: JsonRpcResponse): void {
+    if (this.abandon()) this.#calls.open.settle(this, answer)
+  }
+
+  #toError(refusal: Refusal): TransportError {
+    const { url, limits } = this.#http
+    return toRefusalError(refusal, {
+      url: url.display,
+      session: this.session,
+      requestId: this.#wireId,
+      errorTextBytes: limits.errorTextBytes,
+      isStarted: this.#isStarted,
+    })
+  }
+
+  #unsendable(cause: unknown): TransportError {
+    const { display: url } = this.#http.url
+    const message = `The request cannot be written as JSON: nothing was sent to ${url}`
+    return new TransportError('CONFIG', message, { url, cause })
+  }
+}
+
+/** The refusal is about load or credentials, not about the session. */
+function isAboutSomethingElse({ status, headers }: Refusal): boolean {
+  return (
+    status === 429 ||
+    headerValue(headers, 'retry-after') !== undefined ||
+    headerValue(headers, 'www-authenticate') !== undefined
+  )
 }

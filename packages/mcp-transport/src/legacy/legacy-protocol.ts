@@ -16,7 +16,6 @@ import { closedError, toTransportError, TransportError } from '../transport-erro
 import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
 import { listen } from './event-stream.ts'
 import { LegacyCalls } from './legacy-calls.ts'
-import type { CallsHost } from './legacy-calls.ts'
 import { ServerRequests } from './legacy-session.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { deleteSession, postAndForget } from './one-way.ts'
@@ -42,12 +41,11 @@ export interface LegacyProtocolOptions {
   /**
    * Called if the server no longer has sessions: changes to the stateless revision.
    *
-   * @param refused The error with which the server has just answered `initialize`
    * @throws TransportError if the server does not support that revision
    */
-  readonly changeEra: (signal: AbortSignal, refused: JsonRpcResponse) => Promise<void>
-  /** Sends a request again in the stateless revision. Returns false if it was sent again before. */
-  readonly sendStateless: (request: JsonRpcRequest, options: CallOptions) => Promise<boolean>
+  readonly changeEra: (signal: AbortSignal) => Promise<void>
+  /** Sends a request to the server as it is now, with or without sessions. */
+  readonly sendAgain: (request: JsonRpcRequest, options: CallOptions) => Promise<void>
   /** Passes a message to the client. */
   readonly deliver: (message: JsonRpcMessage) => void
   /** Reports a failure that belongs to no message. */
@@ -58,7 +56,7 @@ export interface LegacyProtocolOptions {
  * The revisions with sessions (2025-03-26 to 2025-11-25). Routes messages of the client and the server, and
  * holds the current session. Used once, from `load` to `close`.
  */
-export class LegacyProtocol implements CallsHost {
+export class LegacyProtocol {
   readonly #options: LegacyProtocolOptions
   readonly #opener: SessionOpener
   readonly #calls: LegacyCalls
@@ -69,13 +67,14 @@ export class LegacyProtocol implements CallsHost {
   #initialize: JsonRpcRequest | undefined
   /** The client's `initialize` in progress. */
   #initializing: { readonly id: RequestId; readonly controller: AbortController } | undefined
-  /** Ends the replacement in progress. */
-  #replacing: AbortController | undefined
+  /** Replacement of each lost session. */
+  readonly #replacements = new WeakMap<LegacySession, Promise<Replacement>>()
+  readonly #replacing = new AbortController()
   /** Successful requests of the client that a new session needs to know: log level and subscriptions. */
   #settings: Map<string, JsonRpcRequest> | undefined
   #loading: Promise<void> | undefined
   #terminating: Promise<void> | undefined
-  /** Resolves when the last call of each earlier session has ended. */
+  /** Sessions that are terminated when their last call has ended. */
   #leaving: Promise<void> | undefined
   #isClosed = false
 
@@ -148,10 +147,10 @@ export class LegacyProtocol implements CallsHost {
   async close(): Promise<void> {
     this.#isClosed = true
     const closed = this.#closed('The transport was closed')
-    this.#calls.close('The transport was closed')
+    this.#calls.open.close('The transport was closed')
     this.#initializing?.controller.abort(closed)
     this.#initializing = undefined
-    this.#replacing?.abort(closed)
+    this.#replacing.abort(closed)
     this.#serverRequests = undefined
     const session = this.#session
     session?.endListening()
@@ -164,35 +163,17 @@ export class LegacyProtocol implements CallsHost {
     await this.#options.http.close()
   }
 
-  // Methods of CallsHost
+  // Methods for LegacyCalls
 
-  deliver(answer: JsonRpcResponse): void {
-    this.#options.deliver(answer)
-  }
-
+  /** Takes a request or notification of the server. */
   receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void {
-    if (isRequest(message)) {
-      const requests = (this.#serverRequests ??= new ServerRequests())
-      return this.#options.deliver(requests.asked(message, session))
-    }
-    if (message.method === 'notifications/cancelled') {
-      const cancelled = this.#serverRequests?.cancelled(message, session)
-      return this.#options.deliver(cancelled ?? message)
-    }
-    // Notifications of a session that another one replaced are out of date, except the progress of its calls.
-    if (session !== this.#session && message.method !== 'notifications/progress') return
+    if (isRequest(message)) (this.#serverRequests ??= new ServerRequests()).asked(message, session)
+    else if (message.method === 'notifications/cancelled') this.#serverRequests?.cancelled(message)
     const own = session.ids.progress(message)
     if (own !== undefined) this.#options.deliver(own)
   }
 
-  get isHealing(): boolean {
-    return this.#options.onReplaced !== undefined
-  }
-
-  sendStateless(request: JsonRpcRequest, options: CallOptions): Promise<boolean> {
-    return this.#options.sendStateless(request, options)
-  }
-
+  /** Called for each request that succeeded, if the transport replaces lost sessions. */
   succeeded(request: JsonRpcRequest): void {
     const { method, params } = request
     const settings = (this.#settings ??= new Map())
@@ -203,13 +184,11 @@ export class LegacyProtocol implements CallsHost {
     else if (method === 'resources/unsubscribe') settings.delete(uri)
   }
 
+  /** Resolves when the session is removed from the store. */
   forgetSession(session: LegacySession): Promise<void> {
     session.endListening()
     this.#opener.release(session)
-    if (session.lost === undefined) {
-      this.#publish('lost', session)
-      this.#leave(session)
-    }
+    if (session.lost === undefined) this.#publish('lost', session)
     return (session.lost ??=
       session.unstored === undefined ? this.#options.keeper.lost(session.id) : Promise.resolve())
   }
@@ -224,17 +203,19 @@ export class LegacyProtocol implements CallsHost {
     old: LegacySession,
     limits?: { readonly signal: AbortSignal },
   ): Promise<Replacement> {
-    if (old.replacement !== undefined) return old.replacement
-    const { signal } = (this.#replacing = new AbortController())
-    const options: OpenOptions = {
-      signal: limits === undefined ? signal : AbortSignal.any([signal, limits.signal]),
-      limitMs: limits === undefined ? this.#options.timeouts.probeMs : undefined,
-      isReplacement: old.lost !== undefined,
+    let replacing = this.#replacements.get(old)
+    if (replacing === undefined) {
+      const { signal } = this.#replacing
+      const options: OpenOptions = {
+        signal: limits === undefined ? signal : AbortSignal.any([signal, limits.signal]),
+        limitMs: limits === undefined ? this.#options.timeouts.probeMs : undefined,
+        isReplacement: old.lost !== undefined,
+      }
+      replacing = this.#options.http.asOwner(() => this.#replace(old, options))
+      this.#replacements.set(old, replacing)
+      replacing.catch(() => this.#replacements.delete(old)) // the callers get the error
     }
-    const replacement = this.#options.http.asOwner(() => this.#replace(old, options))
-    old.replacement = replacement
-    replacement.catch(() => (old.replacement = undefined)) // the callers get the error
-    return replacement
+    return replacing
   }
 
   async #replace(old: LegacySession, options: OpenOptions): Promise<Replacement> {
@@ -248,11 +229,11 @@ export class LegacyProtocol implements CallsHost {
     if (outcome.kind === 'failed') {
       const { answer } = outcome
       if (modernEvidence(answer) === undefined) throw toFailure(answer)
-      await this.#options.changeEra(options.signal, answer)
+      await this.#options.changeEra(options.signal)
       return 'stateless'
     }
     const { session } = outcome
-    if (old.lost === undefined && old.id !== session.id) this.#leave(old)
+    if (old.lost === undefined && old.id !== session.id) this.#leaving = this.#leave(old)
     this.#options.onReplaced?.({
       oldEpoch: old.epoch,
       newEpoch: session.epoch,
@@ -292,29 +273,22 @@ export class LegacyProtocol implements CallsHost {
     return outcome
   }
 
-  /** Requests are sent in another session from now on. */
-  #leave(session: LegacySession): void {
-    session.endListening()
-    const ended = this.#end(session).catch((error: unknown) => {
-      this.#options.report(toTransportError(error))
-    })
-    const before = this.#leaving
-    this.#leaving = ended.then(() => before)
-  }
-
   /**
-   * Waits for the last call of a session. Then cancels its requests to the client, and terminates it if this transport
-   * opened it and it is not lost: no store holds its id any more.
+   * Terminates a session that this transport opened and that no store holds any more, when its last call has ended.
    */
-  async #end(session: LegacySession): Promise<void> {
-    await this.#calls.ended(session)
-    for (const cancelled of this.#serverRequests?.ended(session) ?? []) {
-      this.#options.deliver(cancelled)
-    }
-    if (session.isResumed || session.id === undefined || session.lost !== undefined) return
+  async #leave(session: LegacySession): Promise<void> {
+    session.endListening()
+    await this.#leaving
+    if (session.isResumed || session.id === undefined) return
+    await this.#calls.open.ended((call) => call.session === session)
+    if (session.lost !== undefined) return
     session.lost = Promise.resolve()
-    await deleteSession(this.#options.http, session)
-    this.#publish('ended', session)
+    try {
+      await deleteSession(this.#options.http, session)
+      this.#publish('ended', session)
+    } catch (error) {
+      this.#options.report(toTransportError(error))
+    }
   }
 
   // Messages of the client
@@ -406,9 +380,8 @@ export class LegacyProtocol implements CallsHost {
 
   /** Sends a response in the session of the request, because another session does not know the request. */
   async #reply(message: JsonRpcResponse): Promise<void> {
-    const asked = this.#serverRequests?.take(message)
-    if (asked === undefined || asked.session.lost !== undefined) return
-    await this.#post({ ...message, id: asked.id }, asked.session)
+    const session = this.#serverRequests?.take(message)
+    if (session !== undefined && session.lost === undefined) await this.#post(message, session)
   }
 
   async #notify(
@@ -436,7 +409,7 @@ export class LegacyProtocol implements CallsHost {
 
   async #terminate(): Promise<void> {
     const session = this.#session ?? (await this.load(), this.#session ?? this.#opener.adopt())
-    this.#calls.failAll('The session was terminated')
+    this.#calls.open.failAll('The session was terminated')
     session.endListening()
     if (session.id === undefined || session.lost !== undefined) return
     session.isEnded = true

@@ -2,7 +2,7 @@ import { isRecord } from '@x/internal'
 import { headerValue, retryAfterMs } from '../headers.ts'
 import type { Refusal } from '../http/answer-reader.ts'
 import { messageFrom } from '../json-rpc.ts'
-import type { JsonRpcError, JsonRpcMessage, JsonRpcResponse, RequestId } from '../json-rpc.ts'
+import type { JsonRpcError, JsonRpcResponse, RequestId } from '../json-rpc.ts'
 import { shortSessionId, MODERN_CODES, UNSUPPORTED_VERSION } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
 import type { ServerError, TransportErrorCode } from '../transport-error.ts'
@@ -284,13 +284,6 @@ const MAX_ID_LENGTH = 40
 
 /** Shorter values are not treated as secrets: they may occur in any text. */
 const SECRET_LENGTH = 8
-
-/** Returns the `SESSION_LOST` error of an answer. It is certain if nothing was executed. */
-export function getSessionLoss(answer: JsonRpcMessage): TransportError | undefined {
-  if (!('error' in answer)) return undefined
-  const { data } = answer.error
-  return TransportError.is(data) && data.code === 'SESSION_LOST' ? data : undefined
-}
 
 /** Converts a response without an answer to an error. */
 export function toRefusalError(refusal: Refusal, context: RefusalContext): TransportError {

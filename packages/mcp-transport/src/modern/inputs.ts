@@ -2,62 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { isRecord } from '@x/internal'
 import { INTERNAL_ERROR } from '../json-rpc.ts'
 import type {
-  JsonRpcRequest,
-  InputAnswers,
   JsonRpcMessage,
   JsonRpcResponse,
   RequestId,
   InputRequest,
   InputRequired,
 } from '../json-rpc.ts'
-
-/**
- * Key in `params._meta` with instructions for this transport; never sent to the server. `{ surface: true }`
- * returns required inputs as the result instead of calling the client's handlers. `{ answers }` continues with
- * answers that were collected earlier, in any process.
- */
-export const INPUT_META_KEY = 'mcp-transport/input'
-
-export interface InputInstructions {
-  readonly surface?: boolean | undefined
-  readonly answers?: InputAnswers | undefined
-}
-
-const NO_INSTRUCTIONS: InputInstructions = {}
-
-/** Separates the instructions from the request. */
-export function takeInputInstructions(request: JsonRpcRequest): {
-  readonly request: JsonRpcRequest
-  readonly instructions: InputInstructions
-} {
-  const meta = request.params?.['_meta']
-  if (!isRecord(meta) || !Object.hasOwn(meta, INPUT_META_KEY)) {
-    return { request, instructions: NO_INSTRUCTIONS }
-  }
-  const { [INPUT_META_KEY]: given, ...rest } = meta
-  const { _meta, ...params } = request.params ?? {}
-  return {
-    request: {
-      ...request,
-      params: Object.keys(rest).length === 0 ? params : { ...params, _meta: rest },
-    },
-    instructions: parseInstructions(given),
-  }
-}
-
-function parseInstructions(value: unknown): InputInstructions {
-  if (!isRecord(value)) return {}
-  const { surface, answers } = value
-  if (!isRecord(answers)) return { surface: surface === true }
-  const { inputResponses, requestState } = answers
-  return {
-    surface: surface === true,
-    answers: {
-      ...(isRecord(inputResponses) ? { inputResponses } : {}),
-      ...(typeof requestState === 'string' ? { requestState } : {}),
-    },
-  }
-}
 
 /** A required input is not available. Fails the original request. */
 export class InputError extends Error {

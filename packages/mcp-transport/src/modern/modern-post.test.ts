@@ -6,7 +6,6 @@ import {
   isBeforeDispatch,
   looksLegacy,
   toIdentity,
-  isModernRequest,
   META,
   withIdentity,
   modernHeaders,
@@ -14,12 +13,14 @@ import {
 import type { PostOutcome } from './modern-post.ts'
 
 describe('modern post', () => {
-  function answered(status: number, code: number, message: string): PostOutcome {
+  type Answered = Extract<PostOutcome, { kind: 'answered' }>
+
+  function answered(status: number, code: number, message: string): Answered {
     const answer = { jsonrpc: '2.0', id: 'a-1', error: { code, message } } as const
-    return { kind: 'answered', answer, status, headers: {} }
+    return { kind: 'answered', answer, status, headers: {}, errorId: 'own' }
   }
 
-  function withoutId(status: number, code: number, message: string): PostOutcome {
+  function withoutId(status: number, code: number, message: string): Answered {
     return { ...answered(status, code, message), errorId: 'none' }
   }
 
@@ -29,7 +30,7 @@ describe('modern post', () => {
     errorId: ErrorId = 'none',
   ): PostOutcome {
     const error = new TransportError('REJECTED', 'No', { status, bodyText })
-    return { kind: 'failed', error, errorId }
+    return { kind: 'refused', error, headers: {}, errorId }
   }
 
   describe('looks like a server with sessions', () => {
@@ -80,6 +81,7 @@ describe('modern post', () => {
           answer: { jsonrpc: '2.0', id: 1, result: {} },
           status: 200,
           headers: {},
+          errorId: 'own',
         },
       ],
       ['that a method is unknown', answered(404, -32601, 'Method not found')],
@@ -161,23 +163,14 @@ describe('modern request', () => {
         expect(withIdentity({}, nobody)['_meta']).not.toHaveProperty([META.clientInfo])
       })
     })
-
-    test.each([
-      [{ _meta: { [META.protocolVersion]: '2026-07-28' } }, true],
-      [{ _meta: { [META.protocolVersion]: 7 } }, false],
-      [{ _meta: {} }, false],
-      [{}, false],
-      [undefined, false],
-    ])('%j is of a client that speaks for itself: %s', (params, is) => {
-      expect(isModernRequest(initialize(params))).toBe(is)
-    })
   })
 
   describe('modern headers', () => {
-    const header = { name: 'mcp-param-a', path: ['a'] }
+    const meta = { [META.protocolVersion]: '2026-07-28' }
 
-    function getHeaders(method: string, params: Record<string, unknown>): Headers {
-      const list = modernHeaders({ jsonrpc: '2.0', id: 1, method, params }, '2026-07-28', [header])
+    function getHeaders(method: string, given: Record<string, unknown>): Headers {
+      const params = { ...given, _meta: meta }
+      const list = modernHeaders({ jsonrpc: '2.0', id: 1, method, params })
       return new Headers(
         list.flatMap((name, at) =>
           at % 2 === 0 ? [[name, list[at + 1] ?? ''] as [string, string]] : [],
@@ -203,12 +196,6 @@ describe('modern request', () => {
       ['completion/complete', { name: 'echo' }, null],
     ])('%s %j has the name %j', (method, params, name) => {
       expect(getHeaders(method, params).get('mcp-name')).toBe(name)
-    })
-
-    test('only tool calls have tool headers', () => {
-      const params = { name: 'echo', arguments: { a: 'x' } }
-      expect(getHeaders('tools/call', params).get('mcp-param-a')).toBe('x')
-      expect(getHeaders('prompts/get', params).get('mcp-param-a')).toBeNull()
     })
   })
 })

@@ -1,10 +1,10 @@
 import { isRecord } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
-import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
+import type { Refusal } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
-import type { HttpClient } from '../http/http-client.ts'
-import { isAnswerTo, isResponse } from '../json-rpc.ts'
+import type { HttpClient, HttpRequest } from '../http/http-client.ts'
+import { isAnswerTo, isResponse, versionOf } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import {
   parseEvidence,
@@ -12,11 +12,10 @@ import {
   toRefusalError,
   lossVerdict,
 } from '../legacy/session-loss.ts'
-import type { ErrorId } from '../legacy/session-loss.ts'
+import type { ErrorId, LossEvidence } from '../legacy/session-loss.ts'
 import { MODERN_CODES } from '../session-record.ts'
-import type { ToolHeader } from '../session-record.ts'
-import { TransportError } from '../transport-error.ts'
-import { encodeHeaderValue, toolHeaderList } from './tools.ts'
+import { closedError, TransportError } from '../transport-error.ts'
+import { encodeHeaderValue } from './tools.ts'
 
 /** Result of one request in the stateless revision. */
 export type PostOutcome =
@@ -26,164 +25,156 @@ export type PostOutcome =
       readonly answer: JsonRpcResponse
       readonly status: number
       readonly headers: ResponseHeaders
-      /** Which id an error carries, see `LossEvidence.errorId`. @default 'own' */
-      readonly errorId?: ErrorId | undefined
+      /** See `LossEvidence.errorId`. */
+      readonly errorId: ErrorId
     }
+  /** A complete response without an answer. */
   | {
-      readonly kind: 'failed'
+      readonly kind: 'refused'
       readonly error: TransportError
-      /** The response was complete, and contained no answer. */
-      readonly isWhole?: boolean | undefined
-      /** Headers of the response, if there was one. */
-      readonly headers?: ResponseHeaders | undefined
-      /** Which id a refusal carries, see `LossEvidence.errorId`. @default 'own' */
-      readonly errorId?: ErrorId | undefined
+      readonly headers: ResponseHeaders
+      /** See `LossEvidence.errorId`. */
+      readonly errorId: ErrorId
     }
+  /** No complete response. */
+  | { readonly kind: 'failed'; readonly error: TransportError; readonly headers: ResponseHeaders }
 
-export interface ModernPostOptions {
-  readonly http: HttpClient
-  /** `HttpRequest.isOfCaller` */
-  readonly isOfCaller?: boolean | undefined
-  /** The request with its final id. */
-  readonly request: JsonRpcRequest
-  /** The transport's own headers, as a flat list. */
+export interface ModernPostOptions extends Pick<
+  HttpRequest,
+  'isOfCaller' | 'headersMs' | 'idleMs' | 'onPause'
+> {
+  /** Aborting it closes the stream, which cancels the request (2026-07-28, basic/patterns/cancellation). */
+  readonly signal: AbortSignal | undefined
+  /** Headers besides those that every request has, as a flat list. */
   readonly headers: readonly string[]
-  /** Time limit until the response head, in milliseconds; 0 for none. */
-  readonly headersMs: number
-  /** Time limit without data on the stream, in milliseconds; 0 for none. */
-  readonly idleMs?: number | undefined
-  /** Called for each piece of the response. */
-  readonly onActivity?: (() => void) | undefined
+  /** The call that waits for the answer: gets the exchange, and notices incoming data. */
+  readonly call: { exchange: Exchange | undefined; quietTicks: number } | undefined
   /** Called with each notification of this request, in order. */
   readonly onMessage: (message: JsonRpcMessage) => void
-  /**
-   * Called with the exchange before the request is sent. Abort the exchange to cancel the request; return false
-   * not to send it.
-   */
-  readonly onExchange?: ((exchange: Exchange) => boolean) | undefined
-  /** `HttpRequest.onPause` */
-  readonly onPause?: ((isPaused: boolean) => void) | undefined
 }
+
+const NO_HEADERS: ResponseHeaders = {}
 
 /**
  * Sends one request by POST (2026-07-28, streamable-http). Streams cannot be resumed: if one breaks before the
  * answer, the request fails.
+ *
+ * @param request The request with its final id and the identity of the client
  */
-export function modernPost(options: ModernPostOptions): Promise<PostOutcome> {
-  const { http, request, headersMs, idleMs = 0, onMessage, onExchange } = options
-  const body = toBody(request)
-  if (TransportError.is(body)) return Promise.resolve({ kind: 'failed', error: body })
-  return new Promise((resolve, reject) => {
-    let head: { status: number; headers: ResponseHeaders } = { status: 200, headers: {} }
-    let exchange: Exchange | undefined
-    let isAnswered = false
-    let misrouted: JsonRpcResponse | undefined
-    const isLongLived = request.method === 'subscriptions/listen'
-    const sent = http.send(
-      {
-        method: 'POST',
-        rpcMethod: request.method,
-        isOfCaller: options.isOfCaller,
-        era: 'modern',
-        headers: options.headers,
-        body,
-        headersMs,
-        idleMs,
-        isLongLived,
-        onStart: (started) => {
-          exchange = started
-          return onExchange?.(started) ?? true
-        },
-        onPause: options.onPause,
-      },
-      {
-        activity: options.onActivity,
-        head: (status, headers) => {
-          head = { status, headers }
-        },
-        message: (message) => {
-          if (isAnswered) return
-          if (!isResponse(message)) return onMessage(message)
-          if (!isAnswerTo(request.id, message)) {
-            misrouted = message
-            return
-          }
-          isAnswered = true
-          if (exchange?.isDone === false && !isLongLived) http.lingering.add(exchange)
-          resolve({ kind: 'answered', answer: message, ...head })
-        },
-        outcome: (outcome) => {
-          if (!isAnswered) resolve(endedWithoutAnswer(outcome, { ...head, misrouted }, options))
-          else if (exchange !== undefined) http.lingering.remove(exchange)
-        },
-      },
+export async function modernPost(
+  http: HttpClient,
+  request: JsonRpcRequest,
+  options: ModernPostOptions,
+): Promise<PostOutcome> {
+  const { signal, call, onMessage, headers: added, ...timing } = options
+  let exchange: Exchange | undefined
+  const stop = (): void => {
+    const reason: unknown = signal?.reason
+    exchange?.abort(
+      TransportError.is(reason)
+        ? reason
+        : closedError('The client cancelled the request', http.url.display),
     )
-    sent.catch((error: unknown) => {
-      if (TransportError.is(error)) resolve({ kind: 'failed', error })
-      else reject(error)
+  }
+  signal?.addEventListener('abort', stop, { once: true })
+  try {
+    return await new Promise((resolve, reject) => {
+      const isLongLived = request.method === 'subscriptions/listen'
+      let response: readonly [status: number, headers: ResponseHeaders] = [200, NO_HEADERS]
+      let isAnswered = false
+      let misrouted: JsonRpcResponse | undefined
+      http
+        .send(
+          {
+            method: 'POST',
+            rpcMethod: request.method,
+            era: 'modern',
+            headers: [...modernHeaders(request), ...added],
+            body: toBody(request),
+            isLongLived,
+            ...timing,
+            onStart: (started) => {
+              exchange = started
+              if (call !== undefined) call.exchange = started
+              return signal?.aborted !== true
+            },
+          },
+          {
+            activity: () => {
+              if (call !== undefined) call.quietTicks = 0
+            },
+            head: (...head) => {
+              response = head
+            },
+            message: (message) => {
+              if (isAnswered) return
+              if (!isResponse(message)) return onMessage(message)
+              if (!isAnswerTo(request.id, message)) {
+                misrouted = message
+                return
+              }
+              isAnswered = true
+              const [status, headers] = response
+              if (exchange?.isDone === false && !isLongLived) http.lingering.add(exchange)
+              resolve({ kind: 'answered', answer: message, status, headers, errorId: 'own' })
+            },
+            outcome: (outcome) => {
+              if (isAnswered && exchange !== undefined) http.lingering.remove(exchange)
+              if (isAnswered) return
+              const [status, headers] = response
+              if (outcome.kind === 'failed') return resolve({ ...outcome, headers })
+              if (outcome.kind === 'refused')
+                return resolve(toRefused(outcome.refusal, request, http))
+              const { display: url } = http.url
+              const message = `${url} ended its response without an answer`
+              const code = outcome.isStream ? 'OUTCOME_UNKNOWN' : 'UNEXPECTED_RESPONSE'
+              const error =
+                misrouted === undefined
+                  ? new TransportError(code, message, { url, status })
+                  : misroutedError({ url, status }, request.id, misrouted)
+              resolve({ kind: 'refused', error, headers, errorId: 'own' })
+            },
+          },
+        )
+        .catch(reject)
     })
-  })
-}
-
-interface ReceivedParts {
-  readonly status: number
-  readonly headers: ResponseHeaders
-  /** An answer with the id of another request. */
-  readonly misrouted: JsonRpcResponse | undefined
-}
-
-function endedWithoutAnswer(
-  outcome: AnswerOutcome,
-  { status, headers, misrouted }: ReceivedParts,
-  { http, request }: ModernPostOptions,
-): PostOutcome {
-  const url = http.url.display
-  switch (outcome.kind) {
-    case 'failed':
-      return { kind: 'failed', error: outcome.error, headers }
-    case 'ended': {
-      if (misrouted !== undefined) {
-        const error = misroutedError({ url, status }, request.id, misrouted)
-        return { kind: 'failed', error, isWhole: true, headers }
-      }
-      const code = outcome.isStream ? 'OUTCOME_UNKNOWN' : 'UNEXPECTED_RESPONSE'
-      const message = `${url} ended its response without an answer`
-      const error = new TransportError(code, message, { url, status })
-      return { kind: 'failed', error, isWhole: true, headers }
-    }
-    case 'refused': {
-      const { refusal } = outcome
-      const { errorTextBytes } = http.limits
-      const error = toRefusalError(refusal, {
-        url,
-        session: undefined,
-        requestId: request.id,
-        errorTextBytes,
-      })
-      const { serverError } = error
-      const { status: refused, headers: given, text, isPartial } = refusal
-      const { errorId } = parseEvidence(text, request.id, isPartial)
-      // The transport handles refused credentials and overload. Other JSON-RPC errors are answers.
-      if (serverError === undefined || error.code === 'UNAUTHORIZED' || isOverload(refusal)) {
-        return { kind: 'failed', error, isWhole: true, headers: given, errorId }
-      }
-      const answer = { jsonrpc: '2.0', id: request.id, error: serverError } as const
-      return { kind: 'answered', answer, status: refused, headers: given, errorId }
+  } catch (error) {
+    if (TransportError.is(error)) return { kind: 'failed', error, headers: NO_HEADERS }
+    throw error
+  } finally {
+    signal?.removeEventListener('abort', stop)
+    // A stream of subscriptions may still be open after its answer.
+    if (request.method === 'subscriptions/listen') {
+      exchange?.abort(closedError('The subscription was closed', http.url.display))
     }
   }
 }
 
-/** The server refused the request before it read it: the error has no request id. */
-function isOverload({ status, text, isPartial }: Refusal): boolean {
-  const { errorId } = parseEvidence(text, undefined, isPartial)
-  return (status === 429 || status >= 500) && errorId === 'none'
+/** The transport handles refused credentials and overload. Other JSON-RPC errors are answers. */
+function toRefused(refusal: Refusal, request: JsonRpcRequest, http: HttpClient): PostOutcome {
+  const { status, headers, text, isPartial } = refusal
+  const { id } = request
+  const error = toRefusalError(refusal, {
+    url: http.url.display,
+    session: undefined,
+    requestId: id,
+    errorTextBytes: http.limits.errorTextBytes,
+  })
+  const { errorId } = parseEvidence(text, id, isPartial)
+  // Without a request id, the server refused the request before it read it.
+  const isOverload = (status === 429 || status >= 500) && errorId === 'none'
+  if (error.serverError === undefined || error.code === 'UNAUTHORIZED' || isOverload) {
+    return { kind: 'refused', error, headers, errorId }
+  }
+  const answer = { jsonrpc: '2.0', id, error: error.serverError } as const
+  return { kind: 'answered', answer, status, headers, errorId }
 }
 
-function toBody(request: JsonRpcRequest): string | TransportError {
+function toBody(request: JsonRpcRequest): string {
   try {
     return JSON.stringify(request)
   } catch (cause) {
-    return new TransportError('CONFIG', 'The request cannot be written as JSON: nothing was sent', {
+    throw new TransportError('CONFIG', 'The request cannot be written as JSON: nothing was sent', {
       cause,
     })
   }
@@ -203,12 +194,7 @@ export function looksLegacy(outcome: PostOutcome): boolean {
   const { status, code, text } = said
   const isJudged = status < 500 && status !== 401 && status !== 403 && status !== 429
   if (!isJudged || (code !== undefined && MODERN_CODES.includes(code))) return false
-  if (
-    outcome.headers !== undefined &&
-    headerValue(outcome.headers, 'mcp-session-id') !== undefined
-  ) {
-    return true
-  }
+  if (headerValue(outcome.headers, 'mcp-session-id') !== undefined) return true
   if (status < 400) return false
   if (status === 400 && code === NO_SESSION) return true
   return lossVerdict({ status: 400, code, text }) !== 'not-lost' // with status 400, only the text decides
@@ -224,21 +210,14 @@ export function isBeforeDispatch(outcome: PostOutcome): boolean {
   return lossVerdict(said) === 'lost'
 }
 
-interface SaidRefusal {
-  readonly status: number
-  readonly code?: number | undefined
-  readonly text: string
-  readonly errorId: ErrorId
-}
-
-function refusalFrom(outcome: PostOutcome): SaidRefusal | undefined {
-  const { errorId = 'own' } = outcome
+function refusalFrom(outcome: PostOutcome): LossEvidence | undefined {
   if (outcome.kind === 'answered') {
-    if ('result' in outcome.answer) return undefined
-    const { code, message } = outcome.answer.error
-    return { status: outcome.status, code, text: message, errorId }
+    const { answer, status, errorId } = outcome
+    if ('result' in answer) return undefined
+    return { status, code: answer.error.code, text: answer.error.message, errorId }
   }
   const { status, bodyText = '' } = outcome.error
+  const errorId = outcome.kind === 'refused' ? outcome.errorId : 'own'
   // The text may be cut off, so the id comes from the complete body.
   return status === undefined ? undefined : { status, ...parseEvidence(bodyText), errorId }
 }
@@ -291,12 +270,6 @@ export function withIdentity(
   }
 }
 
-/** Returns whether the client speaks the stateless revision. Such requests are sent unchanged. */
-export function isModernRequest(request: JsonRpcRequest): boolean {
-  const meta = request.params?.['_meta']
-  return isRecord(meta) && typeof meta[META.protocolVersion] === 'string'
-}
-
 /** Parameter that `Mcp-Name` repeats, by method. */
 const NAMED_BY: Readonly<Record<string, string>> = {
   'tools/call': 'name',
@@ -305,15 +278,16 @@ const NAMED_BY: Readonly<Record<string, string>> = {
 }
 
 /** Headers that repeat parts of the body, so that gateways need not parse it, as a flat list. */
-export function modernHeaders(
-  request: JsonRpcRequest,
-  protocolVersion: string,
-  toolHeaders: readonly ToolHeader[] = [],
-): string[] {
+export function modernHeaders(request: JsonRpcRequest): string[] {
   const { method, params } = request
-  const list = [...POST_HEADERS, 'mcp-protocol-version', protocolVersion, 'mcp-method', method]
+  const list = [
+    ...POST_HEADERS,
+    'mcp-protocol-version',
+    versionOf(request) ?? '',
+    'mcp-method',
+    method,
+  ]
   const name = params?.[NAMED_BY[method] ?? '']
   if (typeof name === 'string') list.push('mcp-name', encodeHeaderValue(name))
-  if (method === 'tools/call') list.push(...toolHeaderList(toolHeaders, params?.['arguments']))
   return list
 }

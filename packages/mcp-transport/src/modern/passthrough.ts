@@ -1,21 +1,20 @@
-import { isRecord } from '@x/internal'
-import { removeFrom } from '../http/exchange.ts'
-import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import type { JsonRpcMessage, JsonRpcRequest, RequestId } from '../json-rpc.ts'
+import { versionOf } from '../json-rpc.ts'
+import type { JsonRpcMessage, JsonRpcRequest } from '../json-rpc.ts'
 import { closedError, errorAnswer, toTransportError } from '../transport-error.ts'
 import type { PassthroughOptions } from '../transport-options.ts'
-import { modernPost, META, modernHeaders } from './modern-post.ts'
+import { modernPost } from './modern-post.ts'
 
 /**
  * Requests of a client that speaks the stateless revision, such as SDK v2. They are sent unchanged, with the
  * headers that repeat parts of the body, and their answers are returned unchanged.
  */
 export class Passthrough {
+  /** Revision of the client's last request; undefined before the first. */
+  version: string | undefined
   readonly #http: HttpClient
   readonly #deliver: (message: JsonRpcMessage) => void
-  readonly #open: OpenRequest[] = []
-  #version: string | undefined
+  readonly #open = new Set<OpenRequest>()
   #isClosed = false
 
   constructor(options: { http: HttpClient; deliver: (message: JsonRpcMessage) => void }) {
@@ -23,29 +22,19 @@ export class Passthrough {
     this.#deliver = options.deliver
   }
 
-  /** Revision of the client's last request; undefined before the first. */
-  get version(): string | undefined {
-    return this.#version
-  }
-
   send(request: JsonRpcRequest, options: PassthroughOptions): void {
-    this.#version = versionOf(request)
-    const open: OpenRequest = { id: request.id }
-    this.#open.push(open)
+    this.version = versionOf(request)
+    const open = { id: request.id }
+    this.#open.add(open)
     this.#post(request, options, open).catch((error: unknown) => {
-      this.#settle(open, () => {
-        this.#emit(errorAnswer(request.id, toTransportError(error)))
-      })
+      this.#settle(open, errorAnswer(request.id, toTransportError(error)))
     })
   }
 
-  /** Answers open requests and closes their streams. */
+  /** Answers open requests. The streams are closed with the HTTP client. */
   close(): void {
     const error = closedError('The transport was closed', this.#http.url.display)
-    for (const open of this.#open.splice(0)) {
-      this.#emit(errorAnswer(open.id, error))
-      open.exchange?.abort(error)
-    }
+    for (const open of this.#open) this.#settle(open, errorAnswer(open.id, error))
     this.#isClosed = true
   }
 
@@ -55,52 +44,33 @@ export class Passthrough {
     open: OpenRequest,
   ): Promise<void> {
     const { requestSignal, onRequestStreamEnd, headers = {} } = options
-    const url = this.#http.url.display
-    const stop = (): void =>
-      open.exchange?.abort(closedError('The client cancelled the request', url))
-    requestSignal?.addEventListener('abort', stop, { once: true })
-    const outcome = await modernPost({
-      http: this.#http,
+    const outcome = await modernPost(this.#http, request, {
       isOfCaller: true,
-      request,
-      headers: [...modernHeaders(request, versionOf(request)), ...paramHeaders(headers)],
+      signal: requestSignal,
+      headers: paramHeaders(headers),
       headersMs: 0,
-      onMessage: (message) => this.#emit(message),
-      onExchange: (exchange) => {
-        open.exchange = exchange
-        return requestSignal?.aborted !== true && !this.#isClosed
+      idleMs: 0,
+      call: undefined,
+      onMessage: (message) => {
+        if (!this.#isClosed) this.#deliver(message)
       },
     })
-    requestSignal?.removeEventListener('abort', stop)
-    this.#settle(open, () => {
-      if (requestSignal?.aborted === true) return
-      if (outcome.kind === 'answered') return this.#emit(outcome.answer)
-      // First the error with its reason: the end of the stream settles requests without a reason.
-      this.#emit(errorAnswer(request.id, outcome.error))
-      onRequestStreamEnd?.()
-    })
+    if (requestSignal?.aborted === true) this.#open.delete(open)
+    else if (outcome.kind === 'answered') this.#settle(open, outcome.answer)
+    // First the error with its reason: the end of the stream settles requests without a reason.
+    else if (this.#settle(open, errorAnswer(open.id, outcome.error))) onRequestStreamEnd?.()
   }
 
-  /** Calls `answer` once for each request, and not after `close`. */
-  #settle(open: OpenRequest, answer: () => void): void {
-    if (removeFrom(this.#open, open)) answer()
-  }
-
-  #emit(message: JsonRpcMessage): void {
-    if (!this.#isClosed) this.#deliver(message)
+  /** Answers a request once, and not after `close`. */
+  #settle(open: OpenRequest, answer: JsonRpcMessage): boolean {
+    const isOpen = this.#open.delete(open)
+    if (isOpen) this.#deliver(answer)
+    return isOpen
   }
 }
 
-/** A request in flight. `exchange` is set when it is sent. */
-interface OpenRequest {
-  readonly id: RequestId
-  exchange?: Exchange
-}
-
-function versionOf({ params }: JsonRpcRequest): string {
-  const meta = params?.['_meta']
-  return isRecord(meta) ? String(meta[META.protocolVersion]) : ''
-}
+/** A request in flight. */
+type OpenRequest = Pick<JsonRpcRequest, 'id'>
 
 /** Returns the headers of a request that the revision allows for requests. */
 function paramHeaders(headers: Readonly<Record<string, string>>): string[] {

@@ -3,10 +3,13 @@ import { deferred } from '@x/mcp-testing'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { HttpClient } from '../http/http-client.ts'
 import { advertisedChanges } from '../json-rpc.ts'
+import type { JsonRpcMessage } from '../json-rpc.ts'
 import { parseServerUrl } from '../server-url.ts'
+import { SessionInfo } from '../session-info.ts'
+import { SessionKeeper } from '../session-keeper.ts'
 import type { TransportError } from '../transport-error.ts'
-import { resolveLimits } from '../transport-options.ts'
-import { Listener } from './subscriptions.ts'
+import { resolveLimits, resolveTimeouts } from '../transport-options.ts'
+import { ModernProtocol } from './modern-protocol.ts'
 
 describe('what a server advertises', () => {
   test.each([
@@ -36,34 +39,46 @@ describe('a stream that is open, and never acknowledged', () => {
       })
     })
     const reports: TransportError[] = []
-    const listener = new Listener({
+    const answers: JsonRpcMessage[] = []
+    const report = (error: TransportError): void => void reports.push(error)
+    const url = parseServerUrl('http://server.test/mcp')
+    const protocol = new ModernProtocol({
       http: new HttpClient({
-        url: parseServerUrl('http://server.test/mcp'),
+        url,
         dispatcher,
         connectMs: 1000,
         headers: {},
         limits: resolveLimits(),
         observer: {},
       }),
-      identity: { protocolVersion: '2026-07-28', capabilities: {}, clientInfo: undefined },
-      filter: { toolsListChanged: true },
+      keeper: new SessionKeeper({
+        info: new SessionInfo(),
+        serverUrl: url.identity,
+        principal: undefined,
+        report,
+      }),
+      timeouts: resolveTimeouts({ idleMs: 0, silentMs: 0 }),
       reconnect: { firstMs: 1, maxMs: 1, maxAttempts: 0 },
-      idleMs: 0,
-      random: () => 0.5,
-      nextId: () => 'a-1',
-      deliver: () => {},
-      report: (error) => reports.push(error),
+      listen: true,
+      identity: { protocolVersion: '2026-07-28', capabilities: {}, clientInfo: undefined },
+      discovered: { supportedVersions: ['2026-07-28'], capabilities: {} },
+      isResumed: false,
+      toolHeaders: undefined,
+      recovery: undefined,
+      deliver: (answer) => answers.push(answer),
+      report,
     })
+    const params = { uri: 'file:///a' }
+    await protocol.send({ jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params }, {})
     const signal = await opened.promise
     await vi.advanceTimersByTimeAsync(29_999)
     expect(signal.aborted).toBe(false)
     await vi.advanceTimersByTimeAsync(1)
-    await expect(listener.acknowledged).rejects.toMatchObject({
-      code: 'UNREACHABLE',
-      cause: { code: 'TIMEOUT' },
-    })
+    expect(answers).toMatchObject([
+      { id: 1, error: { data: { code: 'UNREACHABLE', cause: { code: 'TIMEOUT' } } } },
+    ])
     expect(signal.aborted).toBe(true)
     expect(vi.getTimerCount()).toBe(0)
-    expect(reports).toEqual([]) // whoever waits for the acknowledgement is events
+    expect(reports).toEqual([]) // the answer to the subscription has the error
   })
 })

@@ -1,20 +1,16 @@
 import { isRecord } from '@x/internal'
-import type { Exchange } from '../http/exchange.ts'
 import { followStream } from '../http/follow-stream.ts'
 import type { StreamEnd, StreamTrouble } from '../http/follow-stream.ts'
-import type { HttpClient } from '../http/http-client.ts'
-import { listChangesFor } from '../json-rpc.ts'
-import type { JsonRpcMessage, RequestId, ListChanges } from '../json-rpc.ts'
-import { closedError, TransportError, toTransportError } from '../transport-error.ts'
+import { advertisedChanges, listChangesFor } from '../json-rpc.ts'
+import type { JsonRpcMessage, ListChanges } from '../json-rpc.ts'
+import { closedError, toTransportError, TransportError } from '../transport-error.ts'
 import type { TransportErrorCode } from '../transport-error.ts'
-import type { Reconnect } from '../transport-options.ts'
-import { modernPost, withIdentity, modernHeaders } from './modern-post.ts'
-import type { PostOutcome, ClientIdentity } from './modern-post.ts'
+import type { PostOutcome } from './modern-post.ts'
+import type { ModernProtocol, ModernProtocolOptions } from './modern-protocol.ts'
 
-export type SubscriptionsOptions = Omit<ListenerOptions, 'filter' | 'identity' | 'isAfterGap'> & {
-  readonly identity: () => ListenerOptions['identity']
-  /** List changes that the server advertises. */
-  readonly changes: SubscriptionFilter
+/** Changes that a client subscribes to (2026-07-28, basic/patterns/subscriptions). */
+interface SubscriptionFilter extends ListChanges {
+  readonly resourceSubscriptions?: readonly string[] | undefined
 }
 
 /**
@@ -22,27 +18,30 @@ export type SubscriptionsOptions = Omit<ListenerOptions, 'filter' | 'identity' |
  * before the old one is closed, so that no change is missed.
  */
 export class Subscriptions {
-  readonly #options: SubscriptionsOptions
+  readonly #protocol: ModernProtocol
+  readonly #options: ModernProtocolOptions
+  /** List changes that the server advertises. */
+  readonly #changes: ListChanges
   readonly #uris = new Set<string>()
   #current: Listener | undefined
-  /** A stream without an acknowledgement. Replaces the current one after it. */
-  #next: Listener | undefined
   #changing: Promise<unknown> = Promise.resolve()
-  #isClosed = false
+  readonly #closing = new AbortController()
 
-  constructor(options: SubscriptionsOptions) {
+  constructor(protocol: ModernProtocol, options: ModernProtocolOptions) {
+    this.#protocol = protocol
     this.#options = options
+    this.#changes = advertisedChanges(options.discovered.capabilities)
   }
 
   /** Listens for list changes, if the server advertises any. */
   open(): void {
-    if (this.#current !== undefined || this.#isClosed || !this.#isAnyWanted()) return
-    const first = this.#listen(this.#uris)
-    this.#current = first
-    first.acknowledged.catch((error: unknown) => {
+    const { signal } = this.#closing
+    if (this.#current !== undefined || signal.aborted || !this.#isAnyWanted(this.#uris)) return
+    this.#current = this.#listen(this.#uris)
+    this.#current.acknowledged.catch((error: unknown) => {
       // Reports that the server was never reached. A server need not offer a stream.
       const isReached = !TransportError.is(error) || error.code !== 'UNREACHABLE'
-      if (!isReached && !this.#isClosed) this.#options.report(error)
+      if (!isReached && !signal.aborted) this.#options.report(error)
     })
   }
 
@@ -56,11 +55,9 @@ export class Subscriptions {
     return this.#inOrder(async () => {
       if (this.#uris.has(uri)) return true
       const wanted = new Set(this.#uris).add(uri)
-      const isEnough = ({ resourceSubscriptions = [] }: SubscriptionFilter): boolean =>
-        resourceSubscriptions.includes(uri)
-      const honoured = await this.#replace(wanted, isEnough, signal)
-      if (honoured) this.#uris.add(uri)
-      return honoured
+      const isHonoured = await this.#replace(wanted, uri, signal)
+      if (isHonoured) this.#uris.add(uri)
+      return isHonoured
     })
   }
 
@@ -68,8 +65,8 @@ export class Subscriptions {
   unsubscribe(uri: string): Promise<void> {
     return this.#inOrder(async () => {
       if (!this.#uris.delete(uri)) return
-      if (this.#isAnyWanted()) {
-        await this.#replace(this.#uris, () => true).catch(() => {})
+      if (this.#isAnyWanted(this.#uris)) {
+        await this.#replace(this.#uris, undefined, this.#closing.signal).catch(() => {})
       } else {
         this.#current?.close()
         this.#current = undefined
@@ -77,57 +74,59 @@ export class Subscriptions {
     })
   }
 
-  /** Call it when the server has answered a request. */
+  /** Call it when the server has answered a request: a stream that waits is then reopened soon. */
   wake(): void {
-    this.#current?.wake()
+    this.#current?.wake?.()
   }
 
   close(): void {
-    this.#isClosed = true
+    this.#closing.abort()
     this.#current?.close()
-    this.#next?.close()
   }
 
-  #isAnyWanted(): boolean {
-    return this.#uris.size > 0 || Object.keys(this.#options.changes).length > 0
+  #isAnyWanted(uris: ReadonlySet<string>): boolean {
+    return uris.size > 0 || Object.keys(this.#changes).length > 0
   }
 
-  /** Opens a stream for these resources, and closes the previous one if the server accepts the filter. */
+  /**
+   * Opens a stream for these resources. Closes the previous one if the server accepts it, with `required` if
+   * that is given.
+   */
   async #replace(
     uris: ReadonlySet<string>,
-    isEnough: (honoured: SubscriptionFilter) => boolean,
-    signal?: AbortSignal,
+    required: string | undefined,
+    signal: AbortSignal,
   ): Promise<boolean> {
-    if (this.#isClosed || signal?.aborted === true) {
-      const url = this.#options.http.url.display
+    const ends = AbortSignal.any([signal, this.#closing.signal])
+    if (ends.aborted) {
+      const url = this.#protocol.http.url.display
       throw closedError('Nothing was sent: the subscription was cancelled', url)
     }
     const next = this.#listen(uris)
-    this.#next = next
     const giveUp = (): void => next.close()
-    signal?.addEventListener('abort', giveUp, { once: true })
+    ends.addEventListener('abort', giveUp, { once: true })
     try {
-      if (isEnough(await next.acknowledged)) {
-        this.#current?.close()
-        this.#current = next
-        return true
+      const { resourceSubscriptions = [] } = await next.acknowledged
+      if (required !== undefined && !resourceSubscriptions.includes(required)) {
+        next.close()
+        return false
       }
-      next.close()
-      return false
+      this.#current?.close()
+      this.#current = next
+      return true
     } catch (error) {
       next.close()
       throw error
     } finally {
-      signal?.removeEventListener('abort', giveUp)
-      this.#next = undefined
+      ends.removeEventListener('abort', giveUp)
     }
   }
 
   #listen(uris: ReadonlySet<string>): Listener {
-    const { changes, identity, ...options } = this.#options
-    const filter = { ...changes, ...(uris.size === 0 ? {} : { resourceSubscriptions: [...uris] }) }
-    const isAfterGap = this.#current?.isBroken
-    return new Listener({ ...options, identity: identity(), filter, isAfterGap })
+    const resources = uris.size === 0 ? {} : { resourceSubscriptions: [...uris] }
+    const filter = { ...this.#changes, ...resources }
+    const isAfterGap = this.#current?.isBroken === true
+    return new Listener(this.#protocol, this.#options, { filter, isAfterGap })
   }
 
   #inOrder<T>(change: () => Promise<T>): Promise<T> {
@@ -135,28 +134,6 @@ export class Subscriptions {
     this.#changing = done.catch(() => {})
     return done
   }
-}
-
-/** Changes that a client subscribes to (2026-07-28, basic/patterns/subscriptions). */
-export interface SubscriptionFilter extends ListChanges {
-  readonly resourceSubscriptions?: readonly string[] | undefined
-}
-
-export interface ListenerOptions {
-  readonly http: HttpClient
-  readonly identity: ClientIdentity
-  readonly filter: SubscriptionFilter
-  readonly reconnect: Reconnect
-  /** Time limit without data on the stream, in milliseconds. */
-  readonly idleMs: number
-  /** 0 … 1 */
-  readonly random: () => number
-  readonly nextId: () => RequestId
-  readonly deliver: (message: JsonRpcMessage) => void
-  /** Changes may have been missed before this stream. @default false */
-  readonly isAfterGap?: boolean | undefined
-  /** Called once in each outage of an accepted stream. */
-  readonly report: (error: TransportError) => void
 }
 
 const ACK_MS = 30_000
@@ -168,70 +145,70 @@ const LIVED_MS = 10_000
 /** A repetition would fail in the same way. */
 const FINAL: ReadonlySet<TransportErrorCode> = new Set(['UNAUTHORIZED', 'CLOSED', 'CONFIG'])
 
+interface Listening {
+  readonly filter: SubscriptionFilter
+  /** Changes may have been missed before this stream. */
+  readonly isAfterGap: boolean
+}
+
 /**
  * One `subscriptions/listen` stream. Reopened until it is closed. A server that never acknowledged it may
  * refuse it.
  */
-export class Listener {
+class Listener {
   /** The accepted filter. Rejects if the server does not accept the stream. */
   readonly acknowledged: Promise<SubscriptionFilter>
-  readonly #options: ListenerOptions
+  /** Set while the stream waits before it is reopened: ends the wait early. */
+  wake: (() => void) | undefined
+  /** True after the stream has ended, until it is open again. Changes may be missed meanwhile. */
+  isBroken = false
+  readonly #protocol: ModernProtocol
+  readonly #options: ModernProtocolOptions
+  readonly #listening: Listening
   readonly #closing = new AbortController()
-  #settle: { resolve(filter: SubscriptionFilter): void; reject(error: TransportError): void }
+  #accept: (filter: SubscriptionFilter) => void = () => {}
+  #refuse: (error: TransportError) => void = () => {}
   #isAcknowledged = false
-  #isBroken = false
-  /** Ends a long wait early. */
-  #wake: (() => void) | undefined
 
-  constructor(options: ListenerOptions) {
+  constructor(protocol: ModernProtocol, options: ModernProtocolOptions, listening: Listening) {
+    this.#protocol = protocol
     this.#options = options
-    this.#settle = { resolve: () => {}, reject: () => {} }
+    this.#listening = listening
     this.acknowledged = new Promise((resolve, reject) => {
-      this.#settle = { resolve, reject }
+      this.#accept = resolve
+      this.#refuse = reject
     })
     this.acknowledged.catch(() => {}) // handling it is optional
     this.#follow().catch((error: unknown) => this.#giveUp(toTransportError(error)))
   }
 
-  /** True while the stream is not open. Changes may be missed meanwhile. */
-  get isBroken(): boolean {
-    return this.#isBroken
-  }
-
-  /** Call it when the server has answered a request: a stream that waits is then reopened soon. */
-  wake(): void {
-    this.#wake?.()
-  }
-
   close(): void {
-    const reason = closed(this.#options.http.url.display)
-    this.#settle.reject(reason)
+    const reason = closedError('The subscription was closed', this.#protocol.http.url.display)
+    this.#refuse(reason)
     this.#closing.abort(reason)
   }
 
   async #follow(): Promise<void> {
-    const { reconnect, random } = this.#options
     const { signal } = this.#closing
     const outcome = await followStream({
       open: (attempt) => this.#open(attempt),
       cursor: {}, // streams cannot be resumed; a synthetic change stands for missed changes
-      reconnect,
+      reconnect: this.#options.reconnect,
       signal,
       isBroken: false,
       slowly: {
         onTrouble: (trouble) => this.#reportTrouble(trouble),
         onWaiting: (wake) => {
-          this.#wake = wake
+          this.wake = wake
         },
       },
-      random,
     })
     if (outcome.kind !== 'stopped' && !signal.aborted) this.#reportTrouble(outcome)
   }
 
   #reportTrouble(trouble: StreamTrouble): void {
-    const url = this.#options.http.url.display
     if (trouble.kind === 'refused') return this.#giveUp(trouble.error)
+    const url = this.#protocol.http.url.display
     const { attempts, error: cause } = trouble
     const message = `The subscription to ${url} broke, and ${attempts} attempts to open it again failed. Changes may be missed until it is open again`
     this.#giveUp(new TransportError('UNREACHABLE', message, { url, cause }))
@@ -239,53 +216,39 @@ export class Listener {
 
   /** Servers need not offer a stream. The loss of an accepted one is reported once per outage. */
   #giveUp(error: TransportError): void {
-    this.#settle.reject(error)
+    this.#refuse(error)
     if (this.#isAcknowledged) this.#options.report(error)
   }
 
   async #open(attempt: number): Promise<StreamEnd> {
-    const { http, identity, filter, idleMs, nextId } = this.#options
+    const { http } = this.#protocol
     const url = http.url.display
-    const request = {
-      jsonrpc: '2.0',
-      id: nextId(),
-      method: 'subscriptions/listen',
-      params: withIdentity({ notifications: filter }, identity),
-    } as const
     const startedAt = performance.now()
     let progressed = false
-    let exchange: Exchange | undefined
-    const { signal } = this.#closing
-    const stop = (): void => exchange?.abort(closed(url))
-    signal.addEventListener('abort', stop, { once: true })
     // The response head is not enough: the server must acknowledge the filter.
-    const unacknowledged = setTimeout(() => {
+    const unacknowledged = new AbortController()
+    const timer = setTimeout(() => {
       const message = `${url} did not acknowledge a subscription in ${ACK_MS} ms`
-      exchange?.abort(new TransportError('TIMEOUT', message, { url }))
+      unacknowledged.abort(new TransportError('TIMEOUT', message, { url }))
     }, ACK_MS).unref()
-    const outcome = await modernPost({
-      http,
-      request,
-      headers: modernHeaders(request, identity.protocolVersion),
+    const params = { notifications: this.#listening.filter }
+    const outcome = await this.#protocol.ask('subscriptions/listen', params, {
+      signal: AbortSignal.any([this.#closing.signal, unacknowledged.signal]),
+      isOfCaller: false,
       headersMs: ACK_MS,
-      idleMs,
-      onExchange: (started) => {
-        exchange = started
-        return !signal.aborted
-      },
+      idleMs: this.#options.timeouts.idleMs,
       onMessage: (message) => {
-        if (this.#received(message, attempt) === 'acknowledged') clearTimeout(unacknowledged)
+        if (this.#received(message, attempt) === 'acknowledged') clearTimeout(timer)
         else progressed = true
       },
     })
-    this.#isBroken = true
-    clearTimeout(unacknowledged)
-    signal.removeEventListener('abort', stop)
-    exchange?.abort(closed(url)) // it may still be open after its answer
+    this.isBroken = true
+    clearTimeout(timer)
     progressed ||= this.#isAcknowledged && performance.now() - startedAt >= LIVED_MS
-    return outcome.kind === 'answered' && 'result' in outcome.answer
-      ? { kind: 'ended', progressed, wasOpen: this.#isAcknowledged }
-      : toStreamEnd(outcome, { progressed, wasOpen: this.#isAcknowledged, url })
+    const error = toFailure(outcome, url)
+    return error !== undefined && isRefusal(error)
+      ? { kind: 'refused', error }
+      : { kind: 'ended', progressed, wasOpen: this.#isAcknowledged, error }
   }
 
   /**
@@ -295,47 +258,43 @@ export class Listener {
   #received(message: JsonRpcMessage, attempt: number): 'acknowledged' | 'other' {
     if (!('method' in message) || this.#closing.signal.aborted) return 'other'
     if (message.method !== 'notifications/subscriptions/acknowledged') {
-      if (!('id' in message)) this.#options.deliver(message)
+      if (!('id' in message)) this.#deliver(message)
       return 'other'
     }
     const honoured = parseFilter(message.params?.['notifications'])
     this.#isAcknowledged = true
-    this.#isBroken = false
-    this.#settle.resolve(honoured)
-    if (attempt > 0 || this.#options.isAfterGap === true) this.#announceMissedChanges(honoured)
+    this.isBroken = false
+    this.#accept(honoured)
+    if (attempt > 0 || this.#listening.isAfterGap) this.#announceMissedChanges(honoured)
     return 'acknowledged'
   }
 
   /** One notification of each kind stands for all changes that were missed without a stream. */
   #announceMissedChanges(honoured: SubscriptionFilter): void {
-    const { deliver } = this.#options
-    for (const change of listChangesFor(honoured)) deliver(change)
+    for (const change of listChangesFor(honoured)) this.#deliver(change)
     for (const uri of honoured.resourceSubscriptions ?? []) {
-      deliver({ jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } })
+      this.#deliver({ jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } })
     }
   }
-}
 
-/** Temporary failures are retried; others are a refusal. */
-function toStreamEnd(
-  outcome: PostOutcome,
-  { progressed, wasOpen, url }: { progressed: boolean; wasOpen: boolean; url: string },
-): StreamEnd {
-  const { status, error } = reasonOf(outcome, url)
-  if (FINAL.has(error.code)) return { kind: 'refused', error }
-  const isPassing = status === 408 || status === 425 || status === 429 || status >= 500
-  const isRefusal = error.code === 'REJECTED' && !isPassing
-  return isRefusal ? { kind: 'refused', error } : { kind: 'ended', progressed, wasOpen, error }
-}
-
-function reasonOf(outcome: PostOutcome, url: string): { status: number; error: TransportError } {
-  if (outcome.kind === 'failed') {
-    return { status: outcome.error.status ?? 500, error: outcome.error }
+  #deliver(message: JsonRpcMessage): void {
+    this.#protocol.http.asOwner(() => this.#protocol.deliver(message))
   }
+}
+
+/** Returns the error of a stream that did not end with an answer. */
+function toFailure(outcome: PostOutcome, url: string): TransportError | undefined {
+  if (outcome.kind !== 'answered') return outcome.error
   const { status, answer } = outcome
-  const serverError = 'error' in answer ? answer.error : undefined
-  const message = `${url} refused a subscription: ${serverError?.message ?? 'no reason given'}`
-  return { status, error: new TransportError('REJECTED', message, { url, status, serverError }) }
+  if ('result' in answer) return undefined
+  const message = `${url} refused a subscription: ${answer.error.message}`
+  return new TransportError('REJECTED', message, { url, status, serverError: answer.error })
+}
+
+/** Temporary failures are retried. */
+function isRefusal({ code, status = 500 }: TransportError): boolean {
+  const isPassing = status === 408 || status === 425 || status === 429 || status >= 500
+  return FINAL.has(code) || (code === 'REJECTED' && !isPassing)
 }
 
 function parseFilter(value: unknown): SubscriptionFilter {
@@ -349,8 +308,4 @@ function parseFilter(value: unknown): SubscriptionFilter {
       ? { resourceSubscriptions: uris.filter((uri) => typeof uri === 'string') }
       : {}),
   }
-}
-
-function closed(url: string): TransportError {
-  return closedError('The subscription was closed', url)
 }

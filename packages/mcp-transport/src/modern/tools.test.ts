@@ -108,8 +108,8 @@ describe('tool list', () => {
     })
 
     test('that is an object is wrapped if its schema was wrapped', () => {
-      expect(objectValue({ a: 1 }, { isWrapped: true })).toEqual({ result: { a: 1 } })
-      expect(objectValue({ a: 1 }, { isWrapped: false })).toEqual({ a: 1 })
+      expect(objectValue({ a: 1 }, true)).toEqual({ result: { a: 1 } })
+      expect(objectValue({ a: 1 }, false)).toEqual({ a: 1 })
       expect(objectValue({ a: 1 }, undefined)).toEqual({ a: 1 })
     })
   })

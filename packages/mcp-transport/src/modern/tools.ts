@@ -1,38 +1,31 @@
 import { isRecord } from '@x/internal'
 import type { JsonRpcRequest } from '../json-rpc.ts'
-import type { ToolHeader, ToolHeaderMap } from '../session-record.ts'
-
-export interface ToolCatalogOptions {
-  /** Headers from the session record. */
-  readonly known?: ToolHeaderMap | undefined
-  /** Called with all tool headers when new ones were learned. */
-  readonly onLearned: (headers: ToolHeaderMap) => void
-  /** Reads a page of `tools/list`. Undefined if it failed. */
-  readonly readPage: (
-    cursor: string | undefined,
-    signal: AbortSignal,
-  ) => Promise<Readonly<Record<string, unknown>> | undefined>
-  /** Called once for each tool that is left out. */
-  readonly onLeftOut: (name: string, reason: string) => void
-}
+import type { ToolHeader } from '../session-record.ts'
+import { TransportError } from '../transport-error.ts'
+import type { ModernProtocol, ModernProtocolOptions } from './modern-protocol.ts'
 
 const MAX_PAGES = 64
 
 /** Knows which tool arguments are sent as headers, and converts tool lists and results for SDK v1. */
 export class ToolCatalog {
-  readonly #options: ToolCatalogOptions
+  readonly #protocol: ModernProtocol
+  readonly #options: ModernProtocolOptions
   readonly #headers: Map<string, readonly ToolHeader[]>
   /** Listed tools whose output is wrapped in an object. */
   readonly #wrapped = new Map<string, boolean>()
   readonly #leftOut = new Set<string>()
 
-  constructor(options: ToolCatalogOptions) {
+  constructor(protocol: ModernProtocol, options: ModernProtocolOptions) {
+    this.#protocol = protocol
     this.#options = options
-    this.#headers = new Map(Object.entries(options.known ?? {}))
+    this.#headers = new Map(Object.entries(options.toolHeaders ?? {}))
   }
 
-  getHeaders(tool: unknown): readonly ToolHeader[] {
-    return (typeof tool === 'string' ? this.#headers.get(tool) : undefined) ?? []
+  /** Returns the headers of a tool call, as a flat list. Other requests have none. */
+  headersFor({ method, params }: JsonRpcRequest): string[] {
+    const headers =
+      method === 'tools/call' ? this.#headers.get(String(params?.['name'])) : undefined
+    return headers === undefined ? [] : toolHeaderList(headers, params?.['arguments'])
   }
 
   /** Converts the result of a request for a client of SDK v1. */
@@ -43,26 +36,27 @@ export class ToolCatalog {
     if (method === 'tools/list') return this.#list(result)
     if (method !== 'tools/call' || result['structuredContent'] === undefined) return result
     const isWrapped = this.#wrapped.get(String(params?.['name']))
-    const shape = isWrapped === undefined ? undefined : { isWrapped }
-    return { ...result, structuredContent: objectValue(result['structuredContent'], shape) }
+    return { ...result, structuredContent: objectValue(result['structuredContent'], isWrapped) }
   }
 
   /** Reads all tools again. Returns false if that failed. */
   async refresh(signal: AbortSignal): Promise<boolean> {
-    let cursor: string | undefined
+    let cursor: unknown
     for (let page = 0; page < MAX_PAGES; page++) {
-      const result = await this.#options.readPage(cursor, signal)
-      if (result === undefined) return false
+      const params = typeof cursor === 'string' ? { cursor } : {}
+      const outcome = await this.#protocol.ask('tools/list', params, { signal })
+      if (outcome.kind !== 'answered' || !('result' in outcome.answer)) return false
+      const { result } = outcome.answer
       this.#list(result)
-      const next = result['nextCursor']
-      if (typeof next !== 'string') return true
-      cursor = next
+      cursor = result['nextCursor']
+      if (typeof cursor !== 'string') break
     }
     return true
   }
 
   #list(result: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
     if (!Array.isArray(result['tools'])) return result
+    const { keeper, http, report } = this.#options
     const { tools, shapes, leftOut } = bridgeTools(result['tools'])
     let isNew = false
     for (const [name, { headers, isWrapped }] of shapes) {
@@ -71,22 +65,23 @@ export class ToolCatalog {
       if (JSON.stringify(before) !== JSON.stringify(headers)) isNew = true
       this.#headers.set(name, headers)
     }
-    if (isNew) this.#options.onLearned(this.#withHeaders())
+    if (isNew) {
+      const withHeaders = [...this.#headers].filter(([, headers]) => headers.length > 0)
+      void keeper.learned(Object.fromEntries(withHeaders))
+    }
+    const { display: url } = http.url
     for (const { name, reason } of leftOut) {
       if (this.#leftOut.has(name)) continue
       this.#leftOut.add(name)
-      this.#options.onLeftOut(name, reason)
+      const message = `The tool ${JSON.stringify(name)} of ${url} is left out: ${reason}`
+      report(new TransportError('UNEXPECTED_RESPONSE', message, { url }))
     }
     return { ...result, tools }
-  }
-
-  #withHeaders(): ToolHeaderMap {
-    return Object.fromEntries([...this.#headers].filter(([, headers]) => headers.length > 0))
   }
 }
 
 /** Data of a tool that is needed to call it. */
-export interface ToolShape {
+interface ToolShape {
   readonly headers: readonly ToolHeader[]
   /** The output is wrapped as the property `result` of an object. */
   readonly isWrapped: boolean
@@ -148,11 +143,8 @@ export function objectSchema(schema: unknown): unknown {
 }
 
 /** Converts a value to fit `objectSchema`. If the schema of the tool is unknown, an object stays unchanged. */
-export function objectValue(
-  value: unknown,
-  shape: Pick<ToolShape, 'isWrapped'> | undefined,
-): unknown {
-  return shape?.isWrapped === true || !isRecord(value) ? { result: value } : value
+export function objectValue(value: unknown, isWrapped: boolean | undefined): unknown {
+  return isWrapped === true || !isRecord(value) ? { result: value } : value
 }
 
 function isObjectSchema(schema: unknown): boolean {
@@ -161,18 +153,11 @@ function isObjectSchema(schema: unknown): boolean {
 
 /** SDK v1 does not accept the schemas `true` and `false`: `{}` and `{ not: {} }` mean the same. */
 function withoutBooleans(schema: unknown): unknown {
-  if (!isRecord(schema)) return schema
-  const { properties } = schema
-  if (!isRecord(properties)) return schema
-  return {
-    ...schema,
-    properties: Object.fromEntries(
-      Object.entries(properties).map(([key, property]) => [
-        key,
-        withoutBooleans(objectForm(property)),
-      ]),
-    ),
-  }
+  if (!isRecord(schema) || !isRecord(schema['properties'])) return schema
+  const properties = mapped(schema['properties'], (property) =>
+    withoutBooleans(objectForm(property)),
+  )
+  return { ...schema, properties }
 }
 
 function objectForm(schema: unknown): unknown {
@@ -189,8 +174,8 @@ function rebased(schema: unknown): unknown {
     if (keyword === '$ref' && typeof part === 'string' && (part === '#' || part.startsWith('#/'))) {
       return `#/properties/result${part.slice(1)}`
     }
-    if (isDataKeyword(keyword)) return part
-    return isSchemaMap(keyword) && isRecord(part) ? mapped(part, rebased) : rebased(part)
+    if (DATA_KEYWORDS.has(keyword)) return part
+    return MAP_KEYWORDS.has(keyword) && isRecord(part) ? mapped(part, rebased) : rebased(part)
   })
 }
 
@@ -225,19 +210,29 @@ const TYPES = new Set(['string', 'integer', 'boolean'])
  * Finds the arguments of a tool that are sent as `Mcp-Param-*` headers, from annotations in its input schema.
  */
 export function compileToolHeaders(inputSchema: unknown): CompiledToolHeaders {
-  const headers: ToolHeader[] = []
-  const names = new Set<string>()
-  const invalid = visit(inputSchema, { path: [], isReachable: true }, (name, path, schema) => {
-    if (typeof name !== 'string' || !TOKEN.test(name)) return 'is not a header token'
-    if (!TYPES.has(String(schema['type']))) return 'is not on a string, integer or boolean'
-    if (path === undefined) return 'is reached through other keywords than properties'
-    const lower = name.toLowerCase()
-    if (names.has(lower)) return 'stands twice'
-    names.add(lower)
-    headers.push({ name: `mcp-param-${lower}`, path })
-    return undefined
-  })
-  return invalid === undefined ? { headers } : { invalid }
+  const headers = new Map<string, ToolHeader>()
+  for (const { schema, path } of subschemas(inputSchema, [])) {
+    if (!Object.hasOwn(schema, 'x-mcp-header')) continue
+    const annotation = schema['x-mcp-header']
+    const name = `mcp-param-${String(annotation).toLowerCase()}`
+    const why = whyInvalid(annotation, schema['type'], path)
+    const invalid = why ?? (headers.has(name) ? 'stands twice' : undefined)
+    if (invalid !== undefined) {
+      return { invalid: `x-mcp-header ${JSON.stringify(annotation)} ${invalid}` }
+    }
+    headers.set(name, { name, path: path ?? [] })
+  }
+  return { headers: [...headers.values()] }
+}
+
+function whyInvalid(
+  annotation: unknown,
+  type: unknown,
+  path: readonly string[] | undefined,
+): string | undefined {
+  if (typeof annotation !== 'string' || !TOKEN.test(annotation)) return 'is not a header token'
+  if (!TYPES.has(String(type))) return 'is not on a string, integer or boolean'
+  return path?.length ? undefined : 'is reached through other keywords than properties'
 }
 
 /** Headers of one call, as a flat list. Absent and null arguments have none. */
@@ -253,76 +248,40 @@ export function toolHeaderList(headers: readonly ToolHeader[], args: unknown): s
   })
 }
 
-interface Place {
-  readonly path: readonly string[]
-  /** Reached from the root through `properties` only. */
-  readonly isReachable: boolean
+interface Subschema {
+  readonly schema: Readonly<Record<string, unknown>>
+  /** Property names from the root. Undefined if another keyword than `properties` leads to the schema. */
+  readonly path: readonly string[] | undefined
 }
 
-type Check = (
-  name: unknown,
-  path: readonly string[] | undefined,
-  schema: Readonly<Record<string, unknown>>,
-) => string | undefined
-
-/** Checks every annotation in a schema, at any depth. Returns the first error. */
-function visit(schema: unknown, place: Place, check: Check): string | undefined {
-  if (Array.isArray(schema)) return first(schema, (part) => visit(part, beyond(place), check))
-  if (!isRecord(schema)) return undefined
-  if (Object.hasOwn(schema, 'x-mcp-header')) {
-    const name = schema['x-mcp-header']
-    const why = check(
-      name,
-      place.isReachable && place.path.length > 0 ? place.path : undefined,
-      schema,
-    )
-    if (why !== undefined) return `x-mcp-header ${JSON.stringify(name)} ${why}`
-  }
-  return first(Object.entries(schema), ([keyword, part]) => {
-    if (keyword === 'properties' && isRecord(part)) {
-      return first(Object.entries(part), ([key, property]) =>
-        visit(property, { ...place, path: [...place.path, key] }, check),
-      )
+/** Yields a schema and all schemas in it, at any depth. */
+function* subschemas(schema: unknown, path: Subschema['path']): Generator<Subschema> {
+  if (Array.isArray(schema)) for (const part of schema) yield* subschemas(part, undefined)
+  if (!isRecord(schema)) return
+  yield { schema, path }
+  for (const [keyword, part] of Object.entries(schema)) {
+    if (DATA_KEYWORDS.has(keyword)) continue
+    if (!MAP_KEYWORDS.has(keyword) || !isRecord(part)) {
+      yield* subschemas(part, undefined)
+      continue
     }
-    if (isDataKeyword(keyword)) return undefined
-    if (isSchemaMap(keyword) && isRecord(part)) {
-      return first(Object.values(part), (one) => visit(one, beyond(place), check))
+    for (const [key, one] of Object.entries(part)) {
+      yield* subschemas(one, keyword === 'properties' ? path && [...path, key] : undefined)
     }
-    return visit(part, beyond(place), check)
-  })
-}
-
-function beyond({ path }: Place): Place {
-  return { path, isReachable: false }
-}
-
-function first<T>(items: readonly T[], find: (item: T) => string | undefined): string | undefined {
-  for (const item of items) {
-    const found = find(item)
-    if (found !== undefined) return found
   }
-  return undefined
 }
 
 /** Keywords of JSON Schema whose values are data, not schemas. */
-const DATA = new Set(['const', 'enum', 'default', 'examples'])
+const DATA_KEYWORDS = new Set(['const', 'enum', 'default', 'examples'])
 
 /** Keywords whose values map arbitrary names to schemas. */
-const MAPS = new Set([
+const MAP_KEYWORDS = new Set([
   'properties',
   'patternProperties',
   'dependentSchemas',
   '$defs',
   'definitions',
 ])
-
-function isDataKeyword(keyword: string): boolean {
-  return DATA.has(keyword)
-}
-
-function isSchemaMap(keyword: string): boolean {
-  return MAPS.has(keyword)
-}
 
 // Visible ASCII and inner spaces. Other characters may be changed in transit.
 const PLAIN = /^[\x21-\x7E](?:[\x20-\x7E]*[\x21-\x7E])?$/

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { JsonRpcResponse } from '../json-rpc.ts'
 import { modernEvidence } from '../session-record.ts'
 import { errorAnswer, TransportError } from '../transport-error.ts'
-import { explainNoServer, otherVersionsError } from './negotiation.ts'
+import { explainNoServer, otherVersionsError } from './era-router.ts'
 
 const url = 'https://shop.example/mcp'
 
