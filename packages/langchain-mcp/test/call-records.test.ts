@@ -180,13 +180,14 @@ describe('a journal', () => {
       thread,
       task: randomUUID(),
       graph: '',
-      step: 1,
+      namespace: '',
       toolCallId: 'c1',
       isAlone: true,
       hasSiblings: false,
       store,
       saver: { getTuple: () => Promise.resolve({ checkpoint: { id: latest } }) },
       checkpoints: { '': 'checkpoint-1' },
+      answersById: undefined,
     }
   }
 

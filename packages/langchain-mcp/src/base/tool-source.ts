@@ -95,8 +95,6 @@ export interface ToolCallOptions {
   readonly headers?: Readonly<Record<string, string>> | undefined
   /** Sent as `_meta` of the request, by sources that support it. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
-  /** Called before the call ends if another session replaced the caller's, by sources that support it. */
-  readonly onSessionReplaced?: ((replaced: SessionReplaced) => void) | undefined
 }
 
 /** A session was replaced, and the state that the server kept in the old one is lost. */

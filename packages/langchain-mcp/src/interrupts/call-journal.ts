@@ -2,7 +2,7 @@ import { BoundedMap, isRecord, within } from '@x/internal'
 import type { McpToolOrigin } from '../base/tool-source.ts'
 import { deleteItems, digest, threadNamespace, type GraphStore } from '../sessions/call-context.ts'
 import { callOutcomeFrom, unknownOutcome, type CallOutcome } from './call-outcome.ts'
-import { isFinishing, type CheckpointReader, type GraphPlace } from './langgraph.ts'
+import { tasksIn, type CheckpointReader, type GraphPlace } from './langgraph.ts'
 
 /** A round of a call that is about to be sent. */
 interface Sending {
@@ -25,19 +25,12 @@ interface RecordPlace {
   readonly checkpoint: string | undefined
 }
 
-/** The record of one round in the store: it was about to be sent, or its outcome. */
-interface StoredRecord extends RecordPlace {
-  readonly state: 'sent' | 'done'
-  readonly outcome?: CallOutcome
-  /** Time of writing, in milliseconds since 1970. */
-  readonly at: number
-}
-
-/** A record that this process wrote. */
-interface WrittenRecord {
+/** The record of one round in the store: it was about to be sent (`sent`), or its outcome (`done`). */
+interface RoundRecord {
+  readonly store: GraphStore
+  readonly namespace: string[]
+  readonly key: string
   readonly place: RecordPlace
-  readonly saver: CheckpointReader
-  readonly remove: () => Promise<unknown>
 }
 
 /** Limit of remembered rounds and threads in one process. */
@@ -63,7 +56,8 @@ const PAGE = 100
 export class CallJournal {
   /** Rounds of this process: the outcome while a request is open, then only that it was sent. */
   readonly #sent: Map<string, Promise<CallOutcome> | 'sent'> = new BoundedMap(MAX_REMEMBERED)
-  readonly #written = new Set<WrittenRecord>()
+  /** Records that this process wrote, with the checkpointers of their graphs. */
+  readonly #written = new Map<RoundRecord, CheckpointReader>()
   readonly #seenThreads: Map<string, true> = new BoundedMap(MAX_REMEMBERED)
   readonly #background = new Set<Promise<unknown>>()
   readonly #sweepMs: readonly number[]
@@ -82,24 +76,23 @@ export class CallJournal {
    * @throws the error of `send`; the error of the store, before anything is sent
    */
   async once(sending: Sending, send: () => Promise<CallOutcome>): Promise<CallOutcome> {
-    const { place, number, origin } = sending
-    const { thread, task, toolCallId, store } = place
-    const key = JSON.stringify([thread, task, toolCallId, number])
+    const { thread, task, toolCallId } = sending.place
+    const key = JSON.stringify([thread, task, toolCallId, sending.number])
     const known = this.#sent.get(key)
     if (known !== undefined && known !== 'sent') return known
-    const wasSent = known === 'sent'
-    if (wasSent && store === undefined) return unknownOutcome(origin)
-    const outcome = store === undefined ? send() : this.#recorded(sending, { wasSent, store, send })
+    const outcome = known === 'sent' ? this.#repeated(sending) : this.#recorded(sending, send)
     this.#sent.set(key, outcome)
+    let isExecuted = true
     try {
-      if (mayRepeat(await outcome)) this.#sent.delete(key)
-      else this.#sent.set(key, 'sent')
+      isExecuted = !mayRepeat(await outcome)
+      return await outcome
     } catch (error) {
-      if (isUnexecuted(error)) this.#sent.delete(key)
-      else this.#sent.set(key, 'sent')
+      isExecuted = !isUnexecuted(error)
       throw error
+    } finally {
+      if (isExecuted) this.#sent.set(key, 'sent')
+      else this.#sent.delete(key)
     }
-    return outcome
   }
 
   /** Deletes the records of this process that checkpoints contain. Takes at most 2 s. Never rejects. */
@@ -111,29 +104,41 @@ export class CallJournal {
 
   /** Deletes all records of a thread. @throws the error of the store */
   async deleteThread(thread: string, store: GraphStore): Promise<void> {
-    for (const key of this.#sent.keys()) if (isOfThread(key, thread)) this.#sent.delete(key)
-    for (const record of this.#written) {
+    const start = `[${JSON.stringify(thread)},`
+    for (const key of this.#sent.keys()) if (key.startsWith(start)) this.#sent.delete(key)
+    for (const record of this.#written.keys()) {
       if (record.place.thread === thread) this.#written.delete(record)
     }
     await deleteItems(store, threadNamespace('call', thread))
   }
 
-  async #recorded(
-    { origin, place, number }: Sending,
-    { wasSent, store, send }: Recording,
-  ): Promise<CallOutcome> {
-    const namespace = threadNamespace('call', place.thread)
-    const key = digest([place.task, place.toolCallId, number])
-    const record = recordPlaceOf(place)
-    const write = (entry: Pick<StoredRecord, 'state' | 'outcome'>): Promise<unknown> =>
-      store.put(namespace, key, { ...record, ...entry, at: Date.now() }, false)
+  /** Returns the stored outcome of a round that this process has sent before. */
+  async #repeated(sending: Sending): Promise<CallOutcome> {
+    const record = recordOf(sending)
+    return (record && (await this.#stored(record, sending))) ?? unknownOutcome(sending.origin)
+  }
+
+  async #stored(
+    record: RoundRecord,
+    { origin, place: { saver } }: Sending,
+  ): Promise<CallOutcome | undefined> {
+    const { store, namespace, key } = record
+    const value = (await store.get(namespace, key))?.value
+    if (!isRecord(value)) return undefined
+    this.#clean(record, saver)
+    // An unreadable record does not prove that nothing was sent.
+    return value['state'] === 'done' ? callOutcomeFrom(value['outcome']) : unknownOutcome(origin)
+  }
+
+  async #recorded(sending: Sending, send: () => Promise<CallOutcome>): Promise<CallOutcome> {
+    const record = recordOf(sending)
+    if (record === undefined) return send()
+    const stored = await this.#stored(record, sending)
+    if (stored !== undefined) return stored
+    const { store, namespace, key, place } = record
     const remove = (): Promise<unknown> => store.delete(namespace, key)
-    const item = await store.get(namespace, key)
-    if (isRecord(item?.value)) {
-      this.#clean({ place, store, record, remove })
-      return outcomeIn(item.value, origin)
-    }
-    if (wasSent) return unknownOutcome(origin)
+    const write = (entry: Record<string, unknown>): Promise<unknown> =>
+      store.put(namespace, key, { ...place, ...entry, at: Date.now() }, false)
     await write({ state: 'sent' })
     let outcome: CallOutcome
     try {
@@ -147,24 +152,25 @@ export class CallJournal {
     } catch {
       // The checkpoint will contain the outcome. If the process ends before, the outcome counts as unknown.
     }
-    if (!mayRepeat(outcome)) this.#clean({ place, store, record, remove })
+    if (!mayRepeat(outcome)) this.#clean(record, sending.place.saver)
     return outcome
   }
 
-  /** Schedules the deletion of a record, and deletes records that other processes left in the thread. */
-  #clean({ place, store, record, remove }: Cleaning): void {
-    const { thread, saver } = place
+  /** Schedules the deletion of a record, and deletes records that other processes left. */
+  #clean(record: RoundRecord, saver: CheckpointReader | undefined): void {
     if (saver === undefined) return
-    this.#written.add({ place: record, saver, remove })
+    this.#written.set(record, saver)
     this.#sweeps = 0
     this.#schedule()
-    if (!this.#seenThreads.has(thread)) {
-      this.#seenThreads.set(thread, true)
-      this.#inBackground(cleanThread(place, store))
+    const { store, namespace, place } = record
+    if (!this.#seenThreads.has(place.thread)) {
+      this.#seenThreads.set(place.thread, true)
+      this.#inBackground(cleanStore(store, saver, { namespace }))
     }
     if (Date.now() - this.#agesCheckedAt < AGE_CHECK_MS) return
     this.#agesCheckedAt = Date.now()
-    this.#inBackground(cleanOld(store, saver))
+    const filter = { state: 'done', at: { $lt: Date.now() - MAX_AGE_MS } }
+    this.#inBackground(cleanStore(store, saver, { namespace: ['mcp', 'call'], filter }))
   }
 
   #schedule(): void {
@@ -180,11 +186,12 @@ export class CallJournal {
 
   async #sweep(): Promise<void> {
     const check = containedCheck()
-    for (const record of this.#written) {
-      const isContained = await check(record.place, record.saver).catch(() => false)
+    for (const [record, saver] of this.#written) {
+      const isContained = await check(record.place, saver).catch(() => false)
       const isTooMany = this.#written.size > MAX_REMEMBERED
       if (isContained || isTooMany) this.#written.delete(record)
-      if (isContained) await record.remove().catch(() => {}) // the next process deletes it
+      // If this fails, the next process deletes it.
+      if (isContained) await record.store.delete(record.namespace, record.key).catch(() => {})
     }
   }
 
@@ -199,43 +206,41 @@ export class CallJournal {
   }
 }
 
-interface Recording {
-  readonly wasSent: boolean
-  readonly store: GraphStore
-  readonly send: () => Promise<CallOutcome>
-}
-
-interface Cleaning {
-  readonly place: GraphPlace
-  readonly store: GraphStore
-  readonly record: RecordPlace
-  readonly remove: () => Promise<unknown>
-}
-
-/** Deletes obsolete records of earlier runs in a thread. */
-async function cleanThread({ thread, saver }: GraphPlace, store: GraphStore): Promise<void> {
-  if (saver === undefined) return
-  const items = (await store.search?.(threadNamespace('call', thread), { limit: PAGE })) ?? []
-  const check = containedCheck()
-  for (const { namespace, key, value } of items) {
-    const place = recordPlaceFrom(value)
-    if (place !== undefined && (await check(place, saver))) await store.delete(namespace, key)
+/** Returns undefined if the graph has no store. */
+function recordOf({ place, number }: Sending): RoundRecord | undefined {
+  const { store, thread, task, toolCallId, graph, checkpoints } = place
+  if (store === undefined) return undefined
+  return {
+    store,
+    namespace: threadNamespace('call', thread),
+    key: digest([task, toolCallId, number]),
+    place: { thread, task, graph, root: checkpoints[''], checkpoint: checkpoints[graph] },
   }
 }
 
 /**
- * Deletes obsolete records of all threads, and the results of old ones. It must stay known that a call was
- * sent.
+ * Deletes obsolete records of earlier processes, and the results of old records. It must stay known that a
+ * call was sent.
  */
-async function cleanOld(store: GraphStore, saver: CheckpointReader): Promise<void> {
-  const filter = { state: 'done', at: { $lt: Date.now() - MAX_AGE_MS } }
-  const items = (await store.search?.(['mcp', 'call'], { filter, limit: PAGE })) ?? []
+async function cleanStore(
+  store: GraphStore,
+  saver: CheckpointReader,
+  {
+    namespace,
+    ...options
+  }: { readonly namespace: string[]; readonly filter?: Record<string, unknown> },
+): Promise<void> {
+  const items = (await store.search?.(namespace, { ...options, limit: PAGE })) ?? []
   const check = containedCheck()
-  for (const { namespace, key, value } of items) {
+  for (const item of items) {
+    const { value } = item
     const place = recordPlaceFrom(value)
-    if (place === undefined || !isOld(value)) continue
-    if (await check(place, saver)) await store.delete(namespace, key)
-    else await store.put(namespace, key, { ...place, state: 'sent', at: Date.now() }, false)
+    if (place === undefined) continue
+    if (await check(place, saver)) await store.delete(item.namespace, item.key)
+    else if (isOld(value)) {
+      const entry = { ...place, state: 'sent', at: Date.now() }
+      await store.put(item.namespace, item.key, entry, false)
+    }
   }
 }
 
@@ -261,17 +266,13 @@ function containedCheck(): (place: RecordPlace, saver: CheckpointReader) => Prom
     const own = graph === '' ? outer : await latest(saver, [thread, graph])
     if (isNewer(own?.checkpoint?.id, checkpoint)) return true
     if (own?.checkpoint?.id !== checkpoint) return false
-    return (own?.pendingWrites ?? []).some((write) => isFinishing(write, task))
+    return tasksIn(own?.pendingWrites).get(task)?.isFinished === true
   }
 }
 
 /** Ids of checkpoints sort by time. */
 function isNewer(stored: string | undefined, known: string | undefined): boolean {
   return stored !== undefined && known !== undefined && stored > known
-}
-
-function recordPlaceOf({ thread, task, graph, checkpoints }: GraphPlace): RecordPlace {
-  return { thread, task, graph, root: checkpoints[''], checkpoint: checkpoints[graph] }
 }
 
 function recordPlaceFrom(value: unknown): RecordPlace | undefined {
@@ -291,15 +292,6 @@ function textOrNone(id: unknown): string | undefined {
 function isOld(value: unknown): boolean {
   if (!isRecord(value) || value['state'] !== 'done') return false
   return typeof value['at'] === 'number' && value['at'] < Date.now() - MAX_AGE_MS
-}
-
-function outcomeIn(record: Readonly<Record<string, unknown>>, origin: McpToolOrigin): CallOutcome {
-  // An unreadable record does not prove that nothing was sent.
-  return record['state'] === 'done' ? callOutcomeFrom(record['outcome']) : unknownOutcome(origin)
-}
-
-function isOfThread(key: string, thread: string): boolean {
-  return key.startsWith(`[${JSON.stringify(thread)},`)
 }
 
 /** Returns true if nothing was executed. A tool that reports an error (`isError`) was executed. */

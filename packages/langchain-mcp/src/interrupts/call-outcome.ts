@@ -1,20 +1,14 @@
 import { isRecord } from '@x/internal'
-import type { HandlerContext } from '@x/mcp-client'
+import { withoutSecretsInError } from '../arguments/resolve-property.ts'
 import {
+  isForTheCaller,
   McpToolError,
+  toolErrorFrom,
   unknownOutcomeText,
   type McpToolErrorCode,
   type ToolOutcome,
 } from '../base/errors.ts'
-import {
-  serverTitle,
-  type McpToolOrigin,
-  type ToolCallOptions,
-  type ToolResult,
-} from '../base/tool-source.ts'
-import type { ElicitationAnswer } from './interrupt-value.ts'
-import type { ToolCaller } from './live-call.ts'
-import { isForPerson, ownAnswer, type OwnHandlers } from './handlers.ts'
+import { serverTitle, type McpToolOrigin, type ToolResult } from '../base/tool-source.ts'
 
 /** A question as a server sent it. */
 export interface Question {
@@ -35,7 +29,7 @@ export interface AskedOutcome {
 }
 
 /** A person has to grant access first. Nothing was executed. */
-export interface AuthorizationOutcome {
+interface AuthorizationOutcome {
   readonly kind: 'authorization'
   readonly url: string
   /** Why the previous callback of the authorization server failed. */
@@ -114,19 +108,8 @@ function isCallOutcome(value: unknown): value is CallOutcome {
   }
 }
 
-/** Adds a note for the model if a question was declined that may have belonged to this call. */
-export function withMissedQuestion(
-  result: ToolResult,
-  { server }: McpToolOrigin,
-  { hasMissedQuestion }: ToolCaller,
-): ToolResult {
-  if (!hasMissedQuestion) return result
-  const note = `[MCP server "${serverTitle(server)}" asked a question during this call and did not say which call it was for. Several calls could have caused it, so it was declined. If this tool says that it got no answer, call it again, and no other tool with it.]`
-  return { ...result, note }
-}
-
 /** The error for a question to a person, if other calls in the same task prevent an interrupt. */
-function siblingsError(origin: McpToolOrigin): McpToolError {
+export function siblingsError(origin: McpToolOrigin): McpToolError {
   return inputError(
     origin,
     'It needs the answer of a person, and this node of the graph makes several calls at once, so that nobody can be asked. The call stopped at the question; what the tool did before may have happened. Call this tool alone if it may begin again; the author of the graph should fan the calls out with fanOutToolCalls() or use createAgent().',
@@ -165,71 +148,17 @@ function inputError(
 }
 
 /**
- * The answer of a stateless server that needs input before it can continue (specification 2026-07-28,
- * `InputRequiredResult`).
+ * Returns the error that ends the run of the agent: a mistake of the developer, or an abort. Returns undefined
+ * for any other error.
  */
-interface InputRequired {
-  readonly inputRequests?: Readonly<Record<string, Question>>
-  readonly requestState?: string
-}
-
-/** Who answers questions to a person: an interrupt of the graph, a handler, or no one (the call then fails). */
-export type Answering = 'interrupt' | 'handler' | 'nobody'
-
-interface Answerer {
-  readonly answering: Answering
-  readonly handlers: OwnHandlers
-  readonly origin: McpToolOrigin
-  readonly signal: AbortSignal | undefined
-}
-
-/** Narrows the type. The client has checked the value. */
-export function isInputRequired(value: ToolResult): value is ToolResult & InputRequired {
-  return value.type === 'input_required'
-}
-
-/**
- * Answers the questions that need no person, and returns the others.
- *
- * @throws McpToolError `INPUT_REQUIRED` for a question without an answer; the reason of `signal`
- */
-export async function askedOutcomeFrom(
-  { inputRequests = {}, requestState }: InputRequired,
-  { answering, handlers, origin, signal = new AbortController().signal }: Answerer,
-): Promise<AskedOutcome> {
-  const context: HandlerContext = { signal, scope: undefined }
-  const requests: Record<string, Question> = {}
-  const answered: Record<string, unknown> = {}
-  for (const [key, question] of Object.entries(inputRequests)) {
-    if (isForPerson(question) && answering === 'interrupt') {
-      requests[key] = question
-      continue
-    }
-    if (isForPerson(question) && answering === 'nobody') throw siblingsError(origin)
-    // In sequence, because most servers ask one question.
-    const answer = await ownAnswer(question, handlers, context).catch((cause: unknown) => {
-      signal.throwIfAborted()
-      throw noAnswerError(origin, question.method, { cause })
-    })
-    if (answer === undefined) throw noAnswerError(origin, question.method)
-    answered[key] = answer
-  }
-  return {
-    kind: 'asked',
-    requests,
-    answered,
-    ...(requestState !== undefined && { requestState }),
-    isHeld: false,
-  }
-}
-
-/** Returns the input that continues a call: answers of handlers and of a person. */
-export function resumeFrom(
-  { requestState, answered }: AskedOutcome,
-  answers: Readonly<Record<string, ElicitationAnswer>> = {},
-): NonNullable<ToolCallOptions['resume']> {
-  return {
-    ...(requestState !== undefined && { requestState }),
-    inputResponses: { ...answered, ...answers },
-  }
+export function fatalFrom(
+  error: unknown,
+  origin: McpToolOrigin,
+  secrets: readonly string[],
+): { readonly error: unknown } | undefined {
+  const failure = toolErrorFrom(error, origin)
+  if (failure === undefined || !isForTheCaller(failure)) return undefined
+  const { code, cause } = failure
+  const abort = code === 'NO_RUN' && cause instanceof Error ? cause.cause : undefined
+  return { error: abort ?? withoutSecretsInError(failure, secrets) }
 }

@@ -1,27 +1,30 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { isRecord } from '@x/internal'
-import { McpClientError, type Progress } from '@x/mcp-client'
-import { isForTheCaller, toolErrorFrom, type McpToolError } from '../base/errors.ts'
+import type { HandlerContext, InputResume } from '@x/mcp-client'
+import { toolErrorFrom, type McpToolError } from '../base/errors.ts'
 import {
   serverTitle,
   type McpToolOrigin,
+  type McpToolSource,
   type ToolCallOptions,
   type ToolResult,
 } from '../base/tool-source.ts'
+import { askPerson, type ReadAnswer } from './ask-person.ts'
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
+import type { CallJournal } from './call-journal.ts'
 import {
-  askedOutcomeFrom,
-  tooManyRoundsError,
+  callOutcomeFrom,
+  errorFrom,
   failedOutcomeFrom,
-  isInputRequired,
-  resumeFrom,
+  fatalFrom,
+  noAnswerError,
+  siblingsError,
+  tooManyRoundsError,
   unknownOutcome,
-  withMissedQuestion,
-  type Answering,
   type AskedOutcome,
-  type AuthorizationOutcome,
   type CallOutcome,
+  type Question,
 } from './call-outcome.ts'
+import { isForPerson, ownAnswer, type OwnHandlers } from './handlers.ts'
 import {
   answersFrom,
   callbackFrom,
@@ -29,332 +32,316 @@ import {
   type McpAuthorizationInterrupt,
   type McpElicitationInterrupt,
 } from './interrupt-value.ts'
-import { addressVerdict, type GraphPlace, type LangGraphRuntime } from './langgraph.ts'
-import {
-  HeldCalls,
-  LiveCall,
-  type ElicitAnswer,
-  type LiveCallEvent,
-  type ToolCaller,
-} from './live-call.ts'
-import type { OwnHandlers } from './handlers.ts'
+import type { GraphPlace, LangGraphRuntime } from './langgraph.ts'
+import { LiveCall, type HeldCalls, type LiveCallEvent, type ToolCaller } from './live-call.ts'
 
 /** One call of a tool. */
 export interface InterruptibleCall {
   readonly origin: McpToolOrigin
-  readonly config: ToolRunnableConfig
-  /** Passed to the client, which passes it back with each question of the call. */
-  readonly caller: ToolCaller
-  /** Time limit of the server in milliseconds. The clock stops while a person is asked. @default 600_000 */
-  readonly timeoutMs: number | undefined
-  /** Receives each progress notification. */
-  readonly onProgress?: ((progress: Progress) => void) | undefined
-  /** Sends one request. */
-  send(options: ToolCallOptions): Promise<ToolResult>
+  readonly source: McpToolSource
+  readonly args: Record<string, unknown>
+  /** `caller` is passed back by the client with each question of the call. */
+  readonly options: ToolCallOptions & {
+    readonly config: ToolRunnableConfig
+    readonly caller: ToolCaller
+  }
+  /** Sensitive texts of the arguments. */
+  readonly secrets: readonly string[]
 }
 
-/** One round: a request, up to its result or the next question. */
-export interface Round {
-  /** 0 for the first round. */
-  readonly number: number
-  /** The questions of the previous round. */
-  readonly asked?: AskedOutcome
-  readonly answers?: Readonly<Record<string, ElicitationAnswer>>
-  /** The callback of the authorization server. */
-  readonly callback?: string | undefined
-}
+/** Who answers questions to a person: an interrupt of the graph, a handler, or no one (the call then fails). */
+export type Answering = 'interrupt' | 'handler' | 'nobody'
 
-export const FIRST_ROUND: Round = { number: 0 }
-
-/** The call of a round, and who answers its questions. */
-export interface RoundContext {
-  readonly call: InterruptibleCall
-  readonly answering: Answering
-  /** When the call gets its own session. */
-  readonly ownSession?: ToolCallOptions['ownSession']
-  /** Where the request waits while a person is asked. Undefined if it cannot wait. */
-  readonly place?: GraphPlace
-  /** Receives the original error, because a checkpoint keeps only plain data of it. */
-  readonly thrown: { error?: McpToolError }
-}
-
-interface CallRoundsOptions {
+/** The part of an `ElicitationToInterrupt` that its calls share. */
+export interface SharedByCalls {
   readonly handlers: OwnHandlers
   readonly authorization: AuthorizationToInterrupt | undefined
   /** Time that a request waits for a person, in milliseconds. */
   readonly humanTimeoutMs: number
   readonly maxRounds: number
+  readonly journal: CallJournal
+  readonly held: HeldCalls
+}
+
+/** One round: a request, up to its result or the next question. */
+interface Round {
+  /** 0 for the first round. */
+  readonly number: number
+  /** The questions of an earlier round, and the answers to them. */
+  readonly asked: AskedOutcome | undefined
+  readonly answers: Readonly<Record<string, ElicitationAnswer>>
+  /** The callback of the authorization server. */
+  readonly callback: string | undefined
+}
+
+const FIRST_ROUND: Round = { number: 0, asked: undefined, answers: {}, callback: undefined }
+
+/**
+ * The answer of a stateless server that needs input before it can continue (specification 2026-07-28,
+ * `InputRequiredResult`).
+ */
+interface InputRequired {
+  readonly inputRequests?: Readonly<Record<string, Question>>
+  readonly requestState?: string
 }
 
 const WORK_MS = 600_000
-/** The longest delay of a timer. The limits of a call are checked here, not in the client. */
+/** The longest delay of a timer. The limits of an interruptible call are checked here, not in the client. */
 const NO_LIMIT_MS: number = 2 ** 31 - 1
 
-/**
- * Executes the rounds of calls in a graph. A round sends a request, or continues one that waits for a
- * person.
- */
+/** One call of a tool, in as many rounds as its questions need. */
 export class CallRounds {
-  readonly #options: CallRoundsOptions
-  readonly #held = new HeldCalls<ToolResult>()
+  readonly #shared: SharedByCalls
+  readonly #call: InterruptibleCall
+  readonly #answering: Answering
+  readonly #ownSession: ToolCallOptions['ownSession']
+  /** The original error, because a checkpoint keeps only plain data of it. */
+  #thrown: McpToolError | undefined
 
-  constructor(options: CallRoundsOptions) {
-    this.#options = options
+  constructor(
+    shared: SharedByCalls,
+    call: InterruptibleCall,
+    rules: { readonly answering: Answering; readonly ownSession: ToolCallOptions['ownSession'] },
+  ) {
+    this.#shared = shared
+    this.#call = call
+    this.#answering = rules.answering
+    this.#ownSession = rules.ownSession
   }
 
   /**
-   * Returns the outcome of a round. Most failures are outcomes too.
+   * Calls the tool in a task of a graph. Each round is executed once, in any process, and its outcome is
+   * stored. Between rounds a person may be asked.
+   */
+  async callInGraph(graph: LangGraphRuntime, place: GraphPlace): Promise<ToolResult> {
+    const { journal, maxRounds } = this.#shared
+    const { origin } = this.#call
+    const step = graph.task(`mcp:${place.toolCallId}`, (round: Round) => {
+      const execute = (): Promise<CallOutcome> => this.#execute(round, place)
+      // Only this process can answer an open request, and only once, so no record is needed.
+      if (round.asked?.isHeld === true) return execute()
+      return journal.once({ origin, place, number: round.number }, execute)
+    })
+    let round = FIRST_ROUND
+    for (;;) {
+      const outcome = callOutcomeFrom(await step(round))
+      if (outcome.kind === 'result') return outcome.result
+      if (outcome.kind === 'failed') throw this.#thrown ?? errorFrom(outcome, origin)
+      const number = round.number + 1
+      if (number > maxRounds) throw this.#giveUp(place)
+      const key = `${place.toolCallId}:${number}`
+      const about = { key, server: serverTitle(origin.server), tool: origin.toolName }
+      if (outcome.kind === 'asked') {
+        const { requests } = outcome
+        const params = Object.entries(requests).map(([name, one]) => [name, one.params ?? {}])
+        const question: McpElicitationInterrupt = {
+          type: 'mcp_elicitation',
+          ...about,
+          inputRequests: requests,
+          requests: Object.fromEntries(params),
+        }
+        const read = (answer: unknown) => answersFrom(answer, requests)
+        const { answers } = await this.#ask(graph, { question, place, read })
+        round = { number, asked: outcome, answers, callback: undefined }
+      } else {
+        const { url, problem } = outcome
+        const question: McpAuthorizationInterrupt = {
+          type: 'mcp_authorization',
+          ...about,
+          url,
+          ...(problem !== undefined && { problem }),
+        }
+        const { callback } = await this.#ask(graph, { question, place, read: callbackFrom })
+        round = { ...round, number, callback }
+      }
+    }
+  }
+
+  async #ask<Content extends object>(
+    graph: LangGraphRuntime,
+    asking: {
+      readonly question: McpElicitationInterrupt | McpAuthorizationInterrupt
+      readonly place: GraphPlace
+      readonly read: (answer: unknown) => ReadAnswer<Content>
+    },
+  ): Promise<Content> {
+    const content = await askPerson(graph, asking)
+    if (content === undefined) throw noAnswerError(this.#call.origin, 'elicitation/create')
+    return content
+  }
+
+  /**
+   * Returns the outcome of a round: of a request, or of one that waits for a person. Most failures are
+   * outcomes too.
    *
    * @throws McpToolError for mistakes of the developer; errors that are not from MCP; the reason of the
    * run's signal
    */
-  async execute({ asked, answers, callback }: Round, context: RoundContext): Promise<CallOutcome> {
-    const { call, answering, thrown } = context
+  async #execute({ asked, answers, callback }: Round, place: GraphPlace): Promise<CallOutcome> {
+    const { origin, secrets, options } = this.#call
+    const { authorization } = this.#shared
     let problem: string | undefined
     try {
-      if (asked?.isHeld === true) return await this.#goOn(answers, context)
+      if (asked?.isHeld === true) return await this.#goOn(answers, place)
       // If this gives no tokens, the server answers 401 again, and the person is asked again.
-      if (callback !== undefined) problem = await this.#finish(callback)
-      return await this.#send(asked && resumeFrom(asked, answers), context)
+      if (callback !== undefined) problem = await finishError(authorization, callback)
+      return await this.send(asked && resumeFrom(asked, answers), place)
     } catch (error) {
-      if (call.config.signal?.aborted === true) throw error
-      const url = answering === 'interrupt' && this.#options.authorization?.urlIn(error)
-      if (typeof url === 'string') {
+      if (options.config.signal?.aborted === true) throw error
+      const url = this.#answering === 'interrupt' ? authorization?.urlIn(error) : undefined
+      if (url !== undefined) {
         return { kind: 'authorization', url, ...(problem !== undefined && { problem }) }
       }
-      const failure = toolErrorFrom(error, call.origin)
-      if (failure === undefined || isForTheCaller(failure)) throw error
-      thrown.error = failure
+      const fatal = fatalFrom(error, origin, secrets)
+      if (fatal !== undefined) throw fatal.error // the task ends the run with exactly this error
+      const failure = toolErrorFrom(error, origin)
+      if (failure === undefined) throw error
+      this.#thrown = failure
       return failedOutcomeFrom(failure)
     }
   }
 
-  /** Ends a call whose server keeps asking, with its open request. */
-  giveUp({ call, place }: Pick<RoundContext, 'call' | 'place'>): McpToolError {
-    const error = tooManyRoundsError(call.origin, this.#options.maxRounds)
-    if (place !== undefined) this.#held.take(place)?.abort(error)
-    return error
-  }
-
-  async #goOn(answers: Round['answers'], context: RoundContext): Promise<CallOutcome> {
-    const { call, place } = context
-    const live = place && this.#held.take(place)
-    if (live === undefined) return unknownOutcome(call.origin)
-    const hasEnded = !live.isOpen
-    live.onProgress = call.onProgress
-    live.answer(elicitAnswersFrom(answers))
-    const event = await live.next(call.config.signal)
-    // The run that sent the request has ended, and closed its session while a person was asked.
-    if (hasEnded && event.kind === 'failed' && isClosed(event.error, call.origin)) {
-      return unknownOutcome(call.origin)
-    }
-    return this.#outcome(event, live, context)
-  }
-
-  /** Sends the call, and sends it again while its questions need no person. */
-  async #send(given: ToolCallOptions['resume'], context: RoundContext): Promise<CallOutcome> {
+  /**
+   * Sends the call, and sends it again while its questions need no person.
+   *
+   * @param given the input that continues an earlier request
+   * @param place undefined outside a graph
+   */
+  async send(given?: InputResume, place?: GraphPlace): Promise<CallOutcome> {
     let resume = given
-    for (let sent = 0; sent <= this.#options.maxRounds; sent++) {
-      const live = this.#start(resume, context)
-      const event = await live.next(context.call.config.signal)
-      const outcome = await this.#outcome(event, live, context)
-      if (outcome.kind !== 'asked' || outcome.isHeld || hasQuestions(outcome)) return outcome
+    for (let sent = 0; sent <= this.#shared.maxRounds; sent++) {
+      // In sequence, because each request answers the questions of the previous one.
+      const outcome =
+        this.#answering === 'interrupt'
+          ? await this.#sendLive(resume, place)
+          : await this.#outcomeOf(await this.#request({ resume }), this.#call.options.caller)
+      if (outcome.kind !== 'asked' || outcome.isHeld) return outcome
+      if (Object.keys(outcome.requests).length > 0) return outcome
       resume = resumeFrom(outcome)
     }
-    throw this.giveUp(context)
+    throw this.#giveUp(place)
   }
 
-  /** @returns why there are no tokens */
-  async #finish(callback: string): Promise<string | undefined> {
-    try {
-      await this.#options.authorization?.finish(callback)
-      return undefined
-    } catch (error) {
-      return error instanceof Error ? error.message : 'Access was not granted'
-    }
+  #request(own: ToolCallOptions): Promise<ToolResult> {
+    const { source, origin, args, options } = this.#call
+    const ownSession = this.#ownSession
+    const all: ToolCallOptions = { ...options, inputRequired: 'surface', ownSession, ...own }
+    return source.callTool(origin.toolName, args, all)
   }
 
-  #start(
-    resume: ToolCallOptions['resume'],
-    { call, answering, ownSession }: RoundContext,
-  ): LiveCall<ToolResult> {
-    const { timeoutMs = WORK_MS, origin, caller, onProgress } = call
-    const server = serverTitle(origin.server)
-    const live: LiveCall<ToolResult> = new LiveCall(
-      async (signal) =>
-        call.send({
-          signal,
-          timeoutMs: NO_LIMIT_MS,
-          inputRequired: 'surface',
-          resume,
-          ownSession,
-          ...(onProgress !== undefined && {
-            onProgress: (progress: Progress) => live.onProgress?.(progress),
-          }),
-        }),
-      {
-        caller,
-        workMs: timeoutMs,
-        humanMs: this.#options.humanTimeoutMs,
-        timeoutError: (ms) =>
-          new McpClientError('TIMEOUT', `MCP server "${server}" gave no answer within ${ms} ms`, {
-            server,
-            tool: origin.toolName,
-            outcome: 'unknown',
-          }),
-      },
+  /** Sends a request that may stay open while a person is asked. */
+  async #sendLive(
+    resume: InputResume | undefined,
+    place: GraphPlace | undefined,
+  ): Promise<CallOutcome> {
+    const { caller, config, timeoutMs = WORK_MS, onProgress } = this.#call.options
+    const limits = { workMs: timeoutMs, humanMs: this.#shared.humanTimeoutMs }
+    const live: LiveCall = new LiveCall(caller, limits, async (signal) =>
+      this.#request({
+        signal,
+        timeoutMs: NO_LIMIT_MS,
+        resume,
+        onProgress: onProgress && ((progress) => live.onProgress?.(progress)),
+      }),
     )
     live.onProgress = onProgress
-    caller.live = answering === 'interrupt' ? live : undefined
-    return live
+    caller.live = live
+    return this.#liveOutcome(await live.next(config.signal), { live, place })
   }
 
-  async #outcome(
-    event: LiveCallEvent<ToolResult>,
-    live: LiveCall<ToolResult>,
-    { call, answering, place }: RoundContext,
+  /** Continues an open request with the answers of a person. */
+  async #goOn(answers: Round['answers'], place: GraphPlace): Promise<CallOutcome> {
+    const { origin, options } = this.#call
+    const live = this.#shared.held.take(place)
+    if (live === undefined) return unknownOutcome(origin)
+    const hasEnded = !live.isOpen
+    live.onProgress = options.onProgress
+    live.answer(answers)
+    const event = await live.next(options.config.signal)
+    // The run that sent the request has ended, and closed its session while a person was asked.
+    const wasClosed =
+      hasEnded && event.kind === 'failed' && toolErrorFrom(event.error, origin)?.code === 'CLOSED'
+    return wasClosed ? unknownOutcome(origin) : this.#liveOutcome(event, { live, place })
+  }
+
+  async #liveOutcome(
+    event: LiveCallEvent,
+    { live, place }: { readonly live: LiveCall; readonly place: GraphPlace | undefined },
   ): Promise<CallOutcome> {
-    switch (event.kind) {
-      case 'failed':
-        throw event.error
-      case 'asked':
-        if (place !== undefined) this.#held.hold(place, live)
-        return { kind: 'asked', requests: event.requests, answered: {}, isHeld: true }
-      case 'ended': {
-        const { origin, config } = call
-        const { handlers } = this.#options
-        return isInputRequired(event.value)
-          ? askedOutcomeFrom(event.value, { answering, handlers, origin, signal: config.signal })
-          : { kind: 'result', result: withMissedQuestion(event.value, origin, live.caller) }
+    if (event.kind === 'failed') throw event.error
+    if (event.kind === 'ended') return this.#outcomeOf(event.value, live.caller)
+    if (place !== undefined) this.#shared.held.hold(place, live)
+    return { kind: 'asked', requests: event.requests, answered: {}, isHeld: true }
+  }
+
+  /** Answers the questions that need no person, and returns the others. */
+  #outcomeOf(result: ToolResult, caller: ToolCaller): CallOutcome | Promise<AskedOutcome> {
+    if (isInputRequired(result)) return this.#askedOutcome(result)
+    if (caller.hasMissedQuestion !== true) return { kind: 'result', result }
+    const note = `[MCP server "${serverTitle(caller.origin.server)}" asked a question during this call and did not say which call it was for. Several calls could have caused it, so it was declined. If this tool says that it got no answer, call it again, and no other tool with it.]`
+    return { kind: 'result', result: { ...result, note } }
+  }
+
+  /** @throws McpToolError `INPUT_REQUIRED` for a question without an answer; the reason of the run's signal */
+  async #askedOutcome({ inputRequests = {}, requestState }: InputRequired): Promise<AskedOutcome> {
+    const { origin, options } = this.#call
+    const { signal = new AbortController().signal } = options.config
+    const context: HandlerContext = { signal, scope: undefined }
+    const requests: Record<string, Question> = {}
+    const answered: Record<string, unknown> = {}
+    for (const [key, question] of Object.entries(inputRequests)) {
+      if (isForPerson(question) && this.#answering === 'interrupt') {
+        requests[key] = question
+        continue
       }
+      if (isForPerson(question) && this.#answering === 'nobody') throw siblingsError(origin)
+      // In sequence, because most servers ask one question.
+      const asked = ownAnswer(question, this.#shared.handlers, context)
+      const answer = await asked.catch((cause: unknown) => {
+        signal.throwIfAborted()
+        throw noAnswerError(origin, question.method, { cause })
+      })
+      if (answer === undefined) throw noAnswerError(origin, question.method)
+      answered[key] = answer
     }
+    const state = requestState !== undefined && { requestState }
+    return { kind: 'asked', requests, answered, ...state, isHeld: false }
+  }
+
+  /** Ends a call whose server keeps asking, with its open request. */
+  #giveUp(place: GraphPlace | undefined): McpToolError {
+    const { held, maxRounds } = this.#shared
+    const error = tooManyRoundsError(this.#call.origin, maxRounds)
+    if (place !== undefined) held.take(place)?.abort(error)
+    return error
   }
 }
 
-function hasQuestions({ requests }: AskedOutcome): boolean {
-  return Object.keys(requests).length > 0
-}
-
-function isClosed(error: unknown, origin: McpToolOrigin): boolean {
-  return toolErrorFrom(error, origin)?.code === 'CLOSED'
-}
-
-/** A question to a person, with its round and call. */
-interface Asking<Outcome> {
-  readonly outcome: Outcome
-  readonly origin: McpToolOrigin
-  readonly place: GraphPlace
-  readonly config: ToolRunnableConfig
-  /** Number of the round that continues with the answer. */
-  readonly number: number
-}
-
-/** Interrupts the graph until valid answers arrive. A wrong answer asks again, and sends nothing. */
-export async function askPerson(
-  graph: LangGraphRuntime,
-  { outcome, origin, place, config, number }: Asking<AskedOutcome>,
-): Promise<Readonly<Record<string, ElicitationAnswer>>> {
-  const { requests } = outcome
-  const key = `${place.toolCallId}:${number}`
-  const question: McpElicitationInterrupt = {
-    type: 'mcp_elicitation',
-    key,
-    server: serverTitle(origin.server),
-    tool: origin.toolName,
-    inputRequests: requests,
-    requests: Object.fromEntries(
-      Object.entries(requests).map(([name, { params = {} }]) => [name, params]),
-    ),
-  }
-  const read = await askUntilItFits(graph, {
-    question,
-    place,
-    config,
-    read: (given) => answersFrom(given, { key, requests }),
-  })
-  return read.answers
-}
-
-/**
- * Interrupts the graph until the user has granted access. Returns the callback of the authorization server,
- * or undefined if the tokens are saved.
- */
-export async function askAccess(
-  graph: LangGraphRuntime,
-  { outcome, origin, place, config, number }: Asking<AuthorizationOutcome>,
+/** Exchanges the callback for tokens. Returns why there are none. */
+async function finishError(
+  authorization: AuthorizationToInterrupt | undefined,
+  callback: string,
 ): Promise<string | undefined> {
-  const { url, problem } = outcome
-  const key = `${place.toolCallId}:${number}`
-  const question: McpAuthorizationInterrupt = {
-    type: 'mcp_authorization',
-    key,
-    server: serverTitle(origin.server),
-    tool: origin.toolName,
-    url,
-    ...(problem !== undefined && { problem }),
-  }
-  const read = await askUntilItFits(graph, {
-    question,
-    place,
-    config,
-    read: (given) => callbackFrom(given, key),
-  })
-  return read.callback
-}
-
-/** Converts answers of a person to the form that an open request takes. */
-function elicitAnswersFrom(
-  answers: Readonly<Record<string, ElicitationAnswer>> = {},
-): Record<string, ElicitAnswer> {
-  return Object.fromEntries(
-    Object.entries(answers).map(([key, { action, content }]) => [
-      key,
-      { action, ...(content !== undefined && { content: plainContent(content) }) },
-    ]),
-  )
-}
-
-interface Question<Read> extends Pick<Asking<unknown>, 'place' | 'config'> {
-  readonly question: McpElicitationInterrupt | McpAuthorizationInterrupt
-  readonly read: (given: unknown) => Read | { readonly problem: string }
-}
-
-/**
- * Asks again until an answer is valid. An answer without the key of the question counts only if it cannot be
- * for another question.
- */
-async function askUntilItFits<Read extends object>(
-  { interrupt, task }: LangGraphRuntime,
-  { question, place, config, read }: Question<Read>,
-): Promise<Read> {
-  const { key } = question
-  const judge = task(`mcp:${place.toolCallId}:address`, (answer: unknown, isKeyNeeded: boolean) =>
-    addressVerdict(answer, { key, isKeyNeeded, config }),
-  )
-  let asked = question
-  let isKeyNeeded = false
-  for (;;) {
-    const given: unknown = interrupt(asked)
-    const answer = read(given)
-    if ('problem' in answer) {
-      asked = { ...question, problem: answer.problem }
-      continue
-    }
-    const isUnkeyed = isRecord(given) && given['key'] !== key
-    const verdict = isUnkeyed ? await judge(given, isKeyNeeded) : undefined
-    if (verdict?.kind !== 'refused') return answer
-    isKeyNeeded = true
-    asked = { ...question, problem: verdict.problem }
+  try {
+    await authorization?.finish(callback)
+    return undefined
+  } catch (error) {
+    return error instanceof Error ? error.message : 'Access was not granted'
   }
 }
 
-function plainContent(
-  content: NonNullable<ElicitationAnswer['content']>,
-): NonNullable<ElicitAnswer['content']> {
-  return Object.fromEntries(
-    Object.entries(content).map(([name, value]) => [
-      name,
-      typeof value === 'object' ? [...value] : value,
-    ]),
-  )
+/** Narrows the type. The client has checked the value. */
+function isInputRequired(value: ToolResult): value is ToolResult & InputRequired {
+  return value.type === 'input_required'
+}
+
+/** Returns the input that continues a call: answers of handlers and of a person. */
+function resumeFrom(
+  { requestState, answered }: AskedOutcome,
+  answers: Round['answers'] = {},
+): InputResume {
+  return {
+    ...(requestState !== undefined && { requestState }),
+    inputResponses: { ...answered, ...answers },
+  }
 }

@@ -2,32 +2,15 @@ import { check, type Checks } from '@x/internal'
 import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
 import { processWarnings, type ToolLog } from '../base/log.ts'
 import { assertOptions } from '../base/options.ts'
-import { serverTitle, type ToolCallOptions, type ToolResult } from '../base/tool-source.ts'
+import { serverTitle, type ToolResult } from '../base/tool-source.ts'
 import type { GraphStore } from '../sessions/call-context.ts'
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import { CallJournal } from './call-journal.ts'
-import {
-  askedOutcomeFrom,
-  callOutcomeFrom,
-  errorFrom,
-  isInputRequired,
-  resumeFrom,
-  noAnswerError,
-  withMissedQuestion,
-  type CallOutcome,
-} from './call-outcome.ts'
-import {
-  askAccess,
-  askPerson,
-  CallRounds,
-  FIRST_ROUND,
-  type InterruptibleCall,
-  type Round,
-  type RoundContext,
-} from './call-rounds.ts'
-import { graphPlaceOf, loadLangGraph, type GraphPlace, type LangGraphRuntime } from './langgraph.ts'
-import { ToolCaller } from './live-call.ts'
-import { outsideOtherRuns, ownHandlersFrom, type OwnHandlers } from './handlers.ts'
+import { noAnswerError } from './call-outcome.ts'
+import { CallRounds, type InterruptibleCall, type SharedByCalls } from './call-rounds.ts'
+import { outsideOtherRuns, ownHandlersFrom } from './handlers.ts'
+import { graphPlaceOf, loadLangGraph } from './langgraph.ts'
+import { HeldCalls, ToolCaller } from './live-call.ts'
 
 export interface ElicitationToInterruptOptions {
   /**
@@ -79,12 +62,9 @@ const MAX_ROUNDS = 32
 export class ElicitationToInterrupt {
   /** For `new McpClient(server, { handlers })`. */
   readonly handlers: ClientHandlers
-  readonly #own: OwnHandlers
+  readonly #shared: SharedByCalls
   /** Who answers calls that share a task with other calls. The graph cannot be interrupted for them. */
   readonly #amongSiblings: 'handler' | 'nobody'
-  readonly #maxRounds: number
-  readonly #rounds: CallRounds
-  readonly #journal = new CallJournal()
   readonly #log: ToolLog
   /** Tools whose questions do not arrive on the response stream of their call. */
   readonly #askingAside = new Set<string>()
@@ -93,22 +73,20 @@ export class ElicitationToInterrupt {
   constructor(options: ElicitationToInterruptOptions = {}) {
     assertOptions('elicitationToInterrupt()', options, optionChecks)
     const { authorization, humanTimeoutMs = HUMAN_MS, maxRounds = MAX_ROUNDS } = options
-    const own = ownHandlersFrom(options)
-    this.#own = own
+    const handlers = ownHandlersFrom(options)
     this.#log = options.log ?? processWarnings
     this.#amongSiblings = options.elicitation === undefined ? 'nobody' : 'handler'
-    this.#maxRounds = maxRounds
-    this.#rounds = new CallRounds({ handlers: own, authorization, humanTimeoutMs, maxRounds })
+    const [journal, held] = [new CallJournal(), new HeldCalls()]
+    this.#shared = { handlers, authorization, humanTimeoutMs, maxRounds, journal, held }
     this.handlers = {
-      ...own,
+      ...handlers,
       elicitation: (params, context) => {
         const { origin } = context
         const callers = origin === undefined ? [] : this.#learn(origin)
         const call = origin?.call
         if (origin !== undefined && call === undefined) return this.#decline(context, callers)
-        const caller = call?.caller
-        if (!(caller instanceof ToolCaller)) return own.elicitation(params, context)
-        return caller.live?.ask(params, context.signal) ?? own.elicitation(params, context)
+        const live = call?.caller instanceof ToolCaller ? call.caller.live : undefined
+        return live?.ask(params, context.signal) ?? handlers.elicitation(params, context)
       },
     }
   }
@@ -118,120 +96,33 @@ export class ElicitationToInterrupt {
    *
    * @throws McpToolError if the call fails; LangGraph's `GraphInterrupt` if it interrupts the graph
    */
-  callTool(call: InterruptibleCall): Promise<ToolResult> {
-    const place = graphPlaceOf(call.config)
-    return place === undefined ? this.#plain(call) : this.#inGraph(call, place)
+  async callTool(call: InterruptibleCall): Promise<ToolResult> {
+    const { config, caller } = call.options
+    const place = graphPlaceOf(config)
+    const graph = place && (await loadLangGraph())
+    const asksAside = this.#askingAside.size > 0 && this.#askingAside.has(caller.tool)
+    if (place === undefined || graph === undefined) {
+      const ownSession = asksAside ? 'when-shared' : undefined
+      const rules = { answering: 'handler', ownSession } as const
+      const outcome = await new CallRounds(this.#shared, call, rules).send()
+      if (outcome.kind === 'result') return outcome.result
+      throw noAnswerError(call.origin, 'elicitation/create')
+    }
+    // A task with several calls must not be interrupted, because all of them would be executed again.
+    const answering = place.isAlone ? 'interrupt' : this.#amongSiblings
+    const ownSession = place.hasSiblings ? 'always' : 'when-shared'
+    const rules = { answering, ownSession: asksAside ? ownSession : undefined } as const
+    return new CallRounds(this.#shared, call, rules).callInGraph(graph, place)
   }
 
   /** Deletes obsolete call records from the store of the graph. Takes at most 2 s. Never rejects. */
   settle(): Promise<void> {
-    return this.#journal.settle()
+    return this.#shared.journal.settle()
   }
 
   /** Deletes the call records of a thread from the store of the graph. @throws the error of the store */
   deleteThread(threadId: string, store: GraphStore): Promise<void> {
-    return this.#journal.deleteThread(threadId, store)
-  }
-
-  async #inGraph(call: InterruptibleCall, place: GraphPlace): Promise<ToolResult> {
-    const graph = await loadLangGraph()
-    if (graph === undefined) return this.#plain(call)
-    return place.isAlone ? this.#interruptible(call, place, graph) : this.#among(call, place, graph)
-  }
-
-  /** Calls a tool outside a graph. No person is asked, so the client's own limits apply, and handlers answer. */
-  async #plain(call: InterruptibleCall): Promise<ToolResult> {
-    const { origin, config, caller, onProgress, timeoutMs } = call
-    const { signal } = config
-    const options: ToolCallOptions = {
-      signal,
-      timeoutMs,
-      inputRequired: 'surface',
-      ownSession: this.#asksAside(caller) ? 'when-shared' : undefined,
-      ...(onProgress !== undefined && { onProgress }),
-    }
-    let resume: ToolCallOptions['resume']
-    for (let sent = 0; sent <= this.#maxRounds; sent++) {
-      const result = await call.send(resume ? { ...options, resume } : options)
-      if (!isInputRequired(result)) return withMissedQuestion(result, origin, caller)
-      // In sequence, because each round answers the previous one.
-      const by = { answering: 'handler', handlers: this.#own, origin, signal } as const
-      resume = resumeFrom(await askedOutcomeFrom(result, by))
-    }
-    throw this.#rounds.giveUp({ call })
-  }
-
-  /**
-   * Calls a tool in rounds with interrupts. Each round is executed once, in any process, and its outcome is
-   * stored.
-   */
-  async #interruptible(
-    call: InterruptibleCall,
-    place: GraphPlace,
-    graph: LangGraphRuntime,
-  ): Promise<ToolResult> {
-    const { origin, config } = call
-    const ownSession = this.#ownSessionOf(call, place)
-    const answering = 'interrupt'
-    const context: RoundContext = { call, answering, ownSession, place, thrown: {} }
-    const step = graph.task(`mcp:${place.toolCallId}`, (round: Round) =>
-      // Only this process can answer an open request, and only once, so no record is needed.
-      round.asked?.isHeld === true
-        ? this.#rounds.execute(round, context)
-        : this.#once(place, round, context),
-    )
-    let round = FIRST_ROUND
-    for (;;) {
-      const outcome = callOutcomeFrom(await step(round))
-      const number = round.number + 1
-      if (outcome.kind === 'asked') {
-        if (number > this.#maxRounds) throw this.#rounds.giveUp(context)
-        const answers = await askPerson(graph, { outcome, origin, place, config, number })
-        round = { number, asked: outcome, answers }
-      } else if (outcome.kind === 'authorization') {
-        if (number > this.#maxRounds) throw this.#rounds.giveUp(context)
-        const asking = { outcome, origin, place, config, number }
-        round = { ...round, number, callback: await askAccess(graph, asking) }
-      } else {
-        return resultOf(outcome, context)
-      }
-    }
-  }
-
-  /**
-   * Calls a tool whose task makes other calls too. The task must not be interrupted, and executed calls must
-   * not be repeated.
-   */
-  async #among(
-    call: InterruptibleCall,
-    place: GraphPlace,
-    graph: LangGraphRuntime,
-  ): Promise<ToolResult> {
-    const ownSession = this.#ownSessionOf(call, place)
-    const context: RoundContext = { call, answering: this.#amongSiblings, ownSession, thrown: {} }
-    const step = graph.task(`mcp:${place.toolCallId}`, () =>
-      this.#once(place, FIRST_ROUND, context),
-    )
-    return resultOf(callOutcomeFrom(await step()), context)
-  }
-
-  #ownSessionOf(
-    { caller }: InterruptibleCall,
-    { hasSiblings }: GraphPlace,
-  ): RoundContext['ownSession'] {
-    if (!this.#asksAside(caller)) return undefined
-    return hasSiblings ? 'always' : 'when-shared'
-  }
-
-  #once(place: GraphPlace, round: Round, context: RoundContext): Promise<CallOutcome> {
-    const { origin } = context.call
-    return this.#journal.once({ origin, place, number: round.number }, () =>
-      this.#rounds.execute(round, context),
-    )
-  }
-
-  #asksAside(caller: ToolCaller): boolean {
-    return this.#askingAside.size > 0 && this.#askingAside.has(caller.tool)
+    return this.#shared.journal.deleteThread(threadId, store)
   }
 
   /** Remembers a tool that asks without naming its call. Returns the callers that a question may belong to. */
@@ -267,12 +158,6 @@ export function elicitationToInterrupt(
   options: ElicitationToInterruptOptions = {},
 ): ElicitationToInterrupt {
   return new ElicitationToInterrupt(options)
-}
-
-function resultOf(outcome: CallOutcome, { call: { origin }, thrown }: RoundContext): ToolResult {
-  if (outcome.kind === 'result') return outcome.result
-  if (outcome.kind === 'failed') throw thrown.error ?? errorFrom(outcome, origin)
-  throw noAnswerError(origin, 'elicitation/create')
 }
 
 /** The options that decide who answers questions of servers. */

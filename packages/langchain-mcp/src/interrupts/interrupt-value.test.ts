@@ -9,7 +9,7 @@ const requestedSchema = {
 const requests = { q: { method: 'elicitation/create', params: { message: '?', requestedSchema } } }
 
 function answer(q: unknown): unknown {
-  return answersFrom({ key: 'c1:1', responses: { q } }, { key: 'c1:1', requests })
+  return answersFrom({ key: 'c1:1', responses: { q } }, requests)
 }
 
 describe('an answer of a person', () => {
@@ -36,7 +36,7 @@ describe('an answer of a person', () => {
   test('needs no schema for a page to visit', () => {
     const page = { method: 'elicitation/create', params: { mode: 'url', url: 'https://a.example' } }
     const given = { responses: { q: { action: 'accept' } } }
-    expect(answersFrom(given, { key: 'c1:1', requests: { q: page } })).toEqual({
+    expect(answersFrom(given, { q: page })).toEqual({
       answers: given.responses,
     })
   })

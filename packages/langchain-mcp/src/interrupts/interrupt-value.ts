@@ -2,36 +2,32 @@ import { isRecord } from '@x/internal'
 import { SchemaCheck } from '../schema/schema-check.ts'
 import type { Question } from './call-outcome.ts'
 
-/** Value of the interrupt that asks a person a question of a server. */
-export interface McpElicitationInterrupt {
-  readonly type: 'mcp_elicitation'
+/** A question of an MCP server, as the value of an interrupt. */
+interface ServerInterrupt {
   /** Identifies this question. An answer with an older key is refused. */
   readonly key: string
   /** Slug of the server, else its name. */
   readonly server: string
   /** Name of the tool on the server. */
   readonly tool: string
+  /** Why the previous answer could not be used. */
+  readonly problem?: string
+}
+
+/** Value of the interrupt that asks a person a question of a server. */
+export interface McpElicitationInterrupt extends ServerInterrupt {
+  readonly type: 'mcp_elicitation'
   /** The questions as the server sent them: a form (`requestedSchema`), or a page to visit (`mode: 'url'`). */
   readonly inputRequests: Readonly<Record<string, Question>>
   /** The params of the questions, by the same keys, as LangChain's own adapters provide them. */
   readonly requests: Readonly<Record<string, Readonly<Record<string, unknown>>>>
-  /** Why the previous answer was refused. */
-  readonly problem?: string
 }
 
 /** Value of the interrupt that asks a person to grant access to a server. */
-export interface McpAuthorizationInterrupt {
+export interface McpAuthorizationInterrupt extends ServerInterrupt {
   readonly type: 'mcp_authorization'
-  /** Identifies this question. An answer with an older key is refused. */
-  readonly key: string
-  /** Slug of the server, else its name. */
-  readonly server: string
-  /** Name of the tool on the server. */
-  readonly tool: string
   /** The page to visit. Show it only to the user. */
   readonly url: string
-  /** Why the previous answer could not be used. */
-  readonly problem?: string
 }
 
 /** The answer to one question (`ElicitResult`, specification 2025-11-25, "Elicitation"). */
@@ -53,14 +49,28 @@ export type InterruptResume = Readonly<Record<string, Readonly<Record<string, un
 
 /** Returns true for the question of an MCP server, for `elicitationResume()`. */
 export function isElicitationInterrupt(value: unknown): value is McpElicitationInterrupt {
-  return isRecord(value) && value['type'] === 'mcp_elicitation' && typeof value['key'] === 'string'
+  return hasType(value, 'mcp_elicitation')
 }
 
 /** Returns true for a request for access to an MCP server, for `authorizationResume()`. */
 export function isAuthorizationInterrupt(value: unknown): value is McpAuthorizationInterrupt {
+  return hasType(value, 'mcp_authorization')
+}
+
+/** Returns true for a request to approve a call of an MCP tool, for `approvalResume()`. */
+export function isApprovalInterrupt(value: unknown): value is ApprovalRequest {
+  return hasType(value, 'mcp_approval')
+}
+
+/** Returns true for every kind of question of this package. */
+export function isQuestionOfOurs(value: unknown): boolean {
   return (
-    isRecord(value) && value['type'] === 'mcp_authorization' && typeof value['key'] === 'string'
+    isApprovalInterrupt(value) || isElicitationInterrupt(value) || isAuthorizationInterrupt(value)
   )
+}
+
+function hasType(value: unknown, type: string): boolean {
+  return isRecord(value) && value['type'] === type && typeof value['key'] === 'string'
 }
 
 /**
@@ -70,16 +80,13 @@ export function isAuthorizationInterrupt(value: unknown): value is McpAuthorizat
  * @throws TypeError for another kind of interrupt
  */
 export function elicitationResume(
-  interrupt: PendingInterrupt,
+  { id, value }: PendingInterrupt,
   answers: Readonly<Record<string, ElicitationAnswer>>,
 ): InterruptResume {
-  const { id, value } = interrupt
-  if (id === undefined || !isElicitationInterrupt(value)) {
-    throw new TypeError(
-      'This interrupt is not a question of an MCP server. Check it with isElicitationInterrupt() first',
-    )
+  if (id !== undefined && isElicitationInterrupt(value)) {
+    return { [id]: { key: value.key, responses: answers } }
   }
-  return { [id]: { key: value.key, responses: answers } }
+  throw otherKind('is not a question of an MCP server', 'isElicitationInterrupt()')
 }
 
 /**
@@ -89,39 +96,48 @@ export function elicitationResume(
  * @throws TypeError for another kind of interrupt
  */
 export function authorizationResume(
-  interrupt: PendingInterrupt,
+  { id, value }: PendingInterrupt,
   callback?: string | URL,
 ): InterruptResume {
-  const { id, value } = interrupt
-  if (id === undefined || !isAuthorizationInterrupt(value)) {
-    throw new TypeError(
-      'This interrupt does not ask for access to an MCP server. Check it with isAuthorizationInterrupt() first',
-    )
+  if (id !== undefined && isAuthorizationInterrupt(value)) {
+    const { key } = value
+    return { [id]: { key, ...(callback !== undefined && { callback: String(callback) }) } }
   }
-  return { [id]: { key: value.key, ...(callback !== undefined && { callback: String(callback) }) } }
+  throw otherKind('does not ask for access to an MCP server', 'isAuthorizationInterrupt()')
 }
 
-/** The answers, or why they cannot be used and the person is asked again. */
-type ReadAnswers =
-  | { readonly answers: Readonly<Record<string, ElicitationAnswer>> }
-  | { readonly problem: string }
+/**
+ * Returns the value that resumes a graph with this decision. It reaches only the call that was shown. The
+ * values for several interrupts can be merged into one object.
+ *
+ * @throws TypeError for another kind of interrupt
+ */
+export function approvalResume(
+  { id, value }: PendingInterrupt,
+  decision: ApprovalDecision,
+): InterruptResume {
+  if (id !== undefined && isApprovalInterrupt(value)) {
+    return { [id]: { key: value.key, decisions: [decision] } }
+  }
+  throw otherKind('does not ask to approve a call of an MCP tool', 'isApprovalInterrupt()')
+}
+
+function otherKind(what: string, check: string): TypeError {
+  return new TypeError(`This interrupt ${what}. Check it with ${check} first`)
+}
 
 /**
- * Reads the answer of a person. Accepted content must fit the schema of the question (specification
- * 2025-11-25, "Elicitation").
+ * Reads the answer of a person, or why it cannot be used. Accepted content must fit the schema of the
+ * question (specification 2025-11-25, "Elicitation").
  */
 export function answersFrom(
   value: unknown,
-  {
-    key,
-    requests,
-  }: { readonly key: string; readonly requests: Readonly<Record<string, Question>> },
-): ReadAnswers {
+  requests: Readonly<Record<string, Question>>,
+):
+  | { readonly answers: Readonly<Record<string, ElicitationAnswer>> }
+  | { readonly problem: string } {
   if (!isRecord(value))
     return { problem: 'The answer must be an object: resume with elicitationResume()' }
-  if (value['key'] !== undefined && value['key'] !== key) {
-    return { problem: 'This was the answer to an older question' }
-  }
   const given = value['responses']
   if (!isRecord(given))
     return { problem: 'The answer has no `responses`: resume with elicitationResume()' }
@@ -161,16 +177,9 @@ function isAnswer(value: unknown): value is ElicitationAnswer {
   )
 }
 
-/** Reads the callback of an authorization server from an answer, if there is one. */
-export function callbackFrom(
-  value: unknown,
-  key: string,
-): { readonly callback: string | undefined } | { readonly problem: string } {
-  if (!isRecord(value)) return { callback: undefined } // the tokens are saved already
-  if (value['key'] !== undefined && value['key'] !== key) {
-    return { problem: 'This was the answer to an older question' }
-  }
-  const { callback } = value
+/** Reads the callback of an authorization server from an answer. Without one, the tokens are saved already. */
+export function callbackFrom(value: unknown): { readonly callback: string | undefined } {
+  const callback = isRecord(value) ? value['callback'] : undefined
   return { callback: typeof callback === 'string' && callback !== '' ? callback : undefined }
 }
 
@@ -213,33 +222,3 @@ export type ApprovalDecision =
       }
     }
   | { readonly type: 'reject'; readonly message?: string | undefined }
-
-/** Returns true for a request to approve a call of an MCP tool, for `approvalResume()`. */
-export function isApprovalInterrupt(value: unknown): value is ApprovalRequest {
-  return isRecord(value) && value['type'] === 'mcp_approval' && typeof value['key'] === 'string'
-}
-
-/** Returns true for every kind of question of this package. */
-export function isQuestionOfOurs(value: unknown): boolean {
-  return (
-    isApprovalInterrupt(value) || isElicitationInterrupt(value) || isAuthorizationInterrupt(value)
-  )
-}
-
-/**
- * Returns the value that resumes a graph with this decision. It reaches only the call that was shown. The
- * values for several interrupts can be merged into one object.
- *
- * @throws TypeError for another kind of interrupt
- */
-export function approvalResume(
-  { id, value }: PendingInterrupt,
-  decision: ApprovalDecision,
-): InterruptResume {
-  if (id === undefined || !isApprovalInterrupt(value)) {
-    throw new TypeError(
-      'This interrupt does not ask to approve a call of an MCP tool. Check it with isApprovalInterrupt() first',
-    )
-  }
-  return { [id]: { key: value.key, decisions: [decision] } }
-}

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import type { ToolResult } from '../base/tool-source.ts'
 import { LiveCall, ToolCaller } from './live-call.ts'
 
 beforeEach(() => void vi.useFakeTimers())
@@ -9,14 +10,13 @@ const question = { message: 'Who?', requestedSchema: { type: 'object' as const, 
 
 function callOf(
   limits: { readonly workMs: number; readonly humanMs: number },
-  send: (signal: AbortSignal) => Promise<string> = (signal) =>
+  send: (signal: AbortSignal) => Promise<ToolResult> = (signal) =>
     new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason))
     }),
-): LiveCall<string> {
+): LiveCall {
   const caller = new ToolCaller({ server: { slug: 'shop' }, toolName: 'ask' }, {})
-  const timeoutError = (ms: number): Error => new Error(`no answer within ${ms} ms`)
-  return new LiveCall(send, { ...limits, timeoutError, caller })
+  return new LiveCall(caller, limits, send)
 }
 
 test("stops the server's clock while a person is asked", async () => {
@@ -36,7 +36,7 @@ test("stops the server's clock while a person is asked", async () => {
   await vi.advanceTimersByTimeAsync(2)
   await expect(call.next(undefined)).resolves.toMatchObject({
     kind: 'failed',
-    error: { message: 'no answer within 100 ms' },
+    error: { message: 'MCP server "shop" gave no answer within 100 ms', outcome: 'unknown' },
   })
   expect(vi.getTimerCount()).toBe(0)
 })
@@ -49,7 +49,7 @@ test('cancels a question that takes too long', async () => {
 })
 
 test('leaves no timer and no open question after the call ended', async () => {
-  let end!: (text: string) => void
+  let end!: (result: ToolResult) => void
   const call = callOf(
     { workMs: 100, humanMs: 1000 },
     () =>
@@ -58,9 +58,10 @@ test('leaves no timer and no open question after the call ended', async () => {
       }),
   )
   const answer = call.ask(question, never)
-  end('over')
+  const over = { content: [] }
+  end(over)
   await expect(answer).resolves.toEqual({ action: 'cancel' })
-  await expect(call.next(undefined)).resolves.toEqual({ kind: 'ended', value: 'over' })
+  await expect(call.next(undefined)).resolves.toEqual({ kind: 'ended', value: over })
   await expect(call.ask(question, never)).resolves.toEqual({ action: 'cancel' })
   expect(vi.getTimerCount()).toBe(0)
 })

@@ -1,51 +1,38 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import type { Caller, ClientHandlers, Progress } from '@x/mcp-client'
-import { originKey, type McpToolOrigin } from '../base/tool-source.ts'
+import { McpClientError, type Caller, type ClientHandlers, type Progress } from '@x/mcp-client'
+import {
+  originKey,
+  serverTitle,
+  type McpToolOrigin,
+  type SessionReplaced,
+  type ToolResult,
+} from '../base/tool-source.ts'
+import { toThreadId } from '../sessions/call-context.ts'
 import type { Question } from './call-outcome.ts'
+import type { ElicitationAnswer } from './interrupt-value.ts'
 import type { GraphPlace } from './langgraph.ts'
 
 type Elicitation = NonNullable<ClientHandlers['elicitation']>
 type ElicitParams = Parameters<Elicitation>[0]
-export type ElicitAnswer = Awaited<ReturnType<Elicitation>>
-
-/** A call ended, or waits for a person. */
-export type LiveCallEvent<T> =
-  | { readonly kind: 'ended'; readonly value: T }
-  | { readonly kind: 'failed'; readonly error: unknown }
-  | { readonly kind: 'asked'; readonly requests: Readonly<Record<string, Question>> }
-
-interface LiveCallOptions {
-  /** Identifies the call in questions of the server. */
-  readonly caller: ToolCaller
-  /** Time limit of the server in milliseconds. The clock stops while a person is asked. */
-  readonly workMs: number
-  /** Time limit of a person for one question, in milliseconds. */
-  readonly humanMs: number
-  /** Returns the error of a call that reached its limit. */
-  readonly timeoutError: (ms: number) => Error
-}
-
-interface OpenQuestion {
-  readonly params: ElicitParams
-  readonly answer: (answer: ElicitAnswer) => void
-}
+type ElicitResult = Awaited<ReturnType<Elicitation>>
 
 /** The tool and the thread of a call. The client passes it back with each question of the call. */
 export class ToolCaller implements Caller {
+  readonly origin: McpToolOrigin
   /** Id of the thread, or `''`. A session never serves two principals, so no principal is needed. */
   readonly owner: string
   readonly toolCallId: string | undefined
-  readonly origin: McpToolOrigin
   /** The open request, if a person can be asked. */
-  live: LiveCall<unknown> | undefined
-  /** True if a question was declined that may have belonged to this call. */
-  hasMissedQuestion = false
+  live: LiveCall | undefined
+  /** Set if a question was declined that may have belonged to this call. */
+  hasMissedQuestion: boolean | undefined
+  /** Set if the server lost the session during the call. */
+  replaced: SessionReplaced | undefined
 
   constructor(origin: McpToolOrigin, { configurable, toolCall }: ToolRunnableConfig) {
-    const thread: unknown = configurable?.['thread_id']
-    this.owner = typeof thread === 'string' || typeof thread === 'number' ? String(thread) : ''
-    this.toolCallId = toolCall?.id
     this.origin = origin
+    this.owner = toThreadId(configurable?.['thread_id']) ?? ''
+    this.toolCallId = toolCall?.id
   }
 
   /** Equal for calls of one tool of one server. */
@@ -64,18 +51,36 @@ export class ToolCaller implements Caller {
   }
 }
 
+/** A call ended, or waits for a person. */
+export type LiveCallEvent =
+  | { readonly kind: 'ended'; readonly value: ToolResult }
+  | { readonly kind: 'failed'; readonly error: unknown }
+  | { readonly kind: 'asked'; readonly requests: Readonly<Record<string, Question>> }
+
+interface LiveCallLimits {
+  /** Time limit of the server in milliseconds. The clock stops while a person is asked. */
+  readonly workMs: number
+  /** Time limit of a person for one question, in milliseconds. */
+  readonly humanMs: number
+}
+
+interface OpenQuestion {
+  readonly params: ElicitParams
+  readonly answer: (answer: ElicitationAnswer) => void
+}
+
 /**
  * One open request to a server with sessions, and the questions that the server asks meanwhile. A run may
  * stop waiting for it, and a later run may answer: the request stays open.
  */
-export class LiveCall<T> {
+export class LiveCall {
   readonly caller: ToolCaller
   /** Receives progress for the run that waits now. */
   onProgress: ((progress: Progress) => void) | undefined
-  readonly #options: LiveCallOptions
+  readonly #limits: LiveCallLimits
   readonly #aborting = new AbortController()
   readonly #questions = new Map<string, OpenQuestion>()
-  readonly #ended: Promise<LiveCallEvent<T>>
+  readonly #ended: Promise<LiveCallEvent>
   #asked = 0
   #isOpen = true
   #workLeftMs: number
@@ -83,15 +88,19 @@ export class LiveCall<T> {
   #timer: NodeJS.Timeout | undefined
   #wake: (() => void) | undefined
 
-  constructor(send: (signal: AbortSignal) => Promise<T>, options: LiveCallOptions) {
-    this.#options = options
-    this.caller = options.caller
-    this.#workLeftMs = options.workMs
+  constructor(
+    caller: ToolCaller,
+    limits: LiveCallLimits,
+    send: (signal: AbortSignal) => Promise<ToolResult>,
+  ) {
+    this.caller = caller
+    this.#limits = limits
+    this.#workLeftMs = limits.workMs
     this.#work()
     this.#ended = send(this.#aborting.signal)
       .then(
-        (value): LiveCallEvent<T> => ({ kind: 'ended', value }),
-        (error: unknown): LiveCallEvent<T> => ({ kind: 'failed', error }),
+        (value): LiveCallEvent => ({ kind: 'ended', value }),
+        (error: unknown): LiveCallEvent => ({ kind: 'failed', error }),
       )
       .finally(() => this.#end())
   }
@@ -101,7 +110,7 @@ export class LiveCall<T> {
   }
 
   /** Resolves when the call ends or asks. `signal` aborts the call, but only during this wait. */
-  async next(signal: AbortSignal | undefined): Promise<LiveCallEvent<T>> {
+  async next(signal: AbortSignal | undefined): Promise<LiveCallEvent> {
     const onAbort = (): void => this.abort(signal?.reason)
     if (signal?.aborted === true) onAbort()
     else signal?.addEventListener('abort', onAbort, { once: true })
@@ -118,7 +127,7 @@ export class LiveCall<T> {
   }
 
   /** Handles a question of the server. Resolves to `cancel` if the answer takes too long. */
-  ask(params: ElicitParams, signal: AbortSignal): Promise<ElicitAnswer> {
+  ask(params: ElicitParams, signal: AbortSignal): Promise<ElicitResult> {
     if (!this.#isOpen) return Promise.resolve({ action: 'cancel' })
     const key = `question-${++this.#asked}`
     return new Promise((resolve) => {
@@ -128,7 +137,7 @@ export class LiveCall<T> {
         params,
         answer: (answer) => {
           signal.removeEventListener('abort', onAbort)
-          resolve(answer)
+          resolve(elicitResultFrom(answer))
         },
       })
       this.#wait()
@@ -137,7 +146,7 @@ export class LiveCall<T> {
   }
 
   /** Passes answers to their questions. Ignores answers to unknown or closed questions. */
-  answer(answers: Readonly<Record<string, ElicitAnswer>>): void {
+  answer(answers: Readonly<Record<string, ElicitationAnswer>>): void {
     for (const [key, answer] of Object.entries(answers)) {
       const question = this.#questions.get(key)
       this.#questions.delete(key)
@@ -163,8 +172,15 @@ export class LiveCall<T> {
   #work(): void {
     clearTimeout(this.#timer)
     this.#workingSince = performance.now()
-    const { workMs, timeoutError } = this.#options
-    this.#timer = setTimeout(() => this.abort(timeoutError(workMs)), Math.max(this.#workLeftMs, 1))
+    this.#timer = setTimeout(() => this.#timeOut(), Math.max(this.#workLeftMs, 1))
+  }
+
+  #timeOut(): void {
+    const { origin } = this.caller
+    const server = serverTitle(origin.server)
+    const message = `MCP server "${server}" gave no answer within ${this.#limits.workMs} ms`
+    const about = { server, tool: origin.toolName, outcome: 'unknown' } as const
+    this.abort(new McpClientError('TIMEOUT', message, about))
   }
 
   /** Stops the clock of the server, and starts the clock of the person. */
@@ -173,7 +189,7 @@ export class LiveCall<T> {
       this.#workLeftMs -= performance.now() - this.#workingSince
     }
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#cancelAll(), this.#options.humanMs)
+    this.#timer = setTimeout(() => this.#cancelAll(), this.#limits.humanMs)
     this.#timer.unref() // a question does not keep the process alive; the open connection does
   }
 
@@ -189,14 +205,23 @@ export class LiveCall<T> {
   }
 }
 
+function elicitResultFrom({ action, content }: ElicitationAnswer): ElicitResult {
+  if (content === undefined) return { action }
+  const fields = Object.entries(content).map(([name, value]) => [
+    name,
+    typeof value === 'object' ? [...value] : value,
+  ])
+  return { action, content: Object.fromEntries(fields) }
+}
+
 /** More waiting threads in one process are a mistake. */
 const MAX_HELD = 1000
 
 /** Requests that wait for a person while no run is active. Only the process that sent them can continue them. */
-export class HeldCalls<T> {
-  readonly #calls = new Map<string, LiveCall<T>>()
+export class HeldCalls {
+  readonly #calls = new Map<string, LiveCall>()
 
-  hold(place: GraphPlace, call: LiveCall<T>): void {
+  hold(place: GraphPlace, call: LiveCall): void {
     this.#calls.set(keyOf(place), call)
     const [oldest] = this.#calls.keys()
     if (this.#calls.size <= MAX_HELD || oldest === undefined) return
@@ -205,7 +230,7 @@ export class HeldCalls<T> {
   }
 
   /** Removes and returns a request. A second answer, for example from an old button, finds nothing. */
-  take(place: GraphPlace): LiveCall<T> | undefined {
+  take(place: GraphPlace): LiveCall | undefined {
     const key = keyOf(place)
     const call = this.#calls.get(key)
     this.#calls.delete(key)

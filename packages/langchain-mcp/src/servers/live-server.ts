@@ -17,6 +17,7 @@ import type {
   ToolDefinition,
   ToolResult,
 } from '../base/tool-source.ts'
+import { ToolCaller } from '../interrupts/live-call.ts'
 import { ambientConfig, inCall, toThreadId, type CallContext } from '../sessions/call-context.ts'
 import {
   ServerLists,
@@ -119,7 +120,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     options: ToolCallOptions = {},
   ): Promise<ToolResult> {
     this.#assertOpen(name)
-    const { config = {}, inputRequired, headers, onSessionReplaced, ...rest } = options
+    const { config = {}, inputRequired, headers, ...rest } = options
     const { client, contextOf, mode, repeatsHarmless } = this.#options
     const caller = contextOf(config)
     const context = headers === undefined ? caller : { ...caller, headers }
@@ -137,7 +138,8 @@ export class LiveServer implements McpToolSource, McpServerHandle {
       )
     } finally {
       const replaced = this.#replacements.since(seen, key, thread)
-      if (replaced !== undefined) onSessionReplaced?.(replaced)
+      if (replaced !== undefined && rest.caller instanceof ToolCaller)
+        rest.caller.replaced = replaced
     }
   }
 

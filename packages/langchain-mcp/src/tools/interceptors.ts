@@ -14,6 +14,7 @@ import {
   type ToolResult,
 } from '../base/tool-source.ts'
 import { approvalInterceptor, type Approve } from './tool-approval.ts'
+import type { ToolCall } from './tool-call.ts'
 
 /** A call before it is sent to a server. */
 export interface ToolCallRequest {
@@ -64,19 +65,18 @@ export type ToolInterceptor = (
 ) => ToolCallAnswer | Promise<ToolCallAnswer>
 
 /** Calls the interceptors, the first one outermost. */
-export function intercepted(
+export async function intercepted(
   interceptors: readonly ToolInterceptor[],
+  call: ToolCall,
   request: ToolCallRequest,
-  call: (request: ToolCallRequest) => Promise<ToolCallAnswer>,
 ): Promise<ToolCallAnswer> {
   const [first, ...others] = interceptors
-  if (first === undefined) return call(request)
-  // An async function, so that a synchronous error becomes a rejection.
-  return (async () => {
-    const next = (change: ToolCallChange = {}): Promise<ToolCallAnswer> =>
-      intercepted(others, withChange(request, change), call)
-    return answerOf(first, await first(request, next))
-  })()
+  if (first === undefined) return call.send(request)
+  const next = (change: ToolCallChange = {}): Promise<ToolCallAnswer> => {
+    const { args = request.args, headers = request.headers, meta = request.meta } = change
+    return intercepted(others, call, { ...request, args, headers, meta })
+  }
+  return answerOf(first, await first(request, next))
 }
 
 /** Checks the return value, because JavaScript does not report a missing `return`. */
@@ -98,11 +98,6 @@ function isAnswer(answer: unknown): answer is ToolCallAnswer {
  */
 export function isDirectAnswer(answer: ToolCallAnswer): answer is DirectAnswer {
   return Object.getPrototypeOf(answer) !== Object.prototype && 'lc_direct_tool_output' in answer
-}
-
-function withChange(request: ToolCallRequest, change: ToolCallChange): ToolCallRequest {
-  const { args = request.args, headers = request.headers, meta = request.meta } = change
-  return { ...request, args, headers, meta }
 }
 
 /** Functions and checks between a tool and its server. */

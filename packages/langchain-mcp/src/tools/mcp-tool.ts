@@ -1,53 +1,37 @@
 import {
+  CallbackManager,
   parseCallbackConfigArg,
   type CallbackManagerForToolRun,
 } from '@langchain/core/callbacks/manager'
-import type { ToolCall } from '@langchain/core/messages'
-import { StructuredTool, type ToolRunnableConfig } from '@langchain/core/tools'
+import {
+  isDirectToolOutput,
+  ToolMessage,
+  type ToolCall as ModelToolCall,
+} from '@langchain/core/messages'
+import { patchConfig, pickRunnableConfigKeys } from '@langchain/core/runnables'
+import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
+import { StructuredTool, type ToolReturnType, type ToolRunnableConfig } from '@langchain/core/tools'
 import type { JSONSchema } from '@langchain/core/utils/json_schema'
 import { isRecord } from '@x/internal'
 import { currentRun } from '@x/mcp-client'
 import type { InputResolver } from '../arguments/argument-properties.ts'
-import {
-  withoutSecrets,
-  withoutSecretsInError,
-  type NamedResource,
-} from '../arguments/resolve-property.ts'
-import { isForTheCaller, McpToolError, toolErrorFrom } from '../base/errors.ts'
-import { processWarnings, type ToolLog } from '../base/log.ts'
+import type { NamedResource } from '../arguments/resolve-property.ts'
+import { McpToolError } from '../base/errors.ts'
+import type { ToolLog } from '../base/log.ts'
 import type {
   McpServerLabel,
   McpToolOrigin,
   McpToolSource,
-  ToolCallOptions,
   ToolDefinition,
-  ToolResult,
 } from '../base/tool-source.ts'
+import { fatalFrom } from '../interrupts/call-outcome.ts'
 import type { ElicitationToInterrupt } from '../interrupts/elicitation-to-interrupt.ts'
 import { failRun } from '../interrupts/langgraph.ts'
-import { ToolCaller } from '../interrupts/live-call.ts'
-import { runNotificationsFor } from '../interrupts/run-notifications.ts'
 import type { SchemaProjection } from '../schema/schema-projection.ts'
-import {
-  intercepted,
-  interceptorsFrom,
-  isDirectAnswer,
-  type ToolCallRequest,
-  type ToolHooks,
-  type ToolInterceptor,
-} from './interceptors.ts'
-import {
-  answerFrom,
-  failedAnswer,
-  invalidOutput,
-  reportedFailure,
-  runAsTool,
-  type Answer,
-  type FailedCall,
-  type OpenCall,
-} from './tool-answer.ts'
+import type { ToolHooks } from './interceptors.ts'
 import { ToolBinding, type PreparedCall } from './tool-binding.ts'
-import { toolOutputFrom, withNote, type ToolOutput, type ToolOutputOptions } from './tool-output.ts'
+import { ToolCall, type Answer } from './tool-call.ts'
+import type { ToolOutputOptions } from './tool-output.ts'
 
 /**
  * Returns the text that the model sees for a failure, or undefined for the error's own message, which is
@@ -137,37 +121,20 @@ export class McpTool extends StructuredTool {
 
   override name: string
   override description: string
-  /** The server, and the tool's name there. */
-  readonly origin: McpToolOrigin
-  readonly #source: McpToolSource
-  readonly #options: McpToolOptions
-  readonly #interceptors: readonly ToolInterceptor[]
   readonly #binding: ToolBinding
 
   /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that cannot be parsed */
-  constructor({ name, definition, server, source, options = {}, ...fields }: McpToolFields) {
+  constructor(fields: McpToolFields) {
+    const { name, definition, server } = fields
     super({ responseFormat: 'content_and_artifact', metadata: metadataOf(definition, server) })
     this.name = name
     this.description = definition.description ?? ''
-    this.origin = { server, toolName: definition.name }
-    this.#source = source
-    this.#options = options
-    this.#interceptors = interceptorsFrom(options, source)
-    const { projection = 'common', input, timeoutMs } = options
-    const { log = processWarnings, refreshBeforeCall = false, argumentProperties = {} } = fields
-    this.#binding = new ToolBinding({
-      definition,
-      origin: this.origin,
-      source,
-      log,
-      projection,
-      refreshBeforeCall,
-      argumentProperties,
-      input,
-      resources: fields.resources,
-      timeoutMs,
-      onHealed: () => this.#healed(),
-    })
+    this.#binding = new ToolBinding(fields)
+  }
+
+  /** The server, and the tool's name there. */
+  get origin(): McpToolOrigin {
+    return this.#binding.origin
   }
 
   /** The schema that the model sees. It is computed at each access, so it is always current. */
@@ -203,156 +170,117 @@ export class McpTool extends StructuredTool {
     if (toolCall !== undefined) config.toolCall = toolCall
     config.signal?.throwIfAborted()
     const scopedRun = currentRun()
+    const { definition, options, origin } = this.#binding
     try {
-      const prepared = await this.#binding.prepare(isArguments ? input : toolCall.args, {
-        name: this.name,
-        config,
-      })
-      // Callbacks receive these arguments, which contain no sensitive values.
-      const run = { args: prepared.shown, toolCallId: toolCall?.id, config, tags }
-      return await runAsTool(this, run, (ownConfig) => this.#answer(prepared, ownConfig))
+      const args: unknown = isArguments ? input : toolCall.args
+      const prepared = await this.#binding.prepare(args, this.name, config)
+      return await this.#run(prepared, config, tags)
     } catch (error) {
       if (toolCall === undefined || config.signal?.aborted === true) throw error
       if (scopedRun?.signal.aborted === true) return await failRun(scopedRun.signal.reason, config)
-      const { origin } = this
-      const fatal = fatalFrom(error, { origin, secrets: [] })
+      const fatal = fatalFrom(error, origin, [])
       if (fatal !== undefined) return await failRun(fatal.error, config)
-      const isThrown = this.#options.onToolError === 'throw' && isInToolNode(config)
+      const isThrown = options.onToolError === 'throw' && isInToolNode(config)
       if (isThrown && McpToolError.is(error)) return await failRun(error, config)
       throw error
+    } finally {
+      if (this.definition !== definition) this.#describe()
     }
   }
 
   protected override _call(
     args: Record<string, unknown>,
     _runManager?: CallbackManagerForToolRun,
-    config?: ToolRunnableConfig,
+    config: ToolRunnableConfig = {},
   ): Promise<Answer> {
-    return this.#answer({ kind: 'ready', args, shown: args, secrets: [] }, config)
+    const { name } = this
+    const prepared = { name, args, shown: args, secrets: [], refusal: undefined }
+    return new ToolCall(this.#binding, prepared, config).answer()
   }
 
-  async #answer(prepared: PreparedCall, config: ToolRunnableConfig = {}): Promise<Answer> {
-    const { name, origin } = this
-    const tool = this.#binding.definition
-    const secrets = prepared.kind === 'ready' ? prepared.secrets : []
-    const options = this.#options
-    const call: OpenCall = { name, origin, config, options, secrets, replaced: undefined }
-    let failed: FailedCall
-    try {
-      config.signal?.throwIfAborted()
-      if (prepared.kind === 'refused') throw prepared.error
-      const { args, shown } = prepared
-      const request: ToolCallRequest = {
-        name,
-        server: origin.server,
-        tool,
-        args,
-        headers: {},
-        meta: {},
+  /**
+   * Makes a call as core does after it accepted the arguments: callbacks, the context for code inside, and the
+   * message around the answer. Core's own method would validate the arguments again, with a new validator for
+   * each call. Without callbacks and without own values in the config, it only makes the call.
+   */
+  async #run(
+    prepared: PreparedCall,
+    config: ToolRunnableConfig,
+    tags: string[] | undefined,
+  ): Promise<ToolReturnType<unknown, ToolRunnableConfig, unknown>> {
+    const manager = CallbackManager.configure(
+      config.callbacks,
+      this.callbacks,
+      config.tags ?? tags,
+      this.tags,
+      config.metadata,
+      this.metadata,
+      { verbose: this.verbose },
+    )
+    const { runId, runName } = config
+    if (runId !== undefined) delete config.runId
+    const call = new ToolCall(this.#binding, prepared, config)
+    if (manager === undefined) {
+      // Without `configurable` and store, code inside has nothing to read from the context.
+      const { configurable, store }: ToolRunnableConfig & { store?: unknown } = config
+      const isPlain = configurable === undefined && store === undefined
+      return this.#output(
+        await (isPlain ? call.answer() : answerIn(patchConfig(config, {}), call)),
         config,
-        withoutSecrets: (given) => (given === args ? shown : withoutSecrets(given, secrets)),
-      }
-      const answer = await intercepted(this.#interceptors, request, (final) =>
-        this.#send(final, call),
       )
-      if (isDirectAnswer(answer)) return [answer, undefined]
-      const result = withoutSecrets(answer, secrets)
-      const output = outputWithNote(toolOutputFrom(result, this.#options), result.note)
-      if (result.isError !== true) {
-        this.#assertFits(result, output)
-        return answerFrom(output, call)
-      }
-      failed = reportedFailure(output, origin)
-    } catch (error) {
-      if (config.signal?.aborted === true) throw error // an aborted run needs no advice
-      const known = toolErrorFrom(error, origin)
-      if (known === undefined) throw error
-      const failure = withoutSecretsInError(known, secrets)
-      failed = { failure, text: failure.message }
     }
-    return failedAnswer(failed, call)
-  }
-
-  /** Sends the call, and handles notifications and questions of the server. */
-  async #send(
-    { args, headers, meta, config }: ToolCallRequest,
-    call: OpenCall,
-  ): Promise<ToolResult> {
-    const { origin } = this
-    const { signal } = config
-    const { elicitation } = this.#options
-    const timeoutMs = this.#options.timeoutMs ?? timeoutOf(config)
-    const caller = new ToolCaller(origin, config)
-    const notifications = runNotificationsFor(config, { origin, source: this.#source, caller })
-    const onProgress = notifications?.onProgress
-    const send = (options: ToolCallOptions): Promise<ToolResult> =>
-      this.#source.callTool(origin.toolName, args, {
-        ...options,
-        config,
-        caller,
-        ...(Object.keys(headers).length > 0 && { headers }),
-        ...(Object.keys(meta).length > 0 && { meta }),
-        onSessionReplaced: (replaced) => {
-          call.replaced = replaced
-        },
-      })
+    const run = await manager.handleToolStart(
+      this.toJSON(),
+      prepared.shown, // without sensitive values
+      runId,
+      undefined,
+      undefined,
+      undefined,
+      runName,
+      config.toolCall?.id,
+    )
+    let answer: Answer
     try {
-      return elicitation === undefined || elicitation === false
-        ? await send({ signal, timeoutMs, ...(onProgress !== undefined && { onProgress }) })
-        : await elicitation.callTool({
-            origin,
-            config,
-            caller,
-            timeoutMs,
-            onProgress,
-            send: (options) =>
-              send(options).catch((error: unknown) => {
-                // This runs in a task of the graph, which ends the run with exactly this error.
-                throw fatalFrom(error, call)?.error ?? error
-              }),
-          })
-    } finally {
-      notifications?.end()
+      answer = await answerIn(patchConfig(config, { callbacks: run.getChild() }), call)
+    } catch (error) {
+      await run.handleToolError(error)
+      throw error
     }
+    const output = this.#output(answer, config)
+    await run.handleToolEnd(output)
+    return output
   }
 
-  #assertFits({ structuredContent }: ToolResult, output: ToolOutput): void {
-    if (structuredContent === undefined) return
-    const errors = this.#binding.outputErrors(structuredContent)
-    if (errors.length > 0) throw invalidOutput(output, { origin: this.origin, errors })
+  #output(
+    [content, artifact]: Answer,
+    { toolCall }: ToolRunnableConfig,
+  ): ToolReturnType<unknown, ToolRunnableConfig, unknown> {
+    if (!toolCall?.id || isDirectToolOutput(content)) return content
+    const isContent = typeof content === 'string' || Array.isArray(content)
+    const { name, metadata } = this
+    return new ToolMessage({
+      status: 'success',
+      content: isContent ? content : JSON.stringify(content),
+      artifact,
+      tool_call_id: toolCall.id,
+      name,
+      ...(metadata !== undefined && { metadata }),
+    })
   }
 
-  #healed(): void {
-    const { definition } = this
+  /** Takes over the description and the metadata of a definition that replaced a stored one. */
+  #describe(): void {
+    const { definition, origin } = this.#binding
     this.description = definition.description ?? ''
     const { schema_notes: _, ...metadata } = this.metadata ?? {}
-    this.metadata = { ...metadata, ...metadataOf(definition, this.origin.server) }
+    this.metadata = { ...metadata, ...metadataOf(definition, origin.server) }
   }
 }
 
-function outputWithNote(output: ToolOutput, note: string | undefined): ToolOutput {
-  return note === undefined ? output : { ...output, content: withNote(output.content, note) }
-}
-
-/**
- * Core turns the `timeout` of a run into its signal, and keeps the number here. Without it the client would
- * stop earlier, at its own default.
- */
-function timeoutOf(config: ToolRunnableConfig): number | undefined {
-  const timeoutMs: unknown = config.timeout ?? config.metadata?.['timeoutMs']
-  return typeof timeoutMs === 'number' && timeoutMs > 0 ? timeoutMs : undefined
-}
-
-/** Returns the error that ends the run of the agent: a mistake of the developer, or an abort. */
-function fatalFrom(
-  error: unknown,
-  { origin, secrets }: Pick<OpenCall, 'origin' | 'secrets'>,
-): { readonly error: unknown } | undefined {
-  const failure = toolErrorFrom(error, origin)
-  if (failure === undefined || !isForTheCaller(failure)) return undefined
-  const { code, cause } = failure
-  const abort = code === 'NO_RUN' && cause instanceof Error ? cause.cause : undefined
-  return { error: abort ?? withoutSecretsInError(failure, secrets) }
+/** Sets the context for `getConfig()` of LangGraph, and for runnables that are invoked inside. */
+function answerIn(config: ToolRunnableConfig, call: ToolCall): Promise<Answer> {
+  const context = pickRunnableConfigKeys(config)
+  return AsyncLocalStorageProviderSingleton.runWithConfig(context, () => call.answer())
 }
 
 /**
@@ -363,7 +291,7 @@ function isInToolNode(config: ToolRunnableConfig): boolean {
   return 'toolCallId' in config && config.toolCallId === config.toolCall?.id
 }
 
-function isToolCall(input: unknown): input is ToolCall {
+function isToolCall(input: unknown): input is ModelToolCall {
   return isRecord(input) && input['type'] === 'tool_call'
 }
 

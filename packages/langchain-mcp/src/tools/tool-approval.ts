@@ -3,8 +3,9 @@ import { canonicalJson, isRecord } from '@x/internal'
 import { createHash } from 'node:crypto'
 import { McpToolError, unknownOutcomeText } from '../base/errors.ts'
 import { serverTitle, type ToolDefinition } from '../base/tool-source.ts'
+import { askPerson, type ReadAnswer } from '../interrupts/ask-person.ts'
 import type { ApprovalDecision, ApprovalRequest } from '../interrupts/interrupt-value.ts'
-import { addressVerdict, graphPlaceOf, loadLangGraph } from '../interrupts/langgraph.ts'
+import { graphPlaceOf, loadLangGraph } from '../interrupts/langgraph.ts'
 import type { ToolCallRequest, ToolInterceptor } from './interceptors.ts'
 
 /**
@@ -53,77 +54,18 @@ async function decisionOn(request: ToolCallRequest): Promise<ApprovalDecision> {
       'several calls run in one node of the graph, and on resume all of them would be executed again. Run each in a task of its own, as createAgent() and fanOutToolCalls() do',
     )
   }
-  const langGraph = await loadLangGraph()
-  if (langGraph === undefined)
-    throw cannotAskError(request, '@langchain/langgraph is not installed')
+  const graph = await loadLangGraph()
+  if (graph === undefined) throw cannotAskError(request, '@langchain/langgraph is not installed')
   const question = approvalRequestFrom(request, place.toolCallId)
-  const { key } = question
-  // Each verdict is kept in the checkpoint. Else a refused answer could be accepted when the task is
-  // executed again, because other calls have been answered since.
-  const judge = langGraph.task(
-    `mcp:${place.toolCallId}:approval`,
-    (answer: unknown, isKeyNeeded: boolean) =>
-      verdictOn(answer, { question, isKeyNeeded, config: request.config }),
-  )
-  let again: Refusal | undefined
-  for (;;) {
-    const answer: unknown = langGraph.interrupt({
-      ...question,
-      ...(again !== undefined && { problem: again.problem }),
-    })
-    const verdict = await judge(answer, again?.isKeyNeeded === true)
-    if (verdict.kind === 'refused') {
-      const isKeyNeeded = again?.isKeyNeeded === true || verdict.isKeyNeeded
-      again = { ...verdict, isKeyNeeded }
-    } else if (verdict.key === key) return verdict.decision
-    else throw changedSince(request)
-  }
+  const read = (answer: unknown): ReadAnswer<ApprovalDecision> =>
+    decisionFrom(answer, question) ?? { problem: problemText(question) }
+  const decision = await askPerson(graph, { question, place, read })
+  if (decision === undefined) throw changedSince(request)
+  return decision
 }
 
-/** An answer without a decision. The person is asked again. */
-interface Refusal {
-  readonly kind: 'refused'
-  readonly problem: string
-  /** True if only an answer with the key of this call counts from now on. */
-  readonly isKeyNeeded: boolean
-}
-
-/** Plain data, because it is stored in the checkpoint. */
-type Verdict =
-  | Refusal
-  | { readonly kind: 'decided'; readonly key: string; readonly decision: ApprovalDecision }
-
-interface Judging {
-  readonly question: ApprovalRequest
-  readonly isKeyNeeded: boolean
-  readonly config: ToolCallRequest['config']
-}
-
-/** Accepts a decision with the key of this call, or a decision that cannot be for another call. */
-async function verdictOn(
-  answer: unknown,
-  { question, isKeyNeeded, config }: Judging,
-): Promise<Verdict> {
-  const { key } = question
-  const [{ allowedDecisions }] = question.reviewConfigs
-  if (isRecord(answer) && answer['key'] !== undefined && answer['key'] !== key) {
-    return refused('This was the answer to another question')
-  }
-  const decision = decisionFrom(answer, question)
-  if (decision === undefined) {
-    return refused(
-      `The answer is not a decision on this call: resume with { decisions: [{ type }] }, one decision of type ${allowedDecisions.join(', ')}; editedAction has the name of the tool and args`,
-    )
-  }
-  if (isRecord(answer) && answer['key'] === key) return { kind: 'decided', key, decision }
-  const address = await addressVerdict(answer, { key, isKeyNeeded, config })
-  return address.kind === 'accepted'
-    ? { kind: 'decided', key, decision }
-    : refused(address.problem, true)
-}
-
-function refused(problem: string, isKeyNeeded = false): Refusal {
-  return { kind: 'refused', problem, isKeyNeeded }
+function problemText({ reviewConfigs: [{ allowedDecisions }] }: ApprovalRequest): string {
+  return `The answer is not a decision on this call: resume with { decisions: [{ type }] }, one decision of type ${allowedDecisions.join(', ')}; editedAction has the name of the tool and args`
 }
 
 function approvalRequestFrom(request: ToolCallRequest, toolCallId: string): ApprovalRequest {

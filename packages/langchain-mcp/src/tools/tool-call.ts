@@ -1,0 +1,182 @@
+import { ToolMessage } from '@langchain/core/messages'
+import type { ToolRunnableConfig } from '@langchain/core/tools'
+import { withoutSecrets, withoutSecretsInError } from '../arguments/resolve-property.ts'
+import { isForTheCaller, McpToolError, toolErrorFrom } from '../base/errors.ts'
+import { serverTitle, type ToolResult } from '../base/tool-source.ts'
+import { ToolCaller } from '../interrupts/live-call.ts'
+import { runNotificationsFor } from '../interrupts/run-notifications.ts'
+import {
+  intercepted,
+  isDirectAnswer,
+  type DirectAnswer,
+  type ToolCallAnswer,
+  type ToolCallChange,
+} from './interceptors.ts'
+import type { PreparedCall, ToolBinding } from './tool-binding.ts'
+import {
+  textOf,
+  toolOutputFrom,
+  withNote,
+  type McpArtifactEntry,
+  type ToolOutput,
+} from './tool-output.ts'
+
+/** Content and artifact, as core's `content_and_artifact` expects them. */
+export type Answer = readonly [content: ToolOutput['content'] | DirectAnswer, artifact: unknown]
+
+const SESSION_REPLACED =
+  '[The server has lost the session that earlier calls used, and a new one was opened. What the server kept in it is gone: look before you rely on it.]'
+
+/** One call of a tool, until its answer. */
+export class ToolCall {
+  readonly #binding: ToolBinding
+  readonly #prepared: PreparedCall
+  readonly #config: ToolRunnableConfig
+  readonly #caller: ToolCaller
+
+  constructor(binding: ToolBinding, prepared: PreparedCall, config: ToolRunnableConfig) {
+    this.#binding = binding
+    this.#prepared = prepared
+    this.#config = config
+    this.#caller = new ToolCaller(binding.origin, config)
+  }
+
+  /** Makes the call. A failure becomes an answer for the model, or is thrown, as `onToolError` says. */
+  async answer(): Promise<Answer> {
+    const { signal } = this.#config
+    const { origin, options, interceptors } = this.#binding
+    const { args, secrets, refusal } = this.#prepared
+    let failure: McpToolError
+    let text: ToolOutput['content'] | undefined
+    try {
+      signal?.throwIfAborted()
+      if (refusal !== undefined) throw refusal
+      const isPlain = interceptors.length === 0
+      const answer = await (isPlain ? this.send({ args }) : this.#intercepted())
+      if (isDirectAnswer(answer)) return [answer, undefined]
+      const result = withoutSecrets(answer, secrets)
+      const { content, artifact } = toolOutputFrom(result, options)
+      const output = result.note === undefined ? content : withNote(content, result.note)
+      if (result.isError !== true) {
+        this.#assertFits(result, { content: output, artifact })
+        return [this.#withSessionNote(output), this.#withSessionEntry(artifact)]
+      }
+      // The model sees the tool's own text.
+      const isBlank = textOf(output).trim() === ''
+      text = isBlank && typeof output === 'string' ? 'Unknown error' : output
+      failure = this.#executed('TOOL_FAILED', textOf(text), artifact)
+    } catch (error) {
+      if (signal?.aborted === true) throw error // an aborted run needs no advice
+      const known = toolErrorFrom(error, origin)
+      if (known === undefined) throw error
+      failure = withoutSecretsInError(known, secrets)
+    }
+    return this.#failed(failure, text ?? failure.message)
+  }
+
+  /** Calls the interceptors, the first one outermost. The last one sends the call. */
+  #intercepted(): Promise<ToolCallAnswer> {
+    const { interceptors, origin, definition } = this.#binding
+    const { name, args, shown, secrets } = this.#prepared
+    return intercepted(interceptors, this, {
+      name,
+      server: origin.server,
+      tool: definition,
+      args,
+      headers: {},
+      meta: {},
+      config: this.#config,
+      withoutSecrets: (given) => (given === args ? shown : withoutSecrets(given, secrets)),
+    })
+  }
+
+  /** Sends the call, and handles notifications and questions of the server. */
+  async send({ args = {}, headers, meta }: ToolCallChange): Promise<ToolResult> {
+    const { origin, source, options: toolOptions } = this.#binding
+    const { elicitation, timeoutMs = timeoutOf(this.#config) } = toolOptions
+    const config = this.#config
+    const caller = this.#caller
+    const notifications = runNotificationsFor(config, { origin, source, caller })
+    const options = {
+      signal: config.signal,
+      timeoutMs,
+      config,
+      caller,
+      headers,
+      meta,
+      onProgress: notifications?.onProgress,
+    }
+    const { secrets } = this.#prepared
+    try {
+      return elicitation === undefined || elicitation === false
+        ? await source.callTool(origin.toolName, args, options)
+        : await elicitation.callTool({ origin, source, args, options, secrets })
+    } finally {
+      notifications?.end()
+    }
+  }
+
+  /**
+   * Throws the failure, or returns a text for the model, as the options say. With a tool call it returns a
+   * `ToolMessage`; `invoke(args)` returns only the text.
+   */
+  async #failed(failure: McpToolError, text: ToolOutput['content']): Promise<Answer> {
+    const { onToolError = 'message' } = this.#binding.options
+    if (onToolError === 'throw' || isForTheCaller(failure)) throw failure
+    const custom = typeof onToolError === 'function' ? await onToolError(failure) : undefined
+    const content = this.#withSessionNote(custom ?? text)
+    const artifact = this.#withSessionEntry(failure.artifact)
+    const { toolCall } = this.#config
+    if (toolCall === undefined) return [content, artifact]
+    const about = {
+      status: 'error',
+      name: this.#prepared.name,
+      tool_call_id: toolCall.id ?? '',
+    } as const
+    return [new ToolMessage({ ...about, content, artifact }), undefined]
+  }
+
+  /** @throws {McpToolError} `INVALID_OUTPUT` for a result that does not fit the tool's own `outputSchema` */
+  #assertFits({ structuredContent }: ToolResult, { content, artifact }: ToolOutput): void {
+    if (structuredContent === undefined) return
+    const errors = this.#binding.outputErrors(structuredContent)
+    if (errors.length === 0) return
+    const text = textOf(content)
+    const shown = text === '' ? '' : ` It answered: ${text}`
+    const reason = `The tool was executed, but its result does not fit the schema that it declares (${errors.join('; ')}).${shown}`
+    throw this.#executed('INVALID_OUTPUT', reason, artifact)
+  }
+
+  #executed(
+    code: 'TOOL_FAILED' | 'INVALID_OUTPUT',
+    reason: string,
+    artifact: unknown,
+  ): McpToolError {
+    const { server, toolName } = this.#binding.origin
+    const message = `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. ${reason}`
+    return new McpToolError(code, message, { server, toolName, artifact, outcome: 'executed' })
+  }
+
+  #withSessionNote(content: ToolOutput['content']): ToolOutput['content'] {
+    const { tellSessionReplaced = false } = this.#binding.options
+    const isShown = tellSessionReplaced && this.#caller.replaced !== undefined
+    return isShown ? withNote(content, SESSION_REPLACED) : content
+  }
+
+  /** Adds the replaced session to the artifact, also if the model does not see it. */
+  #withSessionEntry(artifact: unknown): unknown {
+    const { replaced } = this.#caller
+    if (replaced === undefined) return artifact
+    const entry: McpArtifactEntry = { type: 'mcp_session', data: { ...replaced, replaced: true } }
+    return Array.isArray(artifact) ? [...artifact, entry] : [entry]
+  }
+}
+
+/**
+ * Core turns the `timeout` of a run into its signal, and keeps the number here. Without it the client would
+ * stop earlier, at its own default.
+ */
+function timeoutOf(config: ToolRunnableConfig): number | undefined {
+  const timeoutMs: unknown = config.timeout ?? config.metadata?.['timeoutMs']
+  return typeof timeoutMs === 'number' && timeoutMs > 0 ? timeoutMs : undefined
+}
