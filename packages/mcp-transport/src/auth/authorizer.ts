@@ -136,8 +136,9 @@ export class Authorizer {
     if (!isOAuthClientProvider(provider)) {
       throw new TypeError('finishAuth() needs an OAuthClientProvider as authProvider')
     }
-    const { finishAuthorization } = await import('./oauth-flow.ts')
-    await finishAuthorization({ ...edges, provider, serverUrl: this.#serverUrl }, callback)
+    const { startFlow } = await import('./oauth-flow.ts')
+    const flow = await startFlow({ ...edges, provider, serverUrl: this.#serverUrl })
+    await flow.finish(callback)
   }
 
   #start(renewal: Renewal): Flight {
@@ -165,8 +166,9 @@ export class Authorizer {
     const serverUrl = this.#serverUrl
     if (isOAuthClientProvider(provider)) {
       // Loaded when a server first refuses a token: most processes never need it.
-      const { obtainTokens } = await import('./oauth-flow.ts')
-      return obtainTokens({ provider, serverUrl, fetch, signal }, { challenge, isStepUp })
+      const { startFlow } = await import('./oauth-flow.ts')
+      const flow = await startFlow({ provider, serverUrl, fetch, signal })
+      return flow.obtain(challenge, isStepUp)
     }
     await provider.onUnauthorized?.({
       response: toResponse(refusal),

@@ -22,12 +22,12 @@ export interface Discovered {
 }
 
 interface DiscoveryOptions {
-  readonly library: Library
   readonly provider: OAuthClientProvider
   readonly serverUrl: URL
   readonly fetch: FetchFunction
+  /** Named by the challenge. */
   readonly metadataUrl: string | undefined
-  /** Chosen if the MCP server names several authorization servers. @default the first */
+  /** Chosen if the MCP server names several authorization servers; otherwise the first one. */
   readonly preferredIssuer: string | undefined
 }
 
@@ -38,26 +38,35 @@ interface DiscoveryOptions {
  * @throws AuthError `RESOURCE_MISMATCH`, `DISCOVERY_FAILED`, `INSECURE_URL`; what the library throws for the
  * metadata of another issuer and for malformed metadata.
  */
-export async function discover(options: DiscoveryOptions): Promise<Discovered> {
-  const { library, provider, serverUrl, metadataUrl } = options
+export async function discover(library: Library, options: DiscoveryOptions): Promise<Discovered> {
+  const { provider, serverUrl, preferredIssuer } = options
   const documents = documentsFrom(options.fetch)
-  const isUrl = metadataUrl !== undefined && URL.canParse(metadataUrl)
-  const named = isUrl ? await resourceMetadata(options, documents.fetch, metadataUrl) : undefined
-  const resource = named ?? (await resourceMetadata(options, documents.fetch))
+  const metadataUrl = URL.canParse(options.metadataUrl ?? '') ? options.metadataUrl : undefined
+  const resourceAt = async (
+    from: Partial<Record<'resourceMetadataUrl', string>>,
+  ): Promise<OAuthProtectedResourceMetadata | undefined> => {
+    try {
+      return await library.discoverOAuthProtectedResourceMetadata(serverUrl, from, documents.fetch)
+    } catch (error) {
+      if (AuthError.is(error) || TransportError.is(error)) throw error
+      return undefined // there is none, or the document is something else
+    }
+  }
+  const named = metadataUrl && (await resourceAt({ resourceMetadataUrl: metadataUrl }))
+  const resource = named || (await resourceAt({}))
   if (resource === undefined) documents.assertRead()
-  const isOwn =
-    resource === undefined ||
-    provider.validateResourceURL !== undefined ||
-    library.checkResourceAllowed({
+  else if (
+    provider.validateResourceURL === undefined &&
+    !library.checkResourceAllowed({
       requestedResource: serverUrl,
       configuredResource: resource.resource,
     })
-  if (!isOwn) {
+  ) {
     const message = `The metadata of ${serverUrl.origin}${serverUrl.pathname} describes another server, so no token is requested`
     throw new AuthError('RESOURCE_MISMATCH', message)
   }
   const issuers = resource?.authorization_servers ?? []
-  const issuer = issuers.find((one) => one === options.preferredIssuer) ?? issuers[0]
+  const issuer = issuers.find((one) => one === preferredIssuer) ?? issuers[0]
   const server = await library.discoverAuthorizationServerMetadata(
     issuer ?? new URL('/', serverUrl),
     { fetchFn: documents.fetch },
@@ -77,20 +86,6 @@ export async function discover(options: DiscoveryOptions): Promise<Discovered> {
     if (url !== undefined) secureUrl(url, serverUrl)
   }
   return discovered
-}
-
-async function resourceMetadata(
-  { library, serverUrl }: DiscoveryOptions,
-  fetch: FetchFunction,
-  resourceMetadataUrl?: string,
-): Promise<OAuthProtectedResourceMetadata | undefined> {
-  const from = resourceMetadataUrl === undefined ? {} : { resourceMetadataUrl }
-  try {
-    return await library.discoverOAuthProtectedResourceMetadata(serverUrl, from, fetch)
-  } catch (error) {
-    if (AuthError.is(error) || TransportError.is(error)) throw error
-    return undefined // there is none, or the document is something else
-  }
 }
 
 /**

@@ -22,46 +22,15 @@ import type { AuthEdges, FetchFunction, Challenge } from './authorizer.ts'
 import { discover, secureUrl } from './discovery.ts'
 import type { Discovered, Library } from './discovery.ts'
 
-export interface FlowOptions extends AuthEdges {
+interface FlowOptions extends AuthEdges {
   readonly provider: OAuthClientProvider
   readonly serverUrl: URL
 }
 
-interface ObtainOptions {
-  readonly challenge: Challenge | undefined
-  /** More scopes are needed: a refresh would not give them. */
-  readonly isStepUp: boolean
-}
-
-/**
- * Gets tokens and saves them with the provider: by a refresh, by a grant without a user, or from the user.
- *
- * @throws AuthError `AUTHORIZATION_REQUIRED` if the user was sent away; `finishAuthorization` completes it.
- */
-export async function obtainTokens(options: FlowOptions, request: ObtainOptions): Promise<void> {
-  await new Flow(options, await loadLibrary()).obtain(request)
-}
-
-/**
- * Completes an authorization with the callback, possibly in another process than the one that started it.
- *
- * @throws AuthError
- * @throws TypeError for a callback without a code and without an error.
- */
-export async function finishAuthorization(
-  options: FlowOptions,
-  callback: AuthorizationCallback,
-): Promise<void> {
-  const answer = parseCallback(callback)
-  if (!isAnswer(answer)) {
-    throw new TypeError('The callback holds neither a code nor an error: pass its whole query')
-  }
-  await new Flow(options, await loadLibrary()).finish(answer)
-}
-
-async function loadLibrary(): Promise<Library> {
+/** @throws AuthError `LIBRARY_MISSING` */
+export async function startFlow(options: FlowOptions): Promise<OAuthFlow> {
   try {
-    return await import('@modelcontextprotocol/client')
+    return new OAuthFlow(options, await import('@modelcontextprotocol/client'))
   } catch (cause) {
     const message =
       'The server requires OAuth, and @modelcontextprotocol/client could not be loaded. Install it: npm i @modelcontextprotocol/client'
@@ -95,7 +64,7 @@ type ClientAuthentication = NonNullable<LibraryProvider['addClientAuthentication
 
 const MEMORIES = new WeakMap<OAuthClientProvider, Memory>()
 
-class Flow {
+class OAuthFlow {
   readonly #library: Library
   readonly #provider: OAuthClientProvider
   readonly #serverUrl: URL
@@ -118,7 +87,13 @@ class Flow {
     MEMORIES.set(provider, this.#memory)
   }
 
-  async obtain({ challenge, isStepUp }: ObtainOptions): Promise<void> {
+  /**
+   * Gets tokens and saves them with the provider: by a refresh, by a grant without a user, or from the user.
+   *
+   * @param isStepUp more scopes are needed: a refresh would not give them
+   * @throws AuthError `AUTHORIZATION_REQUIRED` if the user was sent away; `finish` completes it.
+   */
+  async obtain(challenge: Challenge | undefined, isStepUp: boolean): Promise<void> {
     const before = await storedTokens(this.#provider, this.#serverUrl)
     const discovered = await this.#discover(challenge?.resourceMetadata, this.#issuerOf(before))
     const stored = await this.#tokensOf(discovered.server.issuer)
@@ -132,7 +107,17 @@ class Flow {
     else await this.#auth(discovered, this.#view(discovered), { ...(scope && { scope }) })
   }
 
-  async finish(answer: CallbackAnswer): Promise<void> {
+  /**
+   * Completes an authorization with the callback, possibly in another process than the one that started it.
+   *
+   * @throws AuthError
+   * @throws TypeError for a callback without a code and without an error.
+   */
+  async finish(callback: AuthorizationCallback): Promise<void> {
+    const answer = parseCallback(callback)
+    if (!isAnswer(answer)) {
+      throw new TypeError('The callback holds neither a code nor an error: pass its whole query')
+    }
     const { pending } = this.#memory
     const isOurs = pending?.serverUrl === this.#serverUrl.href
     await this.#complete(isOurs ? pending : await this.#recall(), answer)
@@ -431,11 +416,11 @@ class Flow {
     metadataUrl: string | undefined,
     preferredIssuer: string | undefined,
   ): Promise<Discovered> {
-    const options = { library: this.#library, provider: this.#provider, fetch: this.#fetch }
     try {
-      return await discover({
-        ...options,
+      return await discover(this.#library, {
+        provider: this.#provider,
         serverUrl: this.#serverUrl,
+        fetch: this.#fetch,
         metadataUrl,
         preferredIssuer,
       })
