@@ -2,6 +2,7 @@
 import { deferred, startScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
+import type { RequestContext } from '../src/index.ts'
 import { RawClient, rawClient } from './raw-client.ts'
 import { json, openSse, resultOf, scriptedServer } from './scripted-server.ts'
 import type { Script } from './scripted-server.ts'
@@ -81,6 +82,24 @@ describe('a call without any data', () => {
     await control.failureOf('tools/call') // takes what a check of `client` would take
     expect(server.count('POST ping')).toBe(0)
   })
+})
+
+test('the time limit of a check begins when the check is sent, not while its headers are requested', async () => {
+  const answered = deferred<Response>()
+  const server = scriptedServer((seen) => {
+    if (seen.what === 'POST tools/call') return answered.promise
+    return seen.what === 'POST ping' ? json(resultOf(seen, {})) : undefined
+  })
+  const headers = async ({ rpcMethod }: RequestContext): Promise<Record<string, string>> => {
+    if (rpcMethod === 'ping') await new Promise((resolve) => setTimeout(resolve, 100))
+    return {}
+  }
+  await using client = rawClient(server, { listen: false, timeouts, headers })
+  await client.handshake()
+  const answer = client.request('tools/call')
+  await server.waitFor('POST ping', 2)
+  answered.resolve(json({ jsonrpc: '2.0', id: 1, result: { ok: true } }))
+  await expect(answer).resolves.toMatchObject({ result: { ok: true } })
 })
 
 test('one check serves all calls of all clients of a server', async () => {

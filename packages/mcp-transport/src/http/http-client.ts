@@ -1,5 +1,4 @@
 import type { AsyncResource } from 'node:async_hooks'
-import { within } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import type { AuthorizationCallback } from '../auth/auth-provider.ts'
 import { toResponse } from '../auth/authorizer.ts'
@@ -157,26 +156,32 @@ export class HttpClient {
    * and requests no other. Returns undefined if this cannot be known: headers are missing, or the client was
    * closed.
    */
-  async isAnswered(request: HttpRequest, limitMs: number): Promise<boolean | undefined> {
-    let exchange: Exchange | undefined
-    const onStart = (started: Exchange): boolean => {
-      exchange = started
-      return true
-    }
-    const answered = new Promise<boolean | undefined>((resolve) => {
+  isAnswered(request: HttpRequest, limitMs: number): Promise<boolean | undefined> {
+    return new Promise((resolve) => {
+      let end: (() => void) | undefined
+      const settle = (isAnswered: boolean | undefined): void => {
+        resolve(isAnswered)
+        end?.()
+      }
+      // The limit begins here: headers and credentials may take longer.
+      const onStart = (exchange: Exchange): boolean => {
+        const timer = setTimeout(() => settle(false), limitMs).unref()
+        end = () => {
+          clearTimeout(timer)
+          exchange.abort(closedError('The check is over', this.url.display))
+        }
+        return true
+      }
       const handlers: AnswerHandlers = {
-        activity: () => resolve(true),
+        activity: () => settle(true),
         message: () => {},
         outcome: () => {
           // Wait for the limit after a failure: the server may be starting.
-          if (this.#isClosed) resolve(undefined)
+          if (this.#isClosed) settle(undefined)
         },
       }
-      this.send({ ...request, onStart }, handlers).catch(() => resolve(undefined))
+      this.send({ ...request, onStart }, handlers).catch(() => settle(undefined))
     })
-    const isAnswered = await within(answered, limitMs, () => false)
-    exchange?.abort(closedError('The check is over', this.url.display))
-    return isAnswered
   }
 
   /** Completes an authorization that redirected the user. */
