@@ -76,6 +76,22 @@ test('refuses a config that names no server at once', () => {
 })
 
 describe('several servers', () => {
+  test('limits the handshake of one server by its handshakeMs', async () => {
+    const gate = deferred()
+    await using slow = await startLegacyServer({
+      faults: [{ method: 'initialize', until: gate.promise }],
+    })
+    await using mcp = createMcpTools({
+      servers: { slow: { url: slow.url, handshakeMs: 50 } },
+      onServerError: 'throw',
+    })
+    await expect(mcp.listTools()).rejects.toMatchObject({
+      code: 'TIMEOUT',
+      message: expect.stringContaining('raise handshakeMs'),
+    })
+    gate.resolve()
+  })
+
   test('returns the tools in the order of the config', async () => {
     const gate = deferred()
     await using slow = await startLegacyServer({

@@ -157,7 +157,7 @@ function urlOf(server: McpServer, { options, owner }: ConnectOptions): string {
     throw configError(owner.server, 'has no URL in the directory: add one')
   }
   return checkServer(owner.server, () =>
-    parseServerUrl('mcpUrl', { url, headers, secretHeaderKeys }, options.secrets),
+    parseServerUrl({ url, headers, secretHeaderKeys }, options.secrets),
   )
 }
 

@@ -25,7 +25,8 @@ function lost(certain: boolean): TransportError {
 }
 
 function opening(error: unknown, options = {}): unknown {
-  return toOpeningError(error, { server, signal: live, ...options })
+  const context = { server, signal: live, loss: undefined, evidence: undefined }
+  return toOpeningError(error, { ...context, ...options })
 }
 
 function thrown(

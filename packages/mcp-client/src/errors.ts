@@ -25,13 +25,11 @@ export type McpClientErrorCode =
  */
 export type OperationOutcome = 'not-executed' | 'unknown' | 'executed'
 
-export interface McpClientErrorOptions extends ErrorOptions {
+export interface McpClientErrorOptions
+  extends
+    ErrorOptions,
+    Partial<Pick<McpClientError, 'tool' | 'outcome' | 'retryAfterMs' | 'result' | 'stderr'>> {
   readonly server: string
-  readonly tool?: string | undefined
-  readonly outcome?: OperationOutcome | undefined
-  readonly retryAfterMs?: number | undefined
-  readonly result?: unknown
-  readonly stderr?: string | undefined
 }
 
 const BRAND = Symbol.for('mcp-client.McpClientError')
@@ -83,7 +81,7 @@ export class StdioError extends TransportError {
   constructor(
     code: TransportErrorCode,
     message: string,
-    options: ErrorOptions & { readonly stderr?: string | undefined } = {},
+    options: ErrorOptions & Partial<Pick<StdioError, 'stderr'>> = {},
   ) {
     super(code, message, options)
     if (options.stderr !== undefined) this.stderr = options.stderr
@@ -105,9 +103,16 @@ export function assertClientOptions(
   }: { readonly checks: Readonly<Record<string, Check>>; readonly server?: string },
 ): void {
   const problem = optionProblem(given, checks)
-  if (problem === undefined) return
-  const message = `${owner}: ${problem.message}`
-  throw new McpClientError('CONFIG', message, { server, outcome: 'not-executed' })
+  if (problem !== undefined) throw notExecuted('CONFIG', `${owner}: ${problem.message}`, { server })
+}
+
+/** Creates the error of an operation that failed before anything was sent or started. */
+export function notExecuted(
+  code: McpClientErrorCode,
+  message: string,
+  options: ErrorOptions & { readonly server: string },
+): McpClientError {
+  return new McpClientError(code, message, { ...options, outcome: 'not-executed' })
 }
 
 /** Returns the error of the transport inside an error of the SDK, or undefined. */
@@ -129,9 +134,9 @@ export interface OpeningContext {
   /** Signal of the handshake. It tells whether this client ended it. */
   readonly signal: AbortSignal
   /** Loss of the previous session, if there was one. */
-  readonly loss?: TransportError | undefined
+  readonly loss: TransportError | undefined
   /** Reason why the server may not have answered. */
-  readonly evidence?: TransportError | undefined
+  readonly evidence: TransportError | undefined
 }
 
 /**
@@ -159,10 +164,8 @@ export function toOpeningError(error: unknown, context: OpeningContext): unknown
   return new McpClientError(code, `${what}: ${getReason(failure)}`, options)
 }
 
-export interface OperationContext {
+export interface OperationContext extends OperationName {
   readonly server: string
-  readonly method: string
-  readonly tool?: string | undefined
   /** Signal of the operation. It tells whether this client ended it. */
   readonly signal: AbortSignal
   /** Outcome of the request, over all attempts. */
@@ -206,14 +209,14 @@ export function toOperationError(error: unknown, context: OperationContext): unk
   return new McpClientError(code, message, options)
 }
 
-/** Returns the name of an operation in messages: `tool "pay"`, `tools/list`. */
-export function getOperationName({
-  method,
-  tool,
-}: {
+export interface OperationName {
   readonly method: string
+  /** Name of the tool, for `tools/call`. */
   readonly tool?: string | undefined
-}): string {
+}
+
+/** Returns the name of an operation in messages: `tool "pay"`, `tools/list`. */
+export function getOperationName({ method, tool }: OperationName): string {
   return tool === undefined ? method : `tool "${tool}"`
 }
 

@@ -1,13 +1,9 @@
 import { untilAborted } from '@x/internal'
-import {
-  EmptyResultSchema,
-  ResultSchema as AnyResultSchema,
-} from '@modelcontextprotocol/sdk/types.js'
+import { EmptyResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import { shortSessionId } from '@x/mcp-transport'
 import type { InputAnswers, StreamableHttpTransport, TransportError } from '@x/mcp-transport'
 import { Deadline } from './deadline.ts'
 import { getTransportError, isConnectionFailure } from './errors.ts'
-import { withResume } from './input-required.ts'
 import type { Progress, TimeoutExtension } from './options.ts'
 import type { TrackedCall } from './session-calls.ts'
 import type { ResultSchema, SendOptions, SessionClient } from './session-client.ts'
@@ -31,39 +27,26 @@ export interface SessionTransport extends Pick<
   | 'terminateSession'
   | typeof Symbol.asyncDispose
 > {
+  /** Opens another session. Undefined for a child process, which is its session. */
+  readonly replaceSession?: StreamableHttpTransport['replaceSession'] | undefined
   /** Why the server does not answer, as far as the transport knows. */
   readonly evidence?: TransportError | undefined
+}
+
+/** The SDK's client and its transport. At a URL, both serve all sessions; each child process has its own. */
+export interface Link {
+  readonly client: SessionClient
+  readonly transport: SessionTransport
 }
 
 /** One MCP session on the server, ready for requests. The session that replaces it is the next generation. */
 export interface Generation {
   readonly number: number
-  /** An SDK client of its own, because a client that lost its session cannot be connected again (mastra #19862). */
-  readonly client: SessionClient
-  readonly transport: SessionTransport
   readonly sessionId: string | undefined
   /** The session was resumed from a stored record, without a handshake. */
   readonly isResumed: boolean
-  /** Number of calls in flight. */
-  inFlight: number
   /** The session replaced a lost one, and no call has succeeded in it. */
   isUnproven: boolean
-  /** No store holds the id of the session any more, so this client terminates it when the last call has ended. */
-  isAbandoned: boolean
-}
-
-export function createGeneration(client: SessionClient, transport: SessionTransport): Generation {
-  const { epoch: number = 0, sessionId, isResumed } = transport
-  return {
-    number,
-    client,
-    transport,
-    sessionId,
-    isResumed,
-    inFlight: 0,
-    isUnproven: false,
-    isAbandoned: false,
-  }
 }
 
 /** A request of the caller, or all requests for the pages of one list. */
@@ -103,26 +86,6 @@ export interface Attempt extends SendOptions {
   isSent: boolean
 }
 
-/** Sends the request of an operation, or the requests for all pages of a list. */
-export function send<T>(
-  operation: Operation<T>,
-  attempt: Attempt,
-  generation: Generation,
-): Promise<T> {
-  const { method, params } = operation
-  const { call, resume } = attempt
-  const { client } = generation
-  call?.sentIn(generation)
-  if ('readList' in operation) {
-    return operation.readList((cursor) => {
-      const page = cursor === undefined ? { method } : { method, params: { cursor } }
-      return client.send(page, AnyResultSchema, attempt)
-    })
-  }
-  const sent = resume === undefined ? params : withResume(params, resume)
-  return client.send({ method, params: sent }, operation.schema, attempt)
-}
-
 const PING_MS = 2000
 
 /**
@@ -130,17 +93,11 @@ const PING_MS = 2000
  * the server answers, even with an error, or is only slow. A ping whose connection fails is repeated once, because
  * after a restart of the server the pool may hold several dead connections.
  */
-export async function pingFailure(
-  { client }: Generation,
-  signal?: AbortSignal,
-): Promise<TransportError | undefined> {
+export async function pingFailure(client: SessionClient): Promise<TransportError | undefined> {
   let failure: TransportError | undefined
   for (let attempt = 0; attempt < 2; attempt++) {
     try {
-      await client.request({ method: 'ping' }, EmptyResultSchema, {
-        timeout: PING_MS,
-        ...(signal && { signal }),
-      })
+      await client.send({ method: 'ping' }, EmptyResultSchema, { timeout: PING_MS })
       return undefined
     } catch (error) {
       failure = getTransportError(error)
@@ -150,28 +107,10 @@ export async function pingFailure(
   return isConnectionFailure(failure) || failure?.code === 'SESSION_LOST' ? failure : undefined
 }
 
-/** True if either side has closed the connection. */
-export function isClosed({ client }: Generation): boolean {
-  return client.transport === undefined
-}
-
-/** Why the connection was closed, as far as the transport knows. */
-export function whyClosed({ transport }: Generation): string {
-  return transport.evidence?.message ?? 'the connection was closed'
-}
-
 /** Shortened session id for messages. Undefined if the server has no sessions. */
 export function shortIdOf({ sessionId }: Generation): string | undefined {
   return sessionId === undefined ? undefined : shortSessionId(sessionId)
 }
-
-/** Ignores errors and notifications from now on. Requests in flight still receive their responses. */
-export function detach({ client }: Pick<Generation, 'client'>): void {
-  client.onerror = ignore
-  client.fallbackNotificationHandler = async () => {}
-}
-
-function ignore(): void {}
 
 /** Shorter than the limit of `dispose()`, so that time remains to close the connections. */
 const TERMINATE_MS = 900

@@ -20,6 +20,7 @@ import type {
   Root,
 } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientEvents } from './events.ts'
+import type { Generation } from './generation.ts'
 import { inContextOf } from './session-calls.ts'
 import type { MessageOrigin, SessionCalls } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
@@ -95,17 +96,20 @@ export interface ReceivingSession {
   readonly tools: ToolList
   /** Attributes messages to calls. Undefined for a client without handlers. */
   readonly calls: SessionCalls | undefined
+  /** The session in which requests are sent now. */
+  readonly generation: Generation | undefined
 }
 
 /** Answers requests of the server with the handlers. */
 export function installHandlers(
   client: Client,
   handlers: ClientHandlers,
-  { server, scope, calls }: ReceivingSession,
+  session: ReceivingSession,
 ): void {
+  const { server, scope } = session
   const { elicitation, sampling, roots } = handlers
   const answer = <T>(signal: AbortSignal, handle: (context: HandlerContext) => T): T => {
-    const origin = calls?.originOf(client)
+    const origin = session.calls?.originOf(session.generation)
     const context = { signal, scope, server, origin }
     return origin === undefined ? handle(context) : inContextOf(origin, () => handle(context))
   }
@@ -129,12 +133,11 @@ export function installHandlers(
 /** Emits notifications of the server as events of the session. Ignores unknown notifications. */
 export function forwardNotifications(client: Client, session: ReceivingSession): void {
   // One handler for all, because one handler for each makes the SDK's client a fifth larger.
-  client.fallbackNotificationHandler = async (notification) =>
-    forward(notification, client, session)
+  client.fallbackNotificationHandler = async (notification) => forward(notification, session)
 }
 
 /** @throws ZodError for a notification with parameters that do not fit its method */
-function forward(notification: Notification, client: Client, session: ReceivingSession): void {
+function forward(notification: Notification, session: ReceivingSession): void {
   const { server, events, tools, calls } = session
   switch (notification.method) {
     case 'notifications/tools/list_changed':
@@ -153,7 +156,7 @@ function forward(notification: Notification, client: Client, session: ReceivingS
     }
     case 'notifications/message': {
       const { level, logger, data } = LoggingMessageNotificationSchema.parse(notification).params
-      const origin = calls?.originOf(client)
+      const origin = calls?.originOf(session.generation)
       return events.emit('serverLog', {
         level,
         data,

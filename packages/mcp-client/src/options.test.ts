@@ -78,8 +78,10 @@ describe('McpClient rejects the config', () => {
     [{ url, transport: 'sse' }, 'there is no option "transport". The options are url, headers'],
     [
       { url, headers: 'authorization: x' },
-      '"headers" must be an object or a function, not a string',
+      'headers must be an object with string values, or a function',
     ],
+    [{ url, headers: null }, 'headers must be an object with string values, or a function'],
+    [{ slug: 5 }, 'slug must be a string'],
     [{ slug: 'shop', folder: 'Shared' }, 'Did you mean "folderPath"?'],
     [{ name: 'Shop', headers: {} }, 'there is no option "headers"'],
     [{ command: 'npx', arg: [] }, 'Did you mean "args"?'],

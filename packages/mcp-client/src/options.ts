@@ -1,21 +1,12 @@
 import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { transportOptionChecks } from '@x/mcp-transport'
-import type {
-  AuthProvider,
-  Dispatcher,
-  EraOption,
-  LimitOptions,
-  ReconnectOptions,
-  TimeoutOptions,
-  TraceContext,
-} from '@x/mcp-transport'
+import type { AuthProvider, StreamableHttpTransportOptions } from '@x/mcp-transport'
 import type { ClientCapabilities } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientHandlers } from './handlers.ts'
 import type { InputResume } from './input-required.ts'
 import type { ReplayPolicy, RetryTiming } from './retry.ts'
-import type { McpServer } from './directory/server-directory.ts'
-import type { McpServerDirectory } from './directory/server-directory.ts'
+import type { McpServer, McpServerDirectory } from './directory/server-directory.ts'
 import type { SecretSource } from './secret-source.ts'
 import type { Caller } from './session-calls.ts'
 import type { SessionInfoSource } from './session-info-factory.ts'
@@ -25,7 +16,14 @@ import type { Logger } from './events.ts'
 import type { OpenTelemetry } from './telemetry.ts'
 import type { IdleScopeOptions } from './session-manager.ts'
 
-export interface McpClientOptions {
+/**
+ * Options of a client. Those of the transport are passed on to it: `limits.eventBytes` also limits a line on stdio, and
+ * without `traceContext` the trace context of OpenTelemetry is used.
+ */
+export interface McpClientOptions extends Pick<
+  StreamableHttpTransportOptions,
+  'dispatcher' | 'era' | 'limits' | 'reconnect' | 'timeouts' | 'traceContext'
+> {
   /** Name of the server in errors, logs and spans. @default its slug, its name, its URL without query, or its program */
   readonly label?: string | undefined
   /** Finds servers by slug or name. @default `httpDirectory()` */
@@ -59,8 +57,6 @@ export interface McpClientOptions {
    * @default true, unless the session store outlives the process
    */
   readonly terminateOnClose?: boolean | undefined
-  /** Revisions of MCP to use, and which to try first. @default 'auto' */
-  readonly era?: EraOption | undefined
   /**
    * Gets the tokens for the server; see `@x/mcp-transport/auth`. A provider holds the credentials for one origin:
    * using it for another origin is rejected with `CONFIG`. A function returns the provider for a server and a
@@ -70,8 +66,6 @@ export interface McpClientOptions {
   readonly authProvider?: AuthProvider | AuthProviderOf | undefined
   /** Returns the values of secrets that a config or a directory names. @default none */
   readonly secrets?: SecretSource | undefined
-  /** Returns the trace context of the caller. Called before every message. @default that of OpenTelemetry, if available */
-  readonly traceContext?: (() => TraceContext | undefined) | undefined
   /** Receives spans and metrics. `false` disables them. @default `@opentelemetry/api`, if it is installed */
   readonly openTelemetry?: OpenTelemetry | false | undefined
   /** Receives the events `log`, `state`, `sessionReplaced` and `serverLog`. @default none */
@@ -82,16 +76,8 @@ export interface McpClientOptions {
   readonly capabilities?: ClientCapabilities | undefined
   /** Name and version of this client for the server. @default `mcp-client` and its version */
   readonly clientInfo?: { readonly name: string; readonly version: string } | undefined
-  /** Any undici dispatcher (version 8). May be shared; the client does not close it. @default a new one */
-  readonly dispatcher?: Dispatcher | undefined
   /** How servers on stdio are started. @default see `StdioOptions` */
   readonly stdio?: StdioOptions | undefined
-  /** Limits for parts of one HTTP exchange, in milliseconds. @default see `TimeoutOptions` */
-  readonly timeouts?: TimeoutOptions | undefined
-  /** Limits for the data of a server, in bytes. `eventBytes` also limits a line on stdio. @default see `LimitOptions` */
-  readonly limits?: LimitOptions | undefined
-  /** How a broken stream is opened again. @default see `ReconnectOptions` */
-  readonly reconnect?: ReconnectOptions | undefined
 }
 
 /** Lets a long tool call continue while the server reports progress. */
@@ -111,7 +97,7 @@ export type AuthProviderOf = (
 /** Options of one server, where several servers are configured together. */
 export type PerServerOptions = Pick<
   McpClientOptions,
-  'authProvider' | 'dispatcher' | 'era' | 'label' | 'limits' | 'timeoutMs'
+  'authProvider' | 'dispatcher' | 'era' | 'handshakeMs' | 'label' | 'limits' | 'timeoutMs'
 >
 
 const { authProvider, era, dispatcher, timeouts, limits, reconnect, traceContext } =
@@ -190,14 +176,14 @@ export type AroundOperation = <T>(
   about: { readonly method: string; readonly server: string },
 ) => Promise<T>
 
-export interface CallOptions {
+/** Options of one operation. `timeoutMs` overrides that of the client. */
+export interface CallOptions extends Pick<McpClientOptions, 'timeoutMs'> {
   /** Aborts the operation, which rejects with the reason of the signal. */
   readonly signal?: AbortSignal | undefined
-  /** Overrides `timeoutMs` of the client. */
-  readonly timeoutMs?: number | undefined
 }
 
-export interface CallToolOptions extends CallOptions {
+/** Options of one tool call. `timeout` overrides that of the client. */
+export interface CallToolOptions extends CallOptions, Pick<McpClientOptions, 'timeout'> {
   /**
    * Action if the server needs input to continue: `answer` calls the handlers, `surface` returns the
    * questions as an `InputRequired`. Only servers of 2026-07-28 return questions. @default 'answer'
@@ -205,8 +191,6 @@ export interface CallToolOptions extends CallOptions {
   readonly inputRequired?: 'answer' | 'surface' | undefined
   /** Continues a call that returned an `InputRequired`, also in another client or process. */
   readonly resume?: InputResume | undefined
-  /** Overrides `timeout` of the client. */
-  readonly timeout?: TimeoutExtension | undefined
   /** Called for each progress notification. Without `timeout` it does not extend the limit. */
   readonly onProgress?: ((progress: Progress) => void) | undefined
   /** Sent as `_meta` of the request. */

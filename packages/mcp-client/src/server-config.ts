@@ -1,38 +1,38 @@
 import { win32 } from 'node:path'
 import { check, isRecord, optionProblem } from '@x/internal'
-import type { Check, Checks } from '@x/internal'
 import type { RequestContext } from '@x/mcp-transport'
-import { McpClientError } from './errors.ts'
+import { notExecuted } from './errors.ts'
+import type { McpClientError } from './errors.ts'
 import type { SecretSource } from './secret-source.ts'
 import {
-  checkFields,
+  commandFields,
   FieldError,
-  parseArguments,
-  parseCommand,
-  parseEnvironment,
-  parseFolder,
+  parseFields,
   parseHeaders,
-  parseSecretEnvKeys,
-  parseSecretHeaderKeys,
+  parseName,
+  parseText,
   parseUrl,
+  urlFields,
 } from './server-fields.ts'
 import type { SessionScope } from './session-scope.ts'
 
 /** Names a server: by its slug or display name in a directory, by its URL, or by the command that starts it. */
 export type McpServerConfig = SlugConfig | NameConfig | UrlConfig | CommandConfig
 
-/** Server in the `directory` of the client, by its stable short name. */
-export interface SlugConfig {
-  readonly slug: string
+/** Where a directory with folders looks for a server. */
+export interface InFolder {
   /** Folder of the server, if the directory has folders. @default that of the directory */
   readonly folderPath?: string | undefined
 }
 
+/** Server in the `directory` of the client, by its stable short name. */
+export interface SlugConfig extends InFolder {
+  readonly slug: string
+}
+
 /** Server in the `directory` of the client, by its display name. */
-export interface NameConfig {
+export interface NameConfig extends InFolder {
   readonly name: string
-  /** Folder of the server, if the directory has folders. @default that of the directory */
-  readonly folderPath?: string | undefined
 }
 
 /** Server at a URL. */
@@ -72,7 +72,16 @@ export type ScopedHeaders =
       request: ScopedRequest,
     ) => Readonly<Record<string, string>> | Promise<Readonly<Record<string, string>>>)
 
-const KINDS = ['slug', 'name', 'url', 'command'] as const
+/** Parsers of the fields that each kind of config has. */
+const FIELDS = {
+  slug: { slug: parseName, folderPath: parseText },
+  name: { name: parseName, folderPath: parseText },
+  url: { ...urlFields, headers: parseScopedHeaders },
+  command: commandFields,
+} as const
+
+type Kind = keyof typeof FIELDS
+const KINDS: readonly Kind[] = ['slug', 'name', 'url', 'command']
 
 /**
  * Returns a copy of the config. A URL is short for `{ url }`.
@@ -84,21 +93,20 @@ export function parseServerConfig(config: McpServerConfig | string | URL): McpSe
   const problem = findKindProblem(config)
   if (problem === undefined) return { ...config }
   const message = `The config of an MCP server cannot be used: ${problem}`
-  throw new McpClientError('CONFIG', message, { server: '(unnamed)', outcome: 'not-executed' })
+  throw notExecuted('CONFIG', message, { server: '(unnamed)' })
 }
 
 function findKindProblem(config: unknown): string | undefined {
   if (!isRecord(config))
     return 'expected a URL, or an object with one of slug, name, url and command'
-  const given = KINDS.filter((kind) => config[kind] !== undefined)
-  const [only] = given
-  if (given.length === 1 && only !== undefined && config[only] !== '') return undefined
+  const [only, ...others] = KINDS.filter((kind) => config[kind] !== undefined)
+  if (only !== undefined && others.length === 0 && config[only] !== '') return undefined
   const what =
     only === undefined
       ? 'none of them is given'
-      : given.length === 1
+      : others.length === 0
         ? `${only} is empty`
-        : `${given.join(' and ')} are given`
+        : `${[only, ...others].join(' and ')} are given`
   return `one of slug, name, url and command must be given: ${what}`
 }
 
@@ -124,54 +132,44 @@ export function commandLabel(command: string): string {
  * @throws McpClientError `CONFIG` that names a field that is unknown or invalid, or a secret without a source
  */
 export function assertServerConfig(config: McpServerConfig, secrets?: SecretSource): void {
-  const server = serverLabel(config)
-  checkServer(server, () => {
-    const given = Object.entries(config).filter(([, value]) => value !== undefined)
-    const problem = optionProblem(Object.fromEntries(given), fieldsOf(config))
+  checkServer(serverLabel(config), () => {
+    const given = Object.fromEntries(
+      Object.entries(config).filter(([, value]) => value !== undefined),
+    )
+    const [kind = 'url'] = KINDS.filter((each) => given[each] !== undefined)
+    const known = Object.keys(FIELDS[kind]).map((name) => [name, check.anything] as const)
+    const problem = optionProblem(given, Object.fromEntries(known))
     if (problem !== undefined) throw new FieldError(problem.message)
-    if (isCommandConfig(config)) parseServerCommand(config, secrets)
-    else if ('url' in config) parseServerUrl('url', config, secrets)
+    parseFields<Record<string, unknown>>(FIELDS[kind], given)
+    for (const field of ['secretHeaderKeys', 'secretEnvKeys']) {
+      assertSecretSource(field, given[field], secrets)
+    }
   })
 }
 
-// `parseServerCommand` and `parseServerUrl` check the values of most fields.
-const { anything } = check
-const slugFields: Checks<SlugConfig> = { slug: check.text, folderPath: check.string }
-const nameFields: Checks<NameConfig> = { name: check.text, folderPath: check.string }
-const urlFields: Checks<UrlConfig> = {
-  url: anything,
-  headers: check.or(check.record, check.func),
-  secretHeaderKeys: anything,
-}
-const commandFields: Checks<CommandConfig> = {
-  command: anything,
-  args: anything,
-  env: anything,
-  secretEnvKeys: anything,
-  cwd: anything,
-}
-
-function fieldsOf(config: McpServerConfig): Readonly<Record<string, Check>> {
-  if (isSlugConfig(config)) return slugFields
-  if (isNameConfig(config)) return nameFields
-  return isCommandConfig(config) ? commandFields : urlFields
+function parseScopedHeaders(field: string, value: unknown): unknown {
+  if (typeof value === 'function') return value
+  if (isRecord(value)) return parseHeaders(field, value)
+  throw new FieldError(`${field} must be an object with string values, or a function`)
 }
 
 /** Runs `parse`, and turns its `FieldError` into a `McpClientError` `CONFIG` that names the server. */
 export function checkServer<T>(server: string, parse: () => T): T {
-  return checkFields(parse, (cause) =>
-    configError(server, `cannot be used: ${cause.message}`, { cause }),
-  )
+  try {
+    return parse()
+  } catch (cause) {
+    if (!(cause instanceof FieldError)) throw cause
+    throw configError(server, `cannot be used: ${cause.message}`, { cause })
+  }
 }
 
-/** Creates the error for a server that cannot be used. Nothing was sent, and no program was started. */
+/** Creates the error for a server that cannot be used. */
 export function configError(
   server: string,
   what: string,
   options: ErrorOptions = {},
 ): McpClientError {
-  const message = `MCP server "${server}" ${what}`
-  return new McpClientError('CONFIG', message, { ...options, server, outcome: 'not-executed' })
+  return notExecuted('CONFIG', `MCP server "${server}" ${what}`, { ...options, server })
 }
 
 /** Program that is a server. */
@@ -184,36 +182,27 @@ export interface ServerCommand {
 
 /** Checks the fields of a command, of a config or a directory. @throws FieldError */
 export function parseServerCommand(
-  { command, args = [], env = {}, cwd, secretEnvKeys = [] }: CommandConfig,
+  config: CommandConfig,
   secrets: SecretSource | undefined,
 ): ServerCommand {
-  assertSecretSource('secretEnvKeys', parseSecretEnvKeys('secretEnvKeys', secretEnvKeys), secrets)
-  return {
-    command: parseCommand('command', command),
-    args: parseArguments('args', args),
-    env: parseEnvironment('env', env),
-    cwd: cwd === undefined ? undefined : parseFolder('cwd', cwd),
-  }
+  const fields = parseFields(commandFields, { ...config })
+  assertSecretSource('secretEnvKeys', fields.secretEnvKeys, secrets)
+  const { command = config.command, args = [], env = {}, cwd } = fields
+  return { command, args, env, cwd }
 }
 
-/** Checks the fields of a URL, of a config (`url`) or a directory (`mcpUrl`). @throws FieldError */
+/** Checks the fields of a server at a URL that a config or a directory gives. @throws FieldError */
 export function parseServerUrl(
-  field: 'url' | 'mcpUrl',
-  { url, headers = {}, secretHeaderKeys = [] }: UrlConfig,
+  { url, ...others }: UrlConfig,
   secrets: SecretSource | undefined,
 ): string {
-  if (typeof headers !== 'function') parseHeaders('headers', headers)
-  const keys = parseSecretHeaderKeys('secretHeaderKeys', secretHeaderKeys)
-  assertSecretSource('secretHeaderKeys', keys, secrets)
-  return parseUrl(field, url)
+  const { secretHeaderKeys } = parseFields(FIELDS.url, others)
+  assertSecretSource('secretHeaderKeys', secretHeaderKeys, secrets)
+  return parseUrl('mcpUrl', url)
 }
 
-function assertSecretSource(
-  field: string,
-  keys: readonly string[],
-  secrets: SecretSource | undefined,
-): void {
-  if (keys.length === 0 || secrets !== undefined) return
+function assertSecretSource(field: string, keys: unknown, secrets: SecretSource | undefined): void {
+  if (!Array.isArray(keys) || keys.length === 0 || secrets !== undefined) return
   throw new FieldError(`${field} needs the option "secrets", which gives their values`)
 }
 

@@ -19,40 +19,35 @@ const WINDOWS_ABSOLUTE_PATH = /^(?:[A-Za-z]:[\\/]|[\\/]{2}[^\\/])/
 
 // Each `parse…` function returns the checked value, or throws a `FieldError` that starts with the name of the field.
 
+function fail(field: string, problem: string, options?: ErrorOptions): never {
+  throw new FieldError(`${field} ${problem}`, options)
+}
+
 /** Accepts an absolute http(s) URL with a host and without credentials, which would appear in messages. */
 export function parseUrl(field: string, value: unknown): string {
   const text = parseText(field, value instanceof URL ? value.href : value)
-  if (text !== text.trim()) {
-    throw new FieldError(`${field} starts or ends with white space: remove it`)
-  }
-  if (!URL.canParse(text)) {
-    throw new FieldError(`${field} must be an absolute URL, such as "https://host/mcp"`)
-  }
+  if (text !== text.trim()) fail(field, 'starts or ends with white space: remove it')
+  if (!URL.canParse(text)) fail(field, 'must be an absolute URL, such as "https://host/mcp"')
   const { protocol, hostname, username, password } = new URL(text)
-  if (protocol !== 'http:' && protocol !== 'https:') {
-    throw new FieldError(`${field} must be http or https, not "${protocol}"`)
-  }
+  if (protocol !== 'http:' && protocol !== 'https:')
+    fail(field, `must be http or https, not "${protocol}"`)
   // `new URL('https:///mcp')` takes "mcp" as the host.
-  if (hostname === '' || !/^https?:\/\/[^/]/i.test(text)) {
-    throw new FieldError(`${field} has no host: write it as "https://host/mcp"`)
-  }
-  if (username !== '' || password !== '') {
-    throw new FieldError(`${field} contains credentials: send them in headers instead`)
-  }
+  if (hostname === '' || !/^https?:\/\/[^/]/i.test(text))
+    fail(field, 'has no host: write it as "https://host/mcp"')
+  if (username !== '' || password !== '')
+    fail(field, 'contains credentials: send them in headers instead')
   return text
 }
 
 export function parseHeaders(field: string, value: unknown): Strings {
   return parseStrings(field, value, (entry, name, text) => {
     assertHeaderName(entry, name)
-    if (text.trim() === '') {
-      throw new FieldError(`${entry} is empty: give it a value or leave it out`)
-    }
-    if (FORBIDDEN_IN_HEADER.test(text)) {
-      throw new FieldError(
-        `${entry} contains characters that a header must not have: remove line breaks, control characters and non-Latin characters`,
+    if (text.trim() === '') fail(entry, 'is empty: give it a value or leave it out')
+    if (FORBIDDEN_IN_HEADER.test(text))
+      fail(
+        entry,
+        'contains characters that a header must not have: remove line breaks, control characters and non-Latin characters',
       )
-    }
   })
 }
 
@@ -90,7 +85,7 @@ export function parseSecretEnvKeys(
 
 export function parseCommand(field: string, value: unknown): string {
   const text = parseText(field, value)
-  if (text.trim() === '') throw new FieldError(`${field} must not be blank`)
+  if (text.trim() === '') fail(field, 'must not be blank')
   assertNoNul(field, text)
   return text
 }
@@ -109,13 +104,70 @@ export function parseFolder(
   assertNoNul(field, text)
   const isAbsolute =
     platform === 'win32' ? WINDOWS_ABSOLUTE_PATH.test(text) : posix.isAbsolute(text)
-  if (!isAbsolute) throw new FieldError(`${field} must be an absolute path`)
+  if (!isAbsolute) fail(field, 'must be an absolute path')
+  return text
+}
+
+/** Accepts a text that is not empty. */
+export function parseName(field: string, value: unknown): string {
+  const text = parseText(field, value)
+  if (text === '') fail(field, 'must not be empty')
   return text
 }
 
 export function parseText(field: string, value: unknown): string {
-  if (typeof value !== 'string') throw new FieldError(`${field} must be a string`)
+  if (typeof value !== 'string') fail(field, 'must be a string')
   return value
+}
+
+export type Parsers<Fields> = {
+  readonly [Name in keyof Fields]: (field: string, value: unknown) => Fields[Name]
+}
+
+/** Fields of a server at a URL. */
+export const urlFields: Parsers<{
+  readonly url: string
+  readonly headers: Strings
+  readonly secretHeaderKeys: readonly string[]
+}> = {
+  url: parseUrl,
+  headers: parseHeaders,
+  secretHeaderKeys: parseSecretHeaderKeys,
+}
+
+/** Fields of a server that is a program. */
+export const commandFields: Parsers<{
+  readonly command: string
+  readonly args: readonly string[]
+  readonly env: Strings
+  readonly secretEnvKeys: readonly string[]
+  readonly cwd: string
+}> = {
+  command: parseCommand,
+  args: parseArguments,
+  env: parseEnvironment,
+  secretEnvKeys: parseSecretEnvKeys,
+  cwd: parseFolder,
+}
+
+/** Parses the fields that are given, in the order of `parsers`. Ignores other fields. @throws FieldError */
+export function parseFields<Fields>(
+  parsers: Parsers<Fields>,
+  given: Readonly<Record<string, unknown>>,
+  prefix = '',
+): Partial<Fields> {
+  const parsed: Partial<Fields> = {}
+  for (const name in parsers) {
+    if (given[name] !== undefined) parsed[name] = parsers[name](prefix + name, given[name])
+  }
+  return parsed
+}
+
+/** Returns the fields of a JSON object that are not null. */
+export function withoutNulls(
+  object: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== null))
 }
 
 /** Parses a JSON object. `field` names its source in errors. */
@@ -126,9 +178,9 @@ export function parseJsonObject(field: string, text: string): Readonly<Record<st
   } catch (error) {
     const [where = ''] = / \(line \d+ column \d+\)/.exec(String(error)) ?? []
     // No cause: the message of the parser repeats a part of the text, which may be a secret.
-    throw new FieldError(`${field} is not valid JSON${where}`)
+    fail(field, `is not valid JSON${where}`)
   }
-  if (!isRecord(content)) throw new FieldError(`${field} must be a JSON object`)
+  if (!isRecord(content)) fail(field, 'must be a JSON object')
   return content
 }
 
@@ -144,20 +196,11 @@ export async function readJsonObject(
   } catch (cause) {
     if (signal?.aborted === true) throw signal.reason
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown reason'
-    throw new FieldError(`${field} cannot be read (${code}): check its path and permissions`, {
+    fail(field, `cannot be read (${code}): check its path and permissions`, {
       cause,
     })
   }
   return parseJsonObject(field, text)
-}
-
-/** Runs `parse`, and replaces its `FieldError` by the error that `toError` returns. */
-export function checkFields<T>(parse: () => T, toError: (error: FieldError) => Error): T {
-  try {
-    return parse()
-  } catch (error) {
-    throw error instanceof FieldError ? toError(error) : error
-  }
 }
 
 function parseTexts(
@@ -165,7 +208,7 @@ function parseTexts(
   value: unknown,
   check: (entry: string, text: string) => void,
 ): readonly string[] {
-  if (!Array.isArray(value)) throw new FieldError(`${field} must be an array of strings`)
+  if (!Array.isArray(value)) fail(field, 'must be an array of strings')
   return value.map((part: unknown, index) => {
     const entry = `${field}[${index}]`
     const text = parseText(entry, part)
@@ -183,9 +226,7 @@ function parseKeys(
   const known = new Set<string>()
   return parseTexts(field, value, (entry, key) => {
     const normalized = normalize(entry, key)
-    if (known.has(normalized)) {
-      throw new FieldError(`${entry} repeats a name: list each name once`)
-    }
+    if (known.has(normalized)) fail(entry, 'repeats a name: list each name once')
     known.add(normalized)
   })
 }
@@ -195,7 +236,7 @@ function parseStrings(
   value: unknown,
   check: (entry: string, name: string, text: string) => void,
 ): Strings {
-  if (!isRecord(value)) throw new FieldError(`${field} must be an object with string values`)
+  if (!isRecord(value)) fail(field, 'must be an object with string values')
   return Object.fromEntries(
     Object.entries(value).map(([name, given]) => {
       const entry = `${field}[${JSON.stringify(name)}]`
@@ -207,18 +248,15 @@ function parseStrings(
 }
 
 function assertHeaderName(entry: string, name: string): void {
-  if (!HEADER_NAME.test(name)) {
-    throw new FieldError(`${entry} has an invalid header name: use letters, digits and "-"`)
-  }
+  if (!HEADER_NAME.test(name))
+    fail(entry, 'has an invalid header name: use letters, digits and "-"')
 }
 
 function assertVariableName(entry: string, name: string, platform: NodeJS.Platform): void {
   const allowed = platform === 'win32' ? WINDOWS_VARIABLE_NAME : VARIABLE_NAME
-  if (!allowed.test(name)) {
-    throw new FieldError(`${entry} has an invalid variable name: use letters, digits and "_"`)
-  }
+  if (!allowed.test(name)) fail(entry, 'has an invalid variable name: use letters, digits and "_"')
 }
 
 function assertNoNul(field: string, text: string): void {
-  if (text.includes('\0')) throw new FieldError(`${field} must not contain a NUL character`)
+  if (text.includes('\0')) fail(field, 'must not contain a NUL character')
 }

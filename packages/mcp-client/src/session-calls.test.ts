@@ -9,7 +9,13 @@ const ada: Caller = { owner: 'ada' }
 const bob: Caller = { owner: 'bob' }
 
 function sessionOf(options: { readonly isResumed?: boolean } = {}): Generation {
-  return { client: {}, isResumed: false, ...options } as unknown as Generation
+  return {
+    number: 1,
+    sessionId: 'one',
+    isResumed: false,
+    isUnproven: false,
+    ...options,
+  }
 }
 
 /** Starts a call, and sends it in a session. */
@@ -24,7 +30,7 @@ test('attributes a message on the response stream of a call to that call, whatev
   const session = sessionOf()
   const first = sent(calls, session)
   sent(calls, session, bob)
-  const { call, isOnCallStream } = first.run(() => calls.originOf(session.client))
+  const { call, isOnCallStream } = first.run(() => calls.originOf(session))
   expect(call).toBe(first)
   expect(isOnCallStream).toBe(true)
 })
@@ -34,7 +40,7 @@ test('attributes any other message to the only open call', () => {
   const session = sessionOf()
   sent(calls, session).end()
   const open = sent(calls, session)
-  const listen = open.run(() => outsideCalls(() => calls.originOf(session.client)))
+  const listen = open.run(() => outsideCalls(() => calls.originOf(session)))
   expect(listen).toMatchObject({ call: open, isOnCallStream: false, owner: 'ada' })
 })
 
@@ -42,7 +48,7 @@ test('attributes it to no call while several are open', () => {
   const calls = new SessionCalls()
   const session = sessionOf()
   const both = [sent(calls, session), sent(calls, session)]
-  expect(calls.originOf(session.client)).toMatchObject({ call: undefined, openCalls: both })
+  expect(calls.originOf(session)).toMatchObject({ call: undefined, openCalls: both })
 })
 
 test.each<[string, (call: TrackedCall) => void]>([
@@ -61,7 +67,7 @@ test.each<[string, (call: TrackedCall) => void]>([
   fail(cancelled)
   cancelled.end()
   sent(calls, session)
-  expect(calls.originOf(session.client)).toMatchObject({ call: undefined, owner: 'ada' })
+  expect(calls.originOf(session)).toMatchObject({ call: undefined, owner: 'ada' })
 })
 
 test.each<[string, unknown]>([
@@ -77,7 +83,7 @@ test.each<[string, unknown]>([
   failed.failed(error)
   failed.end()
   const next = sent(calls, session)
-  expect(calls.originOf(session.client).call).toBe(next)
+  expect(calls.originOf(session).call).toBe(next)
 })
 
 test('attributes it to no call in a session with several owners', () => {
@@ -87,23 +93,23 @@ test('attributes it to no call in a session with several owners', () => {
   expect(calls.isFreeFor(ada)).toBe(true)
   expect(calls.isFreeFor(bob)).toBe(false)
   sent(calls, session, bob)
-  expect(calls.originOf(session.client)).toMatchObject({ call: undefined, owner: undefined })
+  expect(calls.originOf(session)).toMatchObject({ call: undefined, owner: undefined })
 })
 
 test('attributes it to no call before the call is sent, because an older one may have caused it', () => {
   const calls = new SessionCalls({ thread: 't1' })
   const session = sessionOf({ isResumed: true })
   const call = calls.start({ method: 'tools/call', tool: 'ask', caller: ada })
-  expect(calls.originOf(session.client).call).toBeUndefined()
+  expect(calls.originOf(session).call).toBeUndefined()
   call.sentIn(session)
-  expect(calls.originOf(session.client).call).toBe(call)
+  expect(calls.originOf(session).call).toBe(call)
 })
 
 test('attributes it to no call in a resumed session without a thread or a run', () => {
   const calls = new SessionCalls({ principal: 'ada' })
   const session = sessionOf({ isResumed: true })
   sent(calls, session)
-  expect(calls.originOf(session.client)).toMatchObject({ call: undefined, owner: undefined })
+  expect(calls.originOf(session)).toMatchObject({ call: undefined, owner: undefined })
 })
 
 test('does not consider calls of the old session in a new one', () => {
@@ -113,6 +119,12 @@ test('does not consider calls of the old session in a new one', () => {
   cancelled.failed(new Error('enough'))
   cancelled.end()
   const next = sent(calls, replacement, bob)
-  expect(calls.originOf(replacement.client)).toMatchObject({ call: next, owner: 'bob' })
-  expect(calls.originOf(old.client).call).toBeUndefined()
+  expect(calls.originOf(replacement)).toMatchObject({ call: next, owner: 'bob' })
+  expect(calls.originOf(old).call).toBeUndefined()
+})
+
+test('attributes it to no call while a lost session is replaced', () => {
+  const calls = new SessionCalls()
+  sent(calls, sessionOf())
+  expect(calls.originOf(undefined)).toMatchObject({ call: undefined, isOnCallStream: false })
 })

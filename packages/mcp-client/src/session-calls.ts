@@ -1,5 +1,4 @@
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
-import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import type { Generation } from './generation.ts'
 import { McpClientError } from './errors.ts'
@@ -134,15 +133,19 @@ export class SessionCalls {
     this.#open.delete(call)
   }
 
-  /** Origin of a message that this SDK client received. Each generation has an SDK client of its own. */
-  originOf(client: Client): MessageOrigin {
+  /**
+   * Returns the origin of a message that the client received now.
+   *
+   * @param generation The current generation. A message outside of response streams comes from its session.
+   */
+  originOf(generation: Generation | undefined): MessageOrigin {
     const openCalls = [...this.#open]
     const owner = this.#hasSeveralOwners ? undefined : this.#owner
     const related = current.getStore()
     if (related !== undefined) return { call: related, isOnCallStream: true, owner, openCalls }
     const [only, another] = openCalls
-    const isCertain =
-      another === undefined && only?.generation?.client === client && !this.#isAmbiguous
+    const isAlone = only !== undefined && another === undefined && !this.#isAmbiguous
+    const isCertain = isAlone && generation !== undefined && only.generation === generation
     return { call: isCertain ? only : undefined, isOnCallStream: false, owner, openCalls }
   }
 

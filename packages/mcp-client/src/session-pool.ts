@@ -5,7 +5,8 @@ import { clientOptionChecks, scopeChecks } from './options.ts'
 import type { McpClientOptions, PerServerOptions } from './options.ts'
 import { McpClient } from './mcp-client.ts'
 import { LONGEST_MS } from './deadline.ts'
-import { assertClientOptions, McpClientError } from './errors.ts'
+import { assertClientOptions, notExecuted } from './errors.ts'
+import type { McpClientError } from './errors.ts'
 import {
   closeNewestFirst,
   contextRun,
@@ -237,7 +238,7 @@ async function inRunOfItsOwn<T>(operation: () => Promise<T>): Promise<T> {
 
 function closedError(server: string): McpClientError {
   const message = `MCP server "${server}" was called after its pool was disposed of`
-  return new McpClientError('CLOSED', message, { server, outcome: 'not-executed' })
+  return notExecuted('CLOSED', message, { server })
 }
 
 function noRun(run: Run | undefined, server: string): McpClientError {
@@ -249,7 +250,7 @@ function noRun(run: Run | undefined, server: string): McpClientError {
         ? `in ${run.id}, which was aborted`
         : `in ${run.id}, which has ended: await what is started in a run`
   const message = `MCP server "${server}" was called ${where}`
-  return new McpClientError('NO_RUN', message, { server, outcome: 'not-executed', ...cause })
+  return notExecuted('NO_RUN', message, { server, ...cause })
 }
 
 function sessionKey(server: string, scope: SessionScope | undefined): string {

@@ -1,8 +1,6 @@
-import { StreamableHttpTransport, TransportError } from '@x/mcp-transport'
+import { TransportError } from '@x/mcp-transport'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { createGeneration } from './generation.ts'
 import type { Generation } from './generation.ts'
-import { SessionClient } from './session-client.ts'
 import { nextState, RecoveryGate, RecoveryHistory } from './session-state.ts'
 import type { SessionEvent, SessionState } from './session-state.ts'
 
@@ -69,20 +67,16 @@ test('ignores a late end of an older generation', () => {
 const timing = { wait: () => Promise.resolve(), random: () => 1 }
 const loss = new TransportError('SESSION_LOST', 'Session not found', { certain: true })
 
-function generation(
-  number: number,
-  { sessionId = `session-${number}`, isResumed = false } = {},
-): Generation {
-  const client = new SessionClient({ name: 'test', version: '1.0.0' }, {})
-  const transport = new StreamableHttpTransport('http://server.test/mcp')
-  return { ...createGeneration(client, transport), number, sessionId, isResumed }
+function generation(number: number): Generation {
+  return { number, sessionId: `session-${number}`, isResumed: false, isUnproven: false }
 }
 
 test('returns no replacement for the first session', () => {
   const history = new RecoveryHistory()
-  expect(history.hasGeneration).toBe(false)
-  expect(history.addGeneration(generation(1))).toBeUndefined()
-  expect(history.hasGeneration).toBe(true)
+  expect(history.last).toBeUndefined()
+  const opened = generation(1)
+  expect(history.addGeneration(opened)).toBeUndefined()
+  expect(history.last).toBe(opened)
 })
 
 test('describes a replacement and its reason, with shortened ids', () => {
@@ -117,16 +111,6 @@ test('waits before the second recovery in a row, and not after a success', () =>
   history.addSuccess(generation(1))
   history.addLoss(loss)
   expect(history.delayMs(timing)).toBe(0)
-})
-
-test('a resumed session has the settings, unless the client used another one before', () => {
-  const history = new RecoveryHistory()
-  const resumed = generation(1, { sessionId: 'one', isResumed: true })
-  expect(history.hasSettings(generation(1))).toBe(false)
-  expect(history.hasSettings(resumed)).toBe(true) // set by the process before this one
-  history.addGeneration(resumed)
-  expect(history.hasSettings(generation(2, { sessionId: 'two', isResumed: true }))).toBe(false)
-  expect(history.hasSettings(resumed)).toBe(true)
 })
 
 test('treats a loss in a session that replaced a lost one as certain only after a success in it', () => {

@@ -110,23 +110,14 @@ export class RecoveryHistory {
   #loss: TransportError | undefined
   #lossesInRow = 0
 
-  /** True after the first generation. */
-  get hasGeneration(): boolean {
-    return this.#last !== undefined
+  /** The last generation. Undefined before the first one. */
+  get last(): Generation | undefined {
+    return this.#last
   }
 
   /** Error with which the server refused the last session. Undefined as soon as there is a new session. */
   get loss(): TransportError | undefined {
     return this.#loss
-  }
-
-  /**
-   * True for a session that already has the settings of this client (log level, subscriptions): a resumed session,
-   * unless this client used another one before.
-   */
-  hasSettings(generation: Generation): boolean {
-    const { isResumed, sessionId } = generation
-    return isResumed && (!this.hasGeneration || this.#last?.sessionId === sessionId)
   }
 
   /** Records that the server no longer knew the session. */

@@ -1,6 +1,11 @@
 import { abortReason, untilAborted } from '@x/internal'
 import { AsyncResource } from 'node:async_hooks'
-import { EmptyResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
+import {
+  EmptyResultSchema,
+  ErrorCode,
+  McpError,
+  ResultSchema as AnyResultSchema,
+} from '@modelcontextprotocol/sdk/types.js'
 import type { LoggingLevel } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
 import type { Era, ExchangeEvent, TraceContext } from '@x/mcp-transport'
@@ -10,20 +15,12 @@ import type { Connection, ConnectionOwner } from './connection.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
 import { getTransportError, isConnectionFailure, McpClientError, toOpeningError } from './errors.ts'
-import {
-  createGeneration,
-  detach,
-  isClosed,
-  pingFailure,
-  send,
-  shortIdOf,
-  terminateSession,
-  whyClosed,
-} from './generation.ts'
-import type { Attempt, Generation, Operation, SessionTransport } from './generation.ts'
+import { pingFailure, shortIdOf, terminateSession } from './generation.ts'
+import type { Attempt, Generation, Link, Operation, SessionTransport } from './generation.ts'
 import { forwardNotifications, installHandlers, toCapabilities } from './handlers.ts'
 import type { ReceivingSession } from './handlers.ts'
 import { HandshakeContext } from './handshake-context.ts'
+import { withResume } from './input-required.ts'
 import { systemTiming } from './retry.ts'
 import { outsideRun } from './run-scope.ts'
 import type { McpServerConfig } from './server-config.ts'
@@ -57,9 +54,6 @@ const DISPOSE_MS = 5000
  * run twice. After that time, one successful ping ends the checks.
  */
 const TROUBLE_MS = 1000
-/** Number of sessions of other processes that the client tries instead of a lost one. */
-const MAX_TAKEN_OVER = 3
-const NO_GENERATIONS: readonly Generation[] = []
 const CONNECTION_CLOSED: number = ErrorCode.ConnectionClosed
 
 /**
@@ -84,10 +78,9 @@ export class Session implements ConnectionOwner, ReceivingSession {
   #lifetime = 0
   #isInitialized = false
   #connection: Connection | undefined
-  /** All generations that are open: the current one, and older ones with calls in flight. */
-  #generations = NO_GENERATIONS
-  /** Older generations that are being closed. */
-  #closing: Set<Promise<void>> | undefined
+  #link: Link | undefined
+  /** Number of requests in flight, also in sessions that have been replaced. */
+  #inFlight = 0
   /** Async context of the call that opened the session. Requests that belong to no call get their credentials from it. */
   #context: AsyncResource | undefined
   #disposing: Promise<void> | undefined
@@ -130,9 +123,14 @@ export class Session implements ConnectionOwner, ReceivingSession {
     return this.#lifetime
   }
 
+  /** The session in which requests are sent now. */
+  get generation(): Generation | undefined {
+    return this.#state.phase === 'active' ? this.#state.generation : undefined
+  }
+
   get status(): SessionStatus {
-    const generation = this.#current
-    const { era, protocolVersion } = generation?.transport ?? {}
+    const { generation } = this
+    const { era, protocolVersion } = (generation && this.#link?.transport) ?? {}
     return {
       state: this.#state.phase,
       era,
@@ -144,7 +142,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   }
 
   async getSessionId(): Promise<string | undefined> {
-    if (this.#current !== undefined) return this.#current.sessionId
+    if (this.generation !== undefined) return this.generation.sessionId
     if (this.#connection === undefined) return undefined
     try {
       return await storedSessionId(this.#connection.sessionInfo)
@@ -171,20 +169,49 @@ export class Session implements ConnectionOwner, ReceivingSession {
       // While this call waited, another call may have found that the session is lost.
       generation = this.#generationFor(attempt)
     }
-    generation.inFlight++
+    this.#inFlight++
     try {
       const mayRunTwice = operation.isSafe || operation.isAllowed === true
       const check = mayRunTwice ? undefined : this.#checkAfterTrouble(generation)
       if (check !== undefined) await untilAborted(check, signal)
       attempt.isSent = true
-      const result = await send(operation, attempt, generation)
-      if (this.#current === generation) this.#history.addSuccess(generation)
+      const result = await this.#send(operation, attempt, generation)
+      if (this.generation === generation) this.#history.addSuccess(generation)
       return result
     } catch (error) {
       throw this.#failed(generation, attempt, error)
     } finally {
-      this.#leave(generation)
+      this.#inFlight--
+      this.#gate.open()
+      if (this.#inFlight === 0) this.#gate.close()
     }
+  }
+
+  /** Sends the request of an operation, or the requests for all pages of a list. */
+  #send<T>(operation: Operation<T>, attempt: Attempt, generation: Generation): Promise<T> {
+    const { method, params } = operation
+    const { call, resume } = attempt
+    call?.sentIn(generation)
+    if ('readList' in operation) {
+      return operation.readList((cursor) => {
+        const page = cursor === undefined ? { method } : { method, params: { cursor } }
+        return this.#clientOf(generation).send(page, AnyResultSchema, attempt)
+      })
+    }
+    const sent = resume === undefined ? params : withResume(params, resume)
+    return this.#clientOf(generation).send({ method, params: sent }, operation.schema, attempt)
+  }
+
+  /**
+   * Returns the client of a generation. A cursor of one session has no meaning in another, so that a list must not
+   * continue in the next session.
+   *
+   * @throws TransportError `SESSION_LOST` if the session has ended
+   */
+  #clientOf(generation: Generation): SessionClient {
+    if (this.#link !== undefined && this.generation === generation) return this.#link.client
+    const message = 'The session ended before the request; nothing was sent'
+    throw new TransportError('SESSION_LOST', message, { certain: true, epoch: generation.number })
   }
 
   /** Sets the log level that a new session is initialized with. */
@@ -202,29 +229,17 @@ export class Session implements ConnectionOwner, ReceivingSession {
     this.#subscriptions?.delete(uri)
   }
 
-  get #current(): Generation | undefined {
-    return this.#state.phase === 'active' ? this.#state.generation : undefined
-  }
-
   /** The current generation, unless the session is being disposed of. */
   #generationFor({ lifetime }: Attempt): Generation | undefined {
     if (lifetime !== this.#lifetime) {
       throw this.#error('CLOSED', 'was disposed of before the request was sent')
     }
-    return this.#disposing === undefined ? this.#current : undefined
+    return this.#disposing === undefined ? this.generation : undefined
   }
 
   /** Only a session with an id can be lost; child processes and stateless servers have none. */
-  #isHeld({ sessionId, inFlight }: Generation): boolean {
-    return sessionId !== undefined && this.#gate.holds(inFlight)
-  }
-
-  #leave(generation: Generation): void {
-    generation.inFlight--
-    this.#gate.open()
-    if (generation.inFlight > 0) return
-    if (this.#current === generation) this.#gate.close()
-    else this.#release(generation)
+  #isHeld({ sessionId }: Generation): boolean {
+    return sessionId !== undefined && this.#gate.holds(this.#inFlight)
   }
 
   /** Records a failed attempt. Returns the error for the retry decision. */
@@ -239,7 +254,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
     }
     // The transport gave the session up, because the server refused this and other requests in it.
     const isGivenUp =
-      generation.sessionId !== undefined && generation.transport.sessionId === undefined
+      generation.sessionId !== undefined && this.#link?.transport.sessionId === undefined
     if (isGivenUp && failure !== undefined && failure.code !== 'CLOSED') {
       this.#lost(generation, failure)
     }
@@ -264,7 +279,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   }
 
   async #check(generation: Generation): Promise<void> {
-    const failure = await pingFailure(generation)
+    const failure = await pingFailure(this.#clientOf(generation))
     if (failure === undefined) {
       const isOver = performance.now() - (this.#troubleAt ?? 0) > TROUBLE_MS
       if (isOver) this.#troubleAt = undefined
@@ -310,26 +325,25 @@ export class Session implements ConnectionOwner, ReceivingSession {
       await this.#backOff(signal)
       const generation = await this.observer.handshake(
         {
-          isReplacement: this.#history.hasGeneration,
+          isReplacement: this.#history.last !== undefined,
           describe: (opened) => ({
             ...this.#endpoint(opened),
             isResumed: opened.isResumed,
-            era: opened.transport.era,
+            era: this.#link?.transport.era,
           }),
         },
-        () => this.#handshake.run(() => this.#initialize(connection, signal)),
+        () => this.#handshake.run(() => outsideCalls(() => this.#initialize(connection, signal))),
       )
       if (!generation.isResumed) this.#ownSessionId = generation.sessionId
-      // The abort came after the handshake. No call may use this session.
-      if (signal.aborted) {
-        await this.#discard(generation.transport)
-        await generation.client.close()
-      }
       signal.throwIfAborted()
       this.#publish(generation)
     } catch (error) {
       // A disposal needs the connection to terminate a session that may exist already.
-      if (!this.#isInitialized && this.#disposing === undefined) await this.#disconnect()
+      if (!this.#isInitialized && this.#disposing === undefined) {
+        if (this.#link !== undefined) await this.#discard(this.#link.transport)
+        await this.#closeLink()
+        await this.#disconnect()
+      }
       this.#dispatch({ type: 'failed' }, 'no session could be opened')
       throw signal.aborted ? abortReason(signal) : error
     }
@@ -358,72 +372,48 @@ export class Session implements ConnectionOwner, ReceivingSession {
    */
   async #initialize(connection: Connection, signal: AbortSignal): Promise<Generation> {
     using deadline = new Deadline(this.#setup.options.handshakeMs ?? HANDSHAKE_MS, signal)
-    for (let takenOver = 0; ; takenOver++) {
-      const transport = connection.createTransport()
-      try {
-        const generation = await this.#tryInitialize(
-          transport,
-          takenOver < MAX_TAKEN_OVER,
-          deadline.signal,
-        )
-        if (generation !== undefined) return generation
-      } catch (error) {
-        const { server } = this
-        const { evidence } = transport
-        throw toOpeningError(error, {
-          server,
-          signal: deadline.signal,
-          loss: this.#history.loss,
-          evidence,
-        })
-      }
+    const known = this.#link
+    const link = known ?? {
+      client: this.#createClient(),
+      transport: connection.createTransport(),
     }
-  }
-
-  /** Returns undefined if the server has lost the stored session. */
-  async #tryInitialize(
-    transport: SessionTransport,
-    isChecked: boolean,
-    signal: AbortSignal,
-  ): Promise<Generation | undefined> {
-    const generation = await this.#connectClient(transport, signal)
-    const { client, isResumed, sessionId } = generation
-    const isTakenOver = this.#history.loss !== undefined && isResumed
-    if (isChecked && isTakenOver && sessionId !== undefined) {
-      const failure = await pingFailure(generation, signal)
-      if (failure !== undefined) {
-        detach(generation)
-        await client.close()
-        if (failure.code === 'SESSION_LOST') return undefined
-        throw failure
-      }
-    }
-    if (!this.#history.hasSettings(generation)) {
-      await this.#restoreSettings(client, signal).catch((error: unknown) => {
+    const { client, transport } = link
+    try {
+      if (known === undefined) await this.#connectClient(link, deadline.signal)
+      // After an aborted handshake, the transport may have a session that no call has used.
+      else await transport.replaceSession?.(this.#history.last?.number, deadline.signal)
+      await this.#restoreSettings(client, deadline.signal).catch((error: unknown) => {
         this.log('warning', 'the settings of the old session could not be restored', error)
       })
+      if (client.transport === undefined) {
+        this.#link = undefined
+        throw new TransportError('UNREACHABLE', whyClosed(transport.evidence))
+      }
+    } catch (error) {
+      const { server } = this
+      const { evidence } = transport
+      const { loss } = this.#history
+      throw toOpeningError(error, { server, signal: deadline.signal, loss, evidence })
     }
-    if (isClosed(generation)) throw new TransportError('UNREACHABLE', whyClosed(generation))
-    return generation
+    const { epoch: number = 0, sessionId, isResumed } = transport
+    return { number, sessionId, isResumed, isUnproven: false }
   }
 
   /** Sends `initialize` and `notifications/initialized`, or nothing if a stored session is resumed. */
-  async #connectClient(transport: SessionTransport, signal: AbortSignal): Promise<Generation> {
-    const client = this.#createClient()
+  async #connectClient(link: Link, signal: AbortSignal): Promise<void> {
+    const { client, transport } = link
     try {
-      const connecting = outsideCalls(() =>
-        client.connect(transport, { signal, timeout: LONGEST_MS }),
-      )
       // The SDK can abort `initialize`, but not `notifications/initialized`.
-      await untilAborted(connecting, signal)
+      await untilAborted(client.connect(transport, { signal, timeout: LONGEST_MS }), signal)
+      this.#link = link
+      client.onclose = () => this.#disconnected(link)
     } catch (error) {
-      detach({ client }) // errors that follow from closing it are not reported
+      client.onerror = ignore // errors that follow from closing it are not reported
       await this.#discard(transport)
       await client.close()
       await transport.close() // the SDK may have begun to close it without waiting for the end
       throw error
     }
-    return createGeneration(client, transport)
   }
 
   /** A method of its own, because the closures in it live as long as the session, and with them all that they can see. */
@@ -453,14 +443,11 @@ export class Session implements ConnectionOwner, ReceivingSession {
   #publish(generation: Generation): void {
     const replaced = this.#history.addGeneration(generation)
     this.#isInitialized = true
-    // Everything that this function can see is kept as long as the generation.
-    generation.client.onclose = () => this.#disconnected(generation)
-    this.#generations = [...this.#generations, generation]
     // A resumed session has not been tested: the server may no longer know it.
     if (generation.isResumed) this.#gate.close()
     else this.#gate.open()
     this.tools.invalidate()
-    this.#setup.knownEra = generation.transport.era
+    this.#setup.knownEra = this.#link?.transport.era
     this.#dispatch(
       { type: 'opened', generation },
       generation.isResumed ? 'session resumed' : 'session opened',
@@ -484,7 +471,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   }
 
   /** True if the session ends with the client. */
-  #mustTerminate({ sessionId, isResumed }: SessionTransport | Generation): boolean {
+  #mustTerminate({ sessionId, isResumed }: SessionTransport): boolean {
     const { terminateOnClose } = this.#setup.options
     const terminate = this.#terminate ?? (this.#isOfOneCall ? true : terminateOnClose)
     if (terminate !== undefined) return terminate
@@ -495,20 +482,20 @@ export class Session implements ConnectionOwner, ReceivingSession {
   // Losing a session.
 
   #lost(generation: Generation, loss: TransportError): void {
-    if (this.#current !== generation) return // another call has reported it, or there is a new session already
-    detach(generation)
+    if (this.generation !== generation) return // another call has reported it, or there is a new session already
     this.#history.addLoss(loss)
     this.#dispatch({ type: 'ended', generation }, loss.message)
   }
 
   /** The connection was closed, but not by this side: a child process has ended. */
-  #disconnected(generation: Generation): void {
-    if (this.#current !== generation) return
-    const reason = whyClosed(generation)
-    detach(generation)
+  #disconnected(link: Link): void {
+    if (this.#link !== link || this.#disposing !== undefined) return
+    this.#link = undefined
+    const { generation } = this
+    if (generation === undefined) return
+    const reason = whyClosed(link.transport.evidence)
     this.#history.addDisconnect(reason)
     this.#dispatch({ type: 'ended', generation }, reason)
-    this.#release(generation)
   }
 
   /**
@@ -520,14 +507,11 @@ export class Session implements ConnectionOwner, ReceivingSession {
    */
   superseded(sessionId: string): void {
     this.#supersededId = sessionId
-    const generation = this.#current
+    const { generation } = this
     if (generation?.sessionId !== sessionId) return
     this.#supersededId = undefined
-    if (!generation.isResumed) generation.isAbandoned = true
-    detach(generation)
     this.#history.addSwitch(SUPERSEDED)
     this.#dispatch({ type: 'ended', generation }, SUPERSEDED)
-    this.#release(generation)
     this.#inContext(() => this.#reopen()).catch((error: unknown) => {
       this.log('debug', 'the session in the store could not be opened yet', error)
     })
@@ -536,29 +520,6 @@ export class Session implements ConnectionOwner, ReceivingSession {
   async #reopen(): Promise<void> {
     await this.#opened() // may join an initialization that is about to end
     if (this.#state.phase === 'idle') await this.#opened()
-  }
-
-  /** Closes an old generation without calls in flight. */
-  #release(generation: Generation): void {
-    const isOpen = this.#generations.includes(generation)
-    if (!isOpen || this.#current === generation || generation.inFlight > 0) return
-    this.#generations = this.#generations.filter((each) => each !== generation)
-    const closing = this.#close(generation)
-    this.#closing ??= new Set()
-    this.#closing.add(closing)
-    void closing.then(() => this.#closing?.delete(closing))
-  }
-
-  /** Closes a generation; its calls reject. Never rejects. */
-  async #close(generation: Generation): Promise<void> {
-    const { client, transport, isAbandoned } = generation
-    // Only while it is open: a closed transport would look up the session in the store and terminate that one.
-    if (isAbandoned && !isClosed(generation)) await terminateSession(transport, this)
-    try {
-      await client.close()
-    } catch (error) {
-      this.log('debug', 'a session could not be closed', error)
-    }
   }
 
   // Disposal.
@@ -589,30 +550,23 @@ export class Session implements ConnectionOwner, ReceivingSession {
         this.log('warning', `the client was not closed completely within ${DISPOSE_MS} ms`, error)
       })
     this.#terminate = shallTerminate
-    const current = this.#current
+    const isBusy = this.#inFlight > 0
+    const { generation: current } = this
     this.#dispatch({ type: 'disposing' }, 'dispose()')
     await inTime(this.#opening.abort(this.#error('CLOSED', 'was disposed of during the handshake')))
-    const isBusy = current !== undefined && current.inFlight > 0
-    const generations = this.#generations
-    this.#generations = NO_GENERATIONS
-    for (const generation of generations) detach(generation)
-    // Calls in older generations need not wait until the current session is terminated.
-    const older = generations.filter((generation) => generation !== current)
-    const closed = [...older.map((each) => this.#close(each)), ...(this.#closing ?? [])]
-    this.#closing = undefined
-    const terminate = current !== undefined && this.#mustTerminate(current)
+    const transport = this.#link?.transport
     if (shallTerminate === false && current !== undefined && this.#endpoint().isChildProcess) {
       this.log('warning', 'its process is ended, so nobody can continue the session')
     }
-    if (terminate) await inTime(terminateSession(current.transport, this))
-    // Now the store may report that it has kept another session. Calls in flight do not wait for that.
-    if (!terminate && current?.sessionId !== undefined && this.#connection && !isBusy) {
+    if (transport !== undefined && this.#mustTerminate(transport)) {
+      await inTime(terminateSession(transport, this))
+    } else if (transport?.sessionId !== undefined && this.#connection && !isBusy) {
+      // Now the store may report that it has kept another session. Calls in flight do not wait for that.
       await inTime(flushed(this.#connection.sessionInfo))
-      if (this.#supersededId === current.sessionId && !current.isResumed) {
-        current.isAbandoned = true
-      }
+      const isAbandoned = this.#supersededId === transport.sessionId && !transport.isResumed
+      if (isAbandoned) await inTime(terminateSession(transport, this))
     }
-    await inTime(Promise.all([...closed, current && this.#close(current)]))
+    await inTime(this.#closeLink())
     await inTime(this.#disconnect())
     this.#isInitialized = false
     this.#history = new RecoveryHistory()
@@ -620,6 +574,21 @@ export class Session implements ConnectionOwner, ReceivingSession {
     this.#terminate = undefined
     this.#context = undefined
     this.#dispatch({ type: 'disposed' }, 'everything is closed')
+  }
+
+  /** Closes the client; calls in flight reject. Never rejects. */
+  async #closeLink(): Promise<void> {
+    const link = this.#link
+    this.#link = undefined
+    if (link === undefined) return
+    const { client } = link
+    client.onerror = ignore
+    client.fallbackNotificationHandler = async () => {}
+    try {
+      await client.close()
+    } catch (error) {
+      this.log('debug', 'a session could not be closed', error)
+    }
   }
 
   async #disconnect(): Promise<void> {
@@ -658,13 +627,13 @@ export class Session implements ConnectionOwner, ReceivingSession {
     this.#handshake.outside(emit)
   }
 
-  #endpoint(generation: Generation | undefined = this.#current): EndpointInfo {
+  #endpoint(generation: Generation | undefined = this.generation): EndpointInfo {
     const { mcpUrl, command } = this.#connection?.server ?? {}
     const url = URL.parse(mcpUrl ?? '') ?? undefined
     return {
       url,
       isChildProcess: url === undefined && command !== undefined,
-      protocolVersion: generation?.transport.protocolVersion,
+      protocolVersion: generation && this.#link?.transport.protocolVersion,
       sessionId: generation && shortIdOf(generation),
     }
   }
@@ -674,4 +643,10 @@ export class Session implements ConnectionOwner, ReceivingSession {
     const outcome = 'not-executed'
     return new McpClientError(code, `MCP server "${server}" ${what}`, { server, outcome })
   }
+}
+
+function ignore(): void {}
+
+function whyClosed(evidence: TransportError | undefined): string {
+  return evidence?.message ?? 'the connection was closed'
 }

@@ -13,6 +13,13 @@ import {
   serverAttributes,
 } from './telemetry.ts'
 
+const unknown = {
+  url: undefined,
+  isChildProcess: false,
+  protocolVersion: undefined,
+  sessionId: undefined,
+}
+
 test('names the tool, or the method of other operations', () => {
   expect(operationAttributes({ method: 'tools/call', tool: 'pay' })).toEqual({
     'mcp.method.name': 'tools/call',
@@ -58,7 +65,7 @@ test.each([
   ['http://shop.example/mcp', 'shop.example', 80],
   ['http://[::1]:8080/mcp', '[::1]', 8080],
 ])('reports %s as host and port', (url, address, port) => {
-  expect(serverAttributes({ url: new URL(url), sessionId: 'ab12…(36)' })).toEqual({
+  expect(serverAttributes({ ...unknown, url: new URL(url), sessionId: 'ab12…(36)' })).toEqual({
     'network.transport': 'tcp',
     'network.protocol.name': 'http',
     'server.address': address,
@@ -67,8 +74,10 @@ test.each([
 })
 
 test('reports a child process as a pipe, and nothing for an unknown server', () => {
-  expect(serverAttributes({ isChildProcess: true })).toEqual({ 'network.transport': 'pipe' })
-  expect(serverAttributes({})).toEqual({})
+  expect(serverAttributes({ ...unknown, isChildProcess: true })).toEqual({
+    'network.transport': 'pipe',
+  })
+  expect(serverAttributes(unknown)).toEqual({})
 })
 
 test('reports the code or name of an error, never its message', () => {

@@ -2,6 +2,7 @@ import { isRecord } from '@x/internal'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import type { Era, TraceContext } from '@x/mcp-transport'
 import { McpClientError } from './errors.ts'
+import type { OperationName } from './errors.ts'
 
 /**
  * The part of `@opentelemetry/api` that the client uses. The module itself fits: `import * as openTelemetry
@@ -78,9 +79,7 @@ interface OtelHistogram {
 }
 
 /** Operation that a span describes: one request, or several that belong together. */
-export interface ObservedOperation {
-  readonly method: string
-  readonly tool?: string | undefined
+export interface ObservedOperation extends OperationName {
   /** Name of the requested prompt. */
   readonly prompt?: string | undefined
   /** URI of the requested resource. */
@@ -89,19 +88,19 @@ export interface ObservedOperation {
 
 /** Server and session of an operation, as far as they are known. */
 export interface EndpointInfo {
-  readonly url?: URL | undefined
+  readonly url: URL | undefined
   /** The server uses stdio. */
-  readonly isChildProcess?: boolean | undefined
-  readonly protocolVersion?: string | undefined
+  readonly isChildProcess: boolean
+  readonly protocolVersion: string | undefined
   /** Shortened. */
-  readonly sessionId?: string | undefined
+  readonly sessionId: string | undefined
 }
 
 /** Session that was opened, for telemetry. */
 interface OpenedSession extends EndpointInfo {
   /** The session was stored, and needed no handshake. */
   readonly isResumed: boolean
-  readonly era?: Era | undefined
+  readonly era: Era | undefined
 }
 
 const SCOPE = 'mcp-client'
@@ -171,7 +170,7 @@ export class SessionObserver {
     } finally {
       const endpoint = this.#getEndpoint()
       const server = serverAttributes(endpoint)
-      endSpan(span, { ...server, ...sessionAttributes(endpoint), ...failure })
+      endSpan(span, endpoint, { ...server, ...failure })
       if (areActive) {
         const seconds = (performance.now() - startedAt) / 1000
         duration.record(seconds, { ...metricAttributes(operation), ...server, ...failure })
@@ -184,7 +183,14 @@ export class SessionObserver {
    * was a handshake, and which one. `describe` is called for a session that was opened.
    */
   async handshake<S>(
-    { isReplacement, describe }: HandshakeOptions<S>,
+    {
+      isReplacement,
+      describe,
+    }: {
+      /** An earlier session was lost. */
+      readonly isReplacement: boolean
+      readonly describe: (session: S) => OpenedSession
+    },
     run: () => Promise<S>,
   ): Promise<S> {
     const api = this.#api ?? undefined
@@ -196,7 +202,7 @@ export class SessionObserver {
       const span = api.trace.getTracer(SCOPE).startSpan(method, options, api.context.active())
       if (error !== undefined) span.setStatus(toStatus(error))
       const failure = error === undefined ? {} : errorAttributes(error)
-      endSpan(span, { ...sessionAttributes(endpoint), ...failure })
+      endSpan(span, endpoint, failure)
     }
     try {
       const session = await run()
@@ -218,12 +224,6 @@ export class SessionObserver {
   }
 }
 
-export interface HandshakeOptions<S> {
-  /** An earlier session was lost. */
-  readonly isReplacement: boolean
-  readonly describe: (session: S) => OpenedSession
-}
-
 let installed: Promise<OpenTelemetry | undefined> | undefined
 
 /** Returns `@opentelemetry/api` if it is installed. Looks for it once per process. */
@@ -234,32 +234,22 @@ function findOpenTelemetry(): Promise<OpenTelemetry | undefined> {
   ))
 }
 
-interface Instruments {
-  /** Duration of operations with retries, from the semantic conventions for MCP. */
-  readonly duration: OtelHistogram
-  readonly reinitializations: OtelCounter
-  readonly resumptions: OtelCounter
-  readonly unknownOutcomes: OtelCounter
-  /** False without a meter provider. */
-  readonly areActive: boolean
-}
-
 const DURATION_BUCKETS_S = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
+
+type Instruments = ReturnType<typeof createInstruments>
 
 /** By provider, because a provider that is registered later replaces the one without effect. */
 const knownInstruments = new WeakMap<OtelMeterProvider, Instruments>()
 
 function getInstruments({ metrics }: OpenTelemetry): Instruments {
   const provider = metrics.getMeterProvider()
-  let instruments = knownInstruments.get(provider)
-  if (instruments === undefined) {
-    instruments = createInstruments(provider.getMeter(SCOPE))
-    knownInstruments.set(provider, instruments)
-  }
+  const instruments = knownInstruments.get(provider) ?? createInstruments(provider.getMeter(SCOPE))
+  knownInstruments.set(provider, instruments)
   return instruments
 }
 
-function createInstruments(meter: OtelMeter): Instruments {
+// The semantic conventions for MCP define the first one.
+function createInstruments(meter: OtelMeter) {
   const instruments = {
     duration: meter.createHistogram('mcp.client.operation.duration', {
       description: 'Duration of an operation with lookup, handshake and retries',
@@ -303,8 +293,8 @@ export function getTraceContext({ trace, context }: OpenTelemetry): TraceContext
 
 /** Method and target. A URI is only an attribute, because span names should have few values. */
 export function getSpanName({ method, tool, prompt }: ObservedOperation): string {
-  if (tool !== undefined) return `tools/call ${tool}`
-  return prompt === undefined ? method : `${method} ${prompt}`
+  const target = tool ?? prompt
+  return target === undefined ? method : `${method} ${target}`
 }
 
 export function operationAttributes(operation: ObservedOperation): OtelAttributes {
@@ -318,22 +308,19 @@ export function operationAttributes(operation: ObservedOperation): OtelAttribute
 
 /** Attributes with few values, for metrics. */
 export function metricAttributes({ method, tool, prompt }: ObservedOperation): OtelAttributes {
-  if (tool !== undefined) {
-    return {
-      'mcp.method.name': 'tools/call',
-      'gen_ai.tool.name': tool,
-      'gen_ai.operation.name': 'execute_tool',
-    }
-  }
   return {
     'mcp.method.name': method,
+    ...(tool !== undefined && {
+      'gen_ai.tool.name': tool,
+      'gen_ai.operation.name': 'execute_tool',
+    }),
     ...(prompt !== undefined && { 'gen_ai.prompt.name': prompt }),
   }
 }
 
 /** Attributes of the server. Without the session id, which has too many values for metrics. */
 export function serverAttributes(endpoint: EndpointInfo): OtelAttributes {
-  const { url, isChildProcess = false, protocolVersion } = endpoint
+  const { url, isChildProcess, protocolVersion } = endpoint
   return {
     ...(isChildProcess && { 'network.transport': 'pipe' }),
     ...(url !== undefined && {
@@ -344,10 +331,6 @@ export function serverAttributes(endpoint: EndpointInfo): OtelAttributes {
     }),
     ...(protocolVersion !== undefined && { 'mcp.protocol.version': protocolVersion }),
   }
-}
-
-function sessionAttributes({ sessionId }: EndpointInfo): OtelAttributes {
-  return sessionId === undefined ? {} : { 'mcp.session.id': sessionId }
 }
 
 /** Attributes of an error: its code or name, never its message. */
@@ -373,7 +356,8 @@ function toStatus(error: unknown): { code: number; message?: string } {
     : { code: ERROR_STATUS }
 }
 
-function endSpan(span: OtelSpan, attributes: OtelAttributes): void {
-  if (span.isRecording()) span.setAttributes(attributes)
+function endSpan(span: OtelSpan, { sessionId }: EndpointInfo, attributes: OtelAttributes): void {
+  const session = sessionId === undefined ? {} : { 'mcp.session.id': sessionId }
+  if (span.isRecording()) span.setAttributes({ ...attributes, ...session })
   span.end()
 }

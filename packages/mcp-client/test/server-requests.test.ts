@@ -1,11 +1,13 @@
 // Requests of a server during a call: servers with sessions send requests of their own, stateless servers return
 // the call with input requests. The same handlers answer both.
+import { once } from 'node:events'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { startEverythingServer } from '@x/internal/testing'
-import { startModernServer, startLegacyServer } from '@x/mcp-testing'
-import type { TestTool } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { deferred, startModernServer, startLegacyServer, startTestServer } from '@x/mcp-testing'
+import type { TestServer, TestTool } from '@x/mcp-testing'
+import { describe, expect, test, vi } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers } from '../src/index.ts'
 import { rejectionOf, textOf } from './setting.ts'
@@ -283,3 +285,93 @@ function answered({ inputRequests, requestState }: Questions, name: string): str
   const inputResponses = Object.fromEntries(keys.map((key) => [key, answer]))
   return JSON.stringify({ inputResponses, requestState })
 }
+
+/**
+ * Starts a server that asks for a name in each call, always with the same id. It has one session, and forgets it when a
+ * call is about its loss.
+ */
+async function startForgetfulServer(): Promise<
+  TestServer & { readonly posted: unknown[]; readonly session: () => string }
+> {
+  const posted: unknown[] = []
+  let sessions = 0
+  const current = (): string => `session-${sessions}`
+  const server = await startTestServer(async (request, response) => {
+    const session = request.headers['mcp-session-id']
+    const body = await text(request)
+    const message = (body === '' ? {} : JSON.parse(body)) as {
+      readonly id?: number
+      readonly method?: string
+      readonly params?: { readonly arguments?: { readonly about?: string } }
+      readonly result?: unknown
+    }
+    const { id, method, params, result } = message
+    const send = (...messages: readonly object[]): void => {
+      const lines = messages.map((one) => `data: ${JSON.stringify({ jsonrpc: '2.0', ...one })}\n\n`)
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(lines.join(''))
+    }
+    if (method === 'initialize') {
+      sessions++
+      response.setHeader('mcp-session-id', current())
+      const serverInfo = { name: 'asking', version: '1' }
+      return send({ id, result: { protocolVersion: '2025-11-25', capabilities: {}, serverInfo } })
+    }
+    const about = params?.arguments?.about
+    if (session !== current() || about === 'loss') return void response.writeHead(404).end()
+    if (method === 'tools/call') {
+      const requestedSchema = { type: 'object', properties: { name: { type: 'string' } } }
+      const question = { message: about, requestedSchema }
+      return send(
+        { id: 0, method: 'elicitation/create', params: question },
+        { id, result: { content: [] } },
+      )
+    }
+    if (result !== undefined) posted.push({ session, id, result })
+    response.writeHead(202).end()
+  })
+  return Object.assign(server, { posted, session: current })
+}
+
+test('sends the answer of a person only to the session that asked, although two sessions use one id', async () => {
+  await using server = await startForgetfulServer()
+  const people = { first: deferred(), second: deferred() }
+  const asked = { first: deferred(), second: deferred() }
+  const handlers: ClientHandlers = {
+    elicitation: async ({ message }) => {
+      const about = message as keyof typeof people
+      asked[about].resolve()
+      await people[about].promise
+      return { action: 'accept', content: { name: about } }
+    },
+  }
+  await using client = new McpClient({ url: server.url }, { handlers, era: 'legacy' })
+  await client.callTool('ask', { about: 'first' })
+  await asked.first.promise
+  await rejectionOf(client.callTool('ask', { about: 'loss' }))
+  await client.callTool('ask', { about: 'second' })
+  await asked.second.promise
+  people.first.resolve()
+  await new Promise(setImmediate)
+  people.second.resolve()
+  await vi.waitFor(() => expect(server.posted).not.toEqual([]))
+  const result = { action: 'accept', content: { name: 'second' } }
+  expect(server.posted).toEqual([{ session: server.session(), id: 0, result }])
+})
+
+test('aborts the handler of a request whose session is lost', async () => {
+  await using server = await startForgetfulServer()
+  const asked = deferred<AbortSignal>()
+  const handlers: ClientHandlers = {
+    elicitation: (_params, { signal }) => {
+      asked.resolve(signal)
+      return new Promise(() => {})
+    },
+  }
+  await using client = new McpClient({ url: server.url }, { handlers, era: 'legacy' })
+  await client.callTool('ask', { about: 'first' })
+  const signal = await asked.promise
+  expect(signal.aborted).toBe(false)
+  const aborted = once(signal, 'abort')
+  await rejectionOf(client.callTool('ask', { about: 'loss' }))
+  await aborted
+})

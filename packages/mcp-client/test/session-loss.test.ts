@@ -439,6 +439,28 @@ describe('a handshake that fails', () => {
   })
 })
 
+test('opens a session for the next call after a replacement whose headers never came', async () => {
+  await using server = await startLegacyServer()
+  let isStuck = false
+  const asked = deferred()
+  const headers = async ({ rpcMethod }: { readonly rpcMethod?: string | undefined }) => {
+    if (!isStuck || rpcMethod !== 'initialize') return {}
+    asked.resolve()
+    return new Promise<never>(() => {})
+  }
+  await using client = new McpClient({ url: server.url, headers })
+  await client.callTool('counter_add')
+  server.forgetSessions()
+  isStuck = true
+  const caller = new AbortController()
+  const call = rejectionOf(client.callTool('counter_add', {}, { signal: caller.signal }))
+  await asked.promise
+  caller.abort(new Error('enough'))
+  expect(await call).toEqual(new Error('enough'))
+  isStuck = false
+  expect((await client.callTool('counter_add')).structuredContent).toEqual({ count: 1 })
+})
+
 test('opens another session if the first is lost before its handshake has finished', async () => {
   await using setting = await startSetting()
   const { client, server, proxy } = setting

@@ -36,12 +36,12 @@ export interface ExchangeEvent {
   /** Endpoint without query. */
   readonly url: string
   /** JSON-RPC method of the request body, if there is one. */
-  readonly rpcMethod?: string | undefined
+  readonly rpcMethod: string | undefined
   readonly era: Era
   /** Shortened: first 4 characters and length. */
-  readonly sessionId?: string | undefined
+  readonly sessionId: string | undefined
   /** HTTP status, if there was a response. */
-  readonly status?: number | undefined
+  readonly status: number | undefined
   /** Length of the request body; 0 without a body. */
   readonly requestBytes: number
   /** Number of bytes read from the response body. */
@@ -51,5 +51,5 @@ export interface ExchangeEvent {
   /** 0 for the first attempt. Counts reopened streams and repeated requests. */
   readonly attempt: number
   /** Code of the failure, if there was no complete HTTP response. */
-  readonly error?: TransportErrorCode | undefined
+  readonly error: TransportErrorCode | undefined
 }

@@ -3,17 +3,19 @@ import { isRecord } from '@x/internal'
 /** JSON-RPC ids as MCP allows them. */
 export type RequestId = string | number
 
-export interface JsonRpcRequest {
-  readonly jsonrpc: '2.0'
-  readonly id: RequestId
+/** A request that a server embeds in a result. The server needs an answer to continue. */
+export interface InputRequest {
   readonly method: string
   readonly params?: Readonly<Record<string, unknown>> | undefined
 }
 
-export interface JsonRpcNotification {
+export interface JsonRpcRequest extends InputRequest {
   readonly jsonrpc: '2.0'
-  readonly method: string
-  readonly params?: Readonly<Record<string, unknown>> | undefined
+  readonly id: RequestId
+}
+
+export interface JsonRpcNotification extends InputRequest {
+  readonly jsonrpc: '2.0'
 }
 
 export interface JsonRpcResult {
@@ -32,6 +34,15 @@ export interface JsonRpcError {
 export type JsonRpcResponse = JsonRpcResult | JsonRpcError
 export type JsonRpcMessage = JsonRpcRequest | JsonRpcNotification | JsonRpcResponse
 
+/** Returns undefined for a text that is not JSON. */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 /**
  * Returns a value as a JSON-RPC 2.0 message; undefined if it is not one. Checks only the shape: the client
  * checks all fields with its schemas, and a second complete check would cost more than the parsing.
@@ -42,14 +53,13 @@ export function messageFrom(value: unknown): JsonRpcMessage | undefined {
 
 function isMessage(value: unknown): value is JsonRpcMessage {
   if (!isRecord(value) || value['jsonrpc'] !== '2.0') return false
-  if (typeof value['method'] === 'string') {
-    return isIdOrAbsent(value['id']) && (value['params'] === undefined || isRecord(value['params']))
+  const { id, method, params, result, error } = value
+  const hasId = typeof id === 'string' || typeof id === 'number'
+  if (typeof method === 'string') {
+    return (hasId || id === undefined) && (params === undefined || isRecord(params))
   }
-  const hasResult = isRecord(value['result'])
-  if (isErrorObject(value['error'])) {
-    return !hasResult && (value['id'] === null || isIdOrAbsent(value['id']))
-  }
-  return hasResult && value['id'] !== undefined && isIdOrAbsent(value['id'])
+  if (!isErrorObject(error)) return hasId && isRecord(result)
+  return (hasId || id === undefined || id === null) && !isRecord(result)
 }
 
 export function isRequest(message: JsonRpcMessage): message is JsonRpcRequest {
@@ -75,16 +85,6 @@ function isErrorObject(value: unknown): value is JsonRpcError['error'] {
   )
 }
 
-function isIdOrAbsent(value: unknown): value is RequestId | undefined {
-  return value === undefined || typeof value === 'string' || typeof value === 'number'
-}
-
-/** A request that a server embeds in a result. The server needs an answer to continue. */
-export interface InputRequest {
-  readonly method: string
-  readonly params?: Readonly<Record<string, unknown>> | undefined
-}
-
 /** A result that asks the client for input (2026-07-28, basic/patterns/mrtr). */
 export interface InputRequired {
   readonly inputRequests?: Readonly<Record<string, InputRequest>> | undefined
@@ -93,9 +93,8 @@ export interface InputRequired {
 }
 
 /** Answers to an `InputRequired`, by the keys of its requests. */
-export interface InputAnswers {
+export interface InputAnswers extends Pick<InputRequired, 'requestState'> {
   readonly inputResponses?: Readonly<Record<string, unknown>> | undefined
-  readonly requestState?: string | undefined
 }
 
 /**
@@ -154,34 +153,30 @@ export function localError(id: RequestId, code: number, message: string): JsonRp
   return { jsonrpc: '2.0', id, error: { code, message } }
 }
 
-/** Lists whose changes a server announces, or is asked to announce. */
-export interface ListChanges {
-  readonly toolsListChanged?: true | undefined
-  readonly promptsListChanged?: true | undefined
-  readonly resourcesListChanged?: true | undefined
-}
-
 const LISTS = [
-  ['tools', 'toolsListChanged', 'notifications/tools/list_changed'],
-  ['prompts', 'promptsListChanged', 'notifications/prompts/list_changed'],
-  ['resources', 'resourcesListChanged', 'notifications/resources/list_changed'],
+  ['tools', 'toolsListChanged'],
+  ['prompts', 'promptsListChanged'],
+  ['resources', 'resourcesListChanged'],
 ] as const
+
+/** Lists whose changes a server announces, or is asked to announce. */
+export type ListChanges = { readonly [List in (typeof LISTS)[number][1]]?: true | undefined }
 
 /** Returns the list changes that a server advertises. */
 export function advertisedChanges(capabilities: Readonly<Record<string, unknown>>): ListChanges {
-  const changes: Record<string, true> = {}
-  for (const [capability, change] of LISTS) {
+  const changed = LISTS.filter(([capability]) => {
     const advertised = capabilities[capability]
-    if (isRecord(advertised) && advertised['listChanged'] === true) changes[change] = true
-  }
-  return changes
+    return isRecord(advertised) && advertised['listChanged'] === true
+  })
+  return Object.fromEntries(changed.map(([, change]) => [change, true]))
 }
 
 /** Returns one notification for each list. It stands for all changes that were missed without a stream. */
 export function listChangesFor(changes: ListChanges): readonly JsonRpcNotification[] {
-  return LISTS.filter(([, change]) => changes[change] === true).map(([, , method]) => ({
+  const changed = LISTS.filter(([, change]) => changes[change] === true)
+  return changed.map(([list]) => ({
     jsonrpc: '2.0',
-    method,
+    method: `notifications/${list}/list_changed`,
   }))
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { readFile, rm, mkdir, open, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { optionError, isRecord } from '@x/internal'
+import { parseJson } from './json-rpc.ts'
 import { sessionRecordFrom } from './session-record.ts'
 import type { SessionRecord } from './session-record.ts'
 
@@ -59,19 +60,19 @@ export class SessionInfo {
    * the first one changes over and terminates it. Returns a function that removes the listener.
    */
   onSuperseded(_listener: (sessionId: string) => void): () => void {
-    return neverTold
+    return () => {}
   }
 
   /** Resolves when all writes are stored or have failed. Limited in time. */
   async flush(): Promise<void> {}
 }
 
-function neverTold(): void {}
-
 interface Content {
-  readonly sessionId?: string | undefined
-  readonly record?: SessionRecord | undefined
+  readonly sessionId: string | undefined
+  readonly record: SessionRecord | undefined
 }
+
+const EMPTY: Content = { sessionId: undefined, record: undefined }
 
 /**
  * Stores the session in a file. Use one file per server and principal. Missing folders are created.
@@ -104,7 +105,8 @@ export class FileSessionInfo extends SessionInfo {
 
   override async setSessionId(sessionId: string | undefined): Promise<void> {
     const { record } = await this.#read()
-    await this.#write(record?.sessionId === sessionId ? { sessionId, record } : { sessionId })
+    const isSame = record?.sessionId === sessionId
+    await this.#write({ sessionId, record: isSame ? record : undefined })
   }
 
   override async getRecord(): Promise<SessionRecord | undefined> {
@@ -135,16 +137,14 @@ export class FileSessionInfo extends SessionInfo {
   }
 
   async #load(): Promise<Content> {
-    let text: string
     try {
-      text = await readFile(this.#path, 'utf8')
+      const content = parseContent(await readFile(this.#path, 'utf8'))
+      this.#isUnreadable = content === undefined
+      return content ?? EMPTY
     } catch (error) {
-      if (isMissing(error)) return {}
+      if (hasCode(error, 'ENOENT')) return EMPTY
       throw error
     }
-    const content = parseContent(text)
-    this.#isUnreadable = content === undefined
-    return content ?? {}
   }
 
   async #write(content: Content): Promise<void> {
@@ -171,27 +171,13 @@ export class FileSessionInfo extends SessionInfo {
 
 /** Returns undefined for a file of another format or of a newer version. */
 function parseContent(text: string): Content | undefined {
-  const value = parse(text)
+  const value = parseJson(text)
   if (!isRecord(value)) return undefined
-  const { sessionId, record } = value
+  const { sessionId, record: stored } = value
   if (sessionId !== undefined && typeof sessionId !== 'string') return undefined
-  if (record === undefined) return sessionId === undefined ? undefined : { sessionId }
-  const checked = sessionRecordFrom(record)
-  return checked === undefined || checked.sessionId !== sessionId
-    ? undefined
-    : { sessionId, record: checked }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined // not JSON
-  }
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
+  if (stored === undefined) return sessionId === undefined ? undefined : { ...EMPTY, sessionId }
+  const record = sessionRecordFrom(stored)
+  return record !== undefined && record.sessionId === sessionId ? { sessionId, record } : undefined
 }
 
 /**
@@ -222,7 +208,11 @@ export async function setAside(path: string): Promise<void> {
   try {
     await rename(path, `${path}.unreadable-${randomUUID()}`)
   } catch (error) {
-    const isGone = error instanceof Error && 'code' in error && error.code === 'ENOENT'
-    if (!isGone) throw error
+    if (!hasCode(error, 'ENOENT')) throw error
   }
+}
+
+/** Returns whether an error of the file system has this code. */
+export function hasCode(error: unknown, code: 'EEXIST' | 'ENOENT'): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
 }

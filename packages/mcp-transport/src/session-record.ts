@@ -5,13 +5,22 @@ import { TransportError } from './transport-error.ts'
 /** `legacy`: the MCP revisions with sessions. `modern`: the stateless revision 2026-07-28. */
 export type Era = 'legacy' | 'modern'
 
-/** Result of `initialize`. Unknown fields are kept. */
-export interface InitializeResult {
-  readonly protocolVersion: string
+/** What a server says about itself. Unknown fields are kept. */
+interface ServerDescription {
   readonly capabilities: Readonly<Record<string, unknown>>
-  readonly serverInfo: { readonly name: string; readonly version: string }
   readonly instructions?: string | undefined
   readonly [key: string]: unknown
+}
+
+/** Result of `initialize`. */
+export interface InitializeResult extends ServerDescription {
+  readonly protocolVersion: string
+  readonly serverInfo: { readonly name: string; readonly version: string }
+}
+
+/** Result of `server/discover` (2026-07-28, server/discover). */
+export interface DiscoverResult extends ServerDescription {
+  readonly supportedVersions: readonly string[]
 }
 
 /**
@@ -64,38 +73,52 @@ export function sessionRecordFrom(value: unknown): SessionRecord | undefined {
 }
 
 function isSessionRecord(value: unknown): value is SessionRecord {
+  if (!isRecord(value)) return false
+  const isAbsentOr = (key: string, isValid: (field: unknown) => boolean): boolean =>
+    value[key] === undefined || isValid(value[key])
   return (
-    isRecord(value) &&
     value['v'] === 1 &&
     typeof value['serverUrl'] === 'string' &&
     (value['era'] === 'legacy' || value['era'] === 'modern') &&
     DATES.every((key) => isDate(value[key])) &&
     Number.isSafeInteger(value['epoch']) &&
-    (value['sessionId'] === undefined || isSessionId(value['sessionId'])) &&
-    (value['protocolVersion'] === undefined || isVisibleAscii(value['protocolVersion'])) &&
-    (value['initializeResult'] === undefined || isInitializeResult(value['initializeResult'])) &&
-    (value['discoverResult'] === undefined || isDiscoverResult(value['discoverResult'])) &&
-    (value['toolHeaders'] === undefined || isToolHeaderMap(value['toolHeaders'])) &&
-    OPTIONAL_STRINGS.every((key) => value[key] === undefined || typeof value[key] === 'string')
+    isAbsentOr('sessionId', isSessionId) &&
+    isAbsentOr('protocolVersion', isVisibleAscii) &&
+    isAbsentOr('initializeResult', isInitializeResult) &&
+    isAbsentOr('discoverResult', isDiscoverResult) &&
+    isAbsentOr('toolHeaders', isToolHeaderMap) &&
+    OPTIONAL_STRINGS.every((key) => isAbsentOr(key, isString))
   )
 }
 
 /** Returns whether a value has the required fields of an InitializeResult. */
 export function isInitializeResult(value: unknown): value is InitializeResult {
-  return (
-    isRecord(value) &&
-    typeof value['protocolVersion'] === 'string' &&
-    isRecord(value['capabilities']) &&
-    isRecord(value['serverInfo']) &&
-    (value['instructions'] === undefined || typeof value['instructions'] === 'string')
-  )
+  return isDescription(value) && isString(value['protocolVersion']) && isRecord(value['serverInfo'])
+}
+
+/** Returns whether a value has the required fields of a DiscoverResult. */
+export function isDiscoverResult(value: unknown): value is DiscoverResult {
+  return isDescription(value) && isListOfStrings(value['supportedVersions'])
+}
+
+function isDescription(value: unknown): value is ServerDescription {
+  if (!isRecord(value) || !isRecord(value['capabilities'])) return false
+  return value['instructions'] === undefined || isString(value['instructions'])
+}
+
+function isString(value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+function isListOfStrings(value: unknown): boolean {
+  return Array.isArray(value) && value.every(isString)
 }
 
 const DATES = ['eraCheckedAt', 'createdAt', 'updatedAt']
 const OPTIONAL_STRINGS = ['principal', 'initializeParamsHash', 'lastEventId']
 
 function isDate(value: unknown): boolean {
-  return typeof value === 'string' && !Number.isNaN(Date.parse(value))
+  return isString(value) && !Number.isNaN(Date.parse(value))
 }
 
 /** A tool argument that is also sent as a header. */
@@ -119,44 +142,23 @@ export function isToolHeaderMap(value: unknown): value is ToolHeaderMap {
 function isToolHeader(value: unknown): value is ToolHeader {
   return (
     isRecord(value) &&
-    typeof value['name'] === 'string' &&
+    isString(value['name']) &&
     PARAM_NAME.test(value['name']) &&
-    Array.isArray(value['path']) &&
-    value['path'].every((key) => typeof key === 'string')
+    isListOfStrings(value['path'])
   )
 }
 
 const PARAM_NAME = /^mcp-param-[!#$%&'*+.^_`|~0-9a-z-]+$/
 
-/** Result of `server/discover` (2026-07-28, server/discover). Unknown fields are kept. */
-export interface DiscoverResult {
-  readonly supportedVersions: readonly string[]
-  readonly capabilities: Readonly<Record<string, unknown>>
-  readonly instructions?: string | undefined
-  readonly [key: string]: unknown
-}
-
-export function isDiscoverResult(value: unknown): value is DiscoverResult {
-  return (
-    isRecord(value) &&
-    Array.isArray(value['supportedVersions']) &&
-    value['supportedVersions'].every((version) => typeof version === 'string') &&
-    isRecord(value['capabilities']) &&
-    (value['instructions'] === undefined || typeof value['instructions'] === 'string')
-  )
-}
-
-export interface InitializeView {
-  /** Version that the client requested. The client requires the same version in the answer. */
-  readonly protocolVersion: string
-  /** Name for a server that does not name itself. */
-  readonly host: string
-}
-
-/** Converts a DiscoverResult to the InitializeResult that a legacy client expects. Leaves out tasks. */
+/**
+ * Converts a DiscoverResult to the InitializeResult that a legacy client expects. Leaves out tasks.
+ *
+ * @param protocolVersion version that the client requested, and requires in the answer
+ * @param host name for a server that does not name itself
+ */
 export function toInitializeResult(
   discovered: DiscoverResult,
-  { protocolVersion, host }: InitializeView,
+  { protocolVersion, host }: { readonly protocolVersion: string; readonly host: string },
 ): InitializeResult {
   const { tasks: _tasks, ...capabilities } = discovered.capabilities
   const { instructions } = discovered
@@ -179,9 +181,7 @@ function findServerInfo(discovered: DiscoverResult): InitializeResult['serverInf
 }
 
 function isServerInfo(value: unknown): value is InitializeResult['serverInfo'] {
-  return (
-    isRecord(value) && typeof value['name'] === 'string' && typeof value['version'] === 'string'
-  )
+  return isRecord(value) && isString(value['name']) && isString(value['version'])
 }
 
 /** Supported revisions with sessions, newest first. */
@@ -217,9 +217,7 @@ export function modernEvidence(answer: JsonRpcResponse): readonly string[] | und
   if (!isModern) return undefined
   const said = TransportError.is(data) ? data.serverError?.data : data
   const supported = isRecord(said) ? said['supported'] : undefined
-  return Array.isArray(supported)
-    ? supported.filter((version) => typeof version === 'string')
-    : ['2026-07-28 or newer']
+  return Array.isArray(supported) ? supported.filter(isString) : ['2026-07-28 or newer']
 }
 
 const MAX_LENGTH = 1024
@@ -234,7 +232,7 @@ export function isSessionId(value: unknown): value is string {
 }
 
 function isVisibleAscii(value: unknown): value is string {
-  return typeof value === 'string' && VISIBLE_ASCII.test(value)
+  return isString(value) && VISIBLE_ASCII.test(value)
 }
 
 /** Shortens a session id for logs, errors and events: `ab12…(36)`. */

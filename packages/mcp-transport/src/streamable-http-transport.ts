@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks'
-import { assertOptions, untilAborted } from '@x/internal'
+import { assertOptions } from '@x/internal'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
 import { Authorizer } from './auth/authorizer.ts'
 import type { SessionReplaced } from './diagnostics.ts'
@@ -147,14 +147,14 @@ export class StreamableHttpTransport implements AsyncDisposable {
    * sent in the async context of this call from now on.
    *
    * @internal
-   * @throws TransportError if no session could be opened; the reason of `signal`
+   * @throws TransportError if no session could be opened, also because `signal` aborted
    */
   async replaceSession(generation: number | undefined, signal: AbortSignal): Promise<void> {
     const { http, router, legacy } = this.#stack
     const isLive = router.modernVersion !== undefined || legacy.session?.lost === undefined
     if (this.epoch !== generation && isLive) return
     http.owner = new AsyncResource('McpTransport')
-    await untilAborted(router.replaceSession(signal), signal)
+    await router.replaceSession(signal)
   }
 
   /**

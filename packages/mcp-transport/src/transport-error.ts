@@ -44,24 +44,16 @@ export function worstOutcome(...outcomes: readonly (RequestOutcome | undefined)[
 }
 
 /** The JSON-RPC error that came with an HTTP error status, as the server wrote it. */
-export interface ServerError {
-  readonly code: number
-  readonly message: string
-  readonly data?: unknown
-}
+export type ServerError = JsonRpcError['error']
 
-export interface TransportErrorOptions extends ErrorOptions {
-  readonly status?: number | undefined
-  readonly certain?: boolean | undefined
-  readonly epoch?: number | undefined
-  readonly url?: string | undefined
-  readonly bodyText?: string | undefined
-  readonly serverError?: ServerError | undefined
-  readonly retryAfterMs?: number | undefined
-  readonly resume?: InputAnswers | undefined
-  /** @default derived from the code; for `SESSION_LOST`, from `certain` */
-  readonly outcome?: RequestOutcome | undefined
-}
+type Details = Pick<
+  TransportError,
+  'status' | 'certain' | 'epoch' | 'url' | 'bodyText' | 'serverError' | 'retryAfterMs' | 'resume'
+>
+
+/** `outcome` is derived from the code by default; for `SESSION_LOST`, from `certain`. */
+export interface TransportErrorOptions
+  extends ErrorOptions, Partial<Details & Record<'outcome', RequestOutcome | undefined>> {}
 
 const BRAND = Symbol.for('mcp-transport.TransportError')
 
@@ -84,29 +76,23 @@ export class TransportError extends Error {
   /** Delay from `Retry-After`, in milliseconds. */
   declare readonly retryAfterMs: number | undefined
 
-  readonly #resume: InputAnswers | undefined
-  readonly #outcome: RequestOutcome | undefined
+  readonly #options: TransportErrorOptions
 
   constructor(code: TransportErrorCode, message: string, options: TransportErrorOptions = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    const { cause, resume: _resume, outcome: _outcome, ...details } = options
+    super(message, cause === undefined ? undefined : { cause })
     this.code = code
+    this.#options = options
     // Only known values are set, so that a logged error shows no undefined fields.
-    const { status, certain, epoch, url, bodyText, serverError, retryAfterMs } = options
-    if (status !== undefined) this.status = status
-    if (certain !== undefined) this.certain = certain
-    if (epoch !== undefined) this.epoch = epoch
-    if (url !== undefined) this.url = url
-    if (bodyText !== undefined) this.bodyText = bodyText
-    if (serverError !== undefined) this.serverError = serverError
-    if (retryAfterMs !== undefined) this.retryAfterMs = retryAfterMs
-    this.#resume = options.resume
-    this.#outcome = options.outcome
+    const known = Object.entries(details).filter(([, value]) => value !== undefined)
+    Object.assign(this, Object.fromEntries(known))
     Object.defineProperty(this, BRAND, { value: true })
   }
 
   /** Execution state of the failed request. */
   get outcome(): RequestOutcome {
-    if (this.#outcome !== undefined) return this.#outcome
+    const { outcome } = this.#options
+    if (outcome !== undefined) return outcome
     if (this.code !== 'SESSION_LOST') return OUTCOMES[this.code]
     return this.certain === true ? 'not-executed' : 'unknown'
   }
@@ -116,22 +102,15 @@ export class TransportError extends Error {
    * execute the first rounds twice. Holds answers of the user, so it is not shown when the error is logged.
    */
   get resume(): InputAnswers | undefined {
-    return this.#resume
+    return this.#options.resume
   }
 
   /** Returns a copy with changed values. Its `cause` is this error. */
   with(
-    changes: TransportErrorOptions & {
-      readonly code?: TransportErrorCode
-      readonly message?: string
-    },
+    changes: TransportErrorOptions & Partial<Pick<TransportError, 'code' | 'message'>>,
   ): TransportError {
     const { code = this.code, message = this.message, ...options } = changes
-    const { status, certain, epoch, url, bodyText, serverError, retryAfterMs } = this
-    const own = { status, certain, epoch, url, bodyText, serverError, retryAfterMs }
-    const outcome = this.#outcome
-    const resume = this.#resume
-    return new TransportError(code, message, { ...own, resume, outcome, cause: this, ...options })
+    return new TransportError(code, message, { ...this.#options, cause: this, ...options })
   }
 
   /** Like `instanceof`, also for errors of another copy of this package. */

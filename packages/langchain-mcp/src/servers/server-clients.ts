@@ -101,12 +101,13 @@ export class ServerClients {
    * @throws {McpClientError} `CONFIG` for a server that cannot be used as it is configured
    */
   create(name: string, entry: McpToolsServerConfig, addsHeaders: boolean): McpClient {
-    const { authProvider: ownProvider, dispatcher, era, limits, timeoutMs, ...server } = entry
+    const { authProvider: ownProvider, dispatcher, era, limits, ...others } = entry
+    const { handshakeMs, timeoutMs, ...server } = others
     const { authProvider: common, principal } = this.#options
     const authProvider: typeof common =
       ownProvider ??
       (typeof common === 'function' ? (given, of) => common({ ...given, name }, of) : common)
-    const own = { label: name, authProvider, dispatcher, era, limits, timeoutMs }
+    const own = { label: name, authProvider, dispatcher, era, limits, handshakeMs, timeoutMs }
     const options = Object.fromEntries(
       Object.entries(own).filter(([, value]) => value !== undefined),
     )

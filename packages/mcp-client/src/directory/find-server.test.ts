@@ -31,13 +31,9 @@ async function found(
   environment: Record<string, string> = {},
 ): Promise<Found> {
   const logged: string[] = []
-  const server = await findServer({
-    query,
-    directory,
-    environment,
-    signal: new AbortController().signal,
-    log: (level, message) => logged.push(`${level}: ${message}`),
-  })
+  const { signal } = new AbortController()
+  const log = (level: string, message: string): void => void logged.push(`${level}: ${message}`)
+  const server = await findServer({ query, directory, signal, log }, environment)
   return { server, logged }
 }
 

@@ -1,13 +1,17 @@
 import { isRecord, sharedStorage, untilAborted } from '@x/internal'
+import { notExecuted } from '../errors.ts'
 import {
   FieldError,
+  parseFields,
   parseHeaders,
   parseJsonObject,
+  parseName,
   parseText,
   parseUrl,
   readJsonObject,
+  withoutNulls,
 } from '../server-fields.ts'
-import { getIdentifier, lookupError } from './server-directory.ts'
+import { getIdentifier } from './server-directory.ts'
 import type {
   Environment,
   McpServer,
@@ -15,16 +19,16 @@ import type {
   McpServerQuery,
 } from './server-directory.ts'
 
-/** Replaces parts of what is known about a server. Fields that are not set stay as they are. */
-export interface ServerOverride {
-  /** Looked up instead of the original slug or name. Give either `slug` or `name`. */
-  readonly slug?: string | undefined
-  readonly name?: string | undefined
-  readonly folderPath?: string | undefined
+/**
+ * Replaces parts of what is known about a server. Fields that are not set stay as they are. With `slug` or `name`, that
+ * server is looked up instead; give one of them. `headers` replace all headers from the directory.
+ */
+export interface ServerOverride extends Pick<
+  McpServer,
+  'slug' | 'name' | 'folderPath' | 'headers'
+> {
   /** Endpoint. The directory is not asked, and its headers are not sent to this endpoint. */
   readonly url?: string | undefined
-  /** Replace all headers from the directory. */
-  readonly headers?: Readonly<Record<string, string>> | undefined
 }
 
 /** Overrides by `mcpServer.{slug or name}.{folderPath}`, or by `mcpServer.{slug or name}` for all folders. */
@@ -55,8 +59,6 @@ export interface FindServerOptions {
   readonly directory: McpServerDirectory
   readonly signal: AbortSignal
   readonly log: (level: 'info' | 'warning', message: string) => void
-  /** @default `process.env` */
-  readonly environment?: Environment | undefined
 }
 
 /**
@@ -65,10 +67,13 @@ export interface FindServerOptions {
  *
  * @throws what the directory throws; McpClientError `CONFIG` for overrides that cannot be read
  */
-export async function findServer(options: FindServerOptions): Promise<McpServer> {
+export async function findServer(
+  options: FindServerOptions,
+  environment: Environment = process.env,
+): Promise<McpServer> {
   const { query, directory, signal } = options
   const { slug, name, folderPath } = query
-  const override: ServerOverride = (await findOverride(options)) ?? {}
+  const override = (await findOverride(options, environment)) ?? {}
   const { url, headers } = override
   const isRenamed = (override.slug ?? override.name) !== undefined
   const wanted = {
@@ -83,8 +88,10 @@ export async function findServer(options: FindServerOptions): Promise<McpServer>
 }
 
 /** Returns the override for the folder, else the one for all folders. Logs and skips invalid overrides. */
-async function findOverride(options: FindServerOptions): Promise<ServerOverride | undefined> {
-  const { query, signal, log, environment = process.env } = options
+async function findOverride(
+  { query, signal, log }: FindServerOptions,
+  environment: Environment,
+): Promise<ServerOverride | undefined> {
   const server = getIdentifier(query)
   let overrides: Readonly<Record<string, unknown>> | undefined = scope.getStore()
   try {
@@ -92,7 +99,7 @@ async function findOverride(options: FindServerOptions): Promise<ServerOverride 
   } catch (error) {
     if (!(error instanceof FieldError)) throw error
     const message = `Cannot look up MCP server "${server}": ${error.message}`
-    throw lookupError('CONFIG', message, { server, cause: error })
+    throw notExecuted('CONFIG', message, { server, cause: error })
   }
   if (overrides === undefined) return undefined
   const anyFolder = `mcpServer.${server}`
@@ -121,28 +128,22 @@ async function readOverrides(
   return readJsonObject(`MCP_SERVER_OVERRIDES_FILE (${path})`, path)
 }
 
+const overrideFields = {
+  slug: parseName,
+  name: parseName,
+  folderPath: parseText,
+  url: parseUrl,
+  headers: parseHeaders,
+}
+
 function parseOverride(value: unknown): ServerOverride {
   if (!isRecord(value)) throw new FieldError('it must be an object')
-  const take = <T>(field: string, parse: (field: string, given: unknown) => T): T | undefined =>
-    value[field] === undefined || value[field] === null ? undefined : parse(field, value[field])
-  const override = {
-    slug: take('slug', parseIdentifier),
-    name: take('name', parseIdentifier),
-    folderPath: take('folderPath', parseText),
-    url: take('url', parseUrl),
-    headers: take('headers', parseHeaders),
-  }
-  if (Object.values(override).every((part) => part === undefined)) {
+  const override = parseFields(overrideFields, withoutNulls(value))
+  if (Object.keys(override).length === 0) {
     throw new FieldError('it must have at least one of slug, name, folderPath, url and headers')
   }
   if (override.slug !== undefined && override.name !== undefined) {
     throw new FieldError('it must not have both slug and name')
   }
   return override
-}
-
-function parseIdentifier(field: string, value: unknown): string {
-  const text = parseText(field, value)
-  if (text === '') throw new FieldError(`${field} must not be empty`)
-  return text
 }

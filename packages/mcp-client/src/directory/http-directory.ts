@@ -3,17 +3,18 @@ import type { Checks } from '@x/internal'
 import { createDispatcher } from '@x/mcp-transport'
 import type { Dispatcher } from '@x/mcp-transport'
 import { Deadline } from '../deadline.ts'
-import { assertClientOptions, McpClientError } from '../errors.ts'
+import { assertClientOptions, McpClientError, notExecuted } from '../errors.ts'
 import type { McpClientErrorCode } from '../errors.ts'
 import {
-  checkFields,
   FieldError,
+  parseFields,
   parseHeaders,
   parseJsonObject,
   parseText,
   parseUrl,
+  withoutNulls,
 } from '../server-fields.ts'
-import { getIdentifier, lookupError } from './server-directory.ts'
+import { getIdentifier } from './server-directory.ts'
 import type {
   Environment,
   McpServer,
@@ -87,7 +88,7 @@ export function httpDirectory(from: HttpDirectoryOptions | string | URL = {}): M
       } catch (error) {
         if (query.signal?.aborted === true || !signal.aborted) throw error
         const message = `The directory did not find MCP server "${server}" within ${timeoutMs} ms: try again, or raise timeoutMs`
-        throw lookupError('TIMEOUT', message, { server, cause: error })
+        throw notExecuted('TIMEOUT', message, { server, cause: error })
       } finally {
         if (given === undefined) await dispatcher.destroy()
       }
@@ -103,12 +104,11 @@ interface LookupContext {
 }
 
 interface Folder {
-  readonly path?: string | undefined
-  readonly key?: string | undefined
+  readonly path: string | undefined
+  readonly key: string | undefined
 }
 
-/** Body of a response with status 200, or undefined for status 404. */
-type DirectoryResponse = Readonly<Record<string, unknown>> | undefined
+type Json = Readonly<Record<string, unknown>>
 
 /** The requests of one lookup. Redirects are not followed: the token is for one host. */
 class Lookup {
@@ -124,14 +124,13 @@ class Lookup {
     const { server } = this.#context
     const folder = await this.#findFolder(folderPath)
     const url = this.#url(`agenthub_/api/servers/${toPathSegment(server)}`)
-    const response = await this.#request(url, folder.key)
-    if (response === undefined) {
+    const found = await this.#get(url, parseServer, folder.key)
+    if (found === undefined) {
       const where = folder.path ?? folder.key
       const place = where === undefined ? 'in the directory' : `in folder "${where}"`
       const message = `No MCP server "${server}" ${place}: check the name and the folder`
-      throw lookupError('NOT_FOUND', message, { server })
+      throw notExecuted('NOT_FOUND', message, { server })
     }
-    const found = this.#checkResponse(url, () => parseServer(response))
     return {
       ...found,
       ...(this.#sharesTokenWith(found, url) && { authProvider: { token: () => this.#token() } }),
@@ -149,15 +148,13 @@ class Lookup {
   async #findFolder(requested: string | undefined): Promise<Folder> {
     const { folderPath, folderKey } = this.#options
     const sources: readonly Folder[] = [
-      { path: requested },
+      { path: requested, key: undefined },
       { path: folderPath, key: folderKey },
       { path: this.#variable('UIPATH_FOLDER_PATH'), key: this.#variable('UIPATH_FOLDER_KEY') },
     ]
-    const folder = sources.find(({ path, key }) => (path ?? key) !== undefined) ?? {}
-    const { path, key } = folder
-    return path === undefined || key !== undefined
-      ? folder
-      : { path, key: await this.#findFolderKey(path) }
+    const folder = sources.find(({ path, key }) => (path ?? key) !== undefined)
+    const { path, key } = folder ?? { path: undefined, key: undefined }
+    return { path, key: path === undefined ? key : (key ?? (await this.#findFolderKey(path))) }
   }
 
   async #findFolderKey(path: string): Promise<string> {
@@ -167,21 +164,21 @@ class Lookup {
     url.searchParams.set('take', String(FOLDERS_PER_PAGE))
     for (let page = 0; page < MAX_PAGES; page++) {
       url.searchParams.set('skip', String(page * FOLDERS_PER_PAGE))
-      const response = await this.#request(url)
-      if (response === undefined) {
-        throw this.#error('REJECTED', 'has no list of folders: use a folder key', { url })
+      const found = await this.#get(url, (body) => parseFolders(body, path))
+      if (found === undefined) {
+        throw this.#error('REJECTED', url, 'has no list of folders: use a folder key')
       }
-      const { key, isLast } = this.#checkResponse(url, () => parseFolders(response, path))
-      if (key !== undefined) return key
-      if (isLast) break
+      if (found.key !== undefined) return found.key
+      if (found.isLast) break
     }
     const message = `No MCP server "${server}" in folder "${path}": there is no such folder. Check its full path`
-    throw lookupError('NOT_FOUND', message, { server })
+    throw notExecuted('NOT_FOUND', message, { server })
   }
 
-  async #request(url: URL, folderKey?: string): Promise<DirectoryResponse> {
-    const { dispatcher, signal } = this.#context
-    const headers = await this.#headers(url, folderKey)
+  /** Returns the parsed body of a response with status 200, or undefined for status 404. */
+  async #get<T>(url: URL, parse: (body: Json) => T, folderKey?: string): Promise<T | undefined> {
+    const { server, dispatcher, signal } = this.#context
+    const headers = await this.#headers(folderKey)
     try {
       const { statusCode, body } = await dispatcher.request({
         origin: url.origin,
@@ -190,44 +187,41 @@ class Lookup {
         headers,
         signal,
       })
-      if (statusCode === 200) return await this.#readJson(body, url)
+      if (statusCode === 200) {
+        const bytes = await readAtMost(body, MAX_RESPONSE_BYTES)
+        if (bytes !== undefined) return parse(parseJsonObject('the body', bytes.toString()))
+        const what = `sent more than ${MAX_RESPONSE_BYTES} bytes: check the base URL`
+        throw this.#error('LIMIT', url, what)
+      }
       await body.dump({ limit: MAX_RESPONSE_BYTES, signal }) // lets the connection be used again
       if (statusCode === 404) return undefined
       if (statusCode !== 401 && statusCode !== 403) {
-        throw this.#error('REJECTED', `answered with status ${statusCode}: try again later`, {
-          url,
-        })
+        throw this.#error('REJECTED', url, `answered with status ${statusCode}: try again later`)
       }
       const what = `refused the credentials with status ${statusCode}: check the token`
-      throw this.#error('UNAUTHORIZED', what, { url })
+      throw this.#error('UNAUTHORIZED', url, what)
     } catch (cause) {
       if (signal.aborted) throw signal.reason
       if (McpClientError.is(cause)) throw cause
+      const options = { server, cause }
+      if (cause instanceof FieldError) {
+        const what = `sent an invalid response: ${cause.message}`
+        throw notExecuted('UNEXPECTED_RESPONSE', `${describe(url)} ${what}`, options)
+      }
       const what = 'could not be reached: check the base URL and the network'
-      throw this.#error('UNREACHABLE', what, { url, cause })
+      throw notExecuted('UNREACHABLE', `${describe(url)} ${what}`, options)
     }
   }
 
-  async #headers(url: URL, folderKey?: string): Promise<Readonly<Record<string, string>>> {
+  async #headers(folderKey: string | undefined): Promise<Readonly<Record<string, string>>> {
     const token = await this.#token()
-    const headers = {
-      accept: 'application/json',
-      ...(token !== undefined && { authorization: `Bearer ${token}` }),
-      ...(folderKey !== undefined && { 'x-uipath-folderkey': folderKey }),
-    }
-    return checkFields(
-      () => parseHeaders('headers', headers),
-      (cause) => this.#error('CONFIG', `cannot be used: ${cause.message}`, { url, cause }),
+    return this.#checkOptions(() =>
+      parseHeaders('headers', {
+        accept: 'application/json',
+        ...(token !== undefined && { authorization: `Bearer ${token}` }),
+        ...(folderKey !== undefined && { 'x-uipath-folderkey': folderKey }),
+      }),
     )
-  }
-
-  async #readJson(body: AsyncIterable<Buffer>, url: URL): Promise<DirectoryResponse> {
-    const bytes = await readAtMost(body, MAX_RESPONSE_BYTES)
-    if (bytes === undefined) {
-      const what = `sent more than ${MAX_RESPONSE_BYTES} bytes: check the base URL`
-      throw this.#error('LIMIT', what, { url })
-    }
-    return this.#checkResponse(url, () => parseJsonObject('the body', bytes.toString()))
   }
 
   async #token(): Promise<string | undefined> {
@@ -237,42 +231,30 @@ class Lookup {
   }
 
   #url(path: string): URL {
-    const { server } = this.#context
     const { baseUrl } = this.#options
     const given = baseUrl ?? this.#variable('UIPATH_URL')
-    const field = baseUrl === undefined ? 'UIPATH_URL' : 'baseUrl'
-    const toError = (cause: FieldError): McpClientError =>
-      lookupError('CONFIG', `Cannot look up MCP server "${server}": ${cause.message}`, {
-        server,
-        cause,
-      })
-    return checkFields(() => {
+    return this.#checkOptions(() => {
       if (given === undefined) {
         throw new FieldError('there is no directory. Set the option "directory" or UIPATH_URL')
       }
-      const base = new URL(parseUrl(field, given))
+      const base = new URL(parseUrl(baseUrl === undefined ? 'UIPATH_URL' : 'baseUrl', given))
       return new URL(`${base.origin}${base.pathname.replace(/\/+$/, '')}/${path}`)
-    }, toError)
+    })
   }
 
-  #checkResponse<T>(url: URL, parse: () => T): T {
-    return checkFields(parse, (cause) =>
-      this.#error('UNEXPECTED_RESPONSE', `sent an invalid response: ${cause.message}`, {
-        url,
-        cause,
-      }),
-    )
+  #checkOptions<T>(parse: () => T): T {
+    try {
+      return parse()
+    } catch (cause) {
+      const { server } = this.#context
+      if (!(cause instanceof FieldError)) throw cause
+      const message = `Cannot look up MCP server "${server}": ${cause.message}`
+      throw notExecuted('CONFIG', message, { server, cause })
+    }
   }
 
-  /** Names the directory without the query of its URL. */
-  #error(
-    code: McpClientErrorCode,
-    what: string,
-    { url, ...options }: ErrorOptions & { readonly url: URL },
-  ): McpClientError {
-    const { server } = this.#context
-    const message = `The directory at ${url.origin}${url.pathname} ${what}`
-    return lookupError(code, message, { server, ...options })
+  #error(code: McpClientErrorCode, url: URL, what: string): McpClientError {
+    return notExecuted(code, `${describe(url)} ${what}`, { server: this.#context.server })
   }
 
   #variable(name: string): string | undefined {
@@ -281,19 +263,23 @@ class Lookup {
   }
 }
 
+/** Names the directory in messages, without the query of its URL. */
+function describe({ origin, pathname }: URL): string {
+  return `The directory at ${origin}${pathname}`
+}
+
 /** Percent-encodes a name as one segment of a path. `.` and `..` cannot be encoded. */
 function toPathSegment(server: string): string {
   if (server === '.' || server === '..') {
-    throw lookupError('CONFIG', `"${server}" cannot be the name of an MCP server: use its slug`, {
-      server,
-    })
+    const message = `"${server}" cannot be the name of an MCP server: use its slug`
+    throw notExecuted('CONFIG', message, { server })
   }
   return encodeURIComponent(server)
 }
 
 /** Finds a folder by its full path in one page of a search, which returns all folders with a similar name. */
 function parseFolders(
-  page: Readonly<Record<string, unknown>>,
+  page: Json,
   path: string,
 ): { readonly key: string | undefined; readonly isLast: boolean } {
   const items = page['PageItems']
@@ -305,7 +291,6 @@ function parseFolders(
   return { key, isLast: items.length < FOLDERS_PER_PAGE }
 }
 
-const TEXT_FIELDS = ['id', 'name', 'slug', 'description', 'version', 'folderPath', 'folderKey']
 /** Fields that a response must not set: it must not start a program here or request a secret of the client. */
 const LOCAL_FIELDS = new Set([
   'command',
@@ -317,16 +302,24 @@ const LOCAL_FIELDS = new Set([
   'authProvider',
 ])
 
+const serverFields = {
+  id: parseText,
+  name: parseText,
+  slug: parseText,
+  description: parseText,
+  version: parseText,
+  folderPath: parseText,
+  folderKey: parseText,
+  mcpUrl: parseUrl,
+  headers: parseHeaders,
+}
+
 /** Parses a server from a response. Keeps unknown fields, and drops `LOCAL_FIELDS` and fields that are null. */
-function parseServer(body: Readonly<Record<string, unknown>>): McpServer {
+function parseServer(body: Json): McpServer {
+  const { mcpUrl, ...others } = withoutNulls(body)
   const server = Object.fromEntries(
-    Object.entries(body).filter(([key, value]) => value !== null && !LOCAL_FIELDS.has(key)),
+    Object.entries(others).filter(([name]) => !LOCAL_FIELDS.has(name)),
   )
-  for (const field of TEXT_FIELDS) if (field in server) parseText(field, server[field])
-  const { mcpUrl, headers } = server
-  return {
-    ...server,
-    mcpUrl: mcpUrl === undefined || mcpUrl === '' ? undefined : parseUrl('mcpUrl', mcpUrl),
-    ...(headers !== undefined && { headers: parseHeaders('headers', headers) }),
-  }
+  const given = mcpUrl === '' ? server : { ...server, mcpUrl }
+  return { ...server, ...parseFields(serverFields, given) }
 }

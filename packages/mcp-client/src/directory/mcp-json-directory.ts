@@ -1,22 +1,15 @@
 import { check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { fileURLToPath } from 'node:url'
-import { assertClientOptions } from '../errors.ts'
-import type { McpClientError } from '../errors.ts'
+import { assertClientOptions, notExecuted } from '../errors.ts'
 import {
-  checkFields,
+  commandFields,
   FieldError,
-  parseArguments,
-  parseCommand,
-  parseEnvironment,
-  parseHeaders,
-  parseSecretEnvKeys,
-  parseSecretHeaderKeys,
-  parseText,
-  parseUrl,
+  parseFields,
   readJsonObject,
+  urlFields,
 } from '../server-fields.ts'
-import { getIdentifier, lookupError, unknownServer } from './server-directory.ts'
+import { getIdentifier, unknownServer } from './server-directory.ts'
 import type { Environment, McpServer, McpServerDirectory } from './server-directory.ts'
 
 export interface McpJsonDirectoryOptions {
@@ -47,13 +40,8 @@ export function mcpJsonDirectory(
     async retrieve(query) {
       const server = getIdentifier(query)
       const file = path instanceof URL ? fileURLToPath(path) : path
-      const toError = (error: FieldError): McpClientError =>
-        lookupError('CONFIG', error.message, { server, cause: error.cause })
-      const content = await readJsonObject(file, file, query.signal).catch((error: unknown) => {
-        throw error instanceof FieldError ? toError(error) : error
-      })
-      const environment = options.environment ?? process.env
-      return checkFields(() => {
+      try {
+        const content = await readJsonObject(file, file, query.signal)
         const servers = content['mcpServers']
         if (!isRecord(servers)) throw new FieldError(`${file}: mcpServers must be an object`)
         const entry = Object.hasOwn(servers, server) ? servers[server] : undefined
@@ -62,20 +50,20 @@ export function mcpJsonDirectory(
           const what = isDisabled
             ? `MCP server "${server}" is disabled: remove "disabled" from its entry`
             : unknownServer(server, Object.keys(servers))
-          throw lookupError('NOT_FOUND', `${file}: ${what}`, { server })
+          throw notExecuted('NOT_FOUND', `${file}: ${what}`, { server })
         }
-        return parseEntry(server, { entry, file, environment })
-      }, toError)
+        const prefix = `${file}: mcpServers[${JSON.stringify(server)}]`
+        const { environment = process.env } = options
+        return { slug: server, name: server, ...parseEntry(entry, prefix, environment) }
+      } catch (error) {
+        if (!(error instanceof FieldError)) throw error
+        throw notExecuted('CONFIG', error.message, { server, cause: error.cause })
+      }
     },
   }
 }
 
-function parseEntry(
-  name: string,
-  given: { readonly entry: unknown; readonly file: string; readonly environment: Environment },
-): McpServer {
-  const { entry, environment } = given
-  const prefix = `${given.file}: mcpServers[${JSON.stringify(name)}]`
+function parseEntry(entry: unknown, prefix: string, environment: Environment): McpServer {
   if (!isRecord(entry)) throw new FieldError(`${prefix} must be an object`)
   const isRemote = isGiven(entry['url'])
   if (isRemote === isGiven(entry['command'])) {
@@ -86,29 +74,22 @@ function parseEntry(
       `${prefix}.type is "sse", the transport of 2024-11-05, which is not supported: use the server's Streamable HTTP endpoint`,
     )
   }
-  const take = <T>(key: string, parse: (field: string, value: unknown) => T): T | undefined => {
-    if (!isGiven(entry[key])) return undefined
-    const field = `${prefix}.${key}`
-    return parse(field, expandTexts(entry[key], { field, environment }))
+  const expanded = (fields: object): Readonly<Record<string, unknown>> => {
+    const given = Object.keys(fields).filter((name) => isGiven(entry[name]))
+    return Object.fromEntries(
+      given.map((name) => [
+        name,
+        expandTexts(entry[name], { field: `${prefix}.${name}`, environment }),
+      ]),
+    )
   }
   if (isRemote) {
-    return {
-      slug: name,
-      name,
-      mcpUrl: take('url', parseUrl),
-      headers: take('headers', parseHeaders),
-      secretHeaderKeys: take('secretHeaderKeys', parseSecretHeaderKeys),
-    }
+    const { url, ...others } = parseFields(urlFields, expanded(urlFields), `${prefix}.`)
+    return { mcpUrl: url, ...others }
   }
-  return {
-    slug: name,
-    name,
-    command: take('command', parseCommand),
-    arguments: take('args', parseArguments),
-    environmentVariables: take('env', (field, value) => parseEnvironment(field, value)),
-    secretEnvKeys: take('secretEnvKeys', (field, value) => parseSecretEnvKeys(field, value)),
-    cwd: take('cwd', parseText),
-  }
+  const given = parseFields(commandFields, expanded(commandFields), `${prefix}.`)
+  const { args, env, ...others } = given
+  return { ...others, arguments: args, environmentVariables: env }
 }
 
 function isGiven(value: unknown): boolean {

@@ -1,47 +1,45 @@
 import { isRecord } from '@x/internal'
 import type { AuthProvider, Dispatcher } from '@x/mcp-transport'
-import { McpClientError } from '../errors.ts'
-import type { McpClientErrorCode } from '../errors.ts'
+import { notExecuted } from '../errors.ts'
+import type { CommandConfig, InFolder, UrlConfig } from '../server-config.ts'
 
 /** A server as a directory describes it. Directories differ, so every field is optional; unknown fields are kept. */
-export interface McpServer {
-  readonly id?: string | undefined
+export interface McpServer
+  extends
+    Partial<ServerFields>,
+    InFolder,
+    Pick<UrlConfig, 'secretHeaderKeys'>,
+    Pick<CommandConfig, 'secretEnvKeys' | 'cwd'> {
+  readonly [key: string]: unknown
+}
+
+interface ServerFields {
+  readonly id: string | undefined
   /** Display name, for people. */
-  readonly name?: string | undefined
+  readonly name: string | undefined
   /** Stable short name, for machines. */
-  readonly slug?: string | undefined
-  readonly description?: string | undefined
-  readonly version?: string | undefined
-  readonly folderPath?: string | undefined
-  readonly folderKey?: string | undefined
+  readonly slug: string | undefined
+  readonly description: string | undefined
+  readonly version: string | undefined
+  readonly folderKey: string | undefined
   /** Streamable HTTP endpoint. If it is set, `command` is ignored. */
-  readonly mcpUrl?: string | null | undefined
+  readonly mcpUrl: string | null | undefined
   /** Sent with every request to the server. The client's own `headers` override them. */
-  readonly headers?: Readonly<Record<string, string>> | undefined
+  readonly headers: Readonly<Record<string, string>> | undefined
   /**
    * Gets the tokens for this server. Used if the client has no `authProvider` and the server has no
    * `authorization` header. A response from the network cannot set it.
    */
-  readonly authProvider?: AuthProvider | undefined
-  /** Names of more headers. The client's `secrets` option gives their values. */
-  readonly secretHeaderKeys?: readonly string[] | undefined
+  readonly authProvider: AuthProvider | undefined
   /** Program to start, for a server on stdio. */
-  readonly command?: string | undefined
-  readonly arguments?: readonly string[] | undefined
+  readonly command: string | undefined
+  readonly arguments: readonly string[] | undefined
   /** Added to the few variables that a child process inherits. */
-  readonly environmentVariables?: Readonly<Record<string, string>> | undefined
-  /** Names of more variables. The client's `secrets` option gives their values. */
-  readonly secretEnvKeys?: readonly string[] | undefined
-  /** Folder in which the program runs. */
-  readonly cwd?: string | undefined
-  readonly [key: string]: unknown
+  readonly environmentVariables: Readonly<Record<string, string>> | undefined
 }
 
 /** Names the server to look up: by exactly one of `slug` and `name`, and by folder if the directory has folders. */
-export interface McpServerQuery {
-  readonly slug?: string | undefined
-  readonly name?: string | undefined
-  readonly folderPath?: string | undefined
+export interface McpServerQuery extends Partial<Pick<ServerFields, 'slug' | 'name'>>, InFolder {
   readonly signal?: AbortSignal | undefined
   /** Dispatcher of the client, if it was given one. For directories that use HTTP. */
   readonly dispatcher?: Dispatcher | undefined
@@ -64,7 +62,7 @@ export class StaticServerDirectory implements McpServerDirectory {
   constructor(servers: Readonly<Record<string, string | McpServer>>) {
     if (!isRecord(servers) || !Object.values(servers).every(isServer)) {
       const what = 'expected a map from slug to URL, or to a server such as { mcpUrl }'
-      throw lookupError('CONFIG', `StaticServerDirectory: ${what}`, { server: '(unnamed)' })
+      throw notExecuted('CONFIG', `StaticServerDirectory: ${what}`, { server: '(unnamed)' })
     }
     this.#servers = new Map(
       Object.entries(servers).map(([slug, server]) => [
@@ -80,7 +78,7 @@ export class StaticServerDirectory implements McpServerDirectory {
       this.#servers.get(wanted) ??
       [...this.#servers.values()].find((candidate) => candidate.name === wanted)
     if (server !== undefined) return server
-    throw lookupError('NOT_FOUND', unknownServer(wanted, this.#servers.keys()), { server: wanted })
+    throw notExecuted('NOT_FOUND', unknownServer(wanted, this.#servers.keys()), { server: wanted })
   }
 }
 
@@ -94,15 +92,6 @@ export function unknownServer(wanted: string, known: Iterable<string>): string {
   return `No MCP server "${wanted}": use one of the known servers (${names === '' ? 'none' : names})`
 }
 
-/** Creates the error of a lookup that failed. Nothing was sent to the MCP server. */
-export function lookupError(
-  code: McpClientErrorCode,
-  message: string,
-  options: ErrorOptions & { readonly server: string },
-): McpClientError {
-  return new McpClientError(code, message, { ...options, outcome: 'not-executed' })
-}
-
 /**
  * Returns the slug or the name in a query.
  *
@@ -113,7 +102,7 @@ export function getIdentifier({ slug, name }: McpServerQuery): string {
   const [identifier = ''] = given
   if (given.length === 1 && identifier !== '') return identifier
   const what = given.length === 2 ? 'both are given' : 'neither is given'
-  throw lookupError('CONFIG', `A server is looked up by either slug or name: ${what}`, {
+  throw notExecuted('CONFIG', `A server is looked up by either slug or name: ${what}`, {
     server: identifier === '' ? '(unnamed)' : identifier,
   })
 }

@@ -1,49 +1,50 @@
+/** Fields that may hold a text. */
+type Texts<Name extends string> = { readonly [Key in Name]?: string | undefined }
+
 /** Metadata that a client sends when it registers (RFC 7591, section 2). */
-export interface OAuthClientMetadata {
+export interface OAuthClientMetadata extends Texts<
+  | 'client_name'
+  | 'client_uri'
+  | 'jwks_uri'
+  | 'logo_uri'
+  | 'policy_uri'
+  | 'software_id'
+  | 'software_statement'
+  | 'software_version'
+  | 'token_endpoint_auth_method'
+  | 'tos_uri'
+> {
   readonly redirect_uris: readonly string[]
   /** `native` for desktop, command line and loopback redirects. @default derived from the redirect URIs */
   readonly application_type?: string | undefined
-  readonly token_endpoint_auth_method?: string | undefined
   /** `offline_access` is requested only if this lists `refresh_token`. */
   readonly grant_types?: readonly string[] | undefined
   readonly response_types?: readonly string[] | undefined
-  readonly client_name?: string | undefined
-  readonly client_uri?: string | undefined
-  readonly logo_uri?: string | undefined
   /** Requested if neither the challenge nor the server's metadata name scopes. */
   readonly scope?: string | undefined
   readonly contacts?: readonly string[] | undefined
-  readonly tos_uri?: string | undefined
-  readonly policy_uri?: string | undefined
-  readonly jwks_uri?: string | undefined
   readonly jwks?: unknown
-  readonly software_id?: string | undefined
-  readonly software_version?: string | undefined
-  readonly software_statement?: string | undefined
 }
 
 /** A registered client. */
-export interface OAuthClientInformation {
+export interface OAuthClientInformation extends Texts<
+  'client_secret' | 'token_endpoint_auth_method'
+> {
   readonly client_id: string
-  readonly client_secret?: string | undefined
   readonly client_id_issued_at?: number | undefined
   /** Seconds since 1970; 0 for never. */
   readonly client_secret_expires_at?: number | undefined
-  readonly token_endpoint_auth_method?: string | undefined
   readonly redirect_uris?: readonly string[] | undefined
   /** Issuer that registered the client. Set by the transport; store it unchanged. */
   readonly issuer?: string | undefined
 }
 
 /** A token response (RFC 6749, section 5.1). */
-export interface OAuthTokens {
+export interface OAuthTokens extends Texts<'id_token' | 'refresh_token' | 'scope'> {
   readonly access_token: string
   readonly token_type: string
-  readonly id_token?: string | undefined
   /** Lifetime in seconds, from the time of the response. */
   readonly expires_in?: number | undefined
-  readonly scope?: string | undefined
-  readonly refresh_token?: string | undefined
   /** Issuer of the tokens. Set by the transport; store it unchanged. */
   readonly issuer?: string | undefined
   /** Origin of the MCP server that the tokens are for. Set by the transport; store it unchanged. */
@@ -59,11 +60,10 @@ export interface ProtectedResourceMetadata {
 }
 
 /** Metadata of an authorization server (RFC 8414, or OpenID Connect Discovery). */
-export interface AuthorizationServerMetadata {
+export interface AuthorizationServerMetadata extends Texts<
+  'authorization_endpoint' | 'registration_endpoint' | 'token_endpoint'
+> {
   readonly issuer: string
-  readonly authorization_endpoint?: string | undefined
-  readonly token_endpoint?: string | undefined
-  readonly registration_endpoint?: string | undefined
   readonly scopes_supported?: readonly string[] | undefined
   readonly [key: string]: unknown
 }

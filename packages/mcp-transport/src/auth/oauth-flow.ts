@@ -11,6 +11,7 @@ import type {
   OAuthClientProvider as LibraryProvider,
 } from '@modelcontextprotocol/client'
 import { isRecord } from '@x/internal'
+import { parseJson } from '../json-rpc.ts'
 import { AuthError, storedTokens } from './auth-provider.ts'
 import type {
   AuthorizationCallback,
@@ -446,7 +447,7 @@ class OAuthFlow {
   #toAuthError(cause: unknown, issuer: string): unknown {
     const library = this.#library
     if (cause instanceof library.RegistrationRejectedError) {
-      const oauthError = printable(parseObject(cause.body)?.['error'])
+      const oauthError = errorCode(cause.body)
       const what = `did not register this client (HTTP ${cause.status}${oauthError === undefined ? '' : `, ${oauthError}`})`
       return notRegistered(issuer, what, oauthError)
     }
@@ -479,32 +480,34 @@ function notRegistered(issuer: string, what: string, oauthError?: string): AuthE
 async function checkTokenResponse(response: Response, issuer: string): Promise<Response> {
   const { status, headers } = response
   const text = await response.text()
-  const body = parseObject(text)
   const isChallenge = headers.has('www-authenticate')
-  const oauthError = printable(body?.['error']) ?? (isChallenge ? 'invalid_client' : undefined)
-  const isNonceRequest = oauthError === 'use_dpop_nonce' // the library repeats the request once
-  if (!isNonceRequest && (!response.ok || oauthError !== undefined)) {
-    const why = oauthError === undefined ? '' : `: ${oauthError}`
-    const message = `${issuer} gave no token${why} (HTTP ${status})`
-    throw new AuthError('TOKEN_REFUSED', message, { oauthError })
-  }
-  if (!isNonceRequest && !/^(?:bearer|dpop)$/i.test(String(body?.['token_type']))) {
-    const message = `${issuer} gave a token that is neither a Bearer nor a DPoP token`
-    throw new AuthError('INVALID_RESPONSE', message)
+  const oauthError = errorCode(text) ?? (isChallenge ? 'invalid_client' : undefined)
+  if (oauthError !== 'use_dpop_nonce') {
+    // Otherwise the library repeats the request once.
+    if (!response.ok || oauthError !== undefined) {
+      const why = oauthError === undefined ? '' : `: ${oauthError}`
+      const message = `${issuer} gave no token${why} (HTTP ${status})`
+      throw new AuthError('TOKEN_REFUSED', message, { oauthError })
+    }
+    if (!/^(?:bearer|dpop)$/i.test(String(fieldOf(text, 'token_type')))) {
+      const message = `${issuer} gave a token that is neither a Bearer nor a DPoP token`
+      throw new AuthError('INVALID_RESPONSE', message)
+    }
   }
   return new Response(text, { status, headers })
 }
 
-function parseObject(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return isRecord(value) ? value : undefined
-  } catch {
-    return undefined // not JSON
-  }
+/** Returns a field of a JSON object; undefined for other texts. */
+function fieldOf(json: string, name: string): unknown {
+  const value = parseJson(json)
+  return isRecord(value) ? value[name] : undefined
 }
 
-/** An error code of a server, safe to show. */
+/** Returns the error code of a response (RFC 6749, section 5.2), safe to show. */
+function errorCode(json: string): string | undefined {
+  return printable(fieldOf(json, 'error'))
+}
+
 function printable(code: unknown): string | undefined {
   if (typeof code !== 'string') return undefined
   return code.replaceAll(/[^\x21-\x7E]/g, '?').slice(0, 64)

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { assertOptions, check, isRecord, optionError } from '@x/internal'
+import { assertOptions, check, isRecord, optionError, untilAborted, within } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { AuthError } from './auth-provider.ts'
 import type {
@@ -91,7 +91,8 @@ export function clientCredentials(options: ClientCredentialsOptions): OAuthClien
   })
   const { clientId, clientSecret, assertion, issuer, tokenEndpointAuthMethod } = options
   return {
-    ...storedPart(options).methods,
+    ...new Credentials(options.store).methods(),
+    ...(options.dpop && { dpop: options.dpop }),
     redirectUrl: undefined,
     clientMetadata: { redirect_uris: [], ...(options.scope && { scope: options.scope }) },
     clientInformation: () => ({
@@ -157,15 +158,16 @@ const authProviderChecks: Checks<AuthProviderOptions> = {
  */
 export function createAuthProvider(options: AuthProviderOptions): OAuthClientProvider {
   assertOptions('createAuthProvider()', options, authProviderChecks)
-  const { redirectUrl, redirect, scope, clientName } = options
+  const { redirectUrl, redirect, scope, clientName, dpop } = options
   const { clientId, clientSecret, issuer, clientMetadataUrl, clientMetadata } = options
-  const { read, update, methods } = storedPart(options)
+  const credentials = new Credentials(options.store)
   const preRegistered: OAuthClientInformation | undefined =
     clientId === undefined
       ? undefined
       : { client_id: clientId, client_secret: clientSecret, issuer }
   return {
-    ...methods,
+    ...credentials.methods(),
+    ...(dpop && { dpop }),
     redirectUrl,
     clientMetadata: {
       grant_types: ['authorization_code', 'refresh_token'],
@@ -175,59 +177,61 @@ export function createAuthProvider(options: AuthProviderOptions): OAuthClientPro
       redirect_uris: [String(redirectUrl)],
     },
     clientMetadataUrl,
-    clientInformation: async () => preRegistered ?? (await read()).client,
+    clientInformation: async () => preRegistered ?? (await credentials.read()).client,
     ...(preRegistered === undefined && {
-      saveClientInformation: (client: OAuthClientInformation) => update({ client }),
+      saveClientInformation: (client: OAuthClientInformation) => credentials.update({ client }),
     }),
     redirectToAuthorization: (url, context = { signal: new AbortController().signal }) =>
       redirect(url, context),
-    saveCodeVerifier: (codeVerifier) => update({ codeVerifier }),
+    saveCodeVerifier: (codeVerifier) => credentials.update({ codeVerifier }),
     async codeVerifier() {
-      const { codeVerifier } = await read()
+      const { codeVerifier } = await credentials.read()
       if (codeVerifier !== undefined) return codeVerifier
       throw new AuthError('STATE_MISMATCH', 'No authorization is in progress: start it again')
     },
-    saveDiscoveryState: (discovery) => update({ discovery }),
-    discoveryState: async () => (await read()).discovery,
+    saveDiscoveryState: (discovery) => credentials.update({ discovery }),
+    discoveryState: async () => (await credentials.read()).discovery,
   }
 }
 
-interface StoredPart {
-  readonly read: () => Promise<StoredCredentials>
-  /** Explicit `undefined` removes a part. */
-  readonly update: (change: Partial<Omit<StoredCredentials, 'v'>>) => Promise<void>
-  /** The methods of a provider that only need the store and the key. */
-  readonly methods: Pick<
-    OAuthClientProvider,
-    'tokens' | 'saveTokens' | 'exclusively' | 'invalidateCredentials' | 'dpop'
-  >
-}
+/** Stored credentials, and the methods of a provider that need nothing else. */
+class Credentials {
+  readonly #store: TokenStore
+  #lastChange: Promise<void> = Promise.resolve()
 
-function storedPart({ store = memoryTokenStore(), dpop }: CredentialOptions): StoredPart {
-  let last: Promise<void> = Promise.resolve()
-  const read: StoredPart['read'] = async () => (await store.read()) ?? { v: 1 }
-  const update: StoredPart['update'] = (change) => {
-    // One change after the other, so that none is lost.
-    const done = last.then(async () => store.write({ ...(await read()), ...change }))
-    last = done.catch(() => {}) // the caller of this update gets the error
+  constructor(store: TokenStore = memoryTokenStore()) {
+    this.#store = store
+  }
+
+  async read(): Promise<StoredCredentials> {
+    return (await this.#store.read()) ?? { v: 1 }
+  }
+
+  /** Explicit `undefined` removes a part. Makes one change after the other, so that none is lost. */
+  update(change: Partial<Omit<StoredCredentials, 'v'>>): Promise<void> {
+    const done = this.#lastChange.then(async () =>
+      this.#store.write({ ...(await this.read()), ...change }),
+    )
+    this.#lastChange = done.catch(() => {}) // the caller of this update gets the error
     return done
   }
-  return {
-    read,
-    update,
-    methods: {
-      tokens: async () => (await read()).tokens,
-      saveTokens: (tokens) => update({ tokens, codeVerifier: undefined }),
-      exclusively: (work) => store.exclusively?.(work) ?? work(),
+
+  methods(): Pick<
+    OAuthClientProvider,
+    'tokens' | 'saveTokens' | 'exclusively' | 'invalidateCredentials'
+  > {
+    return {
+      tokens: async () => (await this.read()).tokens,
+      saveTokens: (tokens) => this.update({ tokens, codeVerifier: undefined }),
+      exclusively: (work) => this.#store.exclusively?.(work) ?? work(),
       invalidateCredentials: (what) =>
-        update({
+        this.update({
           ...((what === 'all' || what === 'client') && { client: undefined }),
           ...((what === 'all' || what === 'tokens') && { tokens: undefined }),
           ...((what === 'all' || what === 'verifier') && { codeVerifier: undefined }),
           ...((what === 'all' || what === 'discovery') && { discovery: undefined }),
         }),
-      ...(dpop && { dpop }),
-    },
+    }
   }
 }
 
@@ -347,14 +351,16 @@ interface CallbackListener extends AsyncDisposable {
   callback(state: string, wait: { readonly ms: number; readonly signal: AbortSignal }): Promise<URL>
 }
 
-interface ListenerOptions {
-  /** 0 for any free port. */
+/** Listens on `port`; 0 for any free port. */
+async function listenForCallback({
+  port,
+  path,
+  page,
+}: {
   readonly port: number
   readonly path: string
   readonly page: string
-}
-
-async function listenForCallback({ port, path, page }: ListenerOptions): Promise<CallbackListener> {
+}): Promise<CallbackListener> {
   let expected: { state: string; resolve: (url: URL) => void } | undefined
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? '/', 'http://127.0.0.1')
@@ -375,23 +381,21 @@ async function listenForCallback({ port, path, page }: ListenerOptions): Promise
   const address = server.address()
   return {
     port: address !== null && typeof address === 'object' ? address.port : port,
-    callback: (state, { ms, signal }) =>
-      new Promise<URL>((resolve, reject) => {
-        const settle = (act: () => void): void => {
-          clearTimeout(timer)
-          signal.removeEventListener('abort', stop)
-          expected = undefined
-          act()
-        }
-        const late = new AuthError('TIMEOUT', `The user did not come back within ${ms} ms`)
-        const timer = setTimeout(() => settle(() => reject(late)), ms)
-        const stop = (): void => settle(() => reject(signal.reason))
-        expected = { state, resolve: (url) => settle(() => resolve(url)) }
-        if (signal.aborted) stop()
-        else signal.addEventListener('abort', stop, { once: true })
-      }),
+    async callback(state, { ms, signal }) {
+      const returned = new Promise<URL>((resolve) => {
+        expected = { state, resolve }
+      })
+      try {
+        return await within(untilAborted(returned, signal), ms, () => {
+          throw new AuthError('TIMEOUT', `The user did not come back within ${ms} ms`)
+        })
+      } finally {
+        expected = undefined
+      }
+    },
     async [Symbol.asyncDispose]() {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
+      const closed = once(server, 'close')
+      server.close()
       server.closeAllConnections()
       await closed
     },

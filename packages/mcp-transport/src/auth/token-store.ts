@@ -3,7 +3,8 @@ import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { check, optionError, isRecord } from '@x/internal'
 import type { Check } from '@x/internal'
-import { replacePrivateFile, setAside } from '../session-info.ts'
+import { parseJson } from '../json-rpc.ts'
+import { hasCode, replacePrivateFile, setAside } from '../session-info.ts'
 import { AuthError } from './auth-provider.ts'
 import type { OAuthClientInformation, OAuthDiscoveryState, OAuthTokens } from './auth-provider.ts'
 
@@ -70,7 +71,7 @@ export function fileTokenStore(path: string): TokenStore {
         const { ino, size, mtimeNs } = await stat(file, { bigint: true })
         const stamp = `${ino}:${size}:${mtimeNs}` // each write makes a new file
         if (seen?.stamp === stamp) return seen.credentials
-        const credentials = parseFile(await readFile(file, 'utf8'))
+        const credentials = storedCredentialsFrom(parseJson(await readFile(file, 'utf8')))
         if (credentials === undefined) await setAside(file)
         seen = { stamp, credentials }
         return credentials
@@ -90,14 +91,6 @@ export function fileTokenStore(path: string): TokenStore {
   }
 }
 
-function parseFile(text: string): StoredCredentials | undefined {
-  try {
-    return storedCredentialsFrom(JSON.parse(text))
-  } catch {
-    return undefined // not JSON
-  }
-}
-
 /** Checks stored credentials: leaves out malformed parts. Undefined for another format. */
 export function storedCredentialsFrom(value: unknown): StoredCredentials | undefined {
   if (!isRecord(value) || value['v'] !== 1) return undefined
@@ -112,12 +105,10 @@ export function storedCredentialsFrom(value: unknown): StoredCredentials | undef
 }
 
 function isClient(value: unknown): value is OAuthClientInformation {
-  const uris = isRecord(value) ? (value['redirect_uris'] ?? []) : undefined
   return (
     hasTexts(value, ['client_id'], ['client_secret', 'token_endpoint_auth_method', 'issuer']) &&
-    ['undefined', 'number'].includes(typeof value['client_secret_expires_at']) &&
-    Array.isArray(uris) &&
-    uris.every((uri) => typeof uri === 'string')
+    isNumberOrAbsent(value['client_secret_expires_at']) &&
+    check.listOf(check.string).accepts(value['redirect_uris'] ?? [])
   )
 }
 
@@ -125,8 +116,12 @@ function isTokens(value: unknown): value is OAuthTokens {
   const optional = ['refresh_token', 'scope', 'id_token', 'issuer', 'server']
   return (
     hasTexts(value, ['access_token', 'token_type'], optional) &&
-    ['undefined', 'number'].includes(typeof value['expires_in'])
+    isNumberOrAbsent(value['expires_in'])
   )
+}
+
+function isNumberOrAbsent(value: unknown): boolean {
+  return value === undefined || typeof value === 'number'
 }
 
 function parseDiscovery(value: unknown): OAuthDiscoveryState | undefined {
@@ -166,8 +161,7 @@ export async function withFileLock<Result>(
   const deadline = performance.now() + waitMs
   let isHeld = await createLock(path)
   while (!isHeld && performance.now() < deadline) {
-    const ageMs = Date.now() - (await modifiedMs(path))
-    if (ageMs > staleMs) await rm(path, { force: true })
+    if (await isOlder(path, staleMs)) await rm(path, { force: true })
     else await sleep(LOCK_POLL_MS)
     isHeld = await createLock(path)
   }
@@ -188,16 +182,11 @@ async function createLock(path: string): Promise<boolean> {
   }
 }
 
-/** Time of the last change; infinitely late if the file is gone. */
-async function modifiedMs(path: string): Promise<number> {
+async function isOlder(path: string, ms: number): Promise<boolean> {
   try {
-    return (await stat(path)).mtimeMs
+    return Date.now() - (await stat(path)).mtimeMs > ms
   } catch (error) {
-    if (hasCode(error, 'ENOENT')) return Number.POSITIVE_INFINITY
+    if (hasCode(error, 'ENOENT')) return false
     throw error
   }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
 }

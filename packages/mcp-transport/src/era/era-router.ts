@@ -1,3 +1,4 @@
+import { untilAborted } from '@x/internal'
 import { sessionChannel } from '../diagnostics.ts'
 import {
   INVALID_PARAMS,
@@ -41,7 +42,13 @@ interface Opening {
   readonly signal: AbortSignal
   /** The transport repeats the complete handshake of the client. */
   readonly isRepeated: boolean
+  /** The error with which the server has just answered `initialize`. */
+  readonly refused: JsonRpcResponse | undefined
 }
+
+type KnownChange = Pick<Opening, 'refused'> & { readonly signal: AbortSignal | undefined }
+
+const UNKNOWN_CHANGE: KnownChange = { signal: undefined, refused: undefined }
 
 /**
  * Negotiates the era with the client's `initialize` (2026-07-28, basic/versioning), and passes every later message
@@ -66,7 +73,7 @@ export class EraRouter {
     this.#options = options
     this.legacy = new LegacyProtocol({
       ...options,
-      changeEra: (signal) => this.#changeEra(undefined, signal),
+      changeEra: (signal, refused) => this.#changeEra(undefined, { signal, refused }),
       sendAgain: (request, sent) => this.send(request, sent),
     })
   }
@@ -137,7 +144,7 @@ export class EraRouter {
   async replaceSession(signal: AbortSignal): Promise<void> {
     const { session } = this.legacy
     if (this.#modern !== undefined || session === undefined) {
-      return this.#changeEra(this.#modern, signal)
+      return this.#changeEra(this.#modern, { signal, refused: undefined })
     }
     await this.legacy.replacementOf(session, { signal })
   }
@@ -153,9 +160,12 @@ export class EraRouter {
     this.#modern = undefined
     await before?.close()
     await this.legacy.load()
-    const answer = await this.#negotiate({ request, signal, isRepeated: false }).catch(
-      (error: unknown) => errorAnswer(request.id, toTransportError(error)),
-    )
+    const answer = await this.#negotiate({
+      request,
+      signal,
+      isRepeated: false,
+      refused: undefined,
+    }).catch((error: unknown) => errorAnswer(request.id, toTransportError(error)))
     if (this.#negotiating !== negotiating || answer === undefined) return
     this.#negotiating = undefined
     this.#options.deliver(answer)
@@ -166,17 +176,17 @@ export class EraRouter {
    *
    * @throws TransportError if no session could be opened
    */
-  #changeEra(from: ModernProtocol | undefined, signal?: AbortSignal): Promise<void> {
+  #changeEra(from: ModernProtocol | undefined, known: KnownChange): Promise<void> {
     if (this.#modern !== from) return Promise.resolve() // already changed
     const { http } = this.#options
     return (this.#changing ??= http
-      .asOwner(() => this.#negotiateAgain(signal))
+      .asOwner(() => this.#negotiateAgain(known))
       .finally(() => {
         this.#changing = undefined
       }))
   }
 
-  async #negotiateAgain(outer: AbortSignal | undefined): Promise<void> {
+  async #negotiateAgain({ signal: outer, refused }: KnownChange): Promise<void> {
     const { keeper, http, onReplaced } = this.#options
     const { session } = this.legacy
     const before = this.#modern
@@ -187,8 +197,11 @@ export class EraRouter {
     await this.legacy.reload()
     const { signal: own } = (this.#changeSignal = new AbortController())
     const signal = outer === undefined ? own : AbortSignal.any([own, outer])
-    const answer = await this.#negotiate({ request, signal, isRepeated: true })
-    if (answer === undefined || signal.aborted) throw this.#closedError()
+    const negotiating = this.#negotiate({ request, signal, isRepeated: true, refused })
+    const answer = await untilAborted(negotiating, signal).catch((error: unknown) => {
+      if (!signal.aborted) throw error
+    })
+    if (!answer || signal.aborted) throw this.#closedError()
     if ('error' in answer) throw rejectedError(answer.error, http.url.display)
     if (this.#modern === before) this.#modern = undefined
     if (before !== undefined) {
@@ -273,11 +286,9 @@ export class EraRouter {
   }
 
   /** Returns the answer of a server with sessions; undefined if the client abandoned the request. */
-  async #openLegacy({
-    request,
-    signal,
-    isRepeated,
-  }: Opening): Promise<JsonRpcResponse | undefined> {
+  async #openLegacy(opening: Opening): Promise<JsonRpcResponse | undefined> {
+    const { request, signal, isRepeated, refused } = opening
+    if (refused !== undefined) return refused
     const answer = isRepeated
       ? await this.legacy.repeatHandshake(request, signal)
       : await this.legacy.initialize(request)
@@ -315,7 +326,7 @@ export class EraRouter {
       ...server,
       identity: toIdentity(request, version),
       recovery: onReplaced && {
-        replace: () => this.#changeEra(protocol),
+        replace: () => this.#changeEra(protocol, UNKNOWN_CHANGE),
         sendAgain: (message, options) => this.send(message, options),
       },
     })

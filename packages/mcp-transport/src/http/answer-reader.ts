@@ -3,7 +3,7 @@ import { createParser } from 'eventsource-parser'
 import type { EventSourceParser } from 'eventsource-parser'
 import { withoutHeaderValues, headerValue, mediaType } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
-import { messageFrom } from '../json-rpc.ts'
+import { messageFrom, parseJson } from '../json-rpc.ts'
 import type { JsonRpcMessage } from '../json-rpc.ts'
 import type { ServerUrl } from '../server-url.ts'
 import type { Era } from '../session-record.ts'
@@ -192,14 +192,6 @@ export class AnswerReader {
   #error(code: 'LIMIT' | 'UNEXPECTED_RESPONSE', problem: string): TransportError {
     const { display: url } = this.#source.url
     return new TransportError(code, `${url} ${problem}`, { status: this.#status, url })
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined // not JSON
   }
 }
 

@@ -1,7 +1,7 @@
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { TransportError } from '../transport-error.ts'
-import { followStream, slowPause, parseCursor, cursorHeaders } from './follow-stream.ts'
+import { followStream, pause, parseCursor, cursorHeaders } from './follow-stream.ts'
 import type { FollowOptions, FollowOutcome, StreamEnd, StreamTrouble } from './follow-stream.ts'
 
 describe('follow stream', () => {
@@ -147,7 +147,7 @@ describe('follow stream', () => {
           isBroken: false,
           random: () => 1,
           wait: (ms, signal, slowly) =>
-            slowly === undefined ? Promise.resolve() : slowPause(ms, signal, slowly),
+            slowly === undefined ? Promise.resolve() : pause(ms, signal, slowly),
           slowly: { onTrouble: () => {}, onWaiting: (now) => (wake = now) },
           open: async () => {
             at.push(performance.now())

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { TransportError } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
 
@@ -16,11 +15,11 @@ export type StreamEnd =
 
 /** Reason why a stream is not reopened, or only slowly. */
 export type StreamTrouble =
-  | { readonly kind: 'refused'; readonly error: TransportError }
+  | Extract<StreamEnd, { kind: 'refused' }>
   | {
       readonly kind: 'exhausted'
       readonly attempts: number
-      readonly error?: TransportError | undefined
+      readonly error: TransportError | undefined
     }
 
 export type FollowOutcome = { readonly kind: 'stopped' } | StreamTrouble
@@ -115,16 +114,9 @@ function troubleOf(
   return { kind: 'exhausted', attempts: failures, error: end?.error }
 }
 
-/** Delays have a wide range, so that clients do not return at the same time after an outage of the server. */
-function slowDelayMs(slowAttempts: number, options: FollowOptions): number {
-  const { cursor, reconnect, random = Math.random } = options
-  const ceiling = Math.min(reconnect.maxMs * 1.5 ** slowAttempts, RETRY_CEILING_MS)
-  const wished = Math.min(cursor.retryMs ?? 0, RETRY_CEILING_MS)
-  return Math.max(ceiling * (0.5 + random() / 2), wished, RETRY_FLOOR_MS)
-}
-
 /**
- * The delay that the server requested, within limits and without jitter; otherwise a growing delay with jitter.
+ * Delay before a quick attempt: the one that the server requested, within limits and without jitter; otherwise a
+ * growing delay with jitter.
  */
 function delayMs(failures: number, options: FollowOptions): number {
   const { cursor, reconnect, random = Math.random } = options
@@ -135,29 +127,36 @@ function delayMs(failures: number, options: FollowOptions): number {
   return Math.max(ceiling * (0.75 + random() / 4), RETRY_FLOOR_MS)
 }
 
-async function pause(ms: number, signal: AbortSignal, slowly?: SlowReopening): Promise<void> {
-  if (slowly !== undefined) return slowPause(ms, signal, slowly)
-  await sleep(ms, undefined, { signal, ref: false }).catch(() => {}) // aborted: the caller checks the signal
+/** These delays have a wide range, so that clients do not return at the same time after an outage. */
+function slowDelayMs(slowAttempts: number, options: FollowOptions): number {
+  const { cursor, reconnect, random = Math.random } = options
+  const ceiling = Math.min(reconnect.maxMs * 1.5 ** slowAttempts, RETRY_CEILING_MS)
+  const wished = Math.min(cursor.retryMs ?? 0, RETRY_CEILING_MS)
+  return Math.max(ceiling * (0.5 + random() / 2), wished, RETRY_FLOOR_MS)
 }
 
-/** Waits for `ms`. When woken, waits only until a tenth of `ms` (or of the longest delay) has passed. */
-export function slowPause(ms: number, signal: AbortSignal, slowly: SlowReopening): Promise<void> {
+/**
+ * Waits for `ms`, or until the signal aborts. When `slowly` wakes it, it waits only until a tenth of `ms` (or of the
+ * longest delay) has passed.
+ */
+export function pause(ms: number, signal: AbortSignal, slowly?: SlowReopening): Promise<void> {
   return new Promise((resolve) => {
     const since = performance.now()
     let timer: NodeJS.Timeout | undefined
     const end = (): void => {
       clearTimeout(timer)
       signal.removeEventListener('abort', end)
-      slowly.onWaiting(undefined)
+      slowly?.onWaiting(undefined)
       resolve()
     }
     const endAfter = (leftMs: number): void => {
       clearTimeout(timer)
       timer = setTimeout(end, leftMs).unref()
     }
+    if (signal.aborted) return end()
     if (Number.isFinite(ms)) endAfter(ms)
     signal.addEventListener('abort', end, { once: true })
-    slowly.onWaiting(() => {
+    slowly?.onWaiting(() => {
       slowly.onWaiting(undefined) // only the first call counts
       endAfter(Math.max(since + Math.min(ms, RETRY_CEILING_MS) * EARLIEST - performance.now(), 0))
     })

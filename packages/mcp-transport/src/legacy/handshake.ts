@@ -8,7 +8,7 @@ import { isAnswerTo, isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
-import { errorAnswer, toTransportError, TransportError } from '../transport-error.ts'
+import { errorAnswer, TransportError } from '../transport-error.ts'
 import { LegacySession, RequestIds } from './legacy-session.ts'
 import { initializeVerdict, misroutedError, testVerdict, toRefusalError } from './session-loss.ts'
 import type { InitializeVerdict } from './session-loss.ts'
@@ -237,7 +237,9 @@ function post<T>(
   let assigned: string | undefined
   let answer: JsonRpcResponse | undefined
   let misrouted: JsonRpcResponse | undefined
-  let stopWaiting: (() => void) | undefined
+  let exchange: Exchange | undefined
+  let timer: NodeJS.Timeout | undefined
+  let isDone = false
   const toReply = (outcome: AnswerOutcome): Reply => {
     if (answer !== undefined) return { kind: 'answered', answer, assigned }
     const failed = (error: TransportError, refusal?: Refusal): Reply => {
@@ -258,9 +260,30 @@ function post<T>(
   }
   return new Promise<T>((resolve, reject) => {
     const outcome = (ended: AnswerOutcome): void => {
-      stopWaiting?.()
+      if (isDone) return
+      isDone = true
+      clearTimeout(timer)
+      signal.removeEventListener('abort', onAbort)
       resolve(read(toReply(ended)))
     }
+    const end = (error: TransportError): void => {
+      exchange?.abort(error)
+      outcome({ kind: 'failed', error }) // also while headers are awaited
+    }
+    const onAbort = (): void => {
+      const { reason: cause } = signal
+      const message = 'The opening of the session was aborted'
+      end(TransportError.is(cause) ? cause : new TransportError('CLOSED', message, { url, cause }))
+    }
+    const startTimer = (ms: number): void => {
+      timer = setTimeout(() => {
+        // Time that a user needs to sign in does not count.
+        if (exchange?.isAwaited !== true) return startTimer(ms)
+        const message = `${url} did not answer the handshake of a new session in ${ms} ms`
+        end(new TransportError('TIMEOUT', message, { url }))
+      }, ms).unref()
+    }
+    signal.addEventListener('abort', onAbort)
     http
       .send(
         {
@@ -272,9 +295,10 @@ function post<T>(
           body: JSON.stringify(request),
           headersMs,
           idleMs,
-          onStart: (exchange) => {
-            stopWaiting ??= abortInTime(exchange, { url, signal, limitMs })
-            return !signal.aborted
+          onStart: (started) => {
+            exchange ??= started
+            if (limitMs !== undefined && timer === undefined) startTimer(limitMs)
+            return !isDone
           },
         },
         {
@@ -294,31 +318,4 @@ function post<T>(
         else reject(error)
       })
   })
-}
-
-/**
- * Aborts an exchange when `signal` aborts or the time limit ends. Returns a function that stops that. Time that a
- * user needs to sign in does not count.
- */
-function abortInTime(
-  exchange: Exchange,
-  limit: Pick<Opening, 'signal' | 'limitMs'> & { readonly url: string },
-): () => void {
-  const { url, signal, limitMs } = limit
-  const onAbort = (): void => exchange.abort(toTransportError(signal.reason))
-  signal.addEventListener('abort', onAbort, { once: true })
-  let timer: NodeJS.Timeout | undefined
-  const onTimeUp = (): void => {
-    if (!exchange.isAwaited) return startTimer()
-    const message = `${url} did not answer the handshake of a new session in ${limitMs} ms`
-    exchange.abort(new TransportError('TIMEOUT', message, { url }))
-  }
-  const startTimer = (): void => {
-    if (limitMs !== undefined) timer = setTimeout(onTimeUp, limitMs).unref()
-  }
-  startTimer()
-  return () => {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', onAbort)
-  }
 }

@@ -41,9 +41,10 @@ export interface LegacyProtocolOptions {
   /**
    * Called if the server no longer has sessions: changes to the stateless revision.
    *
+   * @param refused The error with which the server has just answered `initialize`
    * @throws TransportError if the server does not support that revision
    */
-  readonly changeEra: (signal: AbortSignal) => Promise<void>
+  readonly changeEra: (signal: AbortSignal, refused: JsonRpcResponse) => Promise<void>
   /** Sends a request to the server as it is now, with or without sessions. */
   readonly sendAgain: (request: JsonRpcRequest, options: CallOptions) => Promise<void>
   /** Passes a message to the client. */
@@ -67,14 +68,13 @@ export class LegacyProtocol {
   #initialize: JsonRpcRequest | undefined
   /** The client's `initialize` in progress. */
   #initializing: { readonly id: RequestId; readonly controller: AbortController } | undefined
-  /** Replacement of each lost session. */
-  readonly #replacements = new WeakMap<LegacySession, Promise<Replacement>>()
-  readonly #replacing = new AbortController()
+  /** Ends the replacement in progress. */
+  #replacing: AbortController | undefined
   /** Successful requests of the client that a new session needs to know: log level and subscriptions. */
   #settings: Map<string, JsonRpcRequest> | undefined
   #loading: Promise<void> | undefined
   #terminating: Promise<void> | undefined
-  /** Sessions that are terminated when their last call has ended. */
+  /** Resolves when the last call of each earlier session has ended. */
   #leaving: Promise<void> | undefined
   #isClosed = false
 
@@ -150,7 +150,7 @@ export class LegacyProtocol {
     this.#calls.open.close('The transport was closed')
     this.#initializing?.controller.abort(closed)
     this.#initializing = undefined
-    this.#replacing.abort(closed)
+    this.#replacing?.abort(closed)
     this.#serverRequests = undefined
     const session = this.#session
     session?.endListening()
@@ -167,8 +167,16 @@ export class LegacyProtocol {
 
   /** Takes a request or notification of the server. */
   receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void {
-    if (isRequest(message)) (this.#serverRequests ??= new ServerRequests()).asked(message, session)
-    else if (message.method === 'notifications/cancelled') this.#serverRequests?.cancelled(message)
+    if (isRequest(message)) {
+      const requests = (this.#serverRequests ??= new ServerRequests())
+      return this.#options.deliver(requests.asked(message, session))
+    }
+    if (message.method === 'notifications/cancelled') {
+      const cancelled = this.#serverRequests?.cancelled(message, session)
+      return this.#options.deliver(cancelled ?? message)
+    }
+    // Notifications of a session that another one replaced are out of date, except the progress of its calls.
+    if (session !== this.#session && message.method !== 'notifications/progress') return
     const own = session.ids.progress(message)
     if (own !== undefined) this.#options.deliver(own)
   }
@@ -188,7 +196,10 @@ export class LegacyProtocol {
   forgetSession(session: LegacySession): Promise<void> {
     session.endListening()
     this.#opener.release(session)
-    if (session.lost === undefined) this.#publish('lost', session)
+    if (session.lost === undefined) {
+      this.#publish('lost', session)
+      this.#leave(session)
+    }
     return (session.lost ??=
       session.unstored === undefined ? this.#options.keeper.lost(session.id) : Promise.resolve())
   }
@@ -203,19 +214,17 @@ export class LegacyProtocol {
     old: LegacySession,
     limits?: { readonly signal: AbortSignal },
   ): Promise<Replacement> {
-    let replacing = this.#replacements.get(old)
-    if (replacing === undefined) {
-      const { signal } = this.#replacing
-      const options: OpenOptions = {
-        signal: limits === undefined ? signal : AbortSignal.any([signal, limits.signal]),
-        limitMs: limits === undefined ? this.#options.timeouts.probeMs : undefined,
-        isReplacement: old.lost !== undefined,
-      }
-      replacing = this.#options.http.asOwner(() => this.#replace(old, options))
-      this.#replacements.set(old, replacing)
-      replacing.catch(() => this.#replacements.delete(old)) // the callers get the error
+    if (old.replacement !== undefined) return old.replacement
+    const { signal } = (this.#replacing = new AbortController())
+    const options: OpenOptions = {
+      signal: limits === undefined ? signal : AbortSignal.any([signal, limits.signal]),
+      limitMs: limits === undefined ? this.#options.timeouts.probeMs : undefined,
+      isReplacement: old.lost !== undefined,
     }
-    return replacing
+    const replacement = this.#options.http.asOwner(() => this.#replace(old, options))
+    old.replacement = replacement
+    replacement.catch(() => (old.replacement = undefined)) // the callers get the error
+    return replacement
   }
 
   async #replace(old: LegacySession, options: OpenOptions): Promise<Replacement> {
@@ -229,11 +238,11 @@ export class LegacyProtocol {
     if (outcome.kind === 'failed') {
       const { answer } = outcome
       if (modernEvidence(answer) === undefined) throw toFailure(answer)
-      await this.#options.changeEra(options.signal)
+      await this.#options.changeEra(options.signal, answer)
       return 'stateless'
     }
     const { session } = outcome
-    if (old.lost === undefined && old.id !== session.id) this.#leaving = this.#leave(old)
+    if (old.lost === undefined && old.id !== session.id) this.#leave(old)
     this.#options.onReplaced?.({
       oldEpoch: old.epoch,
       newEpoch: session.epoch,
@@ -273,22 +282,29 @@ export class LegacyProtocol {
     return outcome
   }
 
-  /**
-   * Terminates a session that this transport opened and that no store holds any more, when its last call has ended.
-   */
-  async #leave(session: LegacySession): Promise<void> {
+  /** Requests are sent in another session from now on. */
+  #leave(session: LegacySession): void {
     session.endListening()
-    await this.#leaving
-    if (session.isResumed || session.id === undefined) return
-    await this.#calls.open.ended((call) => call.session === session)
-    if (session.lost !== undefined) return
-    session.lost = Promise.resolve()
-    try {
-      await deleteSession(this.#options.http, session)
-      this.#publish('ended', session)
-    } catch (error) {
+    const ended = this.#end(session).catch((error: unknown) => {
       this.#options.report(toTransportError(error))
+    })
+    const before = this.#leaving
+    this.#leaving = ended.then(() => before)
+  }
+
+  /**
+   * Waits for the last call of a session. Then cancels its requests to the client, and terminates it if this transport
+   * opened it and it is not lost: no store holds its id any more.
+   */
+  async #end(session: LegacySession): Promise<void> {
+    await this.#calls.open.ended((call) => call.session === session)
+    for (const cancelled of this.#serverRequests?.ended(session) ?? []) {
+      this.#options.deliver(cancelled)
     }
+    if (session.isResumed || session.id === undefined || session.lost !== undefined) return
+    session.lost = Promise.resolve()
+    await deleteSession(this.#options.http, session)
+    this.#publish('ended', session)
   }
 
   // Messages of the client
@@ -380,8 +396,9 @@ export class LegacyProtocol {
 
   /** Sends a response in the session of the request, because another session does not know the request. */
   async #reply(message: JsonRpcResponse): Promise<void> {
-    const session = this.#serverRequests?.take(message)
-    if (session !== undefined && session.lost === undefined) await this.#post(message, session)
+    const asked = this.#serverRequests?.take(message)
+    if (asked === undefined || asked.session.lost !== undefined) return
+    await this.#post({ ...message, id: asked.id }, asked.session)
   }
 
   async #notify(

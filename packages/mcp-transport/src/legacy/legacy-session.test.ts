@@ -109,8 +109,8 @@ describe('server requests', () => {
     const requests = new ServerRequests()
     requests.asked(ask(1), first)
     requests.asked(ask(2), second)
-    expect(requests.take(reply(1))).toBe(first)
-    expect(requests.take(reply(2))).toBe(second)
+    expect(requests.take(reply(1))).toEqual({ id: 1, session: first })
+    expect(requests.take(reply(2))).toEqual({ id: 2, session: second })
     expect(requests.take(reply(1))).toBeUndefined()
   })
 
@@ -125,9 +125,28 @@ describe('server requests', () => {
     const requests = new ServerRequests()
     requests.asked(ask('a'), first)
     const method = 'notifications/cancelled'
-    requests.cancelled({ jsonrpc: '2.0', method })
-    requests.cancelled({ jsonrpc: '2.0', method, params: { requestId: 'b' } })
-    requests.cancelled({ jsonrpc: '2.0', method, params: { requestId: 'a' } })
+    const cancel = (session: LegacySession, params?: { readonly requestId: string }): unknown =>
+      requests.cancelled({ jsonrpc: '2.0', method, ...(params && { params }) }, session)
+    expect(cancel(first)).toBeUndefined()
+    expect(cancel(first, { requestId: 'b' })).toBeUndefined()
+    expect(cancel(second, { requestId: 'a' })).toBeUndefined()
+    expect(cancel(first, { requestId: 'a' })).toMatchObject({ params: { requestId: 'a' } })
     expect(requests.take(reply('a'))).toBeUndefined()
+  })
+
+  test('keeps requests of two sessions apart that have the same id', () => {
+    const requests = new ServerRequests()
+    const one = requests.asked(ask(1), first)
+    const other = requests.asked(ask(1), second)
+    expect(one.id).toBe(1)
+    expect(other.id).not.toBe(1)
+    const params = { requestId: 1 }
+    const method = 'notifications/cancelled'
+    expect(requests.cancelled({ jsonrpc: '2.0', method, params }, second)).toMatchObject({
+      params: { requestId: other.id },
+    })
+    const again = requests.asked(ask(1), second)
+    expect(requests.take(reply(again.id))).toEqual({ id: 1, session: second })
+    expect(requests.take(reply(1))).toEqual({ id: 1, session: first })
   })
 })

@@ -51,6 +51,8 @@ export class LegacySession {
   refusals = 0
   /** Set when the session has ended. Resolves when it is removed from the store. */
   lost: Promise<void> | undefined
+  /** The session that replaced this one, or the attempt to open it. */
+  replacement: Promise<LegacySession | 'stateless'> | undefined
   /** Set while the listening stream waits: reopens it soon. */
   wakeListening: (() => void) | undefined
   /** The session was terminated by the client. */
@@ -171,28 +173,62 @@ export class RequestIds {
   }
 }
 
+/** A request of the server without a response. */
+interface ServerRequest {
+  readonly id: RequestId
+  readonly session: LegacySession
+}
+
 /**
- * Requests of the server without a response, and their sessions. A response is sent in the session of its
- * request, because another session does not know it.
+ * Requests of the server without a response, and their sessions. A response is sent in the session of its request,
+ * because another session does not know it, or knows another request by that id: each session counts from the start.
  */
 export class ServerRequests {
-  readonly #sessions = new Map<RequestId, LegacySession>()
+  /** By the id that the client knows. */
+  readonly #open = new Map<RequestId, ServerRequest>()
 
-  asked({ id }: JsonRpcRequest, session: LegacySession): void {
-    this.#sessions.set(id, session)
+  /**
+   * Returns the request for the client. Its id differs from the ids of all requests of other sessions. It is not 0
+   * either, because the SDK ignores the cancellation of a request with that id.
+   */
+  asked(request: JsonRpcRequest, session: LegacySession): JsonRpcRequest {
+    const { id } = request
+    const known = this.#open.get(id)
+    const isTaken = id === 0 || (known !== undefined && known.session !== session)
+    const ownId = isTaken ? `${session.epoch}/${typeof id}/${id}` : id
+    this.#open.set(ownId, { id, session })
+    return isTaken ? { ...request, id: ownId } : request
   }
 
-  /** The server cancelled its request. */
-  cancelled({ params }: JsonRpcNotification): void {
-    const id = params?.['requestId']
-    if (typeof id === 'string' || typeof id === 'number') this.#sessions.delete(id)
+  /** The server cancelled its request. Returns the notification for the client; undefined for an unknown request. */
+  cancelled(
+    notification: JsonRpcNotification,
+    session: LegacySession,
+  ): JsonRpcNotification | undefined {
+    const { params } = notification
+    for (const [requestId, request] of this.#open) {
+      if (request.session !== session || request.id !== params?.['requestId']) continue
+      this.#open.delete(requestId)
+      return { ...notification, params: { ...params, requestId } }
+    }
+    return undefined
   }
 
-  /** Returns and removes the session that waits for a response. */
-  take({ id }: JsonRpcResponse): LegacySession | undefined {
+  /** The session has ended. Returns the notifications that cancel its requests. */
+  ended(session: LegacySession): JsonRpcNotification[] {
+    return [...this.#open].flatMap(([requestId, request]) => {
+      if (request.session !== session) return []
+      this.#open.delete(requestId)
+      const params = { requestId, reason: 'The session has ended' }
+      return [{ jsonrpc: '2.0', method: 'notifications/cancelled', params }]
+    })
+  }
+
+  /** Returns and removes the request that waits for a response. */
+  take({ id }: JsonRpcResponse): ServerRequest | undefined {
     if (id === undefined || id === null) return undefined
-    const session = this.#sessions.get(id)
-    this.#sessions.delete(id)
-    return session
+    const request = this.#open.get(id)
+    this.#open.delete(id)
+    return request
   }
 }
