@@ -1,25 +1,17 @@
 import { commandOptionsFrom, ensureInstalled, runCommand, UserError } from './cli.ts'
 import {
-  BEYOND,
   clientPlan,
   CLIENTS,
-  EXTENSIONS,
+  execute,
+  INAPPLICABLE,
+  isClient,
   planLines,
-  runClient,
-  runServer,
   serverPlan,
 } from './conformance/plan.ts'
-import type { ClientRun, ClientVersion, ServerRun } from './conformance/plan.ts'
-import {
-  beyondLines,
-  inapplicableLine,
-  summariesFrom,
-  summaryLines,
-  verdictLine,
-} from './conformance/report.ts'
-import type { ScenarioResult } from './conformance/report.ts'
+import type { Run } from './conformance/plan.ts'
+import { summariesFrom, summaryLines, verdictLine } from './conformance/report.ts'
+import type { RunResult } from './conformance/report.ts'
 import { requiredScenarios, REVISIONS, SIDES } from './conformance/suite.ts'
-import type { Revision, Scenario, Verdict } from './conformance/suite.ts'
 
 const HELP = `Usage: pnpm conformance [options]
 
@@ -64,77 +56,59 @@ async function conformance(args: readonly string[]): Promise<number> {
   const sides = values.side.map((side) => oneOf('--side', SIDES, side))
   const clients = values.client.map((client) => oneOf('--client', CLIENTS, client))
   const revisions = values.revision.map((revision) => oneOf('--revision', REVISIONS, revision))
-  const isChosen = ({ revision, name }: Scenario): boolean =>
-    revisions.includes(revision) && (values.scenario?.includes(name) ?? true)
   await ensureInstalled()
-  const hasClients = sides.includes('client')
-  const hasServers = sides.includes('server')
-  const clientRuns = hasClients ? await clientRunsOf(clients, revisions, isChosen) : []
-  const extensionRuns = hasClients ? clientPlan(clients, EXTENSIONS.filter(isChosen)).runs : []
-  const serverRuns = hasServers ? await serverRunsOf(isChosen) : []
-  const beyond = hasServers ? BEYOND.filter(isChosen) : []
-  for (const line of planLines(beyond)) console.log(`${line} (not required)`)
-  const all = [...clientRuns, ...extensionRuns, ...serverRuns, ...beyond]
-  const unknown = values.scenario?.find((name) => all.every((run) => run.name !== name))
+  const plans = await Promise.all(
+    sides.map(async (side) => {
+      // Checks the lists of all revisions, whatever is chosen of them.
+      const all = await Promise.all(REVISIONS.map((revision) => requiredScenarios(side, revision)))
+      return side === 'client' ? clientPlan(clients, all.flat()) : serverPlan(all.flat())
+    }),
+  )
+  const chosen = plans
+    .flat()
+    .filter(({ revision, name }) => revisions.includes(revision) && isNamed(name, values.scenario))
+  const unknown = values.scenario?.find((name) => chosen.every((run) => run.name !== name))
   if (unknown !== undefined) {
     throw new UserError(`${revisions.join(' and ')} has no required scenario "${unknown}"`)
   }
-  const required: readonly ScenarioResult[] = [
-    ...(await runAll(clientRuns, jobs, runClient)),
-    ...(await runAll(serverRuns, jobs, runServer)),
-  ]
-  const extensions = await runAll(extensionRuns, jobs, runClient)
-  const more: readonly ScenarioResult[] = [
-    ...extensions,
-    ...(await runAll(beyond, jobs, runServer)),
-  ]
-  console.log(summaryLines(required))
-  if (more.length > 0) console.log(beyondLines(more))
+  for (const line of planLines(chosen.filter(({ subject }) => !isClient(subject))))
+    console.log(line)
+  const results = await runAll(chosen.filter(isApplicable), jobs)
+  console.log(summaryLines(results))
   if (values.json) {
+    const required = results.filter(({ isRequired }) => isRequired)
+    const extensions = results.filter(({ subject, isRequired }) => isClient(subject) && !isRequired)
     const summaries = { ...summariesFrom(required), extensions: summariesFrom(extensions) }
     console.log(JSON.stringify(summaries))
   }
-  return [...required, ...more].every(({ isPassed }) => isPassed) ? 0 : 1
+  return results.every(({ isPassed }) => isPassed) ? 0 : 1
 }
 
-async function clientRunsOf(
-  clients: readonly ClientVersion[],
-  revisions: readonly Revision[],
-  isChosen: (scenario: Scenario) => boolean,
-): Promise<readonly ClientRun[]> {
-  const all = await Promise.all(revisions.map((revision) => requiredScenarios('client', revision)))
-  const { runs, inapplicable } = clientPlan(clients, all.flat().filter(isChosen))
-  for (const one of inapplicable) console.log(inapplicableLine(one))
-  return runs
+function isNamed(name: string, names: readonly string[] | undefined): boolean {
+  return names?.includes(name) ?? true
 }
 
-/** Checks the lists of all revisions, whatever is chosen of them. */
-async function serverRunsOf(
-  isChosen: (scenario: Scenario) => boolean,
-): Promise<readonly ServerRun[]> {
-  const all = await Promise.all(REVISIONS.map((revision) => requiredScenarios('server', revision)))
-  const runs = serverPlan(all.flat()).filter(isChosen)
-  for (const line of planLines(runs)) console.log(line)
-  return runs
+/** Prints the reason if a run is not applicable. */
+function isApplicable({ subject, revision, name }: Run): boolean {
+  const reason = INAPPLICABLE[`${subject} ${name}`]
+  if (reason === undefined) return true
+  console.log(`not run ${subject.padEnd(9)}  ${revision}  ${name}\n          ${reason}`)
+  return false
 }
 
 /** Runs scenarios, several at a time, and prints each result. Returns them in the order of the runs. */
-async function runAll<Run extends ClientRun | ServerRun>(
-  runs: readonly Run[],
-  jobs: number,
-  run: (scenario: Run) => Promise<Verdict>,
-): Promise<readonly (Run & Verdict)[]> {
-  const results = new Map<Run, Run & Verdict>()
+async function runAll(runs: readonly Run[], jobs: number): Promise<readonly RunResult[]> {
+  const results = new Map<Run, RunResult>()
   const waiting = runs.values()
   async function work(): Promise<void> {
-    for (const scenario of waiting) {
-      const result = { ...scenario, ...(await run(scenario)) }
-      results.set(scenario, result)
+    for (const run of waiting) {
+      const result = { ...run, ...(await execute(run)) }
+      results.set(run, result)
       console.log(verdictLine(result))
     }
   }
   await Promise.all(Array.from({ length: jobs }, work))
-  return runs.flatMap((scenario) => results.get(scenario) ?? [])
+  return runs.flatMap((run) => results.get(run) ?? [])
 }
 
 function oneOf<Word extends string>(option: string, words: readonly Word[], text: string): Word {

@@ -1,6 +1,6 @@
 import { UserError } from '../cli.ts'
 import { runScenario } from './suite.ts'
-import type { Scenario, Verdict } from './suite.ts'
+import type { Revision, Scenario, Verdict } from './suite.ts'
 
 /** Versions of the SDK, as on the command line. */
 export const CLIENTS = ['v1', 'v2'] as const
@@ -21,80 +21,65 @@ export type ClientKind = (typeof CLIENT_KINDS)[number]
 const TARGETS = ['agents', 'sampling', 'fixture'] as const
 export type TargetKind = (typeof TARGETS)[number]
 
-/** A scenario with the client that it tests. */
-export interface ClientRun extends Scenario {
-  readonly subject: ClientKind
-  /** The suite runs a scenario of an extension only with `--force`. */
-  readonly isExtension?: boolean
-}
-
-/** A scenario with the server that it tests. */
-export interface ServerRun extends Scenario {
-  readonly subject: TargetKind
+/** A scenario with the client or the server that it tests. */
+export interface Run extends Scenario {
+  readonly subject: ClientKind | TargetKind
+  /** False for the authorization extensions, and for scenarios that the suite has not decided about. */
+  readonly isRequired: boolean
 }
 
 const CLIENT_PROGRAM = 'node --conditions=mcp-source src/conformance/client/program.ts'
 
-export function runClient(run: ClientRun): Promise<Verdict> {
-  const args = ['--command', `${CLIENT_PROGRAM} ${run.subject}`]
-  return runScenario('client', run, run.isExtension === true ? [...args, '--force'] : args)
-}
-
-/** Starts a server for the run alone, because scenarios change it. */
-export async function runServer(run: ServerRun): Promise<Verdict> {
+export async function execute(run: Run): Promise<Verdict> {
+  const { subject, isRequired } = run
+  if (isClient(subject)) {
+    const args = ['--command', `${CLIENT_PROGRAM} ${subject}`]
+    // The suite runs a scenario of an extension only with `--force`.
+    return runScenario('client', run, isRequired ? args : [...args, '--force'])
+  }
   const { startTarget } = await import('./server/target.ts') // needs the installed packages
-  await using target = await startTarget(run.subject)
+  await using target = await startTarget(subject) // for this run alone, because scenarios change it
   return await runScenario('server', run, ['--url', target.url])
 }
 
-/** Client scenarios of the authorization extensions. No revision requires them. */
-export const EXTENSIONS: readonly (Scenario & { readonly isExtension: true })[] = [
+export function isClient(subject: Run['subject']): subject is ClientKind {
+  return CLIENT_KINDS.some((kind) => kind === subject)
+}
+
+/** Client scenarios of the authorization extensions. */
+const EXTENSIONS = [
   'auth/client-credentials-basic',
   'auth/client-credentials-jwt',
   'auth/enterprise-managed-authorization',
   'auth/wif-jwt-bearer',
   'auth/dpop',
   'auth/dpop-nonce',
-].flatMap((name) => [
-  { revision: '2025-11-25' as const, name, isExtension: true as const },
-  { revision: '2026-07-28' as const, name, isExtension: true as const },
-])
+]
 
 /** Scenarios that a client cannot pass on its own transport either, with the reason. */
-const INAPPLICABLE: Readonly<Record<ClientKind, Readonly<Record<string, string>>>> = {
-  v1: {},
-  v2: {},
-  'v2-modern': {
-    'sep-2322-client-request-state':
-      'The suite answers one call without a resultType, as servers of older revisions do. In this mode the Client rejects that, on its own transport too.',
-  },
+export const INAPPLICABLE: Readonly<Record<string, string>> = {
+  'v2-modern sep-2322-client-request-state':
+    'The suite answers one call without a resultType, as servers of older revisions do. In this mode the Client rejects that, on its own transport too.',
 }
 
-/** A run that is left out. */
-export interface Inapplicable extends ClientRun {
-  readonly reason: string
-}
-
-/** The runs of all chosen clients. `v2-modern` takes part in 2026-07-28 only. */
+/** Returns the runs of the chosen clients, those that are not applicable included. */
 export function clientPlan(
   versions: readonly ClientVersion[],
-  scenarios: readonly (Scenario & { readonly isExtension?: boolean })[],
-): { readonly runs: readonly ClientRun[]; readonly inapplicable: readonly Inapplicable[] } {
+  scenarios: readonly Scenario[],
+): readonly Run[] {
   const kinds = CLIENT_KINDS.filter((kind) => versions.some((version) => kind.startsWith(version)))
-  const all = kinds.flatMap((subject) =>
+  const required = kinds.flatMap((subject) =>
     scenarios
-      // The negotiation of the client does not matter for the extensions.
-      .filter(
-        ({ revision, isExtension }) =>
-          subject !== 'v2-modern' || (revision === '2026-07-28' && isExtension !== true),
-      )
-      .map((scenario) => ({ ...scenario, subject })),
+      .filter(({ revision }) => subject !== 'v2-modern' || revision === '2026-07-28')
+      .map((scenario) => ({ ...scenario, subject, isRequired: true })),
   )
-  const inapplicable = all.flatMap((run) => {
-    const reason = INAPPLICABLE[run.subject][run.name]
-    return reason === undefined ? [] : [{ ...run, reason }]
-  })
-  return { runs: all.filter(({ subject, name }) => !(name in INAPPLICABLE[subject])), inapplicable }
+  // The negotiation of the client does not matter for the extensions.
+  const extensions = versions.flatMap((subject) =>
+    (['2025-11-25', '2026-07-28'] as const).flatMap((revision) =>
+      EXTENSIONS.map((name) => ({ revision, name, subject, isRequired: false })),
+    ),
+  )
+  return [...required, ...extensions]
 }
 
 /** The target of each scenario, in all revisions. */
@@ -163,48 +148,46 @@ const NAMES: Readonly<Record<TargetKind, readonly string[]>> = {
 }
 
 /** Server scenarios that no revision requires: the suite added them later, or has not decided about them. */
-export const BEYOND: readonly ServerRun[] = [
-  { revision: '2025-11-25', name: 'server-session-lifecycle', subject: 'agents' },
-  { revision: '2025-11-25', name: 'server-sse-polling', subject: 'fixture' },
-  { revision: '2025-11-25', name: 'json-schema-2020-12', subject: 'agents' },
-  { revision: '2026-07-28', name: 'json-schema-2020-12', subject: 'agents' },
-  { revision: '2026-07-28', name: 'http-header-validation', subject: 'agents' },
+const BEYOND: readonly (readonly [Revision, string, TargetKind])[] = [
+  ['2025-11-25', 'server-session-lifecycle', 'agents'],
+  ['2025-11-25', 'server-sse-polling', 'fixture'],
+  ['2025-11-25', 'json-schema-2020-12', 'agents'],
+  ['2026-07-28', 'json-schema-2020-12', 'agents'],
+  ['2026-07-28', 'http-header-validation', 'agents'],
 ]
 
 /**
- * The required scenarios of servers, with their targets.
+ * Returns the runs of servers: of the required scenarios, and of those beyond.
  *
  * @throws UserError for a scenario without a target or with two, and for a name that no revision requires.
  */
 export function serverPlan(
   scenarios: readonly Scenario[],
   names: Readonly<Record<TargetKind, readonly string[]>> = NAMES,
-): readonly ServerRun[] {
+): readonly Run[] {
   const required = new Set(scenarios.map(({ name }) => name))
   const unknown = TARGETS.flatMap((target) => names[target]).find((name) => !required.has(name))
   if (unknown !== undefined) {
     throw new UserError(`No revision requires the server scenario "${unknown}"`)
   }
-  return scenarios.map((scenario) => ({ ...scenario, subject: targetOf(scenario.name, names) }))
+  const targetOf = (name: string): TargetKind => {
+    const [target, ...others] = TARGETS.filter((each) => names[each].includes(name))
+    if (target === undefined) throw new UserError(`The server scenario "${name}" has no target`)
+    if (others.length > 0) throw new UserError(`The server scenario "${name}" has two targets`)
+    return target
+  }
+  return [
+    ...scenarios.map((one) => ({ ...one, subject: targetOf(one.name), isRequired: true })),
+    ...BEYOND.map(([revision, name, subject]) => ({ revision, name, subject, isRequired: false })),
+  ]
 }
 
 /** One line for each target and revision, with the names of the scenarios. */
-export function planLines(plan: readonly ServerRun[]): readonly string[] {
-  const groups = Object.groupBy(
-    plan,
-    ({ subject, revision }) => `${subject.padEnd(9)}  ${revision}`,
+export function planLines(plan: readonly Run[]): readonly string[] {
+  const groups = Object.groupBy(plan, ({ subject, revision, isRequired }) =>
+    [subject.padEnd(9), revision, isRequired ? 'required' : 'not required'].join('  '),
   )
   return Object.entries(groups).map(([group, all = []]) => {
     return `${group}  ${all.length}: ${all.map(({ name }) => name).join(', ')}`
   })
-}
-
-function targetOf(
-  name: string,
-  names: Readonly<Record<TargetKind, readonly string[]>>,
-): TargetKind {
-  const [target, ...others] = TARGETS.filter((each) => names[each].includes(name))
-  if (target === undefined) throw new UserError(`The server scenario "${name}" has no target`)
-  if (others.length > 0) throw new UserError(`The server scenario "${name}" has two targets`)
-  return target
 }

@@ -1,11 +1,12 @@
 import { expect, test } from 'vitest'
-import { beyondLines, summariesFrom, summaryLines, verdictLine } from './report.ts'
-import type { ScenarioResult } from './report.ts'
+import { summariesFrom, summaryLines, verdictLine } from './report.ts'
+import type { RunResult } from './report.ts'
 
-const passed: ScenarioResult = {
+const passed: RunResult = {
   subject: 'v1',
   revision: '2025-11-25',
   name: 'initialize',
+  isRequired: true,
   isPassed: true,
   reasons: [],
 }
@@ -32,5 +33,6 @@ test('shows why a scenario failed, and a summary of each client', () => {
 })
 
 test('counts scenarios that are not required separately', () => {
-  expect(beyondLines([passed, failed])).toBe('\nNot required\n2025-11-25  1 of 2 passed')
+  const more = [passed, failed].map((result) => ({ ...result, isRequired: false }))
+  expect(summaryLines(more)).toBe('\nNot required\n2025-11-25  1 of 2 passed')
 })

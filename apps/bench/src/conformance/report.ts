@@ -1,12 +1,8 @@
-import type { ClientKind, Inapplicable, TargetKind } from './plan.ts'
-import type { Scenario, Verdict } from './suite.ts'
+import type { Run } from './plan.ts'
+import type { Verdict } from './suite.ts'
 
-type Subject = ClientKind | TargetKind
-
-/** Result of a scenario, and the client or server that it tested. */
-export interface ScenarioResult extends Scenario, Verdict {
-  readonly subject: Subject
-}
+/** A run, and its result. */
+export type RunResult = Run & Verdict
 
 /** Number of passed scenarios and names of failed ones, by revision. */
 type Summary = Readonly<
@@ -14,44 +10,37 @@ type Summary = Readonly<
 >
 
 /** Names for people, and keys in the JSON, where all servers are one. */
-const SUBJECTS: Readonly<Record<Subject, { readonly key: string; readonly name: string }>> = {
-  v1: { key: 'client', name: 'Client of SDK v1' },
-  v2: { key: 'clientV2', name: 'Client of SDK v2' },
-  'v2-modern': { key: 'clientV2Modern', name: 'Client of SDK v2, with its own negotiation' },
-  agents: { key: 'server', name: 'Gateway with agents' },
-  sampling: { key: 'server', name: 'Gateway with agents and a tool that needs sampling' },
-  fixture: { key: 'server', name: 'Gateway with the fixture server behind it' },
-}
+const SUBJECTS: Readonly<Record<Run['subject'], { readonly key: string; readonly name: string }>> =
+  {
+    v1: { key: 'client', name: 'Client of SDK v1' },
+    v2: { key: 'clientV2', name: 'Client of SDK v2' },
+    'v2-modern': { key: 'clientV2Modern', name: 'Client of SDK v2, with its own negotiation' },
+    agents: { key: 'server', name: 'Gateway with agents' },
+    sampling: { key: 'server', name: 'Gateway with agents and a tool that needs sampling' },
+    fixture: { key: 'server', name: 'Gateway with the fixture server behind it' },
+  }
 
 /** One summary for each client, and one for all servers. */
-export function summariesFrom(
-  results: readonly ScenarioResult[],
-): Readonly<Record<string, Summary>> {
+export function summariesFrom(results: readonly RunResult[]): Readonly<Record<string, Summary>> {
   const byKey = Object.groupBy(results, ({ subject }) => SUBJECTS[subject].key)
   return Object.fromEntries(Object.entries(byKey).map(([key, all = []]) => [key, summaryFrom(all)]))
 }
 
-export function verdictLine(result: ScenarioResult): string {
+export function verdictLine(result: RunResult): string {
   const { subject, revision, name, isPassed, reasons } = result
   const verdict = `${isPassed ? 'passed' : 'FAILED'}  ${subject.padEnd(9)}  ${revision}  ${name}`
   const indent = '\n          '
   return [verdict, ...reasons.map((reason) => reason.replaceAll('\n', indent))].join(indent)
 }
 
-export function inapplicableLine({ subject, revision, name, reason }: Inapplicable): string {
-  return `not run ${subject.padEnd(9)}  ${revision}  ${name}\n          ${reason}`
-}
-
-export function summaryLines(results: readonly ScenarioResult[]): string {
-  const byName = Object.groupBy(results, ({ subject }) => SUBJECTS[subject].name)
+/** One paragraph for each client and server, and one for scenarios that no revision requires. */
+export function summaryLines(results: readonly RunResult[]): string {
+  const byName = Object.groupBy(results, ({ subject, isRequired }) =>
+    isRequired ? SUBJECTS[subject].name : 'Not required',
+  )
   return Object.entries(byName)
     .flatMap(([name, all = []]) => ['', name, ...revisionLines(summaryFrom(all))])
     .join('\n')
-}
-
-/** Summary of scenarios that no revision requires. */
-export function beyondLines(results: readonly ScenarioResult[]): string {
-  return ['', 'Not required', ...revisionLines(summaryFrom(results))].join('\n')
 }
 
 function revisionLines(summary: Summary): readonly string[] {
@@ -61,7 +50,7 @@ function revisionLines(summary: Summary): readonly string[] {
   )
 }
 
-function summaryFrom(results: readonly ScenarioResult[]): Summary {
+function summaryFrom(results: readonly RunResult[]): Summary {
   const byRevision = Object.groupBy(results, ({ revision }) => revision)
   const entries = Object.entries(byRevision).map(([revision, all]) => {
     const failed = all.filter(({ isPassed }) => !isPassed).map(({ name }) => name)

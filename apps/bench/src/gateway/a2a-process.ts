@@ -1,10 +1,10 @@
 // Agents on the server side of `@a2a-js/sdk`, in a process of their own: `<count>`.
-import { startA2aAgent } from '../interop/a2a-agent.ts'
+import { startWeatherAgent } from '../interop/a2a-agent.ts'
 import { serve } from '../measure/worker.ts'
 
 const agents = await Promise.all(
   Array.from({ length: Number(process.argv[2]) }, () =>
-    startA2aAgent({ version: '1.0', streaming: true }),
+    startWeatherAgent({ version: '1.0', streaming: true }),
   ),
 )
 

@@ -1,13 +1,13 @@
 import { a2aSource, createGateway } from '@x/mcp-gateway'
-import { startA2aAgent } from './a2a-agent.ts'
-import type { A2aAgent, A2aKind } from './a2a-agent.ts'
+import { startWeatherAgent } from './a2a-agent.ts'
+import type { A2aKind, WeatherAgent } from './a2a-agent.ts'
 import { expectContains, expectThat } from './check.ts'
 import type { Check } from './check.ts'
 import { sdkV1, sdkV2 } from './clients.ts'
 import type { ClientKind, ClientUnderTest } from './clients.ts'
 import { withClient } from './uses.ts'
 
-type Use = (client: ClientUnderTest, agent: A2aAgent) => Promise<void>
+type Use = (client: ClientUnderTest, agent: WeatherAgent) => Promise<void>
 
 const A2A_KINDS: readonly A2aKind[] = [
   { version: '1.0', streaming: true },
@@ -35,7 +35,7 @@ export const gatewayA2a: readonly Check[] = A2A_KINDS.flatMap((kind) => {
 })
 
 async function overGateway(kind: A2aKind, client: ClientKind, use: Use): Promise<void> {
-  await using agent = await startA2aAgent(kind)
+  await using agent = await startWeatherAgent(kind)
   const source = a2aSource({ cards: [agent.url], trustedOrigins: [agent.url], pollMs: 20 })
   await using gateway = createGateway({ sources: [source], http: { shutdownGraceMs: 0 } })
   const { url } = await gateway.listen({ port: 0 })
@@ -54,7 +54,7 @@ async function answers(client: ClientUnderTest): Promise<void> {
   expectContains(await client.call('weather_forecast', 'Ask'), 'It will rain at L.')
 }
 
-async function cancels(client: ClientUnderTest, agent: A2aAgent): Promise<void> {
+async function cancels(client: ClientUnderTest, agent: WeatherAgent): Promise<void> {
   const user = new AbortController()
   const started = Promise.withResolvers<void>()
   const call = client
