@@ -1,15 +1,15 @@
 import { mkdtempDisposable } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { compareCosts } from '../measure/costs.ts'
+import type { Row } from '../measure/costs.ts'
 import { comparedFigure, plainFigure } from '../measure/figure.ts'
 import type { Bench, BenchOptions, BenchResult } from '../measure/figure.ts'
 import { joined } from '../measure/rounds.ts'
-import { compareCalls, startProcess, startServer } from './compare.ts'
-
-/** Limit of our CPU time, as a multiple of a bare dispatch. */
-const TO_BARE = { atMost: 1.3 }
-/** Limit of the CPU time of the SDK's transport, as a multiple of ours. */
-const STOCK_TO_OURS = { atLeast: 5 }
+import { Worker } from '../measure/worker.ts'
+import type { ContenderName } from './contenders.ts'
+import type { ProcessApi } from './process.ts'
+import type { ServerApi } from './server.ts'
 
 /** CPU time of a POST with our transport, beside a bare dispatch of undici and the transport of SDK v1. */
 export const benchTransport: Readonly<Record<string, Bench>> = {
@@ -21,41 +21,30 @@ async function measureTransport(
   answer: 'json' | 'sse',
   options: BenchOptions,
 ): Promise<BenchResult> {
-  await using server = await startServer()
-  const url = `${server.origin}/${answer}`
-  const modern = `${server.origin}/modern/${answer}`
-  return await compareCalls(
-    {
-      participants: {
-        bare: { contender: 'dispatch', url, speed: 'fast' },
-        ours: { contender: 'transport', url, speed: 'fast', isOurs: true },
-        modern: { contender: 'transport', url: modern, speed: 'fast' },
-        stock: { contender: 'sdk-v1-transport', url, speed: 'slow' },
+  const measure = (label: string, atOnce: number): Promise<BenchResult> =>
+    compareCalls(
+      {
+        label,
+        atOnce,
+        contenders: {
+          bare: ['dispatch', `/${answer}`],
+          ours: ['transport', `/${answer}`],
+          modern: ['transport', `/modern/${answer}`],
+          stock: ['sdk-v1-transport', `/${answer}`],
+        },
+        control: 'bare',
+        rows: [
+          ['bare', 'cpu'],
+          ['ours', 'cpu', 'bare', { atMost: 1.3 }],
+          ['modern', 'cpu', 'bare', { atMost: 1.3 }],
+          ['stock', 'cpu', 'ours', { atLeast: 5 }],
+        ],
       },
-      control: 'bare',
-      // With one call in flight the process sleeps between calls, and all contenders pay for waking up.
-      workloads: { [answer]: 1, [`${answer}-16`]: 16 },
-      figures: ({ workload, cpu }) => {
-        const named = (name: 'bare' | 'ours' | 'modern' | 'stock') => ({
-          ...cpu(name),
-          name: `${workload}/${name}`,
-        })
-        return [
-          plainFigure(named('bare')),
-          comparedFigure(named('ours'), named('bare'), TO_BARE),
-          comparedFigure(named('modern'), named('bare'), TO_BARE),
-          comparedFigure(named('stock'), named('ours'), STOCK_TO_OURS),
-        ]
-      },
-    },
-    options,
-  )
+      options,
+    )
+  // With one call in flight the process sleeps between calls, and all contenders pay for waking up.
+  return joined([await measure(answer, 1), await measure(`${answer}-16`, 16)])
 }
-
-/** Limit of our calls per second, as a multiple of the `Client` of an SDK. */
-const SDK_RATE_BAR = { atLeast: 4.5 }
-/** Limit of our CPU time, as a multiple of the layer below: `undici.request`, or `McpClient` for tools. */
-const CPU_BAR = { atMost: 1.4 }
 
 /** Whole clients beside those of the SDK; and the cost of a lost session, of a resumed one, and of idle clients. */
 export const benchClient: Readonly<Record<string, Bench>> = {
@@ -136,68 +125,60 @@ export const benchClient: Readonly<Record<string, Bench>> = {
   },
 }
 
-async function measureClients(answer: 'json' | 'sse', options: BenchOptions): Promise<BenchResult> {
-  await using server = await startServer()
-  const url = `${server.origin}/${answer}`
-  return await compareCalls(
+function measureClients(answer: 'json' | 'sse', options: BenchOptions): Promise<BenchResult> {
+  return compareCalls(
     {
-      participants: {
-        control: { contender: 'undici-request', url, speed: 'fast' },
-        ours: { contender: 'mcp-client', url, speed: 'fast', isOurs: true },
-        'sdk-v1': { contender: 'sdk-v1', url, speed: 'slow' },
-        'sdk-v2': { contender: 'sdk-v2', url, speed: 'slow' },
+      label: `${answer}-16`,
+      atOnce: 16,
+      contenders: {
+        control: ['undici-request', `/${answer}`],
+        ours: ['mcp-client', `/${answer}`],
+        'sdk-v1': ['sdk-v1', `/${answer}`],
+        'sdk-v2': ['sdk-v2', `/${answer}`],
       },
       control: 'control',
-      workloads: { [`${answer}-16`]: 16 },
-      figures: ({ cpu, rate }) => [
-        plainFigure(cpu('control')),
-        comparedFigure(cpu('ours'), cpu('control'), CPU_BAR),
-        comparedFigure(cpu('sdk-v1'), cpu('control')),
-        comparedFigure(cpu('sdk-v2'), cpu('control')),
-        comparedFigure(rate('ours'), rate('control')),
-        comparedFigure(rate('ours'), rate('sdk-v1'), SDK_RATE_BAR),
-        comparedFigure(rate('ours'), rate('sdk-v2'), SDK_RATE_BAR),
+      rows: [
+        ['control', 'cpu'],
+        ['ours', 'cpu', 'control', { atMost: 1.4 }],
+        ['sdk-v1', 'cpu', 'control'],
+        ['sdk-v2', 'cpu', 'control'],
+        ['ours', 'rate', 'control'],
+        ['ours', 'rate', 'sdk-v1', { atLeast: 4.5 }],
+        ['ours', 'rate', 'sdk-v2', { atLeast: 4.5 }],
       ],
     },
     options,
   )
 }
 
-/** Limit of our calls per second, as a multiple of those of `@langchain/mcp-adapters`. */
-const ADAPTERS_RATE_BAR = { atLeast: 4 }
-const PEER = 'langchain-mcp-adapters'
-
 /** LangChain tools beside those of `@langchain/mcp-adapters`; and the code that a call runs through. */
 export const benchTools: Readonly<Record<string, Bench>> = {
-  async calls(options) {
-    await using server = await startServer()
-    const url = `${server.origin}/json`
-    return await compareCalls(
+  calls: (options) =>
+    compareCalls(
       {
-        participants: {
-          control: { contender: 'undici-request', url, speed: 'fast' },
-          client: { contender: 'mcp-client', url, speed: 'fast' },
-          'ours-live': { contender: 'tools-live', url, speed: 'fast', isOurs: true },
-          'ours-cached': { contender: 'tools-cached', url, speed: 'fast', isOurs: true },
-          [PEER]: { contender: 'adapters', url, speed: 'slow' },
+        label: 'calls-16',
+        atOnce: 16,
+        contenders: {
+          control: ['undici-request', '/json'],
+          client: ['mcp-client', '/json'],
+          'ours-live': ['tools-live', '/json'],
+          'ours-cached': ['tools-cached', '/json'],
+          'langchain-mcp-adapters': ['adapters', '/json'],
         },
         control: 'control',
-        workloads: { 'calls-16': 16 },
-        figures: ({ cpu, rate }) => {
-          const ours = ['ours-live', 'ours-cached'] as const
-          return [
-            plainFigure(cpu('control')),
-            comparedFigure(cpu('client'), cpu('control')),
-            ...ours.map((name) => comparedFigure(cpu(name), cpu('client'), CPU_BAR)),
-            comparedFigure(cpu(PEER), cpu('client')),
-            plainFigure(rate(PEER)),
-            ...ours.map((name) => comparedFigure(rate(name), rate(PEER), ADAPTERS_RATE_BAR)),
-          ]
-        },
+        rows: [
+          ['control', 'cpu'],
+          ['client', 'cpu', 'control'],
+          ['ours-live', 'cpu', 'client', { atMost: 1.4 }],
+          ['ours-cached', 'cpu', 'client', { atMost: 1.4 }],
+          ['langchain-mcp-adapters', 'cpu', 'client'],
+          ['langchain-mcp-adapters', 'rate'],
+          ['ours-live', 'rate', 'langchain-mcp-adapters', { atLeast: 4 }],
+          ['ours-cached', 'rate', 'langchain-mcp-adapters', { atLeast: 4 }],
+        ],
       },
       options,
-    )
-  },
+    ),
   async path({ progress }) {
     progress('path')
     await using server = await startServer()
@@ -207,4 +188,63 @@ export const benchTools: Readonly<Record<string, Bench>> = {
     )
     return { figures, invalid: [] }
   },
+}
+
+/** The server of calls, in a process on core 0. */
+async function startServer(): Promise<
+  AsyncDisposable & { readonly worker: Worker<ServerApi>; readonly origin: string }
+> {
+  const worker = new Worker<ServerApi>(['src/calls/server.ts'], { core: 0 })
+  const origin = `http://127.0.0.1:${await worker.call('port')}`
+  return { worker, origin, [Symbol.asyncDispose]: () => worker[Symbol.asyncDispose]() }
+}
+
+/** Starts a contender in a process on core 1. */
+function startProcess(
+  name: ContenderName,
+  args: readonly string[],
+  profileTo?: string,
+): Worker<ProcessApi> {
+  return new Worker(['src/calls/process.ts', name, ...args], { core: 1, profileTo })
+}
+
+const OURS: readonly ContenderName[] = ['transport', 'mcp-client', 'tools-live', 'tools-cached']
+const SLOW: readonly ContenderName[] = ['sdk-v1-transport', 'sdk-v1', 'sdk-v2', 'adapters']
+
+interface CallComparison<Name extends string> {
+  readonly label: string
+  /** Calls in flight at any time. */
+  readonly atOnce: number
+  /** Contender and path of the server, by the names in the table. */
+  readonly contenders: Readonly<Record<Name, readonly [ContenderName, string]>>
+  readonly control: NoInfer<Name>
+  readonly rows: readonly Row<NoInfer<Name>>[]
+}
+
+/** Measures calls of contenders, each in a process of its own. */
+async function compareCalls<Name extends string>(
+  { label, atOnce, contenders, control, rows }: CallComparison<Name>,
+  options: BenchOptions,
+): Promise<BenchResult> {
+  await using server = await startServer()
+  await using stack = new AsyncDisposableStack()
+  const start = (name: ContenderName, path: string) => {
+    const profileTo = OURS.includes(name) ? options.profileTo : undefined
+    const worker = stack.use(startProcess(name, [server.origin + path], profileTo))
+    // So that all turns take about the same time.
+    const counts = SLOW.includes(name)
+      ? { times: 800, warmUp: 6000 }
+      : { times: 4000, warmUp: 30_000 }
+    const measure = async (times: number) => {
+      const { cpuUs, wallUs, failed } = await worker.call('calls', times, atOnce)
+      if (failed > 0) throw new Error(`${failed} of ${times} calls of ${name} failed`)
+      return { times, cpuUs, wallUs, p99Us: Number.NaN }
+    }
+    return { ...counts, measure }
+  }
+  const entries = Object.entries<readonly [ContenderName, string]>(contenders)
+  const started = Object.fromEntries(
+    entries.map(([name, [contender, path]]) => [name, start(contender, path)]),
+  ) as Record<Name, ReturnType<typeof start>>
+  return await compareCosts({ label, contenders: started, control, turns: 1, rows }, options)
 }

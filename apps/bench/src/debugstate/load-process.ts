@@ -3,22 +3,18 @@ import { percentile } from '../measure/figure.ts'
 import { onConnections } from '../measure/raw-http.ts'
 import type { Answer } from '../measure/raw-http.ts'
 import { cpuUs, serve } from '../measure/worker.ts'
-import { CONNECTIONS, KEYS, pathOf, seedOf, TOKENS, valueOf, WORKLOADS } from './workloads.ts'
-import type { Workload, WorkloadName } from './workloads.ts'
+import { CONNECTIONS, KEYS, pathOf, SEED, TOKENS, valueOf } from './workloads.ts'
 
 const port = Number(process.argv[2])
-/** Number of requests of each workload so far. */
-const sent = new Map<WorkloadName, number>()
+/** Number of requests so far. */
+let sent = 0
 
 const api = {
   /** Sends requests, and checks the answers. */
-  async run(name: WorkloadName, times: number) {
-    const workload = WORKLOADS[name]
-    const first = sent.get(name) ?? 0
-    sent.set(name, first + times)
-    const heads = headsOf(workload.method, workload)
-    const reads = workload.method === 'GET'
-    const stored = seedOf(workload)
+  async run(method: 'GET' | 'PUT', times: number) {
+    const first = sent
+    sent += times
+    const heads = headsOf(method)
     const latencies = new Float64Array(times)
     const cpu = cpuUs()
     const startedAt = performance.now()
@@ -26,31 +22,30 @@ const api = {
       const index = first + turn
       const head = heads[index % KEYS] ?? ''
       const sentAt = performance.now()
-      const answer = await connection.request(reads ? head : head + valueOf(workload, index))
+      const answer = await connection.request(method === 'GET' ? head : head + valueOf(index))
       latencies[turn] = performance.now() - sentAt
-      check(answer, reads ? { status: 200, body: stored } : { status: 204, body: '' })
+      check(answer, method === 'GET' ? { status: 200, body: SEED } : { status: 204, body: '' })
     })
     const wallUs = (performance.now() - startedAt) * 1000
     return { wallUs, p99Us: percentile(latencies, 0.99) * 1000, loadCpuUs: cpuUs() - cpu }
   },
-  /** Stores the values that a reading workload reads. */
-  async seed(name: WorkloadName) {
-    const heads = headsOf('PUT', WORKLOADS[name])
+  /** Stores the values that are read. */
+  async seed() {
+    const heads = headsOf('PUT')
     const all = { port, connections: CONNECTIONS, times: KEYS }
     await onConnections(all, async (connection, index) => {
-      const answer = await connection.request((heads[index] ?? '') + seedOf(WORKLOADS[name]))
+      const answer = await connection.request((heads[index] ?? '') + SEED)
       check(answer, { status: 204, body: '' })
     })
   },
   /** Reads every written key. Rejects unless it has the value of the last write that was answered. */
-  async verify(name: WorkloadName) {
-    const total = sent.get(name) ?? 0
-    const heads = headsOf('GET', WORKLOADS[name])
-    const all = { port, connections: CONNECTIONS, times: Math.min(KEYS, total) }
+  async verify() {
+    const heads = headsOf('GET')
+    const all = { port, connections: CONNECTIONS, times: Math.min(KEYS, sent) }
     await onConnections(all, async (connection, back) => {
-      const index = total - 1 - back
+      const index = sent - 1 - back
       const answer = await connection.request(heads[index % KEYS] ?? '')
-      check(answer, { status: 200, body: valueOf(WORKLOADS[name], index) })
+      check(answer, { status: 200, body: valueOf(index) })
     })
   },
 }
@@ -58,11 +53,11 @@ export type LoadApi = typeof api
 serve(api)
 
 /** The requests to all keys, without their bodies. */
-function headsOf(method: 'GET' | 'PUT', workload: Workload): readonly string[] {
+function headsOf(method: 'GET' | 'PUT'): readonly string[] {
   const lines = [`Host: 127.0.0.1`, `Authorization: Bearer ${TOKENS.at(-1) ?? ''}`]
-  if (method === 'PUT') lines.push('Content-Type: text/plain', `Content-Length: ${workload.bytes}`)
+  if (method === 'PUT') lines.push('Content-Type: text/plain', `Content-Length: ${SEED.length}`)
   const rest = ` HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
-  return Array.from({ length: KEYS }, (_, index) => `${method} ${pathOf(workload, index)}${rest}`)
+  return Array.from({ length: KEYS }, (_, index) => `${method} ${pathOf(index)}${rest}`)
 }
 
 function check(answer: Answer, expected: Pick<Answer, 'status' | 'body'>): void {

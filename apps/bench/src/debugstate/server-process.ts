@@ -1,7 +1,7 @@
 // The server, in a process of its own: `control`, or `service <file>`.
 import { createServer } from 'node:http'
 import { cpuUs, listen, serve } from '../measure/worker.ts'
-import { AGENT_IDS, seedOf, TOKENS, WORKLOADS } from './workloads.ts'
+import { AGENT_IDS, SEED, TOKENS } from './workloads.ts'
 
 const [, , kind, file = ''] = process.argv
 const port = kind === 'service' ? await startService() : await startControl()
@@ -23,16 +23,11 @@ async function startService(): Promise<number> {
 /** A `node:http` server that reads the same bodies and answers with the same bytes, and does nothing else. */
 async function startControl(): Promise<number> {
   const plain = { 'cache-control': 'no-store', etag: '"0f8fad5b-d9cb-469f-a165-70867728950e"' }
-  const answerOf = (text: string) => {
-    const body = Buffer.from(text)
-    const type = { 'content-type': 'text/plain; charset=utf-8', 'content-length': body.byteLength }
-    return { headers: { ...plain, ...type }, body }
-  }
-  const id = answerOf(seedOf(WORKLOADS.get))
-  const record = answerOf(seedOf(WORKLOADS['get-record']))
+  const body = Buffer.from(SEED)
+  const type = { 'content-type': 'text/plain; charset=utf-8', 'content-length': body.byteLength }
+  const headers = { ...plain, ...type }
   const server = createServer((request, response) => {
     if (request.method === 'GET') {
-      const { headers, body } = request.url?.includes('folder-of-get-record') ? record : id
       response.writeHead(200, headers).end(body)
       return
     }

@@ -9,9 +9,7 @@ export type ServerName =
   | 'gateway'
   | 'gateway-200'
   | 'gateway-debounced'
-  | 'gateway-later'
   | 'sdk-v2'
-  | 'sdk-v2-later'
   | 'fastmcp'
   | 'mastra'
 

@@ -18,15 +18,13 @@ const JOIN_MS = 5
 
 export interface GatewayServerOptions {
   readonly tools: number
-  /** The agent answers one turn of the event loop later. */
-  readonly isLater: boolean
   /** Merges changes that follow each other closely, which is the default. */
   readonly isDebounced: boolean
 }
 
 /** The gateway with tokens and metrics, and with limits that the load does not reach. */
-export async function startGateway({ tools, isLater, isDebounced }: GatewayServerOptions) {
-  const agent = new BenchAgent(tools, isLater)
+export async function startGateway({ tools, isDebounced }: GatewayServerOptions) {
+  const agent = new BenchAgent(tools)
   const clock = new AdjustableClock()
   const gateway = createGateway({
     sources: [agent],
@@ -88,10 +86,8 @@ class BenchAgent implements AgentSource {
   #times = { startedAt: [] as number[], stoppedAt: [] as number[] }
   #listener: AgentListener | undefined
   readonly #skills: readonly Skill[]
-  readonly #isLater: boolean
 
-  constructor(tools: number, isLater: boolean) {
-    this.#isLater = isLater
+  constructor(tools: number) {
     const echoes = Array.from({ length: tools }, (_, index) => skillOf(`echo ${index}`))
     this.#skills = [...echoes, skillOf('wait'), skillOf('brief')]
   }
@@ -113,7 +109,6 @@ class BenchAgent implements AgentSource {
         this.#times.stoppedAt.push(nowUs())
         throw signal.reason
       }
-      if (this.#isLater) await new Promise(setImmediate)
       yield { type: 'done', text: echoOf(input.kind === 'message' ? input.text : '') }
     } finally {
       this.active -= 1

@@ -35,10 +35,9 @@ export function startControl(): Promise<number> {
 
 /**
  * SDK v2 as its documentation shows it, with checks of Host and Origin: `createMcpHandler` for the stateless
- * revision, else a transport and a server for each session. With `isLater`, tools answer one turn of the
- * event loop later.
+ * revision, else a transport and a server for each session.
  */
-export async function startSdkV2(isLater: boolean): Promise<number> {
+export async function startSdkV2(): Promise<number> {
   const { createMcpHandler, McpServer } = await import('@modelcontextprotocol/server')
   const node = await import('@modelcontextprotocol/node')
   const newServer = () => {
@@ -46,7 +45,6 @@ export async function startSdkV2(isLater: boolean): Promise<number> {
     for (const name of toolNames(TOOLS)) {
       const tool = { description: DESCRIPTION, inputSchema: INPUT }
       server.registerTool(name, tool, async ({ message }) => {
-        if (isLater) await new Promise(setImmediate)
         return { content: [{ type: 'text', text: echoOf(message) }] }
       })
     }

@@ -10,8 +10,7 @@ switch (name) {
     servePeer(await (await import('./peers.ts')).startControl())
     break
   case 'sdk-v2':
-  case 'sdk-v2-later':
-    servePeer(await (await import('./peers.ts')).startSdkV2(name === 'sdk-v2-later'))
+    servePeer(await (await import('./peers.ts')).startSdkV2())
     break
   case 'fastmcp':
     servePeer(await (await import('./peers.ts')).startFastMcp())
@@ -21,13 +20,11 @@ switch (name) {
     break
   case 'gateway':
   case 'gateway-200':
-  case 'gateway-debounced':
-  case 'gateway-later': {
+  case 'gateway-debounced': {
     const { startGateway } = await import('./gateway-server.ts')
     serve(
       await startGateway({
         tools: name === 'gateway-200' ? 200 : 10,
-        isLater: name === 'gateway-later',
         isDebounced: name === 'gateway-debounced',
       }),
     )
