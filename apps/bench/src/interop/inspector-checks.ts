@@ -10,21 +10,58 @@ import type { Check } from './check.ts'
 import type { Target } from './clients.ts'
 import { serveInterop, STDIO_COMMAND } from './gateway-server.ts'
 
-const CALL = ['--method', 'tools/call', '--tool-name']
 const TOKEN = 'a-token-of-some-length'
 
-/** The command line of the MCP Inspector, in a process for each check. */
+function callOf(tool: string, message: string): readonly string[] {
+  return ['--method', 'tools/call', '--tool-name', tool, '--tool-arg', `message=${message}`]
+}
+
+/** Commands, and a part of what they print. With `--strict`, the Inspector reports what some clients do not accept. */
+const COMMANDS: Readonly<Record<string, readonly (readonly [readonly string[], string])[]>> = {
+  'lists tools that fit every client': [
+    [['--method', 'tools/list', '--strict'], '"name":"support_ask"'],
+  ],
+  calls: [[callOf('support_ask', 'Hi'), 'You said: Hi']],
+  'gets a question as the result': [[callOf('shirts', 'One'), 'Which size?']],
+  'lists prompts and gets one': [
+    [['--method', 'prompts/list'], 'support_ask_example_1'],
+    [['--method', 'prompts/get', '--prompt-name', 'support_ask_example_1'], 'Where is order 7?'],
+  ],
+  'calls 100 times, 10 at once': [
+    [
+      [
+        ...callOf('support_ask', 'Hi'),
+        ...['--load', '--load-requests', '100', '--load-concurrency', '10'],
+      ],
+      '"errors":0',
+    ],
+  ],
+}
+
+/** The command line of the MCP Inspector, in a process for each command. */
 export const gatewayInspector: readonly Check[] = (['legacy', 'modern'] as const).flatMap((era) => {
   const group = `MCP Inspector, ${era}, at the gateway`
   const args = ['--protocol-era', era]
   return [
-    { group, name: 'lists tools that fit every client', run: () => listsTools(args) },
-    { group, name: 'calls', run: () => calls(args) },
-    { group, name: 'gets a question as the result', run: () => getsQuestion(args) },
-    { group, name: 'lists prompts and gets one', run: () => getsPrompt(args) },
-    { group, name: 'calls 100 times, 10 at once', run: () => loads(args) },
+    ...Object.entries(COMMANDS).map(([name, commands]) => ({
+      group,
+      name,
+      run: async () => {
+        await using gateway = await serveInterop()
+        for (const [command, part] of commands) {
+          expectContains(await printed(gateway, [...args, ...command]), part)
+        }
+      },
+    })),
     { group, name: 'calls with a token, and fails without one', run: () => bringsToken(args) },
-    { group, name: 'calls over stdio', run: () => callsOverStdio(args) },
+    {
+      group,
+      name: 'calls over stdio',
+      run: async () => {
+        const call = [...args, ...callOf('support_ask', 'Hi')]
+        expectContains(await printed(STDIO_COMMAND, call), 'You said: Hi')
+      },
+    },
   ]
 })
 
@@ -34,46 +71,10 @@ async function printed(target: Target, args: readonly string[]): Promise<string>
   return text
 }
 
-/** With `--strict`, the Inspector reports what some clients and models do not accept. */
-async function listsTools(args: readonly string[]): Promise<void> {
-  await using gateway = await serveInterop()
-  const text = await printed(gateway, [...args, '--method', 'tools/list', '--strict'])
-  expectContains(text, '"name":"support_ask"')
-}
-
-async function calls(args: readonly string[]): Promise<void> {
-  await using gateway = await serveInterop()
-  const text = await printed(gateway, [...args, ...CALL, 'support_ask', '--tool-arg', 'message=Hi'])
-  expectContains(text, 'You said: Hi')
-}
-
-async function getsQuestion(args: readonly string[]): Promise<void> {
-  await using gateway = await serveInterop()
-  const text = await printed(gateway, [...args, ...CALL, 'shirts', '--tool-arg', 'message=One'])
-  expectContains(text, 'Which size?')
-}
-
-async function getsPrompt(args: readonly string[]): Promise<void> {
-  await using gateway = await serveInterop()
-  const list = await printed(gateway, [...args, '--method', 'prompts/list'])
-  expectContains(list, 'support_ask_example_1')
-  const name = ['--prompt-name', 'support_ask_example_1']
-  const prompt = await printed(gateway, [...args, '--method', 'prompts/get', ...name])
-  expectContains(prompt, 'Where is order 7?')
-}
-
-async function loads(args: readonly string[]): Promise<void> {
-  await using gateway = await serveInterop()
-  const load = ['--load', '--load-requests', '100', '--load-concurrency', '10']
-  const call = [...CALL, 'support_ask', '--tool-arg', 'message=Hi']
-  const text = await printed(gateway, [...args, ...call, ...load])
-  expectContains(text, '"errors":0')
-}
-
 async function bringsToken(args: readonly string[]): Promise<void> {
   await using gateway = await serveInterop({ auth: bearerAuth(TOKEN) })
   const { url } = gateway
-  const call = [...args, ...CALL, 'support_ask', '--tool-arg', 'message=Hi', '--stored-auth-only']
+  const call = [...args, ...callOf('support_ask', 'Hi'), '--stored-auth-only']
   const headers = { authorization: `Bearer ${TOKEN}` }
   expectContains(await printed({ url, headers }, call), 'You said: Hi')
   const { code, text } = await runInspector({ url }, call)
@@ -81,11 +82,6 @@ async function bringsToken(args: readonly string[]): Promise<void> {
     code !== 0 && /auth/i.test(text),
     `expected an error about authentication, got ${text}`,
   )
-}
-
-async function callsOverStdio(args: readonly string[]): Promise<void> {
-  const call = [...CALL, 'support_ask', '--tool-arg', 'message=Hi']
-  expectContains(await printed(STDIO_COMMAND, [...args, ...call]), 'You said: Hi')
 }
 
 const run = promisify(execFile)
