@@ -31,7 +31,11 @@ const COMMANDS: Readonly<Record<string, readonly (readonly [readonly string[], s
     [
       [
         ...callOf('support_ask', 'Hi'),
-        ...['--load', '--load-requests', '100', '--load-concurrency', '10'],
+        '--load',
+        '--load-requests',
+        '100',
+        '--load-concurrency',
+        '10',
       ],
       '"errors":0',
     ],
