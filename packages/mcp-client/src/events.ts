@@ -10,8 +10,8 @@ export interface McpClientEvents {
   sessionReplaced: {
     readonly oldEpoch: number
     readonly newEpoch: number
-    readonly oldSessionId?: string | undefined
-    readonly newSessionId?: string | undefined
+    readonly oldSessionId: string | undefined
+    readonly newSessionId: string | undefined
     readonly reason: string
   }
   toolsChanged: {
@@ -22,7 +22,7 @@ export interface McpClientEvents {
   log: {
     readonly level: 'debug' | 'info' | 'warning'
     readonly message: string
-    readonly cause?: unknown
+    readonly cause: unknown
   }
   exchange: ExchangeEvent
   /** The server reported a change of its list of tools. The next list emits `toolsChanged` with the differences. */
@@ -89,7 +89,7 @@ export class ClientEvents {
   }
 
   log(level: LogEvent['level'], message: string, cause?: unknown): void {
-    this.emit('log', { level, message, ...(cause === undefined ? {} : { cause }) })
+    this.emit('log', { level, message, cause })
   }
 }
 

@@ -43,10 +43,10 @@ export interface HandlerContext {
 /** A log message of the server. */
 export interface ServerLog {
   readonly level: LoggingMessageNotification['params']['level']
-  readonly logger?: string | undefined
+  readonly logger: string | undefined
   readonly data: unknown
   /** The call that caused the message, as far as it is known. Only for clients with `handlers`. */
-  readonly origin?: MessageOrigin | undefined
+  readonly origin: MessageOrigin | undefined
 }
 
 /**
@@ -157,12 +157,7 @@ function forward(notification: Notification, session: ReceivingSession): void {
     case 'notifications/message': {
       const { level, logger, data } = LoggingMessageNotificationSchema.parse(notification).params
       const origin = calls?.originOf(session.generation)
-      return events.emit('serverLog', {
-        level,
-        data,
-        ...(logger === undefined ? {} : { logger }),
-        ...(origin === undefined ? {} : { origin }),
-      })
+      return events.emit('serverLog', { level, logger, data, origin })
     }
   }
 }

@@ -60,6 +60,7 @@ describe('McpClient rejects the option', () => {
     [{ secrets: { a: 'b' } }, '"secrets" must be a function'],
     [{ logger: () => {} }, '"logger" must be an object with debug() and info() and warn()'],
     [{ openTelemetry: true }, '"openTelemetry" must be the module @opentelemetry/api, or false'],
+    [{ stdio: { cacheFolder: 'c' } }, '"stdio.cacheFolder" must be an absolute path, not a string'],
     ['https://other.test', 'the options must be'],
   ])('%o', (options, message) => {
     expect(() => made(McpClient, { url }, options)).toThrow(refused(message))

@@ -8,6 +8,7 @@ import type { InputResume } from './input-required.ts'
 import type { ReplayPolicy, RetryTiming } from './retry.ts'
 import type { McpServer, McpServerDirectory } from './directory/server-directory.ts'
 import type { SecretSource } from './secret-source.ts'
+import { isAbsolutePath } from './server-fields.ts'
 import type { Caller } from './session-calls.ts'
 import type { SessionInfoSource } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
@@ -125,7 +126,10 @@ const handlerChecks: Checks<ClientHandlers> = {
 const stdioChecks: Checks<StdioOptions> = {
   pathFrom: check.oneOf('env', 'login-shell'),
   path: check.string,
-  cacheFolder: check.text,
+  cacheFolder: {
+    takes: 'an absolute path',
+    accepts: (value) => typeof value === 'string' && isAbsolutePath(value) && !value.includes('\0'),
+  },
 }
 
 export const clientOptionChecks: Checks<McpClientOptions> = {

@@ -383,7 +383,7 @@ test('closeNewestFirst() closes the newest first, and the next one when that is 
     await Promise.resolve()
     log.push(`${name} is closed`)
   }
-  await closeNewestFirst([closer('old'), closer('new')], { onError() {} })
+  await closeNewestFirst([closer('old'), closer('new')], () => {})
   expect(log).toEqual(['new begins', 'new is closed', 'old begins', 'old is closed'])
 })
 
@@ -399,7 +399,7 @@ test('closeNewestFirst() reports each error, and closes the others', async () =>
       throw new Error('at once')
     },
   ]
-  await closeNewestFirst(closers, { onError: (error) => errors.push(error) })
+  await closeNewestFirst(closers, (error) => errors.push(error))
   expect(errors).toEqual([new Error('at once'), new Error('late')])
   expect(isClosed).toBe(true)
 })
@@ -414,7 +414,7 @@ test('closeNewestFirst() stops waiting for one that never ends, and closes the o
     () => new Promise(() => {}),
   ]
   const onError = (error: unknown): void => void errors.push(error)
-  await closeNewestFirst(closers, { onError, patienceMs: 5 })
+  await closeNewestFirst(closers, onError, 5)
   expect(isClosed).toBe(true)
   expect(errors).toMatchObject([{ name: 'DeadlineError' }])
 })
@@ -430,7 +430,7 @@ test('closeNewestFirst() continues when its error listener throws', async () => 
   const onError = (): never => {
     throw new Error('y')
   }
-  await closeNewestFirst(closers, { onError })
+  await closeNewestFirst(closers, onError)
   expect(isClosed).toBe(true)
 })
 

@@ -188,9 +188,7 @@ export class Run implements CurrentRun {
     const end = this.#isDetached ? 'detached' : 'ended'
     const closers = this.#closers.splice(0).map((close) => () => close(end))
     // A step later, when the run is marked as ended: a closer may use code that refuses to work in an ended run.
-    this.#closing = Promise.resolve().then(() =>
-      closeNewestFirst(closers, { onError: this.#onCloseError }),
-    )
+    this.#closing = Promise.resolve().then(() => closeNewestFirst(closers, this.#onCloseError))
     return this.#closing
   }
 }
@@ -370,10 +368,8 @@ const PATIENCE_MS = 5500
  */
 export async function closeNewestFirst(
   closers: readonly (() => unknown)[],
-  {
-    onError,
-    patienceMs = PATIENCE_MS,
-  }: { readonly onError: CloseErrorListener; readonly patienceMs?: number },
+  onError: CloseErrorListener,
+  patienceMs: number = PATIENCE_MS,
 ): Promise<void> {
   const end = async (close: () => unknown): Promise<void> => {
     try {

@@ -102,10 +102,15 @@ export function parseFolder(
 ): string {
   const text = parseText(field, value)
   assertNoNul(field, text)
-  const isAbsolute =
-    platform === 'win32' ? WINDOWS_ABSOLUTE_PATH.test(text) : posix.isAbsolute(text)
-  if (!isAbsolute) fail(field, 'must be an absolute path')
+  if (!isAbsolutePath(text, platform)) fail(field, 'must be an absolute path')
   return text
+}
+
+export function isAbsolutePath(
+  path: string,
+  platform: NodeJS.Platform = process.platform,
+): boolean {
+  return platform === 'win32' ? WINDOWS_ABSOLUTE_PATH.test(path) : posix.isAbsolute(path)
 }
 
 /** Accepts a text that is not empty. */

@@ -136,7 +136,7 @@ export class SessionPool implements AsyncDisposable {
     this.#isClosed = true
     await closeNewestFirst(
       Array.from(this.#sessions.values(), (session) => () => this.#close(session, 'ended')),
-      { onError() {} }, // the client logs errors and never rejects
+      () => {}, // the client logs errors and never rejects
     )
   }
 

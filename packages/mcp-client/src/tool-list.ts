@@ -2,7 +2,7 @@ import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv
 import type { jsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/types.js'
 import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
-import type { ClientEvents } from './events.ts'
+import type { ClientEvents, McpClientEvents } from './events.ts'
 import { McpClientError } from './errors.ts'
 import { SingleFlight } from './single-flight.ts'
 
@@ -102,12 +102,6 @@ interface Fetch {
   asOf?: number
 }
 
-interface ToolChanges {
-  readonly added: readonly string[]
-  readonly removed: readonly string[]
-  readonly changed: readonly string[]
-}
-
 /** Several callers share the list, so none may change it. */
 function frozen<T>(value: T): T {
   if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
@@ -117,7 +111,10 @@ function frozen<T>(value: T): T {
   return value
 }
 
-function changesBetween(before: readonly Tool[], after: readonly Tool[]): ToolChanges | undefined {
+function changesBetween(
+  before: readonly Tool[],
+  after: readonly Tool[],
+): McpClientEvents['toolsChanged'] | undefined {
   const old = new Map(before.map((tool) => [tool.name, JSON.stringify(tool)]))
   const now = new Map(after.map((tool) => [tool.name, JSON.stringify(tool)]))
   const added = [...now.keys()].filter((name) => !old.has(name))
@@ -130,7 +127,7 @@ function changesBetween(before: readonly Tool[], after: readonly Tool[]): ToolCh
 /** One page of a list. */
 export interface Page<Item> {
   readonly items: readonly Item[]
-  readonly nextCursor?: string | undefined
+  readonly nextCursor: string | undefined
 }
 
 /** The limit that the SDK's client has as well. */

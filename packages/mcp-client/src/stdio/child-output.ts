@@ -1,8 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
+import { StringDecoder } from 'node:string_decoder'
 import type { TransportErrorCode } from '@x/mcp-transport'
 import { StdioError } from '../errors.ts'
-
-const NEWLINE = 0x0a
 
 interface LineReaderOptions {
   readonly maxBytes: number
@@ -11,55 +10,51 @@ interface LineReaderOptions {
   readonly onTooLong: (start: string) => void
 }
 
-/** Splits a stream of bytes into lines of UTF-8. Holds at most one line. */
+/** Splits a stream of bytes into lines of UTF-8; invalid UTF-8 becomes U+FFFD. Holds at most one line. */
 export class LineReader {
   readonly #options: LineReaderOptions
-  #parts: Buffer[] = []
+  readonly #decoder = new StringDecoder('utf8')
+  #line = ''
   #bytes = 0
-  #isSkipping = false
 
   constructor(options: LineReaderOptions) {
     this.#options = options
   }
 
   push(chunk: Buffer): void {
-    let from = 0
-    for (let at = chunk.indexOf(NEWLINE); at !== -1; at = chunk.indexOf(NEWLINE, from)) {
-      this.#add(chunk.subarray(from, at))
+    const [rest = '', ...others] = this.#decoder.write(chunk).split('\n')
+    this.#add(rest)
+    for (const part of others) {
       this.#endLine()
-      from = at + 1
+      this.#add(part)
     }
-    this.#add(chunk.subarray(from))
   }
 
   /** Ends the stream. Bytes after the last line break are a line. */
   end(): void {
+    this.#add(this.#decoder.end())
     if (this.#bytes > 0) this.#endLine()
   }
 
-  #add(part: Buffer): void {
-    if (this.#isSkipping || part.length === 0) return
-    this.#parts.push(part)
-    this.#bytes += part.length
-    if (this.#bytes <= this.#options.maxBytes) return
-    const start = this.#take().subarray(0, this.#options.maxBytes).toString()
-    this.#isSkipping = true
-    this.#options.onTooLong(start)
+  #add(part: string): void {
+    const { maxBytes, onTooLong } = this.#options
+    const isSkipping = this.#bytes > maxBytes
+    this.#bytes += Buffer.byteLength(part)
+    if (isSkipping) return
+    this.#line += part
+    if (this.#bytes <= maxBytes) return
+    const start = this.#line.slice(0, maxBytes)
+    this.#line = ''
+    onTooLong(start)
   }
 
   #endLine(): void {
-    const isSkipped = this.#isSkipping
-    this.#isSkipping = false
-    const line = this.#take().toString() // invalid UTF-8 becomes U+FFFD
-    if (!isSkipped) this.#options.onLine(line.endsWith('\r') ? line.slice(0, -1) : line)
-  }
-
-  #take(): Buffer {
-    const [only] = this.#parts
-    const all = this.#parts.length === 1 && only !== undefined ? only : Buffer.concat(this.#parts)
-    this.#parts = []
+    const { maxBytes, onLine } = this.#options
+    const line = this.#line
+    const isSkipped = this.#bytes > maxBytes
+    this.#line = ''
     this.#bytes = 0
-    return all
+    if (!isSkipped) onLine(line.endsWith('\r') ? line.slice(0, -1) : line)
   }
 }
 

@@ -74,20 +74,3 @@ test('creates a temporary folder if the cache folder is unusable, and removes it
   await made[Symbol.asyncDispose]()
   await expect(stat(made.path)).rejects.toThrow('ENOENT')
 })
-
-test.each(['con', 'NUL.exe', 'com1.cmd', 'server.'])(
-  'changes "%s", which Windows does not allow as the name of a folder',
-  async (label) => {
-    await using folder = await makeTemporaryFolder()
-    await using made = await createWorkingFolder(settingsOf(label, folder.path))
-    expect(made.path).toBe(`${folder.path}/${label === 'server.' ? 'server_' : `_${label}`}`)
-  },
-)
-
-test('rejects a relative cache folder', async () => {
-  const error: unknown = await createWorkingFolder(settingsOf('x', 'c')).catch((e: unknown) => e)
-  expect(error).toMatchObject({
-    code: 'CONFIG',
-    cause: { message: 'stdio.cacheFolder must be an absolute path' },
-  })
-})

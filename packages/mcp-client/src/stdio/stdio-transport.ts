@@ -16,7 +16,6 @@ import { StdioError } from '../errors.ts'
 import { outsideRun } from '../run-scope.ts'
 import { commandLabel } from '../server-config.ts'
 import type { ServerCommand } from '../server-config.ts'
-import { parseFolder } from '../server-fields.ts'
 import { ChildOutput, LineReader, Redaction } from './child-output.ts'
 import {
   createEnvironment,
@@ -325,14 +324,11 @@ export interface WorkingFolder extends AsyncDisposable {
   readonly path: string
 }
 
-/** Names that Windows reserves for devices, with any extension. */
-const WINDOWS_DEVICE = /^(?:con|prn|aux|nul|com\d|lpt\d)(?=\.|$)/i
-
 /**
  * Returns the folder in which a child runs: its `cwd`, or a private folder that is created for it. Never the
  * current folder of this process.
  *
- * @throws StdioError for a `cwd` that is not a folder, and for a cache folder that is not absolute
+ * @throws StdioError for a `cwd` that is not a folder
  */
 export async function createWorkingFolder(
   settings: Pick<StdioSettings, 'server' | 'stdio'>,
@@ -343,7 +339,10 @@ export async function createWorkingFolder(
     return { path: server.cwd, [Symbol.asyncDispose]: keep }
   }
   const { cacheFolder = userCacheFolder(process.platform) } = stdio ?? {}
-  const path = join(parseCacheFolder(cacheFolder), toFolderName(commandLabel(server.command)))
+  const name = commandLabel(server.command)
+    .replaceAll(/[^\w.-]/g, '_')
+    .replace(/^\.+/, '_')
+  const path = join(cacheFolder, name)
   try {
     await mkdir(path, { recursive: true, mode: 0o700 })
     return { path, [Symbol.asyncDispose]: keep }
@@ -372,19 +371,6 @@ export function userCacheFolder(
 }
 
 async function keep(): Promise<void> {}
-
-function toFolderName(label: string): string {
-  const name = label.replaceAll(/[^\w.-]/g, '_').replace(/^\.+/, '_')
-  return name.replace(WINDOWS_DEVICE, '_$&').replace(/\.+$/, '_')
-}
-
-function parseCacheFolder(path: string): string {
-  try {
-    return parseFolder('stdio.cacheFolder', path)
-  } catch (cause) {
-    throw new StdioError('CONFIG', 'its working folder cannot be created', { cause })
-  }
-}
 
 /** Checks `cwd`, because Node reports a missing folder as a missing command. */
 async function assertFolder(path: string): Promise<void> {
