@@ -1,6 +1,6 @@
 import { fulfilledWithin } from '@x/internal'
 import { spawn, spawnSync } from 'node:child_process'
-import type { ChildProcess, SpawnOptions } from 'node:child_process'
+import type { ChildProcess, ChildProcessWithoutNullStreams, SpawnOptions } from 'node:child_process'
 import { once } from 'node:events'
 import { accessSync, constants, statSync } from 'node:fs'
 import { isAbsolute, posix, win32 } from 'node:path'
@@ -162,6 +162,19 @@ function escapeForCmd(text: string): string {
 export function windowsProgram(name: string, { environment }: Pick<System, 'environment'>): string {
   const root = getVariable(environment, 'SYSTEMROOT', 'win32') ?? 'C:\\Windows'
   return win32.join(root, 'System32', name)
+}
+
+/**
+ * Starts the child. For most reasons of the operating system, a child without `pid` is returned, and it emits `error`.
+ *
+ * @throws StdioError for the other reasons, such as arguments that are too long
+ */
+export function startChild({ file, args, options }: SpawnPlan): ChildProcessWithoutNullStreams {
+  try {
+    return spawn(file, args, options)
+  } catch (cause) {
+    throw toStartError(cause)
+  }
 }
 
 /** Explains why a child could not be started, with the code of the operating system. */

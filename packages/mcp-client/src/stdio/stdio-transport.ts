@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import type { ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
@@ -23,6 +22,7 @@ import {
   endTree,
   endWithProcess,
   getVariable,
+  startChild,
   toStartError,
 } from './child-process.ts'
 import type { StdioOptions } from './child-process.ts'
@@ -204,9 +204,9 @@ export class StdioTransport implements AsyncDisposable {
     const launch = { server, secrets, stdio, cwd, log: (text: string) => log('info', text) }
     const environment = await createEnvironment(launch)
     if (this.#state.phase !== 'starting') throw closedError()
-    const { file, args, options } = createSpawnPlan(launch, environment)
+    const plan = createSpawnPlan(launch, environment)
     // The pipes outlive the call that starts the child.
-    const child = outsideRun(() => spawn(file, args, options))
+    const child = outsideRun(() => startChild(plan))
     if (child.pid === undefined) {
       const [cause] = await once(child, 'error', { signal: AbortSignal.timeout(1000) })
       throw toStartError(cause)

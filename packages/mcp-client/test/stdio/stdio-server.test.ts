@@ -167,6 +167,10 @@ describe('a server on stdio that does not start', { timeout: 20_000 }, () => {
     [{ command: '/nonexistent/server', args: ['secret-arg'] }, /not found \(ENOENT\)/],
     [{ command: 'no-such-command-anywhere' }, /not found \(ENOENT\)/],
     [{ command: import.meta.filename, args: ['secret-arg'] }, /cannot be executed \(EACCES\)/],
+    [
+      { command: process.execPath, args: ['secret-arg'.repeat(20_000)] },
+      /not be started \(E2BIG\)/,
+    ],
     [{ command: process.execPath, cwd: '/nonexistent' }, /cwd \/nonexistent cannot be used/],
     [{ command: process.execPath, cwd: import.meta.filename }, /is not a folder/],
   ])('rejects the call with the reason of the operating system: %o', async (config, reason) => {
