@@ -159,8 +159,8 @@ const LISTS = [
   ['resources', 'resourcesListChanged'],
 ] as const
 
-/** Lists whose changes a server announces, or is asked to announce. */
-export type ListChanges = { readonly [List in (typeof LISTS)[number][1]]?: true | undefined }
+/** Lists whose changes a server announces, or is asked to announce: those that are `true`. */
+export type ListChanges = { readonly [List in (typeof LISTS)[number][1]]?: unknown }
 
 /** Returns the list changes that a server advertises. */
 export function advertisedChanges(capabilities: Readonly<Record<string, unknown>>): ListChanges {

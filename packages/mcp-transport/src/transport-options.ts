@@ -176,28 +176,30 @@ type Resolved<Options> = { readonly [Key in keyof Options]-?: Exclude<Options[Ke
 
 const MIB = 1024 * 1024
 
-// Shared by all transports with default options.
-const TIMEOUTS = resolveTimeouts({})
-const LIMITS = resolveLimits({})
-const RECONNECT = resolveReconnect({})
-
-export function resolveTimeouts(options?: TimeoutOptions): Timeouts {
-  if (options === undefined) return TIMEOUTS
-  const { connectMs = 10_000, headersMs = 0, idleMs = 300_000, probeMs = 10_000 } = options
-  const { silentMs = 30_000, checkMs = 10_000 } = options
-  return { connectMs, headersMs, idleMs, probeMs, silentMs, checkMs }
+const TIMEOUTS: Timeouts = {
+  connectMs: 10_000,
+  headersMs: 0,
+  idleMs: 300_000,
+  probeMs: 10_000,
+  silentMs: 30_000,
+  checkMs: 10_000,
 }
+const LIMITS: Limits = { responseBytes: 16 * MIB, eventBytes: 16 * MIB, errorTextBytes: 2048 }
+const RECONNECT: Reconnect = { firstMs: 1000, maxMs: 30_000, maxAttempts: 2 }
 
-export function resolveLimits(options?: LimitOptions): Limits {
-  if (options === undefined) return LIMITS
-  const { responseBytes = 16 * MIB, eventBytes = 16 * MIB, errorTextBytes = 2048 } = options
-  return { responseBytes, eventBytes, errorTextBytes }
-}
+export const resolveTimeouts = (given?: TimeoutOptions): Timeouts => withDefaults(TIMEOUTS, given)
+export const resolveLimits = (given?: LimitOptions): Limits => withDefaults(LIMITS, given)
+export const resolveReconnect = (given?: ReconnectOptions): Reconnect =>
+  withDefaults(RECONNECT, given)
 
-export function resolveReconnect(options?: ReconnectOptions): Reconnect {
-  if (options === undefined) return RECONNECT
-  const { firstMs = 1000, maxMs = 30_000, maxAttempts = 2 } = options
-  return { firstMs, maxMs, maxAttempts }
+/** An option with the value `undefined` has its default, like one that is absent. */
+function withDefaults<Options extends object>(
+  defaults: Resolved<Options>,
+  given: Options | undefined,
+): Resolved<Options> {
+  if (given === undefined) return defaults // shared by all transports
+  const set = Object.entries(given).filter(([, value]) => value !== undefined)
+  return { ...defaults, ...Object.fromEntries(set) }
 }
 
 /** Options of one request, for servers of both eras. */

@@ -25,7 +25,7 @@ import {
 } from '../session-record.ts'
 import { closedError, errorAnswer, TransportError, toTransportError } from '../transport-error.ts'
 import type { ServerError } from '../transport-error.ts'
-import type { CallOptions, EraOption, PassthroughOptions } from '../transport-options.ts'
+import type { EraOption, PassthroughOptions } from '../transport-options.ts'
 import { detectEra } from './probe.ts'
 
 export interface EraRouterOptions extends Omit<LegacyProtocolOptions, 'changeEra' | 'sendAgain'> {
@@ -97,7 +97,14 @@ export class EraRouter {
         return Promise.resolve()
       }
       if (message.method === 'initialize') return this.#initialize(message)
-      if (this.#modern === undefined) return this.#sendLegacy(message, options)
+      if (this.#modern === undefined) {
+        // Instructions about inputs have no meaning for a server with sessions.
+        const { request, instructions } = takeInputInstructions(message)
+        if (instructions.answers === undefined) return this.legacy.send(request, options)
+        const text = `${message.method} cannot be continued: this server is not of 2026-07-28. Start the call again`
+        this.#options.deliver(localError(message.id, INVALID_PARAMS, text))
+        return Promise.resolve()
+      }
     } else if (this.modernVersion !== undefined && this.#modern === undefined) {
       return Promise.resolve() // in the stateless revision, a client sends only requests
     } else if (!isResponse(message) && message.method === 'notifications/cancelled') {
@@ -108,15 +115,6 @@ export class EraRouter {
       }
     }
     return (this.#modern ?? this.legacy).send(message, options)
-  }
-
-  /** Removes instructions about inputs: they have no meaning for a server with sessions. */
-  #sendLegacy(message: JsonRpcRequest, options: CallOptions): Promise<void> {
-    const { request, instructions } = takeInputInstructions(message)
-    if (instructions.answers === undefined) return this.legacy.send(request, options)
-    const text = `${message.method} cannot be continued: this server is not of 2026-07-28. Start the call again`
-    this.#options.deliver(localError(message.id, INVALID_PARAMS, text))
-    return Promise.resolve()
   }
 
   /** @throws TransportError if a session may still exist on the server. */

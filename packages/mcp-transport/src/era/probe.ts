@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isRecord } from '@x/internal'
 import { retryAfterMs } from '../headers.ts'
+import { isTemporary } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import type { JsonRpcRequest } from '../json-rpc.ts'
 import { endAssignedSession } from '../legacy/one-way.ts'
@@ -145,8 +146,7 @@ function refusedVerdict(
   if (code === HEADER_MISMATCH || code === MISSING_CAPABILITY) {
     return { kind: 'legacy', evidence: error }
   }
-  const isPassing = status === 408 || status === 425 || status === 429
-  return status >= 500 || isPassing ? { kind: 'later', error } : { kind: 'legacy' }
+  return isTemporary(status) ? { kind: 'later', error } : { kind: 'legacy' }
 }
 
 function versionVerdict(data: unknown, error: TransportError): ProbeVerdict {

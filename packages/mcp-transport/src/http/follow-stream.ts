@@ -1,4 +1,4 @@
-import type { TransportError } from '../transport-error.ts'
+import { TransportError } from '../transport-error.ts'
 import type { Reconnect } from '../transport-options.ts'
 
 export type StreamEnd =
@@ -21,6 +21,23 @@ export type StreamTrouble =
       readonly attempts: number
       readonly error: TransportError | undefined
     }
+
+/** Converts the reason to an error. `stream` names the stream at the start of a sentence. */
+export function toTroubleError(
+  trouble: StreamTrouble,
+  stream: string,
+  url: string,
+): TransportError {
+  if (trouble.kind === 'refused') return trouble.error
+  const { attempts, error: cause } = trouble
+  const message = `${stream} broke, and ${attempts} attempts to open it again failed. Changes may be missed until it is open again`
+  return new TransportError('UNREACHABLE', message, { url, cause })
+}
+
+/** Returns whether a later request may succeed that has this status now. */
+export function isTemporary(status: number): boolean {
+  return status === 408 || status === 425 || status === 429 || status >= 500
+}
 
 export type FollowOutcome = { readonly kind: 'stopped' } | StreamTrouble
 

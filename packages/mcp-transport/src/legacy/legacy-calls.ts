@@ -329,18 +329,15 @@ export class PendingCall implements AnswerHandlers, OpenCall {
       signal,
       isBroken: broken !== undefined,
       open: async (attempt) => {
-        const end = await openEventStream({
-          http,
-          session: this.session,
+        const end = await openEventStream(http, this.session, {
           cursor: this.#cursor,
           signal,
           attempt,
           headersMs: timeouts.headersMs,
           idleMs: 0,
           isPolled: true,
-          onActivity: () => this.activity(),
-          onMessage: (message) => this.message(message),
-          onCursor: (id) => this.cursor(id),
+          handlers: this,
+          onOpen: undefined,
         })
         const isWhole = end.kind === 'ended' && end.error === undefined
         if (isWhole && this.#phase === 'open' && this.#misrouted !== undefined) {

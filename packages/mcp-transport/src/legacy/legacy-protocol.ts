@@ -354,18 +354,10 @@ export class LegacyProtocol {
   }
 
   #listenIn(session: LegacySession): Promise<void> {
-    const { http, keeper, reconnect, timeouts, report } = this.#options
     if (!this.#options.listen || this.#isClosed) return Promise.resolve()
-    return listen({
-      http,
-      keeper,
-      session,
-      reconnect,
-      idleMs: timeouts.idleMs,
-      random: Math.random,
-      onMessage: (incoming) => this.#calls.receiveFromStream(incoming, session),
-      report,
-    })
+    return listen(this.#options, session, (incoming) =>
+      this.#calls.receiveFromStream(incoming, session),
+    )
   }
 
   async #cancel(message: JsonRpcNotification): Promise<void> {

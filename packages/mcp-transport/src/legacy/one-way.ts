@@ -1,6 +1,6 @@
 import { headerValue } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
-import type { AnswerOutcome } from '../http/answer-reader.ts'
+import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient, HttpRequest } from '../http/http-client.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
@@ -23,9 +23,9 @@ const DELETE_MS = 800
 export async function postAndForget(
   http: HttpClient,
   message: JsonRpcNotification | JsonRpcResponse,
-  { session, limitMs }: { readonly session: LegacySession; readonly limitMs?: number | undefined },
+  { session, limitMs }: { readonly session: LegacySession; readonly limitMs: number | undefined },
 ): Promise<void> {
-  const request = {
+  const refusal = await send(http, limitMs, {
     method: 'POST',
     rpcMethod: 'method' in message ? message.method : undefined,
     isOfCaller: true,
@@ -35,15 +35,10 @@ export async function postAndForget(
     body: JSON.stringify(message),
     headersMs: ONE_WAY_MS,
     idleMs: ONE_WAY_MS,
-  } as const
-  const outcome = await (limitMs === undefined ? send : sendWithin(limitMs))(http, request)
-  if (outcome.kind === 'failed') throw outcome.error
-  if (outcome.kind === 'ended' || isSuccess(outcome.refusal.status)) return
-  throw toRefusalError(outcome.refusal, {
-    url: http.url.display,
-    session,
-    errorTextBytes: http.limits.errorTextBytes,
   })
+  if (refusal === undefined) return
+  const { errorTextBytes } = http.limits
+  throw toRefusalError(refusal, { url: http.url.display, session, errorTextBytes })
 }
 
 /**
@@ -53,7 +48,7 @@ export async function postAndForget(
  * @throws TransportError if the session may still exist on the server.
  */
 export async function deleteSession(http: HttpClient, session: LegacySession): Promise<void> {
-  const outcome = await sendWithin(DELETE_MS)(http, {
+  const refusal = await send(http, DELETE_MS, {
     method: 'DELETE',
     era: 'legacy',
     sessionId: session.id,
@@ -61,12 +56,9 @@ export async function deleteSession(http: HttpClient, session: LegacySession): P
     headersMs: 0,
     idleMs: 0,
   })
-  if (outcome.kind === 'failed') throw outcome.error
-  if (outcome.kind === 'ended') return
-  const { status } = outcome.refusal
-  const isGone = isLostSession(outcome.refusal) || status === 404
-  if (isSuccess(status) || isGone || status === 405) return
-  throw toRefusalError(outcome.refusal, {
+  if (refusal === undefined || refusal.status === 404 || refusal.status === 405) return
+  if (isLostSession(refusal)) return
+  throw toRefusalError(refusal, {
     url: http.url.display,
     session: undefined,
     sessionId: session.id,
@@ -78,8 +70,8 @@ export async function deleteSession(http: HttpClient, session: LegacySession): P
  * Terminates a session that a server assigned to a request without one. It would stay unused (python-sdk
  * #3228).
  */
-export function endAssignedSession(http: HttpClient, headers: ResponseHeaders | undefined): void {
-  const id = headers === undefined ? undefined : headerValue(headers, 'mcp-session-id')
+export function endAssignedSession(http: HttpClient, headers: ResponseHeaders): void {
+  const id = headerValue(headers, 'mcp-session-id')
   if (!isSessionId(id)) return
   const unused = new LegacySession({
     id,
@@ -91,31 +83,34 @@ export function endAssignedSession(http: HttpClient, headers: ResponseHeaders | 
   deleteSession(http, unused).catch(() => {}) // best effort
 }
 
-function isSuccess(status: number): boolean {
-  return status >= 200 && status < 300
-}
-
-/** Limits the whole request, including connecting. */
-function sendWithin(limitMs: number): typeof send {
-  return async (http, request) => {
-    let timer: NodeJS.Timeout | undefined
-    const onStart = (exchange: Exchange): boolean => {
-      const url = http.url.display
-      const error = new TransportError('TIMEOUT', `${url} sent no answer in ${limitMs} ms`, { url })
-      timer ??= setTimeout(() => exchange.abort(error), limitMs).unref()
-      return true
-    }
-    const outcome = await send(http, { ...request, onStart })
-    clearTimeout(timer)
-    return outcome
+/**
+ * Sends a request that needs no answer. `limitMs` limits all of it, including connecting. Returns the refusal, if
+ * the server did not accept the request.
+ *
+ * @throws TransportError if there was no response
+ */
+async function send(
+  http: HttpClient,
+  limitMs: number | undefined,
+  request: HttpRequest,
+): Promise<Refusal | undefined> {
+  let timer: NodeJS.Timeout | undefined
+  const onStart = (exchange: Exchange): boolean => {
+    const url = http.url.display
+    const error = new TransportError('TIMEOUT', `${url} sent no answer in ${limitMs} ms`, { url })
+    if (limitMs !== undefined) timer ??= setTimeout(() => exchange.abort(error), limitMs).unref()
+    return true
   }
-}
-
-function send(http: HttpClient, request: HttpRequest): Promise<AnswerOutcome> {
-  return new Promise((resolve, reject) => {
-    http.send(request, { message: () => {}, outcome: resolve }).catch((error: unknown) => {
-      if (TransportError.is(error)) resolve({ kind: 'failed', error })
-      else reject(error)
+  try {
+    const outcome = await new Promise<AnswerOutcome>((resolve, reject) => {
+      const handlers = { message: () => {}, outcome: resolve }
+      http.send({ ...request, onStart }, handlers).catch(reject)
     })
-  })
+    if (outcome.kind === 'failed') throw outcome.error
+    if (outcome.kind === 'ended') return undefined
+    const { status } = outcome.refusal
+    return status >= 200 && status < 300 ? undefined : outcome.refusal
+  } finally {
+    clearTimeout(timer)
+  }
 }

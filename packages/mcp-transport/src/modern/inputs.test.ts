@@ -1,5 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { capabilityFor, toClientRequest, parseInputRequired, mayRequireInput } from './inputs.ts'
+import {
+  INPUT_CAPABILITIES,
+  toClientRequest,
+  parseInputRequired,
+  mayRequireInput,
+} from './inputs.ts'
 
 describe('input required', () => {
   const form = { method: 'elicitation/create', params: { message: 'Go on?' } }
@@ -46,10 +51,8 @@ describe('input required', () => {
     ['ping', undefined],
     ['tools/call', undefined],
   ])('%s needs the capability %s', (method, capability) => {
-    expect(capabilityFor(method)).toBe(capability)
+    expect(INPUT_CAPABILITIES[method]).toBe(capability)
   })
-
-  const newId = (): string => 'made-up'
 
   describe('for the client of SDK v1', () => {
     test('URL elicitation has the id that its schema requires', () => {
@@ -57,19 +60,19 @@ describe('input required', () => {
         method: 'elicitation/create',
         params: { mode: 'url', url: 'https://a.example' },
       }
-      expect(toClientRequest(request, 'input-1', newId)).toEqual({
+      expect(toClientRequest(request, 'input-1')).toEqual({
         jsonrpc: '2.0',
         id: 'input-1',
         method: 'elicitation/create',
-        params: { ...request.params, elicitationId: 'made-up' },
+        params: { ...request.params, elicitationId: expect.stringMatching(/^[0-9a-f-]{36}$/) },
       })
       const named = { ...request, params: { ...request.params, elicitationId: 'own' } }
-      expect(toClientRequest(named, 'input-1', newId).params['elicitationId']).toBe('own')
+      expect(toClientRequest(named, 'input-1').params['elicitationId']).toBe('own')
     })
 
     test('everything else stays as it is', () => {
-      expect(toClientRequest(form, 'input-1', newId).params).toEqual(form.params)
-      expect(toClientRequest({ method: 'roots/list' }, 'input-1', newId).params).toEqual({})
+      expect(toClientRequest(form, 'input-1').params).toEqual(form.params)
+      expect(toClientRequest({ method: 'roots/list' }, 'input-1').params).toEqual({})
     })
   })
 })

@@ -44,7 +44,7 @@ export class ClientInputs {
     signal: AbortSignal,
   ): Promise<Record<string, unknown>> {
     for (const { method } of Object.values(requests)) {
-      const capability = capabilityFor(method)
+      const capability = INPUT_CAPABILITIES[method]
       if (capability !== undefined && capabilities[capability] !== undefined) continue
       throw new InputError(
         INTERNAL_ERROR,
@@ -89,7 +89,7 @@ export class ClientInputs {
         else reject(new InputError(reply.error.code, reply.error.message))
       })
       signal.addEventListener('abort', onAbort, { once: true })
-      this.#deliver(toClientRequest(request, id, randomUUID))
+      this.#deliver(toClientRequest(request, id))
     })
   }
 }
@@ -121,12 +121,8 @@ function isInputRequests(value: unknown): value is Readonly<Record<string, Input
   )
 }
 
-/** Returns the client capability that an input request requires. */
-export function capabilityFor(method: string): string | undefined {
-  return INPUT_CAPABILITIES[method]
-}
-
-const INPUT_CAPABILITIES: Readonly<Record<string, string>> = {
+/** Client capability that an input request requires. */
+export const INPUT_CAPABILITIES: Readonly<Record<string, string>> = {
   'elicitation/create': 'elicitation',
   'sampling/createMessage': 'sampling',
   'roots/list': 'roots',
@@ -141,11 +137,10 @@ export function mayRequireInput(method: string): boolean {
 export function toClientRequest(
   request: InputRequest,
   id: RequestId,
-  newElicitationId: () => string,
 ): { jsonrpc: '2.0'; id: RequestId; method: string; params: Record<string, unknown> } {
   const params = { ...request.params }
   if (request.method === 'elicitation/create' && params['mode'] === 'url') {
-    params['elicitationId'] ??= newElicitationId()
+    params['elicitationId'] ??= randomUUID()
   }
   return { jsonrpc: '2.0', id, method: request.method, params }
 }

@@ -1,5 +1,5 @@
 import { isRecord } from '@x/internal'
-import { followStream } from '../http/follow-stream.ts'
+import { followStream, isTemporary, toTroubleError } from '../http/follow-stream.ts'
 import type { StreamEnd, StreamTrouble } from '../http/follow-stream.ts'
 import { advertisedChanges, listChangesFor } from '../json-rpc.ts'
 import type { JsonRpcMessage, ListChanges } from '../json-rpc.ts'
@@ -8,10 +8,8 @@ import type { TransportErrorCode } from '../transport-error.ts'
 import type { PostOutcome } from './modern-post.ts'
 import type { ModernProtocol, ModernProtocolOptions } from './modern-protocol.ts'
 
-/** Changes that a client subscribes to (2026-07-28, basic/patterns/subscriptions). */
-interface SubscriptionFilter extends ListChanges {
-  readonly resourceSubscriptions?: readonly string[] | undefined
-}
+/** Changes that a client subscribes to: lists and resources (2026-07-28, basic/patterns/subscriptions). */
+type SubscriptionFilter = Readonly<Record<string, unknown>>
 
 /**
  * Subscriptions of the client. One stream holds all of them. When they change, a new stream is acknowledged
@@ -106,8 +104,8 @@ export class Subscriptions {
     const giveUp = (): void => next.close()
     ends.addEventListener('abort', giveUp, { once: true })
     try {
-      const { resourceSubscriptions = [] } = await next.acknowledged
-      if (required !== undefined && !resourceSubscriptions.includes(required)) {
+      const honoured = resourcesOf(await next.acknowledged)
+      if (required !== undefined && !honoured.includes(required)) {
         next.close()
         return false
       }
@@ -207,11 +205,8 @@ class Listener {
   }
 
   #reportTrouble(trouble: StreamTrouble): void {
-    if (trouble.kind === 'refused') return this.#giveUp(trouble.error)
-    const url = this.#protocol.http.url.display
-    const { attempts, error: cause } = trouble
-    const message = `The subscription to ${url} broke, and ${attempts} attempts to open it again failed. Changes may be missed until it is open again`
-    this.#giveUp(new TransportError('UNREACHABLE', message, { url, cause }))
+    const { display: url } = this.#protocol.http.url
+    this.#giveUp(toTroubleError(trouble, `The subscription to ${url}`, url))
   }
 
   /** Servers need not offer a stream. The loss of an accepted one is reported once per outage. */
@@ -261,7 +256,8 @@ class Listener {
       if (!('id' in message)) this.#deliver(message)
       return 'other'
     }
-    const honoured = parseFilter(message.params?.['notifications'])
+    const filter = message.params?.['notifications']
+    const honoured = isRecord(filter) ? filter : {}
     this.#isAcknowledged = true
     this.isBroken = false
     this.#accept(honoured)
@@ -272,7 +268,7 @@ class Listener {
   /** One notification of each kind stands for all changes that were missed without a stream. */
   #announceMissedChanges(honoured: SubscriptionFilter): void {
     for (const change of listChangesFor(honoured)) this.#deliver(change)
-    for (const uri of honoured.resourceSubscriptions ?? []) {
+    for (const uri of resourcesOf(honoured)) {
       this.#deliver({ jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } })
     }
   }
@@ -293,19 +289,9 @@ function toFailure(outcome: PostOutcome, url: string): TransportError | undefine
 
 /** Temporary failures are retried. */
 function isRefusal({ code, status = 500 }: TransportError): boolean {
-  const isPassing = status === 408 || status === 425 || status === 429 || status >= 500
-  return FINAL.has(code) || (code === 'REJECTED' && !isPassing)
+  return FINAL.has(code) || (code === 'REJECTED' && !isTemporary(status))
 }
 
-function parseFilter(value: unknown): SubscriptionFilter {
-  if (!isRecord(value)) return {}
-  const uris = value['resourceSubscriptions']
-  return {
-    ...(value['toolsListChanged'] === true ? { toolsListChanged: true } : {}),
-    ...(value['promptsListChanged'] === true ? { promptsListChanged: true } : {}),
-    ...(value['resourcesListChanged'] === true ? { resourcesListChanged: true } : {}),
-    ...(Array.isArray(uris)
-      ? { resourceSubscriptions: uris.filter((uri) => typeof uri === 'string') }
-      : {}),
-  }
+function resourcesOf({ resourceSubscriptions: uris }: SubscriptionFilter): readonly unknown[] {
+  return Array.isArray(uris) ? uris.filter((uri) => typeof uri === 'string') : []
 }

@@ -1,4 +1,4 @@
-import { isRecord } from '@x/internal'
+import { isRecord, mapSubschemas } from '@x/internal'
 import type { JsonRpcRequest } from '../json-rpc.ts'
 import type { ToolHeader } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
@@ -151,13 +151,12 @@ function isObjectSchema(schema: unknown): boolean {
   return isRecord(schema) && schema['type'] === 'object'
 }
 
-/** SDK v1 does not accept the schemas `true` and `false`: `{}` and `{ not: {} }` mean the same. */
+/** SDK v1 does not accept the schemas `true` and `false` of properties: `{}` and `{ not: {} }` mean the same. */
 function withoutBooleans(schema: unknown): unknown {
-  if (!isRecord(schema) || !isRecord(schema['properties'])) return schema
-  const properties = mapped(schema['properties'], (property) =>
-    withoutBooleans(objectForm(property)),
+  if (!isRecord(schema)) return schema
+  return mapSubschemas(schema, (inner, [keyword]) =>
+    keyword === 'properties' ? withoutBooleans(objectForm(inner)) : inner,
   )
-  return { ...schema, properties }
 }
 
 function objectForm(schema: unknown): unknown {
@@ -167,23 +166,12 @@ function objectForm(schema: unknown): unknown {
 
 /** Moves local references down by one property, because they start at the root. */
 function rebased(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(rebased)
-  if (!isRecord(schema)) return schema
-  if (typeof schema['$id'] === 'string') return schema // its references start at its own root
-  return mapped(schema, (part, keyword) => {
-    if (keyword === '$ref' && typeof part === 'string' && (part === '#' || part.startsWith('#/'))) {
-      return `#/properties/result${part.slice(1)}`
-    }
-    if (DATA_KEYWORDS.has(keyword)) return part
-    return MAP_KEYWORDS.has(keyword) && isRecord(part) ? mapped(part, rebased) : rebased(part)
-  })
-}
-
-function mapped(
-  object: Readonly<Record<string, unknown>>,
-  change: (part: unknown, key: string) => unknown,
-): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(object).map(([key, part]) => [key, change(part, key)]))
+  // The references of a schema with an id start at its own root.
+  if (!isRecord(schema) || typeof schema['$id'] === 'string') return schema
+  const { $ref } = schema
+  const isLocal = typeof $ref === 'string' && ($ref === '#' || $ref.startsWith('#/'))
+  const moved = isLocal ? { $ref: `#/properties/result${$ref.slice(1)}` } : {}
+  return { ...mapSubschemas(schema, rebased), ...moved }
 }
 
 /** Not recursive, because a deep value would exhaust the stack. */
@@ -211,18 +199,26 @@ const TYPES = new Set(['string', 'integer', 'boolean'])
  */
 export function compileToolHeaders(inputSchema: unknown): CompiledToolHeaders {
   const headers = new Map<string, ToolHeader>()
-  for (const { schema, path } of subschemas(inputSchema, [])) {
-    if (!Object.hasOwn(schema, 'x-mcp-header')) continue
-    const annotation = schema['x-mcp-header']
-    const name = `mcp-param-${String(annotation).toLowerCase()}`
-    const why = whyInvalid(annotation, schema['type'], path)
-    const invalid = why ?? (headers.has(name) ? 'stands twice' : undefined)
-    if (invalid !== undefined) {
-      return { invalid: `x-mcp-header ${JSON.stringify(annotation)} ${invalid}` }
+  let invalid: string | undefined
+  /** `path` is undefined if another keyword than `properties` leads to the schema. */
+  const visit = (schema: unknown, path: readonly string[] | undefined): void => {
+    if (!isRecord(schema)) return
+    if (Object.hasOwn(schema, 'x-mcp-header')) {
+      const annotation = schema['x-mcp-header']
+      const name = `mcp-param-${String(annotation).toLowerCase()}`
+      const why = whyInvalid(annotation, schema['type'], path)
+      const problem = why ?? (headers.has(name) ? 'stands twice' : undefined)
+      if (problem !== undefined) {
+        invalid ??= `x-mcp-header ${JSON.stringify(annotation)} ${problem}`
+      }
+      headers.set(name, { name, path: path ?? [] })
     }
-    headers.set(name, { name, path: path ?? [] })
+    mapSubschemas(schema, (inner, [keyword, name = '']) => {
+      visit(inner, keyword === 'properties' && path ? [...path, name] : undefined)
+    })
   }
-  return { headers: [...headers.values()] }
+  visit(inputSchema, [])
+  return invalid === undefined ? { headers: [...headers.values()] } : { invalid }
 }
 
 function whyInvalid(
@@ -247,41 +243,6 @@ export function toolHeaderList(headers: readonly ToolHeader[], args: unknown): s
     return isScalar ? [name, encodeHeaderValue(String(value))] : []
   })
 }
-
-interface Subschema {
-  readonly schema: Readonly<Record<string, unknown>>
-  /** Property names from the root. Undefined if another keyword than `properties` leads to the schema. */
-  readonly path: readonly string[] | undefined
-}
-
-/** Yields a schema and all schemas in it, at any depth. */
-function* subschemas(schema: unknown, path: Subschema['path']): Generator<Subschema> {
-  if (Array.isArray(schema)) for (const part of schema) yield* subschemas(part, undefined)
-  if (!isRecord(schema)) return
-  yield { schema, path }
-  for (const [keyword, part] of Object.entries(schema)) {
-    if (DATA_KEYWORDS.has(keyword)) continue
-    if (!MAP_KEYWORDS.has(keyword) || !isRecord(part)) {
-      yield* subschemas(part, undefined)
-      continue
-    }
-    for (const [key, one] of Object.entries(part)) {
-      yield* subschemas(one, keyword === 'properties' ? path && [...path, key] : undefined)
-    }
-  }
-}
-
-/** Keywords of JSON Schema whose values are data, not schemas. */
-const DATA_KEYWORDS = new Set(['const', 'enum', 'default', 'examples'])
-
-/** Keywords whose values map arbitrary names to schemas. */
-const MAP_KEYWORDS = new Set([
-  'properties',
-  'patternProperties',
-  'dependentSchemas',
-  '$defs',
-  'definitions',
-])
 
 // Visible ASCII and inner spaces. Other characters may be changed in transit.
 const PLAIN = /^[\x21-\x7E](?:[\x20-\x7E]*[\x21-\x7E])?$/
