@@ -1,7 +1,7 @@
 import type { Checks } from '@x/internal'
 import { check } from '@x/internal'
 import { clientOptionChecks, McpClient, type McpClientOptions } from '@x/mcp-client'
-import type { NamedResource } from '../arguments/resolve-property.ts'
+import type { NamedResource } from '../arguments/argument-property.ts'
 import { processWarnings, type ToolLog } from '../base/log.ts'
 import { mapBounded } from '../base/map-bounded.ts'
 import { assertOptions, wordOrFunction } from '../base/options.ts'

@@ -3,7 +3,7 @@ import { McpToolError } from '../base/errors.ts'
 import type { ToolLogEntry } from '../base/log.ts'
 import type { JsonSchema } from '../base/tool-source.ts'
 import { ArgumentProperties, type MergedArguments } from './argument-properties.ts'
-import type { NamedResource } from './resolve-property.ts'
+import type { NamedResource } from './argument-property.ts'
 
 const origin = { server: { slug: 'shop' }, toolName: 'add' }
 const text = { type: 'string' }

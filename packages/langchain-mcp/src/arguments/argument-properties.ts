@@ -7,27 +7,23 @@ import { serverTitle, type JsonSchema, type McpToolOrigin } from '../base/tool-s
 import type { ValidationError } from '../schema/schema-check.ts'
 import {
   invalidArgument,
+  isConstant,
   placedPropertiesFrom,
-  type PathStep,
+  resolveProperty,
+  type NamedResource,
   type PlacedProperty,
 } from './argument-property.ts'
 import { InvalidValueError, withFixedArgument, type KnownArgument } from './fixed-in-schema.ts'
-import {
-  isConstant,
-  resolveProperty,
-  secretsIn,
-  withValueAt,
-  type FixedArgument,
-  type NamedResource,
-} from './resolve-property.ts'
+import { EVERY_ITEM, withValueAt, type PathStep } from './json-path.ts'
+import { secretsIn } from './secrets.ts'
 
 interface ArgumentPropertiesOptions {
   readonly origin: McpToolOrigin
   readonly log: ToolLog
-  /** @default the state of the graph */
-  readonly input?: InputResolver | undefined
-  /** Resources that texts can name. @default [] */
-  readonly resources?: readonly NamedResource[] | undefined
+  /** Undefined for the state of the graph. */
+  readonly input: InputResolver | undefined
+  /** Resources that texts can name. */
+  readonly resources: readonly NamedResource[] | undefined
 }
 
 /** The complete arguments of one call. */
@@ -46,21 +42,24 @@ export interface MergedArguments {
  */
 export class ArgumentProperties {
   readonly #properties: readonly PlacedProperty[]
-  readonly #options: ArgumentPropertiesOptions
+  readonly #origin: McpToolOrigin
+  readonly #log: ToolLog
+  readonly #resources: readonly NamedResource[]
+  /** Undefined if no value depends on the input. */
+  readonly #input: InputResolver | undefined
   readonly #warned = new Set<string>()
   #shown: { readonly key: string; readonly of: JsonSchema; readonly schema: JsonSchema } | undefined
 
   /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for properties that cannot be parsed */
   constructor(
     argumentProperties: Readonly<Record<string, unknown>>,
-    options: ArgumentPropertiesOptions,
+    { origin, log, input = graphInput, resources = [] }: ArgumentPropertiesOptions,
   ) {
-    this.#properties = placedPropertiesFrom(argumentProperties, options.origin)
-    this.#options = options
-  }
-
-  get isEmpty(): boolean {
-    return this.#properties.length === 0
+    this.#properties = placedPropertiesFrom(argumentProperties, origin)
+    this.#origin = origin
+    this.#log = log
+    this.#resources = resources
+    this.#input = this.#properties.every(isConstant) ? undefined : input
   }
 
   /**
@@ -69,18 +68,13 @@ export class ArgumentProperties {
    * nothing changes.
    */
   fixedSchema(schema: JsonSchema): JsonSchema {
-    const isFixed = this.#properties.every(isConstant)
-    const atHand = isFixed ? { input: undefined } : inputAtHand(this.#options.input ?? graphInput)
-    const known = this.#properties.map((placed) => this.#known(placed, atHand))
+    const input = this.#input === undefined ? undefined : inputAtHand(this.#input)
+    const known = this.#properties.map((placed) => this.#known(placed, input))
     const key = JSON.stringify(known)
     if (this.#shown?.key === key && this.#shown.of === schema) return this.#shown.schema
     let fixed = schema
     for (const [index, placed] of this.#properties.entries()) {
-      const argument = known[index]
-      if (argument === undefined) continue
-      const next = this.#fixed(fixed, placed, argument)
-      if (next === undefined) this.#warn(placed)
-      else fixed = next
+      fixed = this.#fixed(fixed, placed, known[index] ?? 'secret') ?? fixed
     }
     this.#shown = { key, of: schema, schema: fixed }
     return fixed
@@ -95,21 +89,16 @@ export class ArgumentProperties {
     args: unknown,
     { schema, config }: { readonly schema: JsonSchema; readonly config: RunnableConfig },
   ): Promise<MergedArguments> {
-    const { input: resolver = graphInput, origin, resources = [] } = this.#options
-    const isFixed = this.#properties.every(isConstant)
-    const input = isFixed ? undefined : await inputOf(config, resolver)
+    const input = this.#input && (await inputOf(config, this.#input))
     let merged = args
     let shown = args
     const secrets: string[] = []
     for (const placed of this.#properties) {
-      const fixed = resolveProperty(placed, { input, origin, resources })
-      if (this.#fixed(schema, placed, knownFrom(fixed)) === undefined) {
-        this.#warn(placed)
-        continue
-      }
-      merged = withValueAt(merged, fixed.steps, fixed.value)
-      shown = withValueAt(shown, fixed.steps, fixed.shown)
-      secrets.push(...secretTextsOf(placed, fixed))
+      const fixed = resolveProperty(placed, this.#contextWith(input))
+      if (this.#fixed(schema, placed, fixed.known) === undefined) continue
+      merged = withValueAt(merged, placed.steps, fixed.value)
+      shown = withValueAt(shown, placed.steps, fixed.shown)
+      secrets.push(...fixed.secrets)
     }
     return { args: merged, shown, secrets: secretsIn(secrets) }
   }
@@ -119,67 +108,55 @@ export class ArgumentProperties {
     const at = place.split('/').slice(1)
     return this.#properties.find(({ steps }) => {
       const last = steps.at(-1)
-      const isMissing = last?.kind === 'field' && text.includes(`required property "${last.name}"`)
+      const isMissing = typeof last === 'string' && text.includes(`required property "${last}"`)
       if (isMissing && at.length === steps.length - 1) return isBelow(at, steps.slice(0, -1))
       return isBelow(at, steps)
     })?.path
   }
 
-  #known(
-    placed: PlacedProperty,
-    atHand: { readonly input: unknown } | undefined,
-  ): KnownArgument | undefined {
-    if (!isConstant(placed) && atHand === undefined) return { kind: 'secret' }
-    const { origin, resources = [] } = this.#options
+  #contextWith(input: unknown): Parameters<typeof resolveProperty>[1] {
+    return { input, origin: this.#origin, resources: this.#resources }
+  }
+
+  /** `input`: undefined if the agent's input is not known yet. */
+  #known(placed: PlacedProperty, input: unknown): KnownArgument {
+    if (input === undefined && !isConstant(placed)) return 'secret'
     try {
-      return knownFrom(resolveProperty(placed, { input: atHand?.input, origin, resources }))
+      return resolveProperty(placed, this.#contextWith(input)).known
     } catch {
-      return { kind: 'secret' } // the call itself reports the error
+      return 'secret' // the call itself reports the error
     }
   }
 
-  #fixed(schema: JsonSchema, placed: PlacedProperty, known: KnownArgument): JsonSchema | undefined {
+  /** Returns undefined, with a warning, if the schema has no such place. */
+  #fixed(
+    schema: JsonSchema,
+    { path, steps }: PlacedProperty,
+    known: KnownArgument,
+  ): JsonSchema | undefined {
     try {
-      return withFixedArgument(schema, placed.steps, known)
+      const fixed = withFixedArgument(schema, steps, known)
+      if (fixed === undefined) this.#warn(path)
+      return fixed
     } catch (error) {
       if (!(error instanceof InvalidValueError)) throw error
-      throw invalidArgument(this.#options.origin, { path: placed.path, reason: error.message })
+      throw invalidArgument({ ...this.#origin, path }, error.message)
     }
   }
 
-  #warn({ path }: PlacedProperty): void {
+  #warn(path: string): void {
     if (this.#warned.has(path)) return
     this.#warned.add(path)
-    const { log, origin } = this.#options
-    const server = serverTitle(origin.server)
-    log({
+    const { server, toolName: tool } = this.#origin
+    const title = serverTitle(server)
+    this.#log({
       level: 'warning',
       code: 'ARGUMENT_SKIPPED',
-      message: `The argument property "${path}" of tool "${origin.toolName}" of MCP server "${server}" is skipped: the tool's schema has no such place`,
-      server,
-      tool: origin.toolName,
+      message: `The argument property "${path}" of tool "${tool}" of MCP server "${title}" is skipped: the tool's schema has no such place`,
+      server: title,
+      tool,
     })
   }
-}
-
-function knownFrom({ value, shown, isSensitive }: FixedArgument): KnownArgument {
-  if (value === undefined) return { kind: 'absent' }
-  return isSensitive ? { kind: 'secret' } : { kind: 'value', shown }
-}
-
-function secretTextsOf(placed: PlacedProperty, { value, isSensitive }: FixedArgument): string[] {
-  if (isSensitive) return [...secretsIn(value)]
-  if (!Array.isArray(value)) return []
-  return placed.items.flatMap((item) => {
-    const index = item.steps.at(-1)
-    if (index?.kind !== 'item') return []
-    const isSecret = 'isSensitive' in item.property && item.property.isSensitive
-    const inner: unknown = value[index.index]
-    if (isSecret) return [...secretsIn(inner)]
-    return Array.isArray(inner)
-      ? secretTextsOf(item, { path: '', steps: [], value: inner, shown: inner, isSensitive: false })
-      : []
-  })
 }
 
 /** Returns true if a JSON pointer, split into parts, is at or below a path. */
@@ -188,15 +165,9 @@ function isBelow(pointer: readonly string[], steps: readonly PathStep[]): boolea
     pointer.length >= steps.length &&
     steps.every((step, index) => {
       const part = pointer[index]?.replaceAll('~1', '/').replaceAll('~0', '~')
-      if (step.kind === 'field') return part === step.name
-      return step.kind === 'items' || part === String(step.index)
+      return step === EVERY_ITEM || part === String(step)
     })
   )
-}
-
-/** Returns true for `argumentProperties` with at least one property. */
-export function hasArgumentProperties(value: unknown): value is Readonly<Record<string, unknown>> {
-  return isRecord(value) && Object.keys(value).length > 0
 }
 
 /** Returns the agent's input, for arguments that come from it. */
@@ -235,14 +206,12 @@ async function inputOf(config: RunnableConfig, resolver: InputResolver): Promise
  * Returns the input for the schema that the model sees, if a graph is running and the resolver is
  * synchronous.
  */
-function inputAtHand(resolver: InputResolver): { readonly input: unknown } | undefined {
+function inputAtHand(resolver: InputResolver): unknown {
   const given: unknown = AsyncLocalStorageProviderSingleton.getRunnableConfig()
   if (!isRecord(given) || !isRecord(given['configurable'])) return undefined
   const config: RunnableConfig = given
   const input = resolver(config)
-  if (isRecord(input) && typeof input['then'] === 'function') {
-    void Promise.resolve(input).catch(() => {}) // the call itself reports the error
-    return undefined
-  }
-  return input === undefined ? undefined : { input }
+  if (!isRecord(input) || typeof input['then'] !== 'function') return input
+  void Promise.resolve(input).catch(() => {}) // the call itself reports the error
+  return undefined
 }

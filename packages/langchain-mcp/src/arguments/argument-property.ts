@@ -1,8 +1,12 @@
 import * as z from 'zod'
-import { isRecord } from '@x/internal'
-import { McpToolError } from '../base/errors.ts'
+import { isObject, isRecord } from '@x/internal'
+import { McpToolError, type McpToolErrorCategory } from '../base/errors.ts'
 import { camelCased } from '../base/options.ts'
 import { serverTitle, type McpToolOrigin } from '../base/tool-source.ts'
+import type { KnownArgument } from './fixed-in-schema.ts'
+import { EVERY_ITEM, fieldOf, firstAt, isAtOrBelow, jsonPathFrom } from './json-path.ts'
+import type { PathStep } from './json-path.ts'
+import { HIDDEN, secretsIn } from './secrets.ts'
 
 /** A part of a built text. A `variable` is replaced by its value, other tokens stay as they are. */
 export interface TextToken {
@@ -48,6 +52,11 @@ export interface PlacedProperty {
 
 const flag = z.preprocess((value) => value ?? false, z.boolean())
 
+const tokenSchema = z.preprocess(
+  (value) => withKnownCase(camelCased(['rawString'])(value), 'type'),
+  z.object({ type: z.enum(['simpleText', 'expression', 'variable']), rawString: z.string() }),
+)
+
 const propertySchema: z.ZodType<ArgumentProperty> = z.preprocess(
   (value) => withKnownCase(camelCased(['isSensitive', 'argumentPath'])(value), 'variant'),
   z.discriminatedUnion('variant', [
@@ -55,33 +64,20 @@ const propertySchema: z.ZodType<ArgumentProperty> = z.preprocess(
     z.object({ variant: z.literal('argument'), argumentPath: z.string(), isSensitive: flag }),
     z.object({
       variant: z.literal('textBuilder'),
-      tokens: z.array(
-        z.preprocess(
-          (value) => withKnownCase(camelCased(['rawString'])(value), 'type'),
-          z.object({
-            type: z.enum(['simpleText', 'expression', 'variable']),
-            rawString: z.string(),
-          }),
-        ),
-      ),
+      tokens: z.array(tokenSchema),
       isSensitive: flag,
     }),
     z.object({ variant: z.literal('arrayBuilder') }),
   ]),
 )
 
-const NAMES: ReadonlyMap<string, string> = new Map(
-  ['static', 'argument', 'textBuilder', 'arrayBuilder', 'simpleText', 'expression', 'variable'].map(
-    (name) => [name.toLowerCase(), name],
-  ),
-)
+const NAMES = 'static argument textBuilder arrayBuilder simpleText expression variable'.split(' ')
 
 /** Matches variants and token types in any case. */
 function withKnownCase(value: unknown, key: string): unknown {
   if (!isRecord(value)) return value
-  const name = value[key]
-  if (typeof name !== 'string') return value
-  return { ...value, [key]: NAMES.get(name.toLowerCase()) ?? name }
+  const given = String(value[key]).toLowerCase()
+  return { ...value, [key]: NAMES.find((name) => name.toLowerCase() === given) ?? value[key] }
 }
 
 /**
@@ -95,57 +91,34 @@ export function placedPropertiesFrom(
   origin: McpToolOrigin,
 ): readonly PlacedProperty[] {
   const all = Object.entries(argumentProperties).map(([path, value]): PlacedProperty => {
-    const steps = jsonPathFrom(path)
-    if (steps === undefined || steps.length === 0) {
-      throw invalidArgument(origin, { path, reason: 'the path cannot be read' })
-    }
-    const parsed = propertySchema.safeParse(value)
-    if (!parsed.success) {
-      throw invalidArgument(origin, {
-        path,
-        reason: 'it does not have the form of an argument property',
-      })
-    }
-    return { path, steps, property: parsed.data, items: [] }
+    const steps = jsonPathFrom(path) ?? []
+    if (steps.length === 0) throw invalidArgument({ ...origin, path }, 'the path cannot be read')
+    const { data: property } = propertySchema.safeParse(value)
+    if (property !== undefined) return { path, steps, property, items: [] }
+    throw invalidArgument({ ...origin, path }, 'it does not have the form of an argument property')
   })
-  const withItems = (placed: PlacedProperty): PlacedProperty =>
-    placed.property.variant === 'arrayBuilder'
-      ? { ...placed, items: all.filter((other) => isItemOf(other, placed)).map(withItems) }
-      : placed
+  const below = ({ steps }: PlacedProperty): PlacedProperty[] =>
+    all.filter((one) => one.steps.length > steps.length && isAtOrBelow(one.steps, steps))
+  const withItems = (placed: PlacedProperty): PlacedProperty => {
+    if (placed.property.variant !== 'arrayBuilder') return placed
+    const items = below(placed).filter(
+      ({ steps }) => steps.length === placed.steps.length + 1 && typeof steps.at(-1) === 'number',
+    )
+    return { ...placed, items: items.map(withItems) }
+  }
+  const inner = new Set(all.flatMap(below))
+  const isForAll = ({ steps }: PlacedProperty): boolean => steps.includes(EVERY_ITEM)
   return all
-    .filter((placed) => !all.some((other) => isBelow(placed, other)))
+    .filter((placed) => !inner.has(placed))
     .map(withItems)
     .toSorted((a, b) => Number(isForAll(b)) - Number(isForAll(a))) // `[*]` before `[0]`
 }
 
-function isBelow({ steps }: PlacedProperty, parent: PlacedProperty): boolean {
-  return steps.length > parent.steps.length && isAtOrBelow(steps, parent.steps)
-}
-
-function isItemOf(item: PlacedProperty, list: PlacedProperty): boolean {
-  return (
-    item.steps.length === list.steps.length + 1 &&
-    item.steps.at(-1)?.kind === 'item' &&
-    isBelow(item, list)
-  )
-}
-
-function isForAll({ steps }: PlacedProperty): boolean {
-  return steps.some(({ kind }) => kind === 'items')
-}
-
 /** Returns the error for an argument property that cannot be used. */
 export function invalidArgument(
-  { server, toolName }: McpToolOrigin,
-  {
-    path,
-    reason,
-    category = 'user',
-  }: {
-    readonly path: string
-    readonly reason: string
-    readonly category?: 'user' | 'system'
-  },
+  { server, toolName, path }: McpToolOrigin & { readonly path: string },
+  reason: string,
+  category: McpToolErrorCategory = 'user',
 ): McpToolError {
   return new McpToolError(
     'INVALID_STATIC_ARGUMENT',
@@ -154,74 +127,119 @@ export function invalidArgument(
   )
 }
 
-/** One step of a path: a field, an item, or every item. */
-export type PathStep =
-  | { readonly kind: 'field'; readonly name: string }
-  | { readonly kind: 'item'; readonly index: number }
-  | { readonly kind: 'items' }
+/** A resource of the agent that a text can name. */
+export interface NamedResource {
+  /** Value of `$resourceType`. */
+  readonly type: string
+  readonly name: string
+}
 
-/** Limit of an index. A larger one would create a huge empty list. */
-const MAX_INDEX = 9999
+export interface ResolveContext {
+  /** Input of the agent. */
+  readonly input: unknown
+  readonly origin: McpToolOrigin
+  readonly resources: readonly NamedResource[]
+}
 
-const STEP = /\.([^.[\]'"*\s]+)|\[(\d+)\]|\[(\*)\]|\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]/y
+/** The value of a property in one run. */
+interface FixedArgument {
+  /** Undefined without a value; the argument is then left out. */
+  readonly value: unknown
+  /** The same for people and logs: sensitive values are `<hidden>`. */
+  readonly shown: unknown
+  /** What the model sees. */
+  readonly known: KnownArgument
+  /** Sensitive texts. */
+  readonly secrets: readonly string[]
+}
 
 /**
- * Parses a JSON path of the root, fields (`.name`, `['name']`), items (`[0]`) and every item (`[*]`).
- * Returns undefined for other forms (filters, slices, unions, `..`).
+ * Returns the value of a property for the agent's input.
+ *
+ * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for an `argumentPath` that cannot be parsed
  */
-export function jsonPathFrom(text: string): readonly PathStep[] | undefined {
-  if (!text.startsWith('$')) return undefined
-  const steps: PathStep[] = []
-  const step = new RegExp(STEP)
-  step.lastIndex = 1
-  while (step.lastIndex < text.length) {
-    const match = step.exec(text)
-    if (match === null) return undefined
-    const [, name, index, all, quoted] = match
-    if (name !== undefined) steps.push({ kind: 'field', name })
-    else if (all !== undefined) steps.push({ kind: 'items' })
-    else if (quoted !== undefined) steps.push({ kind: 'field', name: unquoted(quoted) })
-    else if (Number(index) <= MAX_INDEX) steps.push({ kind: 'item', index: Number(index) })
-    else return undefined
+export function resolveProperty(placed: PlacedProperty, context: ResolveContext): FixedArgument {
+  const { property, items } = placed
+  if (property.variant === 'arrayBuilder') return builtList(items, context)
+  const value = valueOf(property, placed.path, context)
+  if (value === undefined) return { value, shown: value, known: 'absent', secrets: [] }
+  return property.isSensitive
+    ? { value, shown: HIDDEN, known: 'secret', secrets: secretsIn(value) }
+    : { value, shown: value, known: { shown: value }, secrets: [] }
+}
+
+/** Returns true if the value is the same in every run. */
+export function isConstant({ property, items }: PlacedProperty): boolean {
+  if (property.variant === 'arrayBuilder') return items.every(isConstant)
+  return property.variant === 'textBuilder'
+    ? !property.tokens.some((token) => token.type === 'variable' && isOfInput(token))
+    : property.variant === 'static'
+}
+
+function builtList(items: readonly PlacedProperty[], context: ResolveContext): FixedArgument {
+  const value: unknown[] = []
+  const shown: unknown[] = []
+  const secrets: string[] = []
+  for (const item of items) {
+    const index = Number(item.steps.at(-1))
+    const fixed = resolveProperty(item, context)
+    value[index] = fixed.value
+    shown[index] = fixed.shown
+    secrets.push(...fixed.secrets)
   }
-  return steps
+  const list = Array.from(shown, (one) => one ?? null)
+  return {
+    value: Array.from(value, (one) => one ?? null),
+    shown: list,
+    known: { shown: list },
+    secrets,
+  }
 }
 
-function unquoted(text: string): string {
-  return text.slice(1, -1).replaceAll(/\\(.)/g, '$1')
+function valueOf(
+  property: Exclude<ArgumentProperty, { variant: 'arrayBuilder' }>,
+  path: string,
+  context: ResolveContext,
+): unknown {
+  if (property.variant === 'static') return property.value
+  if (property.variant === 'textBuilder') {
+    return property.tokens.map((token) => textOf(token, context)).join('')
+  }
+  const steps = jsonPathFrom(property.argumentPath)
+  if (steps !== undefined) return firstAt(context.input, steps)
+  const reason = `"${property.argumentPath}" is not a JSON path into the agent's input`
+  throw invalidArgument({ ...context.origin, path }, reason, 'system')
 }
 
-/** Returns true if `path` is `parent` or below it. Compares steps: `$.a` is not a parent of `$.ab`. */
-export function isAtOrBelow(path: readonly PathStep[], parent: readonly PathStep[]): boolean {
-  return (
-    path.length >= parent.length &&
-    parent.every((step, index) => {
-      const other = path[index]
-      if (step.kind === 'items') return other?.kind === 'items' || other?.kind === 'item'
-      if (step.kind === 'item') return other?.kind === 'item' && other.index === step.index
-      return other?.kind === 'field' && other.name === step.name
-    })
+function isOfInput({ rawString }: TextToken): boolean {
+  return /^\s*input(?:\.|\s*$)/i.test(rawString)
+}
+
+/** Names of resource kinds in texts, and their types in an agent definition. */
+const RESOURCE_TYPES: ReadonlyMap<string, readonly string[]> = new Map([
+  ['tools', ['tool', 'mcp']],
+  ['escalations', ['escalation']],
+  ['contexts', ['context']],
+])
+
+function textOf({ type, rawString }: TextToken, { input, resources }: ResolveContext): string {
+  if (type !== 'variable') return rawString
+  const [root = '', ...names] = rawString.trim().split('.')
+  const kind = root.toLowerCase()
+  if (kind === 'output' && names.length > 0) return names.join('.')
+  if (kind === 'input') {
+    const value = names.reduce(fieldOf, input)
+    return value === undefined ? rawString : asText(value)
+  }
+  const types = RESOURCE_TYPES.get(kind) ?? []
+  const wanted = names.join('.').toLowerCase()
+  const found = resources.find(
+    (resource) =>
+      types.includes(resource.type.toLowerCase()) && resource.name.toLowerCase() === wanted,
   )
+  return found?.name ?? rawString
 }
 
-/** Returns the first value at a path, or undefined (which JSON does not have). */
-export function firstAt(value: unknown, path: readonly PathStep[]): unknown {
-  const [step, ...rest] = path
-  if (step === undefined) return value
-  if (typeof value !== 'object' || value === null) return undefined
-  if (step.kind === 'field') {
-    return Array.isArray(value) ? undefined : firstAt(fieldOf(value, step.name), rest)
-  }
-  if (!Array.isArray(value)) return undefined
-  if (step.kind === 'item') return firstAt(value[step.index], rest)
-  for (const item of value) {
-    const found = firstAt(item, rest)
-    if (found !== undefined) return found
-  }
-  return undefined
-}
-
-/** Reads own fields only, so that `constructor` is undefined unless it was given. */
-export function fieldOf(value: object, name: string): unknown {
-  return Object.getOwnPropertyDescriptor(value, name)?.value
+function asText(value: unknown): string {
+  return isObject(value) ? JSON.stringify(value) : String(value)
 }

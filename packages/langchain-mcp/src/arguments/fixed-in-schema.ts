@@ -1,22 +1,18 @@
 import { isRecord, type SchemaDocument } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
-import { documentOf } from '../schema/json-schema.ts'
-import { fieldOf, type PathStep } from './argument-property.ts'
+import { definedFields, documentOf } from '../schema/json-schema.ts'
+import { EVERY_ITEM, fieldOf, withField, type PathStep } from './json-path.ts'
 
-/** The known value of an argument when the model sees the tool. */
-export type KnownArgument =
-  | { readonly kind: 'value'; readonly shown: unknown }
-  /** Sensitive, or unknown until the call. */
-  | { readonly kind: 'secret' }
-  /** The argument is not sent. */
-  | { readonly kind: 'absent' }
-
-const LEAVE_EMPTY = 'Pre-configured: leave it empty.'
+/**
+ * The value of an argument when the model sees the tool. `secret`: sensitive, or unknown until the call.
+ * `absent`: the argument is not sent.
+ */
+export type KnownArgument = { readonly shown: unknown } | 'secret' | 'absent'
 
 /**
  * Returns the schema with one argument fixed. A value becomes the only allowed one, a list becomes its JSON
  * text, an object is fixed field by field. A secret is mentioned without its value, and stops being
- * required.
+ * required. References on the way are inlined for this place only.
  *
  * @returns undefined if the schema has no such place
  * @throws {InvalidValueError} if the schema needs an object and the value is not one
@@ -26,7 +22,7 @@ export function withFixedArgument(
   steps: readonly PathStep[],
   known: KnownArgument,
 ): JsonSchema | undefined {
-  return fixedAt(schema, { steps, known, references: documentOf(schema) })
+  return new SchemaEdit(documentOf(schema), known).at(schema, steps)?.schema
 }
 
 /** A value that does not fit its place. The message does not contain the value. */
@@ -34,225 +30,139 @@ export class InvalidValueError extends TypeError {
   override readonly name = 'InvalidValueError'
 }
 
-interface Fixing {
-  readonly steps: readonly PathStep[]
-  readonly known: KnownArgument
-  readonly references: SchemaDocument
+/** A changed part of a schema. */
+interface Edited {
+  /** Undefined removes the field. */
+  readonly schema: JsonSchema | undefined
+  /** `false` removes the field from `required`. */
+  readonly mayBeRequired: boolean
 }
 
-function fixedAt(schema: JsonSchema, { steps, known, references }: Fixing): JsonSchema | undefined {
-  const change = (place: JsonSchema): FieldChange | undefined => {
-    if (known.kind === 'absent') return undefined
-    if (known.kind === 'secret') return withoutValue(place)
-    if (isRecord(known.shown)) return withLeaves(place, known.shown, references)
-    if (known.shown !== null && isObjectSchema(place, references))
+/** Limit of visited schemas. References and intersections can lead to more than exist. */
+const MAX_VISITS = 1000
+
+class SchemaEdit {
+  readonly #document: SchemaDocument
+  readonly #known: KnownArgument
+  #visits = 0
+
+  constructor(document: SchemaDocument, known: KnownArgument) {
+    this.#document = document
+    this.#known = known
+  }
+
+  /** Returns undefined if the schema has no such place. */
+  at(schema: unknown, steps: readonly PathStep[]): Edited | undefined {
+    const [step, ...rest] = steps
+    if (++this.#visits > MAX_VISITS) return undefined
+    if (step === undefined && schema === true) return this.#edited({})
+    if (!isRecord(schema)) return undefined
+    if (step === undefined) return this.#edited(schema)
+    const { $ref, ...beside } = schema
+    if ($ref !== undefined) {
+      const target = this.#document.targetOf(schema)
+      return isRecord(target) ? this.at({ ...target, ...beside }, steps) : undefined
+    }
+    const own =
+      typeof step === 'string'
+        ? this.#inField(schema, step, rest)
+        : this.#inItems(schema, step, rest)
+    return own ?? this.#inMember(schema, steps)
+  }
+
+  #inField(schema: JsonSchema, name: string, rest: readonly PathStep[]): Edited | undefined {
+    const { properties, required } = schema
+    if (!isRecord(properties) || !Object.hasOwn(properties, name)) return undefined
+    const edited = this.at(fieldOf(properties, name), rest)
+    if (edited === undefined) return undefined
+    const changed = { ...schema, properties: withField(properties, name, edited.schema) }
+    return edited.mayBeRequired || !Array.isArray(required)
+      ? whole(changed)
+      : whole({ ...changed, required: required.filter((one) => one !== name) })
+  }
+
+  #inItems(
+    schema: JsonSchema,
+    step: number | typeof EVERY_ITEM,
+    rest: readonly PathStep[],
+  ): Edited | undefined {
+    const { type, items, prefixItems } = schema
+    const keyword = Array.isArray(prefixItems) ? 'prefixItems' : 'items' // draft-07 has `items`
+    const tuple = schema[keyword]
+    if (Array.isArray(tuple) && step !== EVERY_ITEM && step < tuple.length) {
+      const edited = this.at(tuple[step], rest)
+      return edited && whole({ ...schema, [keyword]: tuple.with(step, edited.schema ?? {}) })
+    }
+    const isList = items !== undefined || [type].flat().includes('array')
+    if (!isList || Array.isArray(items) || items === false) return undefined
+    const edited = this.at(items ?? true, rest)
+    // `items` describes every item of the list, so a change for one item must not alter it.
+    return edited && whole(step === EVERY_ITEM ? { ...schema, items: edited.schema ?? {} } : schema)
+  }
+
+  /** Enters the first member of an intersection, or of a union with null, that has the place. */
+  #inMember(schema: JsonSchema, steps: readonly PathStep[]): Edited | undefined {
+    for (const keyword of ['anyOf', 'oneOf', 'allOf'] as const) {
+      const members = schema[keyword]
+      if (!Array.isArray(members) || (keyword !== 'allOf' && !isNullable(members))) continue
+      for (const [index, member] of members.entries()) {
+        const edited = this.at(member, steps)?.schema
+        if (edited !== undefined) {
+          return whole({ ...schema, [keyword]: members.with(index, edited) })
+        }
+      }
+    }
+    return undefined
+  }
+
+  #edited(place: JsonSchema): Edited {
+    const known = this.#known
+    if (known === 'absent') return { schema: undefined, mayBeRequired: false }
+    if (known === 'secret') return withoutValue(place)
+    const { shown } = known
+    if (isRecord(shown)) return this.#withFields(place, shown)
+    if (shown !== null && this.#isObject(place)) {
       throw new InvalidValueError('the schema needs an object')
-    return { schema: withOnlyValue(place, known.shown) }
+    }
+    const { title, description, type } = place
+    if (!Array.isArray(shown)) {
+      const own = { type: shown === null ? undefined : type, title, description }
+      return whole({ ...definedFields(own), enum: [shown] })
+    }
+    const words = definedFields({ title, description })
+    return whole({ type: 'string', ...words, enum: [JSON.stringify(shown)] })
   }
-  return withPlaceChanged(schema, { steps, references, change })
+
+  #withFields(place: JsonSchema, value: JsonSchema): Edited {
+    let schema = place
+    for (const [name, shown] of Object.entries(value)) {
+      schema = new SchemaEdit(this.#document, { shown }).at(schema, [name])?.schema ?? schema
+    }
+    return schema === place ? withoutValue(place) : whole(schema)
+  }
+
+  #isObject(place: JsonSchema): boolean {
+    if (++this.#visits > MAX_VISITS) return false
+    const target = this.#document.targetOf(place)
+    if (target !== undefined) return isRecord(target) && this.#isObject(target)
+    const { type, properties } = place
+    return type === 'object' || (type === undefined && isRecord(properties))
+  }
 }
 
-function withLeaves(
-  place: JsonSchema,
-  value: Readonly<Record<string, unknown>>,
-  references: SchemaDocument,
-): FieldChange {
-  let schema = place
-  let isAnyShown = false
-  for (const [name, inner] of Object.entries(value)) {
-    const leaf = fixedAt(schema, {
-      steps: [{ kind: 'field', name }],
-      known: { kind: 'value', shown: inner },
-      references,
-    })
-    if (leaf === undefined) continue
-    schema = leaf
-    isAnyShown = true
-  }
-  return isAnyShown ? { schema } : withoutValue(place)
+function whole(schema: JsonSchema): Edited {
+  return { schema, mayBeRequired: true }
 }
 
-function withOnlyValue(place: JsonSchema, value: unknown): JsonSchema {
-  const { title, description, type } = place
-  const words = {
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
-  }
-  if (Array.isArray(value)) return { type: 'string', ...words, enum: [JSON.stringify(value)] }
-  return { ...(type !== undefined && value !== null && { type }), ...words, enum: [value] }
-}
-
-function withoutValue(place: JsonSchema): FieldChange {
-  const { title, type, items } = place
+function withoutValue({ title, type, items = {} }: JsonSchema): Edited {
   const schema = {
-    ...(title !== undefined && { title }),
-    ...(type !== undefined && { type }),
-    ...(type === 'array' && { items: items ?? {} }),
-    description: LEAVE_EMPTY,
+    ...definedFields({ title, type }),
+    ...(type === 'array' && { items }),
+    description: 'Pre-configured: leave it empty.',
   }
   return { schema, mayBeRequired: false }
 }
 
-function isObjectSchema(place: JsonSchema, references: SchemaDocument): boolean {
-  const { $ref, type, properties } = place
-  if (typeof $ref === 'string') {
-    const target = references.targetOf(place)
-    return isRecord(target) && target !== place ? isObjectSchema(target, references) : false
-  }
-  return type === 'object' || (type === undefined && isRecord(properties))
-}
-
-/** Limit of followed references and intersections. */
-const MAX_TURNS = 64
-
-/** Returns the new schema of a place, or undefined to remove the field. */
-type PlaceChange = (schema: JsonSchema) => FieldChange | undefined
-
-interface FieldChange {
-  readonly schema: JsonSchema
-  /** `false` removes the field from `required`. @default true */
-  readonly mayBeRequired?: boolean | undefined
-}
-
-/**
- * Returns a copy of a schema that is changed at a path. References on the way are inlined for this place
- * only. The walk enters the member of a nullable union that is not null, and the member of an intersection
- * that has the field.
- *
- * @returns undefined if the schema has no such place
- */
-function withPlaceChanged(
-  schema: JsonSchema,
-  {
-    steps,
-    references,
-    change,
-  }: {
-    readonly steps: readonly PathStep[]
-    readonly references: SchemaDocument
-    readonly change: PlaceChange
-  },
-): JsonSchema | undefined {
-  return descend(schema, { steps, references, change, turns: 0 })?.schema
-}
-
-interface Descent {
-  readonly steps: readonly PathStep[]
-  readonly references: SchemaDocument
-  readonly change: PlaceChange
-  readonly turns: number
-}
-
-/** The changed schema, a removed schema, or undefined if the path does not fit. */
-type Descended = FieldChange | { readonly schema: undefined } | undefined
-
-function descend(schema: unknown, descent: Descent): Descended {
-  const { steps, references, change, turns } = descent
-  if (turns > MAX_TURNS) return undefined
-  const [step, ...rest] = steps
-  if (schema === true || (isRecord(schema) && step === undefined)) {
-    if (step !== undefined) return undefined
-    return change(isRecord(schema) ? schema : {}) ?? { schema: undefined }
-  }
-  if (!isRecord(schema)) return undefined
-  const { $ref, ...beside } = schema
-  if (typeof $ref === 'string') {
-    const target = references.targetOf(schema)
-    if (!isRecord(target)) return undefined
-    const inlined = Object.keys(beside).length === 0 ? target : { ...target, ...beside }
-    return descend(inlined, { ...descent, turns: turns + 1 })
-  }
-  const nullable = nullableOf(schema)
-  if (nullable !== undefined) {
-    const { keyword, members, index } = nullable
-    const inner = descend(members[index], { ...descent, turns: turns + 1 })
-    if (inner?.schema === undefined) return inner
-    return { ...inner, schema: { ...schema, [keyword]: members.with(index, inner.schema) } }
-  }
-  const below = { ...descent, steps: rest, turns: turns + 1 }
-  const own =
-    step?.kind === 'field' ? inField(schema, step.name, below) : inItems(schema, step, below)
-  return own ?? inIntersection(schema, descent)
-}
-
-function inField(schema: JsonSchema, name: string, descent: Descent): Descended {
-  const { properties, required } = schema
-  if (!isRecord(properties) || !Object.hasOwn(properties, name)) return undefined
-  const isRequired = Array.isArray(required) && required.includes(name)
-  const inner = descend(fieldOf(properties, name), descent)
-  if (inner === undefined) return undefined
-  const isLast = descent.steps.length === 0
-  const entries = Object.entries(properties).flatMap(([key, value]): [string, unknown][] => {
-    if (key !== name) return [[key, value]]
-    return inner.schema === undefined ? [] : [[key, inner.schema]]
-  })
-  const mayBeRequired = inner.schema !== undefined && inner.mayBeRequired !== false
-  const isDropped = isRequired && isLast && !mayBeRequired
-  return {
-    schema: {
-      ...schema,
-      properties: Object.fromEntries(entries),
-      ...(isDropped && { required: required.filter((one: unknown) => one !== name) }),
-    },
-  }
-}
-
-function inItems(schema: JsonSchema, step: PathStep | undefined, descent: Descent): Descended {
-  if (step === undefined || step.kind === 'field') return undefined
-  const { items, prefixItems } = schema
-  const tuple = Array.isArray(prefixItems)
-    ? 'prefixItems'
-    : Array.isArray(items)
-      ? 'items'
-      : undefined
-  if (tuple !== undefined && step.kind === 'item') {
-    const list = schema[tuple]
-    if (Array.isArray(list) && step.index < list.length) {
-      const inner = descend(list[step.index], descent)
-      if (inner === undefined) return undefined
-      return { schema: { ...schema, [tuple]: list.with(step.index, inner.schema ?? {}) } }
-    }
-  }
-  const isArray =
-    schema['type'] === 'array' ||
-    (Array.isArray(schema['type']) && schema['type'].includes('array'))
-  if (!isArray && items === undefined) return undefined
-  if (Array.isArray(items) || items === false) return undefined
-  const inner = descend(items ?? true, descent)
-  if (inner === undefined) return undefined
-  // `items` describes every item of the list, so a change for one item must not alter it.
-  return { schema: step.kind === 'item' ? schema : { ...schema, items: inner.schema ?? {} } }
-}
-
-function inIntersection(schema: JsonSchema, descent: Descent): Descended {
-  const { allOf } = schema
-  if (!Array.isArray(allOf)) return undefined
-  for (const [index, member] of allOf.entries()) {
-    const inner = descend(member, { ...descent, turns: descent.turns + 1 })
-    if (inner?.schema !== undefined) {
-      return { schema: { ...schema, allOf: allOf.with(index, inner.schema) } }
-    }
-  }
-  return undefined
-}
-
-interface Nullable {
-  readonly keyword: 'anyOf' | 'oneOf'
-  readonly members: readonly unknown[]
-  /** Index of the member that is not null. */
-  readonly index: number
-}
-
-function nullableOf(schema: JsonSchema): Nullable | undefined {
-  for (const keyword of ['anyOf', 'oneOf'] as const) {
-    const members = schema[keyword]
-    if (!Array.isArray(members) || members.length !== 2) continue
-    const index = members.findIndex((member) => !isNull(member))
-    if (index >= 0 && isNull(members[1 - index])) return { keyword, members, index }
-  }
-  return undefined
-}
-
-function isNull(schema: unknown): boolean {
-  return isRecord(schema) && schema['type'] === 'null'
+function isNullable(members: readonly unknown[]): boolean {
+  return members.length === 2 && members.some((one) => isRecord(one) && one['type'] === 'null')
 }

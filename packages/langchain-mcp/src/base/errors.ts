@@ -79,68 +79,19 @@ export class McpToolError extends Error {
   }
 }
 
-/** Characters of a server's message that the model sees. */
-const MAX_DETAIL = 1000
-
-/**
- * Returns the error of a call as an error that a model can act on. Returns undefined for an error that is
- * not from MCP (an abort, an interrupt of the graph, a bug), which must be rethrown unchanged.
- */
-export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolError | undefined {
-  if (McpToolError.is(error)) return error
-  const code = toolErrorCodeOf(error)
-  if (code === undefined || !(error instanceof Error)) return undefined
-  const failure = FAILURES[code]
-  const outcome = outcomeFrom(error, failure.outcome)
-  const detail = DETAILED.has(code) ? `: ${startOf(error.message)}` : '.'
-  return new McpToolError(code, `${textFor(failure, outcome, origin)}${detail}`, {
-    server: origin.server,
-    toolName: origin.toolName,
-    category: code === 'CONFIG' || code === 'NO_RUN' ? 'user' : 'system',
-    outcome,
-    cause: error,
-  })
-}
-
-/**
- * Returns true for mistakes of the developer. A model cannot correct them, so they end the run for every
- * `onToolError`.
- */
-export function isForTheCaller(error: McpToolError): boolean {
-  return FOR_THE_CALLER.has(error.code)
-}
-
-const FOR_THE_CALLER: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
-  'CONFIG',
-  'NO_RUN',
-  'CLOSED',
-  'INVALID_STATIC_ARGUMENT',
-])
-
-type CallFailureCode = Exclude<
-  McpToolErrorCode,
-  | 'TOOL_FAILED'
-  | 'TOOL_REDEFINED'
-  | 'APPROVAL_REQUIRED'
-  | 'INPUT_REQUIRED'
-  | 'NAME_COLLISION'
-  | 'SCHEMA_CHANGED'
-  | 'TOOL_REMOVED'
-  | 'INVALID_STATIC_ARGUMENT'
->
-
+/** A kind of failed call. */
 interface Failure {
   /** The event, as the start of a sentence. */
   readonly what: string
   /** Used if the error has no outcome of its own. */
-  readonly outcome?: ToolOutcome | undefined
+  readonly outcome?: ToolOutcome
   /** Advice for the model, unless the call may have been executed. */
   readonly advice?: string
 }
 
 const AGAIN_LATER = 'Try again later'
 
-const FAILURES: Readonly<Record<CallFailureCode, Failure>> = {
+const FAILURES = {
   SESSION_LOST: {
     what: 'The connection to the server ended during the call and could not be re-established',
     advice: 'This usually passes: try again later',
@@ -169,18 +120,59 @@ const FAILURES: Readonly<Record<CallFailureCode, Failure>> = {
     outcome: 'not-executed',
   },
   CLOSED: { what: 'The client of this server was closed', outcome: 'unknown' },
+} as const satisfies Partial<Record<McpToolErrorCode, Failure>>
+
+type CallFailureCode = keyof typeof FAILURES
+
+/** Codes for which the text says everything. For the others, the original message follows. */
+const WITHOUT_DETAIL: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
+  'SESSION_LOST',
+  'TIMEOUT',
+  'UNAUTHORIZED',
+])
+
+/** Characters of the original message that the model sees. */
+const MAX_DETAIL = 1000
+
+/** Mistakes of the developer. */
+const FOR_THE_CALLER: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
+  'CONFIG',
+  'NO_RUN',
+  'CLOSED',
+  'INVALID_STATIC_ARGUMENT',
+])
+
+/** Returns true for errors that end the run for every `onToolError`, because a model cannot correct them. */
+export function isForTheCaller({ code }: McpToolError): boolean {
+  return FOR_THE_CALLER.has(code)
 }
 
-/** Returns the text for the model, without a full stop: the event, the execution state, and what to do next. */
-function textFor(
-  { what, advice }: Failure,
-  outcome: ToolOutcome | undefined,
-  origin: McpToolOrigin,
-): string {
-  if (outcome === 'unknown') return unknownOutcomeText(origin, what)
-  const fact = outcome === 'not-executed' ? `${what}, so the tool was not executed` : what
-  const failed = `MCP tool "${origin.toolName}" of server "${serverTitle(origin.server)}" failed. ${fact}`
-  return advice === undefined ? failed : `${failed}. ${advice}`
+/**
+ * Returns the error of a call as an error that a model can act on. Returns undefined for an error that is
+ * not from MCP (an abort, an interrupt of the graph, a bug), which must be rethrown unchanged.
+ */
+export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolError | undefined {
+  if (McpToolError.is(error)) return error
+  const code = codeFrom(error)
+  if (code === undefined || !(error instanceof Error)) return undefined
+  const { what, advice, outcome: implied }: Failure = FAILURES[code]
+  const outcome = outcomeFrom(error) ?? implied
+  const text =
+    outcome === 'unknown'
+      ? unknownOutcomeText(origin, what)
+      : [
+          `MCP tool "${origin.toolName}" of server "${serverTitle(origin.server)}" failed`,
+          outcome === 'not-executed' ? `${what}, so the tool was not executed` : what,
+          ...(advice === undefined ? [] : [advice]),
+        ].join('. ')
+  const { message: detail } = error
+  const shortened = detail.length <= MAX_DETAIL ? detail : `${detail.slice(0, MAX_DETAIL)}…`
+  return new McpToolError(code, WITHOUT_DETAIL.has(code) ? `${text}.` : `${text}: ${shortened}`, {
+    ...origin,
+    category: code === 'CONFIG' || code === 'NO_RUN' ? 'user' : 'system',
+    outcome,
+    cause: error,
+  })
 }
 
 /**
@@ -191,74 +183,42 @@ export function unknownOutcomeText({ server, toolName }: McpToolOrigin, what: st
   return `MCP tool "${toolName}" of server "${serverTitle(server)}" may or may not have been executed. ${what}. Check what happened before you repeat the call`
 }
 
-/** The client knows the outcome of all attempts. The code alone does not imply it. */
-function outcomeFrom(error: Error, fallback: ToolOutcome | undefined): ToolOutcome | undefined {
-  const failure = 'data' in error && isFailure(error.data) ? error.data : error
-  if (!isFailure(failure) || !('outcome' in failure)) return fallback
-  const { outcome } = failure
+/** Returns the outcome of all attempts, which the client knows. */
+function outcomeFrom(error: Error): ToolOutcome | undefined {
+  const [outcome] = [dataOf(error), error]
+    .filter((one) => isOurs(one))
+    .map((one) => ('outcome' in one ? one.outcome : undefined))
   return outcome === 'unknown' || outcome === 'not-executed' || outcome === 'executed'
     ? outcome
-    : fallback
+    : undefined
 }
 
-function isFailure(error: unknown): error is Error {
+/** Goes by name, not by class, because the error may come from another copy of a package. */
+function isOurs(error: unknown): error is Error {
   return (
     error instanceof Error && (error.name === 'McpClientError' || error.name === 'TransportError')
   )
 }
 
-/** Codes whose original message is more specific than the advice. */
-const DETAILED: ReadonlySet<McpToolErrorCode> = new Set<McpToolErrorCode>([
-  'OUTCOME_UNKNOWN',
-  'UNREACHABLE',
-  'SERVER_ERROR',
-  'HTTP_ERROR',
-  'INVALID_OUTPUT',
-  'CONFIG',
-  'NO_RUN',
-  'CLOSED',
-])
+/** Our transport passes its own failures to the SDK's client in the `data` of a JSON-RPC error. */
+function dataOf(error: Error): unknown {
+  return 'data' in error ? error.data : undefined
+}
 
-/** Goes by name and code, not by class, because the error may come from another copy of a package. */
-function toolErrorCodeOf(error: unknown): CallFailureCode | undefined {
+function codeFrom(error: unknown): CallFailureCode | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined
-  switch (error.name) {
-    case 'McpClientError':
-      return codeOfOurs(error.code)
-    case 'TransportError':
-      // Only a certain refusal proves that nothing was executed.
-      return error.code === 'SESSION_LOST' && !('certain' in error && error.certain === true)
-        ? 'OUTCOME_UNKNOWN'
-        : codeOfOurs(error.code)
-    case 'McpError':
-    case 'ProtocolError':
-      // Our transport passes its own failures to the SDK's client in the `data` of a JSON-RPC error.
-      return ('data' in error ? toolErrorCodeOf(error.data) : undefined) ?? 'SERVER_ERROR'
-    default:
-      return undefined
+  const { name, code } = error
+  if (name === 'McpError' || name === 'ProtocolError') {
+    return codeFrom(dataOf(error)) ?? 'SERVER_ERROR'
   }
+  if (!isOurs(error)) return undefined
+  const isCertain = 'certain' in error && error.certain === true
+  // Only a certain refusal proves that nothing was executed.
+  if (name === 'TransportError' && code === 'SESSION_LOST' && !isCertain) return 'OUTCOME_UNKNOWN'
+  if (code === 'NOT_FOUND' || code === 'REENTRANT') return 'CONFIG'
+  return isCallFailureCode(code) ? code : 'HTTP_ERROR'
 }
 
-function codeOfOurs(code: unknown): CallFailureCode {
-  switch (code) {
-    case 'SESSION_LOST':
-    case 'OUTCOME_UNKNOWN':
-    case 'TIMEOUT':
-    case 'UNREACHABLE':
-    case 'UNAUTHORIZED':
-    case 'INVALID_OUTPUT':
-    case 'CONFIG':
-    case 'NO_RUN':
-    case 'CLOSED':
-      return code
-    case 'NOT_FOUND':
-    case 'REENTRANT':
-      return 'CONFIG'
-    default:
-      return 'HTTP_ERROR'
-  }
-}
-
-function startOf(text: string): string {
-  return text.length <= MAX_DETAIL ? text : `${text.slice(0, MAX_DETAIL)}…`
+function isCallFailureCode(code: unknown): code is CallFailureCode {
+  return typeof code === 'string' && Object.hasOwn(FAILURES, code)
 }

@@ -1,5 +1,5 @@
 import { isRecord } from '@x/internal'
-import { withoutSecretsInError } from '../arguments/resolve-property.ts'
+import { withoutSecretsInError } from '../arguments/secrets.ts'
 import {
   isForTheCaller,
   McpToolError,
@@ -110,10 +110,11 @@ function isCallOutcome(value: unknown): value is CallOutcome {
 
 /** The error for a question to a person, if other calls in the same task prevent an interrupt. */
 export function siblingsError(origin: McpToolOrigin): McpToolError {
-  return inputError(
-    origin,
-    'It needs the answer of a person, and this node of the graph makes several calls at once, so that nobody can be asked. The call stopped at the question; what the tool did before may have happened. Call this tool alone if it may begin again; the author of the graph should fan the calls out with fanOutToolCalls() or use createAgent().',
-  )
+  const what =
+    'It needs the answer of a person, and this node of the graph makes several calls at once, so that nobody can be asked: the call stopped at the question'
+  const advice =
+    'If you repeat it, call this tool alone. The author of the graph should fan the calls out with fanOutToolCalls() or use createAgent().'
+  return inputError(origin, { what, advice })
 }
 
 /** The error for a question that has no handler, or whose handler failed. */
@@ -124,27 +125,24 @@ export function noAnswerError(
 ): McpToolError {
   const { cause } = options
   const why = cause instanceof Error ? ` (${cause.message})` : ''
-  const reason = `It needs input (${method}), and no handler can give it here${why}. The call stopped there; what the tool did before may have happened. Tell the user.`
-  return inputError(origin, reason, options)
+  const what = `It needs input (${method}), and no handler can give it here${why}: the call stopped there`
+  return inputError(origin, { what, advice: 'Tell the user.' }, options)
 }
 
 /** The error for a server that keeps asking. Earlier rounds may have had effects. */
 export function tooManyRoundsError(origin: McpToolOrigin, maxRounds: number): McpToolError {
-  const reason = `It still asked for input after ${maxRounds} rounds, so the call was ended. Do not repeat the call: tell the user.`
-  return inputError(origin, reason)
+  const what = `It still asked for input after ${maxRounds} rounds, so the call was ended`
+  return inputError(origin, { what, advice: 'It will probably ask again: tell the user.' })
 }
 
 /** The server had started the call when it asked, so the outcome is unknown. */
 function inputError(
-  { server, toolName }: McpToolOrigin,
-  reason: string,
+  origin: McpToolOrigin,
+  { what, advice }: { readonly what: string; readonly advice: string },
   options: ErrorOptions = {},
 ): McpToolError {
-  return new McpToolError(
-    'INPUT_REQUIRED',
-    `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. ${reason}`,
-    { ...options, server, toolName, outcome: 'unknown' },
-  )
+  const message = `${unknownOutcomeText(origin, what)}. ${advice}`
+  return new McpToolError('INPUT_REQUIRED', message, { ...options, ...origin, outcome: 'unknown' })
 }
 
 /**

@@ -56,7 +56,11 @@ class GoogleProjection {
     if (anyOf === undefined) this.#noteAt(path, '"oneOf" is shown as "anyOf"')
     const keyword = anyOf === undefined ? 'oneOf' : 'anyOf'
     this.#noteDropped(schema, path)
-    return this.#union(schema, union, [...path, keyword])
+    const shown = union.flatMap((member: unknown, index) =>
+      isNull(member) ? [] : [this.#node(member, [...path, keyword, String(index)])],
+    )
+    if (shown.length === 0) shown.push(this.#anything(path))
+    return unionOf(schema, shown, union.some(isNull))
   }
 
   #referred(schema: JsonSchema, path: Path): Node {
@@ -101,19 +105,6 @@ class GoogleProjection {
     return { ...Object.assign({}, ...parts, ...rest), ...wordsOf(own) }
   }
 
-  #union(schema: JsonSchema, members: readonly unknown[], path: Path): Node {
-    const shown = [...members.entries()]
-      .filter(([, member]) => !isNull(member))
-      .map(([index, member]) => this.#node(member, [...path, String(index)]))
-    const more = { ...wordsOf(schema), ...(members.some(isNull) && { nullable: true }) }
-    const texts = shown.map(({ enum: values }) => values)
-    if (shown.length > 1 && texts.every((one) => Array.isArray(one))) {
-      return { type: 'string', enum: [...new Set(texts.flat())], ...more }
-    }
-    if (shown.length > 1) return { anyOf: shown, ...more }
-    return { ...(shown[0] ?? this.#anything(path.slice(0, -1))), ...more }
-  }
-
   #value(schema: JsonSchema, path: Path): Node {
     const { const: constant, enum: listed } = schema
     const values = constant === undefined ? listed : [constant]
@@ -121,12 +112,12 @@ class GoogleProjection {
     const types = [schema['type'] ?? [...new Set(listedValues?.map(typeOf))]].flat()
     const [type, ...others] = types.filter((one) => one !== 'null')
     const isNullable = types.includes('null') || listedValues?.includes(null) === true
-    const nullable = isNullable && { nullable: true }
     if (others.length > 0) {
       const { description: _, ...rest } = schema
-      const members = [type, ...others].map((one) => ({ ...rest, type: one }))
-      return { ...this.#union(schema, members, [...path, 'type']), ...nullable }
+      const shown = [type, ...others].map((one) => this.#node({ ...rest, type: one }, path))
+      return unionOf(schema, shown, isNullable)
     }
+    const nullable = isNullable && { nullable: true }
     if (type === 'object') return { ...this.#object({ ...schema, type }, path), ...nullable }
     this.#noteDropped(schema, path)
     if (type === undefined) return { ...this.#anything(path), ...wordsOf(schema), ...nullable }
@@ -178,6 +169,16 @@ class GoogleProjection {
 }
 
 const TEXT = { type: 'string' } as const
+
+/** Joins the members of a union. Members that are lists of texts become one list. */
+function unionOf(schema: JsonSchema, shown: readonly Node[], isNullable: boolean): Node {
+  const more = { ...wordsOf(schema), ...(isNullable && { nullable: true }) }
+  if (shown.length === 1) return { ...shown[0], ...more }
+  const texts = shown.map(({ enum: values }) => values)
+  return texts.every((one) => Array.isArray(one))
+    ? { type: 'string', enum: [...new Set(texts.flat())], ...more }
+    : { anyOf: shown, ...more }
+}
 
 /** `enum` is for texts. Other values become a sentence. */
 function valuesFor(

@@ -1,6 +1,6 @@
 import { check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
-import type { NamedResource } from '../arguments/resolve-property.ts'
+import type { NamedResource } from '../arguments/argument-property.ts'
 import { processWarnings, type ToolLog } from '../base/log.ts'
 import { wordOrFunction, wrongValue } from '../base/options.ts'
 import {

@@ -15,7 +15,7 @@ import type { JSONSchema } from '@langchain/core/utils/json_schema'
 import { isRecord } from '@x/internal'
 import { currentRun } from '@x/mcp-client'
 import type { InputResolver } from '../arguments/argument-properties.ts'
-import type { NamedResource } from '../arguments/resolve-property.ts'
+import type { NamedResource } from '../arguments/argument-property.ts'
 import { McpToolError } from '../base/errors.ts'
 import type { ToolLog } from '../base/log.ts'
 import type {

@@ -1,6 +1,6 @@
 import { ToolInputParsingException, type ToolRunnableConfig } from '@langchain/core/tools'
 import { isRecord } from '@x/internal'
-import { ArgumentProperties, hasArgumentProperties } from '../arguments/argument-properties.ts'
+import { ArgumentProperties } from '../arguments/argument-properties.ts'
 import { invalidArgument } from '../arguments/argument-property.ts'
 import { McpToolError, toolErrorFrom, type McpToolErrorCode } from '../base/errors.ts'
 import { processWarnings, type ToolLog, type ToolLogEntry } from '../base/log.ts'
@@ -91,9 +91,10 @@ export class ToolBinding {
     this.#refreshBeforeCall = refreshBeforeCall
     this.#definition = definition
     const about = { origin: this.origin, log, input: options.input, resources }
-    this.#properties = hasArgumentProperties(argumentProperties)
-      ? new ArgumentProperties(argumentProperties, about)
-      : undefined
+    this.#properties =
+      Object.keys(argumentProperties).length > 0
+        ? new ArgumentProperties(argumentProperties, about)
+        : undefined
     this.#input = new SchemaCheck(this.inputSchema)
     this.#useOutput(definition)
   }
@@ -151,7 +152,7 @@ export class ToolBinding {
       const path = this.#properties?.causeOf(error)
       if (path === undefined) continue
       const reason = 'the tool does not accept its value, or requires one and there is none'
-      throw invalidArgument(this.origin, { path, reason })
+      throw invalidArgument({ ...this.origin, path }, reason)
     }
     const accepted = acceptedArguments(args, { given, errors })
     const visible = shown === args ? accepted : acceptedArguments(shown, { given })

@@ -1,6 +1,6 @@
 import { ToolMessage } from '@langchain/core/messages'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { withoutSecrets, withoutSecretsInError } from '../arguments/resolve-property.ts'
+import { withoutSecrets, withoutSecretsInError } from '../arguments/secrets.ts'
 import { isForTheCaller, McpToolError, toolErrorFrom } from '../base/errors.ts'
 import { serverTitle, type ToolResult } from '../base/tool-source.ts'
 import { ToolCaller } from '../interrupts/live-call.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { firstAt, isAtOrBelow, jsonPathFrom, type PathStep } from './argument-property.ts'
+import { EVERY_ITEM, firstAt, isAtOrBelow, jsonPathFrom, type PathStep } from './json-path.ts'
 
 function path(text: string): readonly PathStep[] {
   const steps = jsonPathFrom(text)
@@ -9,24 +9,13 @@ function path(text: string): readonly PathStep[] {
 
 test.each<[text: string, steps: readonly PathStep[]]>([
   ['$', []],
-  [
-    '$.a.b',
-    [
-      { kind: 'field', name: 'a' },
-      { kind: 'field', name: 'b' },
-    ],
-  ],
-  [
-    "$['a b'].c",
-    [
-      { kind: 'field', name: 'a b' },
-      { kind: 'field', name: 'c' },
-    ],
-  ],
-  ['$["a\\"]"]', [{ kind: 'field', name: 'a"]' }]],
-  ['$.a[0][*]', [{ kind: 'field', name: 'a' }, { kind: 'item', index: 0 }, { kind: 'items' }]],
-  ['$.größe', [{ kind: 'field', name: 'größe' }]],
-  ['$.__proto__', [{ kind: 'field', name: '__proto__' }]],
+  ['$.a.b', ['a', 'b']],
+  ["$['a b'].c", ['a b', 'c']],
+  ['$["a\\"]"]', ['a"]']],
+  ['$.a[0][*]', ['a', 0, EVERY_ITEM]],
+  ["$['0']", ['0']],
+  ['$.größe', ['größe']],
+  ['$.__proto__', ['__proto__']],
 ])('%s', (text, steps) => {
   expect(jsonPathFrom(text)).toEqual(steps)
 })
