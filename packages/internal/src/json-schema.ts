@@ -85,26 +85,26 @@ const TYPES: ReadonlySet<unknown> = new Set(
   'object array string number integer boolean null'.split(' '),
 )
 
-type Form = readonly [fits: (value: unknown) => boolean, problem: string]
+interface Form {
+  readonly fits: (value: unknown) => boolean
+  readonly problem: string
+}
 
-const UNION: Form = [
-  (value) => Array.isArray(value) && value.length > 0,
-  'is not a list of schemas',
-]
+const UNION: Form = {
+  fits: (value) => Array.isArray(value) && value.length > 0,
+  problem: 'is not a list of schemas',
+}
 
 /** Forms of the values of keywords. A schema with another value cannot be evaluated. */
 const FORMS: ReadonlyMap<string, Form> = new Map<string, Form>([
-  [
-    'type',
-    [(value) => [value].flat().every((one) => TYPES.has(one)), 'is not a type of JSON schema'],
-  ],
-  ['required', [(value) => Array.isArray(value) && value.every(isText), 'is not a list of names']],
-  ['properties', [isRecord, 'is not an object']],
-  ['enum', [Array.isArray, 'is not a list']],
+  ['type', { fits: isType, problem: 'is not a type of JSON schema' }],
+  ['required', { fits: isListOfTexts, problem: 'is not a list of names' }],
+  ['properties', { fits: isRecord, problem: 'is not an object' }],
+  ['enum', { fits: Array.isArray, problem: 'is not a list' }],
   ['allOf', UNION],
   ['anyOf', UNION],
   ['oneOf', UNION],
-  ['$ref', [isText, 'is not a text']],
+  ['$ref', { fits: isText, problem: 'is not a text' }],
 ])
 
 /**
@@ -150,11 +150,12 @@ export class SchemaDocument {
   #readSchema(schema: JsonSchema, outerBase: string, depth: number): void {
     this.#count(depth)
     const base = this.#registered(schema, outerBase)
-    for (const [keyword, value] of Object.entries(schema)) {
+    for (const keyword of Object.keys(schema)) {
+      const value = schema[keyword]
       if (value === undefined) continue
       this.#path.push(keyword)
-      const [fits, problem] = FORMS.get(keyword) ?? []
-      if (fits?.(value) === false) throw this.#defect(problem)
+      const form = FORMS.get(keyword)
+      if (form?.fits(value) === false) throw this.#defect(form.problem)
       if (keyword === '$ref') this.#referring.set(schema, pointerOf(this.#path))
       if (!isApplicator(keyword)) this.#readData(value, depth + 1)
       else if (Array.isArray(value) || (MAPS.has(keyword) && isRecord(value))) {
@@ -195,7 +196,7 @@ export class SchemaDocument {
     }
   }
 
-  #defect(problem: string | undefined): Defect {
+  #defect(problem: string): Defect {
     return new Defect(`${pointerOf(this.#path)} ${problem}`)
   }
 
@@ -291,6 +292,14 @@ interface StepContext {
 
 /** Ends the reading of a schema. Its message becomes `SchemaDocument.defect`. */
 class Defect extends Error {}
+
+function isType(value: unknown): boolean {
+  return Array.isArray(value) ? value.every((one) => TYPES.has(one)) : TYPES.has(value)
+}
+
+function isListOfTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.every(isText)
+}
 
 function isText(value: unknown): value is string {
   return typeof value === 'string'

@@ -108,17 +108,12 @@ export function isMcpResource(
 
 /** Returns the discovery mode of a resource. Reads the deprecated `dynamicTools` without a newer field. */
 export function discoveryModeOf(resource: McpResourceDefinition): DiscoveryMode {
-  const mode = resource.toolsConfiguration?.discoveryMode
+  const { toolsConfiguration, dynamicTools = 'none' } = resource
+  const mode = toolsConfiguration?.discoveryMode
   if (mode !== undefined) return mode
-  switch (resource.dynamicTools) {
-    case 'schema':
-      return { type: 'dynamic', allowAll: false }
-    case 'all':
-      return { type: 'dynamic', allowAll: true }
-    case 'none':
-    case undefined:
-      return { type: 'cached' }
-  }
+  return dynamicTools === 'none'
+    ? { type: 'cached' }
+    : { type: 'dynamic', allowAll: dynamicTools === 'all' }
 }
 
 /** Kind of problem in an agent definition. Stable, for `switch`. */

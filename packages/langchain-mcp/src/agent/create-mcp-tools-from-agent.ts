@@ -131,30 +131,30 @@ export async function createMcpToolsFromAgent(
   const enabled = servers.filter((resource) => isEnabled(resource, log))
   assertOneOrigin(options.authProvider, enabled.map(referenceTo))
   const clients: McpToolClient[] = []
+  const failures: McpServerFailure[] = []
+  const discover = async (resource: McpResourceDefinition, source: McpToolSource) => {
+    try {
+      return [await discoverTools(resource, { source, log, resources: names })]
+    } catch (error) {
+      const server = serverLabelFrom(resource)
+      const next = 'It is asked again when the tools are next made.'
+      await skipServer(error, server, { onServerError, log, next })
+      failures.push({ server, error })
+      return []
+    }
+  }
   try {
-    for (const resource of enabled) clients.push(createClient(referenceTo(resource), clientOptions))
-    const failures: McpServerFailure[] = []
+    const sources = enabled.map((resource) => {
+      const client = createClient(referenceTo(resource), clientOptions)
+      clients.push(client)
+      return { resource, client }
+    })
     // A directory names few local servers, so the limit for remote ones is used.
     const limit = maxParallelLists({ isLocal: false })
-    const discovered = await mapBounded(
-      [...clients.entries()],
-      limit,
-      async ([index, client]): Promise<DiscoveredServer | undefined> => {
-        const resource = enabled[index]
-        if (resource === undefined) return undefined
-        try {
-          return await discoverTools(resource, { source: client, log, resources: names })
-        } catch (error) {
-          const server = serverLabelFrom(resource)
-          const next = 'It is asked again when the tools are next made.'
-          await skipServer(error, server, { onServerError, log, next })
-          failures.push({ server, error })
-          return undefined
-        }
-      },
+    const found = await mapBounded(sources, limit, ({ resource, client }) =>
+      discover(resource, client),
     )
-    const found = discovered.filter((server) => server !== undefined)
-    return { tools: buildTools(found, toolOptions), clients, failures }
+    return { tools: buildTools(found.flat(), toolOptions), clients, failures }
   } catch (error) {
     // The caller never gets these clients, so they are disposed of here.
     await Promise.allSettled(clients.map((client) => client.dispose()))
@@ -178,7 +178,8 @@ export async function createMcpToolsFromMetadataForMcpServer(
   const { log = processWarnings } = options
   const resource = mcpResourceFrom(config)
   if (!isEnabled(resource, log)) return []
-  return buildTools([await discoverTools(resource, { source: client, log })], options)
+  const server = await discoverTools(resource, { source: client, log, resources: [] })
+  return buildTools([server], options)
 }
 
 function toNamedResource({
@@ -198,6 +199,12 @@ function createMcpClient(server: McpServerReference, options: McpClientOptions):
   return new McpClient(server, options)
 }
 
+interface DiscoveryContext {
+  readonly source: McpToolSource
+  readonly log: ToolLog
+  readonly resources: readonly NamedResource[]
+}
+
 /**
  * Finds the tools of one resource. `cached`: the stored definitions, without a request. `dynamic`: the
  * server's list in its order, and unless all tools are allowed, only the stored names, with one warning for
@@ -205,15 +212,7 @@ function createMcpClient(server: McpServerReference, options: McpClientOptions):
  */
 async function discoverTools(
   resource: McpResourceDefinition,
-  {
-    source,
-    log,
-    resources,
-  }: {
-    readonly source: McpToolSource
-    readonly log: ToolLog
-    readonly resources?: readonly NamedResource[]
-  },
+  { source, log, resources }: DiscoveryContext,
 ): Promise<DiscoveredServer> {
   const title = serverTitle(resource)
   if (resource.dynamicTools !== undefined && resource.dynamicTools !== 'none') {

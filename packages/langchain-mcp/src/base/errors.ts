@@ -1,4 +1,4 @@
-import { serverTitle, type McpServerLabel, type McpToolOrigin } from './tool-source.ts'
+import { serverTitle, type McpToolOrigin } from './tool-source.ts'
 
 /** Reasons for a failed tool call. Stable, for `switch`. "Errors" in the README explains each code. */
 export type McpToolErrorCode =
@@ -31,10 +31,7 @@ export type McpToolErrorCategory = 'user' | 'system'
 /** Execution state of a failed call, if the code does not imply it. */
 export type ToolOutcome = 'unknown' | 'not-executed' | 'executed'
 
-export interface McpToolErrorOptions extends ErrorOptions {
-  readonly server: McpServerLabel
-  /** Name of the tool on the server. */
-  readonly toolName: string
+export interface McpToolErrorOptions extends ErrorOptions, McpToolOrigin {
   /** @default 'system' */
   readonly category?: McpToolErrorCategory | undefined
   /** @default undefined, if the code implies it */

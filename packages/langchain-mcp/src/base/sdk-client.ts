@@ -1,14 +1,12 @@
 import { isRecord } from '@x/internal'
 import { McpClientError, type Progress } from '@x/mcp-client'
+import { ToolListCache } from './tool-lists.ts'
 import type {
   ListedResource,
   McpResourceSource,
+  McpToolSource,
   PromptResult,
   ReadResource,
-} from './tool-source.ts'
-import { ToolListCache } from './tool-lists.ts'
-import type {
-  McpToolSource,
   RequestOptions,
   ToolCallOptions,
   ToolDefinition,
@@ -20,17 +18,19 @@ const MAX_PAGES = 64
 
 const LIST_MAX_AGE_MS = 300_000
 
-/** JSON-RPC codes that the SDK's client also uses for its own errors. A server may use them for anything. */
-const CONNECTION_CLOSED = -32_000
-const REQUEST_TIMEOUT = -32_001
-
-/** Streamable HTTP: the server does not know the session (2025-11-25, "Session Management"). */
-const HTTP_NOT_FOUND = 404
-
 interface SdkRequestOptions {
   readonly signal?: AbortSignal
   readonly timeout?: number
   readonly onprogress?: (progress: Progress) => void
+}
+
+interface PageRequest {
+  cursor?: string
+}
+
+/** One page of a list. */
+interface Page {
+  readonly nextCursor?: string | undefined
 }
 
 /** The members of the `Client` of SDK v1 and v2 that identify it. */
@@ -43,10 +43,7 @@ interface ConnectedClient {
 export interface SdkClient extends ConnectedClient {
   /** Undefined after the connection is closed. */
   readonly transport?: unknown
-  listTools(params?: { cursor?: string }): Promise<{
-    readonly tools: readonly ToolDefinition[]
-    readonly nextCursor?: string | undefined
-  }>
+  listTools(params?: PageRequest): Promise<Page & { readonly tools: readonly ToolDefinition[] }>
   callTool(
     params: { name: string; arguments?: Record<string, unknown> },
     resultSchema?: undefined,
@@ -65,12 +62,9 @@ interface SdkClientV2 {
 /** The members of the `Client` of SDK v1 or v2 that loading resources needs. */
 export interface SdkResourceClient extends ConnectedClient {
   listResources(
-    params?: { cursor?: string },
+    params?: PageRequest,
     options?: SdkRequestOptions,
-  ): Promise<{
-    readonly resources: readonly ListedResource[]
-    readonly nextCursor?: string | undefined
-  }>
+  ): Promise<Page & { readonly resources: readonly ListedResource[] }>
   readResource(params: { uri: string }, options?: SdkRequestOptions): Promise<ReadResource>
 }
 
@@ -108,20 +102,13 @@ export function sdkOptionsFrom({ signal, timeoutMs }: RequestOptions = {}): SdkR
  * changes.
  */
 export function toolSourceFrom(client: SdkClient): McpToolSource {
-  let cache = new ToolListCache({ maxAgeMs: LIST_MAX_AGE_MS, max: 1 })
-  let connection = client.transport
+  const lists = new ToolListCache({ maxAgeMs: LIST_MAX_AGE_MS, max: 1 })
   return {
     listTools() {
-      if (connection !== client.transport) {
-        connection = client.transport
-        cache = new ToolListCache({ maxAgeMs: LIST_MAX_AGE_MS, max: 1 })
-      }
-      return cache.get(undefined, () =>
-        allPages(client, 'tool', async (params) => {
-          const { tools, nextCursor } = await client.listTools(params)
-          return { items: tools, nextCursor }
-        }),
-      )
+      return lists.get(client.transport, async () => {
+        const pages = await allPages(client, 'tool', (params) => client.listTools(params))
+        return pages.flatMap(({ tools }) => tools)
+      })
     },
     async callTool(name, args = {}, { signal, timeoutMs, onProgress }: ToolCallOptions = {}) {
       const options = {
@@ -148,11 +135,12 @@ export function resourceSourceFrom(
 ): McpResourceSource {
   if (!isSdkClient<SdkResourceClient>(client)) return client
   return {
-    listResources: (options) =>
-      allPages(client, 'resource', async (params) => {
-        const page = await client.listResources(params, sdkOptionsFrom(options))
-        return { items: page.resources, nextCursor: page.nextCursor }
-      }),
+    async listResources(options) {
+      const pages = await allPages(client, 'resource', (params) =>
+        client.listResources(params, sdkOptionsFrom(options)),
+      )
+      return pages.flatMap(({ resources }) => resources)
+    },
     readResource: (uri, options) => client.readResource({ uri }, sdkOptionsFrom(options)),
   }
 }
@@ -170,66 +158,51 @@ function unansweredError(
   if (!(error instanceof Error) || !('code' in error)) return undefined
   const server = serverNameOf(client)
   const about = { server, tool, cause: error }
-  if (isTimeout(error)) {
-    const message = `MCP server "${server}" did not answer tool "${tool}" in time`
-    return new McpClientError('TIMEOUT', message, { ...about, outcome: 'unknown' })
+  switch (sdkFailureOf(error, client)) {
+    case 'REQUEST_TIMEOUT': {
+      const message = `MCP server "${server}" did not answer tool "${tool}" in time`
+      return new McpClientError('TIMEOUT', message, { ...about, outcome: 'unknown' })
+    }
+    case 'CONNECTION_CLOSED': {
+      const message = `The connection to MCP server "${server}" was closed during tool "${tool}"`
+      return new McpClientError('OUTCOME_UNKNOWN', message, { ...about, outcome: 'unknown' })
+    }
+    // Streamable HTTP: the server does not know the session (2025-11-25, "Session Management").
+    case 404: {
+      const message = `MCP server "${server}" refused the session of the call of tool "${tool}"`
+      return new McpClientError('SESSION_LOST', message, { ...about, outcome: 'not-executed' })
+    }
+    default:
+      return undefined
   }
-  if (isClosed(error, client)) {
-    const message = `The connection to MCP server "${server}" was closed during tool "${tool}"`
-    return new McpClientError('OUTCOME_UNKNOWN', message, { ...about, outcome: 'unknown' })
-  }
-  if (httpStatus(error) === HTTP_NOT_FOUND) {
-    const message = `MCP server "${server}" refused the session of the call of tool "${tool}"`
-    return new McpClientError('SESSION_LOST', message, { ...about, outcome: 'not-executed' })
-  }
-  return undefined
 }
 
-interface CodedError extends Error {
-  readonly code: unknown
+/** Returns a code of SDK v2, or the HTTP status of a response that is not MCP. */
+function sdkFailureOf(error: Error & { readonly code: unknown }, client: SdkClient): unknown {
+  const { name, code } = error
+  if (name === 'SdkError') return code
+  if (name === 'SdkHttpError') return 'status' in error ? error.status : undefined
+  // This error class of SDK v1 sets no `name`.
+  if (error.constructor.name === 'StreamableHTTPError') return code
+  if (name !== 'McpError') return undefined
+  const data = 'data' in error && isRecord(error.data) ? error.data : {}
+  if (code === -32_001 && ('timeout' in data || 'maxTotalTimeout' in data)) return 'REQUEST_TIMEOUT'
+  return code === -32_000 && client.transport === undefined ? 'CONNECTION_CLOSED' : undefined
 }
 
-function isTimeout(error: CodedError): boolean {
-  if (error.name === 'SdkError') return error.code === 'REQUEST_TIMEOUT'
-  return (
-    error.name === 'McpError' &&
-    error.code === REQUEST_TIMEOUT &&
-    'data' in error &&
-    isRecord(error.data) &&
-    ('timeout' in error.data || 'maxTotalTimeout' in error.data)
-  )
-}
-
-function isClosed(error: CodedError, client: SdkClient): boolean {
-  if (error.name === 'SdkError') return error.code === 'CONNECTION_CLOSED'
-  return (
-    error.name === 'McpError' && error.code === CONNECTION_CLOSED && client.transport === undefined
-  )
-}
-
-/** Returns the HTTP status of a response that is not MCP. The error class of SDK v1 sets no `name`. */
-function httpStatus(error: CodedError): unknown {
-  if (error.name === 'SdkHttpError') return 'status' in error ? error.status : undefined
-  return error.constructor.name === 'StreamableHTTPError' ? error.code : undefined
-}
-
-interface Page<Item> {
-  readonly items: readonly Item[]
-  readonly nextCursor: string | undefined
-}
-
-async function allPages<Item>(
+async function allPages<Result extends Page>(
   client: ConnectedClient,
   kind: 'tool' | 'resource',
-  read: (params: { cursor?: string }) => Promise<Page<Item>>,
-): Promise<Item[]> {
-  const all: Item[] = []
+  read: (params: PageRequest) => Promise<Result>,
+): Promise<Result[]> {
+  const pages: Result[] = []
   const seen = new Set<string>()
-  let params: { cursor?: string } = {}
-  for (let pages = 0; pages < MAX_PAGES; pages++) {
-    const { items, nextCursor: cursor } = await read(params)
-    all.push(...items)
-    if (cursor === undefined) return all
+  let params: PageRequest = {}
+  while (pages.length < MAX_PAGES) {
+    const page = await read(params)
+    pages.push(page)
+    const { nextCursor: cursor } = page
+    if (cursor === undefined) return pages
     if (seen.has(cursor)) break
     seen.add(cursor)
     params = { cursor }

@@ -6,12 +6,9 @@ type Tools = readonly ToolDefinition[]
 /** Caches the tool list of one server for each principal. No principal gets the list of another. */
 export class ToolListCache {
   readonly #maxAgeMs: number
-  readonly #lists: BoundedMap<
-    string | undefined,
-    { readonly tools: Tools; readonly readAt: number }
-  >
+  readonly #lists: BoundedMap<unknown, { readonly tools: Tools; readonly readAt: number }>
   /** Reads in progress that started after the last change. */
-  readonly #reads = new Map<string | undefined, Promise<Tools>>()
+  readonly #reads = new Map<unknown, Promise<Tools>>()
   #changes = 0
 
   /** `maxAgeMs`: time that a list stays valid. `max`: number of principals whose lists are kept. */
@@ -21,12 +18,12 @@ export class ToolListCache {
   }
 
   /** Returns the cached list, also an outdated one, without a request. */
-  peek(principal: string | undefined): Tools | undefined {
+  peek(principal: unknown): Tools | undefined {
     return this.#lists.get(principal)?.tools
   }
 
   /** Returns the cached list, or the list that `read` returns. Concurrent callers share one read. A failed read keeps the old list. */
-  get(principal: string | undefined, read: () => Promise<Tools>): Promise<Tools> {
+  get(principal: unknown, read: () => Promise<Tools>): Promise<Tools> {
     const cached = this.#lists.get(principal)
     if (cached !== undefined && performance.now() - cached.readAt < this.#maxAgeMs) {
       return Promise.resolve(cached.tools)
@@ -51,7 +48,7 @@ export class ToolListCache {
     }
   }
 
-  async #read(principal: string | undefined, read: () => Promise<Tools>): Promise<Tools> {
+  async #read(principal: unknown, read: () => Promise<Tools>): Promise<Tools> {
     const changes = this.#changes
     const tools = await read()
     // After a change, this list is good enough for the callers that wait for it, but is not cached.

@@ -1,6 +1,6 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { check, type Checks } from '@x/internal'
-import type { Caller, InputResume, Progress, ServerLog } from '@x/mcp-client'
+import type { CallOptions, CallToolOptions, ServerLog } from '@x/mcp-client'
 
 /** The server of a tool. At least one of `slug` and `name` identifies it. */
 export interface McpServerLabel {
@@ -71,30 +71,22 @@ export interface ToolResult {
   readonly note?: string | undefined
 }
 
-/** Options of one call. */
-export interface ToolCallOptions {
-  readonly signal?: AbortSignal | undefined
-  /** Limit of the whole call in milliseconds. @default the source's own */
-  readonly timeoutMs?: number | undefined
-  /** Config that the tool was called with. A source that serves several users gets the user from it. */
+/** Limits of one request, and the user that it is for. */
+export interface RequestOptions extends CallOptions {
+  /** Config of the run. It selects the session, in sources that serve several users. */
   readonly config?: RunnableConfig | undefined
-  /** Receives each progress notification. */
-  readonly onProgress?: ((progress: Progress) => void) | undefined
-  /**
-   * `'surface'` returns the input that a server needs, if the server ends the call to ask for it. @default
-   * 'answer'
-   */
-  readonly inputRequired?: 'answer' | 'surface' | undefined
-  /** Continues a call that returned `'input_required'`. */
-  readonly resume?: InputResume | undefined
-  /** Passed back with each question of the call, by sources that support it. */
-  readonly caller?: Caller | undefined
-  /** Gives the call its own session, by sources that support it. See `CallToolOptions` of `@x/mcp-client`. */
-  readonly ownSession?: 'always' | 'when-shared' | undefined
-  /** Headers of this call. They replace headers of the server's config. Only for sources that support it. */
+}
+
+/** Options of one call. A source ignores the options that it does not support. */
+export interface ToolCallOptions
+  extends
+    RequestOptions,
+    Pick<
+      CallToolOptions,
+      'caller' | 'inputRequired' | 'meta' | 'onProgress' | 'ownSession' | 'resume'
+    > {
+  /** Headers of this call. They replace headers of the server's config. */
   readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Sent as `_meta` of the request, by sources that support it. */
-  readonly meta?: Readonly<Record<string, unknown>> | undefined
 }
 
 /** A session was replaced, and the state that the server kept in the old one is lost. */
@@ -103,15 +95,6 @@ export interface SessionReplaced {
   readonly epoch: number
   /** A text for logs. */
   readonly reason: string
-}
-
-/** Limits of one request, and the user that it is for. */
-export interface RequestOptions {
-  readonly signal?: AbortSignal | undefined
-  /** Limit of one request in milliseconds. @default the client's own */
-  readonly timeoutMs?: number | undefined
-  /** Config that selects the session, for clients that serve several users. */
-  readonly config?: RunnableConfig | undefined
 }
 
 /** The two client methods that tools need. */
