@@ -8,7 +8,7 @@ import {
   type McpToolErrorCode,
   type ToolOutcome,
 } from '../base/errors.ts'
-import { serverTitle, type McpToolOrigin, type ToolResult } from '../base/tool-source.ts'
+import type { McpToolOrigin, ToolResult } from '../base/tool-source.ts'
 
 /** A question as a server sent it. */
 export interface Question {
