@@ -1,6 +1,7 @@
 import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import type { HeadersFunction } from '../src/index.ts'
 import { failureIn, RawClient, rawClient } from './raw-client.ts'
 import { openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 
@@ -346,6 +347,16 @@ describe('terminateSession()', () => {
     expect(server.wire.slice(-1)).toEqual(['DELETE'])
     expect(server.count('DELETE')).toBe(1)
     await expect(sessionInfo.getSessionId()).resolves.toBeUndefined()
+  })
+
+  test('ends in time while the headers of its request are awaited', async () => {
+    const server = scriptedServer()
+    const headers: HeadersFunction = ({ httpMethod }) =>
+      httpMethod === 'DELETE' ? new Promise(() => {}) : {}
+    await using client = rawClient(server, { headers, listen: false })
+    await client.handshake()
+    await expect(client.transport.terminateSession()).rejects.toMatchObject({ code: 'TIMEOUT' })
+    expect(server.count('DELETE')).toBe(0)
   })
 
   test('rejects if the session may still exist, and can be repeated', async () => {

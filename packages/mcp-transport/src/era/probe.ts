@@ -70,38 +70,20 @@ export async function detectEra(options: ProbeOptions): Promise<ProbeVerdict> {
   }
 }
 
-async function probe(options: ProbeOptions, version: string): Promise<PostOutcome> {
+function probe(options: ProbeOptions, version: string): Promise<PostOutcome> {
   const { http, request, probeMs, signal } = options
   const params = withIdentity({}, toIdentity(request, version))
-  const limit = new AbortController()
-  const startTimer = (): NodeJS.Timeout =>
-    setTimeout(() => {
-      const url = http.url.display
-      const message = `${url} did not answer a probe in ${probeMs} ms`
-      limit.abort(new TransportError('TIMEOUT', message, { url }))
-    }, probeMs).unref()
-  let timer = startTimer()
-  try {
-    return await modernPost(
-      http,
-      { jsonrpc: '2.0', id: 'discover', method: 'server/discover', params },
-      {
-        signal: AbortSignal.any([signal, limit.signal]),
-        isOfCaller: false,
-        headers: [],
-        headersMs: 0,
-        idleMs: 0,
-        call: undefined,
-        onMessage: () => {},
-        onPause: (isPaused) => {
-          clearTimeout(timer)
-          if (!isPaused) timer = startTimer()
-        },
-      },
-    )
-  } finally {
-    clearTimeout(timer)
-  }
+  const discover = { jsonrpc: '2.0', id: 'discover', method: 'server/discover', params } as const
+  return modernPost(http, discover, {
+    signal,
+    limitMs: probeMs,
+    isOfCaller: false,
+    headers: [],
+    headersMs: 0,
+    idleMs: 0,
+    call: undefined,
+    onMessage: () => {},
+  })
 }
 
 const HEADER_MISMATCH = -32020

@@ -284,7 +284,6 @@ export class AuthorizedExchange implements Exchange {
       const step = attempts.next(refusal.status, challenge)
       if (step === undefined) return outcome
       this.#current = undefined
-      request.onPause?.(true)
       try {
         const isStepUp = step === 'step-up'
         const renewal = { refused: credential?.token, refusal, challenge, isStepUp }
@@ -293,7 +292,6 @@ export class AuthorizedExchange implements Exchange {
         if (!signal.aborted) return { kind: 'refused', refusal: { ...refusal, cause } }
       }
       if (signal.aborted) return { kind: 'failed', error: toTransportError(signal.reason) }
-      request.onPause?.(false)
       if (request.onStart?.(this) === false) {
         const message = 'The request was abandoned before it was sent again'
         const error = new TransportError('CLOSED', message, { outcome: 'not-executed' })

@@ -11,7 +11,7 @@ import { parseServerUrl } from '../server-url.ts'
 import type { ServerUrl } from '../server-url.ts'
 import { shortSessionId } from '../session-record.ts'
 import type { Era } from '../session-record.ts'
-import { closedError, TransportError } from '../transport-error.ts'
+import { closedError, toTransportError, TransportError } from '../transport-error.ts'
 import { resolveLimits } from '../transport-options.ts'
 import type { Limits } from '../transport-options.ts'
 import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
@@ -48,8 +48,14 @@ export interface HttpRequest {
    * sent again; false then ends the exchange with `CLOSED`.
    */
   readonly onStart?: ((exchange: Exchange) => boolean) | undefined
-  /** Called with true while other credentials are requested, possibly from a user. Stop deadlines meanwhile. */
-  readonly onPause?: ((isPaused: boolean) => void) | undefined
+}
+
+/** When a request ends without an outcome of the server. */
+export interface RequestLimit {
+  /** Ends the request with its reason. */
+  readonly signal: AbortSignal | undefined
+  /** Milliseconds from when the request is sent. Time that a user needs to sign in does not count. */
+  readonly limitMs: number | undefined
 }
 
 /** Read at the start of an exchange: without a listener, no events are created. */
@@ -119,6 +125,51 @@ export class HttpClient {
     return request.isOfCaller === true
       ? this.#send(request, handlers)
       : this.asOwner(() => this.#send(request, handlers))
+  }
+
+  /** Sends a request that has a limit. A failure before it is sent is an outcome, too. */
+  sendWithin(
+    { signal, limitMs }: RequestLimit,
+    request: HttpRequest,
+    handlers: AnswerHandlers,
+  ): void {
+    const url = this.url.display
+    let exchange: Exchange | undefined
+    let timer: NodeJS.Timeout | undefined
+    let isDone = false
+    const outcome = (ended: AnswerOutcome): void => {
+      if (isDone) return
+      isDone = true
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', onAbort)
+      handlers.outcome(ended)
+    }
+    const end = (error: TransportError): void => {
+      exchange?.abort(error)
+      outcome({ kind: 'failed', error }) // also while headers are awaited
+    }
+    const onAbort = (): void => {
+      const reason: unknown = signal?.reason
+      if (TransportError.is(reason)) return end(reason)
+      const isTimeout = reason instanceof DOMException && reason.name === 'TimeoutError'
+      const message = isTimeout ? `${url} sent no answer in time` : 'The request was cancelled'
+      end(new TransportError(isTimeout ? 'TIMEOUT' : 'CLOSED', message, { url, cause: reason }))
+    }
+    const startTimer = (ms: number): void => {
+      timer = setTimeout(() => {
+        if (exchange?.isAwaited !== true) return startTimer(ms)
+        end(new TransportError('TIMEOUT', `${url} sent no answer in ${ms} ms`, { url }))
+      }, ms).unref()
+    }
+    const onStart = (started: Exchange): boolean => {
+      exchange = started
+      if (limitMs !== undefined && timer === undefined) startTimer(limitMs)
+      return !isDone && signal?.aborted !== true && request.onStart?.(started) !== false
+    }
+    signal?.addEventListener('abort', onAbort, { once: true })
+    this.send({ ...request, onStart }, { ...handlers, outcome }).catch((error: unknown) =>
+      outcome({ kind: 'failed', error: toTransportError(error) }),
+    )
   }
 
   async #send(request: HttpRequest, handlers: AnswerHandlers): Promise<void> {

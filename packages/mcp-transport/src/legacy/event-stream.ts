@@ -1,7 +1,6 @@
 import { within } from '@x/internal'
 import { mediaType } from '../headers.ts'
 import type { AnswerHandlers, AnswerOutcome } from '../http/answer-reader.ts'
-import type { Exchange } from '../http/exchange.ts'
 import {
   cursorHeaders,
   followStream,
@@ -153,70 +152,56 @@ export async function openEventStream(
   const startedAt = performance.now()
   let progressed = false
   let isStream = false
-  let exchange: Exchange | undefined
-  const stop = (): void => exchange?.abort(new TransportError('CLOSED', 'The stream was closed'))
-  signal.addEventListener('abort', stop, { once: true })
-  try {
-    const outcome = await new Promise<AnswerOutcome>((resolve, reject) => {
-      const get = {
-        method: 'GET',
-        era: 'legacy',
-        sessionId: session.id,
-        headers: ['accept', 'text/event-stream', ...session.headers, ...cursorHeaders(cursor)],
-        isOfCaller: isPolled,
-        ...timing,
-        onStart: (started: Exchange) => {
-          exchange = started
-          return !signal.aborted
-        },
-      } as const
-      const read: AnswerHandlers = {
-        activity: () => handlers.activity?.(),
-        head: (_status, headers) => {
-          isStream = mediaType(headers) === 'text/event-stream'
-          if (isStream) onOpen?.()
-        },
-        message: (message) => {
-          progressed = true
-          // JSON in a 200 response to a GET is not a stream (typescript-sdk #1635), and is ignored.
-          if (isStream) handlers.message(message)
-        },
-        cursor: (lastEventId) => {
-          const moved = parseCursor(lastEventId)
-          if (moved !== undefined && moved !== cursor.lastEventId) progressed = true
-          cursor.lastEventId = moved
-          handlers.cursor?.(lastEventId)
-        },
-        retry: (ms) => {
-          cursor.retryMs = ms
-        },
-        outcome: resolve,
-      }
-      http.send(get, read).catch(reject)
-    })
-    if (outcome.kind === 'refused') {
-      // Without a session: a GET never proves that a session is lost, but the next POST does.
-      const { errorTextBytes } = http.limits
-      const context = { url, session: undefined, sessionId: session.id, errorTextBytes }
-      return refusedOrEnded(toRefusalError(outcome.refusal, context))
+  const outcome = await new Promise<AnswerOutcome>((resolve) => {
+    const get = {
+      method: 'GET',
+      era: 'legacy',
+      sessionId: session.id,
+      headers: ['accept', 'text/event-stream', ...session.headers, ...cursorHeaders(cursor)],
+      isOfCaller: isPolled,
+      ...timing,
+    } as const
+    const read: AnswerHandlers = {
+      activity: () => handlers.activity?.(),
+      head: (_status, headers) => {
+        isStream = mediaType(headers) === 'text/event-stream'
+        if (isStream) onOpen?.()
+      },
+      message: (message) => {
+        progressed = true
+        // JSON in a 200 response to a GET is not a stream (typescript-sdk #1635), and is ignored.
+        if (isStream) handlers.message(message)
+      },
+      cursor: (lastEventId) => {
+        const moved = parseCursor(lastEventId)
+        if (moved !== undefined && moved !== cursor.lastEventId) progressed = true
+        cursor.lastEventId = moved
+        handlers.cursor?.(lastEventId)
+      },
+      retry: (ms) => {
+        cursor.retryMs = ms
+      },
+      outcome: resolve,
     }
-    if (outcome.kind === 'ended' && !outcome.isStream) {
-      const message = `${url} answered a GET without a stream`
-      return { kind: 'refused', error: new TransportError('UNEXPECTED_RESPONSE', message, { url }) }
-    }
-    const error = outcome.kind === 'failed' ? outcome.error : undefined
-    if (error !== undefined && FINAL.has(error.code)) return { kind: 'refused', error }
-    const isAnnounced = cursor.lastEventId !== undefined && cursor.retryMs !== undefined
-    const isOnPurpose = isPolled && error === undefined && isAnnounced
-    const lived = isStream && performance.now() - startedAt >= LIVED_MS
-    progressed ||= lived || isOnPurpose
-    return { kind: 'ended', progressed, wasOpen: isStream, error }
-  } catch (error) {
-    if (TransportError.is(error)) return { kind: 'ended', progressed: false, error }
-    throw error
-  } finally {
-    signal.removeEventListener('abort', stop)
+    http.sendWithin({ signal, limitMs: undefined }, get, read)
+  })
+  if (outcome.kind === 'refused') {
+    // Without a session: a GET never proves that a session is lost, but the next POST does.
+    const { errorTextBytes } = http.limits
+    const context = { url, session: undefined, sessionId: session.id, errorTextBytes }
+    return refusedOrEnded(toRefusalError(outcome.refusal, context))
   }
+  if (outcome.kind === 'ended' && !outcome.isStream) {
+    const message = `${url} answered a GET without a stream`
+    return { kind: 'refused', error: new TransportError('UNEXPECTED_RESPONSE', message, { url }) }
+  }
+  const error = outcome.kind === 'failed' ? outcome.error : undefined
+  if (error !== undefined && FINAL.has(error.code)) return { kind: 'refused', error }
+  const isAnnounced = cursor.lastEventId !== undefined && cursor.retryMs !== undefined
+  const isOnPurpose = isPolled && error === undefined && isAnnounced
+  const lived = isStream && performance.now() - startedAt >= LIVED_MS
+  progressed ||= lived || isOnPurpose
+  return { kind: 'ended', progressed, wasOpen: isStream, error }
 }
 
 /** Temporary failures (conflict, overload, a failing gateway) are retried; others are a refusal. */

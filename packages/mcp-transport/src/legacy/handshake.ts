@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto'
 import { canonicalJson } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
-import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isAnswerTo, isResponse } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
@@ -237,9 +236,6 @@ function post<T>(
   let assigned: string | undefined
   let answer: JsonRpcResponse | undefined
   let misrouted: JsonRpcResponse | undefined
-  let exchange: Exchange | undefined
-  let timer: NodeJS.Timeout | undefined
-  let isDone = false
   const toReply = (outcome: AnswerOutcome): Reply => {
     if (answer !== undefined) return { kind: 'answered', answer, assigned }
     const failed = (error: TransportError, refusal?: Refusal): Reply => {
@@ -258,64 +254,30 @@ function post<T>(
     const message = `${url} ended its response to ${request.method} without an answer`
     return failed(new TransportError('OUTCOME_UNKNOWN', message, { url }))
   }
-  return new Promise<T>((resolve, reject) => {
-    const outcome = (ended: AnswerOutcome): void => {
-      if (isDone) return
-      isDone = true
-      clearTimeout(timer)
-      signal.removeEventListener('abort', onAbort)
-      resolve(read(toReply(ended)))
-    }
-    const end = (error: TransportError): void => {
-      exchange?.abort(error)
-      outcome({ kind: 'failed', error }) // also while headers are awaited
-    }
-    const onAbort = (): void => {
-      const { reason: cause } = signal
-      const message = 'The opening of the session was aborted'
-      end(TransportError.is(cause) ? cause : new TransportError('CLOSED', message, { url, cause }))
-    }
-    const startTimer = (ms: number): void => {
-      timer = setTimeout(() => {
-        // Time that a user needs to sign in does not count.
-        if (exchange?.isAwaited !== true) return startTimer(ms)
-        const message = `${url} did not answer the handshake of a new session in ${ms} ms`
-        end(new TransportError('TIMEOUT', message, { url }))
-      }, ms).unref()
-    }
-    signal.addEventListener('abort', onAbort)
-    http
-      .send(
-        {
-          method: 'POST',
-          rpcMethod: request.method,
-          era: 'legacy',
-          sessionId,
-          headers,
-          body: JSON.stringify(request),
-          headersMs,
-          idleMs,
-          onStart: (started) => {
-            exchange ??= started
-            if (limitMs !== undefined && timer === undefined) startTimer(limitMs)
-            return !isDone
-          },
+  return new Promise<T>((resolve) => {
+    http.sendWithin(
+      { signal, limitMs },
+      {
+        method: 'POST',
+        rpcMethod: request.method,
+        era: 'legacy',
+        sessionId,
+        headers,
+        body: JSON.stringify(request),
+        headersMs,
+        idleMs,
+      },
+      {
+        head: (_status, responseHeaders) => {
+          assigned = headerValue(responseHeaders, 'mcp-session-id')
         },
-        {
-          head: (_status, responseHeaders) => {
-            assigned = headerValue(responseHeaders, 'mcp-session-id')
-          },
-          message: (message) => {
-            if (!isResponse(message)) onMessage(message)
-            else if (isAnswerTo(request.id, message)) answer ??= message
-            else misrouted = message
-          },
-          outcome,
+        message: (message) => {
+          if (!isResponse(message)) onMessage(message)
+          else if (isAnswerTo(request.id, message)) answer ??= message
+          else misrouted = message
         },
-      )
-      .catch((error: unknown) => {
-        if (TransportError.is(error)) outcome({ kind: 'failed', error })
-        else reject(error)
-      })
+        outcome: (outcome) => resolve(read(toReply(outcome))),
+      },
+    )
   })
 }

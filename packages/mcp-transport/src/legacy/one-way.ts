@@ -1,11 +1,9 @@
 import { headerValue } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
-import type { Exchange } from '../http/exchange.ts'
 import type { HttpClient, HttpRequest } from '../http/http-client.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId } from '../session-record.ts'
-import { TransportError } from '../transport-error.ts'
 import { RequestIds, LegacySession } from './legacy-session.ts'
 import { isLostSession, toRefusalError } from './session-loss.ts'
 
@@ -84,8 +82,8 @@ export function endAssignedSession(http: HttpClient, headers: ResponseHeaders): 
 }
 
 /**
- * Sends a request that needs no answer. `limitMs` limits all of it, including connecting. Returns the refusal, if
- * the server did not accept the request.
+ * Sends a request that needs no answer. `limitMs` limits all of it, including credentials and connecting. Returns
+ * the refusal, if the server did not accept the request.
  *
  * @throws TransportError if there was no response
  */
@@ -94,23 +92,13 @@ async function send(
   limitMs: number | undefined,
   request: HttpRequest,
 ): Promise<Refusal | undefined> {
-  let timer: NodeJS.Timeout | undefined
-  const onStart = (exchange: Exchange): boolean => {
-    const url = http.url.display
-    const error = new TransportError('TIMEOUT', `${url} sent no answer in ${limitMs} ms`, { url })
-    if (limitMs !== undefined) timer ??= setTimeout(() => exchange.abort(error), limitMs).unref()
-    return true
-  }
-  try {
-    const outcome = await new Promise<AnswerOutcome>((resolve, reject) => {
-      const handlers = { message: () => {}, outcome: resolve }
-      http.send({ ...request, onStart }, handlers).catch(reject)
-    })
-    if (outcome.kind === 'failed') throw outcome.error
-    if (outcome.kind === 'ended') return undefined
-    const { status } = outcome.refusal
-    return status >= 200 && status < 300 ? undefined : outcome.refusal
-  } finally {
-    clearTimeout(timer)
-  }
+  const outcome = await new Promise<AnswerOutcome>((resolve) => {
+    const signal = limitMs === undefined ? undefined : AbortSignal.timeout(limitMs)
+    const handlers = { message: () => {}, outcome: resolve }
+    http.sendWithin({ signal, limitMs: undefined }, request, handlers)
+  })
+  if (outcome.kind === 'failed') throw outcome.error
+  if (outcome.kind === 'ended') return undefined
+  const { status } = outcome.refusal
+  return status >= 200 && status < 300 ? undefined : outcome.refusal
 }

@@ -3,7 +3,7 @@ import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import type { Refusal } from '../http/answer-reader.ts'
 import type { Exchange } from '../http/exchange.ts'
-import type { HttpClient, HttpRequest } from '../http/http-client.ts'
+import type { HttpClient, HttpRequest, RequestLimit } from '../http/http-client.ts'
 import { isAnswerTo, isResponse, versionOf } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import {
@@ -39,12 +39,8 @@ export type PostOutcome =
   /** No complete response. */
   | { readonly kind: 'failed'; readonly error: TransportError; readonly headers: ResponseHeaders }
 
-export interface ModernPostOptions extends Pick<
-  HttpRequest,
-  'isOfCaller' | 'headersMs' | 'idleMs' | 'onPause'
-> {
-  /** Aborting it closes the stream, which cancels the request (2026-07-28, basic/patterns/cancellation). */
-  readonly signal: AbortSignal | undefined
+export interface ModernPostOptions
+  extends RequestLimit, Pick<HttpRequest, 'isOfCaller' | 'headersMs' | 'idleMs'> {
   /** Headers besides those that every request has, as a flat list. */
   readonly headers: readonly string[]
   /** The call that waits for the answer: gets the exchange, and notices incoming data. */
@@ -57,7 +53,8 @@ const NO_HEADERS: ResponseHeaders = {}
 
 /**
  * Sends one request by POST (2026-07-28, streamable-http). Streams cannot be resumed: if one breaks before the
- * answer, the request fails.
+ * answer, the request fails. Aborting `signal` closes the stream, which cancels the request (2026-07-28,
+ * basic/patterns/cancellation).
  *
  * @param request The request with its final id and the identity of the client
  */
@@ -66,88 +63,75 @@ export async function modernPost(
   request: JsonRpcRequest,
   options: ModernPostOptions,
 ): Promise<PostOutcome> {
-  const { signal, call, onMessage, headers: added, ...timing } = options
-  let exchange: Exchange | undefined
-  const stop = (): void => {
-    const reason: unknown = signal?.reason
-    exchange?.abort(
-      TransportError.is(reason)
-        ? reason
-        : closedError('The client cancelled the request', http.url.display),
-    )
-  }
-  signal?.addEventListener('abort', stop, { once: true })
+  const { signal, limitMs, call, onMessage, headers: added, ...timing } = options
+  const { display: url } = http.url
+  const isLongLived = request.method === 'subscriptions/listen'
+  let body: string
   try {
-    return await new Promise((resolve, reject) => {
-      const isLongLived = request.method === 'subscriptions/listen'
-      let response: readonly [status: number, headers: ResponseHeaders] = [200, NO_HEADERS]
-      let isAnswered = false
-      let misrouted: JsonRpcResponse | undefined
-      http
-        .send(
-          {
-            method: 'POST',
-            rpcMethod: request.method,
-            era: 'modern',
-            headers: [...modernHeaders(request), ...added],
-            body: toBody(request),
-            isLongLived,
-            ...timing,
-            onStart: (started) => {
-              exchange = started
-              if (call !== undefined) call.exchange = started
-              return signal?.aborted !== true
-            },
-          },
-          {
-            activity: () => {
-              if (call !== undefined) call.quietTicks = 0
-            },
-            head: (...head) => {
-              response = head
-            },
-            message: (message) => {
-              if (isAnswered) return
-              if (!isResponse(message)) return onMessage(message)
-              if (!isAnswerTo(request.id, message)) {
-                misrouted = message
-                return
-              }
-              isAnswered = true
-              const [status, headers] = response
-              if (exchange?.isDone === false && !isLongLived) http.lingering.add(exchange)
-              resolve({ kind: 'answered', answer: message, status, headers, errorId: 'own' })
-            },
-            outcome: (outcome) => {
-              if (isAnswered && exchange !== undefined) http.lingering.remove(exchange)
-              if (isAnswered) return
-              const [status, headers] = response
-              if (outcome.kind === 'failed') return resolve({ ...outcome, headers })
-              if (outcome.kind === 'refused')
-                return resolve(toRefused(outcome.refusal, request, http))
-              const { display: url } = http.url
-              const message = `${url} ended its response without an answer`
-              const code = outcome.isStream ? 'OUTCOME_UNKNOWN' : 'UNEXPECTED_RESPONSE'
-              const error =
-                misrouted === undefined
-                  ? new TransportError(code, message, { url, status })
-                  : misroutedError({ url, status }, request.id, misrouted)
-              resolve({ kind: 'refused', error, headers, errorId: 'own' })
-            },
-          },
-        )
-        .catch(reject)
-    })
-  } catch (error) {
-    if (TransportError.is(error)) return { kind: 'failed', error, headers: NO_HEADERS }
-    throw error
-  } finally {
-    signal?.removeEventListener('abort', stop)
-    // A stream of subscriptions may still be open after its answer.
-    if (request.method === 'subscriptions/listen') {
-      exchange?.abort(closedError('The subscription was closed', http.url.display))
-    }
+    body = JSON.stringify(request)
+  } catch (cause) {
+    const message = 'The request cannot be written as JSON: nothing was sent'
+    return { kind: 'failed', error: new TransportError('CONFIG', message, { cause }), headers: {} }
   }
+  return new Promise((resolve) => {
+    let exchange: Exchange | undefined
+    let response: readonly [status: number, headers: ResponseHeaders] = [200, NO_HEADERS]
+    let isAnswered = false
+    let misrouted: JsonRpcResponse | undefined
+    http.sendWithin(
+      { signal, limitMs },
+      {
+        method: 'POST',
+        rpcMethod: request.method,
+        era: 'modern',
+        headers: [...modernHeaders(request), ...added],
+        body,
+        isLongLived,
+        ...timing,
+        onStart: (started) => {
+          exchange = started
+          if (call !== undefined) call.exchange = started
+          return true
+        },
+      },
+      {
+        activity: () => {
+          if (call !== undefined) call.quietTicks = 0
+        },
+        head: (...head) => {
+          response = head
+        },
+        message: (message) => {
+          if (isAnswered) return
+          if (!isResponse(message)) return onMessage(message)
+          if (!isAnswerTo(request.id, message)) {
+            misrouted = message
+            return
+          }
+          isAnswered = true
+          const [status, headers] = response
+          resolve({ kind: 'answered', answer: message, status, headers, errorId: 'own' })
+          // A stream of subscriptions need not end after its answer.
+          if (isLongLived) exchange?.abort(closedError('The subscription was closed', url))
+          else if (exchange?.isDone === false) http.lingering.add(exchange)
+        },
+        outcome: (outcome) => {
+          if (isAnswered && exchange !== undefined) http.lingering.remove(exchange)
+          if (isAnswered) return
+          const [status, headers] = response
+          if (outcome.kind === 'failed') return resolve({ ...outcome, headers })
+          if (outcome.kind === 'refused') return resolve(toRefused(outcome.refusal, request, http))
+          const code = outcome.isStream ? 'OUTCOME_UNKNOWN' : 'UNEXPECTED_RESPONSE'
+          const message = `${url} ended its response without an answer`
+          const error =
+            misrouted === undefined
+              ? new TransportError(code, message, { url, status })
+              : misroutedError({ url, status }, request.id, misrouted)
+          resolve({ kind: 'refused', error, headers, errorId: 'own' })
+        },
+      },
+    )
+  })
 }
 
 /** The transport handles refused credentials and overload. Other JSON-RPC errors are answers. */
@@ -168,16 +152,6 @@ function toRefused(refusal: Refusal, request: JsonRpcRequest, http: HttpClient):
   }
   const answer = { jsonrpc: '2.0', id, error: error.serverError } as const
   return { kind: 'answered', answer, status, headers, errorId }
-}
-
-function toBody(request: JsonRpcRequest): string {
-  try {
-    return JSON.stringify(request)
-  } catch (cause) {
-    throw new TransportError('CONFIG', 'The request cannot be written as JSON: nothing was sent', {
-      cause,
-    })
-  }
 }
 
 /** Code with which servers with sessions answer requests without one. Not defined in 2026-07-28. */
@@ -228,7 +202,6 @@ export const META = {
   clientCapabilities: 'io.modelcontextprotocol/clientCapabilities',
   clientInfo: 'io.modelcontextprotocol/clientInfo',
   logLevel: 'io.modelcontextprotocol/logLevel',
-  subscriptionId: 'io.modelcontextprotocol/subscriptionId',
 } as const
 
 /** Description of the client in every request. A stateless server does not remember it. */

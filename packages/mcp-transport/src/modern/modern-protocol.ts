@@ -108,6 +108,7 @@ export class ModernProtocol {
       headers: this.tools.headersFor(request),
       headersMs: this.#options.timeouts.headersMs,
       idleMs: 0,
+      limitMs: undefined,
       call: undefined,
       onMessage: () => {},
       ...options,

@@ -50,6 +50,7 @@ export class Passthrough {
       headers: paramHeaders(headers),
       headersMs: 0,
       idleMs: 0,
+      limitMs: undefined,
       call: undefined,
       onMessage: (message) => {
         if (!this.#isClosed) this.#deliver(message)
