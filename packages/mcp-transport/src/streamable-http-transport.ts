@@ -7,7 +7,6 @@ import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
 import { withTraceContext } from './json-rpc.ts'
 import type { JsonRpcMessage } from './json-rpc.ts'
-import type { LegacyProtocol } from './legacy/legacy-protocol.ts'
 import { parseServerUrl } from './server-url.ts'
 import type { ServerUrl } from './server-url.ts'
 import { SessionInfo } from './session-info.ts'
@@ -22,14 +21,6 @@ import {
   transportOptionChecks,
 } from './transport-options.ts'
 import type { SendOptions, StreamableHttpTransportOptions } from './transport-options.ts'
-
-/** The objects that live from one `start()` to its `close()`. */
-interface Stack {
-  readonly http: HttpClient
-  readonly keeper: SessionKeeper
-  readonly legacy: LegacyProtocol
-  readonly router: EraRouter
-}
 
 /**
  * Client side of MCP's Streamable HTTP transport. Replaces the stock transport under the `Client` of the
@@ -50,8 +41,8 @@ export class StreamableHttpTransport implements AsyncDisposable {
   readonly #options: StreamableHttpTransportOptions
   readonly #sessionInfo: SessionInfo
   #phase: 'new' | 'started' | 'closed' = 'new'
-  /** Replaced by each `start()` after a `close()`. Events of an earlier stack are dropped. */
-  #stack: Stack
+  /** Replaced by each `start()` after a `close()`. Events of an earlier one are dropped. */
+  #router: EraRouter
   #closing: Promise<void> | undefined
   #terminating: Promise<void> | undefined
 
@@ -61,7 +52,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
     this.#url = parseServerUrl(url)
     this.#options = options
     this.#sessionInfo = options.sessionInfo ?? new SessionInfo()
-    this.#stack = this.#makeStack()
+    this.#router = this.#makeRouter()
   }
 
   /**
@@ -70,34 +61,31 @@ export class StreamableHttpTransport implements AsyncDisposable {
    * session is lost or terminated.
    */
   get sessionId(): string | undefined {
-    const { session } = this.#stack.legacy
+    const { session } = this.#router.legacy
     return session?.lost === undefined ? session?.id : undefined
   }
 
   /** Era of the server, once it is known. */
   get era(): Era | undefined {
-    if (this.#stack.router.modernVersion !== undefined) return 'modern'
-    return this.#stack.legacy.session === undefined ? undefined : 'legacy'
+    if (this.#router.modernVersion !== undefined) return 'modern'
+    return this.#router.legacy.session === undefined ? undefined : 'legacy'
   }
 
   /** Negotiated revision of the protocol. */
   get protocolVersion(): string | undefined {
-    const { router, legacy } = this.#stack
-    return router.modernVersion ?? legacy.session?.protocolVersion
+    const { legacy, modernVersion } = this.#router
+    return modernVersion ?? legacy.session?.protocolVersion
   }
 
   /** Generation of the live session (`SessionRecord.epoch`). */
   get epoch(): number | undefined {
-    const { keeper, router, legacy } = this.#stack
-    return router.modernVersion === undefined ? legacy.session?.epoch : keeper.record?.epoch
+    const { keeper, legacy, modernVersion } = this.#router
+    return modernVersion === undefined ? legacy.session?.epoch : keeper.record?.epoch
   }
 
   /** True if another transport, in this or another process, opened the live session. */
   get isResumed(): boolean {
-    const { router, legacy } = this.#stack
-    return router.modernVersion === undefined
-      ? (legacy.session?.isResumed ?? false)
-      : router.isResumed
+    return this.#router.isResumed
   }
 
   /**
@@ -131,7 +119,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
     if (this.#isClosed) throw this.#closedError()
     if (this.#phase === 'new') void this.#start()
     const traced = withTraceContext(message, this.#options.traceContext?.())
-    await this.#stack.router.send(traced, this.#guarded(options))
+    await this.#router.send(traced, this.#guarded(options))
     // This message ends `connect()` of a client, which must not succeed on a closed transport.
     if (this.#isClosed && 'method' in message && message.method === 'notifications/initialized')
       throw this.#closedError()
@@ -150,11 +138,11 @@ export class StreamableHttpTransport implements AsyncDisposable {
    * @throws TransportError if no session could be opened, also because `signal` aborted
    */
   async replaceSession(generation: number | undefined, signal: AbortSignal): Promise<void> {
-    const { http, router, legacy } = this.#stack
-    const isLive = router.modernVersion !== undefined || legacy.session?.lost === undefined
+    const { http, legacy, modernVersion } = this.#router
+    const isLive = modernVersion !== undefined || legacy.session?.lost === undefined
     if (this.epoch !== generation && isLive) return
     http.owner = new AsyncResource('McpTransport')
-    await router.replaceSession(signal)
+    await this.#router.replaceSession(signal)
   }
 
   /**
@@ -209,27 +197,27 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   #start(): Promise<void> {
-    if (this.#phase === 'closed') this.#stack = this.#makeStack()
+    if (this.#phase === 'closed') this.#router = this.#makeRouter()
     this.#phase = 'started'
     this.#closing = undefined
-    this.#stack.http.owner = new AsyncResource('McpTransport')
-    return this.#stack.legacy.load()
+    this.#router.http.owner = new AsyncResource('McpTransport')
+    return this.#router.legacy.load()
   }
 
   async #terminate(): Promise<void> {
-    if (this.#phase === 'started') return this.#stack.router.terminate()
-    const stack = this.#makeStack() // a separate stack, because the transport is not started
+    if (this.#phase === 'started') return this.#router.terminate()
+    const router = this.#makeRouter() // a separate one, because the transport is not started
     try {
-      await stack.legacy.load()
-      await stack.router.terminate()
+      await router.legacy.load()
+      await router.terminate()
     } finally {
-      await stack.router.close()
+      await router.close()
     }
   }
 
   async #close(): Promise<void> {
     this.#phase = 'closed'
-    const closing = this.#stack.router.close()
+    const closing = this.#router.close()
     const { onclose } = this
     this.onclose = undefined
     this.onerror = undefined
@@ -241,11 +229,11 @@ export class StreamableHttpTransport implements AsyncDisposable {
     }
   }
 
-  #makeStack(): Stack {
+  #makeRouter(): EraRouter {
     const { principal, listen = true, era = 'auto' } = this.#options
     const timeouts = resolveTimeouts(this.#options.timeouts)
     const reconnect = resolveReconnect(this.#options.reconnect)
-    const isCurrent = (): boolean => this.#stack === stack
+    const isCurrent = (): boolean => this.#router === router
     const report = (error: TransportError): void => {
       if (isCurrent()) this.#report(error)
     }
@@ -264,7 +252,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
       onSessionLost === 'report'
         ? undefined
         : (event: SessionReplaced): void => this.#replaced(event)
-    const router = new EraRouter({
+    const router: EraRouter = new EraRouter({
       http,
       keeper,
       era,
@@ -275,8 +263,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
       deliver,
       report,
     })
-    const stack: Stack = { http, keeper, legacy: router.legacy, router }
-    return stack
+    return router
   }
 
   #makeHttp(): HttpClient {

@@ -1,5 +1,6 @@
 import { untilAborted } from '@x/internal'
 import { sessionChannel } from '../diagnostics.ts'
+import type { HttpClient } from '../http/http-client.ts'
 import {
   INVALID_PARAMS,
   isRequest,
@@ -16,6 +17,7 @@ import { toIdentity } from '../modern/modern-post.ts'
 import { ModernProtocol } from '../modern/modern-protocol.ts'
 import type { ModernProtocolOptions } from '../modern/modern-protocol.ts'
 import { Passthrough } from '../modern/passthrough.ts'
+import type { SessionKeeper } from '../session-keeper.ts'
 import {
   LEGACY_VERSIONS,
   MODERN_VERSIONS,
@@ -38,7 +40,7 @@ const LEGACY_VERDICT_MS = 24 * 60 * 60 * 1000
 /** A negotiation of the era, with the parameters of the client's `initialize`. */
 interface Opening {
   readonly request: JsonRpcRequest
-  /** Aborts when nobody waits for the answer. */
+  /** Aborts when the answer is not needed any more. */
   readonly signal: AbortSignal
   /** The transport repeats the complete handshake of the client. */
   readonly isRepeated: boolean
@@ -55,6 +57,8 @@ const UNKNOWN_CHANGE: KnownChange = { signal: undefined, refused: undefined }
  * to the protocol object for the server. The session record stores the era.
  */
 export class EraRouter {
+  readonly http: HttpClient
+  readonly keeper: SessionKeeper
   readonly legacy: LegacyProtocol
   readonly #options: EraRouterOptions
   /** Set while the server is a modern one. */
@@ -71,6 +75,8 @@ export class EraRouter {
 
   constructor(options: EraRouterOptions) {
     this.#options = options
+    this.http = options.http
+    this.keeper = options.keeper
     this.legacy = new LegacyProtocol({
       ...options,
       changeEra: (signal, refused) => this.#changeEra(undefined, { signal, refused }),
@@ -78,9 +84,9 @@ export class EraRouter {
     })
   }
 
-  /** True if the modern server is known from the record, without a request. */
+  /** True if the session or the modern server is known from the record, without a request. */
   get isResumed(): boolean {
-    return this.#modern?.isResumed ?? false
+    return this.#modern?.isResumed ?? this.legacy.session?.isResumed ?? false
   }
 
   /** The stateless revision in use, by the transport or by the client. Undefined for other servers. */
@@ -138,7 +144,7 @@ export class EraRouter {
     await Promise.all(closing)
   }
 
-  /** Opens another session in place of the current one, or changes the era if the server has changed it. */
+  /** Replaces the current session by another one. Changes the era if the server has changed it. */
   async replaceSession(signal: AbortSignal): Promise<void> {
     const { session } = this.legacy
     if (this.#modern !== undefined || session === undefined) {
