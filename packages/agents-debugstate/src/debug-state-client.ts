@@ -65,8 +65,8 @@ export interface DebugStateClientOptions extends DebugStateConfig {
 interface DebugStateRequest {
   readonly method: 'GET' | 'PUT' | 'DELETE'
   readonly key: string | undefined
-  readonly text?: string | undefined
-  readonly condition?: WriteCondition
+  readonly text: string | undefined
+  readonly condition: WriteCondition
 }
 
 interface DebugStateAnswer {
@@ -90,7 +90,12 @@ export class DebugStateClient {
 
   /** Sends GET. A missing key is not an error. */
   async read(key: string): Promise<RemoteValue> {
-    const { status, etag, body } = await this.request({ method: 'GET', key })
+    const { status, etag, body } = await this.request({
+      method: 'GET',
+      key,
+      text: undefined,
+      condition: undefined,
+    })
     if (status === 404 || status === 204) return { text: undefined, etag: undefined }
     if (status !== 200) throw createStatusError(status, 'GET')
     return { text: body?.toString() || undefined, etag }

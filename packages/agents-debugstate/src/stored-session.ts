@@ -22,7 +22,7 @@ export interface StoredSessionReading {
   /** The part that may be used. */
   readonly session: StoredSession
   /** Reason why a stored text is not used. */
-  readonly refused?: 'other-owner' | 'no-record' | 'no-id' | undefined
+  readonly refused: 'other-owner' | 'no-record' | 'no-id' | undefined
 }
 
 /** Largest stored record, in bytes of UTF-8. The service refuses larger ones. */
@@ -47,16 +47,18 @@ export function parseStoredSession(
     const { [REPLACES]: replaces, ...record } = stored as SessionRecord & { [REPLACES]?: unknown }
     if (record.sessionId === sessionId || texts.id === undefined || texts.id === replaces) {
       return belongsTo(record, owner)
-        ? { session: { sessionId: record.sessionId, record } }
+        ? { session: { sessionId: record.sessionId, record }, refused: undefined }
         : { session: {}, refused: 'other-owner' }
     }
   }
-  if (texts.id === undefined) return { session: {} }
+  if (texts.id === undefined) return { session: {}, refused: undefined }
   // Proxies and wrong addresses answer with markup or JSON instead of an id.
   if (sessionId === undefined || /^[<{["]/.test(sessionId)) {
     return { session: {}, refused: 'no-id' }
   }
-  return owner.bareIds ? { session: { sessionId } } : { session: {}, refused: 'no-record' }
+  return owner.bareIds
+    ? { session: { sessionId }, refused: undefined }
+    : { session: {}, refused: 'no-record' }
 }
 
 /** Returns the format and the session id of a stored record, also of a newer format than ours. */

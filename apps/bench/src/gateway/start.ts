@@ -1,5 +1,4 @@
 import { spawn } from 'node:child_process'
-import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempDisposable, readFile, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -112,7 +111,10 @@ async function start(name: CaseName, command: string, cards: readonly string[]):
     killSignal: 'SIGKILL',
   })
   try {
-    const connection = await Connection.open(Number(new URL(await firstLineOf(child)).port))
+    if (child.stdout === null) throw new TypeError('The process has no pipe for its output')
+    const { value: address } = await createInterface(child.stdout)[Symbol.asyncIterator]().next()
+    if (address === undefined) throw new Error(`${name} ended before it printed its address`)
+    const connection = await Connection.open(Number(new URL(String(address)).port))
     const { status } = await connection.request(HEALTH_REQUEST)
     const healthMs = performance.now() - startedAt
     if (status !== 200) throw new Error(`/healthz of ${name} was answered with ${status}`)
@@ -162,22 +164,6 @@ async function untilTools(connection: Connection, count: number): Promise<void> 
 async function memoryOf(pid: number | undefined): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? Number.NaN) / 1024
-}
-
-async function firstLineOf(child: ChildProcess): Promise<string> {
-  if (child.stdout === null) throw new TypeError('The process has no pipe for its output')
-  const stop = new AbortController()
-  const options = { signal: stop.signal }
-  const lines = createInterface({ input: child.stdout })
-  try {
-    const exited = once(child, 'exit', options).then(([code]) => {
-      throw new Error(`The server exited with code ${String(code)}`)
-    })
-    const [line] = await Promise.race([once(lines, 'line', options), exited])
-    return String(line)
-  } finally {
-    stop.abort()
-  }
 }
 
 const LANGGRAPH = `import { AIMessage } from '@langchain/core/messages'

@@ -9,50 +9,48 @@ import type { KeyList, ListedKey } from '../server/debug-state-handler.ts'
 
 /** Options of `list`, `get` and `delete`. */
 export interface ClientFlags {
-  readonly url?: string
-  readonly token?: string
-  readonly pathPrefix?: string
+  readonly url: string | undefined
+  readonly token: string | undefined
+  readonly pathPrefix: string | undefined
+}
+
+/** One value, or all keys of an agent. */
+interface Target {
+  readonly agentId: string
+  readonly key: string | undefined
 }
 
 export async function listKeys(
   agentId: string,
-  { json, ...flags }: ClientFlags & { readonly json?: boolean },
-  context: CommandContext,
+  { json, ...flags }: ClientFlags & { readonly json: boolean | undefined },
+  { env, stdout }: CommandContext,
 ): Promise<void> {
-  const config = getConfig(agentId, flags, context.env)
-  const { status, body } = await request(config, 'GET')
-  if (status !== 200) throw createStatusError(config, status, body)
-  const list = parseKeyList(body)
+  const config = getConfig(agentId, flags, env)
+  const list = parseKeyList(await request(config, 'GET', { agentId, key: undefined }))
   if (list === undefined) {
     throw new CommandError(
       `The service at ${config.origin} did not answer with a list: check --url`,
     )
   }
-  context.stdout.write(json ? `${JSON.stringify(list)}\n` : formatTable(list))
+  stdout.write(json ? `${JSON.stringify(list)}\n` : formatTable(list))
 }
 
 export async function getValue(
-  { agentId, key }: { readonly agentId: string; readonly key: string },
+  target: Target,
   flags: ClientFlags,
   { env, stdout }: CommandContext,
 ): Promise<void> {
-  const config = getConfig(agentId, flags, env)
-  const { status, body } = await request(config, 'GET', key)
-  if (status === 404 || status === 204) throw createMissingError(agentId, key)
-  if (status !== 200) throw createStatusError(config, status, body)
+  const body = await request(getConfig(target.agentId, flags, env), 'GET', target)
   stdout.write(stdout.isTTY ? `${escape(body.toString().replace(/\n$/, ''))}\n` : body)
 }
 
 export async function deleteValue(
-  { agentId, key }: { readonly agentId: string; readonly key: string },
+  target: Target,
   flags: ClientFlags,
   { env, stdout }: CommandContext,
 ): Promise<void> {
-  const config = getConfig(agentId, flags, env)
-  const { status, body } = await request(config, 'DELETE', key)
-  if (status === 404) throw createMissingError(agentId, key)
-  if (status < 200 || status > 299) throw createStatusError(config, status, body)
-  stdout.write(`Deleted ${escape(key)}\n`)
+  await request(getConfig(target.agentId, flags, env), 'DELETE', target)
+  stdout.write(`Deleted ${escape(target.key ?? '')}\n`)
 }
 
 function getConfig(
@@ -75,22 +73,32 @@ function getConfig(
   return config
 }
 
-/** Sends one request over a connection of its own. */
+/** Sends one request over a connection of its own. Returns the body of a success. */
 async function request(
   config: DebugStateConfig,
   method: 'GET' | 'DELETE',
-  key?: string,
-): Promise<{ readonly status: number; readonly body: Buffer }> {
+  { agentId, key }: Target,
+): Promise<Buffer> {
   const dispatcher = createDispatcher({ connections: 1 })
   const client = new DebugStateClient({ ...config, dispatcher, ...LIMITS })
   try {
-    const { status, body } = await client.request({ method, key })
-    return { status, body: body ?? Buffer.of() }
+    const answer = await client.request({ method, key, text: undefined, condition: undefined })
+    const { status, body = Buffer.of() } = answer
+    const isMissing = status === 404 || (status === 204 && method === 'GET')
+    if (isMissing && key !== undefined) {
+      const text = `Nothing is stored for ${agentId} under ${JSON.stringify(key)}`
+      throw new CommandError(`${text}: see debugstate list ${agentId}`)
+    }
+    const isDone = method === 'GET' ? status === 200 : status >= 200 && status < 300
+    if (!isDone) throw createStatusError(config, status, body)
+    return body
   } catch (error) {
     if (!(error instanceof DebugStateError)) throw error
-    const { cause } = error
-    const reason = cause instanceof AggregateError ? String(cause.errors[0]) : toLine(cause)
-    throw new CommandError(`${error.message}: check --url (${reason})`, { cause })
+    const { message, cause } = error
+    // A host with several addresses has one error for each.
+    const first: unknown = cause instanceof AggregateError ? cause.errors[0] : cause
+    const reason = first === undefined ? '' : ` (${toLine(first)})`
+    throw new CommandError(`${message}: check --url${reason}`, { cause })
   } finally {
     await dispatcher.close()
   }
@@ -117,11 +125,6 @@ function createStatusError(
     ADVICE.get(status),
   ]
   return new CommandError(parts.filter((part) => part !== undefined).join(': '))
-}
-
-function createMissingError(agentId: string, key: string): CommandError {
-  const text = `Nothing is stored for ${agentId} under ${JSON.stringify(key)}`
-  return new CommandError(`${text}: see debugstate list ${agentId}`)
 }
 
 function parseJson(body: Buffer): unknown {

@@ -84,10 +84,12 @@ function addClientCommands(program: Command, context: CommandContext): void {
     .summary('list the keys of an agent, with size and age')
     .description('Lists the keys of an agent, without their values.')
     .option('--json', 'print JSON: {"agentId", "keys": […], "truncated"}')
-    .action(async (agentId: string, flags: ClientFlags & { readonly json?: boolean }) => {
-      const { listKeys } = await import('./client-commands.ts')
-      await listKeys(agentId, flags, context)
-    })
+    .action(
+      async (agentId: string, flags: ClientFlags & { readonly json: boolean | undefined }) => {
+        const { listKeys } = await import('./client-commands.ts')
+        await listKeys(agentId, flags, context)
+      },
+    )
   addClientCommand(program, 'get')
     .argument('<key>', 'key of the value')
     .summary('print one value')

@@ -22,14 +22,14 @@ const DEFAULT_FILE = '.debugstate/state.db'
 export interface ServeFlags {
   readonly port: number
   readonly host: string
-  readonly db?: string
-  readonly synchronous?: SqliteSynchronous
-  readonly store?: 'sqlite' | 'redis' | 'memory'
-  readonly redisUrl?: string
-  readonly tokenFile?: string
-  readonly ttl?: number
-  readonly maxBytes?: number
-  readonly pathPrefix?: string
+  readonly db: string | undefined
+  readonly synchronous: SqliteSynchronous | undefined
+  readonly store: 'sqlite' | 'redis' | 'memory' | undefined
+  readonly redisUrl: string | undefined
+  readonly tokenFile: string | undefined
+  readonly ttl: number | undefined
+  readonly maxBytes: number | undefined
+  readonly pathPrefix: string | undefined
   readonly logLevel: string
 }
 
@@ -141,7 +141,7 @@ const CLOSE_STORE_MS = 2000
 interface Tokens {
   readonly grants: readonly DebugStateTokenGrant[]
   /** A text for the log about the permissions of the file. */
-  readonly warning?: string | undefined
+  readonly warning: string | undefined
 }
 
 /**
@@ -159,7 +159,10 @@ export async function readTokens(
   }
   if (file !== undefined) return readTokenFile(file)
   return list
-    ? { grants: parseTokenList(list.replaceAll(';', '\n'), 'DEBUGSTATE_TOKENS') }
+    ? {
+        grants: parseTokenList(list.replaceAll(';', '\n'), 'DEBUGSTATE_TOKENS'),
+        warning: undefined,
+      }
     : undefined
 }
 

@@ -1,23 +1,26 @@
 // The parts of PROTOCOL.md that need no server: names, preconditions and error answers.
 import { HTTPException } from 'hono/http-exception'
-import type { ContentfulStatusCode } from 'hono/utils/http-status'
+
+/** Status and title by the code of a problem. */
+const STATUS = {
+  BAD_REQUEST: [400, 'Bad Request'], // the path, a header or the body cannot be read
+  BAD_AGENT_ID: [400, 'Bad Request'],
+  BAD_KEY: [400, 'Bad Request'],
+  BAD_VALUE: [400, 'Bad Request'], // not text
+  UNAUTHORIZED: [401, 'Unauthorized'], // no token, or an unknown one
+  FORBIDDEN: [403, 'Forbidden'], // the token is not for this agent, or the host name is not loopback
+  NOT_FOUND: [404, 'Not Found'],
+  METHOD_NOT_ALLOWED: [405, 'Method Not Allowed'],
+  REQUEST_TIMEOUT: [408, 'Request Timeout'], // the request arrived too slowly
+  CONFLICT: [412, 'Precondition Failed'], // the precondition did not hold
+  BODY_TOO_LARGE: [413, 'Content Too Large'],
+  KEY_TOO_LONG: [414, 'URI Too Long'],
+  HEADERS_TOO_LARGE: [431, 'Request Header Fields Too Large'], // request line and headers
+  STORE_FAILED: [503, 'Service Unavailable'],
+} as const
 
 /** Why a request failed. Stable: clients switch on it. PROTOCOL.md explains each code. */
-export type ProblemCode =
-  | 'BAD_REQUEST' // the path, a header or the body cannot be read
-  | 'BAD_AGENT_ID'
-  | 'BAD_KEY'
-  | 'BAD_VALUE' // not text
-  | 'UNAUTHORIZED' // no token, or an unknown one
-  | 'FORBIDDEN' // the token is not for this agent, or the host name is not loopback
-  | 'NOT_FOUND'
-  | 'METHOD_NOT_ALLOWED'
-  | 'REQUEST_TIMEOUT' // the request arrived too slowly
-  | 'CONFLICT' // the precondition did not hold
-  | 'BODY_TOO_LARGE'
-  | 'KEY_TOO_LONG'
-  | 'HEADERS_TOO_LARGE' // request line and headers
-  | 'STORE_FAILED'
+export type ProblemCode = keyof typeof STATUS
 
 /** Body of an error answer: RFC 9457, with `code` as an extension. */
 export interface Problem {
@@ -60,23 +63,6 @@ export function createProblemBody(code: ProblemCode, detail: string): Problem {
 export const PROBLEM_HEADERS: Readonly<Record<string, string>> = {
   'content-type': 'application/problem+json',
   'cache-control': 'no-store',
-}
-
-const STATUS: Readonly<Record<ProblemCode, readonly [ContentfulStatusCode, string]>> = {
-  BAD_REQUEST: [400, 'Bad Request'],
-  BAD_AGENT_ID: [400, 'Bad Request'],
-  BAD_KEY: [400, 'Bad Request'],
-  BAD_VALUE: [400, 'Bad Request'],
-  UNAUTHORIZED: [401, 'Unauthorized'],
-  FORBIDDEN: [403, 'Forbidden'],
-  NOT_FOUND: [404, 'Not Found'],
-  METHOD_NOT_ALLOWED: [405, 'Method Not Allowed'],
-  REQUEST_TIMEOUT: [408, 'Request Timeout'],
-  CONFLICT: [412, 'Precondition Failed'],
-  BODY_TOO_LARGE: [413, 'Content Too Large'],
-  KEY_TOO_LONG: [414, 'URI Too Long'],
-  HEADERS_TOO_LARGE: [431, 'Request Header Fields Too Large'],
-  STORE_FAILED: [503, 'Service Unavailable'],
 }
 
 /** The resource of a path: one value, or all values of an agent if `key` is `undefined`. */

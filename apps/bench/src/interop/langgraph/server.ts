@@ -6,6 +6,8 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { createInterface } from 'node:readline'
+import { PassThrough } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '@x/mcp-testing'
 
@@ -51,7 +53,10 @@ export async function startLangGraphServer(token: string): Promise<LangGraphServ
     },
   )
   stack.defer(() => stopped(child))
-  await untilRunning(child)
+  const output = new PassThrough()
+  for (const stream of [child.stdout, child.stderr]) stream.pipe(output, { end: false })
+  child.once('close', () => output.end())
+  await untilRunning(output)
   const rest = stack.move()
   return { url: `http://127.0.0.1:${port}`, [Symbol.asyncDispose]: () => rest.disposeAsync() }
 }
@@ -64,25 +69,14 @@ async function stopped(child: ChildProcess): Promise<void> {
 }
 
 /** @throws Error with the output, if the server does not start. */
-async function untilRunning(child: ChildProcess): Promise<void> {
-  const output: string[] = []
+async function untilRunning(output: Readable): Promise<void> {
   const signal = AbortSignal.timeout(START_MS)
-  const running = Promise.withResolvers<void>()
-  for (const stream of [child.stdout, child.stderr]) {
-    if (stream === null) continue
-    createInterface({ input: stream }).on('line', (line) => {
-      output.push(line)
-      if (line.includes('Server running')) running.resolve()
-    })
+  const lines: string[] = []
+  for await (const line of createInterface({ input: output, signal })) {
+    lines.push(line)
+    if (!line.includes('Server running')) continue
+    output.resume() // a full pipe would stop the server
+    return
   }
-  const failed = (): void =>
-    running.reject(new Error(`LangGraph's server did not start: ${output.join(' / ')}`))
-  child.once('close', failed)
-  signal.addEventListener('abort', failed)
-  try {
-    await running.promise
-  } finally {
-    signal.removeEventListener('abort', failed)
-    child.off('close', failed)
-  }
+  throw new Error(`LangGraph's server did not start: ${lines.join(' / ')}`)
 }
