@@ -114,7 +114,7 @@ async function start(name: CaseName, command: string, cards: readonly string[]):
     if (child.stdout === null) throw new TypeError('The process has no pipe for its output')
     const { value: address } = await createInterface(child.stdout)[Symbol.asyncIterator]().next()
     if (address === undefined) throw new Error(`${name} ended before it printed its address`)
-    const connection = await Connection.open(Number(new URL(String(address)).port))
+    const connection = await Connection.open(Number(new URL(address).port))
     const { status } = await connection.request(HEALTH_REQUEST)
     const healthMs = performance.now() - startedAt
     if (status !== 200) throw new Error(`/healthz of ${name} was answered with ${status}`)
