@@ -1,9 +1,8 @@
 import { cpus } from 'node:os'
 import { resolve } from 'node:path'
 import { benchClient, benchTools, benchTransport } from './calls/benches.ts'
-import { commandOptionsFrom, ensureInstalled, runCommand, UserError } from './cli.ts'
+import { ensureInstalled, runCommand, UserError, wholeNumber } from './cli.ts'
 import { benchDebugState } from './debugstate/debugstate.ts'
-
 import { callFigures } from './gateway/calls.ts'
 import { cancelFigures } from './gateway/cancel.ts'
 import { overheadFigures } from './gateway/overhead.ts'
@@ -47,44 +46,32 @@ Options
   --json              print one JSON object as the last line
   --help              this text`
 
-async function bench(args: readonly string[]): Promise<number> {
-  const { values, positionals } = commandOptionsFrom(
-    {
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        help: { type: 'boolean', short: 'h', default: false },
-        json: { type: 'boolean', default: false },
-        rounds: { type: 'string', default: '7' },
-        only: { type: 'string' },
-        'cpu-prof': { type: 'string' },
-      },
-    },
-    'bench',
-  )
-  if (values.help) {
-    console.log(HELP)
-    return 0
-  }
-  const rounds = Number(values.rounds)
-  if (!Number.isInteger(rounds) || rounds < MIN_ROUNDS) {
-    throw new UserError(`--rounds must be an integer of at least ${MIN_ROUNDS}: ${values.rounds}`)
-  }
-  const names = positionals.length > 0 ? positionals : Object.keys(BENCHES)
-  const parts = names.flatMap((name) => partsOf(name, values.only))
-  await ensureInstalled()
-  const profileTo = values['cpu-prof'] === undefined ? undefined : resolve(values['cpu-prof'])
-  const results: BenchResult[] = []
-  for (const measure of parts) results.push(await measure({ rounds, profileTo, progress }))
-  const { figures, invalid } = joined(results)
-  console.log(table(figures))
-  for (const reason of invalid) console.log(`This run is invalid: ${reason}`)
-  const machine = `${cpus().length} × ${cpus()[0]?.model ?? process.arch}`
-  if (values.json) {
-    console.log(JSON.stringify({ machine, node: process.version, figures, invalid }))
-  }
-  return invalid.length === 0 ? 0 : 1
-}
+const OPTIONS = {
+  rounds: { type: 'string', default: '7' },
+  only: { type: 'string' },
+  'cpu-prof': { type: 'string' },
+} as const
+
+await runCommand(
+  { name: 'bench', help: HELP, options: OPTIONS, takesNames: true },
+  async (values, given) => {
+    const rounds = wholeNumber('--rounds', values.rounds, MIN_ROUNDS)
+    const names = given.length > 0 ? given : Object.keys(BENCHES)
+    const parts = names.flatMap((name) => partsOf(name, values.only))
+    await ensureInstalled()
+    const profileTo = values['cpu-prof'] === undefined ? undefined : resolve(values['cpu-prof'])
+    const results: BenchResult[] = []
+    for (const measure of parts) results.push(await measure({ rounds, profileTo, progress }))
+    const { figures, invalid } = joined(results)
+    console.log(table(figures))
+    for (const reason of invalid) console.log(`This run is invalid: ${reason}`)
+    const machine = `${cpus().length} × ${cpus()[0]?.model ?? process.arch}`
+    if (values.json) {
+      console.log(JSON.stringify({ machine, node: process.version, figures, invalid }))
+    }
+    return invalid.length === 0 ? 0 : 1
+  },
+)
 
 function progress(text: string): void {
   process.stderr.write(`${text}\n`)
@@ -102,5 +89,3 @@ function partsOf(name: string, only: string | undefined): readonly Bench[] {
   }
   return [part]
 }
-
-await runCommand('bench', bench)

@@ -1,4 +1,4 @@
-import { commandOptionsFrom, ensureInstalled, runCommand, UserError } from './cli.ts'
+import { ensureInstalled, runCommand, UserError, wholeNumber } from './cli.ts'
 import {
   clientPlan,
   CLIENTS,
@@ -29,60 +29,57 @@ Options
   --json              print one JSON object as the last line
   --help              this text`
 
-async function conformance(args: readonly string[]): Promise<number> {
-  const { values } = commandOptionsFrom(
-    {
-      args: [...args],
-      options: {
-        help: { type: 'boolean', short: 'h', default: false },
-        json: { type: 'boolean', default: false },
-        jobs: { type: 'string', default: '2' },
-        side: { type: 'string', multiple: true, default: [...SIDES] },
-        client: { type: 'string', multiple: true, default: [...CLIENTS] },
-        revision: { type: 'string', multiple: true, default: [...REVISIONS] },
-        scenario: { type: 'string', multiple: true },
-      },
-    },
-    'conformance',
-  )
-  if (values.help) {
-    console.log(HELP)
-    return 0
-  }
-  const jobs = Number(values.jobs)
-  if (!Number.isInteger(jobs) || jobs < 1) {
-    throw new UserError(`--jobs must be an integer of at least 1: ${values.jobs}`)
-  }
-  const sides = values.side.map((side) => oneOf('--side', SIDES, side))
-  const clients = values.client.map((client) => oneOf('--client', CLIENTS, client))
-  const revisions = values.revision.map((revision) => oneOf('--revision', REVISIONS, revision))
-  await ensureInstalled()
-  const plans = await Promise.all(
-    sides.map(async (side) => {
-      // Checks the lists of all revisions, whatever is chosen of them.
-      const all = await Promise.all(REVISIONS.map((revision) => requiredScenarios(side, revision)))
-      return side === 'client' ? clientPlan(clients, all.flat()) : serverPlan(all.flat())
-    }),
-  )
-  const chosen = plans
-    .flat()
-    .filter(({ revision, name }) => revisions.includes(revision) && isNamed(name, values.scenario))
-  const unknown = values.scenario?.find((name) => chosen.every((run) => run.name !== name))
-  if (unknown !== undefined) {
-    throw new UserError(`${revisions.join(' and ')} has no required scenario "${unknown}"`)
-  }
-  for (const line of planLines(chosen.filter(({ subject }) => !isClient(subject))))
-    console.log(line)
-  const results = await runAll(chosen.filter(isApplicable), jobs)
-  console.log(summaryLines(results))
-  if (values.json) {
-    const required = results.filter(({ isRequired }) => isRequired)
-    const extensions = results.filter(({ subject, isRequired }) => isClient(subject) && !isRequired)
-    const summaries = { ...summariesFrom(required), extensions: summariesFrom(extensions) }
-    console.log(JSON.stringify(summaries))
-  }
-  return results.every(({ isPassed }) => isPassed) ? 0 : 1
-}
+const OPTIONS = {
+  jobs: { type: 'string', default: '2' },
+  side: { type: 'string', multiple: true },
+  client: { type: 'string', multiple: true },
+  revision: { type: 'string', multiple: true },
+  scenario: { type: 'string', multiple: true },
+} as const
+
+await runCommand(
+  { name: 'conformance', help: HELP, options: OPTIONS, takesNames: false },
+  async (values) => {
+    const jobs = wholeNumber('--jobs', values.jobs, 1)
+    const sides = (values.side ?? SIDES).map((side) => oneOf('--side', SIDES, side))
+    const clients = (values.client ?? CLIENTS).map((client) => oneOf('--client', CLIENTS, client))
+    const revisions = (values.revision ?? REVISIONS).map((revision) =>
+      oneOf('--revision', REVISIONS, revision),
+    )
+    await ensureInstalled()
+    const plans = await Promise.all(
+      sides.map(async (side) => {
+        // Checks the lists of all revisions, whatever is chosen of them.
+        const all = await Promise.all(
+          REVISIONS.map((revision) => requiredScenarios(side, revision)),
+        )
+        return side === 'client' ? clientPlan(clients, all.flat()) : serverPlan(all.flat())
+      }),
+    )
+    const chosen = plans
+      .flat()
+      .filter(
+        ({ revision, name }) => revisions.includes(revision) && isNamed(name, values.scenario),
+      )
+    const unknown = values.scenario?.find((name) => chosen.every((run) => run.name !== name))
+    if (unknown !== undefined) {
+      throw new UserError(`${revisions.join(' and ')} has no required scenario "${unknown}"`)
+    }
+    for (const line of planLines(chosen.filter(({ subject }) => !isClient(subject))))
+      console.log(line)
+    const results = await runAll(chosen.filter(isApplicable), jobs)
+    console.log(summaryLines(results))
+    if (values.json) {
+      const required = results.filter(({ isRequired }) => isRequired)
+      const extensions = results.filter(
+        ({ subject, isRequired }) => isClient(subject) && !isRequired,
+      )
+      const summaries = { ...summariesFrom(required), extensions: summariesFrom(extensions) }
+      console.log(JSON.stringify(summaries))
+    }
+    return results.every(({ isPassed }) => isPassed) ? 0 : 1
+  },
+)
 
 function isNamed(name: string, names: readonly string[] | undefined): boolean {
   return names?.includes(name) ?? true
@@ -116,5 +113,3 @@ function oneOf<Word extends string>(option: string, words: readonly Word[], text
   if (word === undefined) throw new UserError(`${option} must be ${words.join(' or ')}: ${text}`)
   return word
 }
-
-await runCommand('conformance', conformance)

@@ -1,4 +1,4 @@
-import { commandOptionsFrom, ensureInstalled, runCommand } from './cli.ts'
+import { ensureInstalled, runCommand } from './cli.ts'
 import type { Check, CheckOutcome } from './interop/check.ts'
 
 const HELP = `Usage: pnpm interop [options]
@@ -11,21 +11,7 @@ Options
   --json       print one JSON object as the last line
   --help       this text`
 
-async function interop(args: readonly string[]): Promise<number> {
-  const { values } = commandOptionsFrom(
-    {
-      args: [...args],
-      options: {
-        help: { type: 'boolean', short: 'h', default: false },
-        json: { type: 'boolean', default: false },
-      },
-    },
-    'interop',
-  )
-  if (values.help) {
-    console.log(HELP)
-    return 0
-  }
+async function interop({ json }: { readonly json: boolean }): Promise<number> {
   await ensureInstalled()
   const { outcomeOf } = await import('./interop/check.ts')
   const outcomes: CheckOutcome[] = []
@@ -41,7 +27,7 @@ async function interop(args: readonly string[]): Promise<number> {
   }
   const failed = outcomes.filter(({ ok }) => !ok).length
   console.log(`\n${outcomes.length - failed} of ${outcomes.length} checks passed`)
-  if (values.json) console.log(JSON.stringify({ ok: failed === 0, checks: outcomes }))
+  if (json) console.log(JSON.stringify({ ok: failed === 0, checks: outcomes }))
   return failed === 0 ? 0 : 1
 }
 
@@ -63,4 +49,4 @@ async function allChecks(): Promise<readonly Check[]> {
   ]
 }
 
-await runCommand('interop', interop)
+await runCommand({ name: 'interop', help: HELP, options: {}, takesNames: false }, interop)
