@@ -112,18 +112,16 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
   let closing: Promise<void> | undefined
 
   async function answer(request: Request, { incoming, outgoing }: Bindings): Promise<Response> {
-    // Refuses other host names: a foreign web page can point its own name to this address, but not `localhost`.
-    if (!tokens && !isLoopback(new URL(request.url).hostname)) {
+    answers.set(incoming.socket, outgoing)
+    inFlight += 1
+    try {
+      // A foreign web page can point its own host name to this address, but not `localhost`.
+      if (tokens || isLoopback(new URL(request.url).hostname)) return await fetch(request)
       logger?.warn({ method: request.method, status: 403 }, 'request with a foreign host name')
       return createProblem(
         'FORBIDDEN',
         'Without tokens the service answers loopback host names only',
       )
-    }
-    answers.set(incoming.socket, outgoing)
-    inFlight += 1
-    try {
-      return await fetch(request)
     } finally {
       inFlight -= 1
       // Each connection ends with its answer. Otherwise kept-alive connections would hold the server open.
