@@ -159,10 +159,7 @@ export class AnswerReader {
       this.#isPartial = true
       return this.end()
     }
-    // A callback threw this TransportError.
-    const { cause } = error
-    const own = error.code === 'UNEXPECTED_RESPONSE' && TransportError.is(cause) ? cause : error
-    return { kind: 'failed', error: own }
+    return { kind: 'failed', error }
   }
 
   #refused(body: string): AnswerOutcome {

@@ -41,7 +41,10 @@ function unexpected(): never {
   throw new Error('An answer was not expected')
 }
 
-function failureWith(dispatcher: Dispatcher): Promise<TransportError> {
+function failureWith(
+  dispatcher: Dispatcher,
+  handlers: Partial<AnswerHandlers> = { head: unexpected },
+): Promise<TransportError> {
   const client = new HttpClient({
     url: parseServerUrl('http://server.test/mcp'),
     dispatcher,
@@ -51,12 +54,12 @@ function failureWith(dispatcher: Dispatcher): Promise<TransportError> {
     observer: {},
   })
   return new Promise((resolve, reject) => {
-    const handlers: AnswerHandlers = {
-      head: unexpected,
+    const all: AnswerHandlers = {
       message: unexpected,
       outcome: (outcome) => (outcome.kind === 'failed' ? resolve(outcome.error) : reject(outcome)),
+      ...handlers,
     }
-    client.send(post, handlers).catch(reject)
+    client.send(post, all).catch(reject)
   })
 }
 
@@ -74,3 +77,18 @@ test('fails a redirect with an endless body', async () => {
   const dispatcher = handlerDispatcher(() => new Response(body, { status: 307, headers }))
   await expect(failureWith(dispatcher)).resolves.toMatchObject({ code: 'LIMIT', status: 307 })
 })
+
+test.each([
+  ['head', () => new Response(null, { status: 202 })],
+  ['message', () => Response.json({ jsonrpc: '2.0', id: 1, result: {} })],
+])(
+  'an error of the handler of a %s ends the exchange, with the error as the cause',
+  async (name, answer) => {
+    const cause = new Error('a bug')
+    const fail = (): never => {
+      throw cause
+    }
+    const failure = await failureWith(handlerDispatcher(answer), { [name]: fail })
+    expect(failure).toMatchObject({ code: 'UNEXPECTED_RESPONSE', cause })
+  },
+)

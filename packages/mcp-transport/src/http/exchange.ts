@@ -117,7 +117,7 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
     try {
       this.#reader.head(status, headers)
     } catch (error) {
-      this.#unreadable(error)
+      this.abort(this.#unreadable(error))
     }
   }
 
@@ -130,7 +130,7 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
       this.#end()
       this.#controller?.abort(ABORTED)
     } catch (error) {
-      this.#unreadable(error)
+      this.abort(this.#unreadable(error))
     }
   }
 
@@ -165,9 +165,17 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
         error: error?.code,
       })
     }
-    const outcome = error === undefined ? this.#reader.end() : this.#reader.failed(error)
+    const outcome = this.#outcome(error)
     if (onOutcome === undefined) handlers.outcome(outcome)
     else onOutcome(outcome)
+  }
+
+  #outcome(error: TransportError | undefined): AnswerOutcome {
+    try {
+      return error === undefined ? this.#reader.end() : this.#reader.failed(error)
+    } catch (cause) {
+      return { kind: 'failed', error: this.#unreadable(cause) }
+    }
   }
 
   #toError(error: unknown): TransportError {
@@ -175,11 +183,12 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
     return toNetworkError(error, { url, started: this.#phase === 'sent', status: this.#status })
   }
 
-  /** Ends the exchange after an error of the reader: undici would treat it as a network failure. */
-  #unreadable(cause: unknown): void {
+  /** Converts an error of the reader: undici would treat it as a network failure. */
+  #unreadable(cause: unknown): TransportError {
+    if (TransportError.is(cause)) return cause
     const url = this.#client.url.display
     const message = `The response of ${url} could not be read`
-    this.abort(new TransportError('UNEXPECTED_RESPONSE', message, { cause, url }))
+    return new TransportError('UNEXPECTED_RESPONSE', message, { cause, url })
   }
 
   /** Follows a redirect after its body was read, so that the connection can be reused. */
