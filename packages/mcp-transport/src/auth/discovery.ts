@@ -18,7 +18,7 @@ export interface Discovered {
   /** Metadata of the MCP server. If it has none: its URL as the resource. */
   readonly resource: OAuthProtectedResourceMetadata
   /** URL of the MCP server's metadata, from the challenge. */
-  readonly metadataUrl?: string | undefined
+  readonly metadataUrl: string | undefined
 }
 
 interface DiscoveryOptions {

@@ -268,10 +268,11 @@ class OAuthFlow {
   }
 
   async #refresh(
-    { server, resource }: Discovered,
+    discovered: Discovered,
     { stored, client }: { stored: OAuthTokens; client: LibraryClient },
   ): Promise<void> {
-    const view = this.#view({ server, resource }, { scope: stored.scope ?? this.#memory.scope })
+    const { server, resource } = discovered
+    const view = this.#view(discovered, { scope: stored.scope ?? this.#memory.scope })
     const { addClientAuthentication } = view
     const own = await view.validateResourceURL?.(this.#serverUrl, resource.resource)
     const [dpop, scope] = [await view.dpop?.(), await this.#provider.scopeForRefresh?.(stored)]
