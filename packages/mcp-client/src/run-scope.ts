@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { ReadableStream } from 'node:stream/web'
-import { assertOptions, check, isObject, sharedStorage, untilAborted } from '@x/internal'
+import { assertOptions, check, fulfilledWithin, isObject, sharedStorage } from '@x/internal'
 import type { Checks } from '@x/internal'
-import { Deadline } from './deadline.ts'
+import { DeadlineError } from './deadline.ts'
 
 /** Options for the root of a run. `runInSessionScope()` inside a run ignores them. */
 export interface SessionRunOptions {
@@ -371,13 +371,6 @@ export async function closeNewestFirst(
   onError: CloseErrorListener,
   patienceMs: number = PATIENCE_MS,
 ): Promise<void> {
-  const end = async (close: () => unknown): Promise<void> => {
-    try {
-      await close()
-    } catch (error) {
-      report(error)
-    }
-  }
   const report = (error: unknown): void => {
     try {
       onError(error)
@@ -385,16 +378,22 @@ export async function closeNewestFirst(
       // an error of the error listener cannot be reported
     }
   }
+  const end = async (close: () => unknown): Promise<void> => {
+    try {
+      await close()
+    } catch (error) {
+      report(error)
+    }
+  }
   const closings: Promise<void>[] = []
-  using deadline = new Deadline(patienceMs)
+  const endsAt = performance.now() + patienceMs
   for (const close of closers.toReversed()) {
     const closing = end(close)
     closings.push(closing)
-    await untilAborted(closing, deadline.signal).catch(() => {})
+    await fulfilledWithin(closing, Math.max(endsAt - performance.now(), 0))
   }
-  if (!deadline.signal.aborted) return
-  using last = new Deadline(patienceMs)
-  await untilAborted(Promise.all(closings), last.signal).catch(report)
+  const areClosed = await fulfilledWithin(Promise.all(closings), patienceMs)
+  if (!areClosed) report(new DeadlineError(`Not closed within ${2 * patienceMs} ms`))
 }
 
 function warnOfCloseError(error: unknown): void {

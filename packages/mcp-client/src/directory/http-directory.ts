@@ -16,14 +16,14 @@ import {
 } from '../server-fields.ts'
 import { getIdentifier } from './server-directory.ts'
 import type {
-  Environment,
+  EnvironmentOption,
   McpServer,
   McpServerDirectory,
   McpServerQuery,
 } from './server-directory.ts'
 
 /** Options that are not given come from environment variables, which each lookup reads. */
-export interface HttpDirectoryOptions {
+export interface HttpDirectoryOptions extends EnvironmentOption {
   /** Base of `agenthub_/api/servers`, with the path of organization and tenant. @default `UIPATH_URL` */
   readonly baseUrl?: string | URL | undefined
   /** Bearer token. A function is called at each lookup. @default `UIPATH_ACCESS_TOKEN`, or none */
@@ -42,8 +42,6 @@ export interface HttpDirectoryOptions {
   readonly dispatcher?: Dispatcher | undefined
   /** Limit for one lookup, in milliseconds. @default 10_000 */
   readonly timeoutMs?: number | undefined
-  /** @default `process.env` */
-  readonly environment?: Environment | undefined
 }
 
 const optionChecks: Checks<HttpDirectoryOptions> = {

@@ -10,12 +10,15 @@ import {
   urlFields,
 } from '../server-fields.ts'
 import { getIdentifier, unknownServer } from './server-directory.ts'
-import type { Environment, McpServer, McpServerDirectory } from './server-directory.ts'
+import type {
+  Environment,
+  EnvironmentOption,
+  McpServer,
+  McpServerDirectory,
+} from './server-directory.ts'
 
-export interface McpJsonDirectoryOptions {
-  /** Values of `${VAR}`. @default `process.env`, read at each lookup */
-  readonly environment?: Environment | undefined
-}
+/** `environment` has the values of `${VAR}`. */
+export type McpJsonDirectoryOptions = EnvironmentOption
 
 const optionChecks: Checks<McpJsonDirectoryOptions & { path: string | URL }> = {
   environment: check.record,
