@@ -81,25 +81,25 @@ test('prefers camelCase if both spellings are present', () => {
   expect(resource.folderPath).toBe('Shared')
 })
 
-/** One that is read with patience: nothing is changed by the other spelling of a field. */
-function patiently(tool: object): object {
+/** Adds a field in snake_case whose camelCase field exists. It must not change anything else. */
+function withOtherSpelling(tool: object): object {
   return { ...tool, argument_properties: { left: 'alone' } }
 }
 
 test.each<[what: string, tool: object]>([
-  ['the least', { name: 'add' }],
+  ['only a name', { name: 'add' }],
   ['all fields', { ...add, title: 'Add', outputSchema: { type: 'object' }, _meta: { a: 1 } }],
-  ['arguments that are fixed', { ...add, argumentProperties: { '$.a': { variant: 'static' } } }],
-  ['hints', { ...add, annotations: { readOnlyHint: true, title: 'Add', other: [1] } }],
-  ['fields of its own', { ...add, rank: 1, nested: { input_schema: 1 } }],
-  ['fields that are absent', { ...add, title: undefined, annotations: undefined }],
+  ['fixed arguments', { ...add, argumentProperties: { '$.a': { variant: 'static' } } }],
+  ['annotations', { ...add, annotations: { readOnlyHint: true, title: 'Add', other: [1] } }],
+  ['unknown fields', { ...add, rank: 1, nested: { input_schema: 1 } }],
+  ['undefined fields', { ...add, title: undefined, annotations: undefined }],
 ])('reads a tool with %s in both spellings', (_, tool) => {
   const { argument_properties: _own, ...rest } = { argument_properties: {}, ...tool }
-  const snapshots = [rest, patiently({ argumentProperties: {}, ...rest })]
-  const [plain, patient] = snapshots.map(
+  const snapshots = [rest, withOtherSpelling({ argumentProperties: {}, ...rest })]
+  const [plain, withBoth] = snapshots.map(
     (one) => firstMcpResource({ ...shop, availableTools: [one] }).availableTools?.[0],
   )
-  const { argument_properties: _left, ...expected } = { argument_properties: {}, ...patient }
+  const { argument_properties: _left, ...expected } = { argument_properties: {}, ...withBoth }
   expect(plain).toEqual(expected)
 })
 

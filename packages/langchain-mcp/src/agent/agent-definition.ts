@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { camelCased } from '../base/options.ts'
-import type { JsonSchema, ToolDefinition } from '../base/tool-source.ts'
+import type { JsonSchema, McpServerLabel, ToolDefinition } from '../base/tool-source.ts'
 
 /**
  * Source of names, descriptions and schemas. `'cached'`: the stored definitions, without a request.
@@ -26,15 +26,11 @@ export interface AgentToolDefinition extends ToolDefinition {
 }
 
 /** An MCP server that an agent uses. `slug` or `name` identifies it; `slug` is more stable. */
-export interface McpResourceDefinition {
+export interface McpResourceDefinition extends McpServerLabel {
   /** `mcp`, in any case. */
   readonly $resourceType: string
   /** Name for people. The directory looks it up without a slug. */
   readonly name: string
-  /** Name in the server directory. */
-  readonly slug?: string | undefined
-  /** Folder in the server directory. */
-  readonly folderPath?: string | undefined
   readonly description?: string | undefined
   /** `false`: no tools, and no client. @default true */
   readonly isEnabled?: boolean | undefined

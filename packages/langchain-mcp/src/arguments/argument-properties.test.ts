@@ -366,6 +366,17 @@ describe('places', () => {
     expect(JSON.stringify(SCHEMA)).not.toContain('Elm')
   })
 
+  test('are found in bounded time in a schema whose references multiply', async () => {
+    const $defs: Record<string, unknown> = { d40: { type: 'object' } }
+    for (let index = 0; index < 40; index++) {
+      const next = { $ref: `#/$defs/d${index + 1}` }
+      $defs[`d${index}`] = { allOf: [next, next] }
+    }
+    const one = subject({ '$.item': always('x') }, { schema: { $ref: '#/$defs/d0', $defs } })
+    expect((await one.merge({ other: 1 })).args).toEqual({ other: 1 })
+    expect(one.entries.map(({ code }) => code)).toEqual(['ARGUMENT_SKIPPED'])
+  })
+
   test('enter a nullable object', async () => {
     const one = subject({ '$.maybe.key': always('k') })
     expect(one.shown()).toMatchObject({

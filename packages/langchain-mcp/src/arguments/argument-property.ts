@@ -147,7 +147,7 @@ interface FixedArgument {
   readonly value: unknown
   /** The same for people and logs: sensitive values are `<hidden>`. */
   readonly shown: unknown
-  /** What the model sees. */
+  /** The value that the model sees. */
   readonly known: KnownArgument
   /** Sensitive texts. */
   readonly secrets: readonly string[]

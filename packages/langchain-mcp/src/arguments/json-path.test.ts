@@ -16,7 +16,7 @@ test.each<[text: string, steps: readonly PathStep[]]>([
   ["$['0']", ['0']],
   ['$.größe', ['größe']],
   ['$.__proto__', ['__proto__']],
-])('%s', (text, steps) => {
+])('parses %s', (text, steps) => {
   expect(jsonPathFrom(text)).toEqual(steps)
 })
 
@@ -46,7 +46,7 @@ test.each([
   ['$.a[*]', '$.a[0]', false],
   ['$.a', '$.a.b', false],
   ['$.a', '$', true],
-])('says whether %s is below %s: %s', (inner, outer, expected) => {
+])('compares %s with the parent %s: %s', (inner, outer, expected) => {
   expect(isAtOrBelow(path(inner), path(outer))).toBe(expected)
 })
 

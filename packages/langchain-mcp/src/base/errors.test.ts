@@ -46,7 +46,7 @@ describe('a failed call', () => {
   })
 
   test.each(['REJECTED', 'UNEXPECTED_RESPONSE', 'TIMEOUT', 'SESSION_LOST', 'CLOSED'])(
-    'before it was sent (%s) is told as not executed, so that nobody looks for what it did',
+    'before it was sent (%s) says that the tool was not executed',
     async (code) => {
       const cause = Object.assign(clientError(code), { outcome: 'not-executed' })
       const failed: unknown = await toolOver(
@@ -62,7 +62,7 @@ describe('a failed call', () => {
   )
 
   test.each(['UNREACHABLE', 'REJECTED', 'UNAUTHORIZED', 'SESSION_LOST', 'TIMEOUT'])(
-    'and may have been executed (%s) is never told as not executed',
+    'that may have been executed (%s) never says that it was not',
     async (code) => {
       const cause = Object.assign(clientError(code), { outcome: 'unknown' })
       const tool = toolOver(new AnsweringSource(cause), {}, { onToolError: 'throw' })

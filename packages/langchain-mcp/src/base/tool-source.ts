@@ -122,11 +122,9 @@ export const requestChecks: Checks<RequestOptions> = {
 }
 
 /** A resource as a server lists it. */
-export interface ListedResource {
+export interface ListedResource extends Pick<ToolDefinition, 'title' | 'description'> {
   readonly uri: string
   readonly name?: string | undefined
-  readonly title?: string | undefined
-  readonly description?: string | undefined
   readonly mimeType?: string | undefined
 }
 

@@ -12,7 +12,7 @@ function nested(depth: number): JsonSchema {
   return schema
 }
 
-/** Each definition refers twice to the next one: a hundred lines, and more steps than there are atoms. */
+/** Each definition refers twice to the next one, so that 2 ** 100 schemas apply to one value. */
 function doubling(): JsonSchema {
   const $defs: Record<string, unknown> = { d100: { type: 'string' } }
   for (let index = 0; index < 100; index++) {
@@ -31,13 +31,17 @@ function chain(length: number): JsonSchema {
 }
 
 test.each<[what: string, schema: unknown, reason: RegExp]>([
-  ['no object', 'string', /not an object/],
+  ['a text', 'string', /not an object/],
   ['a list', [], /not an object/],
-  ['arguments that are no object', { type: 'array' }, /of type "array"/],
-  ['a text for a schema', objectWith('string'), /#\/properties\/item is not a schema/],
-  ['a type that there is not', objectWith({ type: 'any' }), /#\/properties\/item\/type/],
-  ['a flag for required', objectWith({ type: 'string', required: true }), /not a list of names/],
-  ['a list for properties', { properties: ['item'] }, /#\/properties/],
+  ['arguments that are a list', { type: 'array' }, /of type "array"/],
+  ['a text in place of a schema', objectWith('string'), /#\/properties\/item is not a schema/],
+  ['an unknown type', objectWith({ type: 'any' }), /#\/properties\/item\/type/],
+  [
+    'a boolean in place of required names',
+    objectWith({ type: 'string', required: true }),
+    /not a list of names/,
+  ],
+  ['a list in place of properties', { properties: ['item'] }, /#\/properties/],
   ['an empty union', objectWith({ anyOf: [] }), /anyOf is not a list/],
   [
     'a broken reference',
@@ -45,9 +49,9 @@ test.each<[what: string, schema: unknown, reason: RegExp]>([
     /leads nowhere \("#\/\$defs\/none"\)/,
   ],
   ['a broken anchor', objectWith({ $ref: '#none' }), /leads nowhere/],
-  ['a reference that is no text', objectWith({ $ref: 7 }), /not a text/],
+  ['a reference that is a number', objectWith({ $ref: 7 }), /not a text/],
   [
-    'a reference to elsewhere',
+    'a reference to another document',
     objectWith({ $ref: 'https://schemas.example/item.json?token=abc' }),
     /another document \("https:\/\/schemas\.example\/item\.json"\), which is not fetched/,
   ],
@@ -74,19 +78,19 @@ test.each<[what: string, schema: unknown, reason: RegExp]>([
   ['references that multiply', doubling(), /multiply without bound/],
   ['a long chain of references', chain(9900), /follow each other more than 500 times/],
   [
-    'a circle through what is no schema by its place',
+    'a circle through an example that a reference uses as a schema',
     objectWith({ $ref: '#/examples/0' }, { examples: [{ $ref: '#/properties/item' }] }),
     /leads back to itself/,
   ],
   [
-    'a broken reference in what is no schema by its place',
+    'a broken reference in a default that a reference uses as a schema',
     objectWith({ $ref: '#/default' }, { default: { $ref: '#/none' } }),
     /leads nowhere/,
   ],
   ['data of too many levels', objectWith({ default: nested(200) }), /more than 128 levels/],
   ['too much data', objectWith({ enum: Array.from({ length: 10_001 }, () => []) }), /10000 nodes/],
   [
-    'a place that does not read as one',
+    'a pointer with invalid percent-encoding',
     objectWith({ $ref: '#/%E0%A4%A' }),
     /#\/properties\/item\/\$ref leads nowhere/,
   ],
@@ -95,7 +99,7 @@ test.each<[what: string, schema: unknown, reason: RegExp]>([
 })
 
 test.each<[what: string, schema: JsonSchema]>([
-  ['nothing', {}],
+  ['an empty schema', {}],
   ['recursion', objectWith({ $ref: '#' })],
   [
     'mutual recursion through lists',
@@ -133,7 +137,7 @@ test.each<[what: string, schema: JsonSchema]>([
     objectWith({ default: { $ref: 'nowhere' }, examples: [{ type: 7 }] }),
   ],
   ['nullable arguments', { type: ['object', 'null'] }],
-  ['schemas that are flags', { properties: { any: true, never: false } }],
+  ['boolean schemas', { properties: { any: true, never: false } }],
   ['a definition of 120 levels', nested(59)],
   ['a short chain of references', chain(400)],
 ])('accepts %s', (_, schema) => {

@@ -20,7 +20,7 @@ const REFUSED = ['$ref', 'allOf', 'anyOf', 'oneOf', 'not', 'enum', 'const', '$sc
 
 describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits }) => {
   test.each(['common', 'openai', 'anthropic', 'google'] as const)(
-    'is an object for %s, whole in itself',
+    'becomes an object for %s, with all definitions that it refers to',
     (projection) => {
       const { schema: shown } = projectedSchema(schema, projection)
       expect(shown['type']).toBe('object')
@@ -30,7 +30,7 @@ describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits }) => {
     },
   )
 
-  test.each(['common', 'anthropic'] as const)('allows for %s what it allowed', (projection) => {
+  test.each(['common', 'anthropic'] as const)('accepts for %s the same arguments', (projection) => {
     const check = new SchemaCheck(projectedSchema(schema, projection).schema)
     expect(fits.flatMap((value) => check.errors(value))).toEqual([])
   })
@@ -179,7 +179,7 @@ describe('google', () => {
   ])
 
   function expectKnown(schema: unknown): void {
-    if (!isRecord(schema)) throw new Error('a flag is no schema there')
+    if (!isRecord(schema)) throw new Error('Gemini does not accept boolean schemas')
     expect(Object.keys(schema).filter((keyword) => !KNOWN.has(keyword))).toEqual([])
     const { properties = {}, items, anyOf = [] } = schema
     if (isRecord(properties)) Object.values(properties).forEach(expectKnown)
@@ -210,6 +210,27 @@ describe('google', () => {
           ],
         },
       },
+    })
+  })
+
+  test('shows several types of a value as a union, with notes for its own place', () => {
+    const a = { type: ['string', 'array', 'null'], description: 'A', uniqueItems: 1, title: 'T' }
+    expect(projectedSchema({ type: 'object', properties: { a } }, 'google')).toEqual({
+      schema: {
+        type: 'object',
+        properties: {
+          a: {
+            anyOf: [
+              { type: 'string', title: 'T' },
+              { type: 'array', title: 'T', items: { type: 'string' } },
+            ],
+            description: 'A',
+            title: 'T',
+            nullable: true,
+          },
+        },
+      },
+      notes: ['#/properties/a: "uniqueItems" is not shown'],
     })
   })
 
