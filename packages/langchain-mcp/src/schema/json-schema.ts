@@ -73,7 +73,7 @@ export function without(schema: JsonSchema, keywords: ReadonlySet<string>): Json
 }
 
 /** Returns true for a pattern that the validator can read: it compiles all patterns as Unicode. */
-export function isPattern(pattern: unknown): boolean {
+export function isPattern(pattern: unknown): pattern is string {
   if (typeof pattern !== 'string') return false
   try {
     return new RegExp(pattern, 'u') instanceof RegExp

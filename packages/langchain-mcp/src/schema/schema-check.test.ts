@@ -30,3 +30,30 @@ test('leaves multiplying references to the server at once', () => {
   }
   expect(new SchemaCheck({ $ref: '#/$defs/d0', $defs }).errors(7)).toEqual([])
 })
+
+describe('a pattern', () => {
+  const check = new SchemaCheck({
+    properties: {
+      slow: { pattern: '^(a+)+$' },
+      mail: { pattern: '^\\w+@\\w+\\.\\w+$' },
+      yes: { pattern: '^yes' },
+    },
+    patternProperties: { '^(b+)+$': false },
+    additionalProperties: false,
+  })
+
+  test.each<[what: string, value: Record<string, unknown>]>([
+    ['that backtracks without bound', { slow: `${'a'.repeat(5000)}!` }],
+    ['that backtracks without bound, for the name of a property', { [`${'b'.repeat(50)}!`]: 1 }],
+    ['whose time grows with a long text', { mail: `${'a'.repeat(5_000_000)}!` }],
+  ])('%s is left to the server', (_, value) => {
+    expect(check.errors(value)).toEqual([])
+  })
+
+  test('is checked if it is fast', () => {
+    expect(check.errors({ mail: 'nobody' })).toHaveLength(1)
+    expect(check.errors({ mail: 'a@b.c', yes: 'no' })).toHaveLength(1)
+    expect(check.errors({ mail: 'x'.repeat(5000), yes: 'n'.repeat(5000) })).toHaveLength(1)
+    expect(check.errors({ mail: 'a@b.c', yes: 'yes' })).toEqual([])
+  })
+})

@@ -1,10 +1,13 @@
 import { Validator, type JSONSchema } from '@langchain/core/utils/json_schema'
-import { isRecord, mapSubschemas } from '@x/internal'
+import { isObject, isRecord, longestTextFor, mapSubschemas } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
 import { currentSchema, documentOf, isPattern } from './json-schema.ts'
 
 /** Limit of listed errors: a wrong union has hundreds, and a model needs only the first ones. */
 const MAX_ERRORS = 5
+
+/** There is one validator for values whose texts are at most this long, without patterns that are too slow for them. */
+const TEXT_LENGTHS = [100, 1000, Number.POSITIVE_INFINITY] as const
 
 /** A validation error with its place. */
 export interface ValidationError {
@@ -20,10 +23,15 @@ const WRAPPERS: ReadonlySet<string> = new Set('properties items prefixItems $ref
  * Validates values against one JSON schema, with references, unions, conditions and recursion. The validator
  * is prepared at the first check. It is the interpreter that `@langchain/core` uses. A compiling validator
  * would be faster for long lists, but would run code made from a server's schema.
+ *
+ * A pattern that could take long is not checked: the server validates its own arguments.
  */
 export class SchemaCheck {
   readonly #schema: JsonSchema
-  #validator: Validator | 'unreadable' | undefined
+  /** By the maximum length of the texts in a value. */
+  readonly #validators = new Map<number, Validator>()
+  #isReadable = true
+  #hasPatterns: boolean | undefined
 
   constructor(schema: JsonSchema) {
     this.#schema = schema
@@ -36,13 +44,12 @@ export class SchemaCheck {
 
   /**
    * Returns the validation errors of a value with their places. A schema that cannot be evaluated here (a
-   * remote reference, endless recursion) gives none: the server validates its own arguments.
+   * remote reference, endless recursion) gives none.
    */
   locatedErrors(value: unknown): readonly ValidationError[] {
+    if (!this.#isReadable) return []
     try {
-      this.#validator ??= validatorFor(this.#schema)
-      if (this.#validator === 'unreadable') return []
-      const { valid, errors } = this.#validator.validate(value)
+      const { valid, errors } = this.#validatorFor(value).validate(value)
       if (valid) return []
       const specific = errors.filter(({ keyword }) => !WRAPPERS.has(keyword))
       return (specific.length > 0 ? specific : errors).map(({ instanceLocation, error }) => ({
@@ -50,9 +57,20 @@ export class SchemaCheck {
         text: error,
       }))
     } catch {
-      this.#validator = 'unreadable'
+      this.#isReadable = false
       return []
     }
+  }
+
+  #validatorFor(value: unknown): Validator {
+    this.#hasPatterns ??= JSON.stringify(this.#schema).includes('"pattern')
+    const longest = this.#hasPatterns ? longestTextIn(value) : 0
+    const length = TEXT_LENGTHS.find((limit) => longest <= limit) ?? Number.POSITIVE_INFINITY
+    const known = this.#validators.get(length)
+    if (known !== undefined) return known
+    const validator = newValidator(this.#schema, length)
+    this.#validators.set(length, validator)
+    return validator
   }
 }
 
@@ -63,31 +81,47 @@ export function linesOf(errors: readonly ValidationError[]): readonly string[] {
   return more > 0 ? [...unique.slice(0, MAX_ERRORS), `and ${more} more`] : unique
 }
 
-function validatorFor(schema: JsonSchema): Validator | 'unreadable' {
+/** Returns the length of the longest text or name in a value. Not recursive, because values may be deep. */
+function longestTextIn(value: unknown): number {
+  let longest = 0
+  const open = [value]
+  for (const one of open) {
+    if (typeof one === 'string') longest = Math.max(longest, one.length)
+    if (isObject(one)) for (const [name, inner] of Object.entries(one)) open.push(name, inner)
+  }
+  return longest
+}
+
+/** `longest`: length of the longest text that the patterns have to match. */
+function newValidator(schema: JsonSchema, longest: number): Validator {
   // Checked first, because multiplying references would keep the validator busy for years.
-  if (documentOf(schema).defect !== undefined) return 'unreadable'
+  const { defect } = documentOf(schema)
+  if (defect !== undefined) throw new TypeError(defect)
   // The validator writes into its schema, and a listed schema may be frozen or shared.
-  const own: JSONSchema & object = structuredClone(validationSchemaFrom(schema))
+  const own: JSONSchema & object = structuredClone(validationSchemaFrom(schema, longest))
   const isOld = /draft-0[4-7]/.test(String(schema['$schema']))
   // 2020-12 is the default (specification 2025-11-25, "JSON Schema Usage"). `false`: report all errors.
   return new Validator(own, isOld ? '7' : '2020-12', false)
 }
 
 /**
- * Returns a copy of a schema that the validator can read and that means the same. An invalid `pattern` is
- * left out, so that everything else is still checked.
+ * Returns a copy of a schema that the validator can read and that means the same. A pattern that is invalid
+ * or could take long is left out, so that everything else is still checked.
  */
-function validationSchemaFrom(schema: JsonSchema): Record<string, unknown> {
+function validationSchemaFrom(schema: JsonSchema, longest: number): Record<string, unknown> {
+  const isUsable = (one: unknown): boolean => isPattern(one) && longestTextFor(one) >= longest
   const { pattern, patternProperties: byPattern, ...others } = currentSchema(schema)
-  let own: JsonSchema = isPattern(pattern) ? { pattern, ...others } : others
+  let own: JsonSchema = isUsable(pattern) ? { pattern, ...others } : others
   if (isRecord(byPattern)) {
-    const readable = Object.entries(byPattern).filter(([key]) => isPattern(key))
-    if (readable.length < Object.keys(byPattern).length) {
-      // Properties of the invalid pattern must not count as additional.
+    const usable = Object.entries(byPattern).filter(([key]) => isUsable(key))
+    if (usable.length < Object.keys(byPattern).length) {
+      // Properties of the other patterns must not count as additional.
       const { additionalProperties: _, unevaluatedProperties: __, ...rest } = own
       own = rest
     }
-    own = { ...own, patternProperties: Object.fromEntries(readable) }
+    own = { ...own, patternProperties: Object.fromEntries(usable) }
   }
-  return mapSubschemas(own, (inner) => (isRecord(inner) ? validationSchemaFrom(inner) : inner))
+  return mapSubschemas(own, (inner) =>
+    isRecord(inner) ? validationSchemaFrom(inner, longest) : inner,
+  )
 }

@@ -1,6 +1,6 @@
 import { GatewayError } from '../gateway-error.ts'
 import { RESULT_MAX_BYTES } from '../runs/run-result.ts'
-import { longestTextFor } from '../tools/expression-cost.ts'
+import { longestTextFor } from '@x/internal'
 import type { FileKind } from './file-kind.ts'
 
 /** Up to which size a result holds a file itself, and not a link to it. Raw bytes, inclusive: a file of exactly the limit is inline. */

@@ -2,7 +2,7 @@ import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 
 import type { JsonSchema } from '../agents/agent.ts'
-import { longestTextFor } from './expression-cost.ts'
+import { longestTextFor } from '@x/internal'
 
 /** Why a value does not fit; `undefined` if it does. */
 export type Validator = (value: unknown) => string | undefined

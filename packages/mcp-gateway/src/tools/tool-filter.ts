@@ -1,5 +1,5 @@
 import { GatewayError } from '../gateway-error.ts'
-import { longestTextFor } from './expression-cost.ts'
+import { longestTextFor } from '@x/internal'
 
 /** Decides which skills become tools. */
 export interface ToolFilter {

@@ -1,8 +1,8 @@
 /**
- * How long a text may be, in characters, so that an expression is sure to be matched with it in some tens of
- * milliseconds; 0 if no length is sure. JavaScript's own engine goes back and tries again, in the worst case
- * every way in which the expression can be read: their number is counted here. It takes all ways as possible,
- * and so refuses some expressions that are harmless. The expression is a valid one.
+ * Returns the maximum length of a text, in characters, that a valid regular expression certainly matches
+ * within some tens of milliseconds. Returns 0 if no length is certain. JavaScript's engine backtracks: in the
+ * worst case it tries every way to match the expression, and this function counts these ways. It counts too
+ * many for some expressions, which are harmless but get a lower limit.
  */
 export function longestTextFor(expression: string): number {
   if (expression.length > MAX_EXPRESSION) return 0
@@ -13,7 +13,7 @@ export function longestTextFor(expression: string): number {
 }
 
 const MAX_EXPRESSION = 1000
-/** 2 to the power of this many ways take some tens of milliseconds. */
+/** Binary logarithm of the number of ways that the engine tries in some tens of milliseconds. */
 const MAX_WAYS_BITS = 25
 
 /** `length ** power * 2 ** bits` */
@@ -36,7 +36,7 @@ class WayCounter {
   count(): Ways {
     const ways = this.#alternatives()
     if (this.#at < this.#expression.length) return ENDLESS
-    // Without an anchor it is tried from each character on.
+    // Without an anchor the engine starts again at each character.
     const isAnchored = this.#expression.startsWith('^') && !this.#expression.includes('|')
     return isAnchored ? ways : { ...ways, power: ways.power + 1 }
   }
@@ -68,7 +68,7 @@ class WayCounter {
       this.#takes(')')
       return ways
     }
-    // What a group was, is found again by comparing.
+    // A back reference compares texts, which is not counted.
     if (this.#matches(/\\(?:[1-9]|k<)/y)) return ENDLESS
     if (!this.#matches(/\[(?:\\.|[^\]\\])*\]|\\[pPu]\{[^}]*\}|\\./sy)) this.#at++
     return ONE
