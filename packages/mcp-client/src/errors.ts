@@ -210,6 +210,7 @@ export function toOperationError(error: unknown, context: OperationContext): unk
 }
 
 export interface OperationName {
+  /** `tools/call`, `prompts/get`, … */
   readonly method: string
   /** Name of the tool, for `tools/call`. */
   readonly tool?: string | undefined

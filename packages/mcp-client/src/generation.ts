@@ -4,7 +4,7 @@ import { shortSessionId } from '@x/mcp-transport'
 import type { InputAnswers, StreamableHttpTransport, TransportError } from '@x/mcp-transport'
 import { Deadline } from './deadline.ts'
 import { getTransportError, isConnectionFailure } from './errors.ts'
-import type { Progress, TimeoutExtension } from './options.ts'
+import type { CallToolOptions } from './options.ts'
 import type { TrackedCall } from './session-calls.ts'
 import type { ResultSchema, SendOptions, SessionClient } from './session-client.ts'
 import type { ObservedOperation } from './telemetry.ts'
@@ -58,10 +58,8 @@ export type Operation<T> = ObservedOperation & {
   readonly isContinued?: boolean | undefined
   /** The caller allows the request to run twice. */
   readonly isAllowed?: boolean | undefined
-  /** How far progress extends the time limit. @default the client's `timeout`, for tool calls */
-  readonly timeout?: TimeoutExtension | undefined
-  readonly onProgress?: ((progress: Progress) => void) | undefined
-} & (
+} & Pick<CallToolOptions, 'timeout' | 'onProgress'> &
+  (
     | { readonly schema: ResultSchema<T> }
     | {
         /** Reads all pages of a list. */

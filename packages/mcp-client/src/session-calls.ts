@@ -2,6 +2,7 @@ import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import type { Generation } from './generation.ts'
 import { McpClientError } from './errors.ts'
+import type { OperationName } from './errors.ts'
 import type { SessionScope } from './session-scope.ts'
 
 /** The person or thread that makes a tool call. Handlers receive the same object, so that they ask the right person. */
@@ -11,11 +12,7 @@ export interface Caller {
 }
 
 /** A request in progress, during which the server may send requests to the client. */
-export interface OpenCall {
-  /** `tools/call`, `prompts/get`, … */
-  readonly method: string
-  /** Name of the tool, for `tools/call`. */
-  readonly tool?: string | undefined
+export interface OpenCall extends OperationName {
   /** The option `caller` of `callTool()`. */
   readonly caller?: Caller | undefined
 }
