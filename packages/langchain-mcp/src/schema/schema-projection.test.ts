@@ -137,6 +137,20 @@ describe('common', () => {
     expect(projectedSchema({}, 'common').schema).toEqual({ type: 'object', properties: {} })
   })
 
+  test('moves a long chain of targets into the definitions', () => {
+    const properties = Object.fromEntries(
+      Array.from({ length: 2500 }, (_, at) => {
+        const next = { $ref: `#/properties/p${(at + 1) % 2500}` }
+        return [`p${at}`, { type: 'object', properties: { next } }]
+      }),
+    )
+    const { schema } = projectedSchema({ type: 'object', properties }, 'common')
+    expect(schema).toMatchObject({
+      properties: { p0: { properties: { next: { $ref: '#/$defs/p1' } } } },
+      $defs: { p2499: { properties: { next: { $ref: '#/$defs/p0' } } } },
+    })
+  })
+
   test('allows an argument called __proto__', () => {
     const schema: JsonSchema = JSON.parse(
       '{"anyOf":[{"properties":{"__proto__":{"type":"string"}}}]}',

@@ -83,7 +83,7 @@ const IDENTITY: ReadonlySet<string> = new Set(
   '$schema $id $anchor $dynamicAnchor $vocabulary $comment'.split(' '),
 )
 
-const DEFINITIONS: ReadonlySet<string> = new Set(['$defs', 'definitions'])
+const DEFINITIONS = ['$defs', 'definitions'] as const
 
 /** References that providers follow: to the definitions of the root. */
 const DEFINITION = /^#\/(\$defs|definitions)\/([^/%~]+)$/
@@ -103,24 +103,30 @@ class CommonProjection {
   readonly #document: SchemaDocument
   /** True if keywords of the root are merged into one object. */
   readonly #isFolded: boolean
-  /** Names of the definitions that targets of other references became. */
-  readonly #moved = new Map<object, string>()
-  readonly #definitions = new Map<string, unknown>()
+  /** Names of the definitions that targets of other references become, in the order of the references. */
+  readonly #moved = new Map<JsonSchema, string>()
+  readonly #names: Set<string>
 
   constructor(root: JsonSchema, note: (text: string) => void) {
     this.#root = root
     this.#note = note
     this.#document = documentOf(root)
     this.#isFolded = REFUSED_AT_ROOT.some((keyword) => root[keyword] !== undefined)
+    const definitions = DEFINITIONS.map((keyword) => root[keyword])
+    this.#names = new Set(definitions.flatMap((one) => (isRecord(one) ? Object.keys(one) : [])))
   }
 
   project(): JsonSchema {
     const root = this.#node(this.#isFolded ? this.#foldedRoot() : this.#root, [])
     const properties = isRecord(root['properties']) ? root['properties'] : {}
-    const shown = { ...root, type: 'object', properties }
-    if (this.#definitions.size === 0) return shown
-    const own = isRecord(root['$defs']) ? Object.entries(root['$defs']) : []
-    return { ...shown, $defs: Object.fromEntries([...own, ...this.#definitions]) }
+    const definitions = Object.entries(isRecord(root['$defs']) ? root['$defs'] : {})
+    // The loop reaches targets that it adds. A recursion would overflow the stack.
+    for (const [target, name] of this.#moved) {
+      const schema = target === this.#root ? without(target, new Set(DEFINITIONS)) : target
+      definitions.push([name, this.#node(schema, ['$defs', name])])
+    }
+    const $defs = this.#moved.size > 0 && { $defs: Object.fromEntries(definitions) }
+    return { ...root, type: 'object', properties, ...$defs }
   }
 
   #foldedRoot(): JsonSchema {
@@ -174,30 +180,18 @@ class CommonProjection {
     const isRoot = target === this.#root
     if (isRoot && !this.#isFolded) return '#'
     const [, keyword = '', definition = ''] = DEFINITION.exec(String($ref)) ?? []
-    if (this.#isDefinition(keyword, definition, target)) return $ref
-    const known = this.#moved.get(target)
-    if (known !== undefined) return `#/$defs/${known}`
-    const name = this.#freeName(isRoot ? 'root' : nameFrom(String($ref), path))
+    const definitions = this.#root[keyword]
+    const isDefinition = isRecord(definitions) && Object.hasOwn(definitions, definition)
+    if (isDefinition && definitions[definition] === target) return $ref
+    const name = this.#moved.get(target) ?? this.#newName(isRoot ? 'root' : nameFrom($ref, path))
     this.#moved.set(target, name)
-    this.#definitions.set(name, undefined) // keeps definitions in the order of their references
-    const moved = isRoot ? without(target, DEFINITIONS) : target
-    this.#definitions.set(name, this.#node(moved, ['$defs', name]))
     return `#/$defs/${name}`
   }
 
-  /** Returns true if the definition of this name is `target`, or exists if there is no `target`. */
-  #isDefinition(keyword: string, name: string, target?: JsonSchema): boolean {
-    const definitions = this.#root[keyword]
-    if (!isRecord(definitions) || !Object.hasOwn(definitions, name)) return false
-    return target === undefined || definitions[name] === target
-  }
-
-  #freeName(wanted: string): string {
-    const isTaken = (name: string): boolean =>
-      this.#definitions.has(name) ||
-      [...DEFINITIONS].some((keyword) => this.#isDefinition(keyword, name))
+  #newName(wanted: string): string {
     let name = wanted
-    for (let number = 2; isTaken(name); number++) name = `${wanted}_${number}`
+    for (let number = 2; this.#names.has(name); number++) name = `${wanted}_${number}`
+    this.#names.add(name)
     return name
   }
 }
@@ -238,7 +232,7 @@ function descriptionOf(
   return typeof description === 'string' ? `${description} ${words}` : words
 }
 
-function nameFrom($ref: string, path: readonly string[]): string {
-  const last = ($ref.split(/[#/]/).at(-1) ?? '').replaceAll(/[^A-Za-z0-9_-]/g, '')
+function nameFrom($ref: unknown, path: readonly string[]): string {
+  const last = (String($ref).split(/[#/]/).at(-1) ?? '').replaceAll(/[^A-Za-z0-9_-]/g, '')
   return last === '' ? (path.at(-1) ?? 'schema').replaceAll(/[^A-Za-z0-9_-]/g, '_') : last
 }
