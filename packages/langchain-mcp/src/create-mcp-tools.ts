@@ -5,8 +5,6 @@ import { clientOptionChecks, McpClientError } from '@x/mcp-client'
 import { logOnce, processWarnings, type ToolLog } from './base/log.ts'
 import { mapBounded } from './base/map-bounded.ts'
 import { assertOptions, wordOrFunction, wrongValue } from './base/options.ts'
-import type { ToolListChange } from './base/tool-lists.ts'
-import type { McpServerLabel } from './base/tool-source.ts'
 import { elicitationFrom, handlersFrom } from './interrupts/elicitation-to-interrupt.ts'
 import { LiveServer, type McpServerHandle } from './servers/live-server.ts'
 import {
@@ -18,14 +16,13 @@ import {
   type OnServerError,
   type ServerClientsOptions,
 } from './servers/server-clients.ts'
-import type { ServerStatus } from './servers/server-lists.ts'
+import type { ServerStatus, ToolsChanged } from './servers/server-lists.ts'
 import {
   ambientConfig,
-  callContextFrom,
+  CallContexts,
   deleteItems,
   threadNamespace,
   toGraphStore,
-  type CallContext,
   type GraphStore,
 } from './sessions/call-context.ts'
 import {
@@ -83,14 +80,6 @@ export interface DeleteThreadOptions {
   readonly store?: GraphStore | undefined
 }
 
-/** A changed tool list. Tools that were made before stay valid while their server has them. */
-export interface ToolsChanged extends ToolListChange {
-  /** Key of the server in `servers`. */
-  readonly server: string
-  /** Principal whose list changed, if there are principals. */
-  readonly principal?: string | undefined
-}
-
 export interface McpToolsEvents {
   /** A list differs from the previous list of the same server and principal. */
   toolsChanged: ToolsChanged
@@ -145,8 +134,6 @@ export interface McpTools extends AsyncDisposable {
 const LIST_MS = 60_000
 const LIST_MAX_AGE_MS = 300_000
 const LISTS_MAX = 1000
-/** Only graphs that are created for each request have more stores than this. */
-const MAX_STORES = 100
 
 /**
  * Creates the live tools of MCP servers, for agents that serve many threads, runs and users. It is synchronous
@@ -159,32 +146,17 @@ export function createMcpTools(options: CreateMcpToolsOptions): McpTools {
   return new LiveTools(options)
 }
 
-interface ListedServer {
-  readonly label: McpServerLabel
-  readonly isLocal: boolean
-  readonly timeoutMs: number | undefined
-  readonly live: LiveServer
-}
-
 class LiveTools implements McpTools {
   readonly #options: CreateMcpToolsOptions
   readonly #log: ToolLog
   readonly #listLog: ToolLog
   readonly #clients: ServerClients
-  readonly #servers: readonly ListedServer[]
-  /** Stores of the runs that called tools; undefined for runs without a store. */
-  readonly #stores = new Set<GraphStore | undefined>()
+  readonly #contexts: CallContexts
+  readonly #servers: readonly LiveServer[]
   /** Unusable tools of the last list, by server name. */
   readonly #quarantined = new Map<string, readonly QuarantinedTool[]>()
   readonly #toolsChanged: Listeners<ToolsChanged>
   #closing: Promise<void> | undefined
-  /** Remembers the store of the run, for `deleteThread()`. */
-  readonly #contextOf = (config: RunnableConfig | undefined): CallContext => {
-    const { principal } = this.#options
-    const context = callContextFrom(config, { mode: this.#clients.mode, principal })
-    if (config !== undefined && this.#stores.size < MAX_STORES) this.#stores.add(context.store)
-    return context
-  }
 
   constructor(options: CreateMcpToolsOptions) {
     assertOptions('createMcpTools()', options, optionChecks)
@@ -193,7 +165,7 @@ class LiveTools implements McpTools {
       options.authProvider,
       servers.map(([, server]) => server),
     )
-    const { log = processWarnings } = options
+    const { log = processWarnings, session = 'shared', principal } = options
     const elicitation = elicitationFrom(options)
     // All lists share the pins, because `'first-use'` compares with the first list.
     this.#options = { ...options, elicitation, pin: toolPinsFrom(options.pin) }
@@ -201,8 +173,9 @@ class LiveTools implements McpTools {
     this.#listLog = logOnce(log)
     this.#toolsChanged = new Listeners((error) => this.#listenerFailed(error))
     const handlers = handlersFrom(elicitation, options.handlers)
-    this.#clients = new ServerClients(options, { handlers, log })
-    this.#servers = servers.map(([name, server]) => this.#listed(name, server))
+    this.#contexts = new CallContexts(typeof session === 'string' ? session : 'shared', principal)
+    this.#clients = new ServerClients(options, { handlers, log }, this.#contexts)
+    this.#servers = servers.map(([name, server]) => this.#liveServer(name, server))
     assertRules(
       options,
       this.#servers.map(({ label }) => label),
@@ -212,17 +185,17 @@ class LiveTools implements McpTools {
   async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {
     const { config = ambientConfig(), forceRefresh = false, retryDownAfterMs = 0 } = options
     const lists = await mapBounded(this.#servers, maxParallelLists, async (server) => {
-      const { label, live, timeoutMs } = server
+      const { label, timeoutMs } = server
       let log = this.#log
       try {
-        const failure = forceRefresh ? undefined : live.failureWithin(retryDownAfterMs, config)
+        const failure = forceRefresh ? undefined : server.failureWithin(retryDownAfterMs, config)
         if (failure !== undefined) {
           log = () => {} // already logged when the server was asked
           throw failure.error
         }
-        const definitions = await live.listTools({ config, forceRefresh })
-        const principal = live.principalOf(config)
-        return { server: label, source: live, definitions, principal, timeoutMs }
+        const definitions = await server.listTools({ config, forceRefresh })
+        const principal = server.principalOf(config)
+        return { server: label, source: server, definitions, principal, timeoutMs }
       } catch (error) {
         if (this.#closing !== undefined) throw error
         const { onServerError } = this.#options
@@ -251,30 +224,31 @@ class LiveTools implements McpTools {
   }
 
   server(name: string): McpServerHandle {
-    const server = this.#servers.find(({ live }) => live.name === name)
-    if (server !== undefined) return server.live
-    const names = this.#servers.map(({ live }) => `"${live.name}"`).join(', ')
+    const server = this.#servers.find((one) => one.name === name)
+    if (server !== undefined) return server
+    const names = this.#servers.map((one) => `"${one.name}"`).join(', ')
     const message = `There is no MCP server "${name}" in the config of these tools. The servers are ${names}.`
     throw new McpClientError('CONFIG', message, { server: name, outcome: 'not-executed' })
   }
 
   status(): McpToolsServerStatus[] {
-    return this.#servers.map(({ live }) => {
-      const quarantined = this.#quarantined.get(live.name) ?? []
-      return { ...live.status, ...(quarantined.length > 0 && { quarantined }) }
+    return this.#servers.map(({ name, status }) => {
+      const quarantined = this.#quarantined.get(name) ?? []
+      return { ...status, ...(quarantined.length > 0 && { quarantined }) }
     })
   }
 
   async deleteThread(threadId: string, { store }: DeleteThreadOptions = {}): Promise<void> {
     const given = toGraphStore(store)
-    if (given === undefined && this.#stores.size === 0) {
+    const { stores } = this.#contexts
+    if (given === undefined && stores.size === 0) {
       const message =
         'deleteThread() does not know the store of the graph, because no tool was called in this process yet: pass { store }'
       throw new McpClientError('CONFIG', message, { server: 'all', outcome: 'not-executed' })
     }
     await this.#clients.endThread(threadId)
     const { elicitation } = this.#options
-    for (const one of given === undefined ? this.#stores : [given]) {
+    for (const one of given === undefined ? stores : [given]) {
       if (one === undefined) continue
       await deleteItems(one, threadNamespace('session', threadId))
       if (elicitation) await elicitation.deleteThread(threadId, one)
@@ -293,35 +267,31 @@ class LiveTools implements McpTools {
 
   async #close(): Promise<void> {
     this.#toolsChanged.clear()
-    for (const { live } of this.#servers) live.close()
+    for (const server of this.#servers) server.close()
     const { elicitation } = this.#options
     await Promise.all([this.#clients.disconnect(), elicitation ? elicitation.settle() : undefined])
   }
 
-  #listed(name: string, server: McpToolsServerConfig): ListedServer {
-    const { interceptors = [], principal, replay, idleScopes, listMaxAgeMs } = this.#options
-    const { mode } = this.#clients
-    const label = {
-      name,
-      ...('slug' in server && { slug: server.slug }),
-      ...('folderPath' in server && { folderPath: server.folderPath }),
-    }
+  #liveServer(name: string, server: McpToolsServerConfig): LiveServer {
+    const { interceptors = [], replay, idleScopes, listMaxAgeMs } = this.#options
     const { timeoutMs } = server
-    const live = new LiveServer({
+    return new LiveServer({
       name,
-      client: this.#client(name, server, interceptors.length > 0),
-      mode,
-      contextOf: this.#contextOf,
+      label: {
+        name,
+        ...('slug' in server && { slug: server.slug }),
+        ...('folderPath' in server && { folderPath: server.folderPath }),
+      },
+      isLocal: 'command' in server,
+      timeoutMs,
+      ...this.#client(name, server, interceptors.length > 0),
+      contexts: this.#contexts,
       repeatsHarmless: replay === 'idempotent',
       listMs: Math.min(timeoutMs ?? this.#options.timeoutMs ?? LIST_MS, LIST_MS),
       listMaxAgeMs: listMaxAgeMs ?? LIST_MAX_AGE_MS,
       listsMax: idleScopes?.max ?? LISTS_MAX,
-      onToolsChanged: (change) => this.#toolsChanged.emit({ ...change, server: name }),
-      onListOutdated: () => {
-        if (mode === 'shared' && principal === undefined) this.#refresh(name)
-      },
+      toolsChanged: this.#toolsChanged,
     })
-    return { label, isLocal: 'command' in server, timeoutMs, live }
   }
 
   /** Errors name the entry of `servers`. */
@@ -337,13 +307,6 @@ class LiveTools implements McpTools {
       const about = { server: name, outcome: 'not-executed', cause } as const
       throw new McpClientError(code, `servers.${name}: ${message}`, about)
     }
-  }
-
-  /** Reads a list again for the listeners. The next list reports a failure. */
-  #refresh(name: string): void {
-    if (this.#toolsChanged.isEmpty || this.#closing !== undefined) return
-    const server = this.#servers.find(({ live }) => live.name === name)
-    server?.live.listTools().catch(() => {})
   }
 
   #listenerFailed(error: unknown): void {

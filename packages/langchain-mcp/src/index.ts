@@ -10,7 +10,6 @@ export {
   type McpTools,
   type McpToolsEvents,
   type McpToolsServerStatus,
-  type ToolsChanged,
 } from './create-mcp-tools.ts'
 export type {
   McpToolsServerConfig,
@@ -19,7 +18,7 @@ export type {
   ToolRequest,
 } from './servers/server-clients.ts'
 export type { ToolListChange } from './base/tool-lists.ts'
-export type { ServerStatus } from './servers/server-lists.ts'
+export type { ServerStatus, ToolsChanged } from './servers/server-lists.ts'
 export type { McpServerHandle } from './servers/live-server.ts'
 export type { GraphStore, SessionMode } from './sessions/call-context.ts'
 export {

@@ -10,6 +10,7 @@ import type {
   ReadResource,
 } from '../base/tool-source.ts'
 import type {
+  McpServerLabel,
   McpToolSource,
   RequestOptions,
   SessionReplaced,
@@ -28,10 +29,15 @@ import {
 } from './server-lists.ts'
 
 export interface LiveServerOptions extends ServerListsOptions {
+  readonly label: McpServerLabel
+  /** `true` for a program on this machine. */
+  readonly isLocal: boolean
+  /** Limit of one call, in milliseconds. */
+  readonly timeoutMs: number | undefined
   /** `true`: read-only and idempotent tools may be called again after a broken connection. */
   readonly repeatsHarmless: boolean
-  /** Called when the server reported a list change, or a new session may have another list. */
-  readonly onListOutdated: () => void
+  /** `true`: sessions or headers depend on the call, which the client reads from the async context. */
+  readonly readsCalls: boolean
 }
 
 /** Notifications of a server that `McpServerHandle.on()` passes on. */
@@ -75,6 +81,9 @@ export interface McpServerHandle extends McpResourceSource, McpPromptSource {
  */
 export class LiveServer implements McpToolSource, McpServerHandle {
   readonly name: string
+  readonly label: McpServerLabel
+  readonly isLocal: boolean
+  readonly timeoutMs: number | undefined
   readonly #options: LiveServerOptions
   readonly #lists: ServerLists
   readonly #replacements: SessionReplacements
@@ -82,20 +91,19 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   #isClosed = false
 
   constructor(options: LiveServerOptions) {
-    const { name, client, listsMax, onListOutdated } = options
+    const { name, label, isLocal, timeoutMs, client, listsMax } = options
     this.name = name
+    this.label = label
+    this.isLocal = isLocal
+    this.timeoutMs = timeoutMs
     this.#options = options
     this.#lists = new ServerLists(options)
     this.#replacements = new SessionReplacements(listsMax)
-    const outdated = (): void => {
-      this.#lists.invalidate()
-      onListOutdated()
-    }
     this.#unlisten = [
-      client.on('toolListChanged', outdated),
+      client.on('toolListChanged', () => this.#invalidateList()),
       client.on('sessionReplaced', ({ newEpoch: epoch, reason }, scope) => {
         this.#replacements.add(scopeKey(scope), { epoch, reason })
-        outdated()
+        this.#invalidateList() // the new session may have another list
       }),
     ]
   }
@@ -120,32 +128,30 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     options: ToolCallOptions = {},
   ): Promise<ToolResult> {
     this.#assertOpen(name)
-    const { config = {}, inputRequired, headers, ...rest } = options
-    const { client, contextOf, mode, repeatsHarmless } = this.#options
-    const caller = contextOf(config)
-    const context = headers === undefined ? caller : { ...caller, headers }
+    const { config = {}, headers, ...rest } = options
+    const { client, contexts, repeatsHarmless, readsCalls } = this.#options
+    const context = contexts.of(config, headers)
     const { scope } = context
-    const key = scopeKey(mode === 'run' ? { ...scope, run: currentRun()?.id } : scope)
-    const thread = toThreadId(context.configurable['thread_id']) ?? ''
+    const key = scopeKey(contexts.mode === 'run' ? { ...scope, run: currentRun()?.id } : scope)
+    const thread = toThreadId(config.configurable?.['thread_id']) ?? ''
     const seen = this.#replacements.seenBy(key, thread)
-    const sending =
-      repeatsHarmless && this.#isHarmless(context, name) ? { ...rest, idempotent: true } : rest
+    const isRepeatable = repeatsHarmless && this.#isHarmless(context, name)
+    const limits = isRepeatable ? { ...rest, idempotent: true } : rest
+    const source: McpToolSource = client
     try {
-      return await inCall<Promise<ToolResult>>(context, () =>
-        inputRequired === 'surface'
-          ? client.callTool(name, args, { ...sending, inputRequired })
-          : client.callTool(name, args, sending),
-      )
+      return await (readsCalls
+        ? inCall(context, () => source.callTool(name, args, limits))
+        : source.callTool(name, args, limits))
     } finally {
+      const { caller } = rest
       const replaced = this.#replacements.since(seen, key, thread)
-      if (replaced !== undefined && rest.caller instanceof ToolCaller)
-        rest.caller.replaced = replaced
+      if (replaced !== undefined && caller instanceof ToolCaller) caller.replaced = replaced
     }
   }
 
   /** Returns the principal of a call, or undefined without the option `principal`. */
   principalOf(config: RunnableConfig | undefined): string | undefined {
-    return this.#options.contextOf(config).scope.principal
+    return this.#options.contexts.of(config).scope.principal
   }
 
   listResources(options?: RequestOptions): Promise<readonly ListedResource[]> {
@@ -205,9 +211,9 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     listener: (payload: McpClientEvents[Name]) => void,
     config: RunnableConfig = ambientConfig() ?? {},
   ): () => void {
-    const { client, mode, contextOf } = this.#options
-    const { principal, thread } = contextOf(config).scope
-    const run = mode === 'run' ? currentRun()?.id : undefined
+    const { client, contexts } = this.#options
+    const { principal, thread } = contexts.of(config).scope
+    const run = contexts.mode === 'run' ? currentRun()?.id : undefined
     return client.on(event, (payload, scope = {}) => {
       const isSameScope =
         scope.principal === principal && scope.thread === thread && scope.run === run
@@ -228,8 +234,16 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   ): Promise<Result> {
     this.#assertOpen()
     const { config = ambientConfig(), ...bounds }: Partial<Options> = options ?? {}
-    const { client, contextOf } = this.#options
-    return inCall(contextOf(config ?? {}), () => send(client, bounds))
+    const { client, contexts } = this.#options
+    return inCall(contexts.of(config ?? {}), () => send(client, bounds))
+  }
+
+  /** Makes the next list a request. If one session serves all calls and there are listeners, it is read at once. */
+  #invalidateList(): void {
+    this.#lists.invalidate()
+    const { contexts, toolsChanged } = this.#options
+    if (this.#isClosed || toolsChanged.isEmpty || !contexts.isOneSession) return
+    this.listTools().catch(() => {}) // the next list reports the failure
   }
 
   /** Goes by the tool's own annotations. False if the principal has no cached list. */

@@ -16,13 +16,13 @@ test.each([
     },
     false,
   )
-  const call = { scope: { principal: caller }, store: undefined }
-  const configurable = { token: `token of ${caller}` }
+  const call = { scope: { principal: caller }, store: undefined, headers: undefined }
+  const config = { configurable: { token: `token of ${caller}` } }
   const request = { httpMethod: 'DELETE', scope: { principal: owner } } as const
   if (!('headers' in server) || typeof server.headers !== 'function')
     throw new TypeError('no headers')
   const { headers } = server
-  expect(await inCall({ ...call, configurable }, () => headers(request as never))).toEqual({
+  expect(await inCall({ ...call, config }, () => headers(request as never))).toEqual({
     user: token,
   })
 })

@@ -14,7 +14,13 @@ import { createDispatcher, type AuthProvider } from '@x/mcp-transport'
 import { processWarnings, type ToolLog } from '../base/log.ts'
 import { configError } from '../base/options.ts'
 import { serverTitle, type McpServerLabel } from '../base/tool-source.ts'
-import { currentCall, type PrincipalOf, type SessionMode } from '../sessions/call-context.ts'
+import {
+  currentCall,
+  ownConfigurable,
+  type CallContexts,
+  type PrincipalOf,
+  type SessionMode,
+} from '../sessions/call-context.ts'
 import { SessionInfoLangGraphStoreFactory } from '../sessions/session-info-langgraph-store.ts'
 
 /** A request to a server, with the user and the run that it is for. */
@@ -65,8 +71,8 @@ export interface ServerClientsOptions extends Omit<McpClientOptions, 'scope' | '
 
 /** Creates one client for each server. The scope of each call selects the session of the client. */
 export class ServerClients {
-  readonly mode: SessionMode
   readonly #options: ServerClientsOptions
+  readonly #contexts: CallContexts
   readonly #common: McpClientOptions
   readonly #pool: SessionPool | undefined
   /** All sessions share one connection pool, because sessions are replaced more often than connections. */
@@ -75,35 +81,41 @@ export class ServerClients {
 
   constructor(
     options: ServerClientsOptions,
-    { handlers, log }: { readonly handlers: ClientHandlers | undefined; readonly log: ToolLog },
+    own: { readonly handlers: ClientHandlers | undefined; readonly log: ToolLog },
+    contexts: CallContexts,
   ) {
-    const { session = 'shared', dispatcher, timeouts } = options
-    this.mode = typeof session === 'string' ? session : 'shared'
+    const { dispatcher, timeouts } = options
     this.#options = options
+    this.#contexts = contexts
     this.#ownDispatcher =
       dispatcher === undefined ? createDispatcher({ connectMs: timeouts?.connectMs }) : undefined
     this.#common = {
       ...clientOptionsFrom(options),
       dispatcher: dispatcher ?? this.#ownDispatcher,
-      sessionInfoFactory: this.#sessionInfoFactory(log),
-      handlers,
+      sessionInfoFactory: this.#sessionInfoFactory(own.log),
+      handlers: own.handlers,
     }
-    if (this.mode === 'run') {
+    if (contexts.mode === 'run') {
       const { idleScopes: _, ...poolOptions } = this.#common // a run ends its own sessions
       this.#pool = new SessionPool({ ...poolOptions, scope: currentScope })
     }
   }
 
   /**
-   * Creates the client of one entry of `servers`.
+   * Creates the client of one entry of `servers`. `readsCalls`: sessions or headers depend on the call, which
+   * the client reads from the async context.
    *
    * @param addsHeaders whether calls may add headers of their own
    * @throws {McpClientError} `CONFIG` for a server that cannot be used as it is configured
    */
-  create(name: string, entry: McpToolsServerConfig, addsHeaders: boolean): McpClient {
+  create(
+    name: string,
+    entry: McpToolsServerConfig,
+    addsHeaders: boolean,
+  ): { readonly client: McpClient; readonly readsCalls: boolean } {
     const { authProvider: ownProvider, dispatcher, era, limits, ...others } = entry
     const { handshakeMs, timeoutMs, ...server } = others
-    const { authProvider: common, principal } = this.#options
+    const { authProvider: common } = this.#options
     const authProvider: typeof common =
       ownProvider ??
       (typeof common === 'function' ? (given, of) => common({ ...given, name }, of) : common)
@@ -113,12 +125,17 @@ export class ServerClients {
     )
     const config = withRunHeaders(server, addsHeaders)
     // One session for all calls needs no scope function, and is not closed when it is idle.
-    const scope = this.mode === 'shared' && principal === undefined ? {} : { scope: currentScope }
+    const scope = this.#contexts.isOneSession ? {} : { scope: currentScope }
     const client =
       this.#pool?.acquire(config, options) ??
       new McpClient(config, { ...this.#common, ...options, ...scope })
     this.#clients.push(client)
-    return client
+    const hasHeaderFunction = 'headers' in config && typeof config.headers === 'function'
+    const readsCalls =
+      !this.#contexts.isOneSession ||
+      hasHeaderFunction ||
+      this.#common.sessionInfoFactory !== undefined
+    return { client, readsCalls }
   }
 
   /** Ends the sessions of a thread on their servers. Never rejects. */
@@ -142,7 +159,8 @@ export class ServerClients {
   #sessionInfoFactory(log: ToolLog): SessionInfoSource | undefined {
     const { session, sessionInfoFactory } = this.#options
     if (typeof session === 'object') return session
-    if (sessionInfoFactory !== undefined || this.mode !== 'thread') return sessionInfoFactory
+    if (sessionInfoFactory !== undefined || this.#contexts.mode !== 'thread')
+      return sessionInfoFactory
     return new SessionInfoLangGraphStoreFactory({ log })
   }
 }
@@ -171,13 +189,14 @@ export function withRunHeaders(
       const call = currentCall()
       // The client sends each request in the context of its principal. If that ever fails, the request must not get the headers of another user.
       const isOwn = call?.scope.principal === request.scope?.principal
-      const { configurable = {}, headers: own = {} } = (isOwn ? call : undefined) ?? {}
+      const used = isOwn ? call : undefined
+      const configurable = ownConfigurable(used?.config ?? {})
       const common =
         typeof headers === 'function' ? await headers({ ...request, configurable }) : headers
       // Handshakes and streams serve several calls, so they get no headers of one call.
       if (request.rpcMethod !== 'tools/call') return { ...common }
       // Header names ignore case. A name that occurs twice would be sent twice.
-      const entries = [...Object.entries(common ?? {}), ...Object.entries(own)]
+      const entries = [...Object.entries(common ?? {}), ...Object.entries(used?.headers ?? {})]
       return Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), value]))
     },
   }

@@ -1,27 +1,33 @@
 import { randomBytes } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
-import { BoundedMap } from '@x/internal'
+import { BoundedMap, type Listeners } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
 import type { McpClient, SessionScope } from '@x/mcp-client'
 import { ToolListCache, toolListChange, type ToolListChange } from '../base/tool-lists.ts'
 import type { ToolDefinition } from '../base/tool-source.ts'
-import { inCall, type CallContext, type SessionMode } from '../sessions/call-context.ts'
+import { inCall, type CallContext, type CallContexts } from '../sessions/call-context.ts'
+
+/** A changed tool list. Tools that were made before stay valid while their server has them. */
+export interface ToolsChanged extends ToolListChange {
+  /** Key of the server in `servers`. */
+  readonly server: string
+  /** Principal whose list changed, if there are principals. */
+  readonly principal?: string | undefined
+}
 
 export interface ServerListsOptions {
   /** Key of the server in `servers`. */
   readonly name: string
   readonly client: McpClient
-  readonly mode: SessionMode
-  /** Returns the session and the user of a call. No config: the call has no user. Throws to refuse the call. */
-  readonly contextOf: (config: RunnableConfig | undefined) => CallContext
+  readonly contexts: CallContexts
   /** Limit of one list request, in milliseconds. */
   readonly listMs: number
   /** Time that a cached list stays valid, in milliseconds. */
   readonly listMaxAgeMs: number
   /** Number of principals whose lists are kept. */
   readonly listsMax: number
-  /** Called when a list differs from the previous list of the same principal. */
-  readonly onToolsChanged: (change: ToolListChange & { readonly principal?: string }) => void
+  /** Emits when a list differs from the previous list of the same principal. */
+  readonly toolsChanged: Listeners<ToolsChanged>
 }
 
 export interface ListRequest {
@@ -83,9 +89,9 @@ export class ServerLists {
 
   /** Returns the list of the caller's principal: cached if it is valid, else from the server. */
   async read(request: ListRequest): Promise<readonly ToolDefinition[]> {
-    const { name, contextOf } = this.#options
+    const { name, contexts } = this.#options
     try {
-      const context = contextOf(request.config)
+      const context = contexts.of(request.config)
       const { principal } = context.scope
       const tools = await this.#tools(context, request).catch((error: unknown) => {
         this.#failures.delete(principal)
@@ -129,7 +135,7 @@ export class ServerLists {
     context: CallContext,
     { forceRefresh = false }: ListRequest,
   ): Promise<readonly ToolDefinition[]> {
-    const { mode } = this.#options
+    const { mode } = this.#options.contexts
     // The client of the shared session caches the list and receives list changes.
     if (mode === 'shared') return this.#request(context, forceRefresh)
     if (forceRefresh) this.#cache.invalidate()
@@ -166,7 +172,8 @@ export class ServerLists {
     this.#last.set(principal, tools)
     const change = before && toolListChange(before, tools)
     if (change === undefined || this.#isClosed) return
-    this.#options.onToolsChanged({ ...change, ...(principal !== undefined && { principal }) })
+    const { name: server, toolsChanged } = this.#options
+    toolsChanged.emit({ ...change, server, ...(principal !== undefined && { principal }) })
   }
 }
 

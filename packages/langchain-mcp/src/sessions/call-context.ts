@@ -17,10 +17,9 @@ export interface CallContext {
   readonly scope: SessionScope
   /** Store of the graph, if it has one. */
   readonly store: GraphStore | undefined
-  /** `configurable` of the call's config, without LangGraph's own fields. */
-  readonly configurable: Readonly<Record<string, unknown>>
+  readonly config: RunnableConfig
   /** Headers of this call. */
-  readonly headers?: Readonly<Record<string, string>> | undefined
+  readonly headers: Readonly<Record<string, string>> | undefined
 }
 
 /** Carries the context to the scope function and the header functions of a client, which take no call. */
@@ -34,10 +33,51 @@ export function inCall<T>(context: CallContext, call: () => T): T {
   return storage.run(context, call)
 }
 
-const NO_CALL: CallContext = { scope: {}, store: undefined, configurable: {} }
+const NO_CALL: CallContext = { scope: {}, store: undefined, config: {}, headers: undefined }
 
-/** Fields of `configurable` that belong to LangGraph: they describe a run, not the caller. */
-const INTERNAL = /^__pregel_|^checkpoint_/
+/** Only graphs that are created for each request have more stores than this. */
+const MAX_STORES = 100
+
+/** Finds the session and the user of each call. Only the config of a call decides them. */
+export class CallContexts {
+  readonly mode: SessionMode
+  readonly principal: PrincipalOf | undefined
+  /** Stores of the runs that called tools, for `deleteThread()`; undefined for runs without a store. */
+  readonly stores: Set<GraphStore | undefined> = new Set()
+
+  constructor(mode: SessionMode, principal: PrincipalOf | undefined) {
+    this.mode = mode
+    this.principal = principal
+  }
+
+  /** True if one session serves all calls. */
+  get isOneSession(): boolean {
+    return this.mode === 'shared' && this.principal === undefined
+  }
+
+  /**
+   * Returns the context of a call. Without a config (a list that is read outside any run) it has no principal
+   * and no thread.
+   *
+   * @throws {McpClientError} `CONFIG` if `principal` returns no name
+   * @throws the error of `principal`
+   */
+  of(config: RunnableConfig | undefined, headers?: CallContext['headers']): CallContext {
+    if (config === undefined) return NO_CALL
+    const { mode, principal } = this
+    const store = storeIn(config) ?? storeIn(ambientConfig())
+    if (this.stores.size < MAX_STORES) this.stores.add(store)
+    return {
+      scope: {
+        principal: principal === undefined ? undefined : toPrincipal(principal(config)),
+        thread: mode === 'thread' ? toThreadId(config.configurable?.['thread_id']) : undefined,
+      },
+      store,
+      config,
+      headers,
+    }
+  }
+}
 
 /** Returns the config of the current LangChain run, or undefined outside a run. */
 export function ambientConfig(): RunnableConfig | undefined {
@@ -45,33 +85,17 @@ export function ambientConfig(): RunnableConfig | undefined {
   return isRecord(config) ? config : undefined
 }
 
-/**
- * Returns the context of a call. Only the config of the call decides its session. Without a config (a list
- * that is read outside any run) the context has no principal and no thread.
- *
- * @throws {McpClientError} `CONFIG` if `principal` returns no name
- * @throws the error of `principal`
- */
-export function callContextFrom(
-  config: RunnableConfig | undefined,
-  { mode, principal }: { readonly mode: SessionMode; readonly principal: PrincipalOf | undefined },
-): CallContext {
-  if (config === undefined) return NO_CALL
-  const { configurable = {} } = config
-  return {
-    scope: {
-      principal: principal === undefined ? undefined : toPrincipal(principal(config)),
-      thread: mode === 'thread' ? toThreadId(configurable['thread_id']) : undefined,
-    },
-    store: storeIn(config) ?? storeIn(ambientConfig()),
-    configurable: Object.fromEntries(
-      Object.entries(configurable).filter(([key]) => !INTERNAL.test(key)),
-    ),
-  }
-}
-
 function storeIn(config: RunnableConfig | undefined): GraphStore | undefined {
   return config !== undefined && 'store' in config ? toGraphStore(config.store) : undefined
+}
+
+/** Fields of `configurable` that belong to LangGraph: they describe a run, not the caller. */
+const INTERNAL = /^__pregel_|^checkpoint_/
+
+/** Returns the caller's own fields of `configurable`. */
+export function ownConfigurable({ configurable = {} }: RunnableConfig): Record<string, unknown> {
+  const own = Object.entries(configurable).filter(([key]) => !INTERNAL.test(key))
+  return Object.fromEntries(own)
 }
 
 /** A missing name must not become a session that several users share. */
