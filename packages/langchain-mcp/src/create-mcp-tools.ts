@@ -1,11 +1,10 @@
-import type { RunnableConfig } from '@langchain/core/runnables'
 import { check, isRecord, Listeners } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { clientOptionChecks, McpClientError } from '@x/mcp-client'
 import { logOnce, processWarnings, type ToolLog } from './base/log.ts'
 import { mapBounded } from './base/map-bounded.ts'
 import { assertOptions, wordOrFunction, wrongValue } from './base/options.ts'
-import { elicitationFrom, handlersFrom } from './interrupts/elicitation-to-interrupt.ts'
+import { answeringFrom } from './interrupts/elicitation-to-interrupt.ts'
 import { LiveServer, type McpServerHandle } from './servers/live-server.ts'
 import {
   assertOneOrigin,
@@ -16,7 +15,7 @@ import {
   type OnServerError,
   type ServerClientsOptions,
 } from './servers/server-clients.ts'
-import type { ServerStatus, ToolsChanged } from './servers/server-lists.ts'
+import type { ListRequest, ServerStatus, ToolsChanged } from './servers/server-lists.ts'
 import {
   ambientConfig,
   CallContexts,
@@ -63,11 +62,7 @@ const optionChecks: Checks<CreateMcpToolsOptions> = {
   listMaxAgeMs: check.number(),
 }
 
-export interface ListMcpToolsOptions {
-  /** Config of the user that the list is for; its headers are sent. @default the config of the current run */
-  readonly config?: RunnableConfig | undefined
-  /** Ignores cached lists. @default false */
-  readonly forceRefresh?: boolean | undefined
+export interface ListMcpToolsOptions extends ListRequest {
   /**
    * Time after a failed list request in which the server is not asked again, in milliseconds. For agents that
    * list often: a server that does not answer delays each list. @default 0
@@ -166,13 +161,12 @@ class LiveTools implements McpTools {
       servers.map(([, server]) => server),
     )
     const { log = processWarnings, session = 'shared', principal } = options
-    const elicitation = elicitationFrom(options)
+    const { elicitation, handlers } = answeringFrom(options.elicitation, options.handlers, log)
     // All lists share the pins, because `'first-use'` compares with the first list.
     this.#options = { ...options, elicitation, pin: toolPinsFrom(options.pin) }
     this.#log = log
     this.#listLog = logOnce(log)
     this.#toolsChanged = new Listeners((error) => this.#listenerFailed(error))
-    const handlers = handlersFrom(elicitation, options.handlers)
     this.#contexts = new CallContexts(typeof session === 'string' ? session : 'shared', principal)
     this.#clients = new ServerClients(options, { handlers, log }, this.#contexts)
     this.#servers = servers.map(([name, server]) => this.#liveServer(name, server))

@@ -196,7 +196,7 @@ describe('a journal', () => {
     const deleted = new Promise((resolve) => {
       vi.spyOn(store, 'delete').mockImplementation(async (...item) => resolve(item))
     })
-    const journal = new CallJournal({ sweepMs: [1] })
+    const journal = new CallJournal([1])
     const place = placeOf(store, 'checkpoint-2')
     await journal.once({ origin, place, number: 0 }, () => Promise.resolve(done))
     expect(await deleted).toEqual([threadNamespace('call', 't1'), expect.any(String)])

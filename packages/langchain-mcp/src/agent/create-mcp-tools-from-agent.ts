@@ -11,7 +11,7 @@ import {
   type McpToolSource,
   type ToolDefinition,
 } from '../base/tool-source.ts'
-import { elicitationFrom, handlersFrom } from '../interrupts/elicitation-to-interrupt.ts'
+import { answeringFrom } from '../interrupts/elicitation-to-interrupt.ts'
 import {
   assertOneOrigin,
   clientOptionsFrom,
@@ -118,11 +118,10 @@ export async function createMcpToolsFromAgent(
 ): Promise<McpToolset<McpToolClient>> {
   assertOptions('createMcpToolsFromAgent()', options, optionChecks)
   const { createClient = createMcpClient, log = processWarnings, onServerError } = options
-  const elicitation = elicitationFrom(options)
+  const { elicitation, handlers } = answeringFrom(options.elicitation, options.handlers, log)
   // While a person can be asked, the tool keeps the time, because it stops the clock for the question.
   const timeoutMs = elicitation === undefined ? undefined : options.timeoutMs
   const toolOptions = { ...options, log, timeoutMs, elicitation }
-  const handlers = handlersFrom(elicitation, options.handlers)
   const clientOptions = { ...clientOptionsFrom(options), handlers }
   const all = agentDefinitionFrom(agent).resources ?? []
   const names = all.flatMap(toNamedResource)

@@ -65,7 +65,7 @@ export class CallJournal {
   #sweeps = 0
   #agesCheckedAt = 0
 
-  constructor({ sweepMs = SWEEP_MS }: { readonly sweepMs?: readonly number[] } = {}) {
+  constructor(sweepMs: readonly number[] = SWEEP_MS) {
     this.#sweepMs = sweepMs
   }
 

@@ -1,4 +1,5 @@
 import { isRecord } from '@x/internal'
+import type { InputRequest } from '@x/mcp-transport'
 import { withoutSecretsInError } from '../arguments/secrets.ts'
 import {
   isForTheCaller,
@@ -10,20 +11,14 @@ import {
 } from '../base/errors.ts'
 import type { McpToolOrigin, ToolResult } from '../base/tool-source.ts'
 
-/** A question as a server sent it. */
-export interface Question {
-  readonly method: string
-  readonly params?: Readonly<Record<string, unknown>> | undefined
-}
-
 /** The server needs the answer of a person. */
 export interface AskedOutcome {
   readonly kind: 'asked'
-  readonly requests: Readonly<Record<string, Question>>
+  readonly requests: Readonly<Record<string, InputRequest>>
   /** Answers of handlers to other questions of the same round. */
   readonly answered: Readonly<Record<string, unknown>>
   /** Opaque state of the server. Not for people. */
-  readonly requestState?: string
+  readonly requestState: string | undefined
   /** True if the request is still open in the process that sent it. */
   readonly isHeld: boolean
 }
@@ -33,7 +28,7 @@ interface AuthorizationOutcome {
   readonly kind: 'authorization'
   readonly url: string
   /** Why the previous callback of the authorization server failed. */
-  readonly problem?: string
+  readonly problem: string | undefined
 }
 
 /**
@@ -50,19 +45,13 @@ interface FailedOutcome {
   readonly kind: 'failed'
   readonly code: McpToolErrorCode
   readonly message: string
-  readonly outcome?: ToolOutcome
-  readonly artifact?: unknown
+  readonly outcome: ToolOutcome | undefined
+  readonly artifact: unknown
 }
 
 export function failedOutcomeFrom(error: McpToolError): FailedOutcome {
   const { code, message, outcome, artifact } = error
-  return {
-    kind: 'failed',
-    code,
-    message,
-    ...(outcome !== undefined && { outcome }),
-    ...(artifact !== undefined && { artifact }),
-  }
+  return { kind: 'failed', code, message, outcome, artifact }
 }
 
 export function errorFrom(
@@ -81,6 +70,7 @@ export function unknownOutcome(origin: McpToolOrigin): FailedOutcome {
     code: 'OUTCOME_UNKNOWN',
     outcome: 'unknown',
     message: `${unknownOutcomeText(origin, what)}.`,
+    artifact: undefined,
   }
 }
 

@@ -1,5 +1,6 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import type { HandlerContext, InputResume } from '@x/mcp-client'
+import type { HandlerContext, InputRequired, InputResume } from '@x/mcp-client'
+import type { InputRequest } from '@x/mcp-transport'
 import { toolErrorFrom, type McpToolError } from '../base/errors.ts'
 import {
   serverTitle,
@@ -22,7 +23,6 @@ import {
   unknownOutcome,
   type AskedOutcome,
   type CallOutcome,
-  type Question,
 } from './call-outcome.ts'
 import { isForPerson, ownAnswer, type OwnHandlers } from './handlers.ts'
 import {
@@ -75,15 +75,6 @@ interface Round {
 }
 
 const FIRST_ROUND: Round = { number: 0, asked: undefined, answers: {}, callback: undefined }
-
-/**
- * The answer of a stateless server that needs input before it can continue (specification 2026-07-28,
- * `InputRequiredResult`).
- */
-interface InputRequired {
-  readonly inputRequests?: Readonly<Record<string, Question>>
-  readonly requestState?: string
-}
 
 const WORK_MS = 600_000
 /** The longest delay of a timer. The limits of an interruptible call are checked here, not in the client. */
@@ -190,7 +181,7 @@ export class CallRounds {
       if (options.config.signal?.aborted === true) throw error
       const url = this.#answering === 'interrupt' ? authorization?.urlIn(error) : undefined
       if (url !== undefined) {
-        return { kind: 'authorization', url, ...(problem !== undefined && { problem }) }
+        return { kind: 'authorization', url, problem }
       }
       const fatal = fatalFrom(error, origin, secrets)
       if (fatal !== undefined) throw fatal.error // the task ends the run with exactly this error
@@ -271,7 +262,8 @@ export class CallRounds {
     if (event.kind === 'failed') throw event.error
     if (event.kind === 'ended') return this.#outcomeOf(event.value, live.caller)
     if (place !== undefined) this.#shared.held.hold(place, live)
-    return { kind: 'asked', requests: event.requests, answered: {}, isHeld: true }
+    const { requests } = event
+    return { kind: 'asked', requests, answered: {}, requestState: undefined, isHeld: true }
   }
 
   /** Answers the questions that need no person, and returns the others. */
@@ -287,7 +279,7 @@ export class CallRounds {
     const { origin, options } = this.#call
     const { signal = new AbortController().signal } = options.config
     const context: HandlerContext = { signal, scope: undefined }
-    const requests: Record<string, Question> = {}
+    const requests: Record<string, InputRequest> = {}
     const answered: Record<string, unknown> = {}
     for (const [key, question] of Object.entries(inputRequests)) {
       if (isForPerson(question) && this.#answering === 'interrupt') {
@@ -304,8 +296,7 @@ export class CallRounds {
       if (answer === undefined) throw noAnswerError(origin, question.method)
       answered[key] = answer
     }
-    const state = requestState !== undefined && { requestState }
-    return { kind: 'asked', requests, answered, ...state, isHeld: false }
+    return { kind: 'asked', requests, answered, requestState, isHeld: false }
   }
 
   /** Ends a call whose server keeps asking, with its open request. */

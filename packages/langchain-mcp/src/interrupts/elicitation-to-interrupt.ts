@@ -73,8 +73,9 @@ export class ElicitationToInterrupt {
   constructor(options: ElicitationToInterruptOptions = {}) {
     assertOptions('elicitationToInterrupt()', options, optionChecks)
     const { authorization, humanTimeoutMs = HUMAN_MS, maxRounds = MAX_ROUNDS } = options
-    const handlers = ownHandlersFrom(options)
-    this.#log = options.log ?? processWarnings
+    const { log = processWarnings } = options
+    const handlers = ownHandlersFrom(options, log)
+    this.#log = log
     this.#amongSiblings = options.elicitation === undefined ? 'nobody' : 'handler'
     const [journal, held] = [new CallJournal(), new HeldCalls()]
     this.#shared = { handlers, authorization, humanTimeoutMs, maxRounds, journal, held }
@@ -160,35 +161,28 @@ export function elicitationToInterrupt(
   return new ElicitationToInterrupt(options)
 }
 
-/** The options that decide who answers questions of servers. */
-interface AnsweringOptions extends Pick<ElicitationToInterruptOptions, 'log'> {
-  readonly elicitation?: ElicitationToInterrupt | false | undefined
-  readonly handlers?: ClientHandlers | undefined
-}
-
-/** Returns the given `elicitation`, or a new one unless `handlers` answer or `elicitation` is `false`. */
-export function elicitationFrom({
-  elicitation,
-  handlers = {},
-  log,
-}: AnsweringOptions): ElicitationToInterrupt | undefined {
-  if (elicitation === false) return undefined
-  if (elicitation !== undefined) return elicitation
-  if (handlers.elicitation !== undefined) return undefined
-  const { sampling, roots } = handlers
-  return elicitationToInterrupt({ sampling, roots, log })
-}
-
-/** Returns the handlers for clients. */
-export function handlersFrom(
-  elicitation: ElicitationToInterrupt | undefined,
+/**
+ * Returns who answers questions of servers: the given `elicitation`, or a new one unless `handlers` answer or
+ * it is `false`; and the handlers for clients.
+ */
+export function answeringFrom(
+  given: ElicitationToInterrupt | false | undefined,
   handlers: ClientHandlers | undefined,
-): ClientHandlers | undefined {
-  if (elicitation === undefined) return handlers
-  const { sampling, roots = elicitation.handlers.roots } = handlers ?? {}
+  log: ToolLog | undefined,
+): {
+  readonly elicitation: ElicitationToInterrupt | undefined
+  readonly handlers: ClientHandlers | undefined
+} {
+  const { sampling, roots } = handlers ?? {}
+  const isNew = given === undefined && handlers?.elicitation === undefined
+  const elicitation = isNew ? elicitationToInterrupt({ sampling, roots, log }) : given || undefined
+  if (elicitation === undefined) return { elicitation, handlers }
   return {
-    elicitation: elicitation.handlers.elicitation,
-    sampling: outsideOtherRuns(sampling) ?? elicitation.handlers.sampling,
-    roots,
+    elicitation,
+    handlers: {
+      elicitation: elicitation.handlers.elicitation,
+      sampling: outsideOtherRuns(sampling) ?? elicitation.handlers.sampling,
+      roots: roots ?? elicitation.handlers.roots,
+    },
   }
 }

@@ -10,10 +10,10 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import { check, type Checks } from '@x/internal'
 import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
+import type { InputRequest } from '@x/mcp-transport'
 import { randomUUID } from 'node:crypto'
-import { processWarnings, type ToolLog } from '../base/log.ts'
+import type { ToolLog } from '../base/log.ts'
 import { assertOptions } from '../base/options.ts'
-import type { Question } from './call-outcome.ts'
 
 /** Handlers that answer servers without an interrupt. */
 export interface OwnHandlers extends ClientHandlers {
@@ -21,12 +21,10 @@ export interface OwnHandlers extends ClientHandlers {
 }
 
 /** Returns the caller's handlers. Without a handler for elicitation, questions are declined with a warning. */
-export function ownHandlersFrom({
-  elicitation,
-  sampling,
-  roots,
-  log = processWarnings,
-}: ClientHandlers & { readonly log?: ToolLog | undefined }): OwnHandlers {
+export function ownHandlersFrom(
+  { elicitation, sampling, roots }: ClientHandlers,
+  log: ToolLog,
+): OwnHandlers {
   const decline = (): { readonly action: 'decline' } => {
     log({
       level: 'warning',
@@ -56,7 +54,7 @@ export function outsideOtherRuns(sampling: ClientHandlers['sampling']): ClientHa
 }
 
 /** Returns true for a question to a person. */
-export function isForPerson({ method }: Question): boolean {
+export function isForPerson({ method }: InputRequest): boolean {
   return method === 'elicitation/create'
 }
 
@@ -66,7 +64,7 @@ export function isForPerson({ method }: Question): boolean {
  * @throws the error of the handler; ZodError for an invalid question
  */
 export async function ownAnswer(
-  { method, params }: Question,
+  { method, params }: InputRequest,
   handlers: ClientHandlers,
   context: HandlerContext,
 ): Promise<unknown> {

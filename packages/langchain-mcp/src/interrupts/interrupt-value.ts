@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
+import type { InputRequest } from '@x/mcp-transport'
 import { SchemaCheck } from '../schema/schema-check.ts'
-import type { Question } from './call-outcome.ts'
 
 /** A question of an MCP server, as the value of an interrupt. */
 interface ServerInterrupt {
@@ -18,7 +18,7 @@ interface ServerInterrupt {
 export interface McpElicitationInterrupt extends ServerInterrupt {
   readonly type: 'mcp_elicitation'
   /** The questions as the server sent them: a form (`requestedSchema`), or a page to visit (`mode: 'url'`). */
-  readonly inputRequests: Readonly<Record<string, Question>>
+  readonly inputRequests: Readonly<Record<string, InputRequest>>
   /** The params of the questions, by the same keys, as LangChain's own adapters provide them. */
   readonly requests: Readonly<Record<string, Readonly<Record<string, unknown>>>>
 }
@@ -132,7 +132,7 @@ function otherKind(what: string, check: string): TypeError {
  */
 export function answersFrom(
   value: unknown,
-  requests: Readonly<Record<string, Question>>,
+  requests: Readonly<Record<string, InputRequest>>,
 ):
   | { readonly answers: Readonly<Record<string, ElicitationAnswer>> }
   | { readonly problem: string } {
@@ -160,7 +160,7 @@ export function answersFrom(
 
 /** A question with a page to visit has no schema. */
 function contentErrors(
-  { params }: Question,
+  { params }: InputRequest,
   content: ElicitationAnswer['content'] = {},
 ): readonly string[] {
   const schema = params?.['requestedSchema']

@@ -1,5 +1,6 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { McpClientError, type Caller, type ClientHandlers, type Progress } from '@x/mcp-client'
+import type { InputRequest } from '@x/mcp-transport'
 import {
   originKey,
   serverTitle,
@@ -8,7 +9,6 @@ import {
   type ToolResult,
 } from '../base/tool-source.ts'
 import { toThreadId } from '../sessions/call-context.ts'
-import type { Question } from './call-outcome.ts'
 import type { ElicitationAnswer } from './interrupt-value.ts'
 import type { GraphPlace } from './langgraph.ts'
 
@@ -55,7 +55,7 @@ export class ToolCaller implements Caller {
 export type LiveCallEvent =
   | { readonly kind: 'ended'; readonly value: ToolResult }
   | { readonly kind: 'failed'; readonly error: unknown }
-  | { readonly kind: 'asked'; readonly requests: Readonly<Record<string, Question>> }
+  | { readonly kind: 'asked'; readonly requests: Readonly<Record<string, InputRequest>> }
 
 interface LiveCallLimits {
   /** Time limit of the server in milliseconds. The clock stops while a person is asked. */
@@ -159,7 +159,7 @@ export class LiveCall {
     this.#aborting.abort(reason)
   }
 
-  #requests(): Record<string, Question> {
+  #requests(): Record<string, InputRequest> {
     return Object.fromEntries(
       Array.from(this.#questions, ([key, { params }]) => [
         key,

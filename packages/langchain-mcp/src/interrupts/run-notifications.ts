@@ -2,7 +2,7 @@ import { dispatchCustomEvent } from '@langchain/core/callbacks/dispatch/web'
 import { CallbackManager } from '@langchain/core/callbacks/manager'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import type { Progress, ServerLog } from '@x/mcp-client'
-import { serverTitle, type McpToolOrigin, type McpToolSource } from '../base/tool-source.ts'
+import { serverTitle, type McpToolSource } from '../base/tool-source.ts'
 import type { ToolCaller } from './live-call.ts'
 
 /** Progress of a call (`notifications/progress`). */
@@ -38,27 +38,26 @@ interface RunNotifications {
  */
 export function runNotificationsFor(
   config: ToolRunnableConfig,
-  {
-    origin,
-    source,
-    caller,
-  }: {
-    readonly origin: McpToolOrigin
-    readonly source: McpToolSource
-    readonly caller: ToolCaller
-  },
+  source: McpToolSource,
+  caller: ToolCaller,
 ): RunNotifications | undefined {
   const writer =
     'writer' in config && typeof config.writer === 'function' ? config.writer : undefined
-  const callbacks = hasListeners(config) ? config : undefined
+  const { callbacks: manager } = config
+  // Custom events need a parent run.
+  const hasListeners =
+    manager instanceof CallbackManager &&
+    manager.handlers.length > 0 &&
+    manager.getParentRunId() !== undefined
+  const callbacks = hasListeners ? config : undefined
   if (writer === undefined && callbacks === undefined) return undefined
   const about = {
-    server: serverTitle(origin.server),
-    tool: origin.toolName,
-    toolCallId: config.toolCall?.id,
+    server: serverTitle(caller.origin.server),
+    tool: caller.origin.toolName,
+    toolCallId: caller.toolCallId,
   }
   let isOver = false
-  const tell = (event: McpProgressEvent | McpLogEvent): void => {
+  const emit = (event: McpProgressEvent | McpLogEvent): void => {
     if (isOver) return
     try {
       writer?.(event)
@@ -71,13 +70,13 @@ export function runNotificationsFor(
   const unlisten = source.on?.(
     'serverLog',
     ({ origin: of, ...log }) => {
-      if (of === undefined || isFor(caller, of)) tell({ type: 'mcp_log', ...about, ...log })
+      if (of === undefined || isFor(caller, of)) emit({ type: 'mcp_log', ...about, ...log })
     },
     config,
   )
   return {
     onProgress: ({ progress, total, message }) =>
-      tell({
+      emit({
         type: 'mcp_progress',
         ...about,
         progress,
@@ -94,13 +93,4 @@ export function runNotificationsFor(
 /** A log message without a call belongs to all calls of its session, unless they are of several threads. */
 function isFor(caller: ToolCaller, { call, owner }: NonNullable<ServerLog['origin']>): boolean {
   return call === undefined ? owner === caller.owner : caller.isSameAs(call.caller)
-}
-
-/** Custom events need a parent run. */
-function hasListeners({ callbacks }: ToolRunnableConfig): boolean {
-  return (
-    callbacks instanceof CallbackManager &&
-    callbacks.handlers.length > 0 &&
-    callbacks.getParentRunId() !== undefined
-  )
 }

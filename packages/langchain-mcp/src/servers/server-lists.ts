@@ -31,9 +31,9 @@ export interface ServerListsOptions {
 }
 
 export interface ListRequest {
-  /** Config of the user that the list is for. @default no user */
+  /** Config of the user that the list is for; its headers are sent. @default the config of the current run */
   readonly config?: RunnableConfig | undefined
-  /** @default false */
+  /** Ignores cached lists. @default false */
   readonly forceRefresh?: boolean | undefined
 }
 

@@ -34,12 +34,12 @@ export interface SessionInfoLangGraphStoreOptions {
 }
 
 interface StoredSession {
-  readonly sessionId?: string | undefined
-  readonly record?: SessionRecord | undefined
+  readonly sessionId: string | undefined
+  readonly record: SessionRecord | undefined
 }
 
 const TIMEOUT_MS = 2000
-const NOTHING: StoredSession = {}
+const NOTHING: StoredSession = { sessionId: undefined, record: undefined }
 
 /**
  * Keeps the record of one session in a LangGraph store, for the next process of the graph.
@@ -72,7 +72,7 @@ export class SessionInfoLangGraphStore extends SessionInfo {
   /** Keeps an id without a record only in memory, because nothing says which principal it belongs to. */
   override async setSessionId(sessionId: string | undefined): Promise<void> {
     if (sessionId !== undefined && this.#session?.sessionId === sessionId) return
-    await this.#set({ sessionId })
+    await this.#set({ sessionId, record: undefined })
   }
 
   override async getRecord(): Promise<SessionRecord | undefined> {
@@ -188,11 +188,12 @@ function isSameEndpoint(one: string | undefined, other: string): boolean {
   return a !== null && b !== null && a.origin === b.origin && a.pathname === b.pathname
 }
 
-export interface SessionInfoLangGraphStoreFactoryOptions {
+export interface SessionInfoLangGraphStoreFactoryOptions extends Pick<
+  SessionInfoLangGraphStoreOptions,
+  'timeoutMs'
+> {
   /** The store of the graph. @default the store of the run that opens the session */
   readonly store?: GraphStore | undefined
-  /** Limit of one access to the store, in milliseconds. @default 2000 */
-  readonly timeoutMs?: number | undefined
   /** Receives one entry if a session cannot be stored, and one if the store fails. @default warnings of the Node process */
   readonly log?: ToolLog | undefined
 }

@@ -1,30 +1,21 @@
 import { check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
-import type { NamedResource } from '../arguments/argument-property.ts'
 import { processWarnings, type ToolLog } from '../base/log.ts'
 import { wordOrFunction, wrongValue } from '../base/options.ts'
 import {
   serverTitle,
   type McpServerLabel,
   type McpToolOrigin,
-  type McpToolSource,
   type ToolDefinition,
 } from '../base/tool-source.ts'
 import { schemaDefectOf } from '../schema/json-schema.ts'
 import { toolPinsFrom } from './interceptors.ts'
-import { McpTool, type McpToolOptions } from './mcp-tool.ts'
-import { nameTools, type OnNameCollision, type PrefixToolNames } from './tool-names.ts'
+import { McpTool, type McpToolFields, type McpToolOptions } from './mcp-tool.ts'
+import { nameTools, type NameToolsOptions } from './tool-names.ts'
 import { redefinedText } from './interceptors.ts'
 
 /** How tools are made from the lists of servers. */
-export interface BuildToolsOptions extends McpToolOptions, ToolRules {
-  /** The new name of a tool whose name is already used. @default 'suffix' */
-  readonly onNameCollision?: OnNameCollision | undefined
-  /**
-   * Prefix of all tool names of a server, followed by `_`: `true` for the server's own name, or a function
-   * that returns the prefix. @default false
-   */
-  readonly prefixToolNames?: PrefixToolNames | undefined
+export interface BuildToolsOptions extends McpToolOptions, ToolRules, NameToolsOptions {
   /**
    * Compares a definition with the server's list before each call, and replaces it if calls no longer fit.
    * @default true for stored definitions, unless the agent says otherwise; false for live ones
@@ -73,16 +64,13 @@ export interface QuarantinedTool extends McpToolOrigin {
 }
 
 /** A server with its tool definitions, before the tools get their names. */
-export interface DiscoveredServer {
-  readonly server: McpServerLabel
-  readonly source: McpToolSource
+export interface DiscoveredServer extends Pick<
+  McpToolFields,
+  'server' | 'source' | 'refreshBeforeCall' | 'resources'
+> {
   readonly definitions: readonly ToolDefinition[]
   /** Arguments that the agent definition fixes, by tool name. Never from the server. */
   readonly argumentProperties?: ReadonlyMap<string, Readonly<Record<string, unknown>>> | undefined
-  /** `true` for stored definitions, which may be outdated. @default false */
-  readonly refreshBeforeCall?: boolean | undefined
-  /** Resources of the agent, which argument properties can refer to by name. */
-  readonly resources?: readonly NamedResource[] | undefined
   /** Principal that listed the definitions, if there are principals. */
   readonly principal?: string | undefined
   /** Limit of one call, in milliseconds. @default `timeoutMs` of the options */
@@ -101,7 +89,7 @@ export function buildTools(
   given: BuildToolsOptions,
 ): McpTool[] {
   assertRules(given)
-  const { onNameCollision, prefixToolNames, log = processWarnings, onQuarantine } = given
+  const { log = processWarnings, onQuarantine } = given
   const pins = toolPinsFrom(given.pin)
   const options = { ...given, pin: pins }
   const leaveOut = (
@@ -144,7 +132,7 @@ export function buildTools(
     server,
     toolName: definition.name,
   }))
-  const names = nameTools(origins, { onNameCollision, prefixToolNames, log })
+  const names = nameTools(origins, given, log)
   return found.map(({ from, definition }, index) => {
     const { server, source, resources, argumentProperties, timeoutMs = given.timeoutMs } = from
     return new McpTool({

@@ -40,10 +40,8 @@ export interface ToolCallRequest {
 }
 
 /** Changes of a request. Absent fields stay as they are. */
-export interface ToolCallChange {
-  readonly args?: Readonly<Record<string, unknown>> | undefined
-  readonly headers?: Readonly<Record<string, string>> | undefined
-  readonly meta?: Readonly<Record<string, unknown>> | undefined
+export type ToolCallChange = {
+  readonly [Field in 'args' | 'headers' | 'meta']?: ToolCallRequest[Field] | undefined
 }
 
 /** An answer that the graph receives unchanged: a message, or a `Command` of LangGraph. */

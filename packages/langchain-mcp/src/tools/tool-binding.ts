@@ -12,7 +12,7 @@ import {
   type ToolDefinition,
 } from '../base/tool-source.ts'
 import { breakingChanges, parameterText } from '../schema/definition-drift.ts'
-import { linesOf, SchemaCheck, type ValidationError } from '../schema/schema-check.ts'
+import { linesOf, SchemaCheck } from '../schema/schema-check.ts'
 import { schemaDefectOf } from '../schema/json-schema.ts'
 import { projectedSchema, type ProjectedSchema } from '../schema/schema-projection.ts'
 import { interceptorsFrom, type ToolInterceptor } from './interceptors.ts'
@@ -69,11 +69,12 @@ export class ToolBinding {
   readonly origin: McpToolOrigin
   readonly source: McpToolSource
   readonly options: McpToolOptions
+  /** From the server or the agent definition. */
+  definition: ToolDefinition
   readonly interceptors: readonly ToolInterceptor[]
   readonly #log: ToolLog
   readonly #refreshBeforeCall: boolean
   readonly #properties: ArgumentProperties | undefined
-  #definition: ToolDefinition
   #input: SchemaCheck
   #output: SchemaCheck | undefined
   #outputSchema: JsonSchema | undefined
@@ -89,7 +90,7 @@ export class ToolBinding {
     this.interceptors = interceptorsFrom(options, source)
     this.#log = log
     this.#refreshBeforeCall = refreshBeforeCall
-    this.#definition = definition
+    this.definition = definition
     const about = { origin: this.origin, log, input: options.input, resources }
     this.#properties =
       Object.keys(argumentProperties).length > 0
@@ -99,13 +100,9 @@ export class ToolBinding {
     this.#useOutput(definition)
   }
 
-  get definition(): ToolDefinition {
-    return this.#definition
-  }
-
   /** The whole schema of the arguments. */
   get inputSchema(): JsonSchema {
-    return this.#definition.inputSchema ?? NO_PARAMETERS
+    return this.definition.inputSchema ?? NO_PARAMETERS
   }
 
   /** The schema that the model sees, and notes about its hidden parts. */
@@ -141,7 +138,7 @@ export class ToolBinding {
     const given = jsonArgumentsFrom(input)
     const refusal = this.#refreshBeforeCall ? await this.#refusal(name, config) : undefined
     if (refusal !== undefined) {
-      const args = acceptedArguments(given ?? {}, { given })
+      const args = objectOf(given, given)
       return { name, args, shown: args, secrets: [], refusal }
     }
     const { args, shown, secrets } = this.#properties
@@ -154,8 +151,12 @@ export class ToolBinding {
       const reason = 'the tool does not accept its value, or requires one and there is none'
       throw invalidArgument({ ...this.origin, path }, reason)
     }
-    const accepted = acceptedArguments(args, { given, errors })
-    const visible = shown === args ? accepted : acceptedArguments(shown, { given })
+    if (errors.length > 0) {
+      const message = `The arguments do not fit the tool's schema, so it was not called. ${linesOf(errors).join('; ')}`
+      throw inputError(message, given)
+    }
+    const accepted = objectOf(args, given)
+    const visible = shown === args ? accepted : objectOf(shown, given)
     return { name, args: accepted, shown: visible, secrets, refusal }
   }
 
@@ -166,7 +167,7 @@ export class ToolBinding {
 
   /** Two concurrent calls both report a change, but the definition is replaced once. */
   async #refusal(name: string, config: ToolRunnableConfig): Promise<McpToolError | undefined> {
-    const bound = this.#definition
+    const bound = this.definition
     const drift = await this.#drift(bound, config)
     if (drift.kind === 'none') {
       if (drift.live !== undefined) this.#useOutput(drift.live)
@@ -179,7 +180,7 @@ export class ToolBinding {
         `Tool "${name}" no longer exists on server "${server}", so it was not executed. Do not call it again: use another tool, or tell the user.`,
       )
     }
-    if (this.#definition === bound) this.#heal(drift.live, drift.changes)
+    if (this.definition === bound) this.#heal(drift.live, drift.changes)
     return this.#notRun(
       'SCHEMA_CHANGED',
       `The parameters of tool "${name}" have changed since you saw them, so it was not executed: ${drift.changes.join('; ')}. Its parameters are now: ${parameterText(this.shown.schema)}. Call it again with these.`,
@@ -234,8 +235,8 @@ export class ToolBinding {
   }
 
   #heal(live: ToolDefinition, changes: readonly string[]): void {
-    const { description } = this.#definition
-    this.#definition = {
+    const { description } = this.definition
+    this.definition = {
       ...live,
       description: live.description?.trim() ? live.description : description,
     }
@@ -281,23 +282,15 @@ function jsonArgumentsFrom(input: unknown): unknown {
   return JSON.parse(JSON.stringify(input ?? {}) ?? '{}')
 }
 
-/**
- * Returns the arguments if there are no validation errors.
- *
- * @throws {ToolInputParsingException} which `ToolNode` and `createAgent` pass to the model
- */
-function acceptedArguments(
-  args: unknown,
-  { given, errors = [] }: { readonly given: unknown; readonly errors?: readonly ValidationError[] },
-): Record<string, unknown> {
-  // The model's own arguments, because the merged ones may contain sensitive values.
-  const json = (): string => JSON.stringify(given) ?? ''
-  if (errors.length > 0) {
-    throw new ToolInputParsingException(
-      `The arguments do not fit the tool's schema, so it was not called. ${linesOf(errors).join('; ')}`,
-      json(),
-    )
-  }
+function objectOf(args: unknown, given: unknown): Record<string, unknown> {
   if (isRecord(args)) return args
-  throw new ToolInputParsingException('The arguments of an MCP tool are an object', json())
+  throw inputError('The arguments of an MCP tool are an object', given)
+}
+
+/**
+ * The error that `ToolNode` and `createAgent` pass to the model. It shows the model's own arguments, because
+ * the merged ones may contain sensitive values.
+ */
+function inputError(message: string, given: unknown): ToolInputParsingException {
+  return new ToolInputParsingException(message, JSON.stringify(given) ?? '')
 }

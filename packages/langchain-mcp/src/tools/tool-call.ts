@@ -96,7 +96,7 @@ export class ToolCall {
     const { elicitation, timeoutMs = timeoutOf(this.#config) } = toolOptions
     const config = this.#config
     const caller = this.#caller
-    const notifications = runNotificationsFor(config, { origin, source, caller })
+    const notifications = runNotificationsFor(config, source, caller)
     const options = {
       signal: config.signal,
       timeoutMs,

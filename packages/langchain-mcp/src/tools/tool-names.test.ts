@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { McpToolError } from '../base/errors.ts'
-import type { ToolLogEntry } from '../base/log.ts'
+import type { ToolLog, ToolLogEntry } from '../base/log.ts'
 import { nameTools, type NameToolsOptions } from './tool-names.ts'
 
 const shop = { slug: 'shop', folderPath: 'Shared' }
@@ -8,10 +8,11 @@ const bank = { slug: 'bank', folderPath: 'Shared' }
 
 function names(
   tools: readonly (readonly [server: { slug: string; folderPath?: string }, toolName: string])[],
-  options: Partial<NameToolsOptions> = {},
+  options: NameToolsOptions = {},
+  log: ToolLog = () => {},
 ): string[] {
   const origins = tools.map(([server, toolName]) => ({ server, toolName }))
-  return nameTools(origins, { log: () => {}, ...options })
+  return nameTools(origins, options, log)
 }
 
 test.each([
@@ -62,7 +63,8 @@ test('keeps the plain name for the first server, and adds a suffix for the later
       [shop, 'search'],
       [bank, 'search'],
     ],
-    { log: (entry) => void entries.push(entry) },
+    {},
+    (entry) => void entries.push(entry),
   )
   expect(shown).toEqual(['search', expect.stringMatching(/^search_[0-9a-f]{8}$/)])
   expect(entries).toEqual([

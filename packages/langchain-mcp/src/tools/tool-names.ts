@@ -22,11 +22,13 @@ export type OnNameCollision = 'suffix' | 'prefix-server' | 'throw'
 export type PrefixToolNames = boolean | ((server: McpServerLabel) => string | undefined)
 
 export interface NameToolsOptions {
-  /** @default 'suffix' */
+  /** The new name of a tool whose name is already used. @default 'suffix' */
   readonly onNameCollision?: OnNameCollision | undefined
-  /** @default false */
+  /**
+   * Prefix of all tool names of a server, followed by `_`: `true` for the server's own name, or a function
+   * that returns the prefix. @default false
+   */
   readonly prefixToolNames?: PrefixToolNames | undefined
-  readonly log: ToolLog
 }
 
 /**
@@ -36,8 +38,12 @@ export interface NameToolsOptions {
  *
  * @throws {McpToolError} `NAME_COLLISION` with `onNameCollision: 'throw'`
  */
-export function nameTools(origins: readonly McpToolOrigin[], options: NameToolsOptions): string[] {
-  const { onNameCollision = 'suffix', prefixToolNames = false, log } = options
+export function nameTools(
+  origins: readonly McpToolOrigin[],
+  options: NameToolsOptions,
+  log: ToolLog,
+): string[] {
+  const { onNameCollision = 'suffix', prefixToolNames = false } = options
   const owners = new Map<string, McpToolOrigin>()
   return origins.map((origin) => {
     const wanted = wantedName(origin, prefixToolNames)
