@@ -9,10 +9,9 @@ import {
   type ToolDefinition,
 } from '../base/tool-source.ts'
 import { schemaDefectOf } from '../schema/json-schema.ts'
-import { toolPinsFrom } from './interceptors.ts'
+import { redefinedText, toolPinsFrom } from './interceptors.ts'
 import { McpTool, type McpToolFields, type McpToolOptions } from './mcp-tool.ts'
 import { nameTools, type NameToolsOptions } from './tool-names.ts'
-import { redefinedText } from './interceptors.ts'
 
 /** How tools are made from the lists of servers. */
 export interface BuildToolsOptions extends McpToolOptions, ToolRules, NameToolsOptions {
@@ -92,46 +91,30 @@ export function buildTools(
   const { log = processWarnings, onQuarantine } = given
   const pins = toolPinsFrom(given.pin)
   const options = { ...given, pin: pins }
-  const leaveOut = (
-    origin: McpToolOrigin,
-    code: 'TOOL_QUARANTINED' | 'TOOL_REDEFINED',
-    message: string,
-  ): void => {
-    log({
-      level: 'warning',
-      code,
-      message,
-      server: serverTitle(origin.server),
-      tool: origin.toolName,
-    })
-  }
-  const isUsable = (
-    { server, principal }: DiscoveredServer,
-    definition: ToolDefinition,
-  ): boolean => {
-    if (!isAllowed(options, server, definition)) return false
-    const origin: McpToolOrigin = { server, toolName: definition.name }
-    const changed = pins?.redefinition(origin, definition, principal)
-    if (changed !== undefined) {
-      leaveOut(origin, 'TOOL_REDEFINED', redefinedText(origin, changed))
+  const found = servers
+    .flatMap((from) =>
+      from.definitions.map((definition) => {
+        const origin: McpToolOrigin = { server: from.server, toolName: definition.name }
+        return { from, definition, origin }
+      }),
+    )
+    .filter(({ from, definition, origin }) => {
+      if (!isAllowed(options, from.server, definition)) return false
+      const server = serverTitle(from.server)
+      const about = { level: 'warning', server, tool: definition.name } as const
+      const changed = pins?.redefinition(origin, definition, from.principal)
+      if (changed !== undefined) {
+        log({ ...about, code: 'TOOL_REDEFINED', message: redefinedText(origin, changed) })
+        return false
+      }
+      const reason = unusableReason(definition)
+      if (reason === undefined) return true
+      const message = `Tool "${definition.name}" of MCP server "${server}" is left out: ${reason}`
+      log({ ...about, code: 'TOOL_QUARANTINED', message })
+      onQuarantine?.({ ...origin, reason })
       return false
-    }
-    const reason = unusableReason(definition)
-    if (reason === undefined) return true
-    const message = `Tool "${origin.toolName}" of MCP server "${serverTitle(server)}" is left out: ${reason}`
-    leaveOut(origin, 'TOOL_QUARANTINED', message)
-    onQuarantine?.({ ...origin, reason })
-    return false
-  }
-  const found = servers.flatMap((from) =>
-    from.definitions
-      .filter((definition) => isUsable(from, definition))
-      .map((definition) => ({ from, definition })),
-  )
-  const origins = found.map(({ from: { server }, definition }) => ({
-    server,
-    toolName: definition.name,
-  }))
+    })
+  const origins = found.map(({ origin }) => origin)
   const names = nameTools(origins, given, log)
   return found.map(({ from, definition }, index) => {
     const { server, source, resources, argumentProperties, timeoutMs = given.timeoutMs } = from

@@ -4,7 +4,6 @@ import { canonicalJson } from '@x/internal'
 import { createHash } from 'node:crypto'
 import { McpToolError } from '../base/errors.ts'
 import {
-  originKey,
   serverTitle,
   type JsonSchema,
   type McpServerLabel,
@@ -219,10 +218,8 @@ export function pinnedToolsFrom(
 /** The definitions that the user accepted. */
 export class ToolPins {
   readonly #pinned: PinnedTools | undefined
-  /** Hash of the first definition, by principal and origin, for `'first-use'`. */
-  readonly #first = new Map<string, string>()
-  /** Number of first definitions, by principal and server. */
-  readonly #counts = new Map<string, number>()
+  /** Hashes of the first definitions by tool name, for each principal and server, for `'first-use'`. */
+  readonly #first = new Map<string, Map<string, string>>()
   /** First definitions by hash, because many principals see the same ones. */
   readonly #definitions = new Map<string, ToolDefinition>()
 
@@ -240,16 +237,15 @@ export class ToolPins {
     principal?: string,
   ): string | undefined {
     if (this.#pinned !== undefined) return unlikeHash(this.#pinned, origin, definition)
-    const key = JSON.stringify([principal ?? null, originKey(origin)])
-    const first = this.#definitions.get(this.#first.get(key) ?? '')
-    if (first !== undefined) return unlikeFirst(first, definition)
     const { slug, name, folderPath } = origin.server
     const place = JSON.stringify([principal ?? null, folderPath ?? null, slug ?? name ?? null])
-    const count = this.#counts.get(place) ?? 0
-    if (count >= MAX_FIRST) return `its server has listed ${MAX_FIRST} other tools before`
-    this.#counts.set(place, count + 1)
+    const hashes = this.#first.get(place) ?? new Map<string, string>()
+    const first = this.#definitions.get(hashes.get(origin.toolName) ?? '')
+    if (first !== undefined) return unlikeFirst(first, definition)
+    if (hashes.size >= MAX_FIRST) return `its server has listed ${MAX_FIRST} other tools before`
+    this.#first.set(place, hashes)
     const hash = toolDefinitionHash(definition)
-    this.#first.set(key, hash)
+    hashes.set(origin.toolName, hash)
     if (!this.#definitions.has(hash)) {
       this.#definitions.set(hash, structuredClone(partsOf(definition)))
     }

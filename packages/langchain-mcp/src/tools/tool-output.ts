@@ -74,8 +74,6 @@ export function toolOutputFrom(result: ToolResult, options: ToolOutputOptions = 
   } = options
   const raw = (result.content ?? []).map(withoutNulls)
   const artifact = artifactOf(result, raw)
-  const plain = output === 'auto' && showToModel.length === 0 ? onlyTextOf(raw) : undefined
-  if (plain !== undefined && plain.length <= maxTextCharacters) return { content: plain, artifact }
   const shown =
     raw.length === 0 && hasStructure(result) && !showToModel.includes('structuredContent')
       ? [textBlock(JSON.stringify(result.structuredContent))]
@@ -105,13 +103,6 @@ export function textOf(content: ToolOutput['content']): string {
     .map((block) => (block.type === 'text' && typeof block.text === 'string' ? block.text : ''))
     .filter((text) => text !== '')
     .join('\n')
-}
-
-/** Returns the text of a result that is exactly one text, as most are. */
-function onlyTextOf(blocks: readonly unknown[]): string | undefined {
-  const [block] = blocks
-  if (blocks.length !== 1 || !isRecord(block) || block['type'] !== 'text') return undefined
-  return typeof block['text'] === 'string' ? block['text'] : undefined
 }
 
 function artifactOf(result: ToolResult, raw: readonly unknown[]): McpArtifactEntry[] {
