@@ -87,9 +87,8 @@ export class SessionInfoLangGraphStore extends SessionInfo {
   override async refresh(): Promise<void> {
     await this.#writing
     if (this.#isAhead) return
-    await this.#read((session) => {
-      if (!this.#isAhead) this.#session = session
-    })
+    const stored = await this.#read()
+    if (stored !== undefined && !this.#isAhead) this.#session = stored
   }
 
   override async flush(): Promise<void> {
@@ -103,28 +102,29 @@ export class SessionInfoLangGraphStore extends SessionInfo {
 
   /** Concurrent callers share one read. A session that was set in the meantime is newer and stays. */
   #load(): Promise<void> {
-    this.#reading ??= this.#read((session) => {
-      this.#session ??= session
-    }).finally(() => {
-      this.#reading = undefined
-    })
+    this.#reading ??= this.#read()
+      .then((stored) => {
+        this.#session ??= stored
+      })
+      .finally(() => {
+        this.#reading = undefined
+      })
     return this.#reading
   }
 
-  async #read(take: (session: StoredSession) => void): Promise<void> {
+  /** Returns undefined if the store does not answer. */
+  async #read(): Promise<StoredSession | undefined> {
     const { store, place, serverUrl, principal } = this.#options
-    await this.#inTime(async () => {
-      const item = await store.get([...place.namespace], place.key)
-      return () => {
-        this.#wasRead = true
-        this.#isNewerFormat = isNewerFormat(item?.value)
-        const record = sessionRecordFrom(item?.value)
-        const isOurs =
-          record?.principal === principal &&
-          (serverUrl === undefined || isSameEndpoint(record?.serverUrl, serverUrl))
-        take(record !== undefined && isOurs ? { sessionId: record.sessionId, record } : NOTHING)
-      }
-    })
+    const read = await this.#inTime(() => store.get([...place.namespace], place.key))
+    if (read === undefined) return undefined
+    const value = read.result?.value
+    this.#wasRead = true
+    this.#isNewerFormat = isNewerFormat(value)
+    const record = sessionRecordFrom(value)
+    const isOurs =
+      record?.principal === principal &&
+      (serverUrl === undefined || isSameEndpoint(record?.serverUrl, serverUrl))
+    return record !== undefined && isOurs ? { sessionId: record.sessionId, record } : NOTHING
   }
 
   async #set(session: StoredSession): Promise<void> {
@@ -141,38 +141,35 @@ export class SessionInfoLangGraphStore extends SessionInfo {
     // The stored record is read first, because a newer format must not be overwritten.
     if (!this.#wasRead) await this.#load()
     if (!this.#wasRead) return
+    const { store, place } = this.#options
+    const namespace = [...place.namespace]
     for (let written: StoredSession | undefined; written !== this.#session;) {
       const wanted = (written = this.#session)
-      const isStored = this.#isNewerFormat || (await this.#write(wanted?.record))
+      const record = wanted?.record
+      const isStored =
+        this.#isNewerFormat ||
+        (await this.#inTime(() =>
+          record === undefined
+            ? store.delete(namespace, place.key)
+            : store.put(namespace, place.key, { ...record }, false),
+        ))
       if (isStored && wanted === this.#session) this.#isAhead = false
     }
   }
 
-  async #write(record: SessionRecord | undefined): Promise<boolean> {
-    const { store, place } = this.#options
-    let isStored = false
-    await this.#inTime(async () => {
-      const namespace = [...place.namespace]
-      await (record === undefined
-        ? store.delete(namespace, place.key)
-        : store.put(namespace, place.key, { ...record }, false))
-      return () => {
-        isStored = true
-      }
-    })
-    return isStored
-  }
-
-  /** Applies the result of an access, unless it comes after the limit. */
-  async #inTime(access: () => Promise<() => void>): Promise<void> {
+  /** Returns the result of an access. Returns undefined if it fails or comes too late. */
+  async #inTime<Result>(
+    access: () => Promise<Result>,
+  ): Promise<{ readonly result: Result } | undefined> {
     const { timeoutMs = TIMEOUT_MS, onError } = this.#options
     try {
-      const apply = await within(access(), timeoutMs, () => {
+      const result = await within(access(), timeoutMs, () => {
         throw new Error(`No answer within ${timeoutMs} ms`)
       })
-      apply()
+      return { result }
     } catch (error) {
       onError(error)
+      return undefined
     }
   }
 }
