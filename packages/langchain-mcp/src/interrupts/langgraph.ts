@@ -152,7 +152,7 @@ function isReader(value: unknown): value is CheckpointReader {
 /** Channels of writes that do not finish a task. */
 const UNFINISHED = new Set(['__interrupt__', '__resume__', '__error__', '__scheduled__'])
 
-/** What the checkpoint has of one task. */
+/** The writes of one task in a checkpoint. */
 interface TaskWrites {
   /** Value of the interrupt at which the task stopped, if it did. */
   readonly interrupt: unknown
