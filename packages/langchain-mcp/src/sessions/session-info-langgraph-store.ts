@@ -53,7 +53,7 @@ export class SessionInfoLangGraphStore extends SessionInfo {
   override readonly durable: boolean = true
   readonly #options: SessionInfoLangGraphStoreOptions
   #session: StoredSession | undefined
-  #reading: Promise<void> | undefined
+  #reading: Promise<StoredSession | undefined> | undefined
   #writing: Promise<void> | undefined
   /** The copy in memory is newer than the store. */
   #isAhead = false
@@ -96,16 +96,13 @@ export class SessionInfoLangGraphStore extends SessionInfo {
   }
 
   async #get(): Promise<StoredSession> {
-    if (this.#session === undefined) await this.#load()
-    return this.#session ?? NOTHING
+    return this.#session ?? (await this.#load()) ?? NOTHING
   }
 
   /** Concurrent callers share one read. A session that was set in the meantime is newer and stays. */
-  #load(): Promise<void> {
+  #load(): Promise<StoredSession | undefined> {
     this.#reading ??= this.#read()
-      .then((stored) => {
-        this.#session ??= stored
-      })
+      .then((stored) => (this.#session ??= stored))
       .finally(() => {
         this.#reading = undefined
       })
