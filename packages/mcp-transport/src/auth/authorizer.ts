@@ -107,8 +107,8 @@ export class Authorizer {
    * Resolves when the current token is not the refused one. Runs one renewal at a time for all requests with the
    * same provider; a request with an older token than the current one needs no renewal.
    *
-   * @throws AuthError, TransportError or what the provider throws, if there is no other token; TransportError
-   * `CLOSED` once `signal` aborts.
+   * @throws AuthError, TransportError or an error of the provider, if there is no other token. TransportError
+   * `CLOSED` after `signal` aborted.
    */
   async renew(renewal: Renewal): Promise<void> {
     while (!(await this.#isReplaced(renewal.refused))) {
