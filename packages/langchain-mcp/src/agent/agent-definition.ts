@@ -251,9 +251,9 @@ export interface AgentDefinitionFromOptions {
  */
 export function agentDefinitionFrom(
   value: unknown,
-  options: AgentDefinitionFromOptions = {},
+  { source = 'agent definition' }: AgentDefinitionFromOptions = {},
 ): AgentDefinition {
-  return checked(agentDefinitionSchema, value, options.source ?? 'agent definition')
+  return checked(agentDefinitionSchema, value, source)
 }
 
 /**
@@ -261,11 +261,8 @@ export function agentDefinitionFrom(
  *
  * @throws {AgentDefinitionError} with the path of the first invalid field
  */
-export function mcpResourceFrom(
-  value: unknown,
-  options: AgentDefinitionFromOptions = {},
-): McpResourceDefinition {
-  return checked(mcpResourceSchema, value, options.source ?? 'MCP resource')
+export function mcpResourceFrom(value: unknown): McpResourceDefinition {
+  return checked(mcpResourceSchema, value, 'MCP resource')
 }
 
 function checked<T>(schema: z.ZodType<T>, value: unknown, source: string): T {
