@@ -249,43 +249,21 @@ async function connectToUrl(
   }
 }
 
-type TransportOptions = StreamableHttpTransportOptions
-
 /**
  * Options of a transport. `onExchange` is set only while somebody listens, so that otherwise no events are created.
  * A class, because an object literal with a getter needs 1 KiB more in V8.
  */
-class ObservedOptions implements TransportOptions {
-  readonly sessionInfo: TransportOptions['sessionInfo']
-  readonly principal: TransportOptions['principal']
-  readonly headers: TransportOptions['headers']
-  readonly dispatcher: TransportOptions['dispatcher']
-  readonly era: TransportOptions['era']
-  readonly authProvider: TransportOptions['authProvider']
-  readonly traceContext: TransportOptions['traceContext']
-  readonly timeouts: TransportOptions['timeouts']
-  readonly limits: TransportOptions['limits']
-  readonly reconnect: TransportOptions['reconnect']
-  readonly #events: ClientEvents
-  readonly #onExchange: (event: ExchangeEvent) => void
+class ObservedOptions implements StreamableHttpTransportOptions {
+  readonly #owner: ConnectionOwner
 
-  constructor(options: Omit<TransportOptions, 'onExchange'>, owner: ConnectionOwner) {
-    this.sessionInfo = options.sessionInfo
-    this.principal = options.principal
-    this.headers = options.headers
-    this.dispatcher = options.dispatcher
-    this.era = options.era
-    this.authProvider = options.authProvider
-    this.traceContext = options.traceContext
-    this.timeouts = options.timeouts
-    this.limits = options.limits
-    this.reconnect = options.reconnect
-    this.#events = owner.events
-    this.#onExchange = (event) => owner.emitExchange(event)
+  constructor(options: StreamableHttpTransportOptions, owner: ConnectionOwner) {
+    Object.assign(this, options)
+    this.#owner = owner
   }
 
   get onExchange(): ((event: ExchangeEvent) => void) | undefined {
-    return this.#events.hasListeners ? this.#onExchange : undefined
+    const owner = this.#owner
+    return owner.events.hasListeners ? (event) => owner.emitExchange(event) : undefined
   }
 }
 

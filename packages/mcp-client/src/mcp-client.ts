@@ -262,7 +262,7 @@ export class McpClient implements AsyncDisposable {
     const operation = emptyOperation('resources/subscribe', { uri })
     await this.#use(operation, options, async (lease) => {
       await this.#run(operation, lease)
-      lease.session.addSubscription(uri)
+      lease.session.setSetting(uri, operation)
     })
   }
 
@@ -270,7 +270,7 @@ export class McpClient implements AsyncDisposable {
   async unsubscribeResource(uri: string, options: CallOptions = {}): Promise<void> {
     const operation = emptyOperation('resources/unsubscribe', { uri })
     await this.#use(operation, options, async (lease) => {
-      lease.session.removeSubscription(uri)
+      lease.session.setSetting(uri, undefined)
       await this.#run(operation, lease)
     })
   }
@@ -314,7 +314,7 @@ export class McpClient implements AsyncDisposable {
     const operation = emptyOperation('logging/setLevel', { level })
     await this.#use(operation, options, async (lease) => {
       await this.#run(operation, lease)
-      lease.session.loggingLevel = level
+      lease.session.setSetting('logging/setLevel', operation)
     })
   }
 

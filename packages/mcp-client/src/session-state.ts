@@ -207,7 +207,7 @@ export class RecoveryGate {
    * @throws the reason of `signal`
    */
   opened(signal: AbortSignal): Promise<void> {
-    this.#held ??= new HeldCalls(() => this.open())
+    this.#held ??= this.#hold()
     return untilAborted(this.#held.released, signal)
   }
 
@@ -222,26 +222,26 @@ export class RecoveryGate {
   close(): void {
     this.#isOpen = false
   }
+
+  #hold(): HeldCalls {
+    let resolve = (): void => {}
+    const released = new Promise<void>((done) => (resolve = done))
+    let immediate: NodeJS.Immediate | undefined
+    const timer = setTimeout(() => {
+      // Lets the event loop read responses that arrived while this thread was busy.
+      immediate = setImmediate(() => this.open())
+    }, HOLD_MS).unref()
+    const release = (): void => {
+      clearTimeout(timer)
+      clearImmediate(immediate)
+      resolve()
+    }
+    return { released, release }
+  }
 }
 
-/** Promise that the waiting calls share, and the timer that ends the wait. */
-class HeldCalls {
+/** The promise that the waiting calls share. */
+interface HeldCalls {
   readonly released: Promise<void>
-  #release: () => void = () => {}
-  readonly #timer: NodeJS.Timeout
-  #immediate: NodeJS.Immediate | undefined
-
-  constructor(onTimeUp: () => void) {
-    this.released = new Promise((resolve) => (this.#release = resolve))
-    this.#timer = setTimeout(() => {
-      // Lets the event loop read responses that arrived while this thread was busy.
-      this.#immediate = setImmediate(onTimeUp)
-    }, HOLD_MS).unref()
-  }
-
-  release(): void {
-    clearTimeout(this.#timer)
-    clearImmediate(this.#immediate)
-    this.#release()
-  }
+  readonly release: () => void
 }

@@ -6,7 +6,6 @@ import {
   McpError,
   ResultSchema as AnyResultSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import type { LoggingLevel } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
 import type { Era, ExchangeEvent, TraceContext } from '@x/mcp-transport'
 import type { McpClientOptions } from './options.ts'
@@ -44,6 +43,9 @@ export interface SessionSetup {
   /** Era of the session that was opened last: sessions of other scopes need not probe for it. */
   knownEra: Era | undefined
 }
+
+/** A request that changes the state of a session. */
+type Setting = Pick<Operation<unknown>, 'method' | 'params'>
 
 const SUPERSEDED = 'Another process stored its session first'
 const CLIENT_INFO = { name: 'mcp-client', version: '0.1.0' }
@@ -93,8 +95,8 @@ export class Session implements ConnectionOwner, ReceivingSession {
   #ownSessionId: string | undefined
   /** Option `terminate` of the current `dispose()`. */
   #terminate: boolean | undefined
-  #loggingLevel: LoggingLevel | undefined
-  #subscriptions: Set<string> | undefined
+  /** Requests that are repeated in each new session: the log level, and subscriptions by URI. */
+  #settings: Map<string, Setting> | undefined
 
   /** `isOfOneCall`: the session ends with the call that it is created for. */
   constructor(setup: SessionSetup, scope: SessionScope | undefined, isOfOneCall: boolean) {
@@ -214,19 +216,11 @@ export class Session implements ConnectionOwner, ReceivingSession {
     throw new TransportError('SESSION_LOST', message, { certain: true, epoch: generation.number })
   }
 
-  /** Sets the log level that a new session is initialized with. */
-  set loggingLevel(level: LoggingLevel) {
-    this.#loggingLevel = level
-  }
-
-  /** Adds a subscription that a new session is initialized with. */
-  addSubscription(uri: string): void {
-    this.#subscriptions ??= new Set()
-    this.#subscriptions.add(uri)
-  }
-
-  removeSubscription(uri: string): void {
-    this.#subscriptions?.delete(uri)
+  /** Sets the request that is repeated under this key in each new session, or removes it. */
+  setSetting(key: string, request: Setting | undefined): void {
+    this.#settings ??= new Map()
+    if (request === undefined) this.#settings.delete(key)
+    else this.#settings.set(key, request)
   }
 
   /** The current generation, unless the session is being disposed of. */
@@ -431,13 +425,12 @@ export class Session implements ConnectionOwner, ReceivingSession {
 
   /** Sends the log level and the subscriptions to a new session. Rejects with the first refusal. */
   async #restoreSettings(client: SessionClient, signal: AbortSignal): Promise<void> {
-    const request = (method: string, params: Record<string, unknown>): Promise<unknown> =>
-      client.send({ method, params }, EmptyResultSchema, { signal })
-    const level = this.#loggingLevel
-    await Promise.all([
-      ...(level === undefined ? [] : [request('logging/setLevel', { level })]),
-      ...[...(this.#subscriptions ?? [])].map((uri) => request('resources/subscribe', { uri })),
-    ])
+    const settings = [...(this.#settings?.values() ?? [])]
+    await Promise.all(
+      settings.map(({ method, params }) =>
+        client.send({ method, params }, EmptyResultSchema, { signal }),
+      ),
+    )
   }
 
   #publish(generation: Generation): void {
@@ -532,8 +525,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   #startDisposing(terminate: boolean | undefined): Promise<void> | undefined {
     this.#lifetime++
     this.tools.clear(this.#error('CLOSED', 'was disposed of before the request was sent'))
-    this.#loggingLevel = undefined
-    this.#subscriptions = undefined
+    this.#settings = undefined
     if (this.#state.phase === 'created' && !this.#opening.isBusy) return undefined
     // A step later, when `#disposing` is set: listeners may make calls, and dispose, too.
     return Promise.resolve()

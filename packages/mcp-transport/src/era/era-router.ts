@@ -12,7 +12,7 @@ import {
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
 import { initializeParamsHash } from '../legacy/handshake.ts'
 import { LegacyProtocol } from '../legacy/legacy-protocol.ts'
-import type { LegacyProtocolOptions } from '../legacy/legacy-protocol.ts'
+import type { LegacyProtocolOptions, Router } from '../legacy/legacy-protocol.ts'
 import { toIdentity } from '../modern/modern-post.ts'
 import { ModernProtocol } from '../modern/modern-protocol.ts'
 import type { ModernProtocolOptions } from '../modern/modern-protocol.ts'
@@ -30,7 +30,7 @@ import type { ServerError } from '../transport-error.ts'
 import type { EraOption, PassthroughOptions } from '../transport-options.ts'
 import { detectEra } from './probe.ts'
 
-export interface EraRouterOptions extends Omit<LegacyProtocolOptions, 'changeEra' | 'sendAgain'> {
+export interface EraRouterOptions extends LegacyProtocolOptions {
   readonly era: EraOption
 }
 
@@ -56,7 +56,7 @@ const UNKNOWN_CHANGE: KnownChange = { signal: undefined, refused: undefined }
  * Negotiates the era with the client's `initialize` (2026-07-28, basic/versioning), and passes every later message
  * to the protocol object for the server. The session record stores the era.
  */
-export class EraRouter {
+export class EraRouter implements Router {
   readonly http: HttpClient
   readonly keeper: SessionKeeper
   readonly legacy: LegacyProtocol
@@ -77,11 +77,7 @@ export class EraRouter {
     this.#options = options
     this.http = options.http
     this.keeper = options.keeper
-    this.legacy = new LegacyProtocol({
-      ...options,
-      changeEra: (signal, refused) => this.#changeEra(undefined, { signal, refused }),
-      sendAgain: (request, sent) => this.send(request, sent),
-    })
+    this.legacy = new LegacyProtocol(options, this)
   }
 
   /** True if the session or the modern server is known from the record, without a request. */
@@ -151,6 +147,11 @@ export class EraRouter {
       return this.#changeEra(this.#modern, { signal, refused: undefined })
     }
     await this.legacy.replacementOf(session, { signal })
+  }
+
+  /** A server with sessions refused `initialize`, because it is a modern one now. */
+  leaveLegacy(signal: AbortSignal, refused: JsonRpcResponse): Promise<void> {
+    return this.#changeEra(undefined, { signal, refused })
   }
 
   async #initialize(request: JsonRpcRequest): Promise<void> {

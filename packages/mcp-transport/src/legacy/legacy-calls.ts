@@ -29,7 +29,7 @@ export class LegacyCalls {
   constructor(protocol: LegacyProtocol, options: LegacyProtocolOptions) {
     this.protocol = protocol
     this.options = options
-    const { http, timeouts, deliver, onReplaced, sendAgain } = options
+    const { http, timeouts, deliver, onReplaced } = options
     const isRecovering = onReplaced !== undefined
     this.open = new OpenCalls({
       http,
@@ -48,7 +48,10 @@ export class LegacyCalls {
         ),
       }),
       recovery: isRecovering
-        ? { replace: ({ session }) => protocol.replacementOf(session), sendAgain }
+        ? {
+            replace: ({ session }) => protocol.replacementOf(session),
+            sendAgain: (request, sent) => protocol.router.send(request, sent),
+          }
         : undefined,
     })
   }

@@ -30,6 +30,18 @@ const INITIALIZED = { jsonrpc: '2.0', method: 'notifications/initialized' } as c
 /** Time limit for the notification that cancels a request. */
 const CANCEL_MS = 1000
 
+/** Routes messages to the server as it is now, with or without sessions. */
+export interface Router {
+  /**
+   * Called if the server no longer has sessions: changes to the stateless revision.
+   *
+   * @param refused The error with which the server has just answered `initialize`
+   * @throws TransportError if the server does not support that revision
+   */
+  leaveLegacy(signal: AbortSignal, refused: JsonRpcResponse): Promise<void>
+  send(request: JsonRpcRequest, options: CallOptions): Promise<void>
+}
+
 export interface LegacyProtocolOptions {
   readonly http: HttpClient
   readonly keeper: SessionKeeper
@@ -38,15 +50,6 @@ export interface LegacyProtocolOptions {
   readonly listen: boolean
   /** Called after a lost session was replaced. Set if the transport sends lost requests again by itself. */
   readonly onReplaced: ((event: SessionReplaced) => void) | undefined
-  /**
-   * Called if the server no longer has sessions: changes to the stateless revision.
-   *
-   * @param refused The error with which the server has just answered `initialize`
-   * @throws TransportError if the server does not support that revision
-   */
-  readonly changeEra: (signal: AbortSignal, refused: JsonRpcResponse) => Promise<void>
-  /** Sends a request to the server as it is now, with or without sessions. */
-  readonly sendAgain: (request: JsonRpcRequest, options: CallOptions) => Promise<void>
   /** Passes a message to the client. */
   readonly deliver: (message: JsonRpcMessage) => void
   /** Reports a failure that belongs to no message. */
@@ -58,6 +61,7 @@ export interface LegacyProtocolOptions {
  * holds the current session. Used once, from `load` to `close`.
  */
 export class LegacyProtocol {
+  readonly router: Router
   readonly #options: LegacyProtocolOptions
   readonly #opener: SessionOpener
   readonly #calls: LegacyCalls
@@ -78,8 +82,9 @@ export class LegacyProtocol {
   #leaving: Promise<void> | undefined
   #isClosed = false
 
-  constructor(options: LegacyProtocolOptions) {
+  constructor(options: LegacyProtocolOptions, router: Router) {
     this.#options = options
+    this.router = router
     this.#opener = new SessionOpener(options)
     this.#calls = new LegacyCalls(this, options)
   }
@@ -238,7 +243,7 @@ export class LegacyProtocol {
     if (outcome.kind === 'failed') {
       const { answer } = outcome
       if (modernEvidence(answer) === undefined) throw toFailure(answer)
-      await this.#options.changeEra(options.signal, answer)
+      await this.router.leaveLegacy(options.signal, answer)
       return 'stateless'
     }
     const { session } = outcome

@@ -8,9 +8,7 @@ import type {
   JsonRpcResponse,
 } from '../json-rpc.ts'
 import type { SessionRecord } from '../session-record.ts'
-
-/** Number of refusals in a row after which a session is abandoned. */
-const MAX_REFUSALS = 2
+import { MAX_REFUSALS } from './session-loss.ts'
 
 export interface LegacySessionOptions {
   readonly id: string | undefined

@@ -92,6 +92,12 @@ const RULES: readonly LossRule[] = [
 ]
 
 /**
+ * Number of refusals in a row, of any form, after which a session counts as lost. Otherwise a client could stay in a
+ * session that the server has forgotten.
+ */
+export const MAX_REFUSALS = 2
+
+/**
  * Judges the response to a POST with a session id (legacy era). `deleteSession()` also judges the response to a
  * DELETE, to find out that the server has already forgotten the session. The response to a GET proves nothing.
  */

@@ -112,7 +112,9 @@ export class SessionOpener {
 
   /** Returns true if the session was half-open. From now on it is not terminated here. */
   release({ id }: LegacySession): boolean {
-    return id !== undefined && this.#halfOpen?.delete(id) === true
+    const wasHalfOpen = id !== undefined && this.#halfOpen?.delete(id) === true
+    if (this.#halfOpen?.size === 0) this.#halfOpen = undefined // saves memory
+    return wasHalfOpen
   }
 
   /** Terminates an unused half-open session. Does nothing for an open one. */
