@@ -4,7 +4,6 @@ import { shortSessionId } from '@x/mcp-transport'
 import type { InputAnswers, StreamableHttpTransport, TransportError } from '@x/mcp-transport'
 import { Deadline } from './deadline.ts'
 import { getTransportError, isConnectionFailure } from './errors.ts'
-import type { CallToolOptions } from './options.ts'
 import type { TrackedCall } from './session-calls.ts'
 import type { ResultSchema, SendOptions, SessionClient } from './session-client.ts'
 import type { ObservedOperation } from './telemetry.ts'
@@ -54,12 +53,7 @@ export type Operation<T> = ObservedOperation & {
   readonly params?: Readonly<Record<string, unknown>> | undefined
   /** A second execution has no further effect. See `RetryRules.isSafe`. */
   readonly isSafe: boolean
-  /** The call continues another one, of which earlier rounds have been executed. */
-  readonly isContinued?: boolean | undefined
-  /** The caller allows the request to run twice. */
-  readonly isAllowed?: boolean | undefined
-} & Pick<CallToolOptions, 'timeout' | 'onProgress'> &
-  (
+} & (
     | { readonly schema: ResultSchema<T> }
     | {
         /** Reads all pages of a list. */
@@ -76,6 +70,8 @@ export interface Attempt extends SendOptions {
   readonly lifetime: number
   /** Limits the whole operation. */
   readonly signal: AbortSignal
+  /** A second execution has no further effect, or the caller allows it. */
+  readonly mayRunTwice: boolean
   /** Attributes messages of the server to this call. */
   readonly call: TrackedCall | undefined
   /** The round of a call to repeat, instead of the whole call. */

@@ -39,7 +39,6 @@ import {
 import { toInputRequired } from './input-required.ts'
 import type { InputRequired } from './input-required.ts'
 import { retryDelayMs, systemTiming } from './retry.ts'
-import type { RetryRules } from './retry.ts'
 import {
   assertServerConfig,
   isSlugConfig,
@@ -67,7 +66,7 @@ interface Lease {
   readonly session: Session
   /** Undefined if the server cannot send requests in this operation. */
   readonly call: TrackedCall | undefined
-  readonly options: CallOptions
+  readonly options: CallToolOptions
 }
 
 /**
@@ -179,7 +178,7 @@ export class McpClient implements AsyncDisposable {
     args: Readonly<Record<string, unknown>> = {},
     options: CallToolOptions = {},
   ): Promise<CallToolResult | InputRequired> {
-    const { onProgress, idempotent, timeout, caller, ownSession, resume } = options
+    const { caller, ownSession } = options
     const meta = metaOf(options)
     const operation: Operation<CallToolResult> = {
       method: 'tools/call',
@@ -187,10 +186,6 @@ export class McpClient implements AsyncDisposable {
       params: { name, arguments: { ...args }, ...(meta === undefined ? {} : { _meta: meta }) },
       schema: CallToolResultSchema,
       isSafe: false,
-      isContinued: resume !== undefined,
-      isAllowed: idempotent,
-      timeout,
-      onProgress,
     }
     const call = { method: 'tools/call', tool: name, caller, ownSession }
     return this.#use(call, options, async (lease) => {
@@ -331,9 +326,8 @@ export class McpClient implements AsyncDisposable {
     options: CallOptions & { readonly idempotent?: boolean | undefined } = {},
   ): Promise<Readonly<Record<string, unknown>>> {
     const { method, params = {} } = request
-    const isAllowed = options.idempotent
     return this.#request(
-      { method, params: { ...params }, schema: ResultSchema, isSafe: false, isAllowed },
+      { method, params: { ...params }, schema: ResultSchema, isSafe: false },
       options,
     )
   }
@@ -462,8 +456,9 @@ export class McpClient implements AsyncDisposable {
   }
 
   /** Runs an operation to its end, within one time limit. */
-  async #run<T>(operation: Operation<T>, { session, call, options }: Lease): Promise<T> {
-    const { timeout = this.#options.timeout, onProgress } = operation
+  async #run<T>(operation: Operation<T>, lease: Lease): Promise<T> {
+    const { session, call, options } = lease
+    const { timeout = this.#options.timeout, onProgress, idempotent = false } = options
     const isExtended = operation.tool !== undefined && timeout?.resetOnProgress === true
     // Not `using`, which takes V8 longer than the rest of this method.
     const deadline = new Deadline(
@@ -474,6 +469,7 @@ export class McpClient implements AsyncDisposable {
     const attempt: Attempt = {
       lifetime: session.lifetime,
       signal: deadline.signal,
+      mayRunTwice: operation.isSafe || idempotent,
       onprogress: isExtended
         ? (progress) => {
             deadline.extend()
@@ -486,7 +482,7 @@ export class McpClient implements AsyncDisposable {
     }
     try {
       return await session.observer.operation(operation, () =>
-        this.#retry(operation, session, { attempt, deadline }),
+        this.#retry(operation, lease, { attempt, deadline }),
       )
     } finally {
       deadline[Symbol.dispose]()
@@ -496,12 +492,15 @@ export class McpClient implements AsyncDisposable {
   /** Sends an operation, again if that is harmless. Nothing else in this package decides to send a request twice. */
   async #retry<T>(
     operation: Operation<T>,
-    session: Session,
+    { session, options }: Lease,
     { attempt, deadline }: { readonly attempt: Attempt; readonly deadline: Deadline },
   ): Promise<T> {
-    const { maxRetries = 1, retryTiming = systemTiming } = this.#options
+    const { maxRetries = 1, retryTiming = systemTiming, replay = 'session-loss' } = this.#options
+    const { idempotent = false, resume } = options
+    const { tool, isSafe } = operation
     const { signal } = attempt
-    let outcome: RequestOutcome = operation.isContinued === true ? 'unknown' : 'not-executed'
+    // The earlier rounds of a call that continues have been executed.
+    let outcome: RequestOutcome = resume === undefined ? 'not-executed' : 'unknown'
     try {
       for (let retries = 0; ; retries++) {
         attempt.isSent = false
@@ -511,7 +510,10 @@ export class McpClient implements AsyncDisposable {
           if (attempt.isSent) outcome = worstOutcome(outcome, getOutcome(error))
           attempt.resume = getTransportError(error)?.resume ?? attempt.resume
           if (retries >= maxRetries || signal.aborted) throw error
-          const delayMs = retryDelayMs(error, this.#retryRules(operation, session), deadline.leftMs)
+          const isDeclaredIdempotent =
+            tool !== undefined && session.tools.isDeclaredIdempotent(tool)
+          const rules = { policy: replay, isSafe, isAllowed: idempotent, isDeclaredIdempotent }
+          const delayMs = retryDelayMs(error, rules, deadline.leftMs)
           if (delayMs === undefined) throw error
           session.log('info', `${getOperationName(operation)} is sent again`, error)
           if (delayMs > 0) await retryTiming.wait(delayMs, signal)
@@ -520,15 +522,6 @@ export class McpClient implements AsyncDisposable {
     } catch (error) {
       throw toOperationError(error, { ...operation, server: this.#label, signal, outcome })
     }
-  }
-
-  #retryRules(
-    { tool, isSafe, isAllowed = false }: Operation<unknown>,
-    session: Session,
-  ): RetryRules {
-    const isDeclaredIdempotent = tool !== undefined && session.tools.isDeclaredIdempotent(tool)
-    const policy = this.#options.replay ?? 'session-loss'
-    return { policy, isSafe, isAllowed, isDeclaredIdempotent }
   }
 }
 

@@ -173,8 +173,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
     }
     this.#inFlight++
     try {
-      const mayRunTwice = operation.isSafe || operation.isAllowed === true
-      const check = mayRunTwice ? undefined : this.#checkAfterTrouble(generation)
+      const check = attempt.mayRunTwice ? undefined : this.#checkAfterTrouble(generation)
       if (check !== undefined) await untilAborted(check, signal)
       attempt.isSent = true
       const result = await this.#send(operation, attempt, generation)
