@@ -23,9 +23,9 @@ export type ProbeVerdict =
   | {
       readonly kind: 'legacy'
       /** A sign of a modern server. It becomes the error if `initialize` fails too. */
-      readonly evidence?: TransportError | undefined
+      readonly evidence: TransportError | undefined
       /** The offered versions, if the server named them. */
-      readonly offered?: readonly string[] | undefined
+      readonly offered: readonly string[] | undefined
     }
   /** Probe once more with this version. `error` is the response to the first probe. */
   | { readonly kind: 'again'; readonly version: string; readonly error: TransportError }
@@ -86,6 +86,8 @@ function probe(options: ProbeOptions, version: string): Promise<PostOutcome> {
   })
 }
 
+const LEGACY = { kind: 'legacy', evidence: undefined, offered: undefined } as const
+
 const HEADER_MISMATCH = -32020
 const MISSING_CAPABILITY = -32021
 
@@ -105,7 +107,7 @@ export function probeVerdict(outcome: PostOutcome, url: string): ProbeVerdict {
   if ('result' in answer && isDiscoverResult(answer.result)) {
     const { supportedVersions: offered } = answer.result
     const version = commonVersion(offered)
-    if (version === undefined) return { kind: 'legacy', offered }
+    if (version === undefined) return { ...LEGACY, offered }
     return { kind: 'modern', version, discovered: answer.result }
   }
   const serverError = 'error' in answer ? answer.error : undefined
@@ -126,14 +128,14 @@ function refusedVerdict(
   const code = serverError?.code
   if (code === UNSUPPORTED_VERSION) return versionVerdict(serverError?.data, error)
   if (code === HEADER_MISMATCH || code === MISSING_CAPABILITY) {
-    return { kind: 'legacy', evidence: error }
+    return { ...LEGACY, evidence: error }
   }
-  return isTemporary(status) ? { kind: 'later', error } : { kind: 'legacy' }
+  return isTemporary(status) ? { kind: 'later', error } : LEGACY
 }
 
 function versionVerdict(data: unknown, error: TransportError): ProbeVerdict {
   const supported = isRecord(data) ? data['supported'] : undefined
-  if (!Array.isArray(supported)) return { kind: 'legacy' }
+  if (!Array.isArray(supported)) return LEGACY
   const offered = supported.filter((version) => typeof version === 'string')
   const version = commonVersion(offered)
   if (version !== undefined) return { kind: 'again', version, error }

@@ -136,6 +136,7 @@ describe('modern request', () => {
         protocolVersion: '2026-07-28',
         capabilities: {},
         clientInfo: { name: 'a' },
+        logLevel: undefined,
       }
 
       test("is merged into the client's _meta, and has priority", () => {

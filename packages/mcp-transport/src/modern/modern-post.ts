@@ -210,7 +210,7 @@ export interface ClientIdentity {
   readonly capabilities: Readonly<Record<string, unknown>>
   readonly clientInfo: unknown
   /** Minimum level of `notifications/message`. */
-  readonly logLevel?: string | undefined
+  readonly logLevel: string | undefined
 }
 
 /** Returns the identity from the client's `initialize`, without fields that this revision does not have. */
@@ -221,6 +221,7 @@ export function toIdentity(initialize: JsonRpcRequest, protocolVersion: string):
     protocolVersion,
     capabilities: { ...kept, ...(isRecord(roots) ? { roots: {} } : {}) },
     clientInfo,
+    logLevel: undefined,
   }
 }
 

@@ -60,7 +60,12 @@ describe('a stream that is open, and never acknowledged', () => {
       timeouts: resolveTimeouts({ idleMs: 0, silentMs: 0 }),
       reconnect: { firstMs: 1, maxMs: 1, maxAttempts: 0 },
       listen: true,
-      identity: { protocolVersion: '2026-07-28', capabilities: {}, clientInfo: undefined },
+      identity: {
+        protocolVersion: '2026-07-28',
+        capabilities: {},
+        clientInfo: undefined,
+        logLevel: undefined,
+      },
       discovered: { supportedVersions: ['2026-07-28'], capabilities: {} },
       isResumed: false,
       toolHeaders: undefined,
