@@ -113,7 +113,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   }
 
   async listTools(request: ListRequest = {}): Promise<readonly ToolDefinition[]> {
-    this.#assertOpen()
+    if (this.#isClosed) throw this.#closedError()
     return this.#lists.read(request)
   }
 
@@ -127,7 +127,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     args?: Record<string, unknown>,
     options: ToolCallOptions = {},
   ): Promise<ToolResult> {
-    this.#assertOpen(name)
+    if (this.#isClosed) throw this.#closedError(name)
     const { config = {}, headers, ...rest } = options
     const { client, contexts, repeatsHarmless, readsCalls } = this.#options
     const context = contexts.of(config, headers)
@@ -232,7 +232,7 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     options: Options | undefined,
     send: (client: McpClient, bounds: Omit<Partial<Options>, 'config'>) => Promise<Result>,
   ): Promise<Result> {
-    this.#assertOpen()
+    if (this.#isClosed) throw this.#closedError()
     const { config = ambientConfig(), ...bounds }: Partial<Options> = options ?? {}
     const { client, contexts } = this.#options
     return inCall(contexts.of(config ?? {}), () => send(client, bounds))
@@ -252,14 +252,10 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return tool?.annotations?.readOnlyHint === true || tool?.annotations?.idempotentHint === true
   }
 
-  #assertOpen(tool?: string): void {
-    if (!this.#isClosed) return
+  #closedError(tool?: string): McpClientError {
     const message = `MCP server "${this.name}" was used after its tools were closed, so nothing was sent. Call createMcpTools() again.`
-    throw new McpClientError('CLOSED', message, {
-      server: this.name,
-      tool,
-      outcome: 'not-executed',
-    })
+    const about = { server: this.name, tool, outcome: 'not-executed' } as const
+    return new McpClientError('CLOSED', message, about)
   }
 }
 

@@ -135,7 +135,9 @@ export class ToolBinding {
    * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that do not fit
    */
   async prepare(input: unknown, name: string, config: ToolRunnableConfig): Promise<PreparedCall> {
-    const given = jsonArgumentsFrom(input)
+    // As JSON: an `undefined` argument is left out, and `__proto__` is a name like any other. Models call tools
+    // without parameters with no arguments at all.
+    const given: unknown = JSON.parse(JSON.stringify(input ?? {}) ?? '{}')
     const refusal = this.#refreshBeforeCall ? await this.#refusal(name, config) : undefined
     if (refusal !== undefined) {
       const args = objectOf(given, given)
@@ -271,15 +273,6 @@ export class ToolBinding {
 /** Interrupts belong to the graph. */
 function isInterrupt(error: unknown): boolean {
   return error instanceof Error && 'is_bubble_up' in error && error.is_bubble_up === true
-}
-
-/**
- * Returns the model's arguments as JSON. An `undefined` argument is left out, and `__proto__` or
- * `constructor` are names like any other. No arguments at all become `{}`, as models call tools without
- * parameters.
- */
-function jsonArgumentsFrom(input: unknown): unknown {
-  return JSON.parse(JSON.stringify(input ?? {}) ?? '{}')
 }
 
 function objectOf(args: unknown, given: unknown): Record<string, unknown> {

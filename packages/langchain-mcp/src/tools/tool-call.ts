@@ -93,13 +93,17 @@ export class ToolCall {
   /** Sends the call, and handles notifications and questions of the server. */
   async send({ args = {}, headers, meta }: ToolCallChange): Promise<ToolResult> {
     const { origin, source, options: toolOptions } = this.#binding
-    const { elicitation, timeoutMs = timeoutOf(this.#config) } = toolOptions
+    const { elicitation } = toolOptions
     const config = this.#config
+    // Core turns the `timeout` of a run into its signal, and keeps the number in the metadata. Without it the
+    // client would stop earlier, at its own default.
+    const ofRun: unknown = config.timeout ?? config.metadata?.['timeoutMs']
+    const runMs = typeof ofRun === 'number' && ofRun > 0 ? ofRun : undefined
     const caller = this.#caller
     const notifications = runNotificationsFor(config, source, caller)
     const options = {
       signal: config.signal,
-      timeoutMs,
+      timeoutMs: toolOptions.timeoutMs ?? runMs,
       config,
       caller,
       headers,
@@ -170,13 +174,4 @@ export class ToolCall {
     const entry: McpArtifactEntry = { type: 'mcp_session', data: { ...replaced, replaced: true } }
     return Array.isArray(artifact) ? [...artifact, entry] : [entry]
   }
-}
-
-/**
- * Core turns the `timeout` of a run into its signal, and keeps the number here. Without it the client would
- * stop earlier, at its own default.
- */
-function timeoutOf(config: ToolRunnableConfig): number | undefined {
-  const timeoutMs: unknown = config.timeout ?? config.metadata?.['timeoutMs']
-  return typeof timeoutMs === 'number' && timeoutMs > 0 ? timeoutMs : undefined
 }
