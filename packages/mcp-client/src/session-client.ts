@@ -12,8 +12,6 @@ import type {
   Progress,
 } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord } from '@x/internal'
-import { TransportError } from '@x/mcp-transport'
-import type { StreamableHttpTransport } from '@x/mcp-transport'
 import { LONGEST_MS } from './deadline.ts'
 
 type Response = Exclude<JSONRPCMessage, { readonly method: string }>
@@ -123,10 +121,6 @@ export class SessionClient extends Client {
   #cancel(id: number, reason: unknown): void {
     const open = this.#open.get(id)
     if (open === undefined) return // the request has ended
-    if (canWithdraw(this.transport) && this.transport.withdraw(id)) {
-      const message = 'The request was cancelled before it was sent'
-      return open.end?.(new TransportError('CLOSED', message, { outcome: 'not-executed' }))
-    }
     const text = String(reason)
     const params = { requestId: id, reason: text }
     this.transport
@@ -153,12 +147,6 @@ export class SessionClient extends Client {
       for (const open of this.#open.values()) open.end?.(error)
     }
   }
-}
-
-function canWithdraw(
-  transport: object | undefined,
-): transport is Pick<StreamableHttpTransport, 'withdraw'> {
-  return transport !== undefined && 'withdraw' in transport
 }
 
 /** @throws McpError for an error of the server */

@@ -1,9 +1,9 @@
 // The outcome of calls that were sent more than once, or refused.
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { deferred, freePort, lossForms, startLegacyServer } from '@x/mcp-testing'
+import { freePort, lossForms } from '@x/mcp-testing'
 import type { CannedAnswer, Exchange, InjectedAction } from '@x/mcp-testing'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { McpClient, McpClientError } from '../src/index.ts'
+import { McpClientError } from '../src/index.ts'
 import { misled, rejectionOf, startSetting } from './setting.ts'
 
 afterEach(() => vi.useRealTimers())
@@ -165,42 +165,5 @@ describe('every error of a call has an outcome', () => {
     const error = await rejectionOf(client.callTool('counter_add'))
     expect(McpClientError.is(error)).toBe(true)
     expect(error).toMatchObject({ outcome })
-  })
-})
-
-describe('a call that was not sent when its time was over', () => {
-  test('is not executed if its headers never came', async () => {
-    const late = deferred()
-    await using server = await startLegacyServer()
-    const headers = async ({ rpcMethod }: { readonly rpcMethod?: string | undefined }) => {
-      if (rpcMethod === 'tools/call') await late.promise
-      return {}
-    }
-    await using client = new McpClient({ url: server.url, headers })
-    await client.ping()
-    const error = await rejectionOf(client.callTool('counter_add', {}, { timeoutMs: 20 }))
-    expect(error).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
-    late.resolve()
-    await client.ping()
-    expect(server.count('tools/call')).toBe(0)
-    expect(server.count('notifications/cancelled')).toBe(0)
-  })
-
-  test('is not executed if no connection was opened', async () => {
-    await using server = await startLegacyServer()
-    await using dispatcher = misled(() => undefined)
-    let isStuck = false
-    const value = dispatcher.value.compose((dispatch) => (options, handler) => {
-      if (isStuck && options.method === 'POST') return true
-      return dispatch(options, handler)
-    })
-    await using client = new McpClient({ url: server.url }, { dispatcher: value })
-    await client.ping()
-    isStuck = true
-    const error = await rejectionOf(client.callTool('counter_add', {}, { timeoutMs: 20 }))
-    expect(error).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
-    isStuck = false
-    await client.ping()
-    expect(server.count('tools/call')).toBe(0)
   })
 })

@@ -16,8 +16,6 @@ export interface Exchange {
   readonly isDone: boolean
   /** True while the exchange waits for the server, and not for credentials. */
   readonly isAwaited: boolean
-  /** True if the server may have received the request. If it is false, `abort` prevents that the request is sent. */
-  readonly isSent: boolean
   /** Sends the request. */
   start(): void
   /** Ends the exchange and closes the connection. The outcome is `error`, unless the exchange has ended. */
@@ -73,10 +71,6 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
 
   get isAwaited(): boolean {
     return this.#phase !== 'done'
-  }
-
-  get isSent(): boolean {
-    return this.#phase !== 'queued'
   }
 
   start(): void {
@@ -268,10 +262,6 @@ export class AuthorizedExchange implements Exchange {
 
   get isAwaited(): boolean {
     return !this.#isDone && this.#current !== undefined
-  }
-
-  get isSent(): boolean {
-    return this.#current?.isSent === true
   }
 
   start(): void {

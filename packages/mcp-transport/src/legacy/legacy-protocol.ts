@@ -365,13 +365,6 @@ export class LegacyProtocol {
     )
   }
 
-  /** Removes a request that was not sent, which is then never sent. Returns false if the server may have received it. */
-  withdraw(id: RequestId): boolean {
-    if (this.#calls.open.find(id)?.isSent !== false) return false
-    this.#calls.giveUp(id)?.release(this.#closed('The client cancelled the request'))
-    return true
-  }
-
   async #cancel(message: JsonRpcNotification): Promise<void> {
     const id = message.params?.['requestId']
     if (typeof id !== 'string' && typeof id !== 'number') return
