@@ -224,7 +224,7 @@ export class RecoveryGate {
   }
 
   #hold(): HeldCalls {
-    let resolve = (): void => {}
+    let resolve: (() => void) | undefined
     const released = new Promise<void>((done) => (resolve = done))
     let immediate: NodeJS.Immediate | undefined
     const timer = setTimeout(() => {
@@ -234,7 +234,7 @@ export class RecoveryGate {
     const release = (): void => {
       clearTimeout(timer)
       clearImmediate(immediate)
-      resolve()
+      resolve?.()
     }
     return { released, release }
   }
