@@ -41,7 +41,7 @@ export async function askPerson<Content extends object>(
     `mcp:${place.toolCallId}:answer`,
     async (answer: unknown, isKeyNeeded: boolean): Promise<Verdict> => {
       const content = read(answer)
-      const givenKey = isRecord(answer) ? answer['key'] : key
+      const givenKey = isRecord(answer) ? answer['key'] : undefined
       if (givenKey !== undefined && givenKey !== key) {
         return refused('This was the answer to an older question, or to another call')
       }

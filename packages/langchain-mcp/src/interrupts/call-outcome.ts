@@ -101,7 +101,7 @@ function isCallOutcome(value: unknown): value is CallOutcome {
 /** The error for a question to a person, if other calls in the same task prevent an interrupt. */
 export function siblingsError(origin: McpToolOrigin): McpToolError {
   const what =
-    'It needs the answer of a person, and this node of the graph makes several calls at once, so that nobody can be asked: the call stopped at the question'
+    'It asked a person, but its node of the graph makes several calls at once and cannot be interrupted: the call stopped at the question'
   const advice =
     'If you repeat it, call this tool alone. The author of the graph should fan the calls out with fanOutToolCalls() or use createAgent().'
   return inputError(origin, { what, advice })

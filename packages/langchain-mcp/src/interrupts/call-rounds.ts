@@ -49,8 +49,8 @@ export interface InterruptibleCall {
   readonly secrets: readonly string[]
 }
 
-/** Who answers questions to a person: an interrupt of the graph, a handler, or no one (the call then fails). */
-export type Answering = 'interrupt' | 'handler' | 'nobody'
+/** Who answers questions to a person: an interrupt of the graph, a handler, or none (the call then fails). */
+export type Answering = 'interrupt' | 'handler' | 'none'
 
 /** The part of an `ElicitationToInterrupt` that its calls share. */
 export interface SharedByCalls {
@@ -286,7 +286,7 @@ export class CallRounds {
         requests[key] = question
         continue
       }
-      if (isForPerson(question) && this.#answering === 'nobody') throw siblingsError(origin)
+      if (isForPerson(question) && this.#answering === 'none') throw siblingsError(origin)
       // In sequence, because most servers ask one question.
       const asked = ownAnswer(question, this.#shared.handlers, context)
       const answer = await asked.catch((cause: unknown) => {

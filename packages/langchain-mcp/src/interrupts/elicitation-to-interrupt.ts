@@ -64,7 +64,7 @@ export class ElicitationToInterrupt {
   readonly handlers: ClientHandlers
   readonly #shared: SharedByCalls
   /** Who answers calls that share a task with other calls. The graph cannot be interrupted for them. */
-  readonly #amongSiblings: 'handler' | 'nobody'
+  readonly #amongSiblings: 'handler' | 'none'
   readonly #log: ToolLog
   /** Tools whose questions do not arrive on the response stream of their call. */
   readonly #askingAside = new Set<string>()
@@ -76,7 +76,7 @@ export class ElicitationToInterrupt {
     const { log = processWarnings } = options
     const handlers = ownHandlersFrom(options, log)
     this.#log = log
-    this.#amongSiblings = options.elicitation === undefined ? 'nobody' : 'handler'
+    this.#amongSiblings = options.elicitation === undefined ? 'none' : 'handler'
     const [journal, held] = [new CallJournal(), new HeldCalls()]
     this.#shared = { handlers, authorization, humanTimeoutMs, maxRounds, journal, held }
     this.handlers = {

@@ -56,4 +56,20 @@ describe('a pattern', () => {
     expect(check.errors({ mail: 'x'.repeat(5000), yes: 'n'.repeat(5000) })).toHaveLength(1)
     expect(check.errors({ mail: 'a@b.c', yes: 'yes' })).toEqual([])
   })
+
+  test('is checked beside a text that is too long for it', () => {
+    const twoTexts = new SchemaCheck({
+      properties: { path: { pattern: '^[a-z]+$' }, to: { pattern: '^[^@]+@[^@]+$' }, body: {} },
+    })
+    const errors = twoTexts.errors({ path: '../../etc', to: 'ann', body: 'x'.repeat(5_000_000) })
+    expect(errors).toHaveLength(2)
+  })
+})
+
+test('checks other values after one that is nested too deeply to be checked', () => {
+  const check = new SchemaCheck({ properties: { n: { type: 'number' }, a: { $ref: '#' } } })
+  let deep: unknown = {}
+  for (let depth = 0; depth < 20_000; depth++) deep = { a: deep }
+  expect(check.errors(deep)).toEqual([])
+  expect(check.errors({ n: 'x' })).toHaveLength(1)
 })

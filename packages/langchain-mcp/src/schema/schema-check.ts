@@ -6,8 +6,8 @@ import { currentSchema, documentOf, isPattern } from './json-schema.ts'
 /** Limit of listed errors: a wrong union has hundreds, and a model needs only the first ones. */
 const MAX_ERRORS = 5
 
-/** There is one validator for values whose texts are at most this long, without patterns that are too slow for them. */
-const TEXT_LENGTHS = [100, 1000, Number.POSITIVE_INFINITY] as const
+/** There is one validator for values whose names are at most this long, without name patterns that are too slow. */
+const NAME_LENGTHS = [100, 1000, Number.POSITIVE_INFINITY] as const
 
 /** A validation error with its place. */
 export interface ValidationError {
@@ -17,21 +17,24 @@ export interface ValidationError {
 }
 
 /** Keywords whose error only repeats that an inner error exists. */
-const WRAPPERS: ReadonlySet<string> = new Set('properties items prefixItems $ref allOf'.split(' '))
+const WRAPPERS: ReadonlySet<string> = new Set(
+  'properties items prefixItems $ref allOf if'.split(' '),
+)
 
 /**
  * Validates values against one JSON schema, with references, unions, conditions and recursion. The validator
  * is prepared at the first check. It is the interpreter that `@langchain/core` uses. A compiling validator
  * would be faster for long lists, but would run code made from a server's schema.
  *
- * A pattern that could take long is not checked: the server validates its own arguments.
+ * A text that is so long that its pattern could be slow is not checked against the pattern: the server validates its
+ * own arguments.
  */
 export class SchemaCheck {
   readonly #schema: JsonSchema
-  /** By the maximum length of the texts in a value. */
+  /** By the maximum length of the names in a value. */
   readonly #validators = new Map<number, Validator>()
   #isReadable = true
-  #hasPatterns: boolean | undefined
+  #hasNamePatterns: boolean | undefined
 
   constructor(schema: JsonSchema) {
     this.#schema = schema
@@ -47,9 +50,10 @@ export class SchemaCheck {
    * remote reference, endless recursion) gives none.
    */
   locatedErrors(value: unknown): readonly ValidationError[] {
-    if (!this.#isReadable) return []
+    const validator = this.#validatorFor(value)
+    if (validator === undefined) return []
     try {
-      const { valid, errors } = this.#validatorFor(value).validate(value)
+      const { valid, errors } = validator.validate(value)
       if (valid) return []
       const specific = errors.filter(({ keyword }) => !WRAPPERS.has(keyword))
       return (specific.length > 0 ? specific : errors).map(({ instanceLocation, error }) => ({
@@ -57,15 +61,25 @@ export class SchemaCheck {
         text: error,
       }))
     } catch {
-      this.#isReadable = false
-      return []
+      return [] // this value cannot be checked, for example because it is nested too deeply
     }
   }
 
-  #validatorFor(value: unknown): Validator {
-    this.#hasPatterns ??= JSON.stringify(this.#schema).includes('"pattern')
-    const longest = this.#hasPatterns ? longestTextIn(value) : 0
-    const length = TEXT_LENGTHS.find((limit) => longest <= limit) ?? Number.POSITIVE_INFINITY
+  /** Returns undefined for a schema that cannot be evaluated. */
+  #validatorFor(value: unknown): Validator | undefined {
+    if (!this.#isReadable) return undefined
+    try {
+      return this.#readableFor(value)
+    } catch {
+      this.#isReadable = false
+      return undefined
+    }
+  }
+
+  #readableFor(value: unknown): Validator {
+    this.#hasNamePatterns ??= JSON.stringify(this.#schema).includes('"patternProperties"')
+    const longest = this.#hasNamePatterns ? longestNameIn(value) : 0
+    const length = NAME_LENGTHS.find((limit) => longest <= limit) ?? Number.POSITIVE_INFINITY
     const known = this.#validators.get(length)
     if (known !== undefined) return known
     const validator = newValidator(this.#schema, length)
@@ -81,18 +95,21 @@ export function linesOf(errors: readonly ValidationError[]): readonly string[] {
   return more > 0 ? [...unique.slice(0, MAX_ERRORS), `and ${more} more`] : unique
 }
 
-/** Returns the length of the longest text or name in a value. Not recursive, because values may be deep. */
-function longestTextIn(value: unknown): number {
+/** Returns the length of the longest name in a value. Not recursive, because values may be deep. */
+function longestNameIn(value: unknown): number {
   let longest = 0
   const open = [value]
   for (const one of open) {
-    if (typeof one === 'string') longest = Math.max(longest, one.length)
-    if (isObject(one)) for (const [name, inner] of Object.entries(one)) open.push(name, inner)
+    if (!isObject(one)) continue
+    for (const [name, inner] of Object.entries(one)) {
+      longest = Math.max(longest, name.length)
+      open.push(inner)
+    }
   }
   return longest
 }
 
-/** `longest`: length of the longest text that the patterns have to match. */
+/** `longest`: length of the longest name that the patterns of names have to match. */
 function newValidator(schema: JsonSchema, longest: number): Validator {
   // Checked first, because multiplying references would keep the validator busy for years.
   const { defect } = documentOf(schema)
@@ -105,15 +122,14 @@ function newValidator(schema: JsonSchema, longest: number): Validator {
 }
 
 /**
- * Returns a copy of a schema that the validator can read and that means the same. A pattern that is invalid
- * or could take long is left out, so that everything else is still checked.
+ * Returns a copy of a schema that the validator can read and that means the same, except that it accepts texts that
+ * are too long for their pattern. Invalid patterns are left out, so that everything else is still checked.
  */
 function validationSchemaFrom(schema: JsonSchema, longest: number): Record<string, unknown> {
-  const isUsable = (one: unknown): boolean => isPattern(one) && longestTextFor(one) >= longest
   const { pattern, patternProperties: byPattern, ...others } = currentSchema(schema)
-  let own: JsonSchema = isUsable(pattern) ? { pattern, ...others } : others
+  let own: JsonSchema = others
   if (isRecord(byPattern)) {
-    const usable = Object.entries(byPattern).filter(([key]) => isUsable(key))
+    const usable = Object.entries(byPattern).filter(([key]) => limitOf(key) >= longest)
     if (usable.length < Object.keys(byPattern).length) {
       // Properties of the other patterns must not count as additional.
       const { additionalProperties: _, unevaluatedProperties: __, ...rest } = own
@@ -121,7 +137,22 @@ function validationSchemaFrom(schema: JsonSchema, longest: number): Record<strin
     }
     own = { ...own, patternProperties: Object.fromEntries(usable) }
   }
-  return mapSubschemas(own, (inner) =>
+  const copy = mapSubschemas(own, (inner) =>
     isRecord(inner) ? validationSchemaFrom(inner, longest) : inner,
   )
+  return { ...copy, ...boundedPattern(pattern, copy['allOf']) }
+}
+
+/** Returns keywords that apply a pattern to the texts that are short enough for it. */
+function boundedPattern(pattern: unknown, allOf: unknown): JsonSchema {
+  const maxLength = limitOf(pattern)
+  if (maxLength <= 0) return {}
+  if (maxLength === Number.POSITIVE_INFINITY) return { pattern }
+  const others: unknown[] = Array.isArray(allOf) ? allOf : []
+  return { allOf: [...others, { if: { minLength: maxLength + 1 }, else: { pattern } }] }
+}
+
+/** Returns the length of the longest text that a pattern may be applied to; -1 for an invalid pattern. */
+function limitOf(pattern: unknown): number {
+  return isPattern(pattern) ? longestTextFor(pattern) : -1
 }
