@@ -157,7 +157,8 @@ function leftSessions(run: RunRecord): { what: string }[] {
   const bySession = Map.groupBy(run.exchanges, sessionOf)
   const agentOf = new Map([...run.calls.values()].map(({ call, agent }) => [call.principal, agent]))
   const kept = new Set<string>()
-  return run.sessions.flatMap(({ server, id }) => {
+  // The newest first: a durable agent keeps that one.
+  return run.sessions.toReversed().flatMap(({ server, id }) => {
     const uses = bySession.get(`${server} ${id}`) ?? []
     const owner = uses.find(({ principal }) => principal !== undefined)?.principal ?? 'nobody'
     const opened = uses.filter(({ assignedSessionId }) => assignedSessionId === id)

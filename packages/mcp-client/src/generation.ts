@@ -46,6 +46,8 @@ export interface Generation {
   readonly isResumed: boolean
   /** The session replaced a lost one, and no call has succeeded in it. */
   isUnproven: boolean
+  /** Number of calls that were sent in it and have not ended. */
+  inFlight: number
 }
 
 /** A request of the caller, or all requests for the pages of one list. */

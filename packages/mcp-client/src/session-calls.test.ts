@@ -14,6 +14,7 @@ function sessionOf(options: { readonly isResumed?: boolean } = {}): Generation {
     sessionId: 'one',
     isResumed: false,
     isUnproven: false,
+    inFlight: 0,
     ...options,
   }
 }

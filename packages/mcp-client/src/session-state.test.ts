@@ -68,7 +68,13 @@ const timing = { wait: () => Promise.resolve(), random: () => 1 }
 const loss = new TransportError('SESSION_LOST', 'Session not found', { certain: true })
 
 function generation(number: number): Generation {
-  return { number, sessionId: `session-${number}`, isResumed: false, isUnproven: false }
+  return {
+    number,
+    sessionId: `session-${number}`,
+    isResumed: false,
+    isUnproven: false,
+    inFlight: 0,
+  }
 }
 
 test('returns no replacement for the first session', () => {

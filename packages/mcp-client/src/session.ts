@@ -81,14 +81,12 @@ export class Session implements ConnectionOwner, ReceivingSession {
   #isInitialized = false
   #connection: Connection | undefined
   #link: Link | undefined
-  /** Number of requests in flight, also in sessions that have been replaced. */
-  #inFlight = 0
   /** Async context of the call that opened the session. Requests that belong to no call get their credentials from it. */
   #context: AsyncResource | undefined
   #disposing: Promise<void> | undefined
   /** Time of the last connection problem, by `performance.now()`. */
   #troubleAt: number | undefined
-  #checking: Promise<void> | undefined
+  #checking: { readonly generation: Generation; readonly done: Promise<void> } | undefined
   /** Id of a session of this client that the store replaced with the session of another process. */
   #supersededId: string | undefined
   /** Id of the session that this client opened last. `dispose()` terminates no other session by default. */
@@ -163,28 +161,34 @@ export class Session implements ConnectionOwner, ReceivingSession {
    */
   async request<T>(operation: Operation<T>, attempt: Attempt): Promise<T> {
     const { signal } = attempt
-    let generation = this.#generationFor(attempt)
-    let wasHeld = false
-    while (generation === undefined || (!wasHeld && this.#isHeld(generation))) {
-      wasHeld ||= generation !== undefined
-      await (generation === undefined ? this.#ready(signal) : this.#gate.opened(signal))
-      // While this call waited, another call may have found that the session is lost.
-      generation = this.#generationFor(attempt)
-    }
-    this.#inFlight++
-    try {
-      const check = attempt.mayRunTwice ? undefined : this.#checkAfterTrouble(generation)
-      if (check !== undefined) await untilAborted(check, signal)
-      attempt.isSent = true
-      const result = await this.#send(operation, attempt, generation)
-      if (this.generation === generation) this.#history.addSuccess(generation)
-      return result
-    } catch (error) {
-      throw this.#failed(generation, attempt, error)
-    } finally {
-      this.#inFlight--
-      this.#gate.open()
-      if (this.#inFlight === 0) this.#gate.close()
+    for (;;) {
+      let generation = this.#generationFor(attempt)
+      let wasHeld = false
+      while (generation === undefined || (!wasHeld && this.#isHeld(generation))) {
+        wasHeld ||= generation !== undefined
+        await (generation === undefined ? this.#ready(signal) : this.#gate.opened(signal))
+        // While this call waited, another call may have found that the session is lost.
+        generation = this.#generationFor(attempt)
+      }
+      generation.inFlight++
+      try {
+        const check = attempt.mayRunTwice ? undefined : this.#checkAfterTrouble(generation)
+        if (check !== undefined) {
+          await untilAborted(check, signal)
+          // During the check, another session may have replaced this one.
+          if (this.#generationFor(attempt) !== generation) continue
+        }
+        attempt.isSent = true
+        const result = await this.#send(operation, attempt, generation)
+        if (this.generation === generation) this.#history.addSuccess(generation)
+        return result
+      } catch (error) {
+        throw this.#failed(generation, attempt, error)
+      } finally {
+        generation.inFlight--
+        this.#gate.open()
+        if (generation.inFlight === 0 && this.generation === generation) this.#gate.close()
+      }
     }
   }
 
@@ -231,8 +235,8 @@ export class Session implements ConnectionOwner, ReceivingSession {
   }
 
   /** Only a session with an id can be lost; child processes and stateless servers have none. */
-  #isHeld({ sessionId }: Generation): boolean {
-    return sessionId !== undefined && this.#gate.holds(this.#inFlight)
+  #isHeld({ sessionId, inFlight }: Generation): boolean {
+    return sessionId !== undefined && this.#gate.holds(inFlight)
   }
 
   /** Records a failed attempt. Returns the error for the retry decision. */
@@ -240,6 +244,8 @@ export class Session implements ConnectionOwner, ReceivingSession {
     const failure = getTransportError(error)
     if (isConnectionFailure(failure)) this.#troubleAt = performance.now()
     if (failure?.code === 'SESSION_LOST') {
+      const { epoch = generation.number } = failure
+      if (epoch !== generation.number) return failure // the loss of an earlier session
       const loss = this.#history.assess(generation, failure)
       // Also without a retry left: a dead session that is kept would fail every later call.
       this.#lost(generation, loss)
@@ -266,9 +272,12 @@ export class Session implements ConnectionOwner, ReceivingSession {
    */
   #checkAfterTrouble(generation: Generation): Promise<void> | undefined {
     if (this.#troubleAt === undefined || this.#endpoint().isChildProcess) return undefined
-    return (this.#checking ??= this.#inContext(() => this.#check(generation)).finally(() => {
-      this.#checking = undefined
-    }))
+    if (this.#checking?.generation === generation) return this.#checking.done
+    const done = this.#inContext(() => this.#check(generation)).finally(() => {
+      if (this.#checking?.done === done) this.#checking = undefined
+    })
+    this.#checking = { generation, done }
+    return done
   }
 
   async #check(generation: Generation): Promise<void> {
@@ -389,7 +398,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
       throw toOpeningError(error, { server, signal: deadline.signal, loss, evidence })
     }
     const { epoch: number = 0, sessionId, isResumed } = transport
-    return { number, sessionId, isResumed, isUnproven: false }
+    return { number, sessionId, isResumed, isUnproven: false, inFlight: 0 }
   }
 
   /** Sends `initialize` and `notifications/initialized`, or nothing if a stored session is resumed. */
@@ -541,7 +550,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
         this.log('warning', `the client was not closed completely within ${DISPOSE_MS} ms`, error)
       })
     this.#terminate = shallTerminate
-    const isBusy = this.#inFlight > 0
+    const isBusy = (this.generation?.inFlight ?? 0) > 0
     const { generation: current } = this
     this.#dispatch({ type: 'disposing' }, 'dispose()')
     await inTime(this.#opening.abort(this.#error('CLOSED', 'was disposed of during the handshake')))

@@ -79,3 +79,17 @@ describe('a session is kept', () => {
     expect(server.count('initialize')).toBe(1)
   })
 })
+
+test('a session that is given up after two broken answers is terminated, because the server may still have it', async () => {
+  await using setting = await startSetting()
+  const { client, proxy, server } = setting
+  await client.callTool('counter_add')
+  const action = { type: 'change-events', change: 'truncate' } as const
+  proxy.inject({ match: ({ rpcMethod }) => rpcMethod === 'tools/call', times: 2, action })
+  await rejectionOf(client.callTool('counter_add'))
+  await rejectionOf(client.callTool('counter_add'))
+  await client.callTool('counter_add')
+  expect(server.count('initialize')).toBe(2)
+  await client.dispose()
+  expect(server.sessions).toEqual([])
+})

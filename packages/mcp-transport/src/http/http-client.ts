@@ -166,6 +166,7 @@ export class HttpClient {
       if (limitMs !== undefined && timer === undefined) startTimer(limitMs)
       return !isDone && signal?.aborted !== true && request.onStart?.(started) !== false
     }
+    if (signal?.aborted === true) return onAbort()
     signal?.addEventListener('abort', onAbort, { once: true })
     this.send({ ...request, onStart }, { ...handlers, outcome }).catch((error: unknown) =>
       outcome({ kind: 'failed', error: toTransportError(error) }),

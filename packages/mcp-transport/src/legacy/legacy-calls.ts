@@ -364,7 +364,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
 
   async #lose(error: TransportError): Promise<void> {
     this.#phase = 'ending'
-    await this.#calls.protocol.forgetSession(this.session)
+    await this.#calls.protocol.forgetSession(this.session, error.certain === true)
     this.inContext(() => this.fail(error)) // another session is opened for this call
   }
 

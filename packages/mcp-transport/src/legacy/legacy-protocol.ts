@@ -178,7 +178,9 @@ export class LegacyProtocol {
     }
     if (message.method === 'notifications/cancelled') {
       const cancelled = this.#serverRequests?.cancelled(message, session)
-      return this.#options.deliver(cancelled ?? message)
+      // An unknown id may be that of a request in another session.
+      if (cancelled !== undefined) this.#options.deliver(cancelled)
+      return
     }
     // Notifications of a session that another one replaced are out of date, except the progress of its calls.
     if (session !== this.#session && message.method !== 'notifications/progress') return
@@ -197,10 +199,14 @@ export class LegacyProtocol {
     else if (method === 'resources/unsubscribe') settings.delete(uri)
   }
 
-  /** Resolves when the session is removed from the store. */
-  forgetSession(session: LegacySession): Promise<void> {
+  /**
+   * Resolves when the session is removed from the store. `isCertain` is false if the server may still have the session:
+   * it is then terminated after its last call.
+   */
+  forgetSession(session: LegacySession, isCertain: boolean): Promise<void> {
     session.endListening()
     this.#opener.release(session)
+    if (isCertain) session.mayBeOpen = false
     if (session.lost === undefined) {
       this.#publish('lost', session)
       this.#leave(session)
@@ -228,7 +234,9 @@ export class LegacyProtocol {
     }
     const replacement = this.#options.http.asOwner(() => this.#replace(old, options))
     old.replacement = replacement
-    replacement.catch(() => (old.replacement = undefined)) // the callers get the error
+    const isOver = (): void => void (old.replacement = undefined)
+    // The store may still have the same session. The callers get the error.
+    replacement.then((session) => session === old && isOver(), isOver)
     return replacement
   }
 
@@ -270,6 +278,9 @@ export class LegacyProtocol {
     const outcome = await this.#opener.open(request, options)
     if (outcome.kind === 'failed') return outcome
     const { session } = outcome
+    const current = this.#session
+    const isCurrent = session.id !== undefined && session.id === current?.id
+    if (isCurrent && current?.lost === undefined) return { ...outcome, session: current }
     session.isDoubtful = isReplacement
     if (session.unstored !== undefined) {
       try {
@@ -299,15 +310,16 @@ export class LegacyProtocol {
 
   /**
    * Waits for the last call of a session. Then cancels its requests to the client, and terminates it if this transport
-   * opened it and it is not lost: no store holds its id any more.
+   * opened it and the server may have it: no store holds its id any more.
    */
   async #end(session: LegacySession): Promise<void> {
     await this.#calls.open.ended((call) => call.session === session)
     for (const cancelled of this.#serverRequests?.ended(session) ?? []) {
       this.#options.deliver(cancelled)
     }
-    if (session.isResumed || session.id === undefined || session.lost !== undefined) return
-    session.lost = Promise.resolve()
+    if (session.isResumed || session.id === undefined || !session.mayBeOpen) return
+    session.mayBeOpen = false
+    session.lost ??= Promise.resolve()
     await deleteSession(this.#options.http, session)
     this.#publish('ended', session)
   }
@@ -416,17 +428,21 @@ export class LegacyProtocol {
       await postAndForget(this.#options.http, message, { session, limitMs })
     } catch (error) {
       if (TransportError.is(error) && error.code === 'SESSION_LOST')
-        await this.forgetSession(session)
+        await this.forgetSession(session, error.certain === true)
       throw error
     }
   }
 
   async #terminate(): Promise<void> {
+    const why = 'The session was terminated'
+    this.#replacing?.abort(this.#closed(why))
+    await this.#session?.replacement?.catch(() => {}) // it may have opened a session
     const session = this.#session ?? (await this.load(), this.#session ?? this.#opener.adopt())
-    this.#calls.open.failAll('The session was terminated')
+    this.#calls.open.failAll(why)
     session.endListening()
     if (session.id === undefined || session.lost !== undefined) return
     session.isEnded = true
+    session.mayBeOpen = false
     session.lost = Promise.resolve()
     this.#opener.release(session)
     // Another process may have replaced and terminated the stored session.

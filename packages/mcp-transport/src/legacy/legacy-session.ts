@@ -53,6 +53,8 @@ export class LegacySession {
   replacement: Promise<LegacySession | 'stateless'> | undefined
   /** Set while the listening stream waits: reopens it soon. */
   wakeListening: (() => void) | undefined
+  /** False if the server has refused the session, or was asked to terminate it. */
+  mayBeOpen = true
   /** The session was terminated by the client. */
   isEnded = false
   /** State of the listening stream, which is opened at most once. */
