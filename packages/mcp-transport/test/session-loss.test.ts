@@ -1,11 +1,11 @@
 // Every way of the field in which servers refuse a session, over the wire.
 import type { LossForm } from '@x/mcp-testing'
-import { lossForms } from '@x/mcp-testing'
+import { deferred, lossForms } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, TransportError } from '../src/index.ts'
 import type { JsonRpcResponse } from '../src/index.ts'
 import { rawClient } from './raw-client.ts'
-import { json, openSse, resultOf, scriptedServer } from './scripted-server.ts'
+import { json, openSse, resultOf, scriptedServer, sse } from './scripted-server.ts'
 import type { ScriptedServer, Seen } from './scripted-server.ts'
 
 const forms = Object.entries(lossForms)
@@ -221,4 +221,35 @@ describe('around a loss', () => {
     await expect(client.request('ping')).resolves.toHaveProperty('result')
     expect(client.transport.sessionId).toBe('session-1')
   })
+})
+
+test('drops the cancellation of an unknown request: its id may belong to another session', async () => {
+  const params = { requestId: 7 }
+  const server = scriptedServer((seen) =>
+    seen.what === 'POST tools/call'
+      ? sse({ jsonrpc: '2.0', method: 'notifications/cancelled', params }, resultOf(seen, {}))
+      : undefined,
+  )
+  await using client = rawClient(server, { listen: false })
+  await client.handshake()
+  await client.request('tools/call')
+  expect(client.messages.filter((message) => 'method' in message)).toEqual([])
+})
+
+test('terminates a session that replaces a lost one during terminateSession()', async () => {
+  let initialized = 0
+  const accepted = deferred()
+  const server = scriptedServer((seen) => {
+    if (seen.what === 'POST tools/call') return new Response(null, { status: 404 })
+    const isSecond = seen.what === 'POST notifications/initialized' && ++initialized === 2
+    return isSecond ? accepted.promise.then(() => new Response(null, { status: 202 })) : undefined
+  })
+  await using client = rawClient(server, { listen: false, onSessionLost: 'reinitialize' })
+  await client.handshake()
+  const call = client.request('tools/call')
+  await server.waitFor('POST notifications/initialized', 2)
+  await client.transport.terminateSession()
+  accepted.resolve()
+  await call
+  expect((await server.waitFor('DELETE')).sessionId).toBe('session-2')
 })
