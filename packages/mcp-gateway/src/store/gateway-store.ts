@@ -63,7 +63,7 @@ export interface Logs {
   /** @returns the id of the event, which is unique over all streams and sorts by time in its own */
   append(stream: string, event: unknown, limits: LogLimits): Promise<string>
   /** What came after an event. `undefined`: the event is not known (any more). */
-  after(stream: string, eventId: string): Promise<readonly LoggedEvent[] | undefined>
+  after(stream: string, eventId: string): Promise<readonly StreamEvent[] | undefined>
   /** The stream of an event, as far as it is still known. */
   streamOf(eventId: string): Promise<string | undefined>
   delete(stream: string): Promise<void>
@@ -74,9 +74,77 @@ export interface LogLimits {
   readonly ttlMs: number
 }
 
+export interface StreamEvent {
+  readonly id: string
+  readonly event: unknown
+}
+
+/**
+ * Append-only logs of JSON events, which other processes can follow while they are written.
+ *
+ * A log ends `ttlMs` after its last event. Ids contain a hash of the name of the log, so clients do not learn the name.
+ */
+export interface EventLogs {
+  /**
+   * Begins a log. Returns the id of its beginning, which stands before its first event and counts as one of its events.
+   * A log of the same name is replaced. Logs that no client reads need no `open`: the first `append` begins them.
+   */
+  open(log: string, header: LogHeader, limits: LogLimits): Promise<string>
+  /**
+   * Appends an event and returns its id. Ids of one log sort by time. If the store fails, the event may have been
+   * appended.
+   */
+  append(log: string, event: unknown, options: AppendOptions): Promise<string>
+  /** Returns the log of an event id. `undefined`: the event is not known, was dropped or belongs to a deleted log. */
+  find(eventId: string): Promise<FoundLog | undefined>
+  /** Returns the events after an id. `undefined`: the event of that id was dropped. */
+  read(log: string, afterId: string): Promise<readonly LoggedEvent[] | undefined>
+  /**
+   * Calls `listener` for each event after `afterId`: first for those that exist, then for new ones, in order and once
+   * each. Goes on by itself after a failure of the store. The log need not exist yet.
+   *
+   * @param afterId the id of an event, or `now` for new events only
+   * @returns a function that ends it
+   */
+  tail(log: string, afterId: string, listener: LogListener): Promise<() => void>
+  delete(log: string): Promise<void>
+}
+
+/** Facts that another process needs to continue or to end a log. */
+export interface LogHeader {
+  readonly session: string
+  /** Process that writes the log. */
+  readonly owner: string
+  /** JSON-RPC ids of the requests that the log answers. */
+  readonly requestIds: readonly (string | number)[]
+}
+
+export interface AppendOptions {
+  readonly limits: LogLimits
+  /** Nothing follows this event. */
+  readonly isLast: boolean
+}
+
+export interface FoundLog {
+  readonly log: string
+  /** `undefined` for a log that was not opened. */
+  readonly header: LogHeader | undefined
+}
+
 export interface LoggedEvent {
   readonly id: string
   readonly event: unknown
+  /** Whether it is the last event of its log. */
+  readonly isLast: boolean
+}
+
+export interface LogListener {
+  onEvent(this: void, event: LoggedEvent): void
+  /**
+   * Events may have been dropped before they were delivered. Called before the next event. Also called after a long
+   * failure of the store when that cannot be ruled out.
+   */
+  onGap(this: void): void
 }
 
 /** Tells all processes; who is not there does not hear of it. */

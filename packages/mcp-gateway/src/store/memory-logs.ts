@@ -1,5 +1,5 @@
 import { eventIdFrom, eventIdOf, placeOf } from './event-id.ts'
-import type { LoggedEvent, LogLimits, Logs } from './gateway-store.ts'
+import type { LogLimits, Logs, StreamEvent } from './gateway-store.ts'
 import { jsonTextOf } from './json-text.ts'
 import { randomId } from './random-id.ts'
 
@@ -33,7 +33,7 @@ export class MemoryLogs implements Logs {
     return id
   }
 
-  async after(stream: string, eventId: string): Promise<readonly LoggedEvent[] | undefined> {
+  async after(stream: string, eventId: string): Promise<readonly StreamEvent[] | undefined> {
     const log = this.#streams.get(stream)
     if (!log) return undefined
     this.#forgetEnded(log)

@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { columnNumber, columnText } from '@x/internal'
 import { eventIdFrom, eventIdOf, placeOf } from './event-id.ts'
-import type { LoggedEvent, LogLimits, Logs } from './gateway-store.ts'
+import type { LogLimits, Logs, StreamEvent } from './gateway-store.ts'
 import { jsonTextOf } from './json-text.ts'
 import { randomId } from './random-id.ts'
 
@@ -35,7 +35,7 @@ export class SqliteLogs implements Logs {
     }
   }
 
-  async after(stream: string, eventId: string): Promise<readonly LoggedEvent[] | undefined> {
+  async after(stream: string, eventId: string): Promise<readonly StreamEvent[] | undefined> {
     const at = eventIdFrom(eventId)
     if (!at || (await this.streamOf(eventId)) !== stream) return undefined
     const rows = this.#statements.after.all(at.tag, Number(at.place), this.#now())

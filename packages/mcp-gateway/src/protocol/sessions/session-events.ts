@@ -6,7 +6,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
-import type { LoggedEvent, LogLimits, Logs } from '../../store/gateway-store.ts'
+import type { LogLimits, Logs, StreamEvent } from '../../store/gateway-store.ts'
 import {
   isForListening,
   streamNameOf,
@@ -127,7 +127,7 @@ export class SessionEvents implements EventStore {
   }
 
   /** Of a stream that another process writes. */
-  after(place: StreamPlace, eventId: string): Promise<readonly LoggedEvent[] | undefined> {
+  after(place: StreamPlace, eventId: string): Promise<readonly StreamEvent[] | undefined> {
     return this.#options.logs.after(this.#prefix + streamNameOf(place), eventId)
   }
 

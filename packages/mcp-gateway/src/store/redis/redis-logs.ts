@@ -1,5 +1,5 @@
 import { eventIdFrom, eventIdOf } from '../event-id.ts'
-import type { LoggedEvent, LogLimits, Logs } from '../gateway-store.ts'
+import type { LogLimits, Logs, StreamEvent } from '../gateway-store.ts'
 import { jsonTextOf } from '../json-text.ts'
 import { randomId } from '../random-id.ts'
 import type { RedisCommands } from './redis-commands.ts'
@@ -26,7 +26,7 @@ export class RedisLogs implements Logs {
     return eventIdOf(used ?? '', paddedFrom(place ?? ''))
   }
 
-  async after(stream: string, eventId: string): Promise<readonly LoggedEvent[] | undefined> {
+  async after(stream: string, eventId: string): Promise<readonly StreamEvent[] | undefined> {
     const at = eventIdFrom(eventId)
     if (!at || (await this.#streamOfTag(at.tag)) !== stream) return undefined
     const keys = [this.#keys.stream(stream)]
