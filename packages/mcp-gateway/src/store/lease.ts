@@ -1,3 +1,4 @@
+import type { Clock } from '../clock.ts'
 import { randomHex } from '../random-hex.ts'
 import type { Values } from './gateway-store.ts'
 
@@ -13,15 +14,15 @@ export class ProcessLease implements AsyncDisposable {
   /** 16 hexadecimal digits. Part of the ids of server requests and of the headers of logs. */
   readonly id: string = randomHex(8)
   readonly #records: Values
-  readonly #now: () => number
+  readonly #clock: Clock
   #holders = 0
-  #renewing: NodeJS.Timeout | undefined
+  #stopTimer: (() => void) | undefined
   /** The write that shows the lease to others, or the one that did. */
   #written: { readonly at: number; readonly done: Promise<unknown> } | undefined
 
-  constructor(records: Values, now: () => number) {
+  constructor(records: Values, clock: Clock) {
     this.#records = records
-    this.#now = now
+    this.#clock = clock
   }
 
   /**
@@ -31,7 +32,7 @@ export class ProcessLease implements AsyncDisposable {
    */
   async hold(): Promise<() => void> {
     this.#holders++
-    this.#renewing ??= setInterval(() => void this.#renew().catch(() => {}), RENEW_MS).unref()
+    this.#stopTimer ??= this.#renewLater()
     let isHeld = true
     const release = (): void => {
       if (isHeld) this.#holders--
@@ -39,7 +40,7 @@ export class ProcessLease implements AsyncDisposable {
       if (this.#holders === 0) this.#stopRenewing()
     }
     try {
-      const isFresh = this.#written !== undefined && this.#now() - this.#written.at < RENEW_MS
+      const isFresh = this.#written !== undefined && this.#clock.now() - this.#written.at < RENEW_MS
       await (isFresh ? this.#written?.done : this.#renew())
       return release
     } catch (error) {
@@ -65,7 +66,7 @@ export class ProcessLease implements AsyncDisposable {
 
   #renew(): Promise<unknown> {
     const written = {
-      at: this.#now(),
+      at: this.#clock.now(),
       done: this.#records.put(keyOf(this.id), 1, { ttlMs: TTL_MS }),
     }
     this.#written = written
@@ -75,9 +76,16 @@ export class ProcessLease implements AsyncDisposable {
     return written.done
   }
 
+  #renewLater(): () => void {
+    return this.#clock.after(RENEW_MS, () => {
+      this.#stopTimer = this.#renewLater()
+      this.#renew().catch(() => {})
+    })
+  }
+
   #stopRenewing(): void {
-    clearInterval(this.#renewing)
-    this.#renewing = undefined
+    this.#stopTimer?.()
+    this.#stopTimer = undefined
   }
 }
 
