@@ -4,9 +4,9 @@ import type { Reporter } from 'vitest/node'
 
 /** Tests beside the code that change, or measure, what belongs to the whole process. */
 const IN_A_PROCESS_OF_THEIR_OWN = [
-  'packages/mcp-gateway/src/abortable.test.ts', // collects garbage
-  'packages/mcp-gateway/src/operation/call-spans.test.ts', // sets the tracer of the process
-  'packages/mcp-gateway/src/protocol/sessions/session-races.test.ts', // counts what is left in the heap
+  'packages/mcp-gateway/src/internal/abortable.test.ts', // collects garbage
+  'packages/mcp-gateway/src/gateway/call-spans.test.ts', // sets the tracer of the process
+  'packages/mcp-gateway/src/mcp/sessions/session-races.test.ts', // counts what is left in the heap
   'packages/mcp-gateway/src/runs/runs.test.ts', // measures the heap
 ]
 

@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest'
 
 import { AgentsAtHand, echo, endless } from '../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../test/mcp-clients.ts'
-import { Assembly } from './assembly.ts'
+import { Assembly } from './gateway/assembly.ts'
 import { createGateway } from './gateway.ts'
-import type { AgentUpdate } from './runs/agent-update.ts'
+import type { AgentUpdate } from './agents/agent-update.ts'
 
 describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
   test('finds the tools, calls one, and hears of its progress', async () => {

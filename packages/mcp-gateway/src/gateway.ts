@@ -1,11 +1,11 @@
-import type { AgentRegistry } from './agents/agent-registry.ts'
-import { Assembly } from './assembly.ts'
-import { assertGatewayOptions } from './gateway-error.ts'
-import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
-import type { GatewayOptions } from './gateway-options.ts'
-import type { LiveOptions } from './live-options.ts'
-import { gatewayChecks, listenChecks, liveChecks, stdioChecks } from './option-checks.ts'
-import type { StdioConnection, StdioOptions } from './protocol/stdio.ts'
+import type { AgentRegistry } from './tools/agent-registry.ts'
+import { Assembly } from './gateway/assembly.ts'
+import { assertGatewayOptions } from './errors.ts'
+import type { GatewayListener, ListenOptions } from './gateway/gateway-listener.ts'
+import type { GatewayOptions } from './options.ts'
+import type { LiveOptions } from './gateway/live-options.ts'
+import { gatewayChecks, listenChecks, liveChecks, stdioChecks } from './gateway/option-checks.ts'
+import type { StdioConnection, StdioOptions } from './mcp/stdio.ts'
 
 /** Agents as an MCP server. Nothing starts before it is first used. */
 export interface Gateway extends AsyncDisposable {

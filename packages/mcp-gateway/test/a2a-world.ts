@@ -1,8 +1,8 @@
 import type { AgentSource } from '../src/agents/agent-source.ts'
 import type { Agent } from '../src/agents/agent.ts'
-import type { AgentCall } from '../src/runs/agent-call.ts'
-import type { AgentUpdate } from '../src/runs/agent-update.ts'
-import { a2aSource, type A2aCard, type A2aSourceOptions } from '../src/sources/a2a/a2a-source.ts'
+import type { AgentCall } from '../src/agents/agent-call.ts'
+import type { AgentUpdate } from '../src/agents/agent-update.ts'
+import { a2aSource, type A2aCard, type A2aSourceOptions } from '../src/agents/a2a/a2a-source.ts'
 import { type A2aAgent, type AgentTurn, textPart } from './a2a-agent.ts'
 import { principalNamed } from './scripted-source.ts'
 

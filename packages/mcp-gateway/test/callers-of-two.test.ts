@@ -1,10 +1,10 @@
 import { startRedisServer } from '@x/internal/testing'
 import { afterAll, expect, test } from 'vitest'
 
-import { bearerAuth } from '../src/auth/bearer-auth.ts'
-import { facadeAuth } from '../src/auth/facade/facade-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
+import { facadeAuth } from '../src/http/auth/facade/facade-auth.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
-import type { GatewayOptions } from '../src/gateway-options.ts'
+import type { GatewayOptions } from '../src/options.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
 import { RedisGatewayStore } from '../src/store/redis/redis-gateway-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { systemClock } from '../src/clock.ts'
+import { systemClock } from '../src/internal/clock.ts'
 import { createGateway } from '../src/gateway.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import { WireSession } from './wire-session.ts'

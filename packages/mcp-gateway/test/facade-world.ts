@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto'
 import { startTestServer } from '@x/mcp-testing'
 import { expect } from 'vitest'
 
-import type { Authenticator } from '../src/auth/authenticator.ts'
-import { facadeAuth, type FacadeAuthOptions } from '../src/auth/facade/facade-auth.ts'
+import type { Authenticator } from '../src/http/auth/authenticator.ts'
+import { facadeAuth, type FacadeAuthOptions } from '../src/http/auth/facade/facade-auth.ts'
 import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
 
 export const ORIGIN = 'https://gateway.example'

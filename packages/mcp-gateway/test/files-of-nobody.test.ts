@@ -1,8 +1,8 @@
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
-import type { GatewayOptions } from '../src/gateway-options.ts'
-import type { AgentUpdate } from '../src/runs/agent-update.ts'
+import type { GatewayOptions } from '../src/options.ts'
+import type { AgentUpdate } from '../src/agents/agent-update.ts'
 import type { Behaviour } from './agents-at-hand.ts'
 import { connectForFiles, type FileClient } from './file-clients.ts'
 import {

@@ -3,8 +3,8 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import * as z from 'zod'
 
 import { createGateway } from '../src/gateway.ts'
-import type { GatewayOptions } from '../src/gateway-options.ts'
-import { stderrLogger } from '../src/operation/logger.ts'
+import type { GatewayOptions } from '../src/options.ts'
+import { stderrLogger } from '../src/internal/logger.ts'
 import { WireSession } from './wire-session.ts'
 
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c'

@@ -1,5 +1,5 @@
-import type { AgentCall } from '../src/runs/agent-call.ts'
-import type { AgentUpdate } from '../src/runs/agent-update.ts'
+import type { AgentCall } from '../src/agents/agent-call.ts'
+import type { AgentUpdate } from '../src/agents/agent-update.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 import { turns } from './turns.ts'
 

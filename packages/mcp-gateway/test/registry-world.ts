@@ -1,9 +1,9 @@
-import type { AgentRegistryOptions, PlanChange } from '../src/agents/agent-registry-options.ts'
-import { AgentRegistry } from '../src/agents/agent-registry.ts'
+import type { AgentRegistryOptions, PlanChange } from '../src/tools/agent-registry-options.ts'
+import { AgentRegistry } from '../src/tools/agent-registry.ts'
 import type { AgentListener, AgentSource } from '../src/agents/agent-source.ts'
 import type { Agent } from '../src/agents/agent.ts'
-import type { AgentCall } from '../src/runs/agent-call.ts'
-import type { AgentUpdate } from '../src/runs/agent-update.ts'
+import type { AgentCall } from '../src/agents/agent-call.ts'
+import type { AgentUpdate } from '../src/agents/agent-update.ts'
 import { ManualClock } from './manual-clock.ts'
 
 export function agentOf(id: string, over: Partial<Agent> = {}): Agent {

@@ -2,10 +2,10 @@
 // ends with its input, or killed.
 import { createInterface } from 'node:readline'
 
-import { bearerAuth } from '../src/auth/bearer-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
 import { createGateway } from '../src/gateway.ts'
-import type { AgentCall } from '../src/runs/agent-call.ts'
-import type { AgentUpdate } from '../src/runs/agent-update.ts'
+import type { AgentCall } from '../src/agents/agent-call.ts'
+import type { AgentUpdate } from '../src/agents/agent-update.ts'
 import { RedisGatewayStore } from '../src/store/redis/redis-gateway-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 

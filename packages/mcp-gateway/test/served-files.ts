@@ -1,10 +1,10 @@
 import { AgentsAtHand, type Behaviour } from './agents-at-hand.ts'
 import type { Block, CallAnswer } from './file-clients.ts'
-import { bearerAuth } from '../src/auth/bearer-auth.ts'
-import type { GatewayOptions } from '../src/gateway-options.ts'
+import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
+import type { GatewayOptions } from '../src/options.ts'
 import { createGateway } from '../src/gateway.ts'
-import type { OutputFile } from '../src/runs/agent-call.ts'
-import type { AgentUpdate } from '../src/runs/agent-update.ts'
+import type { OutputFile } from '../src/agents/agent-call.ts'
+import type { AgentUpdate } from '../src/agents/agent-update.ts'
 
 /** Of two callers. */
 export const TOKENS = { ada: 'ada-has-a-token-of-her-own', bob: 'bob-has-a-token-of-his-own' }

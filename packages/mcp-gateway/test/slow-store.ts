@@ -1,4 +1,4 @@
-import { GatewayError } from '../src/gateway-error.ts'
+import { GatewayError } from '../src/errors.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
 import { turns } from './turns.ts'
 

@@ -11,7 +11,7 @@ import { expect, test } from 'vitest'
 import * as z from 'zod'
 
 import { createGateway } from '../src/gateway.ts'
-import type { GatewayOptions } from '../src/gateway-options.ts'
+import type { GatewayOptions } from '../src/options.ts'
 
 interface ListedTool {
   readonly inputSchema: Readonly<Record<string, unknown>>

@@ -6,10 +6,10 @@ import { setImmediate } from 'node:timers/promises'
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
-import { bearerAuth } from '../src/auth/bearer-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
 import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
-import type { GatewayOptions } from '../src/gateway-options.ts'
+import type { GatewayOptions } from '../src/options.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
 import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'
 

@@ -1,5 +1,5 @@
-import type { AgentCall } from '../runs/agent-call.ts'
-import type { AgentUpdate } from '../runs/agent-update.ts'
+import type { AgentCall } from './agent-call.ts'
+import type { AgentUpdate } from './agent-update.ts'
 import type { Agent } from './agent.ts'
 
 /** Finds agents of one kind, and runs them. Ships as `langGraphSource()`, `langGraphServerSource()` and `a2aSource()`. */

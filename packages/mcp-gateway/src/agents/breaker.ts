@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../internal/clock.ts'
 
 /** How a run ended, as far as it tells whether its agent works. `unknown`: the caller gave up, or made an error. */
 export type RunEnd = 'worked' | 'failed' | 'unknown'

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../internal/clock.ts'
 
 /** Holds back whoever wants a first list, for a bounded time: some clients read it once. */
 export class FirstList {

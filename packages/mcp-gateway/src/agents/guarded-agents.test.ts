@@ -10,9 +10,9 @@ import {
   callWith,
   runOf,
 } from '../../test/registry-world.ts'
-import { GatewayError } from '../gateway-error.ts'
-import type { AgentUpdate } from '../runs/agent-update.ts'
-import { RunFailure } from '../runs/run-failure.ts'
+import { GatewayError } from '../errors.ts'
+import type { AgentUpdate } from './agent-update.ts'
+import { RunFailure } from './run-failure.ts'
 
 describe('runs', () => {
   const failing = async function* fail(): AsyncGenerator<AgentUpdate> {

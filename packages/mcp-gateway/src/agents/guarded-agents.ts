@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../internal/clock.ts'
 import type { AgentSource } from './agent-source.ts'
 import { Breaker, type BreakerOptions } from './breaker.ts'
 import { GuardedSource } from './guarded-source.ts'

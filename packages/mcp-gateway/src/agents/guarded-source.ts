@@ -1,8 +1,8 @@
 import { isRecord } from '@x/internal'
-import { GatewayError } from '../gateway-error.ts'
-import type { AgentCall } from '../runs/agent-call.ts'
-import { type AgentUpdate, isFinal } from '../runs/agent-update.ts'
-import { RunFailure } from '../runs/run-failure.ts'
+import { GatewayError } from '../errors.ts'
+import type { AgentCall } from './agent-call.ts'
+import { type AgentUpdate, isFinal } from './agent-update.ts'
+import { RunFailure } from './run-failure.ts'
 import type { AgentListener, AgentSource } from './agent-source.ts'
 import type { Breaker, RunEnd } from './breaker.ts'
 

@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts'
-import { withDeadline } from '../deadline.ts'
+import type { Clock } from '../internal/clock.ts'
+import { withDeadline } from '../internal/deadline.ts'
 import type { AgentListener, AgentSource } from './agent-source.ts'
 
 /** How a source is doing. */

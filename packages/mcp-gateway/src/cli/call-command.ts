@@ -1,9 +1,9 @@
 import type { Writable } from 'node:stream'
 import { isRecord } from '@x/internal'
 import { CommandError, toLine, UsageError } from '@x/internal/command-line'
-import type { Environment } from '../config/expand-variables.ts'
-import { errorText } from '../operation/error-text.ts'
-import type { RunEvent } from '../runs/run-event.ts'
+import type { Environment } from './expand-variables.ts'
+import { errorText } from '../internal/error-text.ts'
+import type { RunEvent } from '../internal/run-event.ts'
 import { plannedGateway } from './planned-gateway.ts'
 import type { PlannedGateway } from './planned-gateway.ts'
 

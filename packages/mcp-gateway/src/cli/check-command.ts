@@ -1,7 +1,7 @@
 import type { Writable } from 'node:stream'
 import { CommandError } from '@x/internal/command-line'
 import { stringify } from 'yaml'
-import { maskedConfig } from '../config/masked-config.ts'
+import { maskedConfig } from './masked-config.ts'
 import type { ConfigFile } from './config-file.ts'
 import { planReport, reportText } from './plan-report.ts'
 import type { PlanReport } from './plan-report.ts'

@@ -1,8 +1,8 @@
 import { UsageError } from '@x/internal/command-line'
-import type { ConfigSetting } from '../config/config-setting.ts'
-import type { Environment } from '../config/expand-variables.ts'
-import { readConfig, type ReadConfig } from '../config/read-config.ts'
-import { GatewayError } from '../gateway-error.ts'
+import type { ConfigSetting } from './config-setting.ts'
+import type { Environment } from './expand-variables.ts'
+import { readConfig, type ReadConfig } from './read-config.ts'
+import { GatewayError } from '../errors.ts'
 import { readText } from './settled-file.ts'
 
 export interface ConfigFile {

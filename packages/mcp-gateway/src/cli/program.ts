@@ -1,9 +1,9 @@
 import { createProgram, runProgram, toLine, UsageError } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
 import type { Command } from 'commander'
-import { redacted } from '../auth/redacted.ts'
-import type { ConfigSetting } from '../config/config-setting.ts'
-import { GatewayError } from '../gateway-error.ts'
+import { redacted } from '../internal/redacted.ts'
+import type { ConfigSetting } from './config-setting.ts'
+import { GatewayError } from '../errors.ts'
 import { DEFAULT_FILE } from './settled-file.ts'
 
 /** Runs `mcp-gateway` and resolves to its exit code. Never rejects: errors are lines on `stderr`. */

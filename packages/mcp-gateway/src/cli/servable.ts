@@ -1,8 +1,8 @@
 import { isLoopback } from '@x/internal'
-import { checkAuthFits } from '../auth/auth-fit.ts'
-import type { GatewayConfig } from '../config/gateway-config.ts'
-import type { GatewayOptions } from '../gateway-options.ts'
-import { stateKeyFrom } from '../state-key.ts'
+import { checkAuthFits } from '../http/auth/auth-fit.ts'
+import type { GatewayConfig } from './gateway-config.ts'
+import type { GatewayOptions } from '../options.ts'
+import { stateKeyFrom } from '../internal/state-key.ts'
 
 /**
  * What only shows when somebody is served: credentials over a pipe, everybody let in at a public address, processes

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 
 import { configFolder, type ConfigFolder } from '../../test/config-folder.ts'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../internal/clock.ts'
 import { readSettled } from './settled-file.ts'
 
 let folder: ConfigFolder

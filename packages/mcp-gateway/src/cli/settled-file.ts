@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 
 import { CommandError } from '@x/internal/command-line'
-import { systemClock, type Clock } from '../clock.ts'
+import { systemClock, type Clock } from '../internal/clock.ts'
 
 /** Configuration that a command reads if no file is named. */
 export const DEFAULT_FILE = 'gateway.yaml'

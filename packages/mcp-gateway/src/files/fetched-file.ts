@@ -1,5 +1,5 @@
-import { GatewayError } from '../gateway-error.ts'
-import type { GuardedFetch } from '../http/guarded-fetch.ts'
+import { GatewayError } from '../errors.ts'
+import type { GuardedFetch } from '../internal/guarded-fetch.ts'
 
 interface FetchedFile {
   readonly bytes: AsyncIterable<Uint8Array>

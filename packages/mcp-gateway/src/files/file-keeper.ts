@@ -1,4 +1,4 @@
-import type { Artifact } from '../artifacts/artifact.ts'
+import type { Artifact } from './artifact.ts'
 
 /** Takes the files of one run. */
 export interface FileKeeper {

@@ -3,18 +3,18 @@ import { hash } from 'node:crypto'
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 
 import { untilAborted } from '@x/internal'
-import type { Artifacts } from '../artifacts/artifacts.ts'
-import { RunArtifacts } from '../artifacts/run-artifacts.ts'
-import { GatewayError } from '../gateway-error.ts'
-import type { GuardedFetch } from '../http/guarded-fetch.ts'
-import type { OutputFile } from '../runs/agent-call.ts'
+import type { Artifacts } from './artifacts.ts'
+import { RunArtifacts } from './run-artifacts.ts'
+import { GatewayError } from '../errors.ts'
+import type { GuardedFetch } from '../internal/guarded-fetch.ts'
+import type { OutputFile } from '../agents/agent-call.ts'
 import type {
   EarlierFiles,
   OwnFile,
   ResultFiles,
   ResultFilesContext,
   RunFiles,
-} from '../runs/result-files.ts'
+} from './result-files.ts'
 import { fetchedFile } from './fetched-file.ts'
 import type { FileKeeper, TakenFile } from './file-keeper.ts'
 import { inlineBlock, linkBlock, previewBlock, unkeptBlock, type ShownFile } from './file-blocks.ts'

@@ -1,4 +1,4 @@
-import { GatewayError } from '../gateway-error.ts'
+import { GatewayError } from '../errors.ts'
 import { RESULT_MAX_BYTES } from '../runs/run-result.ts'
 import { longestTextFor } from '@x/internal'
 import type { FileKind } from './file-kind.ts'

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 
-import { isPublicAddress } from '../http/address-ranges.ts'
+import { isPublicAddress } from '../internal/address-ranges.ts'
 
 /** Whether a URL may be handed to a client as it is: https, without a password, at a name or address of the internet. */
 export function isPublicLink(text: string): boolean {

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 
-import { abortable } from '../abortable.ts'
-import { artifactNameFrom, artifactTitleFrom } from '../artifacts/artifact-name.ts'
-import { encodedName } from '../artifacts/artifact-uri.ts'
-import { GatewayError } from '../gateway-error.ts'
+import { abortable } from '../internal/abortable.ts'
+import { artifactNameFrom, artifactTitleFrom } from './artifact-name.ts'
+import { encodedName } from './artifact-uri.ts'
+import { GatewayError } from '../errors.ts'
 import type { FileKeeper, GivenFile, TakenFile } from './file-keeper.ts'
 
 export interface UnkeptFilesOptions {

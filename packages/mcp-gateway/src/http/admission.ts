@@ -1,7 +1,7 @@
-import type { AuthenticationRequest, Authenticator } from '../auth/authenticator.ts'
-import { isPrincipal, type Principal } from '../auth/principal.ts'
-import type { GatewayObserver, RefusedRequest } from '../operation/observer.ts'
-import type { HttpExchange } from './exchange.ts'
+import type { AuthenticationRequest, Authenticator } from './auth/authenticator.ts'
+import { isPrincipal, type Principal } from '../internal/principal.ts'
+import type { GatewayObserver, RefusedRequest } from '../internal/observer.ts'
+import type { HttpExchange } from '../internal/exchange.ts'
 import type { RequestRates } from './request-rates.ts'
 
 export interface AdmissionOptions {

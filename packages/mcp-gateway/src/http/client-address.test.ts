@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 
 import { initialize } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
-import type { HttpOptions } from '../gateway-options.ts'
+import type { HttpOptions } from '../options.ts'
 import { clientAddressOf } from './client-address.ts'
 
 const asked = (forwarded?: string): Request =>

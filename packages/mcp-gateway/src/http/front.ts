@@ -1,9 +1,9 @@
-import type { GatewayObserver } from '../operation/observer.ts'
-import type { HttpAnswer, HttpExchange } from './exchange.ts'
+import type { GatewayObserver } from '../internal/observer.ts'
+import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
 import type { HttpRoute } from './http-route.ts'
 import type { RequestOrigin } from './request-origin.ts'
-import { RPC, rpcErrorResponse } from './rpc-error.ts'
-import { isEventStream } from './watched-body.ts'
+import { RPC, rpcErrorResponse } from '../mcp/rpc-error.ts'
+import { isEventStream } from '../internal/watched-body.ts'
 
 export interface FrontOptions {
   readonly origin: RequestOrigin

@@ -1,4 +1,4 @@
-import type { HttpExchange } from './exchange.ts'
+import type { HttpExchange } from '../internal/exchange.ts'
 
 /** Something beside the MCP endpoint: documents of authentication, artifacts, health. */
 export interface HttpRoute {

@@ -1,7 +1,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { Socket } from 'node:net'
 
-import { GatewayError } from '../gateway-error.ts'
+import { GatewayError } from '../errors.ts'
 import { MAX_HEADERS_COUNT, SERVER_LIMITS } from './server-limits.ts'
 
 interface Address {

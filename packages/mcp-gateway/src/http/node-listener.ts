@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 
 import { readNodeBody } from './bounded-body.ts'
-import type { HttpAnswer, HttpExchange } from './exchange.ts'
+import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
 import { pathOf } from './front.ts'
 import { NodeRequest } from './node-request.ts'
 import { drained, writeJson, writeResponse, type JsonWriting } from './node-response.ts'

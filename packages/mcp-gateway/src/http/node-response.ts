@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 
 import { StreamHead } from './stream-head.ts'
 import type { UnreadAnswer } from './unread-bytes.ts'
-import { isEventStream } from './watched-body.ts'
+import { isEventStream } from '../internal/watched-body.ts'
 
 export interface JsonWriting {
   /** @default 200 */

@@ -1,6 +1,6 @@
 import { validateHostHeader, validateOriginHeader } from '@modelcontextprotocol/server'
 
-import { RPC, rpcErrorResponse } from './rpc-error.ts'
+import { RPC, rpcErrorResponse } from '../mcp/rpc-error.ts'
 
 export interface RequestOriginOptions {
   /** Host names, without port, that requests may be addressed to. `any`: not looked at. @default loopback names */

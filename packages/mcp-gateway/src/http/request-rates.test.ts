@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import type { Principal } from '../auth/principal.ts'
+import type { Principal } from '../internal/principal.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
 import { RequestRates, subnetOf } from './request-rates.ts'
 

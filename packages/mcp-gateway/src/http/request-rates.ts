@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 
 import { BoundedMap } from '@x/internal'
-import type { Principal } from '../auth/principal.ts'
+import type { Principal } from '../internal/principal.ts'
 import type { Rate, Rates } from '../store/gateway-store.ts'
-import { RPC, rpcErrorResponse } from './rpc-error.ts'
+import { RPC, rpcErrorResponse } from '../mcp/rpc-error.ts'
 
 export interface RateLimits {
   /** Requests of one caller, or of one address where callers are not verified; 0: no limit. @default 600 */

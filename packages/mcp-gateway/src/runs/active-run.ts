@@ -1,11 +1,11 @@
-import type { Clock } from '../clock.ts'
-import { GatewayError, type GatewayErrorCode } from '../gateway-error.ts'
-import type { AgentCall } from './agent-call.ts'
-import type { AgentUpdate, FinalUpdate } from './agent-update.ts'
+import type { Clock } from '../internal/clock.ts'
+import { GatewayError, type GatewayErrorCode } from '../errors.ts'
+import type { AgentCall } from '../agents/agent-call.ts'
+import type { AgentUpdate, FinalUpdate } from '../agents/agent-update.ts'
 import type { AgentSource } from '../agents/agent-source.ts'
 import type { RunCollector } from './run-collector.ts'
-import type { RunNames } from './run-event.ts'
-import { RunFailure, type RunFailureReason } from './run-failure.ts'
+import type { RunNames } from '../internal/run-event.ts'
+import { RunFailure, type RunFailureReason } from '../agents/run-failure.ts'
 import type { RunLimits } from './run-limits.ts'
 
 /** A run between its registration and its end. */

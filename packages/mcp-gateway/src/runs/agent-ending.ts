@@ -1,11 +1,11 @@
 import { forgetQuestion, listenToAgent, type AgentRun } from './active-run.ts'
-import type { FinalUpdate, Question } from './agent-update.ts'
+import type { FinalUpdate, Question } from '../agents/agent-update.ts'
 import { asksForSecret } from './interrupts/secret-field.ts'
-import type { RunFiles } from './result-files.ts'
+import type { RunFiles } from '../files/result-files.ts'
 import type { RunEnding } from './run-ending.ts'
-import { RunFailure } from './run-failure.ts'
+import { RunFailure } from '../agents/run-failure.ts'
 import { RESULT_MAX_BYTES, resultOf } from './run-result.ts'
-import type { RunTool } from './run-tool.ts'
+import type { RunTool } from '../agents/run-tool.ts'
 
 export interface EndingRun extends AgentRun {
   readonly files: RunFiles | undefined

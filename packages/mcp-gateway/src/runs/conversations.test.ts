@@ -10,7 +10,7 @@ import {
   type Script,
 } from '../../test/scripted-source.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
-import type { AgentUpdate } from './agent-update.ts'
+import type { AgentUpdate } from '../agents/agent-update.ts'
 import { Runs } from './runs.ts'
 import type { RunsOptions } from './runs-options.ts'
 import type { ToolOutcome } from './tool-outcome.ts'

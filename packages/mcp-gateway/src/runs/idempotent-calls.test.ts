@@ -9,7 +9,7 @@ import {
   tool,
   type Script,
 } from '../../test/scripted-source.ts'
-import { newScopeId } from '../artifacts/scope-id.ts'
+import { newScopeId } from '../files/scope-id.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
 import { Runs } from './runs.ts'
 import type { ToolOutcome } from './tool-outcome.ts'

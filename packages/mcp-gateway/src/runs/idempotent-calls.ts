@@ -1,14 +1,14 @@
 import { isCallToolResult } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
-import type { Clock } from '../clock.ts'
-import { randomHex } from '../random-hex.ts'
+import type { Clock } from '../internal/clock.ts'
+import { randomHex } from '../internal/random-hex.ts'
 import type { Values } from '../store/gateway-store.ts'
 import { canonicalHash } from './interrupts/canonical-hash.ts'
 import { JoinedCall } from './joined-call.ts'
-import { RunFailure } from './run-failure.ts'
+import { RunFailure } from '../agents/run-failure.ts'
 import type { RunRequest } from './run-request.ts'
-import type { RunTool } from './run-tool.ts'
+import type { RunTool } from '../agents/run-tool.ts'
 import { isScopeHandle } from './scope-handle.ts'
 import type { ToolOutcome } from './tool-outcome.ts'
 

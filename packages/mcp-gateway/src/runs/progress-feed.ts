@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../internal/clock.ts'
 import type { RunProgress } from './run-request.ts'
 
 export interface ProgressOptions {

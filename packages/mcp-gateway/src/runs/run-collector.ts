@@ -1,10 +1,10 @@
-import { GatewayError } from '../gateway-error.ts'
-import type { ArtifactWriter, OutputFile } from './agent-call.ts'
-import type { AgentUpdate, FinalUpdate } from './agent-update.ts'
-import { isFinal } from './agent-update.ts'
+import { GatewayError } from '../errors.ts'
+import type { ArtifactWriter, OutputFile } from '../agents/agent-call.ts'
+import type { AgentUpdate, FinalUpdate } from '../agents/agent-update.ts'
+import { isFinal } from '../agents/agent-update.ts'
 import type { ProgressFeed } from './progress-feed.ts'
-import type { RunFiles } from './result-files.ts'
-import { RunFailure } from './run-failure.ts'
+import type { RunFiles } from '../files/result-files.ts'
+import { RunFailure } from '../agents/run-failure.ts'
 import type { RunAnswer } from './run-result.ts'
 
 export interface RunCollectorOptions {

@@ -1,10 +1,10 @@
 import type { CallToolResult } from '@modelcontextprotocol/server'
 
-import type { Resume } from './agent-call.ts'
-import type { Question } from './agent-update.ts'
-import type { EarlierFiles } from './result-files.ts'
+import type { Resume } from '../agents/agent-call.ts'
+import type { Question } from '../agents/agent-update.ts'
+import type { EarlierFiles } from '../files/result-files.ts'
 import type { RunRequest } from './run-request.ts'
-import type { RunTool } from './run-tool.ts'
+import type { RunTool } from '../agents/run-tool.ts'
 
 /** How one execution of an agent ended. */
 export type RunEnding =

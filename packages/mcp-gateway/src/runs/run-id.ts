@@ -1,4 +1,4 @@
-import { randomHex } from '../random-hex.ts'
+import { randomHex } from '../internal/random-hex.ts'
 
 /** `run_` and 16 hex digits: names a run to clients, agents and logs alike. */
 export function newRunId(): string {

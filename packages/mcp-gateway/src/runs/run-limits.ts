@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts'
-import { RunFailure } from './run-failure.ts'
+import type { Clock } from '../internal/clock.ts'
+import { RunFailure } from '../agents/run-failure.ts'
 
 export interface RunLimitsOptions {
   readonly clock: Clock

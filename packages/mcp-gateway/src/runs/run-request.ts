@@ -1,5 +1,5 @@
-import type { Principal } from '../auth/principal.ts'
-import type { AgentInput } from './agent-call.ts'
+import type { Principal } from '../internal/principal.ts'
+import type { AgentInput } from '../agents/agent-call.ts'
 
 /** One call of a tool, after its caller was let in and its arguments were checked. */
 export interface RunRequest {

@@ -1,8 +1,8 @@
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
 
-import { GatewayError } from '../gateway-error.ts'
-import type { RunFiles } from './result-files.ts'
-import { RunFailure } from './run-failure.ts'
+import { GatewayError } from '../errors.ts'
+import type { RunFiles } from '../files/result-files.ts'
+import { RunFailure } from '../agents/run-failure.ts'
 
 /** The answer of a run, as the agent gave it. */
 export interface RunAnswer {

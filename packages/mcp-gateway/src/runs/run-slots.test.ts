@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 
 import { ManualClock } from '../../test/manual-clock.ts'
-import { anonymousPrincipal } from '../auth/anonymous.ts'
-import type { Principal } from '../auth/principal.ts'
+import { anonymousPrincipal } from '../internal/anonymous.ts'
+import type { Principal } from '../internal/principal.ts'
 import { RunSlots, slotOwnerOf } from './run-slots.ts'
 
 const forEver = new AbortController().signal

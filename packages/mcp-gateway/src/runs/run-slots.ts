@@ -1,6 +1,6 @@
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../internal/clock.ts'
 import { subnetOf } from '../http/request-rates.ts'
-import { RunFailure } from './run-failure.ts'
+import { RunFailure } from '../agents/run-failure.ts'
 import type { RunRequest } from './run-request.ts'
 
 export interface RunSlotsOptions {

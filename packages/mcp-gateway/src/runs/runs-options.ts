@@ -1,10 +1,10 @@
 import type { AgentSource } from '../agents/agent-source.ts'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../internal/clock.ts'
 import type { Values } from '../store/gateway-store.ts'
 import type { AskingOptions } from './interrupts/asking.ts'
 import type { ProgressOptions } from './progress-feed.ts'
-import type { ResultFiles } from './result-files.ts'
-import type { RunEvent } from './run-event.ts'
+import type { ResultFiles } from '../files/result-files.ts'
+import type { RunEvent } from '../internal/run-event.ts'
 import type { RunSlotsOptions } from './run-slots.ts'
 
 export interface RunsOptions extends RunSlotsOptions, RunTimes {

@@ -13,12 +13,12 @@ import {
   filesOfMemory,
 } from '../../test/runs-world.ts'
 import { principalNamed, requestOf, tool, type Script } from '../../test/scripted-source.ts'
-import { systemClock } from '../clock.ts'
-import { GatewayError } from '../gateway-error.ts'
-import { validatorFor } from '../tools/schema-validator.ts'
-import type { AgentCall } from './agent-call.ts'
-import type { AgentUpdate } from './agent-update.ts'
-import type { ResultFiles } from './result-files.ts'
+import { systemClock } from '../internal/clock.ts'
+import { GatewayError } from '../errors.ts'
+import { validatorFor } from '../agents/schema-validator.ts'
+import type { AgentCall } from '../agents/agent-call.ts'
+import type { AgentUpdate } from '../agents/agent-update.ts'
+import type { ResultFiles } from '../files/result-files.ts'
 import { NO_OUTPUT } from './run-result.ts'
 
 test('an answer that is there at once arrives', async () => {

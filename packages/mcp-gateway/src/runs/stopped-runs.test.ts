@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { settled } from '../../test/manual-clock.ts'
 import { NO_OWN_FILES, runsOf, textsOf, metaOf, waitingForTheEnd } from '../../test/runs-world.ts'
 import { agent, requestOf, tool } from '../../test/scripted-source.ts'
-import type { ResultFiles } from './result-files.ts'
+import type { ResultFiles } from '../files/result-files.ts'
 
 test('an agent that left is an error', async () => {
   await using world = runsOf(() => [{ type: 'done' }])

@@ -1,7 +1,7 @@
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
-import { GatewayError } from '../gateway-error.ts'
+import { GatewayError } from '../errors.ts'
 import type { Blobs, ByteRange, WrittenBlob } from './gateway-store.ts'
 import { MeasuredBytes } from './measured-bytes.ts'
 import { isRandomId, randomId } from './random-id.ts'

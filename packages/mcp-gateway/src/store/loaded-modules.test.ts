@@ -28,7 +28,7 @@ test('no store loads redis or SQLite before it is used', async () => {
     './memory-gateway-store.ts',
     './disk-gateway-store.ts',
     './redis/index.ts',
-    '../artifacts/artifacts.ts',
+    '../files/artifacts.ts',
   )
   expect(loaded).toContain('redis-gateway-store.ts')
   expect(loaded).toContain('artifacts.ts')

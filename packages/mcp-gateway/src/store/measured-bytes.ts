@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { GatewayError } from '../gateway-error.ts'
+import { GatewayError } from '../errors.ts'
 
 /** Passes bytes on while it counts and hashes them, and stops before the first byte that is one too many. */
 export class MeasuredBytes implements AsyncIterable<Uint8Array> {

@@ -1,4 +1,4 @@
-import { GatewayError } from '../gateway-error.ts'
+import { GatewayError } from '../errors.ts'
 import type { Blobs, ByteRange, WrittenBlob } from './gateway-store.ts'
 import { MeasuredBytes } from './measured-bytes.ts'
 import { randomId } from './random-id.ts'

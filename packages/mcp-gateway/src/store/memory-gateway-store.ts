@@ -1,7 +1,7 @@
 import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 
-import { assertGatewayOptions, GatewayError } from '../gateway-error.ts'
+import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import type { GatewayStore } from './gateway-store.ts'
 import { MemoryBlobs } from './memory-blobs.ts'
 import { MemoryLogs } from './memory-logs.ts'

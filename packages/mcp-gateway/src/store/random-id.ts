@@ -1,4 +1,4 @@
-import { randomHex } from '../random-hex.ts'
+import { randomHex } from '../internal/random-hex.ts'
 
 /** 128 random bits in hex: nobody can guess it, and no two are the same. */
 export function randomId(): string {

@@ -1,5 +1,5 @@
 import { isRecord } from '@x/internal'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '../internal/clock.ts'
 import type { Values, Versioned } from '../store/gateway-store.ts'
 import { ownerKey, type StickyName } from './name-plan.ts'
 

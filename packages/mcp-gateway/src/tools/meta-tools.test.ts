@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 
 import type { Agent, Skill } from '../agents/agent.ts'
-import type { Principal } from '../auth/principal.ts'
+import type { Principal } from '../internal/principal.ts'
 import { agentsPage, type AgentsPage, resolveAgentCall } from './meta-tools.ts'
 import { ToolPlanner } from './tool-planner.ts'
 

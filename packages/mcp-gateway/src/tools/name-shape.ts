@@ -1,4 +1,4 @@
-import { GatewayError } from '../gateway-error.ts'
+import { GatewayError } from '../errors.ts'
 import type { NameOptions } from './tool-options.ts'
 
 /** How names of tools are made. */

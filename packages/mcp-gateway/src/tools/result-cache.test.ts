@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import type { Principal } from '../auth/principal.ts'
+import type { Principal } from '../internal/principal.ts'
 import { MemoryValues } from '../store/memory-values.ts'
 import type { CheckedArguments } from './argument-check.ts'
 import type { CachePolicy } from './cache-policy.ts'

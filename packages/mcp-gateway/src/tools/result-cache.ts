@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 
 import { canonicalJson, isRecord } from '@x/internal'
-import type { Principal } from '../auth/principal.ts'
+import type { Principal } from '../internal/principal.ts'
 import type { Values } from '../store/gateway-store.ts'
 import type { CheckedArguments } from './argument-check.ts'
 import type { PlannedTool } from './tool-plan.ts'

@@ -1,4 +1,4 @@
-import { GatewayError } from '../gateway-error.ts'
+import { GatewayError } from '../errors.ts'
 import { longestTextFor } from '@x/internal'
 
 /** Decides which skills become tools. */

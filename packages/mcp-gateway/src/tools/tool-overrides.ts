@@ -1,5 +1,5 @@
 import type { Agent, Skill } from '../agents/agent.ts'
-import { GatewayError } from '../gateway-error.ts'
+import { GatewayError } from '../errors.ts'
 import type { ToolOptions, ToolOverride } from './tool-options.ts'
 
 type Overrides = Readonly<Record<string, ToolOverride>>

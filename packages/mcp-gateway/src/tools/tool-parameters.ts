@@ -2,8 +2,8 @@ import { isRecord } from '@x/internal'
 import { type Agent, type JsonSchema, messageFieldOf, type Skill } from '../agents/agent.ts'
 import type { ArgumentCheck, CheckedArguments, CheckedInput } from './argument-check.ts'
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor, readExtras } from './extra-parameters.ts'
-import { schemaDefectOf, withoutHeaderHints } from './schema-defect.ts'
-import { validatorFor } from './schema-validator.ts'
+import { schemaDefectOf, withoutHeaderHints } from '../agents/schema-defect.ts'
+import { validatorFor } from '../agents/schema-validator.ts'
 import type { ToolOptions } from './tool-options.ts'
 
 /** An object schema, as lists of tools have it. */

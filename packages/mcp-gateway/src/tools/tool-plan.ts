@@ -1,5 +1,5 @@
 import type { Agent, JsonSchema, Skill, SkillAnnotations } from '../agents/agent.ts'
-import type { RunTool } from '../runs/run-tool.ts'
+import type { RunTool } from '../agents/run-tool.ts'
 import type { ArgumentCheck } from './argument-check.ts'
 import type { CachePolicy } from './cache-policy.ts'
 import type { MetaTool } from './meta-tools.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import type { Agent } from '../agents/agent.ts'
-import type { Principal } from '../auth/principal.ts'
+import type { Principal } from '../internal/principal.ts'
 import { promptContentOf } from './skill-prompts.ts'
 import { ToolPlanner } from './tool-planner.ts'
 import { listPrompts, listTools, nearestTools } from './visibility.ts'

@@ -1,5 +1,5 @@
-import { mayUse } from '../auth/permissions.ts'
-import type { Principal } from '../auth/principal.ts'
+import { mayUse } from '../http/auth/permissions.ts'
+import type { Principal } from '../internal/principal.ts'
 import { nearestNames } from './nearest-names.ts'
 import { type PromptDefinition, promptDefinitionOf } from './skill-prompts.ts'
 import type { ListedTool, ToolDefinition } from './tool-definition.ts'

@@ -9,11 +9,11 @@ import type {
   GatewayOptions,
 } from '@x/mcp-gateway'
 // Internal modules, because users cannot put anything but agents behind a gateway.
-import { Assembly } from '../../../../../packages/mcp-gateway/src/assembly.ts'
-import { McpServers } from '../../../../../packages/mcp-gateway/src/protocol/servers/mcp-servers.ts'
-import { observedCall } from '../../../../../packages/mcp-gateway/src/protocol/servers/observed-call.ts'
-import type { ServerMaker } from '../../../../../packages/mcp-gateway/src/protocol/servers/server-maker.ts'
-import type { ServerParts } from '../../../../../packages/mcp-gateway/src/protocol/servers/server-parts.ts'
+import { Assembly } from '../../../../../packages/mcp-gateway/src/gateway/assembly.ts'
+import { McpServers } from '../../../../../packages/mcp-gateway/src/mcp/servers/mcp-servers.ts'
+import { observedCall } from '../../../../../packages/mcp-gateway/src/mcp/servers/observed-call.ts'
+import type { ServerMaker } from '../../../../../packages/mcp-gateway/src/mcp/servers/server-maker.ts'
+import type { ServerParts } from '../../../../../packages/mcp-gateway/src/mcp/servers/server-parts.ts'
 import type { TargetKind } from '../plan.ts'
 import { conformanceServer } from './conformance-server.ts'
 import { fixtureAgents } from './fixture-agents.ts'

@@ -1,7 +1,7 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 
 import type { JsonSchema } from '../../agents/agent.ts'
-import { boundedRegExp } from '../../tools/schema-validator.ts'
+import { boundedRegExp } from '../../agents/schema-validator.ts'
 
 const ajv = new Ajv2020({
   strict: false,

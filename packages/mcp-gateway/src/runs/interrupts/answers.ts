@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
-import type { Answer } from '../agent-call.ts'
-import type { Question } from '../agent-update.ts'
+import type { Answer } from '../../agents/agent-call.ts'
+import type { Question } from '../../agents/agent-update.ts'
 import { hasField, keyOf, readForm } from './question-form.ts'
 
 /** The answers of a round, or for each question that has none why. A refusal that ends the run needs no other answers. */

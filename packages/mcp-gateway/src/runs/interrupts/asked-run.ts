@@ -1,5 +1,5 @@
 import type { RunEnding, RunOrder } from '../run-ending.ts'
-import { randomHex } from '../../random-hex.ts'
+import { randomHex } from '../../internal/random-hex.ts'
 import { canonicalHash } from './canonical-hash.ts'
 import type { ResumeClaim } from './request-state.ts'
 import type { WaitingRun } from './waiting-run.ts'

@@ -1,10 +1,10 @@
 import { ProtocolError } from '@modelcontextprotocol/server'
 
 import type { AgentSource } from '../../agents/agent-source.ts'
-import type { Clock } from '../../clock.ts'
+import type { Clock } from '../../internal/clock.ts'
 import type { Values } from '../../store/gateway-store.ts'
 import type { RunEnding, RunOrder } from '../run-ending.ts'
-import { RunFailure } from '../run-failure.ts'
+import { RunFailure } from '../../agents/run-failure.ts'
 import { failureResult } from '../run-result.ts'
 import type { RunResume } from '../run-request.ts'
 import type { ToolOutcome } from '../tool-outcome.ts'

@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
 import type { JsonSchema } from '../../agents/agent.ts'
-import type { Question } from '../agent-update.ts'
+import type { Question } from '../../agents/agent-update.ts'
 import { complaintOf } from './answer-schema.ts'
 import { formFieldFrom, type FormFieldOptions } from './form-field.ts'
 

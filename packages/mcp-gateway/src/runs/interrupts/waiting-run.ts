@@ -2,8 +2,8 @@ import type { CallToolResult } from '@modelcontextprotocol/server'
 import { isCallToolResult } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
-import type { Question } from '../agent-update.ts'
-import type { EarlierFiles } from '../result-files.ts'
+import type { Question } from '../../agents/agent-update.ts'
+import type { EarlierFiles } from '../../files/result-files.ts'
 import { isRunId } from '../run-id.ts'
 import type { Answers } from './answers.ts'
 

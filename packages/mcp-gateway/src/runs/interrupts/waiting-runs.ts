@@ -1,11 +1,11 @@
 import type { CallToolResult } from '@modelcontextprotocol/server'
 
 import type { AgentSource } from '../../agents/agent-source.ts'
-import type { Clock } from '../../clock.ts'
+import type { Clock } from '../../internal/clock.ts'
 import { everyValue } from '../../store/every-value.ts'
 import type { Values } from '../../store/gateway-store.ts'
-import { Sweeper } from '../../sweeper.ts'
-import { RunFailure } from '../run-failure.ts'
+import { Sweeper } from '../../internal/sweeper.ts'
+import { RunFailure } from '../../agents/run-failure.ts'
 import { failureResult } from '../run-result.ts'
 import { waitingRunFrom, type WaitingRun } from './waiting-run.ts'
 

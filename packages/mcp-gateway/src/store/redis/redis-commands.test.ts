@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { GatewayError } from '../../gateway-error.ts'
+import type { GatewayError } from '../../errors.ts'
 import { RedisCommands } from './redis-commands.ts'
 import type { RedisLink } from './redis-connection.ts'
 

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../gateway-error.ts'
+import { GatewayError } from '../../errors.ts'
 import { afterAwake, noUndo } from './awake-timer.ts'
 import { RedisBreaker } from './redis-breaker.ts'
 import type { RedisCommand } from './redis-client.ts'

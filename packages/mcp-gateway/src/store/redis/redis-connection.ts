@@ -1,5 +1,5 @@
 import type * as Redis from 'redis'
-import { GatewayError } from '../../gateway-error.ts'
+import { GatewayError } from '../../errors.ts'
 import type { RedisClient, RedisCommand, RedisSubscriber } from './redis-client.ts'
 
 /** How messages' own connection waits before it tries again: up to half a minute. */

@@ -1,6 +1,6 @@
 import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
-import { assertGatewayOptions, GatewayError } from '../../gateway-error.ts'
+import { assertGatewayOptions, GatewayError } from '../../errors.ts'
 import { FileBlobs } from '../file-blobs.ts'
 import type { Blobs, GatewayStore } from '../gateway-store.ts'
 import { warnOfListener } from '../memory-gateway-store.ts'

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../gateway-error.ts'
+import { GatewayError } from '../../errors.ts'
 import type { Messages } from '../gateway-store.ts'
 import { jsonTextOf } from '../json-text.ts'
 import { afterAwake, noUndo } from './awake-timer.ts'

@@ -1,4 +1,4 @@
-import { GatewayError } from '../../gateway-error.ts'
+import { GatewayError } from '../../errors.ts'
 
 export function listFrom(reply: unknown): readonly unknown[] {
   if (Array.isArray(reply)) return reply

@@ -1,0 +1,69 @@
+import type { Principal } from '../internal/principal.ts'
+
+/** What an agent is asked, and all that it may know of whoever asks. A fresh object for each call. */
+export interface AgentCall {
+  /** `run_` and 16 hex digits. */
+  readonly runId: string
+  readonly agentId: string
+  readonly skillId: string
+  readonly input: AgentInput
+  readonly principal: Principal
+  /**
+   * Of the conversation that the call goes on with, a UUID: the agent knows what was said in it before, and keeps
+   * it. @default the call stands for itself, and nothing is kept of it
+   */
+  readonly thread?: string | undefined
+  /** Aborts when the caller gives up, a limit is reached, or the gateway stops. */
+  readonly signal: AbortSignal
+  /** W3C trace context of the caller, to be passed on. */
+  readonly trace?: Readonly<Record<string, string>> | undefined
+  /** Writes what the run makes, beside files that come as updates. */
+  readonly artifacts: ArtifactWriter
+  /** Continues a run that asked, instead of starting one. */
+  readonly resume?: Resume | undefined
+}
+
+export type AgentInput =
+  /** In the words of the caller. */
+  | { readonly kind: 'message'; readonly text: string; readonly files: readonly InputFile[] }
+  /** By the skill's own schema, against which they were checked. */
+  | {
+      readonly kind: 'arguments'
+      readonly value: Readonly<Record<string, unknown>>
+      readonly files: readonly InputFile[]
+    }
+
+/** A file of the caller's, by its artifact. Read only when it is needed. */
+export interface InputFile {
+  readonly uri: string
+  readonly name: string
+  readonly mimeType: string
+  /** bytes */
+  readonly size: number
+  read(signal?: AbortSignal): AsyncIterable<Uint8Array>
+}
+
+export interface ArtifactWriter {
+  /** Stores a version of a file, and tells its URI. @throws GatewayError `QUOTA` */
+  write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }>
+}
+
+/** A file that an agent made: its bytes, or where they are. */
+export interface OutputFile {
+  /** As the agent calls it; made safe where it becomes part of a URI. */
+  readonly name: string
+  readonly mimeType?: string | undefined
+  readonly data: Uint8Array | AsyncIterable<Uint8Array> | { readonly url: string }
+}
+
+export interface Resume {
+  /** As the `asked` update gave it. JSON. */
+  readonly state: unknown
+  /** By the id of the question. */
+  readonly answers: Readonly<Record<string, Answer>>
+}
+
+/** What a person did with a question (specification 2026-07-28, "ElicitResult"). */
+export type Answer =
+  | { readonly action: 'accept'; readonly content: Readonly<Record<string, unknown>> }
+  | { readonly action: 'decline' | 'cancel' }

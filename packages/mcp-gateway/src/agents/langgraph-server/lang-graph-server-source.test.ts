@@ -1,0 +1,366 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+import { deferred, startTestServer } from '@x/mcp-testing'
+import { expect, test } from 'vitest'
+
+import { ManualClock, settled } from '../../../test/manual-clock.ts'
+import { principalNamed } from '../../../test/scripted-source.ts'
+import type { Agent } from '../agent.ts'
+import type { AgentCall } from '../agent-call.ts'
+import type { AgentUpdate } from '../agent-update.ts'
+import {
+  langGraphServerSource,
+  type LangGraphServerSourceOptions,
+} from './lang-graph-server-source.ts'
+
+interface Received {
+  readonly line: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: unknown
+}
+
+type Answer = (request: Received, response: ServerResponse) => void
+
+const support = {
+  assistant_id: 'a1',
+  graph_id: 'support',
+  name: 'support',
+  description: 'Answers questions',
+  version: 1,
+  updated_at: '2026-01-01',
+}
+
+function json(value: unknown): Answer {
+  return (_, response) => {
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify(value))
+  }
+}
+
+function events(...list: readonly (readonly [event: string, data: unknown])[]): Answer {
+  return (_, response) => {
+    response.setHeader('content-type', 'text/event-stream')
+    response.setHeader('content-location', '/threads/t1/runs/r1')
+    for (const [event, data] of list) {
+      response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+    }
+    response.end()
+  }
+}
+
+/** Speaks as much of a LangGraph server's HTTP as a source needs. */
+async function startLangGraphServer(answers: Readonly<Record<string, Answer>> = {}) {
+  const received: Received[] = []
+  const routes: Record<string, Answer> = {
+    'POST /assistants/search': json([support]),
+    'GET /assistants/a1/schemas': json({ input_schema: { properties: { messages: {} } } }),
+    'POST /threads': json({ thread_id: 't1' }),
+    'DELETE /threads/t1': (_, response) => void response.writeHead(204).end(),
+    'POST /threads/t1/runs/r1/cancel': (_, response) => void response.writeHead(204).end(),
+    ...answers,
+  }
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk as Buffer)
+    const text = Buffer.concat(chunks).toString()
+    const line = `${request.method} ${request.url?.split('?')[0]}`
+    const one = { line, headers: request.headers, body: text === '' ? undefined : JSON.parse(text) }
+    received.push(one)
+    const answer = routes[line]
+    if (answer === undefined) response.writeHead(404).end()
+    else answer(one, response)
+  }
+  const server = await startTestServer((request, response) => void handle(request, response), '')
+  return {
+    url: server.url,
+    received,
+    routes,
+    lines: () => received.map(({ line }) => line),
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  }
+}
+
+async function started(url: string, options: Omit<LangGraphServerSourceOptions, 'url'> = {}) {
+  const told: string[] = []
+  const agents: Agent[] = []
+  const source = langGraphServerSource({ url, ...options })
+  await source.start({
+    found: (agent) => {
+      agents.push(agent)
+      told.push(`found ${agent.name}`)
+    },
+    seen: () => told.push('seen'),
+    gone: () => told.push('gone'),
+    unreachable: () => told.push('unreachable'),
+  })
+  const [agent] = agents
+  return { source, agents, told, agentId: agent?.id ?? '' }
+}
+
+function callOf(agentId: string, over: Partial<AgentCall> = {}): AgentCall {
+  return {
+    runId: 'run_0123456789abcdef',
+    agentId,
+    skillId: agentId,
+    input: { kind: 'message', text: 'Hi', files: [] },
+    principal: { ...principalNamed('ada'), claims: { token: 'secret' } },
+    signal: new AbortController().signal,
+    artifacts: { write: () => Promise.reject(new Error('no files here')) },
+    ...over,
+  }
+}
+
+async function all(updates: AsyncIterable<AgentUpdate>): Promise<readonly AgentUpdate[]> {
+  const list: AgentUpdate[] = []
+  for await (const update of updates) list.push(update)
+  return list
+}
+
+const STREAM = 'POST /threads/t1/runs/stream'
+const hello = {
+  messages: [
+    { type: 'human', content: 'Hi' },
+    { type: 'ai', content: 'Hello' },
+  ],
+}
+
+test('assistants of a server are agents: they come, change and go', async () => {
+  await using world = await startLangGraphServer()
+  const clock = new ManualClock()
+  const { source, agents, told } = await started(world.url, { clock })
+  expect(agents).toMatchObject([{ name: 'support', description: 'Answers questions', skills: [] }])
+  const next = async (): Promise<void> => {
+    const asked = world.received.length
+    await clock.advance(20_000)
+    while (world.received.length === asked || clock.pending === 0) {
+      await settled()
+    }
+  }
+  await next()
+  world.routes['POST /assistants/search'] = json([{ ...support, version: 2 }])
+  await next()
+  world.routes['POST /assistants/search'] = (_, response) => void response.writeHead(500).end()
+  await next()
+  world.routes['POST /assistants/search'] = json([])
+  await next()
+  expect(told).toEqual(['found support', 'seen', 'found support', 'unreachable', 'gone'])
+  await source.close()
+  expect(clock.pending).toBe(0)
+})
+
+test('the id of an assistant can be part of a scope', async () => {
+  await using world = await startLangGraphServer()
+  const { source, agentId } = await started(world.url)
+  expect(agentId).toBe(`langgraph-server:${world.url.replace(/\/$/, '')}/a1`)
+  expect(`agent:${agentId}:call`).toMatch(/^[\x21\x23-\x5B\x5D-\x7E]+$/) // RFC 6749, 3.3
+  await source.close()
+})
+
+test('one assistant that cannot be read hides no other', async () => {
+  const other = { ...support, assistant_id: 'a2', name: 'other' }
+  await using world = await startLangGraphServer({
+    'POST /assistants/search': json([other, support]),
+    'GET /assistants/a2/schemas': (_, response) => void response.writeHead(500).end(),
+  })
+  const { source, told } = await started(world.url)
+  expect(told).toEqual(['found support'])
+  await source.close()
+})
+
+test('a slow schema delays no other assistant, and is asked for again', async () => {
+  const other = { ...support, assistant_id: 'a2', name: 'slow' }
+  await using world = await startLangGraphServer({
+    'POST /assistants/search': json([other, support]),
+    'GET /assistants/a2/schemas': () => undefined, // never answers
+  })
+  const clock = new ManualClock()
+  const found: string[] = []
+  const isFound = deferred()
+  const source = langGraphServerSource({ url: world.url, clock, timeoutMs: 300 })
+  const isStarted = source.start({
+    found: ({ name }) => {
+      found.push(name)
+      isFound.resolve()
+    },
+    seen: () => undefined,
+    gone: () => undefined,
+  })
+  await isFound.promise
+  expect(found).toEqual(['support'])
+  await isStarted
+  world.routes['GET /assistants/a2/schemas'] = json({ input_schema: { properties: {} } })
+  await clock.advance(20_000)
+  await expect.poll(() => found).toEqual(['support', 'slow'])
+  await source.close()
+})
+
+test.each([
+  ['a server in Python', { version: '0.4.20' }, true],
+  ['a server of langgraph-cli 1', { version: '1.5.1', context: 'js' }, true],
+  ['a server of langgraph-cli 2', { version: '2.0.0', context: 'js' }, false],
+  ['a server that does not say what it is', undefined, false],
+])('asks %s for streams of subgraphs only where they work', async (_, info, expected) => {
+  await using world = await startLangGraphServer({
+    [STREAM]: events(['values', hello]),
+    ...(info && { 'GET /info': json(info) }),
+  })
+  const { source, agentId } = await started(world.url)
+  await all(source.run(callOf(agentId)))
+  const sent = world.received.find(({ line }) => line === STREAM)
+  expect(sent?.body).toMatchObject({ stream_subgraphs: expected })
+  await source.close()
+})
+
+test('keeps files that a graph gives as bytes, as JSON has them', async () => {
+  const bytes = new Uint8Array([0, 137, 255])
+  const forms = [Object.assign({}, bytes), Buffer.from(bytes).toJSON(), [...bytes]]
+  const file = { mimeType: 'application/pdf' }
+  const content = forms.map((data) => ({ type: 'file', ...file, data }))
+  await using world = await startLangGraphServer({
+    [STREAM]: events(
+      ...forms.map((data) => ['custom', { type: 'artifact', name: 'a', ...file, data }] as const),
+      ['custom', { type: 'artifact', name: 'no bytes', data: { 0: 1, 2: 3 } }],
+      ['values', { messages: [{ type: 'ai', content }] }],
+    ),
+  })
+  const { source, agentId } = await started(world.url)
+  const updates = await all(source.run(callOf(agentId)))
+  const data = updates.flatMap((update) => (update.type === 'file' ? [update.file.data] : []))
+  expect(data.map((each) => Buffer.from(each as Uint8Array))).toEqual(
+    Array.from({ length: 6 }, () => Buffer.from(bytes)),
+  )
+  await source.close()
+})
+
+test('a run streams its text, ends with the answer, and leaves no thread', async () => {
+  await using world = await startLangGraphServer({
+    [STREAM]: events(
+      ['metadata', { run_id: 'r1' }],
+      ['messages', [{ type: 'AIMessageChunk', content: 'Hel' }, {}]],
+      ['messages|sub:1', [{ type: 'AIMessageChunk', content: 'lo' }, {}]],
+      ['updates', { answer: {} }],
+      ['values|sub:1', { messages: [{ type: 'ai', content: 'of a part' }] }],
+      ['values', hello],
+    ),
+  })
+  const { source, agentId } = await started(world.url)
+  const updates = await all(source.run(callOf(agentId, { trace: { traceparent: '00-1-2-01' } })))
+  expect(updates).toEqual([
+    { type: 'text', text: 'Hel' },
+    { type: 'text', text: 'lo' },
+    { type: 'status', text: 'Done: answer' },
+    { type: 'done', text: 'Hello', structured: undefined },
+  ])
+  expect(world.lines().slice(3)).toEqual(['POST /threads', STREAM, 'DELETE /threads/t1'])
+  const sent = world.received.find(({ line }) => line === STREAM)
+  expect(sent?.body).toMatchObject({
+    assistant_id: 'a1',
+    input: { messages: [{ role: 'user', content: 'Hi' }] },
+    on_disconnect: 'cancel',
+    config: { configurable: { principal: { id: 'ada' } } },
+  })
+  expect(JSON.stringify(sent?.body)).not.toContain('secret')
+  expect(sent?.headers['traceparent']).toBe('00-1-2-01')
+  await source.close()
+})
+
+test('credentials may change: they are asked for before each request', async () => {
+  await using world = await startLangGraphServer({ [STREAM]: events(['values', hello]) })
+  let asked = 0
+  const headers = async () => ({ authorization: `Bearer ${++asked}` })
+  const { source, agentId } = await started(world.url, { headers })
+  await all(source.run(callOf(agentId)))
+  expect(world.lines().at(-1)).toBe('DELETE /threads/t1')
+  const used = world.received.map((each) => each.headers['authorization'])
+  expect(new Set(used)).toEqual(new Set(used.map((_, index) => `Bearer ${index + 1}`)))
+  await source.close()
+})
+
+test('without credentials nothing is sent, and what only cleans up does not fail', async () => {
+  await using world = await startLangGraphServer()
+  const warnings: unknown[] = []
+  const headers = (): never => {
+    throw new Error('no token')
+  }
+  const onWarning = (message: string): void => void warnings.push(message)
+  const { source, told } = await started(world.url, { headers, onWarning })
+  await source.forget?.('a1', { thread: 't1', interrupts: [] })
+  await source.forgetThread?.('a1', 't1')
+  expect(told).toEqual([])
+  expect(world.lines()).toEqual([])
+  expect(warnings).toEqual([
+    expect.stringContaining('cannot be reached'),
+    expect.stringContaining('did not clean up'),
+    expect.stringContaining('did not clean up'),
+  ])
+  await source.close()
+})
+
+test('a run that asks keeps its thread, and goes on with the answer', async () => {
+  const interrupts = [{ id: 'f3fc6cde1fe7734b6705036f31d3bd04', value: 'Which size?' }]
+  await using world = await startLangGraphServer({
+    [STREAM]: events(['values', { __interrupt__: interrupts }]),
+  })
+  const { source, agentId } = await started(world.url)
+  const [asked] = await all(source.run(callOf(agentId)))
+  expect(asked).toMatchObject({ type: 'asked', questions: [{ message: 'Which size?' }] })
+  expect(world.lines()).not.toContain('DELETE /threads/t1')
+  if (asked?.type !== 'asked') return
+  world.routes[STREAM] = events(['values', hello])
+  const answers = { 0: { action: 'accept', content: { answer: 'L' } } } as const
+  const end = await all(source.run(callOf(agentId, { resume: { state: asked.state, answers } })))
+  expect(end).toMatchObject([{ type: 'done', text: 'Hello' }])
+  expect(world.received.findLast(({ line }) => line === STREAM)?.body).toMatchObject({
+    command: { resume: { f3fc6cde1fe7734b6705036f31d3bd04: 'L' } },
+  })
+  expect(world.lines().at(-1)).toBe('DELETE /threads/t1')
+  await source.forget?.(agentId, asked.state)
+  expect(world.lines().at(-1)).toBe('DELETE /threads/t1')
+  await source.close()
+})
+
+test('a run that fails on the server, or cannot be sent, fails once', async () => {
+  await using world = await startLangGraphServer({
+    [STREAM]: events(['error', { error: 'ValueError', message: 'secret' }]),
+  })
+  const { source, agentId } = await started(world.url)
+  await expect(all(source.run(callOf(agentId)))).rejects.toMatchObject({
+    message: 'The server says that the run failed',
+    cause: { message: 'ValueError: secret' },
+  })
+  world.routes[STREAM] = (_, response) => void response.writeHead(503).end()
+  await expect(all(source.run(callOf(agentId)))).rejects.toThrow('503')
+  expect(world.lines().filter((line) => line === STREAM)).toHaveLength(2)
+  await source.close()
+})
+
+test('a caller that gives up cancels the run on the server', async () => {
+  const isRunning = deferred()
+  const isCancelled = deferred()
+  await using world = await startLangGraphServer({
+    [STREAM]: (_, response) => {
+      response.setHeader('content-type', 'text/event-stream')
+      response.setHeader('content-location', '/threads/t1/runs/r1')
+      response.write('event: updates\ndata: {"start":{}}\n\n')
+    },
+    'POST /threads/t1/runs/r1/cancel': (_, response) => {
+      isCancelled.resolve()
+      response.writeHead(204).end()
+    },
+  })
+  const { source, agentId } = await started(world.url)
+  const caller = new AbortController()
+  const run = (async () => {
+    for await (const _ of source.run(callOf(agentId, { signal: caller.signal })))
+      isRunning.resolve()
+  })()
+  await isRunning.promise
+  caller.abort(new Error('gone'))
+  await isCancelled.promise
+  await expect(run).rejects.toThrow('gone')
+  await source.close()
+})
+
+test('what is no web address is refused at once', () => {
+  expect(() => langGraphServerSource({ url: 'file:///etc/passwd' })).toThrow('http or https')
+})

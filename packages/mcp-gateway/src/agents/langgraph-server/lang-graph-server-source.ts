@@ -1,0 +1,359 @@
+import { check, isRecord } from '@x/internal'
+import type { Checks } from '@x/internal'
+import type { Assistant, Client } from '@langchain/langgraph-sdk'
+
+import type { AgentListener, AgentSource } from '../agent-source.ts'
+import { systemClock, type Clock } from '../../internal/clock.ts'
+import { assertGatewayOptions, GatewayError } from '../../errors.ts'
+import type { AgentCall } from '../agent-call.ts'
+import type { AgentUpdate } from '../agent-update.ts'
+import { credentialHeaders, headersNow, type CredentialHeaders } from '../credential-headers.ts'
+import { argumentStateOf, messageStateOf } from '../langgraph/graph-input.ts'
+import { outputOf } from '../langgraph/graph-output.ts'
+import { readChunk, type GraphEnd } from '../langgraph/graph-stream.ts'
+import { askedFrom, resumeOf, threadStateFrom } from '../langgraph/thread-state.ts'
+import {
+  listAssistants,
+  remoteAssistantFrom,
+  versionOf,
+  type RemoteAssistant,
+} from './assistants.ts'
+
+export interface LangGraphServerSourceOptions {
+  /** Where the server is. */
+  readonly url: string
+  /** Sent to this server alone. @default none; nothing is taken from the environment */
+  readonly apiKey?: string | undefined
+  /**
+   * Sent with every request. A function is asked before each of them, and has `timeoutMs` for it: for tokens that
+   * change. @default none
+   */
+  readonly headers?: CredentialHeaders | undefined
+  /** Which ones are offered, by name or id. @default all of the server */
+  readonly assistants?: readonly string[] | undefined
+  /** How often to look for assistants. @default 20_000 */
+  readonly refreshMs?: number | undefined
+  /** Time for the list of assistants, for the schema of each of them, and for the deletion of a thread. @default 10_000 */
+  readonly timeoutMs?: number | undefined
+  /** Told of a server that cannot be reached. @default nobody */
+  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+  /** @default the global one */
+  readonly fetch?: typeof fetch | undefined
+  /** @default systemClock */
+  readonly clock?: Clock | undefined
+}
+
+const optionChecks: Checks<LangGraphServerSourceOptions> = {
+  url: check.required(check.string), // parsed below, and refused with an error of its own
+  apiKey: check.text,
+  headers: credentialHeaders,
+  assistants: check.listOf(check.text),
+  refreshMs: check.number(),
+  timeoutMs: check.number(),
+  onWarning: check.func,
+  fetch: check.func,
+  clock: check.methods('now', 'after'),
+}
+
+/**
+ * The assistants of a LangGraph server as agents. Needs `@langchain/langgraph-sdk`. A URL is short for `{ url }`.
+ *
+ * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
+ */
+export function langGraphServerSource(given: LangGraphServerSourceOptions | string): AgentSource {
+  const options = typeof given === 'string' ? { url: given } : given
+  assertGatewayOptions('langGraphServerSource()', options, optionChecks)
+  return new LangGraphServerSource(options)
+}
+
+class LangGraphServerSource implements AgentSource {
+  readonly name: string
+  /** What its agents are called by, with the id of the assistant: fit to be part of an OAuth scope. */
+  readonly #idPrefix: string
+  readonly #options: LangGraphServerSourceOptions
+  readonly #clock: Clock
+  readonly #known = new Map<string, RemoteAssistant>()
+  readonly #closing = new AbortController()
+  #streamsSubgraphs = false
+  #undoRefresh: (() => void) | undefined
+
+  /** @throws GatewayError `CONFIG` for what is no http(s) URL */
+  constructor(options: LangGraphServerSourceOptions) {
+    const url = URL.canParse(options.url) ? new URL(options.url) : undefined
+    if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+      throw new GatewayError('CONFIG', 'The URL of a LangGraph server has to be http or https')
+    }
+    const place = `${url.origin}${url.pathname.replace(/\/$/, '')}`
+    this.name = `langgraph-server ${place}`
+    this.#idPrefix = `langgraph-server:${place}/`
+    this.#options = options
+    this.#clock = options.clock ?? systemClock
+  }
+
+  async start(listener: AgentListener): Promise<void> {
+    await this.#refresh(listener)
+  }
+
+  async *run(call: AgentCall): AsyncGenerator<AgentUpdate> {
+    const known = this.#known.get(call.agentId)
+    if (known === undefined) throw new GatewayError('NOT_FOUND', 'There is no such assistant')
+    const payload = await payloadOf(known, call)
+    if (payload === undefined) {
+      yield { type: 'failed', reason: 'It takes named arguments, no message.' }
+      return
+    }
+    const client = await this.#client(call.trace)
+    const thread =
+      (call.resume && threadStateFrom(call.resume.state)?.thread) ?? (await threadFor(call, client))
+    const isConversation = call.thread !== undefined
+    let isKept = isConversation
+    let runId: string | undefined
+    // The server ends a run whose stream is gone; this tells it without waiting for it to notice.
+    const onAbort = (): void => {
+      if (runId !== undefined) void this.#cancelRun(client, thread, runId)
+    }
+    call.signal.addEventListener('abort', onAbort, { once: true })
+    try {
+      const end: GraphEnd = { state: undefined, interrupts: [] }
+      const stream = client.runs.stream(thread, known.assistantId, {
+        ...payload,
+        config: { configurable: configurableOf(call) },
+        streamMode: ['messages-tuple', 'updates', 'custom', 'values'],
+        streamSubgraphs: this.#streamsSubgraphs,
+        onDisconnect: 'cancel',
+        signal: call.signal,
+        onRunCreated: (created) => {
+          runId = created.run_id
+        },
+      })
+      for await (const { event, data } of stream) {
+        const update = updateFrom(event, data, end)
+        if (update !== undefined) yield update
+      }
+      call.signal.throwIfAborted()
+      const isAsking = end.interrupts.length > 0
+      isKept ||= isAsking
+      if (isAsking) yield askedFrom(end.interrupts, { thread, isConversation })
+      else yield* answerFrom(end.state)
+    } catch (error) {
+      call.signal.throwIfAborted()
+      throw error
+    } finally {
+      call.signal.removeEventListener('abort', onAbort)
+      if (!isKept) await this.#deleteThread(client, thread)
+    }
+  }
+
+  async forget(_agentId: string, state: unknown): Promise<void> {
+    const waiting = threadStateFrom(state)
+    if (waiting === undefined || waiting.isConversation) return
+    await this.#deleteThread(this.#client(), waiting.thread)
+  }
+
+  async forgetThread(_agentId: string, thread: string): Promise<void> {
+    await this.#deleteThread(this.#client(), thread)
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    this.#undoRefresh?.()
+    this.#known.clear()
+  }
+
+  /** Made for each use: it holds no connection, and each call has a trace of its own. */
+  async #client(trace: Readonly<Record<string, string>> = {}): Promise<Client> {
+    const { Client: SdkClient } = await import('@langchain/langgraph-sdk')
+    const { url, apiKey, headers = {}, timeoutMs: ms = 10_000, fetch: ownFetch } = this.#options
+    const clock = this.#clock
+    return new SdkClient({
+      apiUrl: url,
+      // `null`: else a key from the environment would go to whichever server this is.
+      apiKey: apiKey ?? null,
+      defaultHeaders: { ...trace },
+      onRequest: async (_url, init) => {
+        const merged = new Headers(init.headers)
+        for (const [name, value] of Object.entries(await headersNow(headers, { clock, ms }))) {
+          merged.set(name, value)
+        }
+        return { ...init, headers: merged }
+      },
+      // Nothing is sent twice, and calls do not wait for each other: how many there are is limited elsewhere.
+      callerOptions: {
+        maxRetries: 0,
+        maxConcurrency: Number.POSITIVE_INFINITY,
+        ...(ownFetch !== undefined && { fetch: ownFetch }),
+      },
+    })
+  }
+
+  async #refresh(listener: AgentListener): Promise<void> {
+    const { refreshMs = 20_000, onWarning } = this.#options
+    try {
+      await this.#look(listener)
+    } catch (error) {
+      // It may come (back). What it had until now stays, as long as the registry lets it.
+      if (!this.#closing.signal.aborted) {
+        onWarning?.(`${this.name} cannot be reached`, error)
+        for (const id of this.#known.keys())
+          listener.unreachable?.(id, 'Its server cannot be reached')
+      }
+    }
+    if (this.#closing.signal.aborted) return
+    this.#undoRefresh = this.#clock.after(refreshMs, () => void this.#refresh(listener))
+  }
+
+  async #look(listener: AgentListener): Promise<void> {
+    const { assistants: wanted } = this.#options
+    const client = await this.#client()
+    const signal = this.#inTime()
+    const [found, streamsSubgraphs] = await Promise.all([
+      listAssistants(client, signal),
+      this.#canStreamSubgraphs(signal),
+    ])
+    this.#streamsSubgraphs = streamsSubgraphs
+    const left = new Set(this.#known.keys())
+    const unread: { readonly assistant: Assistant; readonly agentId: string }[] = []
+    for (const assistant of found) {
+      const { assistant_id: id, name, graph_id: graphId } = assistant
+      if (wanted !== undefined && ![id, name, graphId].some((one) => wanted.includes(one))) continue
+      const agentId = `${this.#idPrefix}${id}`
+      left.delete(agentId)
+      if (this.#known.get(agentId)?.version === versionOf(assistant)) {
+        listener.seen(agentId)
+      } else unread.push({ assistant, agentId })
+    }
+    for (const agentId of left) {
+      this.#known.delete(agentId)
+      listener.gone(agentId)
+    }
+    const queue = unread.values()
+    const read = async (): Promise<void> => {
+      for (const { assistant, agentId } of queue) {
+        const remote = await this.#read(client, assistant, agentId)
+        if (this.#closing.signal.aborted) return
+        if (remote === undefined) continue
+        this.#known.set(agentId, remote)
+        listener.found(remote.agent)
+      }
+    }
+    await Promise.all(Array.from({ length: MAX_READS }, read))
+  }
+
+  /** Returns `undefined` for an assistant that the server does not describe in time. It hides and delays no other. */
+  async #read(
+    client: Client,
+    assistant: Assistant,
+    agentId: string,
+  ): Promise<RemoteAssistant | undefined> {
+    try {
+      return await remoteAssistantFrom(client, assistant, { agentId, signal: this.#inTime() })
+    } catch (error) {
+      const isClosing = this.#closing.signal.aborted
+      if (!isClosing)
+        this.#options.onWarning?.(`${agentId} is not offered yet: its schema cannot be read`, error)
+      return undefined
+    }
+  }
+
+  #inTime(): AbortSignal {
+    return AbortSignal.any([this.#closing.signal, this.#late()])
+  }
+
+  /**
+   * Returns `false` for the server of `@langchain/langgraph-cli` 2, where a run with `stream_subgraphs` fails after its
+   * first nodes ran. That server streams what subgraphs say all the same. The SDK has no method for `/info`.
+   */
+  async #canStreamSubgraphs(signal: AbortSignal): Promise<boolean> {
+    const { url, apiKey, headers = {}, timeoutMs: ms = 10_000 } = this.#options
+    const { fetch: ask = fetch } = this.#options
+    try {
+      const own = await headersNow(headers, { clock: this.#clock, ms })
+      const response = await ask(`${url.replace(/\/$/, '')}/info`, {
+        headers: { ...(apiKey !== undefined && { 'x-api-key': apiKey }), ...own },
+        redirect: 'error',
+        signal,
+      })
+      const info: unknown = response.ok ? await response.json() : undefined
+      if (!isRecord(info)) return false
+      return info['context'] !== 'js' || /^[01]\./.test(String(info['version']))
+    } catch {
+      return false
+    }
+  }
+
+  async #cancelRun(client: Client, thread: string, run: string): Promise<void> {
+    const signal = this.#late()
+    await this.#quietly(() => client.runs.cancel(thread, run, false, 'interrupt', { signal }))
+  }
+
+  #late(): AbortSignal {
+    return AbortSignal.timeout(this.#options.timeoutMs ?? 10_000)
+  }
+
+  async #deleteThread(client: Client | Promise<Client>, thread: string): Promise<void> {
+    const signal = this.#late()
+    await this.#quietly(async () => (await client).threads.delete(thread, { signal }))
+  }
+
+  async #quietly(task: () => Promise<unknown>): Promise<void> {
+    try {
+      await task()
+    } catch (error) {
+      this.#options.onWarning?.(`${this.name} did not clean up`, error)
+    }
+  }
+}
+
+/** Schemas that are read at the same time. */
+const MAX_READS = 8
+
+async function threadFor({ thread, signal }: AgentCall, { threads }: Client): Promise<string> {
+  const options = thread !== undefined && { threadId: thread, ifExists: 'do_nothing' as const }
+  return (await threads.create({ ...options, signal })).thread_id
+}
+
+/** @returns `undefined` for a message that there is no place for */
+async function payloadOf(
+  { agent }: RemoteAssistant,
+  call: AgentCall,
+): Promise<Payload | undefined> {
+  if (call.resume !== undefined) return { command: { resume: resumeOf(call.resume) }, input: null }
+  const skill = agent.skills.find(({ id }) => id === call.skillId)
+  if (skill?.inputSchema === undefined) {
+    return { input: { ...(await messageStateOf(call.input, call.signal)) } }
+  }
+  const input = argumentStateOf(call.input, skill.inputSchema)
+  return input && { input }
+}
+
+interface Payload {
+  readonly command?: { readonly resume: unknown }
+  readonly input: Readonly<Record<string, unknown>> | null
+}
+
+/** Who calls, by name. Nothing of a credential leaves this process. */
+function configurableOf({ runId, skillId, principal }: AgentCall): Record<string, unknown> {
+  return { runId, skillId, principal: { id: principal.id, isAnonymous: principal.isAnonymous } }
+}
+
+/** @throws for the event by which a server says that the run failed */
+function updateFrom(event: string, data: unknown, end: GraphEnd): AgentUpdate | undefined {
+  if (event === 'error') {
+    throw new Error('The server says that the run failed', { cause: serverErrorFrom(data) })
+  }
+  const [mode, ...path] = event.split('|')
+  return readChunk([path, mode, isRecord(data) || Array.isArray(data) ? data : undefined], end)
+}
+
+/** For the log: the server names the class and the message of what was thrown. */
+function serverErrorFrom(data: unknown): Error {
+  const { error, message } = isRecord(data) ? data : {}
+  const texts = [error, message].filter((each) => typeof each === 'string')
+  return new Error(texts.join(': ') || 'It does not say why')
+}
+
+function* answerFrom(state: unknown): Generator<AgentUpdate> {
+  const { text, structured, files = [] } = outputOf(state)
+  for (const file of files) yield { type: 'file', file }
+  yield { type: 'done', text, structured }
+}

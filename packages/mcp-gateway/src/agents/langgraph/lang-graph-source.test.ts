@@ -1,0 +1,418 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+import { AIMessage } from '@langchain/core/messages'
+import { FakeListChatModel } from '@langchain/core/utils/testing'
+import {
+  END,
+  interrupt,
+  MemorySaver,
+  MessagesAnnotation,
+  START,
+  StateGraph,
+  type LangGraphRunnableConfig,
+} from '@langchain/langgraph'
+import { deferred } from '@x/mcp-testing'
+import { expect, test } from 'vitest'
+import * as z from 'zod'
+
+import { ManualClock } from '../../../test/manual-clock.ts'
+import { principalNamed, requestOf } from '../../../test/scripted-source.ts'
+import type { Agent } from '../agent.ts'
+import { skillsOf } from '../agent.ts'
+import type { AgentCall, OutputFile } from '../agent-call.ts'
+import type { AgentUpdate } from '../agent-update.ts'
+import type { RunTool } from '../run-tool.ts'
+import { Runs } from '../../runs/runs.ts'
+import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
+import type { GraphDefinition } from './graph-definition.ts'
+import { langGraphSource } from './lang-graph-source.ts'
+
+type Messages = typeof MessagesAnnotation.State
+
+function talking(answer: (state: Messages, config: LangGraphRunnableConfig) => unknown) {
+  return new StateGraph(MessagesAnnotation)
+    .addNode('answer', async (state, config) => {
+      const content = await answer(state, config)
+      return { messages: [new AIMessage({ content: content as string })] }
+    })
+    .addEdge(START, 'answer')
+    .addEdge('answer', END)
+}
+
+async function started(graphs: Parameters<typeof langGraphSource>[0]) {
+  const agents: Agent[] = []
+  const source = langGraphSource(graphs)
+  await source.start({ found: (agent) => agents.push(agent), seen: () => {}, gone: () => {} })
+  return { source, agents }
+}
+
+function callOf(over: Partial<AgentCall> = {}): AgentCall {
+  return {
+    runId: 'run_0123456789abcdef',
+    agentId: 'support',
+    skillId: 'support',
+    input: { kind: 'message', text: 'Hi', files: [] },
+    principal: principalNamed('ada'),
+    signal: new AbortController().signal,
+    artifacts: { write: () => Promise.reject(new Error('no files here')) },
+    ...over,
+  }
+}
+
+async function updatesOf(definition: GraphDefinition, over: Partial<AgentCall> = {}) {
+  const { source } = await started({ support: definition })
+  const updates: AgentUpdate[] = []
+  for await (const update of source.run(callOf(over))) updates.push(update)
+  return updates
+}
+
+function filesIn(updates: readonly AgentUpdate[]): readonly OutputFile[] {
+  return updates.flatMap((update) => (update.type === 'file' ? [update.file] : []))
+}
+
+test('a graph that talks is an agent: its text comes as it is written, and whole at the end', async () => {
+  const model = new FakeListChatModel({ responses: ['Hello you'] })
+  const graph = talking(async ({ messages }) => (await model.invoke(messages)).content).compile()
+  const updates = await updatesOf({ graph, description: 'Answers questions' })
+  const texts = updates.flatMap((update) => (update.type === 'text' ? [update.text] : []))
+  expect(texts.length).toBeGreaterThan(1)
+  expect(updates).toContainEqual({ type: 'status', text: 'Done: answer' })
+  expect(updates.at(-1)).toEqual({ type: 'done', text: 'Hello you', structured: undefined })
+})
+
+test('the caller says what of the state is the answer', async () => {
+  const graph = talking(() => 'Hello').compile()
+  const updates = await updatesOf({
+    graph,
+    description: '',
+    output: (state) => state.messages.at(-1).text.toUpperCase(),
+  })
+  expect(updates.at(-1)).toMatchObject({ type: 'done', text: 'HELLO' })
+})
+
+test('a graph knows who calls it, for what, and where its files go', async () => {
+  const seen: unknown[] = []
+  const graph = talking((_, { configurable }) => {
+    seen.push(configurable)
+    return 'Hello'
+  }).compile()
+  const { source } = await started({ support: { graph, description: '' } })
+  const call = callOf()
+  for await (const _ of source.run(call));
+  for await (const _ of source.run(callOf({ principal: principalNamed('bob') })));
+  expect(seen).toEqual([
+    expect.objectContaining({
+      principal: principalNamed('ada'),
+      runId: call.runId,
+      skillId: 'support',
+      artifacts: call.artifacts,
+    }),
+    expect.objectContaining({ principal: principalNamed('bob') }),
+  ])
+})
+
+test('each call has a thread of its own, and nothing is left of it', async () => {
+  const checkpointer = new MemorySaver()
+  const sizes: number[] = []
+  const graph = talking(({ messages }) => {
+    sizes.push(messages.length)
+    return 'Hello'
+  }).compile({ checkpointer })
+  const { source, agents } = await started({ support: { graph, description: '' } })
+  for await (const _ of source.run(callOf()));
+  for await (const _ of source.run(callOf()));
+  expect(agents[0]?.canAsk).toBe(true)
+  expect(sizes).toEqual([1, 1])
+  expect(Object.keys(checkpointer.storage)).toEqual([])
+})
+
+test('images and files of the last message are files of the result', async () => {
+  const data = Buffer.from('png').toString('base64')
+  const graph = talking(() => [
+    { type: 'text', text: 'Look: ' },
+    { type: 'image', mimeType: 'image/png', data },
+    { type: 'file', mimeType: 'application/pdf', data, metadata: { filename: 'a.pdf' } },
+    { type: 'image_url', image_url: { url: `data:image/jpeg;base64,${data}` } },
+  ]).compile()
+  const updates = await updatesOf({ graph, description: '' })
+  expect(filesIn(updates)).toEqual([
+    { name: 'image-1.png', mimeType: 'image/png', data: Buffer.from('png') },
+    { name: 'a.pdf', mimeType: 'application/pdf', data: Buffer.from('png') },
+    { name: 'image-3.jpg', mimeType: 'image/jpeg', data: Buffer.from('png') },
+  ])
+  expect(updates.at(-1)).toMatchObject({ type: 'done', text: 'Look: ' })
+})
+
+test('a node makes files and says what it does through its writer', async () => {
+  const graph = talking((_, { writer }) => {
+    writer?.({ type: 'status', text: 'Drawing' })
+    writer?.({ type: 'artifact', name: 'a.txt', mimeType: 'text/plain', text: 'x' })
+    writer?.({ type: 'artifact', name: 'b', url: 'https://a.test/b' })
+    writer?.({ type: 'mine', anything: true })
+    return 'Done'
+  }).compile()
+  const updates = await updatesOf({ graph, description: '' })
+  expect(updates).toContainEqual({ type: 'status', text: 'Drawing' })
+  expect(filesIn(updates)).toEqual([
+    { name: 'a.txt', mimeType: 'text/plain', data: Buffer.from('x') },
+    { name: 'b', mimeType: undefined, data: { url: 'https://a.test/b' } },
+  ])
+})
+
+test('a graph with a schema of its own takes arguments, and gives its output', async () => {
+  const State = z.object({
+    city: z.string(),
+    days: z.number().optional(),
+    plan: z.string().optional(),
+  })
+  const graph = new StateGraph({
+    state: State,
+    input: State.pick({ city: true, days: true }),
+    output: State.pick({ plan: true }),
+  })
+    .addNode('think', ({ city, days }) => ({ plan: `${days} days in ${city}` }))
+    .addEdge(START, 'think')
+    .addEdge('think', END)
+    .compile()
+  const { source, agents } = await started({ support: { graph, description: 'Plans' } })
+  expect(agents[0]?.skills).toMatchObject([
+    { id: 'support', inputSchema: { properties: { city: { type: 'string' } } } },
+  ])
+  const run = async (input: AgentCall['input']): Promise<AgentUpdate | undefined> => {
+    let last: AgentUpdate | undefined
+    for await (const update of source.run(callOf({ input }))) last = update
+    return last
+  }
+  const value = { city: 'Rome', days: 2 }
+  expect(await run({ kind: 'arguments', value, files: [] })).toEqual({
+    type: 'done',
+    text: '',
+    structured: { plan: '2 days in Rome' },
+  })
+  // The one text that it takes is where a message goes.
+  expect(await run({ kind: 'message', text: 'Oslo', files: [] })).toMatchObject({
+    structured: { plan: 'undefined days in Oslo' },
+  })
+})
+
+test('a graph that runs in circles, or says itself why it cannot, has failed; all else is its secret', async () => {
+  const circle = new StateGraph(MessagesAnnotation)
+    .addNode('a', () => ({}))
+    .addEdge(START, 'a')
+    .addEdge('a', 'a')
+    .compile()
+  expect(await updatesOf({ graph: circle, description: '', recursionLimit: 3 })).toContainEqual({
+    type: 'failed',
+    reason: 'It did not come to an end within the steps that it may take.',
+  })
+  const shown = talking(() => {
+    throw Object.assign(new Error('No such order'), { expose: true })
+  }).compile()
+  expect(await updatesOf({ graph: shown, description: '' })).toEqual([
+    { type: 'failed', reason: 'No such order' },
+  ])
+  const hidden = talking(() => {
+    throw new Error('secret')
+  }).compile()
+  await expect(updatesOf({ graph: hidden, description: '' })).rejects.toThrow('secret')
+})
+
+test('a graph that asks without a checkpointer says what it lacks', async () => {
+  const graph = talking(() => interrupt('Which size?')).compile()
+  expect(await updatesOf({ graph, description: '' })).toEqual([
+    { type: 'failed', reason: expect.stringContaining('no checkpointer') },
+  ])
+})
+
+test('a graph that is told to stop stops, and its thread is deleted', async () => {
+  const checkpointer = new MemorySaver()
+  const isThere = deferred()
+  const caller = new AbortController()
+  let seen: AbortSignal | undefined
+  const graph = talking(async (_, { signal }) => {
+    seen = signal
+    isThere.resolve()
+    await new Promise((_resolve, reject) => {
+      signal?.addEventListener('abort', () => reject(new Error('stopped')))
+    })
+  }).compile({ checkpointer })
+  const run = updatesOf({ graph, description: '' }, { signal: caller.signal })
+  await isThere.promise
+  caller.abort(new Error('gone'))
+  expect(seen?.aborted).toBe(true)
+  await expect(run).rejects.toThrow('gone')
+  expect(Object.keys(checkpointer.storage)).toEqual([])
+})
+
+test('what is no graph is refused at the start', async () => {
+  const graph = (() => ({})) as unknown as GraphDefinition['graph']
+  await expect(started({ support: { graph, description: '' } })).rejects.toMatchObject({
+    code: 'CONFIG',
+    path: 'agents.support.graph',
+  })
+})
+
+test('the graphs of a langgraph.json are agents, with their descriptions', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'langgraph-json-'))
+  try {
+    await writeFile(
+      join(folder, 'graphs.mjs'),
+      `export const echo = { async *run() {}, async stream(input) {
+         return (async function* () { yield [[], 'values', { messages: [...input.messages, { type: 'ai', content: 'Echo' }] }] })()
+       } }
+       export default async () => echo`,
+    )
+    const config = {
+      graphs: {
+        echo: { path: './graphs.mjs:echo', description: 'Says it again' },
+        made: './graphs.mjs',
+      },
+    }
+    await writeFile(join(folder, 'langgraph.json'), JSON.stringify(config))
+    const { source, agents } = await started(join(folder, 'langgraph.json'))
+    expect(agents.map(({ id, description }) => [id, description])).toEqual([
+      ['echo', 'Says it again'],
+      ['made', ''],
+    ])
+    const updates: AgentUpdate[] = []
+    for await (const update of source.run(callOf({ agentId: 'made' }))) updates.push(update)
+    expect(updates.at(-1)).toMatchObject({ type: 'done', text: 'Echo' })
+
+    await writeFile(join(folder, 'broken.mjs'), 'export const a = ')
+    const mixed = {
+      bad: './graphs.mjs:missing',
+      broken: './broken.mjs:a',
+      odd: 7,
+      ...config.graphs,
+    }
+    await writeFile(join(folder, 'langgraph.json'), JSON.stringify({ graphs: mixed }))
+    const warnings: string[] = []
+    const again = langGraphSource(join(folder, 'langgraph.json'), {
+      onWarning: (message) => warnings.push(message),
+    })
+    const names: string[] = []
+    await again.start({ found: ({ id }) => names.push(id), seen: () => {}, gone: () => {} })
+    expect(names).toEqual(Object.keys(config.graphs))
+    expect(warnings).toEqual(
+      ['bad', 'broken', 'odd'].map((name) =>
+        expect.stringContaining(`The graph "${name}" is not offered`),
+      ),
+    )
+    await again.close()
+    await writeFile(join(folder, 'langgraph.json'), '{"graphs":{"a":"./graphs.mjs:missing"}}')
+    await expect(started(join(folder, 'langgraph.json'))).rejects.toMatchObject({
+      path: 'graphs.a',
+    })
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})
+
+/** Two gateways with one store and one checkpointer. */
+async function replicas(definition: () => GraphDefinition) {
+  const clock = new ManualClock()
+  const store = new MemoryGatewayStore({ now: () => clock.now() })
+  const make = async (): Promise<{ runs: Runs; tool: RunTool }> => {
+    const { source, agents } = await started({ support: definition() })
+    const [agent] = agents
+    if (agent === undefined) throw new Error('there is no agent')
+    const [skill] = skillsOf(agent)
+    if (skill === undefined) throw new Error('there is no skill')
+    const known = { sourceOf: () => source, degrade: () => {} }
+    return {
+      runs: new Runs({ agents: known, values: store.values, clock }),
+      tool: { name: 'support', agent, skill },
+    }
+  }
+  const [a, b] = await Promise.all([make(), make()])
+  return {
+    a,
+    b,
+    clock,
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([a.runs.close(), b.runs.close()])
+      await store.close()
+    },
+  }
+}
+
+test('a graph that asks goes on in another process with what the person said', async () => {
+  const checkpointer = new MemorySaver()
+  const answers: unknown[] = []
+  await using world = await replicas(() => ({
+    description: '',
+    graph: talking(() => {
+      const schema = { type: 'object', properties: { size: { enum: ['S', 'L'] } } }
+      const answer: unknown = interrupt({ message: 'Which size?', schema })
+      const isSure: unknown = interrupt({ message: 'Sure?', choices: [true, false] })
+      answers.push(answer, isSure)
+      return 'Ordered'
+    }).compile({ checkpointer }),
+  }))
+  const { a, b } = world
+  const asked = requestOf('Order', { canAsk: true })
+  const first = await a.runs.call(a.tool, asked)
+  expect(first).toMatchObject({ type: 'input', forms: [{ message: 'Which size?' }] })
+  if (first.type !== 'input') return
+  const responses = { i0: { action: 'accept', content: { size: 'L' } } }
+  const resume = { state: first.state, responses }
+  const second = await b.runs.call(b.tool, { ...asked, resume })
+  expect(second).toMatchObject({ type: 'input', state: { round: 2 } })
+  if (second.type !== 'input') return
+  const yes = { i0: { action: 'accept', content: { answer: true } } }
+  const end = await a.runs.call(a.tool, {
+    ...asked,
+    resume: { state: second.state, responses: yes },
+  })
+  expect(end).toMatchObject({ type: 'result', result: { content: [{ text: 'Ordered' }] } })
+  expect(answers).toEqual([{ size: 'L' }, true])
+  expect(Object.keys(checkpointer.storage)).toEqual([])
+})
+
+test('several interrupts at once are asked in one round, and each gets its own answer', async () => {
+  const checkpointer = new MemorySaver()
+  const State = z.object({ a: z.string().optional(), b: z.string().optional() })
+  const make = (): GraphDefinition => ({
+    description: '',
+    input: () => ({}),
+    graph: new StateGraph(State)
+      .addNode('one', () => ({ a: interrupt<string, string>('First?') }))
+      .addNode('two', () => ({ b: interrupt<string, string>('Second?') }))
+      .addEdge(START, 'one')
+      .addEdge(START, 'two')
+      .addEdge('one', END)
+      .addEdge('two', END)
+      .compile({ checkpointer }),
+  })
+  await using world = await replicas(make)
+  const { a, b } = world
+  const asked = requestOf('Go', { canAsk: true })
+  const outcome = await a.runs.call(a.tool, asked)
+  if (outcome.type !== 'input') throw new Error('it did not ask')
+  const responses = Object.fromEntries(
+    outcome.forms.map(({ key, message }) => [
+      key,
+      { action: 'accept', content: { answer: message } },
+    ]),
+  )
+  const end = await b.runs.call(b.tool, { ...asked, resume: { state: outcome.state, responses } })
+  expect(end).toMatchObject({
+    type: 'result',
+    result: { structuredContent: { a: 'First?', b: 'Second?' } },
+  })
+})
+
+test('a question that nobody answers costs no thread for ever', async () => {
+  const checkpointer = new MemorySaver()
+  await using world = await replicas(() => ({
+    description: '',
+    graph: talking(() => interrupt('Which size?')).compile({ checkpointer }),
+  }))
+  const { a, clock } = world
+  await a.runs.call(a.tool, requestOf('Order', { canAsk: true }))
+  expect(Object.keys(checkpointer.storage)).toHaveLength(1)
+  await clock.advance(3_660_000)
+  expect(Object.keys(checkpointer.storage)).toEqual([])
+})

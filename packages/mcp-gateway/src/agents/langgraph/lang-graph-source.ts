@@ -1,0 +1,352 @@
+import { randomUUID } from 'node:crypto'
+
+import { check, isRecord } from '@x/internal'
+import type { Check, Checks } from '@x/internal'
+
+import { type Agent, type Skill, skillsOf } from '../agent.ts'
+import type { AgentListener, AgentSource } from '../agent-source.ts'
+import { systemClock, type Clock } from '../../internal/clock.ts'
+import { withDeadline } from '../../internal/deadline.ts'
+import { assertGatewayOptions, GatewayError } from '../../errors.ts'
+import { WatchedFiles } from '../../internal/watched-files.ts'
+import type { AgentCall } from '../agent-call.ts'
+import type { AgentUpdate } from '../agent-update.ts'
+import { RunFailure } from '../run-failure.ts'
+import {
+  graphChecks,
+  isRunnableGraph,
+  keepsThreadsHere,
+  threadKeeperOf,
+  type GraphDefinition,
+  type RunnableGraph,
+} from './graph-definition.ts'
+import { argumentStateOf, messageStateOf } from './graph-input.ts'
+import { outputOf } from './graph-output.ts'
+import { messageDefectOf, skillsOfGraph, takesMessages } from './graph-skills.ts'
+import { readChunk, STREAM_MODES, type GraphEnd } from './graph-stream.ts'
+import { graphsFromConfig } from './langgraph-config.ts'
+import { askedFrom, resumeOf, threadStateFrom } from './thread-state.ts'
+
+export interface LangGraphSourceOptions {
+  /**
+   * Reads a `langgraph.json` and the files that it names again when they are written; what those import stays as it
+   * was. A version with a mistake is warned of, and the one before goes on. @default false
+   */
+  readonly watch?: boolean | undefined
+  /** A run that asks may be answered in another process: graphs that keep it in this one are warned of. @default false */
+  readonly isShared?: boolean | undefined
+  /** How long a checkpointer may take to delete a thread. @default 5000 */
+  readonly deleteTimeoutMs?: number | undefined
+  /** Told of threads that could not be deleted. @default nobody */
+  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+  /** @default systemClock */
+  readonly clock?: Clock | undefined
+}
+
+const optionChecks: Checks<LangGraphSourceOptions> = {
+  watch: check.flag,
+  isShared: check.flag,
+  deleteTimeoutMs: check.number(),
+  onWarning: check.func,
+  clock: check.methods('now', 'after'),
+}
+
+const graphsByName: Check = {
+  ...check.or(check.url, check.mapOf(check.section(graphChecks))),
+  takes: 'graphs by name, or the path of a langgraph.json',
+}
+
+/**
+ * Graphs of this process as agents, by name; or those of a `langgraph.json`, by its path. Each call gets a
+ * thread of its own, which is deleted when the call is over, unless the graph asked something.
+ *
+ * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
+ */
+export function langGraphSource(
+  graphs: Readonly<Record<string, GraphDefinition>> | string | URL,
+  options: LangGraphSourceOptions = {},
+): AgentSource {
+  assertGatewayOptions('langGraphSource()', { graphs }, { graphs: check.required(graphsByName) })
+  assertGatewayOptions('langGraphSource()', options, optionChecks)
+  return new LangGraphSource(graphs, options)
+}
+
+interface LoadedGraph {
+  readonly agent: Agent
+  readonly definition: GraphDefinition
+  readonly graph: RunnableGraph
+}
+
+class LangGraphSource implements AgentSource {
+  readonly name = 'langgraph'
+  readonly isLocal = true
+  readonly #graphs: Readonly<Record<string, GraphDefinition>> | string | URL
+  readonly #options: LangGraphSourceOptions
+  readonly #loaded = new Map<string, LoadedGraph>()
+  #watching: WatchedFiles | undefined
+
+  constructor(
+    graphs: Readonly<Record<string, GraphDefinition>> | string | URL,
+    options: LangGraphSourceOptions,
+  ) {
+    this.#graphs = graphs
+    this.#options = options
+  }
+
+  async start(listener: AgentListener): Promise<void> {
+    const { watch = false, onWarning, clock = systemClock } = this.#options
+    const onError = (error: unknown): void => onWarning?.('A langgraph.json is not watched', error)
+    let last = Promise.resolve()
+    const reload = async (): Promise<void> => {
+      try {
+        await last
+        await this.#load(listener, String(clock.now()))
+      } catch (error) {
+        onWarning?.('A new version of a langgraph.json cannot be used: nothing is changed', error)
+      }
+    }
+    const onChange = (): void => {
+      last = reload()
+    }
+    if (watch) this.#watching = new WatchedFiles({ onChange, onError, clock })
+    await this.#load(listener)
+  }
+
+  async #load(listener: AgentListener, version?: string): Promise<void> {
+    const isConfig = typeof this.#graphs === 'string' || this.#graphs instanceof URL
+    const onFile = (path: string): void => this.#watching?.add(path)
+    const graphs = isConfig
+      ? await graphsFromConfig(this.#graphs, { version, onFile })
+      : this.#graphs
+    const names = Object.keys(graphs)
+    const results = await Promise.allSettled(
+      Object.entries(graphs).map(([name, definition]) => load(name, definition)),
+    )
+    const [failure] = results.filter(({ status }) => status === 'rejected')
+    const isAnyLoaded = results.some(({ status }) => status === 'fulfilled')
+    if (failure?.status === 'rejected' && !isAnyLoaded) throw failure.reason
+    const left = new Set(this.#loaded.keys())
+    for (const [index, result] of results.entries()) {
+      const name = names[index] ?? ''
+      left.delete(name)
+      if (result.status === 'rejected') {
+        const isReplaced = this.#loaded.has(name)
+        const what = isReplaced ? 'stays as it was' : 'is not offered'
+        this.#options.onWarning?.(`The graph "${name}" ${what}: it cannot be loaded`, result.reason)
+        continue
+      }
+      const one = result.value
+      this.#loaded.set(one.agent.id, one)
+      this.#warnOfOwnThreads(one)
+      this.#warnOfFailingCalls(one)
+      listener.found(one.agent)
+    }
+    for (const id of left) {
+      this.#loaded.delete(id)
+      listener.gone(id)
+    }
+  }
+
+  #warnOfOwnThreads({ agent, graph }: LoadedGraph): void {
+    const { isShared = false, onWarning } = this.#options
+    if (!isShared || !keepsThreadsHere(graph)) return
+    onWarning?.(
+      `The graph "${agent.name}" keeps its threads in this process: what it asks cannot be answered in another`,
+    )
+  }
+
+  #warnOfFailingCalls({ agent, definition, graph }: LoadedGraph): void {
+    if (definition.input !== undefined || skillsOf(agent).every(hasSchema)) return
+    const defect = messageDefectOf(graph)
+    if (defect === undefined) return
+    this.#options.onWarning?.(
+      `Every call of the graph "${agent.name}" will fail: it ${defect}. Declare its state or its input with a schema that callers can fill, or give the agent an "input" function`,
+    )
+  }
+
+  async *run(call: AgentCall): AsyncGenerator<AgentUpdate> {
+    const loaded = this.#loaded.get(call.agentId)
+    if (loaded === undefined) throw new GatewayError('NOT_FOUND', 'There is no such graph')
+    const resumed = call.resume && threadStateFrom(call.resume.state)
+    if (call.resume !== undefined && resumed === undefined) {
+      throw new TypeError('This is no state of a graph that asked')
+    }
+    const thread = resumed?.thread ?? call.thread ?? randomUUID()
+    let isKept = call.thread !== undefined
+    try {
+      for await (const update of updatesOf(loaded, call, thread)) {
+        isKept ||= isWaiting(update)
+        yield update
+      }
+    } finally {
+      if (!isKept) await this.#deleteThread(loaded, thread)
+    }
+  }
+
+  async forget(agentId: string, state: unknown): Promise<void> {
+    const loaded = this.#loaded.get(agentId)
+    const waiting = threadStateFrom(state)
+    if (loaded === undefined || waiting === undefined || waiting.isConversation) return
+    await this.#deleteThread(loaded, waiting.thread)
+  }
+
+  async forgetThread(agentId: string, thread: string): Promise<void> {
+    const loaded = this.#loaded.get(agentId)
+    if (loaded !== undefined) await this.#deleteThread(loaded, thread)
+  }
+
+  async close(): Promise<void> {
+    this.#watching?.close()
+    this.#loaded.clear()
+  }
+
+  /** Bounded, and never in the way of an answer that is there. */
+  async #deleteThread({ graph, agent }: LoadedGraph, thread: string): Promise<void> {
+    const keeper = threadKeeperOf(graph)
+    if (keeper === undefined) return
+    const { deleteTimeoutMs = 5000, onWarning, clock = systemClock } = this.#options
+    const deadline = { clock, ms: deleteTimeoutMs, what: 'Deleting a thread' }
+    try {
+      await withDeadline(keeper.deleteThread(thread), deadline)
+    } catch (error) {
+      onWarning?.(`A thread of the graph "${agent.name}" could not be deleted`, error)
+    }
+  }
+}
+
+function hasSchema({ inputSchema }: Skill): boolean {
+  return inputSchema !== undefined
+}
+
+/** Its thread goes on when it is answered, or is forgotten. */
+function isWaiting(update: AgentUpdate): boolean {
+  return update.type === 'asked' || (update.type === 'authorization' && update.state !== undefined)
+}
+
+async function load(name: string, definition: GraphDefinition): Promise<LoadedGraph> {
+  const made: unknown =
+    typeof definition.graph === 'function' ? await definition.graph() : definition.graph
+  if (!isRunnableGraph(made)) {
+    throw new GatewayError('CONFIG', `The agent "${name}" is no compiled graph`, {
+      path: `agents.${name}.graph`,
+    })
+  }
+  const agent: Agent = {
+    id: name,
+    name: definition.name ?? name,
+    description: definition.description,
+    skills: await skillsOfGraph(name, definition, made),
+    health: 'healthy',
+    canAsk: threadKeeperOf(made) !== undefined,
+  }
+  return { agent, definition, graph: made }
+}
+
+async function* updatesOf(
+  loaded: LoadedGraph,
+  call: AgentCall,
+  thread: string,
+): AsyncGenerator<AgentUpdate> {
+  const { definition, graph } = loaded
+  const end: GraphEnd = { state: undefined, interrupts: [] }
+  let isStarted = false
+  try {
+    const input = await inputOf(loaded, call)
+    if (input === undefined) {
+      yield { type: 'failed', reason: 'It takes named arguments, no message.' }
+      return
+    }
+    const chunks = await graph.stream(input, {
+      ...(definition.recursionLimit !== undefined && {
+        recursionLimit: definition.recursionLimit,
+      }),
+      // What the graph gives, where it says so, instead of all that it knows.
+      ...(graph.outputChannels !== undefined && { outputKeys: graph.outputChannels }),
+      signal: call.signal,
+      streamMode: STREAM_MODES,
+      subgraphs: true,
+      configurable: configurableOf(call, thread),
+    })
+    for await (const chunk of chunks) {
+      isStarted = true
+      const update = readChunk(chunk, end)
+      if (update !== undefined) yield update
+    }
+  } catch (error) {
+    call.signal.throwIfAborted()
+    const refusal = isStarted ? undefined : inputRefusalOf(error)
+    if (refusal !== undefined) throw new RunFailure('invalid_arguments', refusal)
+    const reason = shownReasonOf(error)
+    if (reason === undefined) throw error
+    yield { type: 'failed', reason }
+    return
+  }
+  call.signal.throwIfAborted()
+  if (end.interrupts.length > 0)
+    yield askedFrom(end.interrupts, { thread, isConversation: call.thread !== undefined })
+  else yield* answerFrom(definition, end.state)
+}
+
+/** A fresh object for each call: whatever a graph puts into it stays there. */
+function configurableOf(call: AgentCall, thread: string): Record<string, unknown> {
+  return {
+    thread_id: thread,
+    runId: call.runId,
+    skillId: call.skillId,
+    principal: call.principal,
+    artifacts: call.artifacts,
+    files: call.input.files,
+    ...(call.trace !== undefined && { trace: call.trace }),
+  }
+}
+
+async function inputOf(
+  { agent, definition, graph }: LoadedGraph,
+  call: AgentCall,
+): Promise<unknown> {
+  if (call.resume !== undefined) return commandOf(call.resume)
+  if (definition.input !== undefined) return definition.input(call.input, call.skillId)
+  if (takesMessages(graph)) return messageStateOf(call.input, call.signal)
+  const skill = agent.skills.find(({ id }) => id === call.skillId)
+  return argumentStateOf(call.input, skill?.inputSchema)
+}
+
+async function commandOf(resume: NonNullable<AgentCall['resume']>): Promise<unknown> {
+  const { Command } = await import('@langchain/langgraph')
+  return new Command({ resume: resumeOf(resume) })
+}
+
+async function* answerFrom(
+  definition: GraphDefinition,
+  state: unknown,
+): AsyncGenerator<AgentUpdate> {
+  const given = definition.output === undefined ? outputOf(state) : await definition.output(state)
+  const { text, structured, files = [] } = typeof given === 'string' ? { text: given } : given
+  for (const file of files) yield { type: 'file', file }
+  yield { type: 'done', text, structured }
+}
+
+/** Why a graph does not take its input. Errors of its nodes carry the id of their task, others come before any node. */
+function inputRefusalOf(error: unknown): string | undefined {
+  if (!isRecord(error) || 'pregelTaskId' in error) return undefined
+  const { name, issues } = error
+  if (name === 'EmptyInputError') return 'It takes arguments, and got none that it knows.'
+  const first: unknown = Array.isArray(issues) ? issues[0] : undefined
+  if (!isRecord(first)) return undefined
+  const { message, path } = first
+  const place = Array.isArray(path) && path.length > 0 ? ` at ${path.map(String).join('.')}` : ''
+  return `It does not take these arguments${place}: ${String(message).slice(0, 200)}`
+}
+
+/** Why a graph failed, where that may be said: what it throws may hold anything, unless it is marked with `expose`. */
+function shownReasonOf(error: unknown): string | undefined {
+  if (!isRecord(error)) return undefined
+  if (error['lc_error_code'] === 'GRAPH_RECURSION_LIMIT') {
+    return 'It did not come to an end within the steps that it may take.'
+  }
+  if (error['lc_error_code'] === 'MISSING_CHECKPOINTER') {
+    return 'It has a question, and no checkpointer with which it could wait for the answer.'
+  }
+  const { expose, message } = error
+  return expose === true && typeof message === 'string' ? message : undefined
+}

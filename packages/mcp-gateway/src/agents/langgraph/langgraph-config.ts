@@ -1,0 +1,110 @@
+import { readFile } from 'node:fs/promises'
+import { isAbsolute, resolve, dirname } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+import { isRecord } from '@x/internal'
+import { GatewayError } from '../../errors.ts'
+import { isRunnableGraph, type GraphDefinition, type RunnableGraph } from './graph-definition.ts'
+
+export interface LoadOptions {
+  /** Files are loaded once for each; what they import themselves, once for all. @default once for all */
+  readonly version?: string | undefined
+  /** Told of each file that is read. */
+  readonly onFile?: ((path: string) => void) | undefined
+}
+
+/**
+ * Reads the graphs of a `langgraph.json`: `"name": "./path.ts:export"` or `"name": { "path", "description" }`. The
+ * export is a compiled graph, or a function that makes one. A file is imported when its graph is made: one that cannot
+ * be loaded fails alone.
+ *
+ * @throws GatewayError `CONFIG` for a file that is missing, is no JSON, or names no graphs
+ */
+export async function graphsFromConfig(
+  file: string | URL,
+  { version, onFile = () => undefined }: LoadOptions = {},
+): Promise<Readonly<Record<string, GraphDefinition>>> {
+  const path = resolve(file instanceof URL ? fileURLToPath(file) : file)
+  onFile(path)
+  const config = await readJson(path)
+  const graphs = isRecord(config) ? config['graphs'] : undefined
+  if (!isRecord(graphs)) throw wrong(path, 'graphs', 'has to name graphs')
+  const definitions = Object.entries(graphs).map(([name, entry]): [string, GraphDefinition] => {
+    const found = entryFrom(name, entry, path)
+    if (found instanceof GatewayError) {
+      return [name, { graph: () => Promise.reject(found), description: '' }]
+    }
+    const { place, description } = found
+    onFile(place.file)
+    const graph = async (): Promise<RunnableGraph> => {
+      const { [place.exported]: value } = await importFile(place, version)
+      return graphFrom(value, place)
+    }
+    return [name, { graph, description }]
+  })
+  return Object.fromEntries(definitions)
+}
+
+interface Place {
+  readonly config: string
+  readonly where: string
+  readonly file: string
+  readonly exported: string
+}
+
+function entryFrom(
+  name: string,
+  entry: unknown,
+  config: string,
+): { readonly place: Place; readonly description: string } | GatewayError {
+  const text = isRecord(entry) ? entry['path'] : entry
+  const description = isRecord(entry) ? entry['description'] : undefined
+  const where = `graphs.${name}`
+  if (typeof text !== 'string') return wrong(config, where, 'has to be "./file.ts:export"')
+  const [, path = '', exported = 'default'] = /^(.*?)(?::([\w$]+))?$/.exec(text) ?? []
+  const file = isAbsolute(path) ? path : resolve(dirname(config), path)
+  return {
+    place: { config, where, file, exported },
+    description: typeof description === 'string' ? description : '',
+  }
+}
+
+async function graphFrom(
+  value: unknown,
+  { config, where, exported }: Place,
+): Promise<RunnableGraph> {
+  const made: unknown =
+    typeof value === 'function' ? await value({ configurable: {} }) : await value
+  if (isRunnableGraph(made)) return made
+  throw wrong(config, where, `names the export "${exported}", which is no compiled graph`)
+}
+
+async function importFile(
+  { file, where }: Place,
+  version: string | undefined,
+): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    const url = pathToFileURL(file)
+    if (version !== undefined) url.searchParams.set('version', version)
+    const module: unknown = await import(url.href)
+    return isRecord(module) ? module : {}
+  } catch (cause) {
+    const [why = ''] = cause instanceof Error ? cause.message.split('\n', 1) : []
+    const message = `${file} cannot be loaded${why === '' ? '' : `: ${why}`}`
+    throw new GatewayError('CONFIG', message, { cause, path: where })
+  }
+}
+
+async function readJson(path: string): Promise<unknown> {
+  try {
+    return JSON.parse(await readFile(path, 'utf8'))
+  } catch (cause) {
+    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
+    const why = isMissing ? 'is not there' : 'cannot be read as JSON'
+    throw new GatewayError('CONFIG', `${path} ${why}`, { cause })
+  }
+}
+
+function wrong(path: string, where: string, what: string): GatewayError {
+  return new GatewayError('CONFIG', `${where} in ${path} ${what}`, { path: where })
+}

@@ -1,0 +1,82 @@
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+
+import type { JsonSchema } from './agent.ts'
+import { longestTextFor } from '@x/internal'
+
+/** Why a value does not fit; `undefined` if it does. */
+export type Validator = (value: unknown) => string | undefined
+
+/**
+ * Checks values by a schema, which is compiled with the first of them. One that cannot be compiled fits no
+ * value, and says so.
+ */
+export function validatorFor(schema: JsonSchema): Validator {
+  const known = validators.get(schema)
+  if (known !== undefined) return known
+  const made = newValidator(schema)
+  validators.set(schema, made)
+  return made
+}
+
+/** Plans are made anew with every change of any agent; a schema is compiled once. */
+const validators = new WeakMap<JsonSchema, Validator>()
+
+function newValidator(schema: JsonSchema): Validator {
+  let compiled: ValidateFunction | { readonly defect: string } | undefined
+  return (value) => {
+    compiled ??= compile(schema)
+    if (typeof compiled !== 'function') return compiled.defect
+    if (compiled(value)) return undefined
+    return complaintOf(compiled.errors?.[0])
+  }
+}
+
+type RegExpEngine = NonNullable<NonNullable<Options['code']>['regExp']>
+
+/** Texts that may take long are left to the agent: an expression of its own must not hold up everybody. */
+export const boundedRegExp: RegExpEngine = Object.assign(
+  (expression: string, flags: string): { test(text: string): boolean } => {
+    const compiled = new RegExp(expression, flags)
+    const longest = longestTextFor(expression)
+    return { test: (text) => text.length > longest || compiled.test(text) }
+  },
+  { code: 'boundedRegExp' },
+)
+
+const OPTIONS: Options = {
+  strict: false,
+  // Checking schemas by their own schema takes a hundred times as long as compiling one.
+  meta: false,
+  validateSchema: false,
+  validateFormats: false,
+  addUsedSchema: false,
+  logger: false,
+  code: { regExp: boundedRegExp },
+}
+
+function compile(schema: JsonSchema): ValidateFunction | { readonly defect: string } {
+  const { $schema: dialect, ...rest } = schema
+  try {
+    // One of its own for each schema: ids and anchors of two must not meet.
+    const ajv = /draft-0[4-7]/.test(String(dialect)) ? new Ajv(OPTIONS) : new Ajv2020(OPTIONS)
+    return ajv.compile(rest)
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    return { defect: `the schema of this tool cannot be used: ${message.slice(0, 200)}` }
+  }
+}
+
+function complaintOf(error: ErrorObject | undefined): string {
+  if (error === undefined) return 'does not fit'
+  const { instancePath, message = 'does not fit', params } = error
+  return `${instancePath === '' ? '/' : instancePath} ${message}${detailOf(params)}`.slice(0, 500)
+}
+
+/** What the message of ajv leaves out. Never the value itself. */
+function detailOf(params: Readonly<Record<string, unknown>>): string {
+  const { additionalProperty, unevaluatedProperty, allowedValues } = params
+  const name = additionalProperty ?? unevaluatedProperty
+  if (typeof name === 'string') return `: "${name.slice(0, 100)}"`
+  return Array.isArray(allowedValues) ? `: ${JSON.stringify(allowedValues)}` : ''
+}

@@ -1,0 +1,393 @@
+import { setImmediate, setTimeout } from 'node:timers/promises'
+
+import type { Clock } from '../internal/clock.ts'
+import { systemClock } from '../internal/clock.ts'
+import { GatewayError } from '../errors.ts'
+import { SignedCursors } from '../internal/signed-cursor.ts'
+import type { InputFile } from '../agents/agent-call.ts'
+import type { ByteRange, GatewayStore } from '../store/gateway-store.ts'
+import { Sweeper } from '../internal/sweeper.ts'
+import type { ArtifactCaller } from './artifact-caller.ts'
+import { listKey, principalKey } from './artifact-caller.ts'
+import { ArtifactChanges } from './artifact-changes.ts'
+import { ArtifactIndex, liveFrom } from './records/artifact-index.ts'
+import { ArtifactIntake } from './artifact-intake.ts'
+import { listedPrefix, nameKey } from './records/artifact-keys.ts'
+import { fileNameFrom, isArtifactName } from './artifact-name.ts'
+import { ArtifactScopes } from './artifact-scopes.ts'
+import { artifactAddressFrom, artifactUriOf, decodedName } from './artifact-uri.ts'
+import type { ArtifactAddress } from './artifact-uri.ts'
+import { ArtifactUsage } from './records/artifact-usage.ts'
+import type { ArtifactQuota } from './records/artifact-usage.ts'
+import type { Artifact, ArtifactChange, NewArtifact } from './artifact.ts'
+import { AtomicUpdates } from './records/atomic-updates.ts'
+import { BlobHolds } from './records/blob-holds.ts'
+import { storedPlaceFrom } from './records/stored-artifact.ts'
+import type { StoredName, StoredVersion } from './records/stored-artifact.ts'
+
+export interface ArtifactsOptions {
+  readonly store: GatewayStore
+  /** Signs cursors. The same in every process. */
+  readonly key: Uint8Array | string
+  /** First part of the URIs. @default 'artifact' */
+  readonly uriScheme?: string | undefined
+  /** How long a version is kept. @default 86_400_000 */
+  readonly ttlMs?: number | undefined
+  /** Of one file. @default 104_857_600 */
+  readonly maxBytes?: number | undefined
+  /** What `read` holds in memory at most. @default 8_388_608 */
+  readonly readMaxBytes?: number | undefined
+  /** Of one owner. @default 1 GiB and 1000 versions */
+  readonly quota?: Partial<ArtifactQuota> | undefined
+  /** Older ones go. @default 20 */
+  readonly versionsPerName?: number | undefined
+  /** How often some of what has ended is removed. @default 10_000 */
+  readonly sweepMs?: number | undefined
+  /** @default the system's */
+  readonly clock?: Clock | undefined
+  /** A sweep that failed. The next one tries again. @default ignored */
+  readonly onError?: ((error: unknown) => void) | undefined
+}
+
+/** Rows that are removed in one go at most. */
+const SWEEP_ROWS = 100
+
+/** Named, versioned files that belong to whoever they were made for. */
+export class Artifacts implements AsyncDisposable {
+  /** Bytes that `read` gives at most. */
+  readonly readMaxBytes: number
+  /** Bytes of one file at most. */
+  readonly maxBytes: number
+  readonly #store: GatewayStore
+  readonly #scheme: string
+  readonly #clock: Clock
+  readonly #cursors: SignedCursors
+  readonly #scopes: ArtifactScopes
+  readonly #index: ArtifactIndex
+  readonly #intake: ArtifactIntake
+  readonly #changes: ArtifactChanges
+  readonly #sweeper: Sweeper
+  readonly #reads = new Turnstile()
+
+  constructor(options: ArtifactsOptions) {
+    const {
+      store,
+      key,
+      uriScheme = 'artifact',
+      ttlMs = 86_400_000,
+      maxBytes = 104_857_600,
+    } = options
+    const { readMaxBytes = 8_388_608, versionsPerName = 20, clock = systemClock } = options
+    const { sweepMs: everyMs = 10_000, onError } = options
+    const { bytesPerPrincipal = 1_073_741_824, countPerPrincipal = 1000 } = options.quota ?? {}
+    this.readMaxBytes = readMaxBytes
+    this.maxBytes = maxBytes
+    this.#store = store
+    this.#scheme = uriScheme
+    this.#clock = clock
+    this.#cursors = new SignedCursors(key)
+    const updates = new AtomicUpdates(store.values)
+    this.#scopes = new ArtifactScopes(store.values, ttlMs)
+    const quota = { bytesPerPrincipal, countPerPrincipal }
+    const usage = new ArtifactUsage(store.values, updates, quota)
+    const holds = new BlobHolds(store, updates)
+    this.#index = new ArtifactIndex({ store, updates, holds, usage, clock, versionsPerName })
+    this.#intake = new ArtifactIntake({
+      store,
+      scopes: this.#scopes,
+      usage,
+      index: this.#index,
+      clock,
+      ttlMs,
+      maxBytes,
+      versionsPerName,
+    })
+    this.#changes = new ArtifactChanges(store.messages, uriScheme)
+    this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweepAll(), onError })
+  }
+
+  /** `artifact://{scope}/{name}{?version}` (RFC 6570). */
+  get uriTemplate(): string {
+    return `${this.#scheme}://{scope}/{name}{?version}`
+  }
+
+  /**
+   * Stores a version, and tells who follows it. Nothing of a write that fails is kept.
+   *
+   * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND`: not a scope of the caller's; what the bytes throw
+   */
+  async write(caller: ArtifactCaller, file: NewArtifact): Promise<Artifact> {
+    const { scope, name, stored, change } = await this.#intake.take(caller, file)
+    if (change) await this.#changes.tell(change)
+    const version = stored.versions.at(-1)
+    if (!version) throw notFound()
+    return this.#shown(scope, name, { stored, version })
+  }
+
+  /**
+   * What is known of an artifact of the caller's.
+   *
+   * @throws GatewayError `NOT_FOUND`: one and the same for a URI that is none, and for what is not the
+   *   caller's, not there, or has ended
+   */
+  async find(caller: ArtifactCaller, uri: string): Promise<Artifact> {
+    return (await this.#found(caller, uri)).artifact
+  }
+
+  /** Its bytes, as they are pulled. @throws GatewayError `NOT_FOUND` */
+  async open(caller: ArtifactCaller, uri: string, range?: ByteRange): Promise<OpenArtifact> {
+    return this.#opened(await this.#found(caller, uri), range)
+  }
+
+  /** For whoever was shown a link that was signed for it. @throws GatewayError `NOT_FOUND` */
+  async openLinked(address: ArtifactAddress, range?: ByteRange): Promise<OpenArtifact> {
+    return this.#opened(await this.#at(address), range)
+  }
+
+  /**
+   * All its bytes; none if they are more than `readMaxBytes`.
+   *
+   * @param check called right before bytes are read, which may be after a wait; throws if they are not wanted any more
+   * @throws GatewayError `NOT_FOUND`; what `check` throws
+   */
+  async read(caller: ArtifactCaller, uri: string, check?: () => void): Promise<ReadArtifact> {
+    const found = await this.#found(caller, uri)
+    const { artifact } = found
+    if (artifact.size > this.readMaxBytes) return { artifact, bytes: undefined }
+    const whole = async (): Promise<Buffer> => {
+      check?.()
+      return this.#whole(found)
+    }
+    const isSmall = artifact.size <= SMALL_READ_BYTES
+    return { artifact, bytes: await (isSmall ? whole() : this.#reads.run(whole)) }
+  }
+
+  async #whole(found: FoundArtifact): Promise<Buffer> {
+    const chunks: Uint8Array[] = []
+    for await (const chunk of (await this.#opened(found)).bytes) chunks.push(chunk)
+    return Buffer.concat(chunks)
+  }
+
+  /**
+   * The latest version of each name of the caller's, newest first. For callers without a name and without a
+   * session there are none.
+   *
+   * @throws GatewayError `NOT_FOUND`: not a cursor of this list
+   */
+  async list(caller: ArtifactCaller, options: ListArtifactsOptions = {}): Promise<ArtifactPage> {
+    const { cursor, limit = 100 } = options
+    const list = this.listOf(caller)
+    if (list === undefined) return { artifacts: [] }
+    const prefix = listedPrefix(list)
+    let after: string | undefined
+    if (cursor !== undefined) {
+      const opened = this.#cursors.open(prefix, cursor)
+      if (opened === undefined) throw new GatewayError('NOT_FOUND', 'Not a cursor of this list')
+      after = opened
+    }
+    const artifacts: Artifact[] = []
+    for (;;) {
+      const rows = await this.#store.values.list(prefix, { after, limit })
+      for (const { key, value } of rows) {
+        after = key
+        const artifact = await this.#listed(key, value)
+        if (artifact) artifacts.push(artifact)
+        if (artifacts.length >= limit) {
+          return { artifacts, nextCursor: this.#cursors.seal(prefix, key) }
+        }
+      }
+      if (rows.length < limit) return { artifacts }
+    }
+  }
+
+  /** Names in a scope of the caller's that begin so, at most `limit`. Of a scope that is not: none. */
+  async complete(
+    caller: ArtifactCaller,
+    scope: string,
+    { start, limit }: { readonly start: string; readonly limit: number },
+  ): Promise<readonly string[]> {
+    const begun = start.normalize('NFC')
+    // Other texts than the beginning of a name have no encoding.
+    if (!isArtifactName(`${begun}a`) || !(await this.#scopes.mayRead(caller, scope))) return []
+    const prefix = nameKey(scope, '')
+    const rows = await this.#store.values.list(nameKey(scope, begun), { limit })
+    const live = rows.filter(({ value }) => liveFrom(value, this.#clock.now()))
+    return live.flatMap(({ key }) => decodedName(key.slice(prefix.length)) ?? [])
+  }
+
+  /** A file for an agent, by a URI that its caller gave. @throws GatewayError `NOT_FOUND` */
+  async inputFile(caller: ArtifactCaller, uri: string): Promise<InputFile> {
+    const { artifact, blob } = await this.#found(caller, uri)
+    const { blobs } = this.#store
+    return {
+      uri,
+      name: fileNameFrom(artifact.title), // agents save files by it
+      mimeType: artifact.mimeType,
+      size: artifact.size,
+      async *read(signal) {
+        signal?.throwIfAborted()
+        const bytes = await blobs.read(blob)
+        if (!bytes) throw notFound()
+        for await (const chunk of bytes) {
+          signal?.throwIfAborted()
+          yield chunk
+        }
+      },
+    }
+  }
+
+  /** The same URI for every way to write it, without its version; `undefined`: not of the caller's. */
+  async followed(caller: ArtifactCaller, uri: string): Promise<string | undefined> {
+    const address = artifactAddressFrom(uri, this.#scheme)
+    if (!address || !(await this.#scopes.mayRead(caller, address.scope))) return undefined
+    const { scope, name } = address
+    return artifactUriOf({ scope, name }, this.#scheme)
+  }
+
+  /** Where files of the caller go unless told otherwise; `undefined`: to a new scope each time, or there is none yet. */
+  ownScope(caller: ArtifactCaller): Promise<string | undefined> {
+    return this.#scopes.own(caller)
+  }
+
+  /** Which list a caller reads: that of its principal, or its session. */
+  listOf({ principal, scope }: ArtifactCaller): string | undefined {
+    if (!principal.isAnonymous) return principalKey(principal)
+    return scope === undefined ? undefined : listKey(scope, { kind: 'session' })
+  }
+
+  /**
+   * Hears of changes, whichever process made them. `onGap`: of some nothing may have been heard.
+   *
+   * @returns the end of it
+   */
+  onChange(listener: (change: ArtifactChange) => void, onGap?: () => void): Promise<() => void> {
+    return this.#changes.hear(listener, onGap)
+  }
+
+  /** Removes some of what has ended. Happens by itself. @returns whether that was all */
+  async sweep(limit: number = SWEEP_ROWS): Promise<boolean> {
+    const { changes, isAll } = await this.#index.sweep(limit)
+    for (const change of changes) await this.#changes.tell(change)
+    return isAll
+  }
+
+  /** Waits for a sweep that is going on. */
+  async close(): Promise<void> {
+    await this.#sweeper.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #sweepAll(): Promise<void> {
+    // Others have their turn in between: a store in memory lets nobody in by itself.
+    while (!this.#sweeper.isClosed && !(await this.sweep())) await setImmediate()
+  }
+
+  /** The order of the checks is part of what keeps callers apart; all of them fail with the same words. */
+  async #found(caller: ArtifactCaller, uri: string): Promise<FoundArtifact> {
+    const address = artifactAddressFrom(uri, this.#scheme)
+    if (!address || !(await this.#scopes.mayRead(caller, address.scope))) throw notFound()
+    return this.#at(address)
+  }
+
+  async #at(address: ArtifactAddress): Promise<FoundArtifact> {
+    const { scope, name } = address
+    const stored = await this.#index.find(scope, name)
+    const version =
+      address.version === undefined
+        ? stored?.versions.at(-1)
+        : stored?.versions.find((one) => one.version === address.version)
+    if (!stored || !version) throw notFound()
+    return { artifact: this.#shown(scope, name, { stored, version }), blob: version.blob }
+  }
+
+  async #opened({ artifact, blob }: FoundArtifact, range?: ByteRange): Promise<OpenArtifact> {
+    const bytes = await this.#store.blobs.read(blob, range)
+    if (!bytes) throw notFound()
+    return { artifact, bytes }
+  }
+
+  async #listed(key: string, value: unknown): Promise<Artifact | undefined> {
+    const place = storedPlaceFrom(value)
+    const stored = place && (await this.#index.find(place.scope, place.name))
+    const version = stored?.versions.at(-1)
+    // A newer version has its own entry, further in front.
+    if (!place || !stored || !version || stored.listedAs !== key) return undefined
+    return this.#shown(place.scope, place.name, { stored, version })
+  }
+
+  #shown(
+    scope: string,
+    name: string,
+    { stored, version: found }: { readonly stored: StoredName; readonly version: StoredVersion },
+  ): Artifact {
+    const { version, mimeType, size, sha256, runId, createdAt, expiresAt } = found
+    const uri = artifactUriOf({ scope, name }, this.#scheme)
+    const versionUri = artifactUriOf({ scope, name, version }, this.#scheme)
+    const facts = { mimeType, size, sha256, runId, createdAt, expiresAt }
+    return { uri, versionUri, scope, name, title: stored.title, version, ...facts }
+  }
+}
+
+/** Larger artifacts are read whole one after the other: each needs several times its size until it is written. */
+const SMALL_READ_BYTES = 262_144
+
+/** Longest pause between two large reads, in milliseconds: a slow store must not double the time of each read. */
+const MAX_PAUSE_MS = 250
+
+/**
+ * Does one thing at a time, and pauses after it for as long as it took: large reads use half of the event loop at most.
+ * A number of turns would not do: Node accepts one connection in a turn, and hundreds may wait.
+ */
+class Turnstile {
+  #last: Promise<unknown> = Promise.resolve()
+
+  run<T>(work: () => Promise<T>): Promise<T> {
+    let startedAt = 0
+    const pause = async (): Promise<void> => {
+      await setImmediate() // until the result is encoded, too
+      await setTimeout(Math.min(performance.now() - startedAt, MAX_PAUSE_MS), undefined, {
+        ref: false,
+      })
+    }
+    const done = this.#last.then(() => {
+      startedAt = performance.now()
+      return work()
+    })
+    this.#last = done.then(pause, pause)
+    return done
+  }
+}
+
+interface FoundArtifact {
+  readonly artifact: Artifact
+  readonly blob: string
+}
+
+export interface OpenArtifact {
+  readonly artifact: Artifact
+  readonly bytes: AsyncIterable<Uint8Array>
+}
+
+export interface ReadArtifact {
+  readonly artifact: Artifact
+  /** `undefined`: too many; there is the download. */
+  readonly bytes: Uint8Array | undefined
+}
+
+export interface ListArtifactsOptions {
+  readonly cursor?: string | undefined
+  /** @default 100 */
+  readonly limit?: number | undefined
+}
+
+export interface ArtifactPage {
+  readonly artifacts: readonly Artifact[]
+  readonly nextCursor?: string | undefined
+}
+
+function notFound(): GatewayError {
+  return new GatewayError('NOT_FOUND', 'Artifact not found')
+}

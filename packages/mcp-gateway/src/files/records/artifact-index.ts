@@ -1,0 +1,257 @@
+import type { Clock } from '../../internal/clock.ts'
+import { everyValue } from '../../store/every-value.ts'
+import type { GatewayStore } from '../../store/gateway-store.ts'
+import {
+  endKey,
+  ENDS,
+  listedKey,
+  nameKey,
+  NAMES,
+  timeOf,
+  UNFINISHED,
+  unfinishedKey,
+} from './artifact-keys.ts'
+import type { ArtifactUsage, Usage } from './artifact-usage.ts'
+import type { AtomicUpdates } from './atomic-updates.ts'
+import type { BlobHolds } from './blob-holds.ts'
+import { storedNameFrom, storedPlaceFrom } from './stored-artifact.ts'
+import type { StoredName, StoredPlace, StoredVersion } from './stored-artifact.ts'
+
+/** Nobody takes so long between the last byte and the answer: whoever did that was killed. */
+const ABANDONED_MS = 600_000
+
+export interface ArtifactIndexOptions {
+  readonly store: GatewayStore
+  readonly updates: AtomicUpdates
+  readonly holds: BlobHolds
+  readonly usage: ArtifactUsage
+  readonly clock: Clock
+  readonly versionsPerName: number
+}
+
+/** A version that is about to be. Its bytes are there already. */
+export interface NewVersion {
+  readonly scope: string
+  readonly name: string
+  readonly title: string
+  readonly list: string
+  readonly version: Omit<StoredVersion, 'version'>
+}
+
+/** One that was begun. */
+export interface Addition extends NewVersion {
+  readonly journal: string
+  /** Its entry in the list. */
+  readonly listedAs: string
+}
+
+/** What a name is now. */
+export interface AddedVersion {
+  readonly name: StoredName
+  readonly change?: IndexChange | undefined
+}
+
+/** What was changed for all who may read the name. */
+export interface IndexChange {
+  readonly scope: string
+  readonly name: string
+  readonly list: string
+  /** Of what was written. @default the last version of the name has ended */
+  readonly version?: number | undefined
+  readonly isNewName: boolean
+}
+
+export interface SweptVersions {
+  /** For their owners. */
+  readonly changes: readonly IndexChange[]
+  /** No other one has ended by now. */
+  readonly isAll: boolean
+}
+
+/** Which versions there are. Each step can be done again, so that a killed process leaves nothing for ever. */
+export class ArtifactIndex {
+  readonly #options: ArtifactIndexOptions
+  #written = 0
+
+  constructor(options: ArtifactIndexOptions) {
+    this.#options = options
+  }
+
+  /** A name with those versions that have not ended. */
+  async find(scope: string, name: string): Promise<StoredName | undefined> {
+    const found = await this.#options.store.values.get(nameKey(scope, name))
+    return liveFrom(found?.value, this.#options.clock.now())
+  }
+
+  /** Notes what is about to be added, before it is counted: should this process be killed, it is put right. */
+  async begin(added: NewVersion): Promise<Addition> {
+    const { list, version } = added
+    const { createdAt, hold: id } = version
+    const listedAs = listedKey(list, { createdAt, count: ++this.#written, id })
+    const journal = unfinishedKey(this.#options.clock.now(), id)
+    await this.#options.store.values.put(journal, placeOf(added))
+    return { ...added, journal, listedAs }
+  }
+
+  /** There is no room for it. */
+  async abandon({ version, journal }: Addition): Promise<void> {
+    await this.#options.store.blobs.delete(version.blob)
+    await this.#options.store.values.delete(journal)
+  }
+
+  /**
+   * Adds a version whose room was counted already. The very same file again, within a run, is the version that is there.
+   *
+   * @returns what was changed; nothing for a version that was there already
+   */
+  async add(added: Addition): Promise<AddedVersion> {
+    const { store, holds, updates, clock } = this.#options
+    const { scope, name, title, list, version, journal, listedAs } = added
+    const place = placeOf(added)
+    const ttlMs = version.expiresAt - clock.now()
+    const blob = await holds.take(version.sha256, version.hold, version.blob)
+    await store.values.put(endKey(version.expiresAt, version.hold), { ...place, blob })
+    await store.values.put(listedAs, { ...place, blob }, { ttlMs })
+    const outcome = await updates.update<AddOutcome>(nameKey(scope, name), (value) => {
+      const before = storedNameFrom(value)
+      const live = liveFrom(value, clock.now())
+      const last = live?.versions.at(-1)
+      if (live && last && isSameFile(last, version)) {
+        return { result: { stored: live, before, removed: [], isAdded: false } }
+      }
+      const all = [...(before?.versions ?? []), { ...version, blob, version: before?.next ?? 1 }]
+      const removed = all.slice(0, -this.#options.versionsPerName)
+      const versions = all.slice(removed.length)
+      const stored = { list, title, listedAs, next: (before?.next ?? 1) + 1, versions }
+      return { put: stored, result: { stored, before, removed, isAdded: true } }
+    })
+    const { stored, before, removed, isAdded } = outcome
+    if (isAdded) {
+      if (before) await store.values.delete(before.listedAs)
+    } else {
+      await store.values.delete(listedAs)
+      await this.#free(place, version)
+    }
+    for (const old of removed) await this.#free({ ...place, ...old }, old)
+    await store.values.delete(journal)
+    if (!isAdded) return { name: stored }
+    const change = { scope, name, list, version: stored.next - 1, isNewName: before === undefined }
+    return { name: stored, change }
+  }
+
+  /** Takes the oldest versions away, so that one more is within the limit per name. */
+  async makeRoom(scope: string, name: string): Promise<void> {
+    const { updates, versionsPerName } = this.#options
+    const removed = await updates.update(nameKey(scope, name), (value) => {
+      const before = storedNameFrom(value)
+      const count = Math.max(0, (before?.versions.length ?? 0) - (versionsPerName - 1))
+      if (!before || count === 0 || count === before.versions.length) return { result: [] }
+      const put = { ...before, versions: before.versions.slice(count) }
+      return { put, result: before.versions.slice(0, count) }
+    })
+    for (const old of removed) await this.#free({ scope, name, ...old }, old)
+  }
+
+  /** Removes at most so many that have ended, and so many that were left unfinished. */
+  async sweep(limit: number): Promise<SweptVersions> {
+    const { store, clock } = this.#options
+    const changes: IndexChange[] = []
+    let count = 0
+    for (const { key, value } of await store.values.list(ENDS, { limit })) {
+      if (timeOf(key) > clock.now()) break
+      count++
+      const place = storedPlaceFrom(value)
+      if (place) changes.push(...(await this.#end(place)))
+      await store.values.delete(key)
+    }
+    for (const { key, value } of await store.values.list(UNFINISHED, { limit })) {
+      if (timeOf(key) > clock.now() - ABANDONED_MS) break
+      const place = storedPlaceFrom(value)
+      if (place) await this.#repair(place, true)
+      await store.values.delete(key)
+    }
+    return { changes, isAll: count < limit }
+  }
+
+  async #end(place: StoredPlace): Promise<readonly IndexChange[]> {
+    const { scope, name, hold } = place
+    const { store, updates } = this.#options
+    const { removed, gone } = await updates.update<Removal>(nameKey(scope, name), (value) => {
+      const before = storedNameFrom(value)
+      const ended = before?.versions.find((version) => version.hold === hold)
+      if (!before || !ended) return { result: {} }
+      const versions = before.versions.filter((version) => version !== ended)
+      if (versions.length > 0) {
+        return { put: { ...before, versions }, result: { removed: ended } }
+      }
+      return { remove: true, result: { removed: ended, gone: before } }
+    })
+    if (removed) await this.#free(place, removed)
+    else await this.#repair(place, false)
+    if (!gone) return []
+    await store.values.delete(gone.listedAs)
+    return [{ scope, name, list: gone.list, isNewName: false }]
+  }
+
+  async #free(
+    place: StoredPlace,
+    version: Pick<StoredVersion, 'size' | 'expiresAt'>,
+  ): Promise<void> {
+    const { store, usage, holds } = this.#options
+    await usage.subtract(place.account, { bytes: version.size, count: 1 })
+    await holds.release(place.sha256, place.hold)
+    await store.values.delete(endKey(version.expiresAt, place.hold))
+  }
+
+  /** Of a version that is not in its name: whoever added or removed it did not come to the end. */
+  async #repair(place: StoredPlace, mayBeCounted: boolean): Promise<void> {
+    const { scope, name, hold, blob, sha256, account } = place
+    const { store, holds, usage } = this.#options
+    const found = storedNameFrom((await store.values.get(nameKey(scope, name)))?.value)
+    if (found?.versions.some((version) => version.hold === hold)) return
+    const isHeld = await holds.has(sha256, hold)
+    await holds.discard(sha256, hold, blob)
+    if (isHeld || mayBeCounted) await usage.correct(account, () => this.#usageOf(account))
+  }
+
+  async #usageOf(account: string): Promise<Usage> {
+    let [bytes, count] = [0, 0]
+    for await (const { value } of everyValue(this.#options.store.values, NAMES)) {
+      for (const version of storedNameFrom(value)?.versions ?? []) {
+        if (version.account !== account) continue
+        bytes += version.size
+        count++
+      }
+    }
+    return { bytes, count }
+  }
+}
+
+interface AddOutcome {
+  readonly stored: StoredName
+  readonly before: StoredName | undefined
+  readonly removed: readonly StoredVersion[]
+  readonly isAdded: boolean
+}
+
+interface Removal {
+  readonly removed?: StoredVersion
+  /** The name, if that was its last version. */
+  readonly gone?: StoredName
+}
+
+/** Without the versions that have ended; `undefined`: there are no others. */
+export function liveFrom(value: unknown, now: number): StoredName | undefined {
+  const stored = storedNameFrom(value)
+  const versions = stored?.versions.filter(({ expiresAt }) => expiresAt > now) ?? []
+  return stored && versions.length > 0 ? { ...stored, versions } : undefined
+}
+
+function isSameFile(a: Omit<StoredVersion, 'version'>, b: Omit<StoredVersion, 'version'>): boolean {
+  return a.runId !== undefined && a.runId === b.runId && a.sha256 === b.sha256
+}
+
+function placeOf({ scope, name, version }: NewVersion): StoredPlace {
+  const { hold, blob, sha256, account } = version
+  return { scope, name, hold, blob, sha256, account }
+}

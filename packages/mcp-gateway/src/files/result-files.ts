@@ -1,0 +1,60 @@
+import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
+
+import type { Principal } from '../internal/principal.ts'
+import type { ArtifactWriter } from '../agents/agent-call.ts'
+
+/** Keeps the files that runs make, and shows them in results. */
+export interface ResultFiles {
+  /** For one run, before its agent starts. Does nothing until the first file. */
+  open(run: ResultFilesContext): RunFiles
+}
+
+export interface ResultFilesContext {
+  readonly runId: string
+  readonly agentId: string
+  readonly principal: Principal
+  /** @default made with the first file */
+  readonly scope?: string | undefined
+  /** Of the session, for callers without a name that have one. */
+  readonly sessionScope?: string | undefined
+  /** Of the network: files of callers without a name are counted by it. */
+  readonly address?: string | undefined
+  readonly clientName?: string | undefined
+  /** Of the same run, before it was answered. @default none */
+  readonly earlier?: EarlierFiles | undefined
+  readonly signal: AbortSignal
+}
+
+/** The files of one run, in the order in which they appeared. */
+export interface RunFiles extends ArtifactWriter {
+  /** Bytes that the whole result may have as JSON. */
+  readonly resultMaxBytes: number
+  /**
+   * Returns content blocks for these files and those of earlier rounds: inline within the limits, else links. They have at
+   * most `maxBytes` bytes as JSON.
+   */
+  blocks(maxBytes?: number): Promise<readonly ContentBlock[]>
+  /**
+   * Keeps a file of the gateway's own, which `blocks` does not show, and returns its link; `undefined` if no files are
+   * kept.
+   *
+   * @throws GatewayError as `write`
+   */
+  keep(file: OwnFile): Promise<ResourceLink | undefined>
+  /** What another process needs to go on with them, once the run is answered. */
+  soFar(): Promise<EarlierFiles>
+}
+
+export interface OwnFile {
+  readonly name: string
+  readonly data: AsyncIterable<Uint8Array>
+}
+
+/** Files that a run made before it asked. JSON, and not large: what is large among them is a link by now. */
+export interface EarlierFiles {
+  readonly blocks: readonly ContentBlock[]
+  /** Stands for each that is shown: an agent that begins a step again makes the same files again. */
+  readonly shown: readonly string[]
+  /** Where the others go, for callers that have nothing else in common with them. */
+  readonly scope?: string | undefined
+}

@@ -1,0 +1,54 @@
+import { Server } from '@modelcontextprotocol/server'
+import { expect, test } from 'vitest'
+
+import { Assembly } from './assembly.ts'
+import type { ServerMaker } from '../mcp/servers/server-maker.ts'
+
+/** Whatever is asked, all these know is how to be pinged and discovered. */
+const bareServers: ServerMaker = {
+  made: 0,
+  create: () => new Server({ name: 'bare', version: '1.0.0' }),
+  createFor: () => new Server({ name: 'bare', version: '1.0.0' }),
+}
+
+const HEADERS = {
+  host: 'localhost',
+  'content-type': 'application/json',
+  accept: 'application/json, text/event-stream',
+}
+
+function post(method: string, params: object, headers: object = {}): Request {
+  return new Request('http://localhost/mcp', {
+    method: 'POST',
+    headers: { ...HEADERS, ...headers },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  })
+}
+
+test('other servers than those of agents are served by the same legs', async () => {
+  await using assembly = new Assembly({}, () => bareServers)
+
+  const initialized = await assembly.fetch(
+    post('initialize', {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      clientInfo: { name: 'client', version: '1.0.0' },
+    }),
+  )
+  expect(initialized.headers.get('mcp-session-id')).toMatch(/^[!-~]+$/)
+  expect(await initialized.text()).toContain('"name":"bare"')
+
+  const meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientCapabilities': {},
+  }
+  const discover = post(
+    'server/discover',
+    { _meta: meta },
+    { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'server/discover' },
+  )
+  expect(await (await assembly.fetch(discover)).text()).toContain('"name":"bare"')
+
+  const rebound = post('server/discover', { _meta: meta }, { host: 'evil.example' })
+  expect((await assembly.fetch(rebound)).status).toBe(403)
+})

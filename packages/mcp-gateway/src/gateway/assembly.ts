@@ -1,0 +1,429 @@
+import { randomBytes } from 'node:crypto'
+
+import { AgentRegistry } from '../tools/agent-registry.ts'
+import { newScopeId } from '../files/scope-id.ts'
+import { anonymousPrincipal } from '../internal/anonymous.ts'
+import { checkAuthFits } from '../http/auth/auth-fit.ts'
+import type { Principal } from '../internal/principal.ts'
+import { systemClock, type Clock } from '../internal/clock.ts'
+import { inTime } from '../internal/deadline.ts'
+import { GatewayArtifacts, unkeptFiles } from './gateway-artifacts.ts'
+import { GatewayError } from '../errors.ts'
+import { gatewayFront } from './gateway-front.ts'
+import { gatewayLegs, type GatewayLegs } from './gateway-legs.ts'
+import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
+import { GatewayListeners } from './gateway-listeners.ts'
+import type { GatewayOptions } from '../options.ts'
+import { gatewayServerParts } from './gateway-server-parts.ts'
+import { Admission } from '../http/admission.ts'
+import { readWebBody } from '../http/bounded-body.ts'
+import { clientAddressOf } from '../http/client-address.ts'
+import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
+import type { Front } from '../http/front.ts'
+import { RequestRates } from '../http/request-rates.ts'
+import { UnreadBytes } from '../http/unread-bytes.ts'
+import { isEventStream, watchedBody } from '../internal/watched-body.ts'
+import type { LiveOptions } from './live-options.ts'
+import { gatewayMetrics, type GatewayMetrics } from './gateway-metrics.ts'
+import { loggerObserver, stderrLogger } from '../internal/logger.ts'
+import type { GatewayObserver } from '../internal/observer.ts'
+import { allObservers } from '../internal/observers.ts'
+import { Callers } from '../mcp/caller.ts'
+import { Changes } from '../mcp/changes/changes.ts'
+import { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
+import { McpServers } from '../mcp/servers/mcp-servers.ts'
+import { Routing } from '../http/routing.ts'
+import type { ServerMaker } from '../mcp/servers/server-maker.ts'
+import type { ServerParts } from '../mcp/servers/server-parts.ts'
+import { SharedChanges } from '../mcp/changes/shared-changes.ts'
+import { connectStdio, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
+import { Runs } from '../runs/runs.ts'
+import {
+  langGraphSource,
+  type LangGraphSourceOptions,
+} from '../agents/langgraph/lang-graph-source.ts'
+import { stateKeyFrom } from '../internal/state-key.ts'
+import type { GatewayStore } from '../store/gateway-store.ts'
+import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import type { ToolOptions } from '../tools/tool-options.ts'
+
+/** Answers that are on their way get so long to arrive, when the gateway closes. */
+const LAST_WORDS_MS = 1000
+/** A client on a pipe reads the list once, if it is like most: it waits for the first look of all sources. */
+const STDIO_WAIT_MS = 5000
+const MAX_BODY_BYTES = 4_194_304
+
+/** All parts of one gateway, put together: what `createGateway` shows the outside of. */
+export class Assembly implements AsyncDisposable {
+  readonly registry: AgentRegistry
+  readonly #options: GatewayOptions
+  readonly #clock: Clock
+  readonly #store: GatewayStore
+  readonly #key: Uint8Array
+  readonly #anonymous: Principal
+  readonly #metrics: GatewayMetrics | undefined
+  readonly #observer: Required<GatewayObserver>
+  readonly #changes: Changes
+  /** Names this process among those that share the store. */
+  readonly #replica = randomBytes(8).toString('hex')
+  readonly #sharedChanges: SharedChanges | undefined
+  readonly #artifacts: GatewayArtifacts | undefined
+  readonly #runs: Runs
+  readonly #servers: ServerMaker
+  readonly #modern: GatewayLegs['modern']
+  readonly #legacy: GatewayLegs['legacy']
+  readonly #front: Front
+  readonly #rates: RequestRates
+  #argumentBytes: number | undefined
+  readonly #maxBodyBytes: number
+  readonly #listeners: GatewayListeners
+  readonly #pipes = new Set<StdioConnection>()
+  /** Nobody should send calls here any more; those that come are served. */
+  #isUnready = false
+  /** Calls are refused. */
+  #isDraining = false
+  #closing: Promise<void> | undefined
+
+  /** @param makeServers what answers behind all this; by default the agents */
+  constructor(
+    options: GatewayOptions,
+    makeServers: (parts: ServerParts) => ServerMaker = (parts) => new McpServers(parts),
+  ) {
+    const { clock = systemClock, store, http = {} } = options
+    this.#options = options
+    this.#clock = clock
+    this.#metrics = http.metricsPath === undefined ? undefined : this.#makeMetrics()
+    this.#observer = observerOf(options, this.#metrics)
+    const onWarning = this.#observer.warned
+    this.#store = store ?? new MemoryGatewayStore({ now: () => clock.now() })
+    this.#key = stateKeyFrom({
+      stateKey: options.secrets?.stateKey,
+      isShared: this.#store.isShared,
+      isLasting: this.#store.isDurable ?? store !== undefined,
+      onWarning,
+    })
+    this.#anonymous = anonymousPrincipal(options.anonymousPrincipal)
+    this.#maxBodyBytes = http.maxBodyBytes ?? MAX_BODY_BYTES
+    this.#changes = new Changes(this.#onError)
+    this.#sharedChanges = this.#store.isShared ? this.#shareChanges() : undefined
+    this.#artifacts = this.#makeArtifacts()
+    this.registry = new AgentRegistry({
+      ...options.registry,
+      sources: sourcesOf(options, { clock, onWarning, isShared: this.#store.isShared }),
+      tools: this.#planOptions(options.tools),
+      values: this.#store.values,
+      onWarning,
+      clock,
+    })
+    this.registry.on('changed', ({ tools, prompts }) => {
+      if (tools) {
+        this.#changes.toolsChanged()
+        this.#observer.listChanged('tools')
+      }
+      if (prompts) {
+        this.#changes.promptsChanged()
+        this.#observer.listChanged('prompts')
+      }
+    })
+    this.#runs = new Runs({
+      ...options.runs,
+      agents: this.registry,
+      values: this.#store.values,
+      files: this.#artifacts?.files ?? unkeptFiles({ ...options, clock }),
+      streaming: options.streaming,
+      asking: options.runs,
+      onEvent: this.#observer.runEvent,
+      clock,
+    })
+    this.#argumentBytes = options.limits?.argumentBytes
+    this.#rates = new RequestRates(this.#store.rates, { ...options.limits, onError: this.#onError })
+    const parts = this.#partsFor(new Callers())
+    this.#servers = makeServers(parts)
+    const legs = gatewayLegs({
+      options,
+      parts,
+      servers: this.#servers,
+      store: this.#store,
+      replica: this.#replica,
+      clock,
+      maxBodyBytes: this.#maxBodyBytes,
+    })
+    this.#modern = legs.modern
+    this.#legacy = legs.legacy
+    this.#front = this.#makeFront()
+    const path = http.path ?? '/mcp'
+    this.#listeners = new GatewayListeners({
+      auth: options.auth,
+      http,
+      path,
+      maxBodyBytes: this.#maxBodyBytes,
+      serve: (exchange) => this.#serve(exchange, { endpoint: path }),
+      isStreamed: (requestPath) => this.#front.isStreamed(requestPath),
+      unread: new UnreadBytes(options.limits),
+      onError: this.#onError,
+    })
+  }
+
+  /** How many MCP servers were made: one for each modern request and each session. */
+  get serversMade(): number {
+    return this.#servers.made
+  }
+
+  /** Sessions that are open. */
+  get sessions(): number {
+    return this.#legacy instanceof LegacyLeg ? this.#legacy.size : 0
+  }
+
+  async fetch(request: Request, context?: unknown): Promise<Response> {
+    void this.#start()
+    const readBody: HttpExchange['readBody'] = () => readWebBody(request, this.#maxBodyBytes)
+    const { response, onEnd } = await this.#serve({ request, readBody }, { context })
+    if (onEnd && isEventStream(response))
+      return watchedBody(response, onEnd, { signal: request.signal })
+    onEnd?.('complete')
+    return response
+  }
+
+  async listen(options?: ListenOptions): Promise<GatewayListener> {
+    const listener = await this.#listeners.listen(options)
+    void this.#start()
+    return listener
+  }
+
+  serveStdio(options: StdioOptions = {}): StdioConnection {
+    const { auth, eras = {} } = this.#options
+    checkAuthFits({ auth, transport: { type: 'stdio' } })
+    if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
+    const started = this.#start()
+    const caller = { principal: this.#anonymous, scope: newScopeId() }
+    const parts = this.#partsFor(new Callers(caller))
+    const pipe = connectStdio({
+      ...options,
+      caller,
+      parts,
+      servers: new McpServers(parts),
+      eras: { modern: eras.modern ?? true, legacy: eras.legacy !== 'off' },
+      maxSubscriptions: this.#options.limits?.subscriptionsPerPrincipal ?? 8,
+      whenListable: async () => {
+        await Promise.all([this.#within(STDIO_WAIT_MS, started), this.registry.whenPopulated()])
+      },
+    })
+    this.#pipes.add(pipe)
+    void pipe.closed.then(() => this.#pipes.delete(pipe))
+    return pipe
+  }
+
+  /** @throws GatewayError `CONFIG`, and then nothing has changed */
+  async update(options: LiveOptions): Promise<void> {
+    if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
+    const { registry, tools, runs, streaming, limits, sessions } = options
+    // First, because it may refuse what it is given.
+    await this.registry.update({ ...registry, tools: tools && this.#planOptions(tools) })
+    this.#runs.update({ runs, streaming })
+    if (sessions && this.#legacy instanceof LegacyLeg) this.#legacy.limit(sessions)
+    if (limits) {
+      this.#rates.limit(limits)
+      this.#argumentBytes = limits.argumentBytes
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #close(): Promise<void> {
+    this.#isUnready = true
+    const { drainDelayMs = 0 } = this.#options.http ?? {}
+    if (drainDelayMs > 0) await this.#wait(drainDelayMs)
+    this.#isDraining = true
+    this.#listeners.stop()
+    await this.#runs.close(this.#options.http?.shutdownGraceMs ?? 10_000)
+    await this.#within(LAST_WORDS_MS, this.#front.whenIdle())
+    await Promise.all([
+      this.#modern?.close(),
+      this.#legacy?.close(),
+      ...[...this.#pipes].map((pipe) => pipe.close()),
+    ])
+    await this.#listeners.close()
+    this.#sharedChanges?.close()
+    await this.#artifacts?.close()
+    await this.registry.close()
+    if (this.#options.store === undefined) await this.#store.close()
+  }
+
+  #wait(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#clock.after(ms, resolve)
+    })
+  }
+
+  /** Says where a request comes from, as far as that is not for the connection to say. */
+  #serve(
+    exchange: HttpExchange,
+    { endpoint, context }: { readonly endpoint?: string; readonly context?: unknown },
+  ): Promise<HttpAnswer> {
+    const { clientAddress } = this.#options.http ?? {}
+    if (clientAddress === undefined) return this.#front.serve(exchange, endpoint)
+    const address = clientAddressOf(clientAddress, { request: exchange.request, context })
+    return this.#front.serve({ ...exchange, address }, endpoint)
+  }
+
+  /** Whether there are prompts was announced to clients: it does not change. */
+  #planOptions(tools: ToolOptions = {}): ToolOptions {
+    const options = { ...tools, prompts: this.#options.tools?.prompts }
+    return this.#artifacts?.planOptions(options) ?? options
+  }
+
+  #start(): Promise<void> {
+    if (this.#closing) return this.#closing
+    void this.#sharedChanges?.start()
+    void this.#artifacts?.start()
+    return this.registry.start()
+  }
+
+  #partsFor(callers: Callers): ServerParts {
+    const gateway = {
+      options: this.#options,
+      registry: this.registry,
+      runs: this.#runs,
+      changes: this.#changes,
+      artifacts: this.#artifacts,
+      store: this.#store,
+      key: this.#key,
+      clock: this.#clock,
+      observer: this.#observer,
+      isObserved: this.#isObserved,
+      argumentBytes: () => this.#argumentBytes ?? 262_144,
+      onError: this.#onError,
+    }
+    return gatewayServerParts(gateway, callers)
+  }
+
+  #shareChanges(): SharedChanges {
+    return new SharedChanges({
+      messages: this.#store.messages,
+      changes: this.#changes,
+      lists: this.#options.tools?.prompts === false ? ['tools'] : ['tools', 'prompts'],
+      replica: this.#replica,
+      clock: this.#clock,
+      onError: this.#onError,
+    })
+  }
+
+  #makeFront(): Front {
+    const { auth, http = {} } = this.#options
+    const publicUrl = http.publicUrl && new URL(http.path ?? '/mcp', http.publicUrl).href
+    const admission = new Admission({
+      auth,
+      anonymous: this.#anonymous,
+      rates: this.#rates,
+      publicUrl: publicUrl ? () => publicUrl : ({ url }) => url.split('?', 1)[0] ?? url,
+      observer: this.#observer,
+    })
+    const isDraining = (): boolean => this.#isDraining
+    const routing = new Routing({
+      modern: this.#modern,
+      legacy: this.#legacy,
+      admission,
+      auth,
+      observer: this.#observer,
+      maxBodyBytes: this.#maxBodyBytes,
+      toolByName: (name) => this.registry.plan().byName(name),
+      whenListable: () => this.registry.whenListable(),
+      isDraining,
+    })
+    const observer = this.#isObserved ? this.#observer : undefined
+    const files = this.#artifacts?.route({ admission, isDraining, observer })
+    return gatewayFront({
+      options: this.#options,
+      routes: files ? [files] : [],
+      serve: (exchange) => routing.serve(exchange),
+      readiness: {
+        isStoreReady: () => this.#store.isReady(),
+        isListable: () => this.registry.isListable,
+        isDraining: () => this.#isUnready,
+        clock: this.#clock,
+      },
+      metrics: this.#metrics,
+      observer: this.#observer,
+      onError: this.#onError,
+    })
+  }
+
+  #makeArtifacts(): GatewayArtifacts | undefined {
+    const { artifacts, auth, http = {}, inline, tools = {} } = this.#options
+    if (artifacts?.enabled === false) return undefined
+    return new GatewayArtifacts({
+      artifacts,
+      inline,
+      hasAuth: auth !== undefined,
+      pageSize: tools.pageSize,
+      store: this.#store,
+      key: this.#key,
+      clock: this.#clock,
+      changes: this.#changes,
+      publicUrl: http.publicUrl,
+      listensAt: () => this.#listeners.origin,
+      onListChanged: () => this.#observer.listChanged('resources'),
+      onError: this.#onError,
+    })
+  }
+
+  #makeMetrics(): GatewayMetrics {
+    return gatewayMetrics({
+      agents: () => this.registry.agents().length,
+      degradedAgents: () => {
+        return this.registry.agents().filter(({ health }) => health === 'degraded').length
+      },
+      tools: () => this.registry.plan().tools.length,
+    })
+  }
+
+  /** Somebody is told of each call, and of each file. */
+  get #isObserved(): boolean {
+    return this.#options.observer !== undefined || this.#metrics !== undefined
+  }
+
+  #within(ms: number, waiting: Promise<void>): Promise<void> {
+    return inTime(waiting, { clock: this.#clock, ms, late: () => {} })
+  }
+
+  readonly #onError = (error: Error): void => {
+    this.#observer.warned(error.message, error.cause)
+  }
+}
+
+function observerOf(
+  { logger, observer, onEvent, onWarning }: GatewayOptions,
+  metrics: GatewayMetrics | undefined,
+): Required<GatewayObserver> {
+  const told: GatewayObserver = {
+    ...(onEvent && { runEvent: onEvent }),
+    ...(onWarning && { warned: onWarning }),
+  }
+  const others = [observer ?? {}, told]
+  const log: GatewayObserver = logger === false ? {} : loggerObserver(logger ?? stderrLogger())
+  // Without a logger, standard error gets what would reach nobody.
+  const isLeftOver = (name: keyof GatewayObserver): boolean =>
+    logger !== undefined || !others.some((each) => name in each)
+  return allObservers([
+    metrics?.observer ?? {},
+    ...others,
+    {
+      ...(isLeftOver('warned') && { warned: (message, cause) => log.warned?.(message, cause) }),
+      ...(isLeftOver('runEvent') && { runEvent: (event) => log.runEvent?.(event) }),
+    },
+  ])
+}
+
+function sourcesOf(
+  { agents, sources = [] }: GatewayOptions,
+  options: LangGraphSourceOptions,
+): NonNullable<GatewayOptions['sources']> {
+  return agents ? [langGraphSource(agents, options), ...sources] : sources
+}

@@ -1,0 +1,218 @@
+import { artifactDownload } from '../http/artifact-download.ts'
+import { ArtifactLinks } from '../files/artifact-links.ts'
+import { ArtifactNews, type News } from '../files/artifact-news.ts'
+import type { ArtifactOptions } from '../files/artifact-options.ts'
+import { artifactResources } from '../files/artifact-resources.ts'
+import { artifactRoute, type ArtifactRouteOptions } from '../http/artifact-route.ts'
+import { artifactUpload } from '../http/artifact-upload.ts'
+import { Artifacts } from '../files/artifacts.ts'
+import { uploadLinkTool } from '../mcp/upload-link-tool.ts'
+import { UploadTickets } from '../files/upload-tickets.ts'
+import type { Clock } from '../internal/clock.ts'
+import { fileTypeOf } from '../files/file-kind.ts'
+import { gatewayFiles } from '../files/gateway-files.ts'
+import type { InlineOptions } from '../files/inline-limits.ts'
+import { textFrom } from '../files/text-type.ts'
+import { GatewayError } from '../errors.ts'
+import { createGuardedFetch } from '../internal/guarded-fetch.ts'
+import type { HttpRoute } from '../http/http-route.ts'
+import type { Caller } from '../mcp/caller.ts'
+import type { Changes } from '../mcp/changes/changes.ts'
+import type { OwnTool } from '../mcp/servers/own-tool.ts'
+import type { ResourceHandlers } from '../files/resource-handlers.ts'
+import type { InputFile } from '../agents/agent-call.ts'
+import type { ResultFiles } from '../files/result-files.ts'
+import type { GatewayStore } from '../store/gateway-store.ts'
+import type { ToolOptions } from '../tools/tool-options.ts'
+
+export interface GatewayArtifactsOptions {
+  readonly artifacts?: ArtifactOptions | undefined
+  readonly inline?: InlineOptions | undefined
+  /** Whether callers have names. Those who have none may say where their files go. */
+  readonly hasAuth: boolean
+  /** Resources on one page. */
+  readonly pageSize?: number | undefined
+  readonly store: GatewayStore
+  readonly key: Uint8Array
+  readonly clock: Clock
+  readonly changes: Changes
+  /** Where clients reach this gateway over HTTP (`https://agents.example`), as configured. */
+  readonly publicUrl?: string | undefined
+  /** The same without configuration: where it listens, if it does. */
+  readonly listensAt: () => string | undefined
+  /** Lists of files changed, and clients were told. */
+  readonly onListChanged: () => void
+  readonly onError: (error: Error) => void
+}
+
+const MAX_BYTES = 100 * 1024 * 1024
+
+/** Of a gateway that keeps no files: results show what they have room for. */
+export function unkeptFiles({
+  artifacts = {},
+  inline,
+  clock,
+}: Pick<GatewayArtifactsOptions, 'artifacts' | 'inline' | 'clock'>): ResultFiles {
+  const { maxBytes = MAX_BYTES, fetch = createGuardedFetch({ maxBytes, clock }) } = artifacts
+  return gatewayFiles({ inline, maxBytes, fetch })
+}
+
+/** All that a gateway has to do with files, put together. */
+export class GatewayArtifacts {
+  readonly resources: ResourceHandlers
+  readonly files: ResultFiles
+  readonly tools: readonly OwnTool[]
+  readonly #options: GatewayArtifactsOptions
+  readonly #artifacts: Artifacts
+  readonly #links: ArtifactLinks
+  readonly #tickets: UploadTickets
+  readonly #news: ArtifactNews
+  readonly #path: string
+  readonly #takesUploads: boolean
+
+  constructor(options: GatewayArtifactsOptions) {
+    const { artifacts: own = {}, clock, key, store } = options
+    const { downloadUrlTtlMs: ttlMs = 900_000, upload = {} } = own
+    this.#options = options
+    this.#path = pathFrom(own.path)
+    this.#takesUploads = upload.enabled ?? true
+    this.#artifacts = artifactsFrom(options)
+    const { maxBytes } = this.#artifacts
+    const baseUrl = (): string | undefined => this.#baseUrl()
+    this.#links = new ArtifactLinks({ baseUrl, key, ttlMs, clock })
+    this.#tickets = new UploadTickets({ values: store.values, baseUrl, ttlMs, clock })
+    this.files = gatewayFiles({
+      artifacts: this.#artifacts,
+      inline: options.inline,
+      fetch: own.fetch ?? createGuardedFetch({ maxBytes, clock }),
+    })
+    this.resources = artifactResources({
+      artifacts: this.#artifacts,
+      links: this.#links,
+      pageSize: options.pageSize,
+      now: () => clock.now(),
+      textOf: (bytes, mimeType) => {
+        return fileTypeOf(mimeType, bytes).kind === 'text' ? textFrom(bytes) : undefined
+      },
+    })
+    const uploadBytes = Math.min(upload.maxBytes ?? maxBytes, maxBytes)
+    const link = { tickets: this.#tickets, maxBytes: uploadBytes, ttlMs, clock }
+    const isPlaced = (own.baseUrl ?? options.publicUrl) !== undefined
+    const hasLinkTool = this.#takesUploads && (upload.linkTool ?? isPlaced)
+    this.tools = hasLinkTool ? [uploadLinkTool(link)] : []
+    this.#news = new ArtifactNews({
+      artifacts: this.#artifacts,
+      clock,
+      onNews: (news) => this.#tell(news),
+      onError: options.onError,
+    })
+  }
+
+  /** Begins to hear of changes. Never rejects. */
+  start(): Promise<void> {
+    return this.#news.start()
+  }
+
+  async close(): Promise<void> {
+    this.#news.close()
+    await this.#artifacts.close()
+  }
+
+  /** Files that a caller hands to an agent. @throws GatewayError `NOT_FOUND`, with the place of the one that is not there */
+  readonly inputFiles = (
+    caller: Caller,
+    uris: readonly string[],
+  ): Promise<readonly InputFile[]> => {
+    return Promise.all(
+      uris.map(async (uri, index) => {
+        try {
+          return await this.#artifacts.inputFile(caller, uri)
+        } catch (cause) {
+          if (!GatewayError.is(cause) || cause.code !== 'NOT_FOUND') throw cause
+          const message = `Bad arguments: /files/${index} is no file of yours, or one that has ended`
+          throw new GatewayError('NOT_FOUND', message, { cause })
+        }
+      }),
+    )
+  }
+
+  /** What tools say and take, now that there are files. What the user says wins. */
+  planOptions(tools: ToolOptions): ToolOptions {
+    const { hasAuth, artifacts } = this.#options
+    const { extras = {} } = tools
+    return {
+      ...tools,
+      artifactTtlMs: artifacts?.ttlMs ?? 86_400_000,
+      ownTools: this.tools.map(({ definition }) => definition),
+      extras: {
+        ...extras,
+        files: extras.files ?? this.#takesUploads,
+        scope: extras.scope ?? !hasAuth,
+      },
+    }
+  }
+
+  /** Downloads and uploads over HTTP. */
+  route({
+    admission,
+    isDraining,
+    observer,
+  }: Pick<ArtifactRouteOptions, 'admission' | 'isDraining' | 'observer'>): HttpRoute {
+    const { uriScheme, upload } = this.#options.artifacts ?? {}
+    const path = this.#path
+    const artifacts = this.#artifacts
+    const download = artifactDownload({ artifacts, links: this.#links, path, uriScheme })
+    const { maxBytes } = upload ?? {}
+    const handlers = this.#takesUploads
+      ? [download, artifactUpload({ artifacts, tickets: this.#tickets, path, maxBytes })]
+      : [download]
+    const { clock } = this.#options
+    return artifactRoute({ path, handlers, admission, isDraining, observer, clock })
+  }
+
+  #baseUrl(): string | undefined {
+    const { artifacts: { baseUrl } = {}, publicUrl, listensAt } = this.#options
+    if (baseUrl !== undefined) return baseUrl.replace(/\/+$/, '')
+    const origin = publicUrl ?? listensAt()
+    return origin === undefined ? undefined : new URL(this.#path, origin).href
+  }
+
+  #tell(news: News): void {
+    const { changes, onListChanged } = this.#options
+    if (news.type === 'gap') return changes.catchUpResources()
+    // Every process hears of changes by itself, and tells its own clients.
+    for (const owner of news.lists) changes.deliver({ type: 'resources', owner })
+    for (const [uri, owner] of news.updated) changes.deliver({ type: 'resource', uri, owner })
+    if (news.lists.size > 0) onListChanged()
+  }
+}
+
+function artifactsFrom({
+  artifacts = {},
+  clock,
+  key,
+  store,
+  onError,
+}: GatewayArtifactsOptions): Artifacts {
+  const { uriScheme, ttlMs, maxBytes, readMaxBytes, quota = {} } = artifacts
+  const { versionsPerName, ...rest } = quota
+  return new Artifacts({
+    store,
+    key,
+    uriScheme,
+    ttlMs,
+    maxBytes,
+    readMaxBytes,
+    quota: rest,
+    versionsPerName,
+    clock,
+    onError: (cause) => onError(new Error('Files that have ended could not be removed', { cause })),
+  })
+}
+
+/** @throws GatewayError `CONFIG` */
+function pathFrom(path = '/artifacts'): string {
+  if (/^(?:\/[\w.~-]+)+$/.test(path)) return path
+  const message = 'artifacts.path is a path such as /artifacts, without a slash at its end'
+  throw new GatewayError('CONFIG', message, { path: 'artifacts.path' })
+}

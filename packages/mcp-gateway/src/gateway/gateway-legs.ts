@@ -1,0 +1,83 @@
+import type { Clock } from '../internal/clock.ts'
+import { GatewayError } from '../errors.ts'
+import type { GatewayOptions } from '../options.ts'
+import { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
+import { ModernLeg } from '../mcp/modern-leg.ts'
+import { OpenStreams } from '../mcp/open-streams.ts'
+import type { ServerMaker } from '../mcp/servers/server-maker.ts'
+import type { ServerParts } from '../mcp/servers/server-parts.ts'
+import { StatelessLeg } from '../mcp/stateless-leg.ts'
+import type { GatewayStore } from '../store/gateway-store.ts'
+
+export interface GatewayLegsParts {
+  readonly options: Pick<GatewayOptions, 'eras' | 'http' | 'limits' | 'sessions'>
+  readonly parts: ServerParts
+  readonly servers: ServerMaker
+  readonly store: GatewayStore
+  /** Names this process among those that share the store. */
+  readonly replica: string
+  readonly clock: Clock
+  readonly maxBodyBytes: number
+}
+
+/** What serves each era; `undefined`: it is not served. */
+export interface GatewayLegs {
+  readonly modern: ModernLeg | undefined
+  readonly legacy: LegacyLeg | StatelessLeg | undefined
+}
+
+const KEEP_ALIVE_MS = 15_000
+
+/** @throws GatewayError `CONFIG` where no era is served at all */
+export function gatewayLegs(made: GatewayLegsParts): GatewayLegs {
+  const { eras = {} } = made.options
+  if (eras.modern === false && eras.legacy === 'off') {
+    const message =
+      'No revision of the protocol would be served: eras.modern is false, and eras.legacy off'
+    throw new GatewayError('CONFIG', message, { path: 'eras' })
+  }
+  const { subscriptionsPerPrincipal = 8, subscriptionsPerAddress = 64 } = made.options.limits ?? {}
+  const streams = new OpenStreams({
+    perPrincipal: subscriptionsPerPrincipal,
+    perAddress: subscriptionsPerAddress,
+  })
+  return { modern: modernLeg(made, streams), legacy: legacyLeg(made, streams) }
+}
+
+function modernLeg(
+  { options, parts, servers, maxBodyBytes }: GatewayLegsParts,
+  streams: OpenStreams,
+): ModernLeg | undefined {
+  const { eras = {}, http = {}, limits = {} } = options
+  if (eras.modern === false) return undefined
+  return new ModernLeg({
+    parts,
+    servers,
+    maxSubscriptions: limits.subscriptions ?? 1024,
+    streams,
+    keepAliveMs: http.keepAliveMs ?? KEEP_ALIVE_MS,
+    maxBodyBytes,
+  })
+}
+
+function legacyLeg(
+  made: GatewayLegsParts,
+  streams: OpenStreams,
+): LegacyLeg | StatelessLeg | undefined {
+  const { options, parts, servers, store, replica, clock, maxBodyBytes } = made
+  const { eras = {}, http = {}, sessions } = options
+  const { legacy = 'sessions' } = eras
+  if (legacy === 'off') return undefined
+  if (legacy === 'stateless') return new StatelessLeg({ parts, servers, maxBodyBytes })
+  return new LegacyLeg({
+    parts,
+    servers,
+    store,
+    replica,
+    limits: sessions,
+    streams,
+    clock,
+    keepAliveMs: http.keepAliveMs ?? KEEP_ALIVE_MS,
+    maxBodyBytes,
+  })
+}

@@ -1,0 +1,127 @@
+import { spawnSync } from 'node:child_process'
+
+import { sourceNode } from '@x/internal/testing'
+import { expect, test } from 'vitest'
+
+import { gatewayLog, logObserver } from './gateway-log.ts'
+import type { ObservedCall } from '../internal/observer.ts'
+import { allObservers } from '../internal/observers.ts'
+
+function logged(level?: 'info' | 'silent' | 'debug'): {
+  readonly lines: () => readonly Record<string, unknown>[]
+  readonly text: () => string
+  readonly log: ReturnType<typeof gatewayLog>
+} {
+  let text = ''
+  const log = gatewayLog({ level, output: { write: (line) => void (text += line) } })
+  const lines = (): Record<string, unknown>[] =>
+    text
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line): Record<string, unknown> => JSON.parse(line))
+  return { lines, text: () => text, log }
+}
+
+const CALL: ObservedCall = {
+  tool: 'support',
+  isKnown: true,
+  principal: 'ci',
+  isAnonymous: false,
+  era: 'legacy',
+}
+const NAMES = { runId: 'run_1', tool: 'support', agentId: 'a', skillId: 's', principal: 'ci' }
+
+test('each call is one line of audit', () => {
+  const { lines, log } = logged()
+  const end = { runId: 'run_1', outcome: 'ok', durationMs: 12.4, requestBytes: 3, resultBytes: 4 }
+  logObserver(log).callEnded?.(CALL, end)
+  expect(lines()).toEqual([
+    expect.objectContaining({
+      level: 'info',
+      event: 'audit',
+      action: 'call',
+      principal: 'ci',
+      tool: 'support',
+      run: 'run_1',
+      outcome: 'ok',
+      ms: 12,
+      bytesIn: 3,
+      bytesOut: 4,
+    }),
+  ])
+})
+
+test('nobody fills a log with tokens that are none: sixty a minute are written, and that there are more', () => {
+  const { lines, log } = logged()
+  let now = 0
+  const observer = logObserver(log, () => now)
+  for (let n = 0; n < 1000; n++) {
+    observer.requestRefused?.({ reason: 'bad_credential', status: 401 })
+    observer.requestRefused?.({ reason: 'no_credential', status: 401 })
+  }
+  expect(lines().filter(({ event }) => event === 'audit')).toHaveLength(60)
+  expect(lines().filter(({ level }) => level === 'warn')).toHaveLength(1)
+  now = 60_000
+  observer.requestRefused?.({ reason: 'sign_in', status: 400 })
+  expect(lines().at(-1)).toMatchObject({ event: 'audit', action: 'sign_in', outcome: 'sign_in' })
+})
+
+test('without a place of its own it writes to standard error, and never to standard output', () => {
+  const log = new URL('gateway-log.ts', import.meta.url).href
+  const program = `import { gatewayLog } from ${JSON.stringify(log)}; gatewayLog().info('said')`
+  const args = ['--conditions=mcp-source', '--input-type=module', '--eval', program]
+  const { stdout, stderr } = spawnSync(sourceNode, args, { encoding: 'utf8' })
+  expect(stdout).toBe('')
+  expect(JSON.parse(stderr)).toMatchObject({ level: 'info', msg: 'said' })
+})
+
+test('what a run threw is there with its causes, and credentials are not', () => {
+  const { lines, text, log } = logged()
+  const cause = new Error('POST https://a.example/x?key=abc failed: Bearer s3cr3t')
+  const error = new TypeError('no answer', { cause })
+  logObserver(log).runEvent?.({ type: 'failed', error, ...NAMES })
+  logObserver(log).warned?.('token=s3cr3t was odd')
+  log.info({ headers: { authorization: 'Bearer s3cr3t' }, token: 's3cr3t' }, 'x')
+  expect(lines()[0]).toMatchObject({ level: 'warn', runId: 'run_1', tool: 'support' })
+  expect(lines()[0]?.['error']).toMatch(
+    /^TypeError: no answer ← Error: POST https:\/\/a\.example\/x/,
+  )
+  expect(text()).not.toContain('s3cr3t')
+  expect(text()).not.toContain('abc')
+})
+
+test('says what is asked for: runs and sessions at debug, nothing at silent', () => {
+  const [info, debug, silent] = [logged(), logged('debug'), logged('silent')]
+  for (const { log } of [info, debug, silent]) {
+    const observer = logObserver(log)
+    observer.runEvent?.({ type: 'started', ...NAMES })
+    observer.sessionOpened?.()
+    observer.sessionClosed?.({ reason: 'idle', openMs: 1 })
+    observer.listChanged?.('tools')
+    observer.runEvent?.({ type: 'orphaned', ...NAMES })
+  }
+  expect(info.lines().map(({ msg }) => msg)).toEqual(['orphaned'])
+  expect(debug.lines()).toHaveLength(5)
+  expect(silent.text()).toBe('')
+})
+
+test('an observer that throws disturbs neither the others nor the gateway', () => {
+  const told: string[] = []
+  const broken = {
+    callStarted: (): never => {
+      throw new Error('broken')
+    },
+    warned: (): never => {
+      throw new Error('broken')
+    },
+  }
+  const whole = {
+    callStarted: () => ({ traceparent: 'x' }),
+    warned: (message: string) => void told.push(message),
+  }
+  const all = allObservers([broken, whole])
+  expect(all.callStarted(CALL)).toEqual({ traceparent: 'x' })
+  all.warned('odd')
+  all.sessionOpened()
+  expect(told).toEqual(['odd'])
+})

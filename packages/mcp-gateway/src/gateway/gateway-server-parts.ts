@@ -1,0 +1,71 @@
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv'
+
+import type { AgentRegistry } from '../tools/agent-registry.ts'
+import type { Clock } from '../internal/clock.ts'
+import type { GatewayArtifacts } from './gateway-artifacts.ts'
+import type { GatewayOptions } from '../options.ts'
+import type { GatewayObserver } from '../internal/observer.ts'
+import type { Callers } from '../mcp/caller.ts'
+import type { Changes } from '../mcp/changes/changes.ts'
+import type { ServerParts } from '../mcp/servers/server-parts.ts'
+import { SignedCursors } from '../internal/signed-cursor.ts'
+import { createRequestStates } from '../runs/interrupts/request-state.ts'
+import type { Runs } from '../runs/runs.ts'
+import type { GatewayStore } from '../store/gateway-store.ts'
+import { ResultCache } from '../tools/result-cache.ts'
+import { packageVersion } from '../version.ts'
+
+export interface GatewayServerParts {
+  readonly options: GatewayOptions
+  readonly registry: AgentRegistry
+  readonly runs: Runs
+  readonly changes: Changes
+  readonly artifacts: GatewayArtifacts | undefined
+  readonly store: GatewayStore
+  readonly key: Uint8Array
+  readonly clock: Clock
+  readonly observer: Required<GatewayObserver>
+  /** Somebody counts; else nothing is measured. */
+  readonly isObserved: boolean
+  /** Of one call; may change while the gateway runs. */
+  readonly argumentBytes: () => number
+  readonly onError: (error: Error) => void
+}
+
+/** What all MCP servers for these callers share. */
+export function gatewayServerParts(gateway: GatewayServerParts, callers: Callers): ServerParts {
+  const { options, artifacts, key, clock, observer, isObserved, argumentBytes } = gateway
+  const { registry, runs, changes, store, onError } = gateway
+  const { auth, server = {}, streaming = {}, tools = {} } = options
+  const { needsInputTtlMs, questionTimeoutMs = 600_000 } = options.runs ?? {}
+  const { listTtlMs: ttlMs = 5000, pageSize = 200 } = tools
+  return {
+    info: { name: server.name ?? 'Agent Gateway', version: server.version ?? packageVersion() },
+    instructions: server.description ?? 'Agents over MCP',
+    registry,
+    runs,
+    callers,
+    changes,
+    resources: artifacts?.resources,
+    inputFiles: artifacts?.inputFiles,
+    ownTools: artifacts?.tools,
+    cursors: new SignedCursors(key),
+    states: createRequestStates({
+      key,
+      ttlMs: needsInputTtlMs,
+      principalOf: (context) => callers.of(context).principal.id,
+    }),
+    lists: { pageSize, ttlMs, cacheScope: auth ? 'private' : 'public' },
+    results: new ResultCache(store.values, observer.warned),
+    validator: new AjvJsonSchemaValidator(),
+    questionTimeoutMs,
+    get argumentBytes() {
+      return argumentBytes()
+    },
+    channel: streaming.channel ?? 'progress',
+    hasPrompts: tools.prompts ?? true,
+    observer: isObserved ? observer : undefined,
+    now: () => clock.now(),
+    onError,
+  }
+}

@@ -1,0 +1,138 @@
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
+import { authorizeQuery, begin, ORIGIN, register, start } from '../../test/facade-world.ts'
+import { initialize, post, toolCall } from '../../test/rpc-requests.ts'
+import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { createGateway } from '../gateway.ts'
+import type { GatewayOptions } from '../options.ts'
+import { gatewayLog, logObserver } from './gateway-log.ts'
+import type { RefusedRequest } from '../internal/observer.ts'
+import { allObservers } from '../internal/observers.ts'
+
+const TOKEN = 'the-token-of-ada-0123456789'
+const WRONG = 'a-token-that-somebody-guessed'
+const auth = bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } })
+const authorization = `Bearer ${TOKEN}`
+const http = { clientAddress: () => '192.0.2.1' }
+
+interface Told {
+  readonly refused: readonly RefusedRequest[]
+  readonly log: string
+  readonly metrics: string
+}
+
+/** Sends these one after the other. @returns what was told of them */
+async function toldOf(
+  requests: readonly Request[],
+  options: Partial<GatewayOptions> = { auth },
+): Promise<Told> {
+  const refused: RefusedRequest[] = []
+  let log = ''
+  const output = { write: (line: string) => void (log += line) }
+  const requestRefused = (refusal: RefusedRequest): void => void refused.push(refusal)
+  const observer = allObservers([logObserver(gatewayLog({ output })), { requestRefused }])
+  await using gateway = createGateway({
+    sources: [new AgentsAtHand({ echo })],
+    observer,
+    ...options,
+    http: { ...http, metricsPath: '/metrics', ...options.http },
+  })
+  for (const request of requests) await (await gateway.fetch(request)).text()
+  const metrics = await (await gateway.fetch(new Request('http://localhost/metrics'))).text()
+  return { refused, log, metrics }
+}
+
+const address = '192.0.2.1'
+
+test.each<[RefusedRequest['reason'], number, Request]>([
+  ['no_credential', 401, initialize()],
+  ['bad_credential', 401, initialize({ authorization: `Bearer ${WRONG}` })],
+  ['bad_credential', 400, initialize({ authorization: `Bearer ${WRONG} ${WRONG}` })],
+  ['origin', 403, initialize({ authorization, origin: 'https://evil.example' })],
+])('a request that is refused for %s (%i) is told of', async (reason, status, request) => {
+  const { refused, log, metrics } = await toldOf([request])
+  expect(refused).toEqual([{ reason, status, address }])
+  expect(metrics).toContain(`mcp_gateway_refused_requests_total{reason="${reason}"} 1`)
+  expect(log).not.toContain(WRONG)
+})
+
+test('who is let in is not told of', async () => {
+  const { refused, metrics } = await toldOf([initialize({ authorization })])
+  expect(refused).toEqual([])
+  expect(metrics).not.toContain('mcp_gateway_refused_requests_total{')
+})
+
+test('an authenticator that cannot tell says nothing of the caller', async () => {
+  const away = { authenticate: async () => new Response(null, { status: 503 }) }
+  const { refused } = await toldOf([initialize({ authorization })], { auth: away })
+  expect(refused).toEqual([{ reason: 'unavailable', status: 503, address }])
+})
+
+test('who comes too often is told of by name, where there is one; each message of a batch counts', async () => {
+  const batch = [toolCall(1, 'echo', 'one'), toolCall(2, 'echo', 'two')]
+  const { refused } = await toldOf(
+    [initialize({ authorization }), post(batch, { authorization })],
+    {
+      auth,
+      limits: { requestsPerMinutePerPrincipal: 2 },
+    },
+  )
+  expect(refused).toEqual([{ reason: 'too_many', status: 429, principal: 'ada', address }])
+  const byAddress = await toldOf([initialize(), initialize()], {
+    auth,
+    limits: { requestsPerMinutePerIp: 1 },
+  })
+  expect(byAddress.refused.at(-1)).toEqual({ reason: 'too_many', status: 429, address })
+})
+
+test('a file is not had without a credential, either, and a link is counted', async () => {
+  const file = (query: string): Request => new Request(`http://localhost/artifacts/a.txt${query}`)
+  const { refused } = await toldOf([file(''), file('?sig=x'), file('?sig=x')], {
+    auth,
+    limits: { requestsPerMinutePerIp: 2 },
+  })
+  expect(refused.map(({ reason }) => reason)).toEqual(['no_credential', 'too_many'])
+})
+
+test('the log has a line of audit for who did not get in, and none for how clients begin', async () => {
+  const { log } = await toldOf([initialize(), initialize({ authorization: `Bearer ${WRONG}` })])
+  const lines = log.split('\n').filter((line) => line.includes('"audit"'))
+  expect(lines.map((line): unknown => JSON.parse(line))).toEqual([
+    expect.objectContaining({
+      level: 'info',
+      event: 'audit',
+      action: 'sign_in',
+      outcome: 'bad_credential',
+      status: 401,
+      address,
+    }),
+  ])
+})
+
+test('who does not get through the sign-in of the facade is told of; who does is not', async () => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const options = { auth: world.one, http: { publicUrl: ORIGIN } }
+  const at = (path: string, init?: RequestInit): Request =>
+    new Request(`${ORIGIN}${path}`, { ...init, headers: { host: 'gateway.example' } })
+  const declined = await begin(world.one, clientId)
+  const { refused } = await toldOf(
+    [
+      at('/.well-known/oauth-authorization-server'),
+      at(authorizeQuery(clientId)),
+      at(authorizeQuery('nobody')),
+      at(authorizeQuery(clientId, { code_challenge_method: 'plain' })),
+      at(`/oauth/callback?state=${declined}&error=access_denied`),
+      at('/oauth/callback?state=made-up&code=x'),
+      at('/oauth/token'),
+    ],
+    options,
+  )
+  expect(refused.map(({ reason, status }) => `${reason} ${status}`)).toEqual([
+    'sign_in 401',
+    'sign_in 302',
+    'sign_in 302',
+    'sign_in 400',
+  ])
+})

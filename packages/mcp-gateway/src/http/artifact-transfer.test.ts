@@ -1,0 +1,238 @@
+import { createHash } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import type { ArtifactCaller } from '../files/artifact-caller.ts'
+import type { Artifact } from '../files/artifact.ts'
+import { artifactDownload } from './artifact-download.ts'
+import { ArtifactLinks } from '../files/artifact-links.ts'
+import { artifactUpload } from './artifact-upload.ts'
+import { Artifacts } from '../files/artifacts.ts'
+import { newScopeId } from '../files/scope-id.ts'
+import { UploadTickets } from '../files/upload-tickets.ts'
+
+const baseUrl = 'https://gateway.example/artifacts'
+const ada: ArtifactCaller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }
+const bob: ArtifactCaller = { principal: { id: 'bob', isAnonymous: false, scopes: [], claims: {} } }
+
+const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
+
+function open() {
+  let time = 1_700_000_000_000
+  const clock = { now: () => time, after: () => () => {} }
+  const store = new MemoryGatewayStore({ now: clock.now })
+  const key = 'k'.repeat(32)
+  const artifacts = new Artifacts({
+    store,
+    key,
+    clock,
+    maxBytes: 1000,
+    quota: { bytesPerPrincipal: 1500 },
+  })
+  const links = new ArtifactLinks({ baseUrl: () => baseUrl, key, clock })
+  const tickets = new UploadTickets({ values: store.values, baseUrl: () => baseUrl, clock })
+  const download = artifactDownload({ artifacts, links })
+  const upload = artifactUpload({ artifacts, tickets })
+  return {
+    artifacts,
+    linkTo: (artifact: Artifact) => links.downloadUrl(artifact) ?? '',
+    tickets,
+    pass: (ms: number) => void (time += ms),
+    async get(url: string, headers: Record<string, string> = {}, caller?: ArtifactCaller) {
+      const response = await download(new Request(url, { headers }), caller)
+      return answered(response)
+    },
+    async put(path: string, body: string | ReadableStream | null, caller?: ArtifactCaller) {
+      const url = path.startsWith('https:') ? path : `${baseUrl}/${path}`
+      const init: RequestInit & { duplex: 'half' } = { method: 'PUT', body, duplex: 'half' }
+      const response = await upload(new Request(url, init), caller)
+      return answered(response)
+    },
+    download,
+    upload,
+    [Symbol.asyncDispose]: () => store.close(),
+  }
+}
+
+function answered(response: Response | undefined): Response {
+  if (!response) throw new Error('Not answered')
+  return response
+}
+
+async function* bytesOf(text: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(text)
+}
+
+test('a link gives the file to whoever has it, as something to save and never to run', async () => {
+  await using at = open()
+  const name = 'é "a";/b.html'
+  const artifact = await at.artifacts.write(ada, { name, bytes: bytesOf('<script>') })
+  const response = await at.get(at.linkTo(artifact))
+  expect(response.status).toBe(200)
+  expect(await response.text()).toBe('<script>')
+  expect(Object.fromEntries(response.headers)).toMatchObject({
+    'content-type': 'text/html',
+    'content-length': '8',
+    'content-disposition': `attachment; filename="_ _a___b.html"; filename*=UTF-8''%C3%A9%20%22a%22%3B_b.html`,
+    'content-security-policy': "sandbox; default-src 'none'",
+    'x-content-type-options': 'nosniff',
+    etag: `"${createHash('sha256').update('<script>').digest('hex')}"`,
+    'accept-ranges': 'bytes',
+  })
+})
+
+test('a link is for one version of one file, and ends', async () => {
+  await using at = open()
+  const artifact = await at.artifacts.write(ada, { name: 'f', bytes: bytesOf('1') })
+  await at.artifacts.write(ada, { name: 'f', bytes: bytesOf('2') })
+  const other = await at.artifacts.write(ada, { name: 'g', bytes: bytesOf('3') })
+  const link = at.linkTo(artifact)
+  expect(await (await at.get(link)).text()).toBe('1')
+  const changed = [
+    link.replace('/f?', '/g?'),
+    link.replace('version=1', 'version=2'),
+    link.replace('version=1&', ''),
+    link.replace(/exp=(\d)/, 'exp=9$1'),
+    link.replace(/sig=.*/, 'sig='),
+    link.replace(/sig=./, (sig) => (sig === 'sig=A' ? 'sig=B' : 'sig=A')),
+    link.replace(artifact.scope, newScopeId()),
+    at.linkTo({ ...other, scope: newScopeId() }),
+    link.split('?')[0] ?? '',
+    `${baseUrl}/${artifact.scope}`,
+    `${baseUrl}/${artifact.scope}/..%2f..`,
+  ]
+  for (const url of changed) expect(await at.get(url)).toMatchObject({ status: 404 })
+  at.pass(900_000)
+  expect((await at.get(link)).status).toBe(404)
+})
+
+test('its owner needs no link, and nobody else gets it without one', async () => {
+  await using at = open()
+  const { scope } = await at.artifacts.write(ada, { name: 'f', bytes: bytesOf('1') })
+  const url = `${baseUrl}/${scope}/f`
+  expect(await (await at.get(url, {}, ada)).text()).toBe('1')
+  const refused = await at.get(url, {}, bob)
+  expect(refused.status).toBe(404)
+  expect(await refused.text()).toBe(await (await at.get(`${baseUrl}/${scope}/g`, {}, bob)).text())
+})
+
+test('ranges, and what a client has already', async () => {
+  await using at = open()
+  const artifact = await at.artifacts.write(ada, { name: 'f', bytes: bytesOf('0123456789') })
+  const url = at.linkTo(artifact)
+  const part = await at.get(url, { range: 'bytes=2-4' })
+  expect(part.status).toBe(206)
+  expect(await part.text()).toBe('234')
+  expect(part.headers.get('content-range')).toBe('bytes 2-4/10')
+  expect(part.headers.get('content-length')).toBe('3')
+  const beyond = await at.get(url, { range: 'bytes=10-' })
+  expect([beyond.status, beyond.headers.get('content-range')]).toEqual([416, 'bytes */10'])
+  const etag = part.headers.get('etag') ?? ''
+  const again = await at.get(url, { 'if-none-match': `"x", W/${etag}` })
+  expect([again.status, await again.text()]).toEqual([304, ''])
+  const same = await at.get(url, { range: 'bytes=-1', 'if-range': etag })
+  expect([same.status, await same.text()]).toEqual([206, '9'])
+  const changed = await at.get(url, { range: 'bytes=-1', 'if-range': '"other"' })
+  expect([changed.status, await changed.text()]).toEqual([200, '0123456789'])
+  const head = await at.download(new Request(url, { method: 'HEAD' }), undefined)
+  expect([head?.headers.get('content-length'), await head?.text()]).toEqual(['10', ''])
+})
+
+test('an upload becomes a version of the caller, with its URI', async () => {
+  await using at = open()
+  const response = await at.put('a%2Fb%20c.txt?x=1', 'hello', ada)
+  expect(response.status).toBe(201)
+  const sha256 = createHash('sha256').update('hello').digest('hex')
+  const { uri, ...rest } = (await response.json()) as { uri: string }
+  expect(rest).toEqual({ version: 1, size: 5, sha256 })
+  const { artifact, bytes } = await at.artifacts.read(ada, uri)
+  expect(artifact).toMatchObject({ name: 'a/b c.txt', mimeType: 'text/plain;charset=UTF-8' })
+  expect(Buffer.from(bytes ?? []).toString()).toBe('hello')
+  await expect(at.artifacts.read(bob, uri)).rejects.toMatchObject({ code: 'NOT_FOUND' })
+  expect((await at.put('empty', null, ada)).status).toBe(201)
+  const foreign = await at.put(`f?scope=${artifact.scope}`, 'x', bob)
+  expect(foreign.status).toBe(404)
+})
+
+test.each([
+  { name: 'a.bin', type: 'application/x-www-form-urlencoded', data: PNG, expected: 'image/png' },
+  { name: 'a.csv', type: 'application/x-www-form-urlencoded', data: 'a,b', expected: 'text/csv' },
+  { name: 'a.jpg', type: 'image/jpeg', data: PNG, expected: 'image/png' },
+  { name: 'a', data: 'hello', expected: 'text/plain' },
+  { name: 'a', data: Buffer.from([0]), expected: 'application/octet-stream' },
+  { name: 'a.json', type: 'application/json', data: '{}', expected: 'application/json' },
+])('what is uploaded as $name with type $type is $expected', async (file) => {
+  const { name, type, data, expected } = file
+  await using at = open()
+  const headers = type === undefined ? {} : { 'content-type': type }
+  const body = new Blob([data]).stream()
+  const init: RequestInit & { duplex: 'half' } = { method: 'PUT', body, headers, duplex: 'half' }
+  const response = answered(await at.upload(new Request(`${baseUrl}/${name}`, init), ada))
+  const { uri } = (await response.json()) as { uri: string }
+  expect(await at.artifacts.find(ada, uri)).toMatchObject({ mimeType: expected })
+})
+
+test('an upload by a link is for whom the link was made, and for one name', async () => {
+  await using at = open()
+  const url = (await at.tickets.uploadUrl(ada, 'data.csv')) ?? ''
+  expect(url).not.toContain('ada')
+  expect((await at.put(url.replace('data', 'other'), 'x')).status).toBe(404)
+  const guessed = url.replace(/.$/, (end) => (end === '0' ? '1' : '0'))
+  expect((await at.put(guessed, 'x')).status).toBe(404)
+  expect((await at.put('data.csv', 'x')).status).toBe(404)
+  const { uri } = (await (await at.put(url, '1,2')).json()) as { uri: string }
+  expect(await at.artifacts.find(ada, uri)).toMatchObject({ name: 'data.csv', size: 3 })
+})
+
+test('a link uploads one file: nobody who finds it later puts another one in its place', async () => {
+  await using at = open()
+  const url = (await at.tickets.uploadUrl(ada, 'data.csv')) ?? ''
+  const both = await Promise.all([at.put(url, 'one'), at.put(url, 'two')])
+  expect(new Set(both.map(({ status }) => status))).toEqual(new Set([201, 404]))
+  expect((await at.put(url, 'three')).status).toBe(404)
+})
+
+test('an upload that failed can be tried again by the same link, until that ends', async () => {
+  await using at = open()
+  const url = (await at.tickets.uploadUrl(ada, 'data.csv')) ?? ''
+  const broken = new ReadableStream({ pull: (to) => to.error(new Error('cut off')) })
+  expect((await at.put(url, broken)).status).toBe(400)
+  expect((await at.put(url, 'x'.repeat(1001))).status).toBe(413)
+  at.pass(899_999)
+  expect((await at.put(url, 'x'.repeat(1001))).status).toBe(413)
+  at.pass(1)
+  expect((await at.put(url, 'x')).status).toBe(404)
+})
+
+test('what is too large, over the quota or cut off is refused, and nothing of it is left', async () => {
+  await using at = open()
+  const endless = new ReadableStream({ pull: (to) => to.enqueue(new Uint8Array(300)) })
+  expect((await at.put('f', endless, ada)).status).toBe(413)
+  const declared = new Request(`${baseUrl}/f`, {
+    method: 'PUT',
+    body: 'x',
+    headers: { 'content-length': '1001' },
+  })
+  expect((await at.upload(declared, ada))?.status).toBe(413)
+  expect((await at.put('f', 'x'.repeat(1000), ada)).status).toBe(201)
+  expect((await at.put('g', 'x'.repeat(600), ada)).status).toBe(507)
+  const broken = new ReadableStream({
+    pull: (to) => to.error(new Error('the connection was reset')),
+  })
+  expect((await at.put('g', broken, ada)).status).toBe(400)
+  expect((await at.put('a/b', 'x', ada)).status).toBe(400)
+  expect((await at.artifacts.list(ada)).artifacts.map(({ name }) => name)).toEqual(['f'])
+})
+
+test('other paths and methods are left to others', async () => {
+  await using at = open()
+  for (const [method, path] of [
+    ['GET', '/other'],
+    ['GET', '/artifactsx/a/b'],
+    ['POST', '/artifacts/a'],
+    ['DELETE', '/artifacts/a'],
+  ] as const) {
+    const request = new Request(`https://gateway.example${path}`, { method })
+    expect(await at.download(request, ada)).toBeUndefined()
+    expect(await at.upload(request, ada)).toBeUndefined()
+  }
+})

@@ -1,0 +1,66 @@
+import { expect, test } from 'vitest'
+
+import {
+  ask,
+  authorizeQuery,
+  codeOf,
+  exchangeOf,
+  expectError,
+  post,
+  REDIRECT,
+  register,
+  start,
+} from '../../../../test/facade-world.ts'
+
+test('a client is remembered while people sign in by it; what nobody used is forgotten after a day', async () => {
+  await using world = await start()
+  const used = await register(world.one)
+  const unused = await register(world.one)
+  await codeOf(world.one, used)
+  world.time.now += 86_400_001
+  await expectError(await ask(world.one, authorizeQuery(unused)), 401, 'invalid_client')
+  world.time.now += 80 * 86_400_000
+  await codeOf(world.one, used)
+  world.time.now += 80 * 86_400_000
+  expect((await ask(world.one, authorizeQuery(used))).status).toBe(302)
+})
+
+test('a client may be known by a document at its URL; on loopback any port will do', async () => {
+  const id = 'https://app.example/client.json'
+  const documents: Record<string, unknown> = {
+    [id]: { client_id: id, redirect_uris: ['http://127.0.0.1/callback', 'https://evil.example/'] },
+    'https://long.example/': {
+      client_id: 'https://long.example/',
+      redirect_uris: [REDIRECT],
+      x: 'x'.repeat(70_000),
+    },
+    'https://liar.example/': { client_id: id, redirect_uris: ['http://127.0.0.1/callback'] },
+  }
+  await using world = await start({
+    guardedFetch: async (input, init) => {
+      expect(init).toMatchObject({ redirect: 'error' })
+      const document = documents[new Request(input).url]
+      return document ? Response.json(document) : new Response(null, { status: 404 })
+    },
+  })
+  const code = await codeOf(world.one, id)
+  expect((await post(world.one, exchangeOf(id, code))).status).toBe(200)
+  const at = (clientId: string, uri: string): Promise<Response> =>
+    ask(world.one, authorizeQuery(clientId, { redirect_uri: uri }))
+  await expectError(await at(id, 'http://127.0.0.1:4444/other'), 400, 'invalid_request')
+  await expectError(await at(id, 'http://localhost:4444/callback'), 400, 'invalid_request')
+  // Anybody can write a document: it opens no more than a registration.
+  await expectError(await at(id, 'https://evil.example/'), 400, 'invalid_request')
+  await expectError(await at('https://liar.example/', REDIRECT), 401, 'invalid_client')
+  await expectError(await at('https://long.example/', REDIRECT), 401, 'invalid_client')
+  await expectError(await at('https://gone.example/', REDIRECT), 401, 'invalid_client')
+})
+
+test('a document at an address that is not public is not asked for', async () => {
+  await using world = await start()
+  await expectError(
+    await ask(world.one, authorizeQuery('https://127.0.0.1/c')),
+    401,
+    'invalid_client',
+  )
+})

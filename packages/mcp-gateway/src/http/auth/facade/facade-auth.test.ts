@@ -1,0 +1,138 @@
+import { expect, test } from 'vitest'
+
+import {
+  ask,
+  begin,
+  callerOf,
+  codeOf,
+  comeBack,
+  exchangeOf,
+  expectError,
+  locationOf,
+  ORIGIN,
+  post,
+  REDIRECT,
+  register,
+  RESOURCE,
+  start,
+  type Tokens,
+  tokensOf,
+} from '../../../../test/facade-world.ts'
+import { MemoryGatewayStore } from '../../../store/memory-gateway-store.ts'
+import { facadeAuth, type FacadeAuthOptions } from './facade-auth.ts'
+
+test('each step in another process: register, sign in, come back, get a token, call', async () => {
+  await using world = await start()
+  const { one, other, upstream } = world
+  const clientId = await register(one)
+  const state = await begin(other, clientId)
+  const back = locationOf(await comeBack(one, state))
+  expect(`${back.origin}${back.pathname}`).toBe(REDIRECT)
+  expect(back.searchParams.get('state')).toBe('client-state')
+  expect(back.searchParams.get('iss')).toBe(ORIGIN) // RFC 9207
+  const answer = await post(other, exchangeOf(clientId, back.searchParams.get('code') ?? ''))
+  expect(answer.headers.get('cache-control')).toBe('no-store')
+  const tokens = (await answer.json()) as Tokens
+  expect(tokens).toMatchObject({ token_type: 'Bearer', expires_in: 600, scope: '*' })
+  await expect(callerOf(one, tokens.access_token)).resolves.toEqual({
+    id: `${ORIGIN}|ann`,
+    scopes: ['*'],
+    isAnonymous: false,
+    claims: { sub: 'ann', email: 'ann@example.org' },
+  })
+  expect(JSON.stringify(tokens)).not.toContain('upstream')
+  expect(upstream.asked).toEqual([
+    'POST /gateway-oauth/exchange?code=upstream-code&gateway_uri=https%3A%2F%2Fgateway.example%2Foauth%2Fcallback',
+    'GET /user_info?provider=azure',
+  ])
+})
+
+test('nothing in the store could be used by whoever reads it', async () => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const state = await begin(world.one, clientId)
+  const code = await codeOf(world.one, clientId)
+  const tokens = await tokensOf(world.one, clientId)
+  const kept = JSON.stringify(await world.store.values.list(''))
+  for (const secret of [
+    state,
+    code,
+    tokens.access_token,
+    tokens.refresh_token,
+    'upstream-refresh',
+    'ann@',
+  ]) {
+    expect(kept).not.toContain(secret)
+  }
+})
+
+test('the metadata names what there is (RFC 8414)', async () => {
+  await using world = await start({ scopesSupported: ['agent:shop:call'] })
+  const response = await ask(world.one, '/.well-known/oauth-authorization-server')
+  await expect(response.json()).resolves.toMatchObject({
+    issuer: ORIGIN,
+    authorization_endpoint: `${ORIGIN}/oauth/authorize`,
+    token_endpoint: `${ORIGIN}/oauth/token`,
+    registration_endpoint: `${ORIGIN}/oauth/register`,
+    code_challenge_methods_supported: ['S256'],
+    token_endpoint_auth_methods_supported: ['none'],
+    authorization_response_iss_parameter_supported: true,
+    client_id_metadata_document_supported: true,
+    scopes_supported: ['agent:shop:call'],
+  })
+  const resource = await ask(world.one, '/.well-known/oauth-protected-resource/mcp')
+  await expect(resource.json()).resolves.toMatchObject({
+    resource: RESOURCE,
+    authorization_servers: [ORIGIN],
+  })
+  for (const path of ['/oauth/token', '/.well-known/oauth-authorization-server']) {
+    expect(world.one.paths).toContain(path)
+  }
+  expect(await world.one.handle?.(new Request(RESOURCE))).toBeUndefined()
+})
+
+test.each([
+  ['authorize', 'GET', 60],
+  ['callback', 'GET', 60],
+  ['token', 'POST', 120],
+])('one address may try /oauth/%s (%s) %i times in a minute', async (name, method, most) => {
+  await using world = await start()
+  const from = async (address: string): Promise<Response> =>
+    ask(world.one, `/oauth/${name}`, { method, address })
+  for (let n = 0; n < most; n++) expect((await from('192.0.2.1')).status).toBe(400)
+  const refused = await from('192.0.2.1')
+  expect(refused.status).toBe(429)
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+  expect((await from('192.0.2.2')).status).toBe(400)
+})
+
+test('a store that is away is 503', async () => {
+  await using world = await start()
+  const { GatewayError } = await import('../../../errors.ts')
+  const away = (): Promise<never> => Promise.reject(new GatewayError('UNAVAILABLE', 'no store'))
+  const auth = facadeAuth({
+    store: {
+      rates: { take: away },
+      values: Object.assign(Object.create(world.store.values), { get: away }),
+    },
+    resource: RESOURCE,
+    upstreamUrl: world.upstream.url,
+  })
+  const answer = await post(auth, { grant_type: 'refresh_token' })
+  await expectError(answer, 503, 'server_error')
+  expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+  await expect(callerOf(auth, 'any')).resolves.toMatchObject({ status: 503 })
+})
+
+test.each<[Partial<FacadeAuthOptions>, string]>([
+  [{ requirePkce: false }, 'requirePkce'],
+  [{ resource: 'http://gateway.example/mcp' }, 'https'],
+  [{ upstreamUrl: 'http://identity.example' }, 'https'],
+  [{ upstreamUrl: undefined }, 'upstreamUrl'],
+])('a configuration that cannot be safe is refused: %j', async (options, message) => {
+  await using store = new MemoryGatewayStore()
+  const all = { store, resource: RESOURCE, upstreamUrl: 'http://localhost:8050', ...options }
+  expect(() => facadeAuth(all)).toThrow(
+    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+  )
+})

@@ -1,0 +1,82 @@
+import { expect, test } from 'vitest'
+
+import { bearerAuth } from './bearer-auth.ts'
+import { type Guarded, mayUse, scopeRefusal, type ScopeCheck } from './permissions.ts'
+import type { Principal } from '../../internal/principal.ts'
+
+const principal: Principal = {
+  id: 'ci',
+  scopes: ['agent:shop:call'],
+  isAnonymous: false,
+  claims: {},
+}
+
+const tools: Readonly<Record<string, Guarded>> = {
+  shop_order: { scopes: ['agent:shop:call'] },
+  shop_refund: { scopes: ['agent:shop:call', 'refund'] },
+}
+
+const check: ScopeCheck = {
+  principal,
+  auth: bearerAuth('any'),
+  request: { method: 'POST', url: 'https://gateway.example/mcp', headers: new Headers() },
+  toolByName: (name) => tools[name],
+}
+
+const callOf = (name: unknown): object => ({
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'tools/call',
+  params: { name },
+})
+
+test('all scopes are needed; `*` has them all', () => {
+  expect(mayUse(principal, { scopes: ['agent:shop:call'] })).toBe(true)
+  expect(mayUse(principal, { scopes: ['agent:shop:call', 'refund'] })).toBe(false)
+  expect(mayUse({ ...principal, scopes: ['*'] }, { scopes: ['refund'] })).toBe(true)
+  expect(mayUse({ ...principal, scopes: [] }, { scopes: ['refund'] })).toBe(false)
+})
+
+test('what cannot be decided is a no', () => {
+  const broken = {
+    get scopes(): readonly string[] {
+      throw new Error('the directory of scopes is down')
+    },
+  }
+  expect(mayUse(principal, broken)).toBe(false)
+  const strange: Principal = Object.defineProperties(
+    { ...principal },
+    Object.getOwnPropertyDescriptors(broken),
+  )
+  expect(mayUse(strange, { scopes: ['a'] })).toBe(false)
+})
+
+test('a call without the scope is 403 and names exactly what it needs', async () => {
+  const { tool, response } = scopeRefusal(callOf('shop_refund'), check) ?? {}
+  expect(tool).toBe('shop_refund')
+  expect(response?.status).toBe(403)
+  expect(response?.headers.get('www-authenticate')).toBe(
+    'Bearer error="insufficient_scope", scope="agent:shop:call refund"',
+  )
+  await expect(response?.json()).resolves.toEqual({ error: 'insufficient_scope' })
+})
+
+test('one refused call refuses its batch', () => {
+  expect(scopeRefusal([callOf('shop_order'), callOf('shop_refund')], check)?.response.status).toBe(
+    403,
+  )
+  expect(scopeRefusal([callOf('shop_order')], check)).toBeUndefined()
+})
+
+test.each([
+  callOf('shop_order'),
+  callOf('no_such_tool'),
+  callOf(7),
+  { method: 'tools/list' },
+  { method: 'tools/call' },
+  'text',
+  null,
+  undefined,
+])('everything else goes on: %j', (body) => {
+  expect(scopeRefusal(body, check)).toBeUndefined()
+})

@@ -1,0 +1,146 @@
+import { createHash } from 'node:crypto'
+
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand } from '../../test/agents-at-hand.ts'
+import { settled } from '../../test/manual-clock.ts'
+import { inSession, openSession, post } from '../../test/rpc-requests.ts'
+import { bearerAuth } from './auth/bearer-auth.ts'
+import { createGateway, type Gateway } from '../gateway.ts'
+import { gatewayLog, logObserver } from '../gateway/gateway-log.ts'
+import type { FileTransfer } from '../internal/observer.ts'
+import { allObservers } from '../internal/observers.ts'
+
+const TOKEN = 'the-token-of-ada-0123456789'
+const authorization = `Bearer ${TOKEN}`
+const TEXT = 'What nobody else should read'
+const SHA256 = createHash('sha256').update(TEXT).digest('hex')
+
+interface World extends AsyncDisposable {
+  readonly gateway: Gateway
+  readonly told: FileTransfer[]
+  readonly log: () => string
+  /** Of a file of Ada's. */
+  readonly path: string
+  ask(path: string, init?: RequestInit): Promise<Response>
+}
+
+async function world(): Promise<World> {
+  const told: FileTransfer[] = []
+  let log = ''
+  const fileTransferred = (transfer: FileTransfer): void => void told.push(transfer)
+  const output = { write: (line: string) => void (log += line) }
+  const gateway = createGateway({
+    sources: [new AgentsAtHand()],
+    auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),
+    observer: allObservers([logObserver(gatewayLog({ output })), { fileTransferred }]),
+    http: {
+      clientAddress: () => '192.0.2.1',
+      metricsPath: '/metrics',
+      publicUrl: 'http://localhost',
+    },
+    artifacts: { maxBytes: 100, readMaxBytes: 1 },
+  })
+  const ask = (path: string, init: RequestInit = {}): Promise<Response> => {
+    const headers = new Headers(init.headers ?? { authorization })
+    headers.set('host', 'localhost')
+    return gateway.fetch(new Request(new URL(path, 'http://localhost'), { ...init, headers }))
+  }
+  const answer = await ask('/artifacts/secret-plans.txt', { method: 'PUT', body: TEXT })
+  const { uri } = (await answer.json()) as { uri: string }
+  return {
+    gateway,
+    told,
+    log: () => log,
+    path: uri.replace('artifact://', '/artifacts/'),
+    ask,
+    [Symbol.asyncDispose]: () => gateway.close(),
+  }
+}
+
+const who = { principal: 'ada', isAnonymous: false, isLinked: false, address: '192.0.2.1' }
+const file = SHA256.slice(0, 12)
+
+test('files that go in and out are told of, with who took how much of them', async () => {
+  await using w = await world()
+  await (await w.ask(w.path)).text()
+  await (await w.ask(w.path, { headers: { authorization, range: 'bytes=0-3' } })).text()
+  await w.ask(w.path, { method: 'HEAD' })
+  expect(w.told).toEqual([
+    { direction: 'upload', ...who, file, outcome: 'ok', bytes: 28, durationMs: expect.any(Number) },
+    {
+      direction: 'download',
+      ...who,
+      file,
+      outcome: 'ok',
+      bytes: 28,
+      durationMs: expect.any(Number),
+    },
+    {
+      direction: 'download',
+      ...who,
+      file,
+      outcome: 'ok',
+      bytes: 4,
+      durationMs: expect.any(Number),
+    },
+  ])
+  const metrics = await (await w.ask('/metrics')).text()
+  expect(metrics).toContain('mcp_gateway_file_transfers_total{direction="download",outcome="ok"} 2')
+  expect(metrics).toContain('mcp_gateway_file_bytes_total{direction="download"} 32')
+  expect(metrics).toContain('mcp_gateway_file_bytes_total{direction="upload"} 28')
+})
+
+test('so are those that failed, or that somebody stopped taking', async () => {
+  await using w = await world()
+  const leaving = await w.ask(w.path)
+  await leaving.body?.cancel()
+  await (await w.ask(`${w.path.slice(0, -1)}9`)).text()
+  await (await w.ask('/artifacts/b', { method: 'PUT', body: 'x'.repeat(101) })).text()
+  expect(w.told.slice(1)).toMatchObject([
+    { direction: 'download', ...who, file, outcome: 'lost', bytes: 0 },
+    { direction: 'download', ...who, file: undefined, outcome: 'not_found', bytes: 0 },
+    { direction: 'upload', ...who, file: undefined, outcome: 'too_large', bytes: 0 },
+  ])
+})
+
+test('a link is nobody’s, but for what was uploaded by it', async () => {
+  await using w = await world()
+  const fetch = (request: Request): Promise<Response> => w.gateway.fetch(request)
+  const id = await openSession(fetch, { authorization })
+  const asked = async (method: string, params: object): Promise<string> => {
+    const message = { jsonrpc: '2.0', id: 1, method, params }
+    return (await fetch(post(message, inSession(id, { authorization })))).text()
+  }
+  const uri = w.path.replace('/artifacts/', 'artifact://')
+  const linkIn = (text: string): string => /http:[^"\\]+/.exec(text)?.[0] ?? ''
+  const download = linkIn(await asked('resources/read', { uri }))
+  expect(await (await w.ask(download, { headers: {} })).text()).toBe(TEXT)
+  const name = 'artifact_upload_link'
+  const upload = linkIn(await asked('tools/call', { name, arguments: { name: 'b' } }))
+  await w.ask(upload, { method: 'PUT', body: 'hello', headers: {} })
+  await w.ask(upload, { method: 'PUT', body: 'again', headers: {} })
+  expect(w.told.slice(1)).toMatchObject([
+    { direction: 'download', isLinked: true, principal: undefined, file, outcome: 'ok' },
+    { direction: 'upload', isLinked: true, principal: 'ada', bytes: 5, outcome: 'ok' },
+    { direction: 'upload', isLinked: true, principal: undefined, outcome: 'not_found' },
+  ])
+})
+
+test('the log tells of a file without its name, its address or what is in it', async () => {
+  await using w = await world()
+  await (await w.ask(w.path)).text()
+  await settled()
+  const lines = w
+    .log()
+    .split('\n')
+    .filter((line) => line.includes('"audit"'))
+  expect(lines.map((line): unknown => JSON.parse(line))).toEqual([
+    expect.objectContaining({ event: 'audit', action: 'upload', principal: 'ada', bytes: 28 }),
+    expect.objectContaining({ event: 'audit', action: 'download', file, link: false, bytes: 28 }),
+  ])
+  const scope = w.path.split('/')[2] ?? ''
+  for (const secret of ['secret-plans', scope, TEXT, TOKEN, SHA256]) {
+    expect(w.log()).not.toContain(secret)
+  }
+})

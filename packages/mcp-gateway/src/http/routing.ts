@@ -1,0 +1,155 @@
+import { isJsonContentType } from '@modelcontextprotocol/server'
+
+import type { Authenticator } from './auth/authenticator.ts'
+import { calledTools, scopeRefusal } from './auth/permissions.ts'
+import { isPrincipal } from '../internal/principal.ts'
+import type { Admission } from './admission.ts'
+import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
+import { RPC, rpcErrorResponse } from '../mcp/rpc-error.ts'
+import type { GatewayObserver } from '../internal/observer.ts'
+import { slotOwnerOf } from '../runs/run-slots.ts'
+import type { PlannedTool } from '../tools/tool-plan.ts'
+import type { Caller } from '../mcp/caller.ts'
+import { inboundRoute } from '../mcp/inbound-route.ts'
+import type { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
+import type { ModernLeg } from '../mcp/modern-leg.ts'
+import { tellRefused } from '../mcp/servers/observed-call.ts'
+import { methodOf, requestIdsOf } from '../mcp/rpc-method.ts'
+import type { StatelessLeg } from '../mcp/stateless-leg.ts'
+
+export interface RoutingOptions {
+  /** @default the revision is not served */
+  readonly modern?: ModernLeg | undefined
+  /** @default revisions with sessions are not served */
+  readonly legacy?: LegacyLeg | StatelessLeg | undefined
+  readonly admission: Admission
+  /** Told of calls that are refused. @default nobody */
+  readonly observer?: Required<GatewayObserver> | undefined
+  /** Says which scopes are lacking. @default a challenge without metadata */
+  readonly auth?: Authenticator | undefined
+  readonly maxBodyBytes: number
+  /** The tool of this name, as of now. */
+  readonly toolByName: (name: string) => PlannedTool | undefined
+  /** Resolves when lists are worth being asked for. Never rejects. */
+  readonly whenListable: () => Promise<void>
+  /** The gateway is about to stop: what is under way may end, nothing new begins. */
+  readonly isDraining: () => boolean
+}
+
+/** Of 2025-03-26. As many as the transport of its sessions takes. */
+const MAX_BATCH = 100
+const INVALID_REQUEST = -32_600
+const NO_ROOM =
+  'Too many answers wait for clients that do not read them. Nothing was executed: read the answers, and send the request again.'
+
+/** What clients read once, as they begin; and what they know the names for by a list that another process gave. */
+const FIRST_METHODS = new Set([
+  'initialize',
+  'server/discover',
+  'tools/list',
+  'prompts/list',
+  'prompts/get',
+])
+
+/**
+ * Sends each request of the MCP endpoint to the leg of its era. The era is decided by headers and body
+ * together, with the classifier of the SDK's own handler, so that the two never disagree.
+ */
+export class Routing {
+  readonly #options: RoutingOptions
+
+  constructor(options: RoutingOptions) {
+    this.#options = options
+  }
+
+  async serve(exchange: HttpExchange): Promise<HttpAnswer> {
+    const { address, hasRoom, request, writable } = exchange
+    const who = await this.#options.admission.admit(exchange)
+    if (!isPrincipal(who)) return { response: who }
+    const caller: Caller = { principal: who, address, writable, hasRoom }
+    if (request.method !== 'POST') return this.#legacy(exchange, undefined, caller)
+    if (!isJsonContentType(request.headers.get('content-type'))) {
+      return refused(
+        415,
+        RPC.refused,
+        'Unsupported Media Type: Content-Type must be application/json',
+      )
+    }
+    const read = await exchange.readBody()
+    if (!read.ok && read.why === 'broken') {
+      return refused(400, RPC.parseError, 'Parse error: the request body could not be read')
+    }
+    if (!read.ok && read.why === 'slow') {
+      return refused(408, RPC.refused, 'Request Timeout: the request body came too slowly')
+    }
+    if (!read.ok) {
+      const limit = this.#options.maxBodyBytes
+      return refused(413, RPC.refused, `Payload Too Large: a body may have ${limit} bytes`)
+    }
+    const body = parsed(read.text)
+    if (body === undefined) {
+      return refused(400, RPC.parseError, 'Parse error: the request body is not valid JSON')
+    }
+    return this.#route(exchange, body, caller)
+  }
+
+  async #route(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
+    const { admission, auth, isDraining, modern, toolByName, whenListable } = this.#options
+    if (isDraining() && requestIdsOf(body).length > 0) {
+      return refused(503, RPC.refused, 'The gateway is stopping', { 'retry-after': '1' })
+    }
+    const { principal, address, hasRoom } = caller
+    if (hasRoom?.(slotOwnerOf(caller)) === false && requestIdsOf(body).length > 0) {
+      return refused(503, RPC.refused, NO_ROOM, { 'retry-after': '5' })
+    }
+    if (Array.isArray(body)) {
+      if (body.length > MAX_BATCH) {
+        return refused(400, INVALID_REQUEST, `A batch may have ${MAX_BATCH} messages`)
+      }
+      const tooMany = await admission.furtherRefusal(principal, address, body.length - 1)
+      if (tooMany) return { response: tooMany }
+    }
+    const isOfEarlierList = calledTools(body).some((name) => !toolByName(name))
+    if (isOfEarlierList || FIRST_METHODS.has(methodOf(body) ?? '')) await whenListable()
+    const route = inboundRoute(exchange.request, body)
+    const check = { principal, auth, request: admission.asked(exchange.request), toolByName }
+    const refusal = scopeRefusal(body, check)
+    if (refusal) {
+      const era = route.kind === 'legacy' ? 'legacy' : 'modern'
+      tellRefused(this.#options.observer, { tool: refusal.tool, caller, era })
+      return { response: refusal.response }
+    }
+    const isLegacy = route.kind === 'legacy'
+    if (isLegacy && (this.#options.legacy || !modern)) return this.#legacy(exchange, body, caller)
+    if (!modern)
+      return refused(400, RPC.refused, 'This revision of the protocol is not served here')
+    return modern.serve(exchange.request, { body, route }, caller)
+  }
+
+  async #legacy(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
+    const { legacy } = this.#options
+    const { request } = exchange
+    const allowed = legacy && 'size' in legacy ? ['GET', 'POST', 'DELETE'] : ['POST']
+    if (!legacy || !allowed.includes(request.method)) {
+      return refused(405, RPC.refused, 'Method not allowed.', { allow: allowed.join(', ') })
+    }
+    if ('size' in legacy) return legacy.serve(exchange, body, caller)
+    return { response: await legacy.serve(request, body, caller) }
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function refused(
+  status: number,
+  code: number,
+  ...[message, headers]: [message: string, headers?: Readonly<Record<string, string>>]
+): HttpAnswer {
+  return { response: rpcErrorResponse(status, { code, message }, headers) }
+}

@@ -1,0 +1,241 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+
+import { deferred, startTestServer, type TestServer } from '@x/mcp-testing'
+import { expect, test } from 'vitest'
+
+import type { Clock } from './clock.ts'
+import { isPublicAddress } from './address-ranges.ts'
+import { createGuardedFetch, type GuardedFetch, type GuardedFetchOptions } from './guarded-fetch.ts'
+import { pinnedRequest } from './pinned-request.ts'
+
+const publicName = async (): Promise<{ address: string; family: 4 }[]> => [
+  { address: '93.184.216.34', family: 4 },
+]
+
+/** A guard that trusts one server on loopback. */
+function guardFor(server: TestServer, options: GuardedFetchOptions = {}): GuardedFetch {
+  return createGuardedFetch({ trustedOrigins: [server.url], ...options })
+}
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(chunk as Buffer)
+  return Buffer.concat(chunks).toString()
+}
+
+test.each([
+  'https://127.0.0.1/',
+  'https://127.1/',
+  'https://2130706433/',
+  'https://0x7f000001/',
+  'https://0177.0.0.1/',
+  'https://0/',
+  'https://0.0.0.0/',
+  'https://１２７.0.0.1/', // full-width digits
+  'https://10.1.2.3/',
+  'https://172.16.0.1/',
+  'https://172.31.255.255/',
+  'https://192.168.1.1/',
+  'https://100.64.0.1/',
+  'https://100.100.100.200/',
+  'https://169.254.169.254/latest/meta-data/',
+  'https://168.63.129.16/',
+  'https://192.0.0.192/',
+  'https://224.0.0.1/',
+  'https://255.255.255.255/',
+  'https://[::]/',
+  'https://[::1]/',
+  'https://[::ffff:127.0.0.1]/',
+  'https://[::ffff:8.8.8.8]/',
+  'https://[::7f00:1]/',
+  'https://[64:ff9b::a9fe:a9fe]/',
+  'https://[2002:7f00:1::]/',
+  'https://[2001:0:7f00:1::]/',
+  'https://[fc00::1]/',
+  'https://[fd00:ec2::254]/',
+  'https://[fe80::1]/',
+  'https://[ff02::1]/',
+  'http://93.184.216.34/',
+  'http://example.org/',
+  'ftp://example.org/',
+  'file:///etc/passwd',
+  'data:text/plain,hi',
+  'https://user:pw@example.org/',
+])('refuses %s', async (url) => {
+  const guarded = createGuardedFetch({ resolve: publicName })
+  const wrong = guarded(url)
+  // `Request` itself refuses a URL with a user name.
+  await expect(wrong).rejects.toThrow(/Refused to ask|credentials/)
+})
+
+test.each(['8.8.8.8', '93.184.216.34', '172.32.0.1', '100.128.0.1', '2606:4700::1111', '2a00::1'])(
+  '%s is public',
+  (address) => {
+    expect(isPublicAddress(address)).toBe(true)
+  },
+)
+
+test.each(['', 'example.org', 'fe80::1%eth0', '2606:4700::1%eth0', '127.1'])(
+  '%j is not',
+  (address) => {
+    expect(isPublicAddress(address)).toBe(false)
+  },
+)
+
+test.each(['10.0.0.1', '::1', '::ffff:10.0.0.1', 'fe80::1%lo'])(
+  'refuses a name that leads to %s, even beside a public address',
+  async (address) => {
+    const resolve = async (): Promise<{ address: string; family: 4 }[]> => [
+      { address: '93.184.216.34', family: 4 },
+      { address, family: 4 },
+    ]
+    const guarded = createGuardedFetch({ resolve })
+    await expect(guarded('https://rebind.example/')).rejects.toMatchObject({
+      code: 'REFUSED',
+      message: expect.stringContaining('trustedOrigins'),
+    })
+  },
+)
+
+test('connects to what was checked, whatever the name resolves to by then', async () => {
+  await using server = await startTestServer((request, response) => {
+    response.end(request.headers.host)
+  })
+  const { port } = new URL(server.url)
+  const answer = await pinnedRequest({
+    url: new URL(`http://rebind.invalid:${port}/`),
+    method: 'GET',
+    headers: new Headers(),
+    body: undefined,
+    addresses: [{ address: '127.0.0.1', family: 4 }],
+    signal: new AbortController().signal,
+  })
+  await expect(bodyOf(answer)).resolves.toBe(`rebind.invalid:${port}`)
+})
+
+test('a lookup that never ends, ends', async () => {
+  const timers: (() => void)[] = []
+  const clock: Clock = {
+    now: () => 0,
+    after: (_ms, callback) => {
+      timers.push(callback)
+      return () => undefined
+    },
+  }
+  const asked = deferred()
+  const guarded = createGuardedFetch({
+    clock,
+    resolve: () => {
+      asked.resolve()
+      return new Promise(() => undefined)
+    },
+  })
+  const answer = guarded('https://slow.example/')
+  await asked.promise
+  for (const fire of timers) fire()
+  await expect(answer).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+})
+
+test('sends and answers like fetch', async () => {
+  const echo = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const body = await bodyOf(request)
+    const type = request.headers['content-type']
+    response.writeHead(201, { 'x-method': request.method, 'x-type': type }).end(`got ${body}`)
+  }
+  await using server = await startTestServer((request, response) => void echo(request, response))
+  const guarded = guardFor(server)
+  const answer = await guarded(server.url, {
+    method: 'POST',
+    body: '{"a":1}',
+    headers: { 'content-type': 'application/json' },
+  })
+  expect(answer.status).toBe(201)
+  expect(answer.headers.get('x-method')).toBe('POST')
+  expect(answer.headers.get('x-type')).toBe('application/json')
+  await expect(answer.text()).resolves.toBe('got {"a":1}')
+  const request = new Request(server.url, { method: 'PUT', body: 'streamed' })
+  await expect((await guarded(request)).text()).resolves.toBe('got streamed')
+})
+
+/** Redirects `/0` to `/1` and so on; `/9` to another origin. */
+function redirecting(request: IncomingMessage, response: ServerResponse): void {
+  const step = Number(request.url?.slice(1))
+  if (step === 3) return void response.end(`${request.method}`)
+  const location = step === 9 ? 'http://localhost.example:1/' : `/${step + 1}`
+  response.writeHead(request.method === 'POST' ? 303 : 302, { location }).end()
+}
+
+test('follows three redirects within an origin, and not a fourth', async () => {
+  await using server = await startTestServer(redirecting, '')
+  const guarded = guardFor(server)
+  await expect((await guarded(`${server.url}/0`)).text()).resolves.toBe('GET')
+  await expect((await guarded(`${server.url}/1`, { method: 'POST' })).text()).resolves.toBe('GET')
+  await expect(guarded(`${server.url}/-1`)).rejects.toThrow('more than 3 redirects')
+  await expect(guarded(`${server.url}/0`, { redirect: 'error' })).rejects.toThrow('redirect')
+  expect((await guarded(`${server.url}/0`, { redirect: 'manual' })).status).toBe(302)
+})
+
+test('does not follow to another origin, not even to a trusted one', async () => {
+  await using server = await startTestServer(redirecting, '')
+  const trustedOrigins = [server.url, 'http://localhost.example:1']
+  const guarded = guardFor(server, { trustedOrigins })
+  await expect(guarded(`${server.url}/9`)).rejects.toThrow('another origin')
+})
+
+test('an answer that is too long ends, announced or not', async () => {
+  await using server = await startTestServer((request, response) => {
+    if (request.url === '/announced') response.writeHead(200, { 'content-length': '1000' })
+    response.write('x'.repeat(600))
+    response.end('x'.repeat(400))
+  }, '')
+  const guarded = guardFor(server, { maxBytes: 999 })
+  await expect(guarded(`${server.url}/announced`)).rejects.toMatchObject({ code: 'LIMIT' })
+  const answer = await guarded(`${server.url}/streamed`)
+  await expect(answer.text()).rejects.toMatchObject({ code: 'LIMIT' })
+  const enough = guardFor(server, { maxBytes: 1000 })
+  await expect((await enough(`${server.url}/streamed`)).text()).resolves.toHaveLength(1000)
+})
+
+test('an answer that stops halfway ends, and its connection with it', async () => {
+  const closed = deferred()
+  await using server = await startTestServer((_request, response) => {
+    response.on('close', () => closed.resolve())
+    response.write('first')
+  })
+  const answer = await guardFor(server, { idleTimeoutMs: 20 })(server.url)
+  await expect(answer.text()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await closed.promise
+})
+
+test('the signal of the caller ends it, with its own reason', async () => {
+  const closed = deferred()
+  const arrived = deferred()
+  await using server = await startTestServer((_request, response) => {
+    response.on('close', () => closed.resolve())
+    arrived.resolve()
+  })
+  const controller = new AbortController()
+  const answer = guardFor(server)(server.url, { signal: controller.signal })
+  await arrived.promise
+  const reason = new Error('enough')
+  controller.abort(reason)
+  await expect(answer).rejects.toBe(reason)
+  await closed.promise
+})
+
+test('a body that nobody reads any more closes its connection', async () => {
+  const closed = deferred()
+  await using server = await startTestServer((_request, response) => {
+    response.on('close', () => closed.resolve())
+    response.write('first')
+  })
+  const answer = await guardFor(server)(server.url)
+  await answer.body?.cancel()
+  await expect(closed.promise).resolves.toBeUndefined()
+})
+
+test('errors hold no query string', async () => {
+  const guarded = createGuardedFetch()
+  const error = await guarded('https://10.0.0.1/?token=s3cret').catch((reason: unknown) => reason)
+  expect(String(error)).not.toContain('s3cret')
+})

@@ -1,0 +1,76 @@
+import { redacted } from './redacted.ts'
+import { errorText, stackText } from './error-text.ts'
+import type { GatewayObserver } from './observer.ts'
+
+/** Gets warnings and errors of a gateway. `console` is one. No credential and no text of a user is in an entry. */
+export interface GatewayLogger {
+  warn(message: string, details?: LogDetails): void
+  error(message: string, details?: LogDetails): void
+}
+
+export interface LogDetails {
+  /** Error and causes: names and messages. */
+  readonly error?: string
+  readonly stack?: string | undefined
+  readonly runId?: string
+  readonly tool?: string
+  readonly agent?: string
+  /** W3C trace id of the call. */
+  readonly traceId?: string
+}
+
+const MAX_CHARS = 2000
+
+/** Entries in one minute: clients cause some of them, and could fill a disk. */
+const MAX_PER_MINUTE = 100
+
+/** Writes entries to standard error: standard output may be the protocol's. Of too many, some are left out. */
+export function stderrLogger(): GatewayLogger {
+  let minute = 0
+  let count = 0
+  const entry = (level: string, message: string, details?: LogDetails): void => {
+    const now = Math.floor(Date.now() / 60_000)
+    count = now === minute ? count + 1 : 1
+    minute = now
+    if (count <= MAX_PER_MINUTE) write(level, message, details)
+    else if (count === MAX_PER_MINUTE + 1) write('warn', 'More entries of this minute are left out')
+  }
+  return {
+    warn: (message, details) => entry('warn', message, details),
+    error: (message, details) => entry('error', message, details),
+  }
+}
+
+function write(level: string, message: string, { stack, ...details }: LogDetails = {}): void {
+  const facts = Object.keys(details).length === 0 ? '' : ` ${JSON.stringify(details)}`
+  const lines = [`${new Date().toISOString()} mcp-gateway ${level}: ${message}${facts}`, stack]
+  process.stderr.write(`${lines.filter((line) => line !== undefined).join('\n')}\n`)
+}
+
+/** Hands warnings, failed runs, and runs that do not stop to a logger. */
+export function loggerObserver(logger: GatewayLogger): Required<Told> {
+  return {
+    warned: (message, cause) => {
+      const details = cause === undefined ? undefined : { error: errorText(cause) }
+      logger.warn(redacted(message).slice(0, MAX_CHARS), details)
+    },
+    runEvent: (event) => {
+      const { runId, tool, agentId: agent } = event
+      if (event.type === 'orphaned') {
+        logger.warn('A run did not stop when it was told to', { runId, tool, agent })
+      } else if (event.type === 'failed') {
+        const { error, traceId } = event
+        logger.error('A run failed', {
+          error: errorText(error),
+          stack: stackText(error),
+          runId,
+          tool,
+          agent,
+          ...(traceId !== undefined && { traceId }),
+        })
+      }
+    },
+  }
+}
+
+type Told = Pick<GatewayObserver, 'runEvent' | 'warned'>

@@ -1,0 +1,35 @@
+import { afterEach, expect, test, vi } from 'vitest'
+
+import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
+import { initialize } from '../../test/rpc-requests.ts'
+import { createGateway } from '../gateway.ts'
+import { anyAuth } from '../http/auth/any-auth.ts'
+import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { devModeAuth } from '../http/auth/dev-mode.ts'
+import { isPrincipal } from './principal.ts'
+
+afterEach(() => {
+  vi.unstubAllGlobals()
+})
+
+test.each([
+  ['one way to sign in', bearerAuth('a-token-of-some-length')],
+  ['several', anyAuth(bearerAuth('a-token-of-some-length'), bearerAuth('another-long-token'))],
+])('a refusal stays one in a server that replaces Response, with %s', async (_, auth) => {
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], auth })
+  // As `@hono/node-server` 1 does when it begins to listen; so does `http.app` of a langgraph.json.
+  vi.stubGlobal('Response', class extends Response {})
+  expect((await gateway.fetch(initialize())).status).toBe(401)
+  expect((await gateway.fetch(initialize({ authorization: 'Bearer wrong' }))).status).toBe(401)
+  const known = initialize({ authorization: 'Bearer a-token-of-some-length' })
+  const answer = await gateway.fetch(known)
+  expect(await answer.text()).toContain('serverInfo')
+})
+
+test('whoever is let in is a principal, and no answer is', async () => {
+  const request = { method: 'POST', url: 'http://localhost/mcp', headers: new Headers() }
+  expect(isPrincipal(await devModeAuth({ onWarning: () => undefined }).authenticate(request))).toBe(
+    true,
+  )
+  expect(isPrincipal(new Response())).toBe(false)
+})

@@ -1,0 +1,84 @@
+import { expect, test } from 'vitest'
+
+import { eventsOf, inSession, openSession, post, get } from '../../../test/rpc-requests.ts'
+import { twoReplicas } from '../../../test/two-replicas.ts'
+import { bearerAuth } from '../../http/auth/bearer-auth.ts'
+
+const TOKEN = 'the-token-of-ada-0123456789'
+const authorization = `Bearer ${TOKEN}`
+const VERSION = '2026-07-28'
+
+/** Two processes whose messages get lost when the test says so. */
+function world() {
+  const gaps = new Set<() => void>()
+  const replicas = twoReplicas(
+    { auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }) },
+    (store) => ({
+      ...store,
+      isReady: () => store.isReady(),
+      close: () => store.close(),
+      messages: {
+        publish: (topic, message) => store.messages.publish(topic, message),
+        subscribe: (topic, listener, onGap = () => undefined) => {
+          gaps.add(onGap)
+          return store.messages.subscribe(topic, listener)
+        },
+      },
+    }),
+  )
+  const lose = (): void => {
+    for (const tell of gaps) tell()
+  }
+  return Object.assign(replicas, { lose })
+}
+
+/** Uploads a file of the caller's. @returns its URI, without a version */
+async function uploaded(fetch: (request: Request) => Promise<Response>): Promise<string> {
+  const headers = { authorization, host: 'localhost' }
+  const init = { method: 'PUT', body: 'Hello', headers }
+  const answer = await fetch(new Request('http://localhost/artifacts/a.txt', init))
+  const { uri } = (await answer.json()) as { uri: string }
+  return uri.split('?')[0] ?? ''
+}
+
+test('a listener that may have missed a change of the one file that it follows is told to read it again', async () => {
+  await using w = world()
+  const uri = await uploaded(w.a)
+  const notifications = { resourcesListChanged: true, resourceSubscriptions: [uri] }
+  const meta = {
+    'io.modelcontextprotocol/protocolVersion': VERSION,
+    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+    'io.modelcontextprotocol/clientCapabilities': {},
+  }
+  const method = 'subscriptions/listen'
+  const message = { jsonrpc: '2.0', id: 1, method, params: { notifications, _meta: meta } }
+  const headers = { authorization, 'mcp-protocol-version': VERSION, 'mcp-method': method }
+  const events = eventsOf(await w.a(post(message, headers)))
+  const next = async (): Promise<string> => (await events.next()).value?.data ?? ''
+  expect(await next()).toContain('acknowledged')
+  w.lose()
+  const told = [await next(), await next()].join('\n')
+  expect(told).toContain('notifications/resources/list_changed')
+  expect(told).toContain(`"notifications/resources/updated"`)
+  expect(told).toContain(uri)
+  await events.return(undefined)
+})
+
+test('so is a session that follows it', async () => {
+  await using w = world()
+  const uri = await uploaded(w.a)
+  const id = await openSession(w.a, { authorization })
+  const headers = inSession(id, { authorization })
+  const follow = { jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri } }
+  await (await w.a(post(follow, headers))).text()
+  const events = eventsOf(await w.a(get(headers)))
+  const told: string[] = []
+  w.lose()
+  while (!told.join('\n').includes('notifications/resources/updated')) {
+    const { done, value } = await events.next()
+    if (done) break
+    told.push(value.data)
+  }
+  expect(told.at(-1)).toContain(uri)
+  await events.return(undefined)
+})

@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
+import { settled } from '../../test/manual-clock.ts'
+import { connect } from '../../test/mcp-clients.ts'
+import { get, inSession, openSession } from '../../test/rpc-requests.ts'
+import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { createGateway } from '../gateway.ts'
+import type { GatewayOptions } from '../options.ts'
+
+const TOKEN = 'the-token-of-ada-0123456789'
+const sources = [new AgentsAtHand({ echo })]
+const here = '192.0.2.1'
+const elsewhere = '192.0.2.2'
+
+/** Where sessions may listen on one stream of each address. */
+function world(options: Partial<GatewayOptions> = {}) {
+  const gateway = createGateway({
+    sources,
+    limits: { subscriptionsPerAddress: 1 },
+    http: { clientAddress: { header: 'x-forwarded-for' } },
+    ...options,
+  })
+  const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
+  return {
+    ask: (id: string, address: string) => fetch(get(inSession(id, { 'x-forwarded-for': address }))),
+    listen: async (address: string, more: Readonly<Record<string, string>> = {}) => {
+      const from = { 'x-forwarded-for': address, ...more }
+      return fetch(get(inSession(await openSession(fetch, from), from)))
+    },
+    [Symbol.asyncDispose]: () => gateway.close(),
+  }
+}
+
+test('sessions without a name listen on as many streams as their address may have', async () => {
+  await using w = world()
+  for (let round = 0; round < 3; round++) {
+    const one = await w.listen(here)
+    expect(one.status).toBe(200)
+    const refused = await w.listen(here)
+    expect(refused.status).toBe(429)
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+    const other = await w.listen(elsewhere)
+    expect(other.status).toBe(200)
+    await Promise.all([one.body?.cancel(), other.body?.cancel()])
+    await settled()
+  }
+})
+
+test('what opens no stream takes the place of none', async () => {
+  await using w = world()
+  for (let n = 0; n < 3; n++) expect((await w.ask('nobody-has-this', here)).status).toBe(404)
+  const stream = await w.listen(here)
+  expect(stream.status).toBe(200)
+  await stream.body?.cancel()
+})
+
+test('sessions of somebody known are bounded as sessions, not by where they are', async () => {
+  await using w = world({ auth: bearerAuth(TOKEN) })
+  const authorization = `Bearer ${TOKEN}`
+  const streams = [await w.listen(here, { authorization }), await w.listen(here, { authorization })]
+  expect(streams.map(({ status }) => status)).toEqual([200, 200])
+  for (const { body } of streams) await body?.cancel()
+})
+
+test.each(['v1', 'v2 legacy'] as const)(
+  'a client that may not listen calls all the same (%s)',
+  async (kind) => {
+    await using gateway = createGateway({ sources, limits: { subscriptionsPerAddress: 1 } })
+    const { url } = await gateway.listen({ port: 0 })
+    const id = await openSession((request) => gateway.fetch(request))
+    const headers = { ...inSession(id), accept: 'text/event-stream' }
+    const listening = await fetch(url, { headers })
+    expect(listening.status).toBe(200)
+    await using client = await connect(kind, url)
+    const { content } = await client.callTool('echo', 'Hello')
+    expect(content).toEqual([{ type: 'text', text: 'Hello' }])
+    await listening.body?.cancel()
+  },
+)

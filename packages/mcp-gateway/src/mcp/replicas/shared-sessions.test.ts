@@ -1,0 +1,232 @@
+import { deferred } from '@x/mcp-testing'
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand } from '../../../test/agents-at-hand.ts'
+import { settled } from '../../../test/manual-clock.ts'
+import {
+  eventsOf,
+  get,
+  initialize,
+  inSession,
+  openSession,
+  post,
+  toolCall,
+  URL_OF_TESTS,
+} from '../../../test/rpc-requests.ts'
+import { twoReplicas } from '../../../test/two-replicas.ts'
+import { bearerAuth } from '../../http/auth/bearer-auth.ts'
+
+const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+
+async function statusOf(answering: Promise<Response>): Promise<number> {
+  const response = await answering
+  await response.text()
+  return response.status
+}
+
+/** Reads until its call has begun. @returns the last event id */
+async function begun(response: Response): Promise<string> {
+  let last = ''
+  for await (const { id, data } of eventsOf(response)) {
+    last = id ?? last
+    if (data.includes('Accepted')) break // the socket breaks
+  }
+  return last
+}
+
+const slowly = (finish: Promise<unknown>): AgentsAtHand =>
+  new AgentsAtHand({
+    async *slow({ signal }) {
+      yield { type: 'text', text: 'begun' }
+      await Promise.race([
+        finish,
+        new Promise((_, reject) => {
+          signal.addEventListener('abort', () => reject(new Error('stopped')))
+        }),
+      ])
+      yield { type: 'done', text: 'finished' }
+    },
+  })
+
+test('a session that is used at one process is not idle at another', async () => {
+  await using w = twoReplicas({ sessions: { idleTtlMs: 60_000 } })
+  const used = await openSession(w.a)
+  const unused = await openSession(w.a)
+  expect(await statusOf(w.b(post(list, inSession(unused))))).toBe(200)
+  for (let n = 0; n < 10; n++) {
+    await w.clock.advance(15_000)
+    expect(await statusOf(w.b(post(list, inSession(used))))).toBe(200)
+  }
+  expect(w.assemblies[0].sessions).toBe(0) // given up here, where it was idle
+  expect(await statusOf(w.a(post(list, inSession(used))))).toBe(200)
+  expect(await statusOf(w.a(post(list, inSession(unused))))).toBe(404)
+  expect(await statusOf(w.b(post(list, inSession(unused))))).toBe(404)
+  await w.clock.advance(200_000)
+  expect(w.assemblies.map(({ sessions }) => sessions)).toEqual([0, 0])
+  expect(await w.store.values.count('session:')).toBe(0)
+})
+
+test('a session has an end, wherever it is used', async () => {
+  await using w = twoReplicas({ sessions: { idleTtlMs: 60_000, absoluteTtlMs: 100_000 } })
+  const id = await openSession(w.a)
+  await w.clock.advance(50_000)
+  expect(await statusOf(w.b(post(list, inSession(id))))).toBe(200)
+  await w.clock.advance(50_000)
+  expect(await statusOf(w.b(post(list, inSession(id))))).toBe(404)
+  expect(await statusOf(w.a(post(list, inSession(id))))).toBe(404)
+})
+
+test('sessions of all processes are counted: in all, and of one caller', async () => {
+  await using w = twoReplicas({
+    auth: bearerAuth({
+      ada: { token: 'token-of-ada-0123456789', scopes: ['*'] },
+      bob: { token: 'token-of-bob-0123456789', scopes: ['*'] },
+    }),
+    sessions: { max: 5, maxPerPrincipal: 3 },
+  })
+  const ada = { authorization: 'Bearer token-of-ada-0123456789' }
+  const bob = { authorization: 'Bearer token-of-bob-0123456789' }
+  const first = await openSession(w.a, ada)
+  await openSession(w.b, ada)
+  await openSession(w.a, ada)
+  expect(await statusOf(w.b(initialize(ada)))).toBe(429)
+  await openSession(w.a, bob)
+  await openSession(w.b, bob)
+  expect(await statusOf(w.a(initialize(bob)))).toBe(503)
+  expect(await statusOf(w.b(post(list, inSession(first, bob))))).toBe(404)
+  const headers = { host: 'localhost', ...inSession(first, ada) }
+  expect(await statusOf(w.b(new Request(URL_OF_TESTS, { method: 'DELETE', headers })))).toBe(200)
+  await openSession(w.b, ada)
+})
+
+test('many requests that come at once make one server of it', async () => {
+  await using w = twoReplicas()
+  const id = await openSession(w.a)
+  const before = w.assemblies[1].serversMade
+  const statuses = await Promise.all(
+    Array.from({ length: 20 }, (_, n) => statusOf(w.b(post({ ...list, id: n }, inSession(id))))),
+  )
+  expect(new Set(statuses)).toEqual(new Set([200]))
+  expect(w.assemblies[1].serversMade).toBe(before + 1)
+  expect(w.assemblies[1].sessions).toBe(1)
+})
+
+test('a client that comes back to neither process has cancelled its call', async () => {
+  const never = deferred()
+  const agents = slowly(never.promise)
+  await using w = twoReplicas({ sources: [agents], sessions: { disconnectGraceMs: 10_000 } })
+  const id = await openSession(w.a)
+  const last = await begun(await w.a(post(toolCall(1, 'slow', 'Go'), inSession(id))))
+  const elsewhere = await w.b(get(inSession(id, { 'last-event-id': last })))
+  expect(elsewhere.status).toBe(200)
+  const reading = elsewhere.body?.getReader()
+  await w.clock.advance(60_000)
+  expect(agents.calls[0]?.signal.aborted).toBe(false)
+  await reading?.cancel()
+  await w.clock.advance(9000)
+  expect(agents.calls[0]?.signal.aborted).toBe(false)
+  await w.clock.advance(2000)
+  expect(agents.calls[0]?.signal.aborted).toBe(true)
+})
+
+test('a client may come back to one process, then to the other, and gets everything once', async () => {
+  const finish = deferred()
+  const agents = slowly(finish.promise)
+  await using w = twoReplicas({ sources: [agents] })
+  const id = await openSession(w.a)
+  const last = await begun(await w.a(post(toolCall(1, 'slow', 'Go'), inSession(id))))
+  const elsewhere = await w.b(get(inSession(id, { 'last-event-id': last })))
+  const there = elsewhere.text()
+  const back = await w.a(get(inSession(id, { 'last-event-id': last })))
+  const here = back.text()
+  await settled()
+  finish.resolve()
+  await w.clock.advance(1000)
+  expect(await here).toContain('finished')
+  expect(await there).not.toContain('finished')
+  expect(agents.calls).toHaveLength(1)
+})
+
+test('an answer that was complete before its client came to the other process is there', async () => {
+  const finish = deferred()
+  const agents = slowly(finish.promise)
+  await using w = twoReplicas({ sources: [agents] })
+  const id = await openSession(w.a)
+  const last = await begun(await w.a(post(toolCall(1, 'slow', 'Go'), inSession(id))))
+  finish.resolve()
+  await w.clock.advance(1000)
+  const elsewhere = await w.b(get(inSession(id, { 'last-event-id': last })))
+  const text = await elsewhere.text()
+  expect(text).toContain('finished')
+  expect(text).not.toContain('error')
+})
+
+test('a process that stops leaves its sessions, and what they were told, to the others', async () => {
+  const agents = slowly(Promise.resolve())
+  await using w = twoReplicas({ sources: [agents] })
+  const id = await openSession(w.a)
+  const response = await w.a(post(toolCall(1, 'slow', 'Go'), inSession(id)))
+  const last = await begun(response)
+  await w.clock.advance(1000)
+  await w.assemblies[0].close()
+  expect(await statusOf(w.b(post(list, inSession(id))))).toBe(200)
+  const asking = w.b(get(inSession(id, { 'last-event-id': last })))
+  await settled()
+  await w.clock.advance(3000)
+  expect(await (await asking).text()).toContain('finished')
+})
+
+test('a session that was ended while nobody could be told has ended all the same', async () => {
+  const gaps = new Set<() => void>()
+  let isAway = false
+  await using w = twoReplicas({}, (store) => ({
+    ...store,
+    messages: {
+      publish: (topic, message) =>
+        isAway && topic === 'sessions'
+          ? Promise.reject(new Error('away'))
+          : store.messages.publish(topic, message),
+      subscribe: (topic, listener, onGap) => {
+        if (onGap) gaps.add(onGap)
+        return store.messages.subscribe(topic, listener, onGap)
+      },
+    },
+  }))
+  const id = await openSession(w.a)
+  expect(await statusOf(w.b(post(list, inSession(id))))).toBe(200)
+  isAway = true
+  const headers = { host: 'localhost', ...inSession(id) }
+  expect(await statusOf(w.b(new Request(URL_OF_TESTS, { method: 'DELETE', headers })))).toBe(200)
+  isAway = false
+  for (const tell of gaps) tell()
+  await settled()
+  expect(await statusOf(w.a(post(list, inSession(id))))).toBe(404)
+  expect(w.assemblies.map(({ sessions }) => sessions)).toEqual([0, 0])
+})
+
+test('nothing of it is left when both have closed', async () => {
+  const w = twoReplicas()
+  const id = await openSession(w.a)
+  await statusOf(w.b(post(list, inSession(id))))
+  const stream = await w.b(get(inSession(id)))
+  await w[Symbol.asyncDispose]()
+  await stream.text()
+  expect(w.clock.pending).toBe(0)
+})
+
+test('a level is set at all processes, also by a batch', async () => {
+  await using w = twoReplicas()
+  const id = await openSession(w.a)
+  const levels = async (): Promise<unknown[]> => {
+    const listed = await w.store.values.list('session:')
+    return listed.map(({ value }) => (value as { readonly level?: string }).level)
+  }
+  const set = (level: string): object => {
+    return { jsonrpc: '2.0', id: level, method: 'logging/setLevel', params: { level } }
+  }
+  await statusOf(w.a(post(set('error'), inSession(id))))
+  expect(await levels()).toEqual(['error'])
+  const old = { 'mcp-protocol-version': '2025-03-26' }
+  await statusOf(w.a(post([set('debug')], inSession(id, old))))
+  expect(await levels()).toEqual(['debug'])
+})

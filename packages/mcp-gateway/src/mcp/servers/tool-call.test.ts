@@ -1,0 +1,28 @@
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand, echo } from '../../../test/agents-at-hand.ts'
+import { bearerAuth } from '../../http/auth/bearer-auth.ts'
+import { createGateway } from '../../gateway.ts'
+
+test.each(['legacy', { pin: '2026-07-28' }] as const)(
+  'a call that is issued again with its key in _meta is executed once: %j',
+  async (mode) => {
+    const agents = new AgentsAtHand({ echo })
+    await using gateway = createGateway({ sources: [agents], auth: bearerAuth('secret') })
+    const { url } = await gateway.listen({ port: 0 })
+    const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode } })
+    const requestInit = { headers: { authorization: 'Bearer secret' } }
+    await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit }))
+    const call = (idempotencyKey: unknown) =>
+      client.callTool({ name: 'echo', arguments: { message: 'Buy' }, _meta: { idempotencyKey } })
+    const [first, again] = [await call('order 1'), await call('order 1')]
+    expect(again.content).toEqual(first.content)
+    expect(agents.calls).toHaveLength(1)
+    await call('order 2')
+    expect(agents.calls).toHaveLength(2)
+    // Taken for none, it would be executed twice.
+    expect(await call(7)).toMatchObject({ isError: true, _meta: { reason: 'invalid_arguments' } })
+    await client.close()
+  },
+)

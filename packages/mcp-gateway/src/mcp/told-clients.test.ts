@@ -1,0 +1,206 @@
+import { LOG_LEVEL_META_KEY } from '@modelcontextprotocol/server'
+import { describe, expect, test } from 'vitest'
+
+import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
+import { settled } from '../../test/manual-clock.ts'
+import { eventsOf, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
+import type { AgentSource } from '../agents/agent-source.ts'
+import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { createGateway, type Gateway } from '../gateway.ts'
+import type { GatewayOptions } from '../options.ts'
+import type { AgentUpdate } from '../agents/agent-update.ts'
+
+const VERSION = '2026-07-28'
+
+function modern(
+  method: string,
+  { meta = {}, headers = {}, ...params }: ModernParams = {},
+): Request {
+  const envelope = {
+    'io.modelcontextprotocol/protocolVersion': VERSION,
+    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+    'io.modelcontextprotocol/clientCapabilities': {},
+    ...meta,
+  }
+  const message = { jsonrpc: '2.0', id: 1, method, params: { ...params, _meta: envelope } }
+  return post(message, { 'mcp-protocol-version': VERSION, 'mcp-method': method, ...headers })
+}
+
+interface ModernParams {
+  readonly meta?: object
+  readonly headers?: Readonly<Record<string, string>>
+  readonly [param: string]: unknown
+}
+
+function* talking(): Iterable<AgentUpdate> {
+  yield { type: 'status', text: 'thinking' }
+  yield { type: 'done', text: 'Here' }
+}
+
+describe('what an agent says meanwhile, as logs', () => {
+  const call = (meta: object): Request =>
+    modern('tools/call', {
+      name: 'talking',
+      arguments: { message: 'Go' },
+      meta,
+      headers: { 'mcp-name': 'talking' },
+    })
+
+  test.each([
+    ['log', { [LOG_LEVEL_META_KEY]: 'info' }, ['notifications/message']],
+    ['log', { progressToken: 1 }, []],
+    ['log', { [LOG_LEVEL_META_KEY]: 'error' }, []],
+    ['both', { progressToken: 1 }, ['notifications/progress']],
+    [
+      'both',
+      { progressToken: 1, [LOG_LEVEL_META_KEY]: 'debug' },
+      ['notifications/message', 'notifications/progress'],
+    ],
+    ['progress', { progressToken: 1, [LOG_LEVEL_META_KEY]: 'debug' }, ['notifications/progress']],
+  ] as const)('channel %s, for a modern client with %j', async (channel, meta, methods) => {
+    const sources = [new AgentsAtHand({ talking })]
+    await using gateway = createGateway({ sources, logger: false, streaming: { channel } })
+    const text = await (await gateway.fetch(call(meta))).text()
+    expect(text).toContain('Here')
+    const said = /notifications\/(?:message|progress)/g
+    expect([...new Set(text.match(said))].toSorted()).toEqual(methods)
+    expect(text.includes('thinking')).toBe(methods.length > 0)
+  })
+
+  test('a client with a session gets them without asking, and after it asked for less, less', async () => {
+    const sources = [new AgentsAtHand({ talking })]
+    await using gateway = createGateway({ sources, logger: false, streaming: { channel: 'log' } })
+    const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
+    const id = await openSession(fetch)
+    const said = async (nth: number): Promise<string> =>
+      (await fetch(post(toolCall(nth, 'talking', 'Go'), inSession(id)))).text()
+    expect(await said(1)).toContain('notifications/message')
+    const params = { level: 'error' }
+    const level = { jsonrpc: '2.0', id: 9, method: 'logging/setLevel', params }
+    await (await fetch(post(level, inSession(id)))).text()
+    expect(await said(2)).not.toContain('notifications/message')
+  })
+})
+
+describe('listeners', () => {
+  const TOKEN = 'token-of-ada-0123456789'
+  const listen = (headers: Readonly<Record<string, string>> = {}): Request =>
+    modern('subscriptions/listen', { notifications: { toolsListChanged: true }, headers })
+
+  /** @returns its first message, and what ends it */
+  async function opened(
+    gateway: Gateway,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<{ readonly first: string; readonly leave: () => Promise<unknown> }> {
+    const response = await gateway.fetch(listen(headers))
+    if (response.headers.get('content-type')?.startsWith('application/json')) {
+      return { first: await response.text(), leave: async () => undefined }
+    }
+    const events = eventsOf(response)
+    const { value } = await events.next()
+    return { first: value?.data ?? '', leave: () => events.return(undefined) }
+  }
+
+  const LIMITED: readonly (readonly [string, GatewayOptions, Record<string, string>])[] = [
+    ['of all', { limits: { subscriptions: 2 } }, {}],
+    [
+      'of one address, without a name',
+      { limits: { subscriptionsPerAddress: 2 }, http: { clientAddress: () => '192.0.2.1' } },
+      {},
+    ],
+    [
+      'of one caller',
+      {
+        limits: { subscriptionsPerPrincipal: 2 },
+        auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),
+      },
+      { authorization: `Bearer ${TOKEN}` },
+    ],
+  ]
+
+  test.each(LIMITED)('%s have a limit, which counts those that are there', async (...each) => {
+    const [, options, headers] = each
+    const sources = [new AgentsAtHand({ echo })]
+    await using gateway = createGateway({ sources, logger: false, ...options })
+    for (let round = 0; round < 20; round++) {
+      const [one, other] = [await opened(gateway, headers), await opened(gateway, headers)]
+      expect(one.first).toContain('notifications/subscriptions/acknowledged')
+      expect(other.first).toContain('notifications/subscriptions/acknowledged')
+      const { first } = await opened(gateway, headers)
+      expect(first).toContain('-32603')
+      expect(first).toContain('Subscription limit reached')
+      await Promise.all([one.leave(), other.leave()])
+      await settled()
+    }
+  })
+})
+
+test('a session follows 256 resources, and no more', async () => {
+  const agents = new AgentsAtHand({
+    *give(): Iterable<AgentUpdate> {
+      yield { type: 'file', file: { name: 'a.txt', data: Buffer.from('one') } }
+      yield { type: 'done' }
+    },
+  })
+  await using gateway = createGateway({ sources: [agents], logger: false })
+  const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
+  const id = await openSession(fetch)
+  const given = await (await fetch(post(toolCall(1, 'give', 'Go'), inSession(id)))).text()
+  const [scope = ''] = /artifact:\/\/[a-z2-7]+/.exec(given) ?? []
+  const follow = async (name: string, method = 'resources/subscribe'): Promise<string> => {
+    const params = { uri: `${scope}/${name}` }
+    return (await fetch(post({ jsonrpc: '2.0', id: 2, method, params }, inSession(id)))).text()
+  }
+  for (let n = 0; n < 256; n++) expect(await follow(`${n}.txt`)).toContain('"result":{}')
+  expect(await follow('256.txt')).toContain('Too many resources are followed')
+  expect(await follow('0.txt')).toContain('"result":{}') // again
+  await follow('0.txt', 'resources/unsubscribe')
+  expect(await follow('256.txt')).toContain('"result":{}')
+})
+
+test('a first list waits for agents where that is configured, and a call does not fail of it', async () => {
+  const agents = new AgentsAtHand()
+  const registry = { waitFor: { minAgents: 1, timeoutMs: 60_000, pollMs: 10 }, debounceMs: 1 }
+  await using gateway = createGateway({ sources: [agents], registry, logger: false })
+  const list = gateway.fetch(modern('tools/list'))
+  const session = openSession((request) => gateway.fetch(request))
+  let isOver = false
+  void Promise.race([list, session]).then(() => (isOver = true))
+  for (let turn = 0; turn < 20; turn++) await settled()
+  expect(isOver).toBe(false)
+  agents.join('echo', echo)
+  expect(await (await list).text()).toContain('"echo"')
+  expect(await session).toMatch(/./)
+})
+
+test('a call that comes before the first list waits for the first look, too', async () => {
+  const agents = new AgentsAtHand({ echo })
+  let begin: () => void = () => undefined
+  const begun = new Promise<void>((resolve) => (begin = resolve))
+  const slow: AgentSource = {
+    name: 'slow',
+    start: async (listener) => {
+      await begun
+      await agents.start(listener)
+    },
+    run: (call) => agents.run(call),
+    close: () => agents.close(),
+  }
+  const ci = { token: 'ci', scopes: ['agent:other:call'] }
+  const all = { token: 'all', scopes: ['*'] }
+  await using gateway = createGateway({ sources: [slow], auth: bearerAuth({ ci, all }) })
+  const params = { name: 'echo', arguments: { message: 'hello' } }
+  const call = (token: string): Promise<Response> =>
+    gateway.fetch(
+      modern('tools/call', {
+        ...params,
+        headers: { 'mcp-name': 'echo', authorization: `Bearer ${token}` },
+      }),
+    )
+  const calls = [call('all'), call('ci')]
+  for (let turn = 0; turn < 20; turn++) await settled()
+  begin()
+  const [served, refused] = await Promise.all(calls)
+  expect(await served?.text()).toContain('hello')
+  expect(refused?.status).toBe(403)
+})

@@ -1,0 +1,65 @@
+import type { Clock } from '../internal/clock.ts'
+import type { OwnTool } from './servers/own-tool.ts'
+import { toolError } from './servers/tool-error.ts'
+import type { ToolDefinition } from '../tools/tool-definition.ts'
+import type { UploadTickets } from '../files/upload-tickets.ts'
+
+export interface UploadLinkToolOptions {
+  readonly tickets: UploadTickets
+  /** Of one file. */
+  readonly maxBytes: number
+  /** How long a link works. */
+  readonly ttlMs: number
+  readonly clock: Clock
+}
+
+const MAX_NAME_CHARS = 255
+
+/** `artifact_upload_link`: bytes go to the gateway by HTTP, never through the model. */
+export function uploadLinkTool({
+  tickets,
+  maxBytes,
+  ttlMs,
+  clock,
+}: UploadLinkToolOptions): OwnTool {
+  return {
+    definition: definitionWith(maxBytes),
+    async call(caller, { name }) {
+      if (typeof name !== 'string' || name.trim() === '' || name.length > MAX_NAME_CHARS) {
+        const complaint = `/name must be a text of 1 to ${MAX_NAME_CHARS} characters`
+        return toolError('invalid_arguments', `Bad arguments: ${complaint}`)
+      }
+      const url = await tickets.uploadUrl(caller, name)
+      if (url === undefined) {
+        const why = 'This gateway does not know the address by which clients reach it over HTTP.'
+        return toolError('unavailable', why)
+      }
+      const expiresAt = new Date(clock.now() + ttlMs).toISOString()
+      const link = { method: 'PUT', url, expiresAt, maxBytes }
+      return {
+        content: [{ type: 'text', text: JSON.stringify(link) }],
+        structuredContent: link,
+      }
+    },
+  }
+}
+
+function definitionWith(maxBytes: number): ToolDefinition {
+  const text = { type: 'string' }
+  return {
+    name: 'artifact_upload_link',
+    title: 'Make a link to upload a file',
+    description: `Gives a URL to which a file of at most ${maxBytes} bytes is sent as the body of an HTTP PUT, without a credential. The answer to it has the \`uri\` that tools take in \`files\`.`,
+    inputSchema: {
+      type: 'object',
+      properties: { name: { ...text, description: 'Of the file, with its extension.' } },
+      required: ['name'],
+    },
+    outputSchema: {
+      type: 'object',
+      properties: { method: text, url: text, expiresAt: text, maxBytes: { type: 'integer' } },
+      required: ['method', 'url', 'expiresAt', 'maxBytes'],
+    },
+    annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: false },
+  }
+}

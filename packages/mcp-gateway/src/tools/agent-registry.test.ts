@@ -1,0 +1,397 @@
+import { describe, expect, test } from 'vitest'
+
+import { settled } from '../../test/manual-clock.ts'
+import {
+  agentOf,
+  callWith,
+  FakeSource,
+  never,
+  type RegistryWorld,
+  worldOf,
+} from '../../test/registry-world.ts'
+import type { Agent } from '../agents/agent.ts'
+
+describe('agents', () => {
+  test('that are there at the start are listed when it is over', async () => {
+    await using world = worldOf([new FakeSource([agentOf('b'), agentOf('a')])])
+    await world.registry.start()
+    expect(world.tools()).toEqual(['a', 'b'])
+    expect(world.registry.agents().map(({ id }) => id)).toEqual(['a', 'b'])
+  })
+
+  test('that were there at the start can leave', async () => {
+    const source = new FakeSource([agentOf('a'), agentOf('b')])
+    await using world = worldOf([source])
+    await world.registry.start()
+    source.listener?.gone('a')
+    await world.clock.advance(250)
+    expect(world.tools()).toEqual(['b'])
+    expect(world.changes.at(-1)).toMatchObject({ tools: true, prompts: false })
+  })
+
+  test('join and change later, and are told', async () => {
+    const source = new FakeSource()
+    await using world = worldOf([source])
+    await world.registry.start()
+    source.listener?.found(agentOf('a'))
+    await world.clock.advance(250)
+    expect(world.changes.map(({ plan }) => plan.tools.length)).toEqual([1])
+    const skill = { id: 'get', name: 'get', description: '', examples: ['Get it'] }
+    source.listener?.found(agentOf('a', { skills: [skill] }))
+    await world.clock.advance(250)
+    expect(world.tools()).toEqual(['a_get'])
+    expect(world.changes).toHaveLength(2)
+    expect(world.changes[1]).toMatchObject({ tools: true, prompts: true })
+  })
+
+  test('expire when nobody has seen them for 60 s, unless they live in this process', async () => {
+    const remote = new FakeSource([agentOf('seen'), agentOf('unseen')])
+    const local = new FakeSource([agentOf('local')])
+    local.isLocal = true
+    await using world = worldOf([remote, local])
+    await world.registry.start()
+    await world.clock.advance(30_000)
+    remote.listener?.seen('seen')
+    await world.clock.advance(29_999)
+    expect(world.tools()).toEqual(['local', 'seen', 'unseen'])
+    await world.clock.advance(1 + 250)
+    expect(world.tools()).toEqual(['local', 'seen'])
+    await world.clock.advance(30_000)
+    expect(world.tools()).toEqual(['local'])
+  })
+
+  test('that cannot be looked at are degraded until they are seen again, or expire', async () => {
+    const source = new FakeSource([agentOf('a'), agentOf('b')])
+    await using world = worldOf([source])
+    const healthOf = (): unknown => {
+      return world.registry.plan().tools.map(({ definition: { _meta: meta } }) => meta?.['status'])
+    }
+    await world.registry.start()
+    const version = world.registry.plan().version
+    source.listener?.unreachable?.('a', 'No card')
+    await world.clock.advance(250)
+    expect(healthOf()).toEqual(['degraded', 'healthy'])
+    expect(world.registry.status().agents[0]).toMatchObject({ reason: 'No card' })
+    source.listener?.seen('a')
+    await world.clock.advance(250)
+    expect(healthOf()).toEqual(['healthy', 'healthy'])
+    source.listener?.unreachable?.('b', 'No card')
+    source.listener?.found(agentOf('b'))
+    await world.clock.advance(250)
+    expect(healthOf()).toEqual(['healthy', 'healthy'])
+    expect([world.registry.plan().version, world.changes.length]).toEqual([version, 1])
+    await world.clock.advance(40_000)
+    source.listener?.unreachable?.('a', 'No card')
+    await world.clock.advance(40_000)
+    expect(world.tools()).toEqual([])
+  })
+
+  test('that are no agents are refused with a reason, and spoil nothing', async () => {
+    const bad = { ...agentOf('x'), skills: 'none' } as unknown as Agent
+    await using world = worldOf([new FakeSource([bad, agentOf('a')])])
+    await world.registry.start()
+    expect(world.tools()).toEqual(['a'])
+    expect(world.registry.status().sources).toMatchObject([
+      { state: 'started', reason: expect.stringContaining('its skills') },
+    ])
+  })
+
+  test('with a schema that cannot be used lose that tool only', async () => {
+    const inputSchema: Record<string, unknown> = { type: 'object' }
+    inputSchema['not'] = inputSchema
+    const skills = [
+      { id: 'bad', name: 'bad', description: '', inputSchema },
+      { id: 'good', name: 'good', description: '' },
+    ]
+    const source = new FakeSource([agentOf('a', { skills })])
+    await using world = worldOf([source], { tools: { parameters: 'schema' } })
+    await world.registry.start()
+    source.listener?.found(agentOf('a', { skills: [...skills] }))
+    await world.clock.advance(250)
+    expect(world.tools()).toEqual(['a_good'])
+    expect(world.registry.plan().dropped).toMatchObject([{ skillId: 'bad', why: 'schema' }])
+  })
+
+  test('with an id that another source has are refused, and cannot remove it', async () => {
+    const first = new FakeSource([agentOf('a')])
+    const second = new FakeSource([agentOf('a', { name: 'other' })])
+    await using world = worldOf([first, second])
+    await world.registry.start()
+    second.listener?.gone('a')
+    await world.clock.advance(250)
+    expect(world.tools()).toEqual(['a'])
+    expect(world.registry.status().sources[1]?.reason).toContain('already')
+  })
+})
+
+describe('changes', () => {
+  test('of a hundred agents that join together are told once', async () => {
+    const source = new FakeSource()
+    await using world = worldOf([source])
+    await world.registry.start()
+    for (let index = 0; index < 100; index++) source.listener?.found(agentOf(`a${index}`))
+    await world.clock.advance(1000)
+    expect(world.changes).toHaveLength(1)
+    expect(world.tools()).toHaveLength(100)
+  })
+
+  test('that go on are told after a second, and at the end', async () => {
+    const source = new FakeSource()
+    await using world = worldOf([source])
+    await world.registry.start()
+    for (let index = 0; index < 100; index++) {
+      source.listener?.found(agentOf(`a${index}`))
+      await world.clock.advance(12)
+    }
+    await world.clock.advance(1000)
+    expect(world.changes.map(({ plan }) => plan.tools.length)).toEqual([expect.any(Number), 100])
+  })
+
+  test('are not told when there are none', async () => {
+    const source = new FakeSource([agentOf('a')])
+    await using world = worldOf([source])
+    await world.registry.start()
+    const before = world.changes.length
+    source.listener?.found(agentOf('a'))
+    source.listener?.found(agentOf('b'))
+    source.listener?.gone('b')
+    source.listener?.gone('nobody')
+    source.listener?.found(agentOf('a', { health: 'degraded' }))
+    await world.clock.advance(1000)
+    expect(world.changes).toHaveLength(before)
+    // Health is there for whoever looks.
+    expect(world.registry.plan().tools[0]?.definition).toMatchObject({
+      _meta: { status: 'degraded' },
+    })
+  })
+
+  test('reach the others when a listener throws, and nobody after its undo', async () => {
+    const source = new FakeSource()
+    await using world = worldOf([source])
+    const heard: string[] = []
+    world.registry.on('changed', () => {
+      throw new Error('oh')
+    })
+    const undo = world.registry.on('changed', () => heard.push('undone'))
+    world.registry.on('changed', () => heard.push('last'))
+    undo()
+    await world.registry.start()
+    source.listener?.found(agentOf('a'))
+    await world.clock.advance(250)
+    expect(heard).toEqual(['last'])
+    expect(world.warnings).toEqual(['A listener of changes failed'])
+  })
+})
+
+describe('sources', () => {
+  test('that fail stop no other, and say why', async () => {
+    const broken = new FakeSource([], () => Promise.reject(new Error('no such file')))
+    await using world = worldOf([broken, new FakeSource([agentOf('a')])])
+    await world.registry.start()
+    expect(world.tools()).toEqual(['a'])
+    expect(world.registry.status().sources).toMatchObject([
+      { state: 'failed', reason: 'no such file' },
+      { state: 'started' },
+    ])
+  })
+
+  test('that never come to an end hold nobody up for long', async () => {
+    const slow = new FakeSource([agentOf('slow')], never)
+    await using world = worldOf([slow, new FakeSource([agentOf('a')])])
+    const started = world.registry.start()
+    const listable = world.registry.whenListable()
+    await world.clock.advance(1000)
+    await listable
+    expect(world.tools()).toEqual(['a', 'slow'])
+    await world.clock.advance(30_000)
+    await started
+  })
+
+  test('come and go at run time', async () => {
+    const late = new FakeSource([agentOf('late')])
+    await using world = worldOf([])
+    await world.registry.start()
+    await world.registry.addSource(late)
+    expect(world.tools()).toEqual(['late'])
+    await world.registry.removeSource(late)
+    expect(world.tools()).toEqual([])
+    expect(late.isClosed).toBe(true)
+    late.listener?.found(agentOf('late'))
+    await world.clock.advance(1000)
+    expect(world.tools()).toEqual([])
+  })
+
+  test('take the place of others at run time, and agents that both have are never away', async () => {
+    const before = new FakeSource([agentOf('a'), agentOf('b')])
+    const after = new FakeSource([agentOf('a', { name: 'a' }), agentOf('c')])
+    after.script = async function* script() {
+      yield { type: 'done', text: 'of the new one' }
+    }
+    await using world = worldOf([before])
+    await world.registry.start()
+    const seen: (readonly string[])[] = []
+    world.registry.on('changed', () => seen.push(world.tools()))
+    expect(await world.registry.replaceSources([{ gone: before, come: after }])).toEqual([])
+    expect(seen.every((tools) => tools.includes('a'))).toBe(true)
+    expect(world.tools()).toEqual(['a', 'c'])
+    expect([before.isClosed, after.isClosed]).toEqual([true, false])
+    const updates = []
+    for await (const update of world.registry.sourceOf('a')?.run(callWith()) ?? [])
+      updates.push(update)
+    expect(updates).toEqual([{ type: 'done', text: 'of the new one' }])
+    expect(world.warnings).toEqual([])
+    before.listener?.gone('a')
+    expect(world.tools()).toEqual(['a', 'c'])
+  })
+
+  test('that cannot be started take the place of no other', async () => {
+    const before = new FakeSource([agentOf('a')])
+    const broken = new FakeSource([], () => Promise.reject(new Error('no such file')))
+    const other = new FakeSource([agentOf('b')])
+    await using world = worldOf([before])
+    await world.registry.start()
+    const failed = await world.registry.replaceSources([
+      { gone: before, come: broken },
+      { come: other },
+    ])
+    expect(failed).toEqual([broken])
+    expect(world.tools()).toEqual(['a', 'b'])
+    expect([before.isClosed, broken.isClosed]).toEqual([false, true])
+    expect(world.registry.status().sources.map(({ state }) => state)).toEqual([
+      'started',
+      'started',
+    ])
+    before.listener?.found(agentOf('c'))
+    await world.clock.advance(250)
+    expect(world.tools()).toEqual(['a', 'b', 'c'])
+  })
+
+  test('that are about to leave keep their agents until another has looked', async () => {
+    let found = (): void => undefined
+    const before = new FakeSource([agentOf('a')])
+    const after = new FakeSource([], () => new Promise((resolve) => (found = resolve)))
+    await using world = worldOf([before])
+    await world.registry.start()
+    const replacing = world.registry.replaceSources([{ gone: before, come: after }])
+    before.listener?.found(agentOf('a'))
+    await settled()
+    expect(world.tools()).toEqual(['a'])
+    after.listener?.found(agentOf('a'))
+    before.listener?.found(agentOf('a'))
+    found()
+    await replacing
+    expect([world.tools(), world.changes.length, world.warnings]).toEqual([['a'], 1, []])
+  })
+
+  test('are closed with the registry, which then does nothing more', async () => {
+    const source = new FakeSource([agentOf('a')])
+    const world = worldOf([source])
+    await world.registry.start()
+    source.listener?.found(agentOf('b'))
+    await Promise.all([world.registry.close(), world.registry.close()])
+    source.listener?.found(agentOf('c'))
+    expect(source.isClosed).toBe(true)
+    expect(world.clock.pending).toBe(0)
+    expect(world.tools()).toEqual(['a'])
+    await world.registry.whenListable()
+  })
+})
+
+describe('a first list', () => {
+  test('waits for agents where that is configured', async () => {
+    const source = new FakeSource()
+    await using world = worldOf([source], { waitFor: { minAgents: 2 } })
+    await world.registry.start()
+    let isOver = false
+    const waiting = world.registry.whenListable().then(() => (isOver = true))
+    source.listener?.found(agentOf('a'))
+    await world.clock.advance(5000)
+    expect([isOver, world.registry.isListable]).toEqual([false, false])
+    source.listener?.found(agentOf('b'))
+    await world.clock.advance(250)
+    await waiting
+    expect(world.tools()).toEqual(['a', 'b'])
+    expect(world.registry.isListable).toBe(true)
+  })
+
+  test('does not wait until changes come to rest', async () => {
+    const source = new FakeSource()
+    const waitFor = { pollMs: 50 }
+    await using world = worldOf([source], { debounceMs: 2000, waitFor })
+    await world.registry.start()
+    const waiting = world.registry.whenListable()
+    source.listener?.found(agentOf('a'))
+    await world.clock.advance(50)
+    await waiting
+    expect(world.tools()).toEqual(['a'])
+  })
+
+  test('does not wait longer than configured', async () => {
+    await using world = worldOf([new FakeSource()], { waitFor: { timeoutMs: 5000 } })
+    await world.registry.start()
+    const waiting = world.registry.whenListable()
+    await world.clock.advance(5000)
+    await waiting
+    expect(world.tools()).toEqual([])
+  })
+})
+
+describe('whoever reads the list once', () => {
+  async function isOverAfter(waiting: Promise<void>, world: RegistryWorld, ms: number) {
+    let isOver = false
+    void waiting.then(() => (isOver = true))
+    await world.clock.advance(ms)
+    return isOver
+  }
+
+  test('waits for a first agent, though no first look found one', async () => {
+    const source = new FakeSource()
+    await using world = worldOf([source])
+    await world.registry.start()
+    await world.registry.whenListable()
+    const waiting = world.registry.whenPopulated()
+    expect(await isOverAfter(waiting, world, 1000)).toBe(false)
+    source.listener?.found(agentOf('a'))
+    expect(await isOverAfter(waiting, world, 250)).toBe(true)
+    expect(world.tools()).toEqual(['a'])
+  })
+
+  test('waits for as many, and as long, as is configured', async () => {
+    const source = new FakeSource([agentOf('a')])
+    await using world = worldOf([source], { waitFor: { minAgents: 2, timeoutMs: 20_000 } })
+    await world.registry.start()
+    const waiting = world.registry.whenPopulated()
+    expect(await isOverAfter(waiting, world, 19_000)).toBe(false)
+    expect(await isOverAfter(waiting, world, 1000)).toBe(true)
+  })
+
+  test('waits 5 s otherwise, not at all where no agent can come, and for nothing that was closed', async () => {
+    await using world = worldOf([new FakeSource()])
+    await world.registry.start()
+    const waiting = world.registry.whenPopulated()
+    expect(await isOverAfter(waiting, world, 4999)).toBe(false)
+    expect(await isOverAfter(waiting, world, 1)).toBe(true)
+    await using empty = worldOf([])
+    await empty.registry.start()
+    await empty.registry.whenPopulated()
+    await using closed = worldOf([new FakeSource()])
+    const given = closed.registry.whenPopulated()
+    await closed.registry.close()
+    await given
+    expect(closed.clock.pending).toBe(0)
+  })
+})
+
+test('who left is told to those who might have called it', async () => {
+  const source = new FakeSource([agentOf('a')])
+  await using world = worldOf([source])
+  await world.registry.start()
+  source.listener?.gone('a')
+  await world.clock.advance(250)
+  const nobody = { id: 'p', scopes: [], isAnonymous: false, claims: {} }
+  expect(world.registry.ownerOf('a', { ...nobody, scopes: ['*'] })).toBe('a')
+  expect(world.registry.ownerOf('a', nobody)).toBeUndefined()
+  source.listener?.found(agentOf('a'))
+  await world.clock.advance(250)
+  expect(world.registry.ownerOf('a')).toBeUndefined()
+})

@@ -1,0 +1,323 @@
+import type { Principal } from '../internal/principal.ts'
+import { type Clock, systemClock } from '../internal/clock.ts'
+import type { RunnableAgents } from '../runs/runs-options.ts'
+import { MemoryValues } from '../store/memory-values.ts'
+import type { ToolPlan } from './tool-plan.ts'
+import type { Agent } from '../agents/agent.ts'
+import type {
+  AgentRegistryOptions,
+  PlanChange,
+  RegistryStatus,
+  RegistryUpdate,
+  SourceReplacement,
+  WaitFor,
+} from './agent-registry-options.ts'
+import type { AgentListener, AgentSource } from '../agents/agent-source.ts'
+import { CurrentPlan } from './current-plan.ts'
+import { FirstList } from '../agents/first-list.ts'
+import { GuardedAgents } from '../agents/guarded-agents.ts'
+import { asSeen, KnownAgents, troubleOf } from '../agents/known-agents.ts'
+import { RegistrySources } from '../agents/registry-sources.ts'
+
+/** How long somebody is kept waiting for a first agent who is served alone, as over a pipe. */
+const ONE_READER_MS = 5000
+
+/** Every agent of every source: the one place that decides what is there. */
+export class AgentRegistry implements RunnableAgents {
+  readonly #clock: Clock
+  #ttlMs: number
+  #checkMs: number
+  readonly #waitFor: WaitFor | undefined
+  readonly #minAgents: number
+  readonly #sources: RegistrySources
+  readonly #known = new KnownAgents()
+  readonly #guarded: GuardedAgents
+  readonly #current: CurrentPlan
+  readonly #firstList: FirstList
+  readonly #firstAgents: FirstList
+  /** How long a first list waits for agents of other processes, where nothing is said of it. */
+  readonly #soonMs: number
+  #starting: Promise<void> | undefined
+  #stopChecking: () => void = () => undefined
+  #stopLooking: () => void = () => undefined
+  #closing: Promise<void> | undefined
+
+  /** @throws GatewayError `CONFIG` */
+  constructor(options: AgentRegistryOptions = {}) {
+    const { clock = systemClock, tools = {}, debounceMs = 250, waitFor } = options
+    const { values = new MemoryValues(() => clock.now()), onWarning = () => undefined } = options
+    this.#clock = clock
+    this.#ttlMs = options.ttlMs ?? 60_000
+    this.#checkMs = options.checkMs ?? 10_000
+    this.#waitFor = waitFor
+    this.#minAgents = waitFor?.minAgents ?? 1
+    this.#current = new CurrentPlan({
+      tools,
+      values,
+      clock,
+      debounceMs,
+      agents: () => this.agents(),
+      onPlan: ({ agents }) => {
+        if (agents.length < this.#minAgents) return
+        this.#firstAgents.open()
+        if (waitFor !== undefined) this.#firstList.open()
+      },
+      onWarning,
+    })
+    const timeoutMs = waitFor?.timeoutMs ?? 10_000
+    this.#soonMs = 4 * debounceMs
+    this.#firstList = new FirstList(clock, timeoutMs)
+    this.#firstAgents = new FirstList(clock, waitFor === undefined ? ONE_READER_MS : timeoutMs)
+    this.#guarded = new GuardedAgents({
+      clock,
+      breaker: options.breaker,
+      onWorked: (agentId) => {
+        if (this.#known.fault(agentId, undefined)) this.#current.touch()
+      },
+      onFailing: (agentId) => this.degrade(agentId, 'its last runs failed'),
+    })
+    this.#sources = new RegistrySources({ clock, onWarning })
+    for (const source of options.sources ?? []) this.#sources.add(source)
+  }
+
+  /**
+   * Starts all sources, and resolves after the first look of each: the plan then holds what they found. A
+   * source that fails stops no other: see `status()`. Never rejects; the second call is the first.
+   */
+  start(): Promise<void> {
+    this.#starting ??= this.#startAll()
+    return this.#starting
+  }
+
+  /** One more source, at run time; resolves after its first look. Never rejects. */
+  async addSource(source: AgentSource): Promise<void> {
+    if (this.#closing !== undefined || this.#sources.has(source)) return
+    this.#sources.add(source)
+    if (this.#starting === undefined) return
+    await this.#startSource(source)
+    await this.#current.remake()
+  }
+
+  /** Its agents leave, and it is closed. Runs that it does now go on. */
+  async removeSource(source: AgentSource): Promise<void> {
+    await this.replaceSources([{ gone: source }])
+  }
+
+  /**
+   * Some sources in place of others: an agent that both have stays where it is. One that cannot be started takes no
+   * place: it is closed, and what it was to replace stays. Resolves after the first looks of those that come; what was
+   * replaced is closed then. Never rejects.
+   *
+   * @returns those that took no place
+   */
+  async replaceSources(
+    replacements: readonly SourceReplacement[],
+  ): Promise<readonly AgentSource[]> {
+    for (const { gone } of replacements) {
+      if (gone && this.#sources.has(gone)) this.#known.release(gone)
+    }
+    await Promise.all(replacements.map(async ({ come }) => come && this.addSource(come)))
+    const failed: AgentSource[] = []
+    const leaving: AgentSource[] = []
+    for (const { gone, come } of replacements) {
+      const isInVain = gone !== undefined && come !== undefined && this.#sources.hasFailed(come)
+      if (isInVain) {
+        this.#known.keep(gone)
+        failed.push(come)
+        leaving.push(come)
+      } else if (gone) leaving.push(gone)
+    }
+    const closing = leaving.map((source) => this.#remove(source))
+    await Promise.all([...closing, this.#current.remake()])
+    return failed
+  }
+
+  /**
+   * Other rules, while it runs: what is given takes the place of what was. Resolves with the new plan in force.
+   *
+   * @throws GatewayError `CONFIG`, and then nothing has changed
+   */
+  async update({ tools, ttlMs, checkMs }: RegistryUpdate): Promise<void> {
+    if (tools !== undefined) this.#current.use(tools)
+    this.#ttlMs = ttlMs ?? this.#ttlMs
+    this.#checkMs = checkMs ?? this.#checkMs
+    if (tools !== undefined && this.#starting !== undefined) await this.#current.remake()
+  }
+
+  /** Sorted by id. */
+  agents(): readonly Agent[] {
+    return this.#known.entries().map(asSeen)
+  }
+
+  agent(id: string): Agent | undefined {
+    const known = this.#known.get(id)
+    return known === undefined ? undefined : asSeen(known)
+  }
+
+  plan(): ToolPlan {
+    return this.#current.plan
+  }
+
+  /** The agent whose tool had this name until it left, by id; `undefined` if there was none, or none for this caller. */
+  ownerOf(toolName: string, principal?: Principal): string | undefined {
+    return this.#current.ownerOf(toolName, principal)
+  }
+
+  get isListable(): boolean {
+    return this.#firstList.isOpen
+  }
+
+  /** Resolves when there is a plan worth listing, or the time for it is over. Never rejects. */
+  whenListable(): Promise<void> {
+    return this.#firstList.wait()
+  }
+
+  /**
+   * The same for somebody who may read the list once and no more, also where it is not configured to wait: resolves
+   * when there are agents, as many as `waitFor` says or one, after its time or 5 s, or when none can come. Never rejects.
+   */
+  whenPopulated(): Promise<void> {
+    return this.#firstAgents.wait()
+  }
+
+  /**
+   * Runs an agent; refuses runs while it keeps failing. `undefined`: it left.
+   *
+   * @param caller whose failures are counted together. @default all callers without a name
+   */
+  sourceOf(agentId: string, caller = ''): AgentSource | undefined {
+    const known = this.#known.get(agentId)
+    return known && this.#guarded.sourceOf(agentId, known.source, caller)
+  }
+
+  /** Something was wrong with it. Holds until one of its runs ends well. */
+  degrade(agentId: string, reason: string): void {
+    if (this.#known.fault(agentId, reason)) this.#current.touch()
+  }
+
+  /** Told after a change of what is listed, never for health alone. Returns its own undo. */
+  on(_event: 'changed', listener: (change: PlanChange) => void): () => void {
+    return this.#current.onChange(listener)
+  }
+
+  status(): RegistryStatus {
+    return {
+      sources: this.#sources.statuses(),
+      agents: this.#known.entries().map((known) => ({
+        agent: asSeen(known),
+        source: known.source.name,
+        seenAt: known.seenAt,
+        reason: troubleOf(known),
+      })),
+    }
+  }
+
+  /** Closes all sources. Nothing is told any more. */
+  close(): Promise<void> {
+    this.#closing ??= this.#closeAll()
+    return this.#closing
+  }
+
+  async #startAll(): Promise<void> {
+    if (this.#closing !== undefined) return
+    void this.#firstList.wait()
+    this.#check()
+    if (this.#waitFor !== undefined) this.#lookForFirst(this.#waitFor)
+    const sources = this.#sources.sources()
+    const looks = sources.map((source) => this.#startSource(source))
+    if (this.#waitFor === undefined) {
+      void this.#openSoon(looks.filter((_, index) => sources[index]?.isLocal === true))
+    }
+    await Promise.all(looks)
+    await this.#current.remake()
+    if (this.#waitFor === undefined) {
+      this.#stopLooking()
+      this.#firstList.open()
+    }
+    if (this.#sources.sources().length === 0) this.#firstAgents.open()
+  }
+
+  /**
+   * Without a wish to wait: graphs of this process are there once they are loaded, and whoever comes before would be
+   * told that there are none; what is elsewhere may be away, and is awaited as long as a change is held back.
+   */
+  async #openSoon(local: readonly Promise<void>[]): Promise<void> {
+    const isDue = new Promise<void>((resolve) => {
+      this.#stopLooking = this.#clock.after(this.#soonMs, resolve)
+    })
+    await Promise.all([isDue, ...local])
+    await this.#current.remake()
+    this.#firstList.open()
+  }
+
+  #openFirst(): void {
+    this.#firstList.open()
+    this.#firstAgents.open()
+  }
+
+  #startSource(source: AgentSource): Promise<void> {
+    return this.#sources.start(source, this.#listenerFor(source))
+  }
+
+  #listenerFor(source: AgentSource): AgentListener {
+    const isHeard = (): boolean => this.#closing === undefined && this.#sources.has(source)
+    return {
+      found: (agent) => {
+        if (!isHeard()) return
+        const found = this.#known.found(source, agent, this.#clock.now())
+        // Runs that begin from now on are those of its new source.
+        if (found.type === 'taken') this.#forget([agent.id])
+        else if (found.type === 'refused') this.#sources.refuse(source, found.reason)
+        else if (found.type !== 'same') this.#current.touch()
+      },
+      seen: (agentId) => {
+        if (isHeard() && this.#known.seen(source, agentId, this.#clock.now())) this.#current.touch()
+      },
+      unreachable: (agentId, reason) => {
+        if (isHeard() && this.#known.unreachable(source, agentId, reason)) this.#current.touch()
+      },
+      gone: (agentId) => {
+        if (isHeard() && this.#known.gone(source, agentId)) this.#forget([agentId])
+      },
+    }
+  }
+
+  async #remove(source: AgentSource): Promise<void> {
+    if (!this.#sources.remove(source)) return
+    this.#forget(this.#known.removeAllOf(source))
+    await this.#sources.close(source)
+  }
+
+  /** Agents left. */
+  #forget(agentIds: readonly string[]): void {
+    for (const id of agentIds) this.#guarded.forget(id)
+    if (agentIds.length > 0) this.#current.touch()
+  }
+
+  #check(): void {
+    this.#stopChecking = this.#clock.after(this.#checkMs, () => {
+      if (this.#closing !== undefined) return
+      this.#forget(this.#known.expire(this.#clock.now() - this.#ttlMs))
+      if (this.#current.isDue && this.#known.size > 0) this.#current.touch()
+      this.#check()
+    })
+  }
+
+  /** Until the first list is open, which has a deadline of its own. */
+  #lookForFirst(waitFor: WaitFor): void {
+    this.#stopLooking = this.#clock.after(waitFor.pollMs ?? 250, () => {
+      if (this.#closing !== undefined || this.#firstList.isOpen) return
+      this.#current.flush()
+      this.#lookForFirst(waitFor)
+    })
+  }
+
+  async #closeAll(): Promise<void> {
+    this.#stopChecking()
+    this.#stopLooking()
+    const planned = this.#current.close()
+    this.#openFirst()
+    await Promise.all(this.#sources.sources().map((source) => this.#sources.close(source)))
+    await planned
+  }
+}
