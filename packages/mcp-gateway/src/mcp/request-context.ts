@@ -5,8 +5,8 @@ import type {
   RequestId,
 } from '@modelcontextprotocol/server'
 
-import type { Principal } from '../auth/principal.ts'
-import type { TraceCarrier } from '../operation/observer.ts'
+import type { Principal } from '../internal/principal.ts'
+import type { TraceCarrier } from '../internal/observer.ts'
 
 /** What a client says about itself. Never a proof of who it is. */
 export interface ClientInfo {

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { systemClock } from '../clock.ts'
-import { GatewayError } from '../gateway-error.ts'
+import { systemClock } from '../internal/clock.ts'
+import { GatewayError } from '../errors.ts'
 import { ProcessLease } from './lease.ts'
 import { MemoryGatewayStore } from './memory-gateway-store.ts'
 

@@ -1,5 +1,5 @@
-import type { Clock } from '../clock.ts'
-import { randomHex } from '../random-hex.ts'
+import type { Clock } from '../internal/clock.ts'
+import { randomHex } from '../internal/random-hex.ts'
 import type { Values } from './gateway-store.ts'
 
 /** Other processes see the death of this one so many milliseconds after it, at most. */
