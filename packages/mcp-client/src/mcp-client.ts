@@ -23,7 +23,7 @@ import type {
 } from '@modelcontextprotocol/sdk/types.js'
 import { INPUT_META_KEY, reserveAuthProvider, TransportError, worstOutcome } from '@x/mcp-transport'
 import type { RequestOutcome } from '@x/mcp-transport'
-import { clientOptionChecks } from './options.ts'
+import { clientOptionChecks, DEFAULT_TIMEOUT_MS } from './options.ts'
 import type { AroundOperation, CallOptions, CallToolOptions, McpClientOptions } from './options.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import { ClientEvents, logTo } from './events.ts'
@@ -58,8 +58,6 @@ import type { Page } from './tool-list.ts'
 
 /** Requests during which no server sends requests to the client. */
 const QUIET_METHODS = /^ping$|\/list$|\/(un)?subscribe$|^logging\/setLevel$/
-
-const TIMEOUT_MS = 600_000
 
 /** The session that serves an operation, and the options of the caller. */
 interface Lease {
@@ -347,7 +345,7 @@ export class McpClient implements AsyncDisposable {
   }
 
   get #timeoutMs(): number {
-    return this.#options.timeoutMs ?? TIMEOUT_MS
+    return this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS
   }
 
   /** The session of the current scope. Undefined if there is none, or if there is no scope here. */

@@ -17,6 +17,12 @@ import type { Logger } from './events.ts'
 import type { OpenTelemetry } from './telemetry.ts'
 import type { IdleScopeOptions } from './session-manager.ts'
 
+/** Default of `timeoutMs`, in milliseconds. */
+export const DEFAULT_TIMEOUT_MS = 600_000
+
+/** Default of `handshakeMs`, in milliseconds. */
+export const DEFAULT_HANDSHAKE_MS = 30_000
+
 /**
  * Options of a client. Those of the transport are passed on to it: `limits.eventBytes` also limits a line on stdio, and
  * without `traceContext` the trace context of OpenTelemetry is used.

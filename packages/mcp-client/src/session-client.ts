@@ -114,6 +114,7 @@ export class SessionClient extends Client {
           _meta: { ...(isRecord(meta) && meta), progressToken: id },
         }
       }
+      // `StreamableHttpTransport.send()`, or `StdioTransport.send()` for a child process
       transport.send(message).catch((error: unknown) => open.end?.(toError(error)))
     })
   }

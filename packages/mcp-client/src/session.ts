@@ -8,6 +8,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
 import type { Era, ExchangeEvent, TraceContext } from '@x/mcp-transport'
+import { DEFAULT_HANDSHAKE_MS } from './options.ts'
 import type { McpClientOptions } from './options.ts'
 import { connect, flushed, storedSessionId } from './connection.ts'
 import type { Connection, ConnectionOwner } from './connection.ts'
@@ -49,7 +50,6 @@ type Setting = Pick<Operation<unknown>, 'method' | 'params'>
 
 const SUPERSEDED = 'Another process stored its session first'
 const CLIENT_INFO = { name: 'mcp-client', version: '0.1.0' }
-const HANDSHAKE_MS = 30_000
 const DISPOSE_MS = 5000
 /**
  * For so many milliseconds after a connection problem, the client pings the server before each request that must not
@@ -373,7 +373,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
    * the reason of `signal`
    */
   async #initialize(connection: Connection, signal: AbortSignal): Promise<Generation> {
-    using deadline = new Deadline(this.#setup.options.handshakeMs ?? HANDSHAKE_MS, signal)
+    using deadline = new Deadline(this.#setup.options.handshakeMs ?? DEFAULT_HANDSHAKE_MS, signal)
     const known = this.#link
     const link = known ?? {
       client: this.#createClient(),

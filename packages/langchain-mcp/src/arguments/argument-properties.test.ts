@@ -247,7 +247,7 @@ describe('a built list', () => {
     expect(one.shown()).toMatchObject({ properties: { tags: { enum: ['["open","<hidden>"]'] } } })
     expect(await one.merge()).toEqual({
       args: { tags: ['open', 'secret-token'] },
-      shown: { tags: ['open', '<hidden>'] },
+      redacted: { tags: ['open', '<hidden>'] },
       secrets: ['secret-token'],
     })
   })
@@ -273,14 +273,14 @@ describe('a sensitive value', () => {
     })
     expect(await one.merge({ count: 1 })).toEqual({
       args: { item: 's3cret', count: 1, address: { zip: '53111' } },
-      shown: { item: '<hidden>', count: 1, address: { zip: '<hidden>' } },
+      redacted: { item: '<hidden>', count: 1, address: { zip: '<hidden>' } },
       secrets: ['s3cret', '53111'],
     })
   })
 
   test('is not in errors', async () => {
     const one = subject({ '$.address': always('s3cret', true) })
-    await expect(one.merge()).resolves.toMatchObject({ shown: { address: '<hidden>' } })
+    await expect(one.merge()).resolves.toMatchObject({ redacted: { address: '<hidden>' } })
     expect(() => subject({ '$.a[': always('s3cret', true) })).toThrow(
       expect.objectContaining({ message: expect.not.stringContaining('s3cret') }),
     )

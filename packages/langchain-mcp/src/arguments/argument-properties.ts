@@ -31,7 +31,7 @@ export interface MergedArguments {
   /** The arguments that are sent. */
   readonly args: unknown
   /** The arguments for callbacks, spans and approvals: sensitive values are `<hidden>`. */
-  readonly shown: unknown
+  readonly redacted: unknown
   /** Sensitive texts. */
   readonly secrets: readonly string[]
 }
@@ -91,16 +91,16 @@ export class ArgumentProperties {
   ): Promise<MergedArguments> {
     const input = this.#input && (await inputOf(config, this.#input))
     let merged = args
-    let shown = args
+    let redacted = args
     const secrets: string[] = []
     for (const placed of this.#properties) {
       const fixed = resolveProperty(placed, this.#contextWith(input))
       if (this.#fixed(schema, placed, fixed.known) === undefined) continue
       merged = withValueAt(merged, placed.steps, fixed.value)
-      shown = withValueAt(shown, placed.steps, fixed.shown)
+      redacted = withValueAt(redacted, placed.steps, fixed.redacted)
       secrets.push(...fixed.secrets)
     }
-    return { args: merged, shown, secrets: secretsIn(secrets) }
+    return { args: merged, redacted, secrets: secretsIn(secrets) }
   }
 
   /** Returns the property that caused a validation error of merged arguments. A model cannot correct it. */

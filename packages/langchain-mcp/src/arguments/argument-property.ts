@@ -146,7 +146,7 @@ interface FixedArgument {
   /** Undefined without a value; the argument is then left out. */
   readonly value: unknown
   /** The same for people and logs: sensitive values are `<hidden>`. */
-  readonly shown: unknown
+  readonly redacted: unknown
   /** The value that the model sees. */
   readonly known: KnownArgument
   /** Sensitive texts. */
@@ -162,10 +162,10 @@ export function resolveProperty(placed: PlacedProperty, context: ResolveContext)
   const { property, items } = placed
   if (property.variant === 'arrayBuilder') return builtList(items, context)
   const value = valueOf(property, placed.path, context)
-  if (value === undefined) return { value, shown: value, known: 'absent', secrets: [] }
+  if (value === undefined) return { value, redacted: value, known: 'absent', secrets: [] }
   return property.isSensitive
-    ? { value, shown: HIDDEN, known: 'secret', secrets: secretsIn(value) }
-    : { value, shown: value, known: { shown: value }, secrets: [] }
+    ? { value, redacted: HIDDEN, known: 'secret', secrets: secretsIn(value) }
+    : { value, redacted: value, known: { shown: value }, secrets: [] }
 }
 
 /** Returns true if the value is the same in every run. */
@@ -178,19 +178,19 @@ export function isConstant({ property, items }: PlacedProperty): boolean {
 
 function builtList(items: readonly PlacedProperty[], context: ResolveContext): FixedArgument {
   const value: unknown[] = []
-  const shown: unknown[] = []
+  const redacted: unknown[] = []
   const secrets: string[] = []
   for (const item of items) {
     const index = Number(item.steps.at(-1))
     const fixed = resolveProperty(item, context)
     value[index] = fixed.value
-    shown[index] = fixed.shown
+    redacted[index] = fixed.redacted
     secrets.push(...fixed.secrets)
   }
-  const list = Array.from(shown, (one) => one ?? null)
+  const list = Array.from(redacted, (one) => one ?? null)
   return {
     value: Array.from(value, (one) => one ?? null),
-    shown: list,
+    redacted: list,
     known: { shown: list },
     secrets,
   }

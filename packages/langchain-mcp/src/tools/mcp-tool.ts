@@ -139,14 +139,14 @@ export class McpTool extends StructuredTool {
 
   /** The schema that the model sees. It is computed at each access, so it is always current. */
   override get schema(): JSONSchema {
-    const { schema, notes } = this.#binding.shown
+    const { schema, notes } = this.#binding.modelSchema
     if (notes.length > 0) this.metadata = { ...this.metadata, schema_notes: notes }
     return schema
   }
 
   /** Parts of the schema that the model does not see, one line each. They are checked at the call. */
   get schemaNotes(): readonly string[] {
-    return this.#binding.shown.notes
+    return this.#binding.modelSchema.notes
   }
 
   /** From the server or the agent definition, with title, annotations and `_meta`. */
@@ -194,7 +194,7 @@ export class McpTool extends StructuredTool {
     config: ToolRunnableConfig = {},
   ): Promise<Answer> {
     const { name } = this
-    const prepared = { name, args, shown: args, secrets: [], refusal: undefined }
+    const prepared = { name, args, redacted: args, secrets: [], refusal: undefined }
     return new ToolCall(this.#binding, prepared, config).answer()
   }
 
@@ -231,7 +231,7 @@ export class McpTool extends StructuredTool {
     }
     const run = await manager.handleToolStart(
       this.toJSON(),
-      prepared.shown, // without sensitive values
+      prepared.redacted,
       runId,
       undefined,
       undefined,

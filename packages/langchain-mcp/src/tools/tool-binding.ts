@@ -23,8 +23,8 @@ export interface PreparedCall {
   /** The name that the model used. */
   readonly name: string
   readonly args: Record<string, unknown>
-  /** The same without sensitive values. */
-  readonly shown: Record<string, unknown>
+  /** The same arguments without sensitive values. */
+  readonly redacted: Record<string, unknown>
   /** Sensitive texts. */
   readonly secrets: readonly string[]
   /** Why the call must not be sent. */
@@ -78,7 +78,7 @@ export class ToolBinding {
   #input: SchemaCheck
   #output: SchemaCheck | undefined
   #outputSchema: JsonSchema | undefined
-  #shown: (ProjectedSchema & { readonly of: JsonSchema }) | undefined
+  #modelSchema: (ProjectedSchema & { readonly of: JsonSchema }) | undefined
 
   /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that cannot be parsed */
   constructor(fields: McpToolFields) {
@@ -106,16 +106,16 @@ export class ToolBinding {
   }
 
   /** The schema that the model sees, and notes about its hidden parts. */
-  get shown(): ProjectedSchema {
+  get modelSchema(): ProjectedSchema {
     const { inputSchema } = this
     // A schema with a defect cannot be evaluated here, so the model sees it whole and the server checks the call.
     if (schemaDefectOf(inputSchema) !== undefined) return { schema: inputSchema, notes: [] }
     const schema = this.#properties?.fixedSchema(inputSchema) ?? inputSchema
-    if (this.#shown?.of !== schema) {
+    if (this.#modelSchema?.of !== schema) {
       const projected = projectedSchema(schema, this.options.projection ?? 'common')
       const notes = projected.notes.join('; ')
-      const isNew = notes !== (this.#shown?.notes.join('; ') ?? '')
-      this.#shown = { ...projected, of: schema }
+      const isNew = notes !== (this.#modelSchema?.notes.join('; ') ?? '')
+      this.#modelSchema = { ...projected, of: schema }
       if (isNew && notes !== '') {
         this.#report('SCHEMA_SIMPLIFIED', {
           message: `The model sees only a part of the schema of ${this.#title}, which is checked at the call: ${notes}`,
@@ -123,7 +123,7 @@ export class ToolBinding {
         })
       }
     }
-    return this.#shown
+    return this.#modelSchema
   }
 
   /**
@@ -141,11 +141,11 @@ export class ToolBinding {
     const refusal = this.#refreshBeforeCall ? await this.#refusal(name, config) : undefined
     if (refusal !== undefined) {
       const args = objectOf(given, given)
-      return { name, args, shown: args, secrets: [], refusal }
+      return { name, args, redacted: args, secrets: [], refusal }
     }
-    const { args, shown, secrets } = this.#properties
+    const { args, redacted, secrets } = this.#properties
       ? await this.#properties.merge(given, { schema: this.inputSchema, config })
-      : { args: given, shown: given, secrets: [] }
+      : { args: given, redacted: given, secrets: [] }
     const errors = this.#input.locatedErrors(args)
     for (const error of errors) {
       const path = this.#properties?.causeOf(error)
@@ -158,8 +158,8 @@ export class ToolBinding {
       throw inputError(message, given)
     }
     const accepted = objectOf(args, given)
-    const visible = shown === args ? accepted : objectOf(shown, given)
-    return { name, args: accepted, shown: visible, secrets, refusal }
+    const visible = redacted === args ? accepted : objectOf(redacted, given)
+    return { name, args: accepted, redacted: visible, secrets, refusal }
   }
 
   /** Returns the validation errors of a structured result, by the newest known output schema. */
@@ -185,7 +185,7 @@ export class ToolBinding {
     if (this.definition === bound) this.#heal(drift.live, drift.changes)
     return this.#notRun(
       'SCHEMA_CHANGED',
-      `The parameters of tool "${name}" have changed since you saw them, so it was not executed: ${drift.changes.join('; ')}. Its parameters are now: ${parameterText(this.shown.schema)}. Call it again with these.`,
+      `The parameters of tool "${name}" have changed since you saw them, so it was not executed: ${drift.changes.join('; ')}. Its parameters are now: ${parameterText(this.modelSchema.schema)}. Call it again with these.`,
     )
   }
 

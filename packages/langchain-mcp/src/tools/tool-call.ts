@@ -77,7 +77,7 @@ export class ToolCall {
   /** Calls the interceptors, the first one outermost. The last one sends the call. */
   #intercepted(): Promise<ToolCallAnswer> {
     const { interceptors, origin, definition } = this.#binding
-    const { name, args, shown, secrets } = this.#prepared
+    const { name, args, redacted, secrets } = this.#prepared
     return intercepted(interceptors, this, {
       name,
       server: origin.server,
@@ -86,7 +86,7 @@ export class ToolCall {
       headers: {},
       meta: {},
       config: this.#config,
-      withoutSecrets: (given) => (given === args ? shown : withoutSecrets(given, secrets)),
+      withoutSecrets: (given) => (given === args ? redacted : withoutSecrets(given, secrets)),
     })
   }
 
