@@ -83,15 +83,8 @@ export type {
   RunnableGraph,
 } from './agents/langgraph/graph-definition.ts'
 
-export type {
-  AgentCall,
-  AgentInput,
-  Answer,
-  ArtifactWriter,
-  InputFile,
-  OutputFile,
-  Resume,
-} from './agents/agent-call.ts'
+export type { AgentCall, AgentInput, Answer, Resume } from './agents/agent-call.ts'
+export type { ArtifactWriter, InputFile, OutputFile } from './files/result-files.ts'
 export { isFinal } from './agents/agent-update.ts'
 export type { AgentUpdate, FinalUpdate, Question } from './agents/agent-update.ts'
 

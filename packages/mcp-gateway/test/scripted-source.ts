@@ -1,11 +1,10 @@
 import type { Agent } from '../src/agents/agent.ts'
-import type { AgentSource } from '../src/agents/agent-source.ts'
+import type { AgentSource, RunnableAgents } from '../src/agents/agent-source.ts'
 import type { Principal } from '../src/internal/principal.ts'
 import type { AgentCall } from '../src/agents/agent-call.ts'
 import type { AgentUpdate } from '../src/agents/agent-update.ts'
 import type { RunRequest } from '../src/runs/run-request.ts'
 import type { RunTool } from '../src/agents/run-tool.ts'
-import type { RunnableAgents } from '../src/runs/runs-options.ts'
 
 /** What an agent of a test does: its updates, or how it comes to them. */
 export type Script = (call: AgentCall) => AsyncIterable<AgentUpdate> | Iterable<AgentUpdate>

@@ -3,7 +3,7 @@ import type { Block, CallAnswer } from './file-clients.ts'
 import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import { createGateway } from '../src/gateway.ts'
-import type { OutputFile } from '../src/agents/agent-call.ts'
+import type { OutputFile } from '../src/files/result-files.ts'
 import type { AgentUpdate } from '../src/agents/agent-update.ts'
 
 /** Of two callers. */

@@ -1,4 +1,5 @@
 import type { Principal } from '../internal/principal.ts'
+import type { ArtifactWriter, InputFile } from '../files/result-files.ts'
 
 /** What an agent is asked, and all that it may know of whoever asks. A fresh object for each call. */
 export interface AgentCall {
@@ -32,29 +33,6 @@ export type AgentInput =
       readonly value: Readonly<Record<string, unknown>>
       readonly files: readonly InputFile[]
     }
-
-/** A file of the caller's, by its artifact. Read only when it is needed. */
-export interface InputFile {
-  readonly uri: string
-  readonly name: string
-  readonly mimeType: string
-  /** bytes */
-  readonly size: number
-  read(signal?: AbortSignal): AsyncIterable<Uint8Array>
-}
-
-export interface ArtifactWriter {
-  /** Stores a version of a file, and tells its URI. @throws GatewayError `QUOTA` */
-  write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }>
-}
-
-/** A file that an agent made: its bytes, or where they are. */
-export interface OutputFile {
-  /** As the agent calls it; made safe where it becomes part of a URI. */
-  readonly name: string
-  readonly mimeType?: string | undefined
-  readonly data: Uint8Array | AsyncIterable<Uint8Array> | { readonly url: string }
-}
 
 export interface Resume {
   /** As the `asked` update gave it. JSON. */

@@ -48,3 +48,11 @@ export interface AgentListener {
   unreachable?(agentId: string, reason: string): void
   gone(agentId: string): void
 }
+
+/** What runs need of the registry. */
+export interface RunnableAgents {
+  /** What runs this agent, for a caller whose failures are counted together; `undefined`: the agent left. */
+  sourceOf(agentId: string, caller?: string): AgentSource | undefined
+  /** Something was wrong with it. */
+  degrade(agentId: string, reason: string): void
+}

@@ -1,5 +1,5 @@
 import type { JsonSchema } from './agent.ts'
-import type { OutputFile } from './agent-call.ts'
+import type { OutputFile } from '../files/result-files.ts'
 
 /** What an agent says during a run, whichever kind of agent it is. */
 export type AgentUpdate =

@@ -75,3 +75,8 @@ export function skillsOf(agent: Agent): readonly Skill[] {
   if (agent.skills.length > 0) return agent.skills
   return [{ id: agent.id, name: '', description: agent.description }]
 }
+
+/** By code units: the same in every locale. */
+export function compareText(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1
+}

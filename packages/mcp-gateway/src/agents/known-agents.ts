@@ -1,5 +1,5 @@
 import { canonicalJson } from '@x/internal'
-import { compareText } from '../tools/name-plan.ts'
+import { compareText } from './agent.ts'
 import type { Agent } from './agent.ts'
 import { agentDefectOf } from './agent-defect.ts'
 import type { AgentSource } from './agent-source.ts'

@@ -4,6 +4,7 @@ import type { StaticToken } from '../http/auth/static-tokens.ts'
 import type { InlineOptions } from '../files/inline-limits.ts'
 import type { A2aCard } from '../agents/a2a/a2a-source.ts'
 import type { CachePolicy } from '../tools/cache-policy.ts'
+import type { LogLevel } from '../internal/logger.ts'
 
 /**
  * What a configuration says, with all defaults in place. `null`: nothing is set. Times are milliseconds; what 0
@@ -287,5 +288,3 @@ interface LogConfig {
   /** Never stdout, which may be the protocol's. */
   readonly to: 'stderr'
 }
-
-export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 
 import type { Principal } from '../internal/principal.ts'
-import { subnetOf } from '../http/request-rates.ts'
+import { subnetOf } from '../internal/principal.ts'
 
 /** Who reads or writes artifacts. */
 export interface ArtifactCaller {

@@ -1,4 +1,4 @@
-import { legible } from '../tools/tool-description.ts'
+import { legible } from '../internal/redacted.ts'
 
 const MAX_BYTES = 255
 // What ends lines or moves the cursor: C0, DEL and C1.

@@ -7,9 +7,9 @@ import type { Artifacts } from './artifacts.ts'
 import { RunArtifacts } from './run-artifacts.ts'
 import { GatewayError } from '../errors.ts'
 import type { GuardedFetch } from '../internal/guarded-fetch.ts'
-import type { OutputFile } from '../agents/agent-call.ts'
 import type {
   EarlierFiles,
+  OutputFile,
   OwnFile,
   ResultFiles,
   ResultFilesContext,

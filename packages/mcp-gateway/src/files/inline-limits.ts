@@ -1,5 +1,4 @@
 import { GatewayError } from '../errors.ts'
-import { RESULT_MAX_BYTES } from '../runs/run-result.ts'
 import { longestTextFor } from '@x/internal'
 import type { FileKind } from './file-kind.ts'
 
@@ -91,3 +90,6 @@ function expressionFrom(source: string, path: string): RegExp {
   const message = `${path} may take too long. Do not repeat what holds a repetition or a choice, and begin with "^"`
   throw new GatewayError('CONFIG', message, { path })
 }
+
+/** Python clients refuse an event of 1 MiB (1,048,576 bytes). The rest is for the envelope. */
+export const RESULT_MAX_BYTES = 1_000_000

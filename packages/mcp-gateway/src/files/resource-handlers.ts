@@ -5,7 +5,7 @@ import type {
   ReadResourceResult,
 } from '@modelcontextprotocol/server'
 
-import type { Caller } from '../mcp/caller.ts'
+import type { ArtifactCaller } from './artifact-caller.ts'
 
 interface ReadResource {
   readonly contents: ReadResourceResult['contents']
@@ -16,16 +16,16 @@ interface ReadResource {
 /** What a gateway has to read, for one caller at a time. Each throws `ResourceNotFoundError` for what is not the caller's. */
 export interface ResourceHandlers {
   /** @throws ProtocolError -32602 for a cursor of no list of this caller */
-  list(caller: Caller, cursor: string | undefined): Promise<ListResourcesResult>
-  templates(caller: Caller): Promise<ListResourceTemplatesResult>
+  list(caller: ArtifactCaller, cursor: string | undefined): Promise<ListResourcesResult>
+  templates(caller: ArtifactCaller): Promise<ListResourceTemplatesResult>
   /** @param check called before the bytes are read: throws if the answer is not wanted, or there is no memory for it */
-  read(caller: Caller, uri: string, check: () => void): Promise<ReadResource>
+  read(caller: ArtifactCaller, uri: string, check: () => void): Promise<ReadResource>
   /** Which list the caller reads: changes of it are told by this name. @default none */
-  listOf(caller: Pick<Caller, 'principal' | 'scope'>): string | undefined
+  listOf(caller: ArtifactCaller): string | undefined
   /** The URI by which changes of this resource are told; `undefined`: it is not the caller's. */
-  followed(caller: Caller, uri: string): Promise<string | undefined>
+  followed(caller: ArtifactCaller, uri: string): Promise<string | undefined>
   /** Values for a variable of a template. @default the capability is not declared */
-  complete?(caller: Caller, asked: CompletedVariable): Promise<CompleteResult['completion']>
+  complete?(caller: ArtifactCaller, asked: CompletedVariable): Promise<CompleteResult['completion']>
 }
 
 interface CompletedVariable {

@@ -1,7 +1,6 @@
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 
 import type { Principal } from '../internal/principal.ts'
-import type { ArtifactWriter } from '../agents/agent-call.ts'
 
 /** Keeps the files that runs make, and shows them in results. */
 export interface ResultFiles {
@@ -57,4 +56,27 @@ export interface EarlierFiles {
   readonly shown: readonly string[]
   /** Where the others go, for callers that have nothing else in common with them. */
   readonly scope?: string | undefined
+}
+
+/** A file of the caller's, by its artifact. Read only when it is needed. */
+export interface InputFile {
+  readonly uri: string
+  readonly name: string
+  readonly mimeType: string
+  /** bytes */
+  readonly size: number
+  read(signal?: AbortSignal): AsyncIterable<Uint8Array>
+}
+
+export interface ArtifactWriter {
+  /** Stores a version of a file, and tells its URI. @throws GatewayError `QUOTA` */
+  write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }>
+}
+
+/** A file that an agent made: its bytes, or where they are. */
+export interface OutputFile {
+  /** As the agent calls it; made safe where it becomes part of a URI. */
+  readonly name: string
+  readonly mimeType?: string | undefined
+  readonly data: Uint8Array | AsyncIterable<Uint8Array> | { readonly url: string }
 }

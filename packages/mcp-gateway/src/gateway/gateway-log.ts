@@ -2,7 +2,7 @@ import { pino, type Logger } from 'pino'
 
 import { auditEntry, refusalEntry, transferEntry } from './audit-entry.ts'
 import { redacted } from '../internal/redacted.ts'
-import type { LogLevel } from '../cli/gateway-config.ts'
+import type { LogLevel } from '../internal/logger.ts'
 import { errorText, stackText } from '../internal/error-text.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { WrittenRefusals } from './written-refusals.ts'

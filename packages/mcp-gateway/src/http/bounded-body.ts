@@ -1,9 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-
-/** A request body as text, or why there is none. */
-export type BodyText =
-  | { readonly ok: true; readonly text: string }
-  | { readonly ok: false; readonly why: 'too-large' | 'broken' | 'slow' }
+import type { BodyText } from '../internal/exchange.ts'
 
 const TOO_LARGE: BodyText = { ok: false, why: 'too-large' }
 const BROKEN: BodyText = { ok: false, why: 'broken' }

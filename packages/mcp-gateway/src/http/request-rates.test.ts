@@ -2,7 +2,8 @@ import { expect, test } from 'vitest'
 
 import type { Principal } from '../internal/principal.ts'
 import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
-import { RequestRates, subnetOf } from './request-rates.ts'
+import { RequestRates } from './request-rates.ts'
+import { subnetOf } from '../internal/principal.ts'
 
 const caller = (id: string): Principal => ({ id, scopes: [], isAnonymous: false, claims: {} })
 

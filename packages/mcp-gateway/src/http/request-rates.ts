@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 
 import { BoundedMap } from '@x/internal'
-import type { Principal } from '../internal/principal.ts'
+import { type Principal, subnetOf } from '../internal/principal.ts'
 import type { Rate, Rates } from '../store/gateway-store.ts'
 import { RPC, rpcErrorResponse } from '../mcp/rpc-error.ts'
 
@@ -137,18 +137,6 @@ export class RequestRates {
 function tooMany(waitMs: number): Response {
   const error = { code: RPC.refused, message: 'Too many requests' }
   return rpcErrorResponse(429, error, { 'retry-after': `${Math.ceil(waitMs / 1000)}` })
-}
-
-/** One customer has a whole /64 of IPv6, and could change address with each request. */
-export function subnetOf(address: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
-  if (mapped !== undefined || !address.includes(':')) return mapped ?? address
-  const [head = '', tail] = (address.split('%')[0] ?? '').toLowerCase().split('::')
-  const groups = head === '' ? [] : head.split(':')
-  const behind = tail === undefined || tail === '' ? [] : tail.split(':')
-  if (tail !== undefined) groups.push(...Array<string>(8 - groups.length - behind.length).fill('0'))
-  const first = [...groups, ...behind].slice(0, 4)
-  return `${first.map((group) => group.replace(/^0+(?=.)/, '')).join(':')}::/64`
 }
 
 function digestOf(credential: string): string {

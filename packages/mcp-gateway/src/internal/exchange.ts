@@ -1,5 +1,3 @@
-import type { BodyText } from '../http/bounded-body.ts'
-
 /** One HTTP request, whatever server it came in by. */
 export interface HttpExchange {
   /** Its body is read with `readBody` only. Its signal aborts when the client has gone. */
@@ -22,3 +20,8 @@ export interface HttpAnswer {
   /** Called once: the body was taken to its end, or the client left before. */
   readonly onEnd?: ((end: 'complete' | 'lost') => void) | undefined
 }
+
+/** A request body as text, or why there is none. */
+export type BodyText =
+  | { readonly ok: true; readonly text: string }
+  | { readonly ok: false; readonly why: 'too-large' | 'broken' | 'slow' }

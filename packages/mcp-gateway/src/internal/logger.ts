@@ -74,3 +74,5 @@ export function loggerObserver(logger: GatewayLogger): Required<Told> {
 }
 
 type Told = Pick<GatewayObserver, 'runEvent' | 'warned'>
+
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'

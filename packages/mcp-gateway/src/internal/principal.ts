@@ -22,3 +22,29 @@ export function isAllowed(principal: Principal, scope: string): boolean {
 export function isPrincipal(answer: Principal | Response): answer is Principal {
   return 'id' in answer && typeof answer.id === 'string' && Array.isArray(answer.scopes)
 }
+
+/** One customer has a whole /64 of IPv6, and could change address with each request. */
+export function subnetOf(address: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
+  if (mapped !== undefined || !address.includes(':')) return mapped ?? address
+  const [head = '', tail] = (address.split('%')[0] ?? '').toLowerCase().split('::')
+  const groups = head === '' ? [] : head.split(':')
+  const behind = tail === undefined || tail === '' ? [] : tail.split(':')
+  if (tail !== undefined) groups.push(...Array<string>(8 - groups.length - behind.length).fill('0'))
+  const first = [...groups, ...behind].slice(0, 4)
+  return `${first.map((group) => group.replace(/^0+(?=.)/, '')).join(':')}::/64`
+}
+
+/** Something that needs scopes: a tool. */
+export interface Guarded {
+  readonly scopes: readonly string[]
+}
+
+/** Whether a caller may see this and use it: it needs all scopes. What cannot be decided is a no. */
+export function mayUse(principal: Principal, guarded: Guarded): boolean {
+  try {
+    return guarded.scopes.every((scope) => isAllowed(principal, scope))
+  } catch {
+    return false
+  }
+}

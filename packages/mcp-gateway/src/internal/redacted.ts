@@ -34,3 +34,8 @@ export function redacted(text: string): string {
     query === undefined ? address : `${address}?[redacted]`,
   )
 }
+
+/** Without what a person would not see, but a model reads: control and tag characters, directions of writing. */
+export function legible(text: string): string {
+  return text.replaceAll(/[^\P{C}\n\t]/gu, (char) => (/[\u200C\u200D]/.test(char) ? char : ''))
+}

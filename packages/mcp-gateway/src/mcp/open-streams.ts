@@ -1,4 +1,4 @@
-import { subnetOf } from '../http/request-rates.ts'
+import { subnetOf } from '../internal/principal.ts'
 import type { Caller } from './caller.ts'
 
 export interface StreamLimits {

@@ -5,7 +5,8 @@ import type { AgentUpdate, FinalUpdate } from '../agents/agent-update.ts'
 import type { AgentSource } from '../agents/agent-source.ts'
 import type { RunCollector } from './run-collector.ts'
 import type { RunNames } from '../internal/run-event.ts'
-import { RunFailure, type RunFailureReason } from '../agents/run-failure.ts'
+import { RunFailure } from '../agents/run-failure.ts'
+import { type RunFailureReason } from '../internal/run-event.ts'
 import type { RunLimits } from './run-limits.ts'
 
 /** A run between its registration and its end. */

@@ -1,9 +1,8 @@
 import { GatewayError } from '../errors.ts'
-import type { ArtifactWriter, OutputFile } from '../agents/agent-call.ts'
+import type { ArtifactWriter, OutputFile, RunFiles } from '../files/result-files.ts'
 import type { AgentUpdate, FinalUpdate } from '../agents/agent-update.ts'
 import { isFinal } from '../agents/agent-update.ts'
 import type { ProgressFeed } from './progress-feed.ts'
-import type { RunFiles } from '../files/result-files.ts'
 import { RunFailure } from '../agents/run-failure.ts'
 import type { RunAnswer } from './run-result.ts'
 

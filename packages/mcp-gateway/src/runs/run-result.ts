@@ -20,9 +20,6 @@ export interface RunAnswer {
 /** Shown for an agent that says nothing and makes nothing: some clients take an empty result for a fault. */
 export const NO_OUTPUT = 'The agent finished without output.'
 
-/** Python clients refuse an event of 1 MiB (1,048,576 bytes). The rest is for the envelope. */
-export const RESULT_MAX_BYTES = 1_000_000
-
 /** Bytes of what is not measured: wrappers of blocks, `_meta`, and what is said of a text that was cut. */
 const RESERVED_BYTES = 4096
 /** Characters of the reason of a failure. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../internal/clock.ts'
-import { subnetOf } from '../http/request-rates.ts'
+import { subnetOf } from '../internal/principal.ts'
 import { RunFailure } from '../agents/run-failure.ts'
 import type { RunRequest } from './run-request.ts'
 

@@ -1,4 +1,4 @@
-import type { AgentSource } from '../agents/agent-source.ts'
+import type { RunnableAgents } from '../agents/agent-source.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { Values } from '../store/gateway-store.ts'
 import type { AskingOptions } from './interrupts/asking.ts'
@@ -44,12 +44,4 @@ export interface RunStreaming extends ProgressOptions {
 export interface RunsUpdate {
   readonly runs?: (RunSlotsOptions & RunTimes) | undefined
   readonly streaming?: RunStreaming | undefined
-}
-
-/** What runs need of the registry. */
-export interface RunnableAgents {
-  /** What runs this agent, for a caller whose failures are counted together; `undefined`: the agent left. */
-  sourceOf(agentId: string, caller?: string): AgentSource | undefined
-  /** Something was wrong with it. */
-  degrade(agentId: string, reason: string): void
 }

@@ -1,6 +1,6 @@
 import type { Principal } from '../internal/principal.ts'
 import { type Clock, systemClock } from '../internal/clock.ts'
-import type { RunnableAgents } from '../runs/runs-options.ts'
+import type { AgentListener, AgentSource, RunnableAgents } from '../agents/agent-source.ts'
 import { MemoryValues } from '../store/memory-values.ts'
 import type { ToolPlan } from './tool-plan.ts'
 import type { Agent } from '../agents/agent.ts'
@@ -12,7 +12,6 @@ import type {
   SourceReplacement,
   WaitFor,
 } from './agent-registry-options.ts'
-import type { AgentListener, AgentSource } from '../agents/agent-source.ts'
 import { CurrentPlan } from './current-plan.ts'
 import { FirstList } from '../agents/first-list.ts'
 import { GuardedAgents } from '../agents/guarded-agents.ts'

@@ -1,5 +1,5 @@
 import type { Principal } from '../internal/principal.ts'
-import { mayUse } from '../http/auth/permissions.ts'
+import { mayUse } from '../internal/principal.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer } from '../internal/debouncer.ts'
 import type { Values } from '../store/gateway-store.ts'

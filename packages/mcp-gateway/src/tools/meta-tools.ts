@@ -1,5 +1,5 @@
 import { isRecord } from '@x/internal'
-import { mayUse } from '../http/auth/permissions.ts'
+import { mayUse } from '../internal/principal.ts'
 import type { Principal } from '../internal/principal.ts'
 import { type CheckedArguments } from './argument-check.ts'
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor } from './extra-parameters.ts'

@@ -2,6 +2,7 @@ import type { NameShape } from './name-shape.ts'
 import type { NamedSkill } from './skill-name.ts'
 import { bareNameOf, suffixedNameOf } from './skill-name.ts'
 import type { NameCollision } from './tool-plan.ts'
+import { compareText } from '../agents/agent.ts'
 
 /** A skill that is to get a name. */
 export interface NameCandidate extends NamedSkill {
@@ -95,11 +96,6 @@ const GATEWAY: NamedOwner = { agentId: 'gateway', skillId: '' }
 /** Smaller agent ids first, by code units: the same in every locale. */
 export function byIds(a: NamedOwner, b: NamedOwner): number {
   return compareText(a.agentId, b.agentId) || compareText(a.skillId, b.skillId)
-}
-
-/** By code units: the same in every locale. */
-export function compareText(a: string, b: string): number {
-  return a === b ? 0 : a < b ? -1 : 1
 }
 
 export function ownerKey({ agentId, skillId }: NamedOwner): string {

@@ -1,6 +1,6 @@
 import { editDistance } from '@x/internal'
 
-import { compareText } from './name-plan.ts'
+import { compareText } from '../agents/agent.ts'
 
 const MAX_COMPARED = 64
 

@@ -1,4 +1,5 @@
 import type { Skill } from '../agents/agent.ts'
+import { legible } from '../internal/redacted.ts'
 
 const MAX_LENGTH = 2048
 const MAX_EXAMPLES = 3
@@ -45,11 +46,6 @@ function durationOf(ms: number): string {
   const minutes = Math.max(1, Math.round(ms / 60_000))
   if (minutes < 120) return minutes === 1 ? 'a minute' : `${minutes} minutes`
   return `${Math.round(minutes / 60)} hours`
-}
-
-/** Without what a person would not see, but a model reads: control and tag characters, directions of writing. */
-export function legible(text: string): string {
-  return text.replaceAll(/[^\P{C}\n\t]/gu, (char) => (/[\u200C\u200D]/.test(char) ? char : ''))
 }
 
 /** At most so long, and no half character at the end. */

@@ -1,15 +1,22 @@
 import { createHash } from 'node:crypto'
 
 import { canonicalJson } from '@x/internal'
-import { type Agent, type Skill, type SkillAnnotations, skillsOf } from '../agents/agent.ts'
+import {
+  type Agent,
+  compareText,
+  type Skill,
+  type SkillAnnotations,
+  skillsOf,
+} from '../agents/agent.ts'
 import { META_TOOL_NAMES, metaToolsWith } from './meta-tools.ts'
-import { byIds, compareText, planNames, type StickyName } from './name-plan.ts'
+import { byIds, planNames, type StickyName } from './name-plan.ts'
 import { type NameShape, nameShapeFrom } from './name-shape.ts'
 import { schemaDefectOf, withoutHeaderHints } from '../agents/schema-defect.ts'
 import { validatorFor } from '../agents/schema-validator.ts'
 import { type PlannedPrompt, promptsOf } from './skill-prompts.ts'
 import type { ListedTool, ToolDefinition } from './tool-definition.ts'
-import { descriptionOf, legible, NOTHING } from './tool-description.ts'
+import { descriptionOf, NOTHING } from './tool-description.ts'
+import { legible } from '../internal/redacted.ts'
 import { createToolFilter, type ToolFilter } from './tool-filter.ts'
 import type { ToolOptions, ToolOverride } from './tool-options.ts'
 import { checkOverrides, overrideFor } from './tool-overrides.ts'

@@ -1,4 +1,4 @@
-import { mayUse } from '../http/auth/permissions.ts'
+import { mayUse } from '../internal/principal.ts'
 import type { Principal } from '../internal/principal.ts'
 import { nearestNames } from './nearest-names.ts'
 import { type PromptDefinition, promptDefinitionOf } from './skill-prompts.ts'

@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 
 import type { Message, Part, Role } from '@a2a-js/sdk'
 
-import type { AgentCall, InputFile, Resume } from '../agent-call.ts'
+import type { AgentCall, Resume } from '../agent-call.ts'
+import type { InputFile } from '../../files/result-files.ts'
 import type { TaskState } from './task-end.ts'
 
 /** Files up to this size are sent; of larger ones only what and where they are. */

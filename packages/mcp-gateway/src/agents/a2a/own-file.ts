@@ -1,6 +1,6 @@
 import { GatewayError } from '../../errors.ts'
 import type { GuardedFetch } from '../../internal/guarded-fetch.ts'
-import type { OutputFile } from '../agent-call.ts'
+import type { OutputFile } from '../../files/result-files.ts'
 
 export interface OwnFileOptions {
   readonly fetch: GuardedFetch

@@ -1,7 +1,7 @@
 import type { Part } from '@a2a-js/sdk'
 
 import { isRecord } from '@x/internal'
-import type { OutputFile } from '../agent-call.ts'
+import type { OutputFile } from '../../files/result-files.ts'
 
 /** All text of some parts, one after the other. */
 export function textOf(parts: readonly Part[]): string {

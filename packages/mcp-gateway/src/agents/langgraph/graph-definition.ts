@@ -2,7 +2,8 @@ import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 
 import type { Skill } from '../agent.ts'
-import type { AgentInput, OutputFile } from '../agent-call.ts'
+import type { AgentInput } from '../agent-call.ts'
+import type { OutputFile } from '../../files/result-files.ts'
 
 /** A graph as an agent. */
 export interface GraphDefinition {

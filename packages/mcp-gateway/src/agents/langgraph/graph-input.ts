@@ -1,5 +1,6 @@
 import { bareType, isTextType, textFrom } from '../../files/text-type.ts'
-import type { AgentInput, InputFile } from '../agent-call.ts'
+import type { AgentInput } from '../agent-call.ts'
+import type { InputFile } from '../../files/result-files.ts'
 import { type JsonSchema, messageFieldOf } from '../agent.ts'
 
 /** Files up to this size are put before the model; larger ones it has to fetch by their handles. */

@@ -1,5 +1,5 @@
 import { isRecord } from '@x/internal'
-import type { OutputFile } from '../agent-call.ts'
+import type { OutputFile } from '../../files/result-files.ts'
 import type { GraphOutput } from './graph-definition.ts'
 import { filesOf } from './message-files.ts'
 

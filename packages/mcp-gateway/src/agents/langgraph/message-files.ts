@@ -1,7 +1,7 @@
 import { isRecord } from '@x/internal'
 import { extension } from 'mime-types'
 
-import type { OutputFile } from '../agent-call.ts'
+import type { OutputFile } from '../../files/result-files.ts'
 import { bytesFrom } from './custom-event.ts'
 
 const FILE_TYPES: readonly unknown[] = [

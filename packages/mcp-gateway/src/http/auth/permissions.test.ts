@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 
 import { bearerAuth } from './bearer-auth.ts'
-import { type Guarded, mayUse, scopeRefusal, type ScopeCheck } from './permissions.ts'
+import { scopeRefusal, type ScopeCheck } from './permissions.ts'
+import { type Guarded, mayUse } from '../../internal/principal.ts'
 import type { Principal } from '../../internal/principal.ts'
 
 const principal: Principal = {

@@ -1,21 +1,7 @@
 import { isRecord } from '@x/internal'
 import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
 import { challengeResponse } from './challenge.ts'
-import { isAllowed, type Principal } from '../../internal/principal.ts'
-
-/** Something that needs scopes: a tool. */
-export interface Guarded {
-  readonly scopes: readonly string[]
-}
-
-/** Whether a caller may see this and use it: it needs all scopes. What cannot be decided is a no. */
-export function mayUse(principal: Principal, guarded: Guarded): boolean {
-  try {
-    return guarded.scopes.every((scope) => isAllowed(principal, scope))
-  } catch {
-    return false
-  }
-}
+import { type Guarded, mayUse, type Principal } from '../../internal/principal.ts'
 
 export interface ScopeCheck {
   readonly principal: Principal

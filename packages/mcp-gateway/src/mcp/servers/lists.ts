@@ -10,7 +10,7 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 
-import { mayUse } from '../../http/auth/permissions.ts'
+import { mayUse } from '../../internal/principal.ts'
 import { promptContentOf } from '../../tools/skill-prompts.ts'
 import { listPrompts as promptsFor, listTools as toolsFor } from '../../tools/visibility.ts'
 import { pageOf } from './listing.ts'

@@ -6,7 +6,7 @@ import type {
 
 import type { AgentRegistry } from '../../tools/agent-registry.ts'
 import type { GatewayObserver } from '../../internal/observer.ts'
-import type { InputFile } from '../../agents/agent-call.ts'
+import type { InputFile } from '../../files/result-files.ts'
 import type { RequestState } from '../../runs/interrupts/request-state.ts'
 import type { Runs } from '../../runs/runs.ts'
 import type { ResultCache } from '../../tools/result-cache.ts'

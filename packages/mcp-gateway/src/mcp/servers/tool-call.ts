@@ -12,7 +12,7 @@ import {
   type ServerContext,
 } from '@modelcontextprotocol/server'
 
-import { mayUse } from '../../http/auth/permissions.ts'
+import { mayUse } from '../../internal/principal.ts'
 import { GatewayError } from '../../errors.ts'
 import type { TraceCarrier } from '../../internal/observer.ts'
 import type { AgentInput } from '../../agents/agent-call.ts'

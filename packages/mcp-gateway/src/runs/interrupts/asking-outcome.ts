@@ -1,7 +1,8 @@
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
 
 import type { RunOrder } from '../run-ending.ts'
-import { RunFailure, type RunFailureReason } from '../../agents/run-failure.ts'
+import { RunFailure } from '../../agents/run-failure.ts'
+import { type RunFailureReason } from '../../internal/run-event.ts'
 import { failureResult } from '../run-result.ts'
 import type { ToolOutcome } from '../tool-outcome.ts'
 import type { Answers } from './answers.ts'
