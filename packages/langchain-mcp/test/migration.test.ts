@@ -296,7 +296,7 @@ const from1: readonly Row[] = [
       await expect(slow.invoke({}, { timeout: 200 })).rejects.toThrow(/time/i)
       const enough = new AbortController()
       const aborted = slow.invoke({}, { signal: enough.signal }).catch((error: unknown) => error)
-      await expect.poll(() => server.held).toBe(1)
+      await expect.poll(() => server.ledger.received({ tool: 'slow' })).toBe(2)
       enough.abort(new Error('enough'))
       expect(await aborted).toMatchObject({ message: 'enough' })
       await expect.poll(() => server.ledger.received({ tool: 'slow', state: 'cancelled' })).toBe(2)

@@ -12,6 +12,8 @@ import type {
   Progress,
 } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord } from '@x/internal'
+import { TransportError } from '@x/mcp-transport'
+import type { StreamableHttpTransport } from '@x/mcp-transport'
 import { LONGEST_MS } from './deadline.ts'
 
 type Response = Exclude<JSONRPCMessage, { readonly method: string }>
@@ -22,7 +24,9 @@ export interface ResultSchema<T> {
 }
 
 export interface SendOptions {
-  /** Cancels the request on the server; the request then rejects. */
+  /**
+   * Cancels the request. It then rejects, with a `TransportError` in the `data` of the error if it was not sent.
+   */
   readonly signal?: AbortSignal | undefined
   /** In milliseconds. @default `LONGEST_MS`: only the signal ends the request */
   readonly timeout?: number | undefined
@@ -123,6 +127,11 @@ export class SessionClient extends Client {
     const open = this.#open.get(id)
     if (open === undefined) return // the request has ended
     const text = String(reason)
+    if (canWithdraw(this.transport) && this.transport.withdraw(id)) {
+      const message = 'The request was cancelled before it was sent'
+      const unsent = new TransportError('CLOSED', message, { outcome: 'not-executed' })
+      return open.end?.(new McpError(ErrorCode.RequestTimeout, text, unsent))
+    }
     const params = { requestId: id, reason: text }
     this.transport
       ?.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params })
@@ -148,6 +157,13 @@ export class SessionClient extends Client {
       for (const open of this.#open.values()) open.end?.(error)
     }
   }
+}
+
+/** False for a child process: it gets each request at once. */
+function canWithdraw(
+  transport: object | undefined,
+): transport is Pick<StreamableHttpTransport, 'withdraw'> {
+  return transport !== undefined && 'withdraw' in transport
 }
 
 /** @throws McpError for an error of the server */

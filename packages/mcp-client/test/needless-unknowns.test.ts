@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { seededRandom, startRecordingProxy } from '@x/mcp-testing'
+import { createDispatcher } from '@x/mcp-transport'
 import { expect, test } from 'vitest'
 import { McpClient, McpClientError } from '../src/index.ts'
 
@@ -13,6 +14,7 @@ const USERS = 8
 test.each([
   ['directly', 1],
   ['through a proxy', 2],
+  ['with two connections and short time limits', 3],
 ] as const)(
   'no call that reached the server is observed as not executed: %s',
   async (way, seed) => {
@@ -23,8 +25,9 @@ test.each([
     const [{ port }] = await once(child, 'message')
     const direct = `http://127.0.0.1:${port}/mcp`
     await using proxy = await startRecordingProxy(direct)
-    const url = way === 'directly' ? direct : proxy.url
-    await using client = new McpClient({ url }, { era: 'legacy', maxRetries: 0 })
+    const url = way === 'through a proxy' ? proxy.url : direct
+    const dispatcher = createDispatcher(seed === 3 ? { connections: 2 } : {})
+    await using client = new McpClient({ url }, { era: 'legacy', maxRetries: 0, dispatcher })
     await client.ping()
 
     const outcomes = new Map<number, string>()
@@ -33,7 +36,9 @@ test.each([
       while (calls.last < CALLS) {
         const n = ++calls.last
         const padding = random() < 0.02 ? 'x'.repeat(4_000_000) : ''
-        outcomes.set(n, await outcomeOf(client, { n, ms: Math.floor(random() * 6), padding }))
+        const timeoutMs = seed === 3 ? 1 + random() * 20 : undefined
+        const args = { n, ms: Math.floor(random() * 6), padding }
+        outcomes.set(n, await outcomeOf(client, args, timeoutMs))
         if (random() < 0.5) await sleep(random() * 8)
       }
     }
@@ -47,6 +52,7 @@ test.each([
     child.send({ what: 'received' })
     const [{ received }] = await once(child, 'message')
     child.kill()
+    await dispatcher.destroy()
 
     const all = [...outcomes]
     expect(outcomes.size).toBe(CALLS)
@@ -57,9 +63,13 @@ test.each([
   },
 )
 
-async function outcomeOf(client: McpClient, args: Record<string, unknown>): Promise<string> {
+async function outcomeOf(
+  client: McpClient,
+  args: Record<string, unknown>,
+  timeoutMs: number | undefined,
+): Promise<string> {
   try {
-    await client.callTool('work', args)
+    await client.callTool('work', args, { timeoutMs })
     return 'executed'
   } catch (error) {
     return McpClientError.is(error) ? (error.outcome ?? 'none') : 'none'

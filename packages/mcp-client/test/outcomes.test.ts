@@ -1,9 +1,12 @@
 // The outcome of calls that were sent more than once, or refused.
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { freePort, lossForms } from '@x/mcp-testing'
+import { deferred, freePort, lossForms, startLegacyServer } from '@x/mcp-testing'
 import type { CannedAnswer, Exchange, InjectedAction } from '@x/mcp-testing'
+import { createDispatcher } from '@x/mcp-transport'
+import type { CreateDispatcherOptions, Dispatcher } from '@x/mcp-transport'
+import { bearer } from '@x/mcp-transport/auth'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { McpClientError } from '../src/index.ts'
+import { McpClient, McpClientError } from '../src/index.ts'
 import { misled, rejectionOf, startSetting } from './setting.ts'
 
 afterEach(() => vi.useRealTimers())
@@ -165,5 +168,120 @@ describe('every error of a call has an outcome', () => {
     const error = await rejectionOf(client.callTool('counter_add'))
     expect(McpClientError.is(error)).toBe(true)
     expect(error).toMatchObject({ outcome })
+  })
+})
+
+/** Reports the start of a request when the response starts. */
+function reportingLate(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
+  return {
+    onRequestStart() {},
+    onResponseStart(...args) {
+      handler.onRequestStart?.(args[0], {})
+      handler.onResponseStart?.(...args)
+    },
+    onResponseData: (...args) => handler.onResponseData?.(...args),
+    onResponseEnd: (...args) => handler.onResponseEnd?.(...args),
+    onResponseError: (...args) => handler.onResponseError?.(...args),
+  }
+}
+
+function pool(options?: CreateDispatcherOptions): AsyncDisposable & { readonly value: Dispatcher } {
+  const value = createDispatcher(options)
+  return { value, [Symbol.asyncDispose]: () => value.destroy() }
+}
+
+describe('a call whose time is over', () => {
+  const late = { code: 'TIMEOUT', outcome: 'unknown' }
+  const unsent = { code: 'TIMEOUT', outcome: 'not-executed' }
+  const isCall = ({ rpcMethod }: Pick<Exchange, 'rpcMethod'>): boolean => rpcMethod === 'tools/call'
+
+  test('is not executed if it waits for its headers', async () => {
+    const gate = deferred()
+    const headers = async ({ rpcMethod }: { readonly rpcMethod?: string | undefined }) => {
+      if (rpcMethod === 'tools/call') await gate.promise
+      return {}
+    }
+    await using server = await startLegacyServer()
+    await using client = new McpClient({ url: server.url, headers })
+    await client.ping()
+    const error = await rejectionOf(client.callTool('counter_add', {}, { timeoutMs: 20 }))
+    expect(error).toMatchObject(unsent)
+    gate.resolve()
+    await client.ping()
+    expect(server.count('tools/call')).toBe(0)
+    expect(server.count('notifications/cancelled')).toBe(0)
+  })
+
+  test('is not executed if it waits for a connection', async () => {
+    await using dispatcher = pool({ connections: 1 })
+    await using setting = await startSetting({ client: { dispatcher: dispatcher.value } })
+    const { client, server } = setting
+    await client.ping()
+    const slow = client.callTool('slow')
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    const calls = [1, 2, 3].map(() => client.callTool('counter_add', {}, { timeoutMs: 20 }))
+    for (const call of calls) expect(await rejectionOf(call)).toMatchObject(unsent)
+    server.release()
+    await slow
+    await client.ping()
+    expect(server.count('tools/call')).toBe(1)
+    expect(server.count('notifications/cancelled')).toBe(0)
+  })
+
+  test('is not executed if it waits for a connection when the client is disposed of', async () => {
+    await using dispatcher = pool({ connections: 1 })
+    await using setting = await startSetting({
+      client: { dispatcher: dispatcher.value, terminateOnClose: false },
+    })
+    const { client, server } = setting
+    await client.ping()
+    const slow = rejectionOf(client.callTool('slow'))
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    const waiting = rejectionOf(client.callTool('counter_add'))
+    await client.dispose()
+    expect(await slow).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
+    expect(await waiting).toMatchObject({ code: 'CLOSED', outcome: 'not-executed' })
+    expect(server.count('tools/call')).toBe(1)
+  })
+
+  test('is unknown if the server has it, and is cancelled there', async () => {
+    await using setting = await startSetting()
+    const { client, server } = setting
+    await client.ping()
+    const error = rejectionOf(client.callTool('slow', {}, { timeoutMs: 100 }))
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    expect(await error).toMatchObject(late)
+    await server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/cancelled')
+  })
+
+  test('is unknown if its dispatcher reports the start of a request late', async () => {
+    await using own = pool()
+    const dispatcher = own.value.compose(
+      (dispatch) => (options, handler) => dispatch(options, reportingLate(handler)),
+    )
+    await using setting = await startSetting({ client: { dispatcher } })
+    const { client, server } = setting
+    await client.ping()
+    const error = rejectionOf(client.callTool('slow', {}, { timeoutMs: 100 }))
+    await server.waitFor(({ toolName }) => toolName === 'slow')
+    expect(await error).toMatchObject(late)
+    await server.waitFor(({ rpcMethod }) => rpcMethod === 'notifications/cancelled')
+  })
+
+  test('is unknown if it was refused, and waits for another token', async () => {
+    const asked = deferred()
+    const authProvider = bearer(({ refused }) => {
+      if (refused === undefined) return 'old'
+      asked.resolve()
+      return new Promise(() => {})
+    })
+    await using setting = await startSetting({ client: { authProvider } })
+    const { client, proxy } = setting
+    await client.ping()
+    const headers = { 'www-authenticate': 'Bearer' }
+    proxy.inject({ match: isCall, times: 1, action: { status: 401, headers } })
+    const error = rejectionOf(client.callTool('counter_add', {}, { timeoutMs: 300 }))
+    await asked.promise
+    expect(await error).toMatchObject(late)
   })
 })

@@ -6,7 +6,7 @@ import type { SessionReplaced } from './diagnostics.ts'
 import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
 import { withTraceContext } from './json-rpc.ts'
-import type { JsonRpcMessage } from './json-rpc.ts'
+import type { JsonRpcMessage, RequestId } from './json-rpc.ts'
 import { parseServerUrl } from './server-url.ts'
 import type { ServerUrl } from './server-url.ts'
 import { SessionInfo } from './session-info.ts'
@@ -143,6 +143,17 @@ export class StreamableHttpTransport implements AsyncDisposable {
     if (this.epoch !== generation && isLive) return
     http.owner = new AsyncResource('McpTransport')
     await this.#router.replaceSession(signal)
+  }
+
+  /**
+   * Removes a request that was not sent, and is then never sent. Returns false if the server may have received the
+   * request. Always returns false for a server of 2026-07-28: a call may consist of several requests.
+   *
+   * @internal
+   */
+  withdraw(id: RequestId): boolean {
+    const { legacy, modernVersion } = this.#router
+    return modernVersion === undefined && legacy.withdraw(id)
   }
 
   /**

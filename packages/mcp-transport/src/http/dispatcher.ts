@@ -147,8 +147,20 @@ function hasProxy(env: NodeJS.ProcessEnv): boolean {
   return named.length > 0
 }
 
-/** Dispatch option of a stream that stays open although it is a POST. */
-export const LONG_LIVED: unique symbol = Symbol('long-lived')
+/** Dispatch option: the object that sends the request. */
+export const SENDER: unique symbol = Symbol('sender')
+
+/** Sends a request through a dispatcher, usually as its handler. */
+export interface Sender {
+  /** The request is a stream that stays open, although it may be a POST. */
+  readonly isLongLived: boolean
+  /**
+   * Called if the sender is the handler itself. From then on, it is certain that `onRequestStart` is called before any
+   * part of the request is written, and that nothing is written if `onRequestStart` aborts the request. A handler of an
+   * interceptor, or the dispatcher of another package, may call `onRequestStart` later.
+   */
+  onQueued(): void
+}
 
 class TwoPools extends Dispatcher {
   readonly #requests: Pool
@@ -161,10 +173,12 @@ class TwoPools extends Dispatcher {
   }
 
   override dispatch(
-    options: Dispatcher.DispatchOptions,
-    handler: Dispatcher.DispatchHandler,
+    options: Dispatcher.DispatchOptions & { readonly [SENDER]?: Sender },
+    handler: Dispatcher.DispatchHandler & Partial<Sender>,
   ): boolean {
-    const isStream = options.method === 'GET' || Reflect.get(options, LONG_LIVED) === true
+    const sender = options[SENDER]
+    const isStream = options.method === 'GET' || sender?.isLongLived === true
+    if (sender === handler) sender.onQueued()
     return (isStream ? this.#streams : this.#requests)().dispatch(options, handler)
   }
 

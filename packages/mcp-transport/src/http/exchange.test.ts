@@ -5,6 +5,9 @@ import { parseServerUrl } from '../server-url.ts'
 import type { TransportError } from '../transport-error.ts'
 import { resolveLimits } from '../transport-options.ts'
 import type { AnswerHandlers } from './answer-reader.ts'
+import { SENDER } from './dispatcher.ts'
+import type { Sender } from './dispatcher.ts'
+import type { Exchange } from './exchange.ts'
 import { HttpClient } from './http-client.ts'
 import type { HttpRequest } from './http-client.ts'
 
@@ -44,6 +47,7 @@ function unexpected(): never {
 function failureWith(
   dispatcher: Dispatcher,
   handlers: Partial<AnswerHandlers> = { head: unexpected },
+  request = post,
 ): Promise<TransportError> {
   const client = new HttpClient({
     url: parseServerUrl('http://server.test/mcp'),
@@ -59,7 +63,7 @@ function failureWith(
       outcome: (outcome) => (outcome.kind === 'failed' ? resolve(outcome.error) : reject(outcome)),
       ...handlers,
     }
-    client.send(post, all).catch(reject)
+    client.send(request, all).catch(reject)
   })
 }
 
@@ -67,6 +71,30 @@ test('a failed connection after a redirect means that nothing was executed', asy
   const failure = await failureWith(new RedirectsThenRefuses())
   expect(failure).toMatchObject({ code: 'UNREACHABLE', url: 'http://server.test/mcp' })
   expect(failure.status).toBeUndefined()
+})
+
+test('a request is sent from its first start on, also while it waits for a connection after a redirect', async () => {
+  const redirecting = new RedirectsThenRefuses()
+  const sent: (boolean | undefined)[] = []
+  let exchange: Exchange | undefined
+  class Queue extends Dispatcher {
+    override dispatch(
+      options: Dispatcher.DispatchOptions & { readonly [SENDER]?: Sender },
+      handler: Dispatcher.DispatchHandler,
+    ): boolean {
+      sent.push(exchange?.isSent)
+      options[SENDER]?.onQueued()
+      sent.push(exchange?.isSent)
+      return redirecting.dispatch(options, handler)
+    }
+  }
+  const onStart = (started: Exchange): boolean => {
+    exchange = started
+    return true
+  }
+  await failureWith(new Queue(), undefined, { ...post, onStart })
+  // Without `onQueued`, it is not known whether a request waits.
+  expect(sent).toEqual([true, false, true, true])
 })
 
 test('fails a redirect with an endless body', async () => {

@@ -8,7 +8,8 @@ import { toTransportError, TransportError } from '../transport-error.ts'
 import type { RequestOutcome, TransportErrorCode } from '../transport-error.ts'
 import { AnswerReader } from './answer-reader.ts'
 import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
-import { LONG_LIVED, wasUnsent } from './dispatcher.ts'
+import { SENDER, wasUnsent } from './dispatcher.ts'
+import type { Sender } from './dispatcher.ts'
 import type { HttpClient, HttpRequest } from './http-client.ts'
 
 /** A request in flight: one HTTP exchange, or several attempts of one request. */
@@ -16,6 +17,11 @@ export interface Exchange {
   readonly isDone: boolean
   /** True while the exchange waits for the server, and not for credentials. */
   readonly isAwaited: boolean
+  /**
+   * True if a server may have received a part of the request, in any attempt. If it is false, `abort` ensures that
+   * nothing is ever sent.
+   */
+  readonly isSent: boolean
   /** Sends the request. */
   start(): void
   /** Ends the exchange and closes the connection. The outcome is `error`, unless the exchange has ended. */
@@ -41,7 +47,7 @@ const REDIRECT_BYTES = 64 * 1024
  * One HTTP exchange on undici's `dispatch`, its fastest API. Follows 307 and 308 within the origin, or from
  * http to https of the same host. Other redirects are errors that name the target.
  */
-export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
+export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandler {
   readonly #client: HttpClient
   readonly #attempt: Attempt
   readonly #reader: AnswerReader
@@ -51,6 +57,7 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
   #controller: Dispatcher.DispatchController | undefined
   /** `queued`: undici has written nothing. `sent`: the server may receive the request. */
   #phase: 'queued' | 'sent' | 'done' = 'queued'
+  #isSent = false
   #status: number | undefined
   #bytes = 0
   /** Target of a redirect whose body is being read. */
@@ -73,9 +80,17 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
     return this.#phase !== 'done'
   }
 
+  get isSent(): boolean {
+    return this.#isSent
+  }
+
+  get isLongLived(): boolean {
+    return this.#attempt.request.isLongLived === true
+  }
+
   start(): void {
     const { headers, request } = this.#attempt
-    const { method, body = null, headersMs, idleMs, isLongLived } = request
+    const { method, body = null, headersMs, idleMs } = request
     const { origin, path } = this.#target
     const options = {
       origin,
@@ -85,8 +100,9 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
       body,
       headersTimeout: headersMs,
       bodyTimeout: idleMs,
-      [LONG_LIVED]: isLongLived,
+      [SENDER]: this,
     }
+    this.#isSent = true
     try {
       this.#client.dispatcher.dispatch(options, this)
     } catch (error) {
@@ -99,10 +115,16 @@ export class HttpExchange implements Exchange, Dispatcher.DispatchHandler {
     this.#controller?.abort(ABORTED)
   }
 
+  onQueued(): void {
+    // A redirected request was sent before.
+    if (this.#phase === 'queued' && this.#redirects === 0) this.#isSent = false
+  }
+
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    if (this.isDone) controller.abort(ABORTED)
-    else this.#phase = 'sent'
+    if (this.isDone) return controller.abort(ABORTED)
+    this.#phase = 'sent'
+    this.#isSent = true
   }
 
   onResponseStart(
@@ -247,6 +269,7 @@ export class AuthorizedExchange implements Exchange {
   readonly #given: Authorizing
   /** Undefined while another credential is requested. */
   #current: HttpExchange | undefined
+  #isRefused = false
   /** Aborts with the error that ends this exchange. */
   readonly #aborting = new AbortController()
   #isDone = false
@@ -262,6 +285,10 @@ export class AuthorizedExchange implements Exchange {
 
   get isAwaited(): boolean {
     return !this.#isDone && this.#current !== undefined
+  }
+
+  get isSent(): boolean {
+    return this.#isRefused || this.#current?.isSent === true
   }
 
   start(): void {
@@ -288,6 +315,7 @@ export class AuthorizedExchange implements Exchange {
     for (let retry = 0; ; retry++) {
       const outcome = await this.#outcomeWith(credential, retry)
       if (outcome.kind !== 'refused' || signal.aborted) return outcome
+      this.#isRefused = true
       const { refusal } = outcome
       const challenge = oauthChallenge(refusal.headers)
       const step = attempts.next(refusal.status, challenge)

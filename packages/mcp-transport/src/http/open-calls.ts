@@ -12,6 +12,8 @@ export interface OpenCall {
   quietTicks: number
   /** False while the call waits for a user, and not for the server. */
   readonly isAwaited: boolean
+  /** True if the server may have received the request. If it is false, `fail` ensures that nothing is ever sent. */
+  readonly isSent: boolean
   /** Closes the streams of the call, and answers it with the error. */
   fail(error: TransportError): void
 }
@@ -103,9 +105,10 @@ export class OpenCalls<Call extends OpenCall> {
 
   /** Answers all calls immediately. */
   failAll(why: string): void {
-    const error = closedError(why, this.#options.http.url.display)
+    const { display: url } = this.#options.http.url
     for (const call of this.#calls.slice()) {
       if (!this.remove(call)) continue // cancelled meanwhile
+      const error = closedError(why, url, call.isSent ? 'unknown' : 'not-executed')
       call.fail(error)
       this.#options.deliver(errorAnswer(call.request.id, error), call.request)
     }

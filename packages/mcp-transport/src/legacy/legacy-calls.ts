@@ -150,7 +150,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
 
   /** True if the server may have received the request. */
   get isSent(): boolean {
-    return this.#exchange !== undefined || this.#resuming !== undefined
+    return this.#exchange?.isSent === true || this.#resuming !== undefined
   }
 
   get isAwaited(): boolean {

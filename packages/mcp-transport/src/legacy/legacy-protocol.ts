@@ -377,6 +377,13 @@ export class LegacyProtocol {
     )
   }
 
+  /** Removes a request that was not sent, and is then never sent. Returns false if the server may have received it. */
+  withdraw(id: RequestId): boolean {
+    if (this.#calls.open.find(id)?.isSent !== false) return false
+    this.#calls.giveUp(id)?.release(this.#closed('The client cancelled the request'))
+    return true
+  }
+
   async #cancel(message: JsonRpcNotification): Promise<void> {
     const id = message.params?.['requestId']
     if (typeof id !== 'string' && typeof id !== 'number') return
@@ -386,17 +393,15 @@ export class LegacyProtocol {
       this.#opener.abandonAll()
       return
     }
-    const call = this.#calls.giveUp(id)
-    if (call === undefined) return // already answered
+    const call = this.withdraw(id) ? undefined : this.#calls.giveUp(id)
+    if (call === undefined) return // not sent, or already answered
     const { session } = call
     const params = { ...message.params, requestId: session.ids.toWire(id) }
     const release = (): void => call.release(this.#closed('The client cancelled the request'))
     // A silent server must not keep the connection of a cancelled request.
     const late = setTimeout(release, CANCEL_MS).unref()
     try {
-      if (call.isSent) {
-        await call.inContext(() => this.#notify({ ...message, params }, session, CANCEL_MS))
-      }
+      await call.inContext(() => this.#notify({ ...message, params }, session, CANCEL_MS))
     } finally {
       clearTimeout(late)
       release()

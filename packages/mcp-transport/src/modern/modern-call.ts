@@ -47,6 +47,11 @@ export class ModernCall implements OpenCall {
     return this.exchange?.isAwaited === true
   }
 
+  /** Not known: a call may consist of several requests. */
+  get isSent(): boolean {
+    return true
+  }
+
   /** Closing the stream cancels the request (2026-07-28, basic/patterns/cancellation). */
   fail(error: TransportError): void {
     this.#cancellation.abort(error)
