@@ -19,7 +19,7 @@ export class SlowStore {
 
   /** The same, through this. */
   wrap(store: GatewayStore): GatewayStore {
-    const { values, logs, messages, blobs, rates, isShared } = store
+    const { values, logs, eventLogs, messages, blobs, rates, isShared } = store
     return {
       values: this.#slow(values),
       logs: {
@@ -39,6 +39,7 @@ export class SlowStore {
             return logs.delete(stream)
           }),
       },
+      eventLogs: this.#slow(eventLogs),
       messages: this.#slow(messages),
       blobs,
       rates,

@@ -25,10 +25,11 @@ export function twoReplicas(
 ): TwoReplicas {
   const clock = new ManualClock()
   const memory = new MemoryGatewayStore({ now: () => clock.now() })
-  const { values, logs, messages, blobs, rates } = memory
+  const { values, logs, eventLogs, messages, blobs, rates } = memory
   const store = wrap({
     values,
     logs,
+    eventLogs,
     messages,
     blobs,
     rates,

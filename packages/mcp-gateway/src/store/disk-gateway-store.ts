@@ -5,9 +5,11 @@ import { check, openSqliteFile, toSqliteFileError } from '@x/internal'
 import type { Checks, SqliteFileFormat } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import { FileBlobs } from './file-blobs.ts'
-import type { GatewayStore, Logs, Values } from './gateway-store.ts'
+import type { EventLogs, GatewayStore, Logs, Values } from './gateway-store.ts'
+import { LocalLogs } from './local-logs.ts'
 import { warnOfListener } from './memory-gateway-store.ts'
 import { MemoryMessages } from './memory-messages.ts'
+import { SqliteLogRows } from './sqlite-event-logs.ts'
 import { SqliteLogs } from './sqlite-logs.ts'
 import { SqliteValues } from './sqlite-values.ts'
 import { TokenBuckets } from './token-buckets.ts'
@@ -38,11 +40,13 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isDurable = true
   readonly values: Values
   readonly logs: Logs
+  readonly eventLogs: EventLogs
   readonly messages: MemoryMessages
   readonly blobs: FileBlobs
   readonly rates: TokenBuckets
   readonly #database: DatabaseSync
   readonly #path: string
+  readonly #localLogs: LocalLogs
   readonly #sweeping: NodeJS.Timeout
 
   /** @throws GatewayError `CONFIG`: the folder is another program's, or in use; `UNAVAILABLE` */
@@ -55,6 +59,9 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
     const logs = new SqliteLogs(this.#database, now)
     this.values = this.#told(values)
     this.logs = this.#told(logs)
+    const logRows = new SqliteLogRows(this.#database, now)
+    this.#localLogs = new LocalLogs(logRows, now, onError)
+    this.eventLogs = this.#told(this.#localLogs)
     this.messages = new MemoryMessages(onError)
     this.blobs = new FileBlobs(join(resolve(folder), 'blobs'), now)
     this.rates = new TokenBuckets(now)
@@ -62,6 +69,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
       try {
         values.sweep(SWEEP_ROWS)
         logs.sweep(SWEEP_ROWS)
+        logRows.sweep(SWEEP_ROWS)
       } catch {
         // Reads leave out what has ended; the next round, or whoever writes next, meets the reason again.
       }
@@ -81,6 +89,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
     if (!this.#database.isOpen) return
     clearInterval(this.#sweeping)
     this.messages.clear()
+    this.#localLogs.close()
     this.#database.close()
   }
 
@@ -89,7 +98,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
   }
 
   /** The same, with the file's name in what SQLite throws. */
-  #told<Part extends Values | Logs>(part: Part): Part {
+  #told<Part extends Values | Logs | EventLogs>(part: Part): Part {
     return new Proxy(part, {
       get: (target, name) => {
         const method: unknown = Reflect.get(target, name)

@@ -6,7 +6,7 @@ import { startRedisServer } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { afterAll, describe, expect, test } from 'vitest'
 import { DiskGatewayStore } from './disk-gateway-store.ts'
-import type { GatewayStore } from './gateway-store.ts'
+import type { GatewayStore, LoggedEvent, LogListener } from './gateway-store.ts'
 import { MemoryGatewayStore } from './memory-gateway-store.ts'
 import { RedisGatewayStore } from './redis/redis-gateway-store.ts'
 
@@ -15,6 +15,8 @@ interface OpenStore extends AsyncDisposable {
   readonly store: GatewayStore
   /** The same, as another process would have it where that is possible. */
   readonly other: GatewayStore
+  /** What listeners threw. */
+  readonly errors: readonly unknown[]
   /** Long enough for a few steps, short enough to be waited for. */
   readonly shortMs: number
   /** Resolves when this holds, after what was given `shortMs` has reached its end. */
@@ -24,12 +26,19 @@ interface OpenStore extends AsyncDisposable {
 const redis = await startRedisServer()
 afterAll(() => redis?.[Symbol.asyncDispose]())
 
-async function clocked(open: (now: () => number) => Promise<GatewayStore>): Promise<OpenStore> {
+type Open = (options: {
+  readonly now: () => number
+  readonly onError: (error: unknown) => void
+}) => Promise<GatewayStore>
+
+async function clocked(open: Open): Promise<OpenStore> {
   let now = 1_000_000
-  const store = await open(() => now)
+  const errors: unknown[] = []
+  const store = await open({ now: () => now, onError: (error) => errors.push(error) })
   return {
     store,
     other: store,
+    errors,
     shortMs: 1000,
     async untilEnded(ended) {
       expect(await ended()).toBe(false)
@@ -42,10 +51,10 @@ async function clocked(open: (now: () => number) => Promise<GatewayStore>): Prom
 
 let opened = 0
 const stores: Record<string, () => Promise<OpenStore>> = {
-  memory: () => clocked(async (now) => new MemoryGatewayStore({ now })),
+  memory: () => clocked(async (options) => new MemoryGatewayStore(options)),
   async disk() {
     const folder = await mkdtemp(join(tmpdir(), 'gateway-store-'))
-    const open = await clocked(async (now) => new DiskGatewayStore(folder, { now }))
+    const open = await clocked(async (options) => new DiskGatewayStore(folder, options))
     return {
       ...open,
       async [Symbol.asyncDispose]() {
@@ -57,11 +66,14 @@ const stores: Record<string, () => Promise<OpenStore>> = {
 }
 if (redis) {
   stores['redis'] = async () => {
-    const options = { url: redis.url, prefix: `contract-${opened++}`, timeoutMs: 20_000 }
+    const errors: unknown[] = []
+    const onError = (error: unknown): void => void errors.push(error)
+    const options = { url: redis.url, prefix: `contract-${opened++}`, timeoutMs: 20_000, onError }
     const [store, other] = [new RedisGatewayStore(options), new RedisGatewayStore(options)]
     return {
       store,
       other,
+      errors,
       shortMs: 30,
       async untilEnded(ended) {
         while (!(await ended()));
@@ -70,6 +82,37 @@ if (redis) {
         await Promise.all([store.close(), other.close()])
       },
     }
+  }
+}
+
+const LIMITS = { maxEvents: 1000, ttlMs: 3_600_000 }
+
+interface LogReader extends LogListener {
+  readonly events: readonly LoggedEvent[]
+  readonly gaps: number
+  /** Events and, as `gap`, gaps in the order in which they came. */
+  readonly seen: readonly unknown[]
+  /** Resolves after `count` events. */
+  readonly done: Promise<void>
+}
+
+function readerOf(count: number): LogReader {
+  const events: LoggedEvent[] = []
+  const seen: unknown[] = []
+  const { promise: done, resolve } = deferred()
+  return {
+    events,
+    seen,
+    done,
+    get gaps() {
+      return seen.filter((each) => each === 'gap').length
+    },
+    onEvent(event) {
+      events.push(event)
+      seen.push(event.event)
+      if (events.length === count) resolve()
+    },
+    onGap: () => void seen.push('gap'),
   }
 }
 
@@ -253,6 +296,229 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     const next = await logs.append('t', 'new', limits)
     expect(await logs.after('t', old)).toBeUndefined()
     expect(await logs.after('t', next)).toEqual([])
+  })
+
+  test('finds a log by the ids of its events, in another process', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const header = { session: 's1', owner: 'p1', requestIds: [7, 'seven'] }
+    const beginning = await store.eventLogs.open('one', header, LIMITS)
+    const event = await store.eventLogs.append('one', { n: 1 }, { limits: LIMITS, isLast: false })
+    const named = await other.eventLogs.append('shared', 'x', { limits: LIMITS, isLast: false })
+    expect(await other.eventLogs.find(beginning)).toEqual({ log: 'one', header })
+    expect(await other.eventLogs.find(event)).toEqual({ log: 'one', header })
+    expect(await store.eventLogs.find(named)).toEqual({ log: 'shared', header: undefined })
+    for (const id of [beginning, event, named]) expect(id).not.toContain('one')
+  })
+
+  test('finds no log for an id that no event has', async () => {
+    await using opening = await open()
+    const { eventLogs } = opening.store
+    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const id = await eventLogs.open('one', header, LIMITS)
+    const [tag = '', place = ''] = id.split('.')
+    const zeros = '0'.repeat(16)
+    const foreign = ['', 'x', 'now', '.', tag, `${id}1`, `${'0'.repeat(32)}.${place}`]
+    for (const none of ['9'.repeat(16), zeros, `${zeros}-${'0'.repeat(12)}`]) {
+      foreign.push(`${tag}.${none}`)
+    }
+    for (const unknown of foreign) {
+      expect([unknown, await eventLogs.find(unknown)]).toEqual([unknown, undefined])
+      expect([unknown, await eventLogs.read('one', unknown)]).toEqual([unknown, undefined])
+    }
+    expect(await eventLogs.read('two', id)).toBeUndefined()
+  })
+
+  test('forgets a log that was deleted or replaced', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const deleted = await store.eventLogs.open('one', header, LIMITS)
+    await other.eventLogs.delete('one')
+    await other.eventLogs.delete('one')
+    expect(await store.eventLogs.find(deleted)).toBeUndefined()
+    const replaced = await store.eventLogs.open('one', header, LIMITS)
+    const next = await other.eventLogs.open('one', { ...header, owner: 'p2' }, LIMITS)
+    expect(new Set([deleted, replaced, next]).size).toBe(3)
+    expect(await store.eventLogs.find(replaced)).toBeUndefined()
+    expect(await store.eventLogs.read('one', deleted)).toBeUndefined()
+    expect((await store.eventLogs.find(next))?.header?.owner).toBe('p2')
+  })
+
+  test('reads what follows an event, and which event is the last', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const ids = [await store.eventLogs.open('one', header, LIMITS)]
+    for (let n = 1; n <= 20; n++) {
+      ids.push(await store.eventLogs.append('one', { n }, { limits: LIMITS, isLast: n === 20 }))
+    }
+    expect(ids.toSorted()).toEqual(ids)
+    const all = ids.slice(1).map((id, n) => ({ id, event: { n: n + 1 }, isLast: n === 19 }))
+    expect(await other.eventLogs.read('one', ids[0] ?? '')).toEqual(all)
+    expect(await other.eventLogs.read('one', ids[15] ?? '')).toEqual(all.slice(15))
+    expect(await other.eventLogs.read('one', ids[20] ?? '')).toEqual([])
+  })
+
+  test('keeps as many events of a log as the limit says', async () => {
+    await using opening = await open()
+    const { eventLogs } = opening.store
+    const limits = { maxEvents: 3, ttlMs: 3_600_000 }
+    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const ids = [await eventLogs.open('one', header, limits)]
+    for (let n = 1; n <= 5; n++) {
+      ids.push(await eventLogs.append('one', n, { limits, isLast: false }))
+    }
+    for (const dropped of ids.slice(0, 3)) {
+      expect(await eventLogs.find(dropped)).toBeUndefined()
+      expect(await eventLogs.read('one', dropped)).toBeUndefined()
+    }
+    expect(await eventLogs.find(ids[3] ?? '')).toEqual({ log: 'one', header })
+    expect(await eventLogs.read('one', ids[3] ?? '')).toMatchObject([{ event: 4 }, { event: 5 }])
+  })
+
+  test('ends a log some time after its last event, and keeps the header while it is written', async () => {
+    await using opening = await open()
+    const { store, other, shortMs, untilEnded } = opening
+    const limits = { maxEvents: 10, ttlMs: shortMs }
+    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const beginning = await store.eventLogs.open('one', header, limits)
+    await untilEnded(async () => (await other.eventLogs.find(beginning)) === undefined)
+    const late = await store.eventLogs.append('one', 1, { limits: LIMITS, isLast: true })
+    expect(await other.eventLogs.read('one', beginning)).toBeUndefined()
+    expect(await other.eventLogs.find(late)).toEqual({ log: 'one', header })
+  })
+
+  test('rejects an event that JSON cannot hold', async () => {
+    await using opening = await open()
+    const { eventLogs } = opening.store
+    const options = { limits: LIMITS, isLast: false }
+    await expect(eventLogs.append('one', undefined, options)).rejects.toThrow(TypeError)
+  })
+
+  test('tails 1,000 events of two writers once each and in order', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const limits = { maxEvents: 2000, ttlMs: 3_600_000 }
+    const beginning = await store.eventLogs.open('one', header, limits)
+    const append = async (at: GatewayStore, n: number): Promise<string> =>
+      at.eventLogs.append('one', { n }, { limits, isLast: false })
+    const ids: string[] = []
+    for (let n = 0; n < 100; n++) ids.push(await append(store, n))
+    const [early, late] = [readerOf(1000), readerOf(900)]
+    const stops = [
+      await other.eventLogs.tail('one', beginning, early),
+      await other.eventLogs.tail('one', ids[99] ?? '', late),
+    ]
+    for (let n = 100; n < 1000; n += 20) {
+      const burst = Array.from({ length: 20 }, (_, at) => append(at % 2 ? store : other, n + at))
+      ids.push(...(await Promise.all(burst)))
+    }
+    await Promise.all([early.done, late.done])
+    const inOrder = ids.toSorted()
+    expect(early.events.map(({ id }) => id)).toEqual(inOrder)
+    expect(late.events.map(({ id }) => id)).toEqual(inOrder.slice(100))
+    for (const { id, event } of early.events) expect(event).toEqual({ n: ids.indexOf(id) })
+    expect([early.gaps, late.gaps]).toEqual([0, 0])
+    for (const stop of stops) stop()
+  })
+
+  test('tails many logs at once, and keeps them apart', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const readers = Array.from({ length: 50 }, () => readerOf(3))
+    await Promise.all(
+      readers.map(async (reader, at) => {
+        const log = `log ${at}`
+        const beginning = await store.eventLogs.open(log, header, LIMITS)
+        await other.eventLogs.tail(log, beginning, reader)
+        for (let n = 0; n < 3; n++) {
+          await store.eventLogs.append(log, [at, n], { limits: LIMITS, isLast: n === 2 })
+        }
+        await reader.done
+      }),
+    )
+    for (const [at, { events, gaps }] of readers.entries()) {
+      expect([gaps, ...events.map(({ event }) => event)]).toEqual([0, [at, 0], [at, 1], [at, 2]])
+      expect(events.map(({ isLast }) => isLast)).toEqual([false, false, true])
+    }
+  })
+
+  test('tails only new events from now on, also of a log that does not exist yet', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const options = { limits: LIMITS, isLast: false }
+    await store.eventLogs.append('old', 'before', options)
+    const [old, absent] = [readerOf(1), readerOf(1)]
+    await other.eventLogs.tail('old', 'now', old)
+    await other.eventLogs.tail('absent', 'now', absent)
+    await store.eventLogs.append('old', 'after', options)
+    await store.eventLogs.append('absent', 'first', options)
+    await Promise.all([old.done, absent.done])
+    expect([old.events, absent.events]).toMatchObject([[{ event: 'after' }], [{ event: 'first' }]])
+    expect([old.gaps, absent.gaps]).toEqual([0, 0])
+  })
+
+  test('tells a tail of events that were dropped before it read them', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const limits = { maxEvents: 3, ttlMs: 3_600_000 }
+    const ids: string[] = []
+    for (let n = 0; n < 5; n++) {
+      ids.push(await store.eventLogs.append('one', n, { limits, isLast: false }))
+    }
+    const [late, foreign] = [readerOf(4), readerOf(4)]
+    await other.eventLogs.tail('one', ids[0] ?? '', late)
+    await other.eventLogs.tail('one', `${'0'.repeat(32)}.${'0'.repeat(16)}`, foreign)
+    await store.eventLogs.append('one', 5, { limits: LIMITS, isLast: false })
+    await Promise.all([late.done, foreign.done])
+    for (const reader of [late, foreign]) {
+      expect(reader.seen).toEqual(['gap', 2, 3, 4, 5])
+    }
+  })
+
+  test('delivers nothing after the end of a tail, and other tails go on', async () => {
+    await using opening = await open()
+    const { store, other } = opening
+    const options = { limits: LIMITS, isLast: false }
+    const [ended, goesOn] = [readerOf(1), readerOf(3)]
+    const stop = await other.eventLogs.tail('one', 'now', ended)
+    await other.eventLogs.tail('one', 'now', goesOn)
+    await store.eventLogs.append('one', 1, options)
+    await ended.done
+    stop()
+    stop()
+    await store.eventLogs.append('one', 2, options)
+    await store.eventLogs.append('one', 3, options)
+    await goesOn.done
+    expect([ended.seen, goesOn.seen]).toEqual([[1], [1, 2, 3]])
+  })
+
+  test('lets a listener append to its own log, and survives one that throws', async () => {
+    await using opening = await open()
+    const { store, errors } = opening
+    const options = { limits: LIMITS, isLast: false }
+    const [writer, reader] = [readerOf(3), readerOf(3)]
+    const appended: Promise<string>[] = []
+    await store.eventLogs.tail('one', 'now', {
+      onEvent(event) {
+        writer.onEvent(event)
+        if (event.event === 1) {
+          for (const n of [2, 3]) appended.push(store.eventLogs.append('one', n, options))
+        }
+        throw new Error('A defect of the listener')
+      },
+      onGap: writer.onGap,
+    })
+    await store.eventLogs.tail('one', 'now', reader)
+    await store.eventLogs.append('one', 1, options)
+    await Promise.all([writer.done, reader.done])
+    await Promise.all(appended)
+    expect(writer.seen).toEqual([1, 2, 3])
+    expect(reader.seen).toEqual([1, 2, 3])
+    expect(errors).toHaveLength(3)
   })
 
   test('messages reach who listens, in order, and nobody else', async () => {

@@ -8,6 +8,8 @@
 export interface GatewayStore {
   readonly values: Values
   readonly logs: Logs
+  /** Replaces `logs` and `messages` soon. */
+  readonly eventLogs: EventLogs
   readonly messages: Messages
   readonly blobs: Blobs
   readonly rates: Rates

@@ -3,6 +3,7 @@ import type { Checks } from '@x/internal'
 
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import type { GatewayStore } from './gateway-store.ts'
+import { LocalLogs, MemoryLogRows } from './local-logs.ts'
 import { MemoryBlobs } from './memory-blobs.ts'
 import { MemoryLogs } from './memory-logs.ts'
 import { MemoryMessages } from './memory-messages.ts'
@@ -32,9 +33,11 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isDurable = false
   readonly values: MemoryValues
   readonly logs: MemoryLogs
+  readonly eventLogs: LocalLogs
   readonly messages: MemoryMessages
   readonly blobs: MemoryBlobs
   readonly rates: TokenBuckets
+  readonly #logRows: MemoryLogRows
   readonly #sweeping: NodeJS.Timeout
   #isClosed = false
 
@@ -44,6 +47,8 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
     const { blobBytes = 268_435_456, now = Date.now, onError = warnOfListener } = options
     this.values = new MemoryValues(now)
     this.logs = new MemoryLogs(now)
+    this.#logRows = new MemoryLogRows(now)
+    this.eventLogs = new LocalLogs(this.#logRows, now, onError)
     this.messages = new MemoryMessages(onError)
     this.blobs = new MemoryBlobs(blobBytes)
     this.rates = new TokenBuckets(now)
@@ -58,12 +63,14 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   sweep(): void {
     this.values.sweep()
     this.logs.sweep()
+    this.#logRows.sweep()
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#sweeping)
     this.messages.clear()
+    this.eventLogs.close()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

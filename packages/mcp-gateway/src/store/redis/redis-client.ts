@@ -16,8 +16,9 @@ export interface RedisClient {
   duplicate(): RedisSubscriber
 }
 
-/** A connection that hears messages. */
+/** A connection that hears messages, or waits for events. */
 export interface RedisSubscriber {
+  sendCommand(command: RedisCommand, options?: RedisCommandOptions): Promise<unknown>
   on(event: 'error' | 'ready', listener: (error?: unknown) => void): unknown
   connect(): Promise<unknown>
   destroy(): void

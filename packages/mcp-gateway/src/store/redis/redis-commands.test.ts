@@ -23,6 +23,7 @@ function world(): World {
       return w.mood === 'fails' ? Promise.reject(new Error('gone')) : Promise.resolve('OK')
     },
     subscriber: () => never,
+    reader: () => never,
     giveUp: () => undefined,
     close: async () => undefined,
   }

@@ -15,6 +15,8 @@ export interface RedisLink {
   send(command: RedisCommand, signal: AbortSignal): Promise<unknown>
   /** Not connected yet. Connects again by itself whenever it breaks. */
   subscriber(): Promise<RedisSubscriber>
+  /** Not connected yet. Does not connect again. */
+  reader(): Promise<RedisSubscriber>
   /** Redis did not answer in time: all that wait for the same are told so. */
   giveUp(): void
   close(): Promise<void>
@@ -27,6 +29,7 @@ export function borrowedLink(client: RedisClient): RedisLink {
     send: (command, abortSignal) =>
       client.sendCommand(command, { abortSignal, typeMapping: BYTES }),
     subscriber: async () => client.duplicate(),
+    reader: async () => client.duplicate(),
     giveUp() {},
     async close() {},
   }
@@ -66,6 +69,16 @@ export class RedisConnection implements RedisLink {
         socketTimeout: PING_EVERY_MS * 2,
         reconnectStrategy: (failures) => Math.min(RETRY_MAX_MS, 50 * 2 ** Math.min(failures, 10)),
       },
+    })
+  }
+
+  async reader(): Promise<RedisSubscriber> {
+    const { createClient } = await loadRedis()
+    return createClient({
+      url: this.#url,
+      disableOfflineQueue: true,
+      commandOptions: { timeout: 0 },
+      socket: { connectTimeout: this.#timeoutMs, reconnectStrategy: false },
     })
   }
 

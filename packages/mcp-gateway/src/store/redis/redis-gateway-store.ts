@@ -9,9 +9,11 @@ import { RedisBlobs } from './redis-blobs.ts'
 import { RedisCommands } from './redis-commands.ts'
 import { borrowedLink, RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-keys.ts'
+import { RedisEventLogs } from './redis-event-logs.ts'
 import { RedisLogs } from './redis-logs.ts'
 import { RedisMessages } from './redis-messages.ts'
 import { RedisRates } from './redis-rates.ts'
+import { RedisTails } from './redis-tails.ts'
 import { RedisValues } from './redis-values.ts'
 
 export interface RedisGatewayStoreOptions {
@@ -55,10 +57,12 @@ export class RedisGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isShared = true
   readonly values: RedisValues
   readonly logs: RedisLogs
+  readonly eventLogs: RedisEventLogs
   readonly messages: RedisMessages
   readonly blobs: Blobs
   readonly rates: RedisRates
   readonly #commands: RedisCommands
+  readonly #tails: RedisTails
 
   /** @throws GatewayError `CONFIG`: a `url` that is none of Redis, a `prefix` with other characters */
   constructor(options: RedisGatewayStoreOptions = {}) {
@@ -74,6 +78,9 @@ export class RedisGatewayStore implements GatewayStore, AsyncDisposable {
     this.#commands = commands
     this.values = new RedisValues(commands, keys)
     this.logs = new RedisLogs(commands, keys)
+    const connection = link.reader.bind(link)
+    this.#tails = new RedisTails({ commands, keys, connection, timeoutMs, onError })
+    this.eventLogs = new RedisEventLogs(commands, keys, this.#tails)
     const subscriber = link.subscriber.bind(link)
     this.messages = new RedisMessages({ commands, keys, subscriber, timeoutMs, onError })
     this.blobs = options.blobFolder
@@ -93,6 +100,7 @@ export class RedisGatewayStore implements GatewayStore, AsyncDisposable {
 
   async close(): Promise<void> {
     await this.messages.close()
+    await this.#tails.close()
     await this.#commands.close()
   }
 

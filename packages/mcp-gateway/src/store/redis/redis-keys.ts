@@ -7,6 +7,12 @@ export interface RedisKeys {
   stream(name: string): string
   tagOf(stream: string): string
   streamOfTag(tag: string): string
+  /** Events of a log. */
+  events(tag: string): string
+  /** Name and header of a log. */
+  head(tag: string): string
+  /** Stream that ends the blocking read of a process. */
+  wake(process: string): string
   channel(topic: string): string
   counter(topic: string): string
   blob(id: string): string
@@ -22,6 +28,9 @@ export function redisKeys(prefix: string): RedisKeys {
     stream: (name) => `${all}:log:${name}`,
     tagOf: (stream) => `${all}:tag:${stream}`,
     streamOfTag: (tag) => `${all}:stream:${tag}`,
+    events: (tag) => `${all}:events:${tag}`,
+    head: (tag) => `${all}:head:${tag}`,
+    wake: (process) => `${all}:wake:${process}`,
     channel: (topic) => `${all}:channel:${topic}`,
     counter: (topic) => `${all}:counter:${topic}`,
     blob: (id) => `${all}:blob:${id}`,

@@ -131,6 +131,34 @@ end
 return reply
 `)
 
+/**
+ * KEYS stream, head; ARGV text, whether it is the last event, most events, time to live, head, whether it replaces the log.
+ * Returns the id of the new entry.
+ */
+export const APPEND_EVENT: RedisScript = script(`
+local ttl = tonumber(ARGV[4])
+if ARGV[6] == '1' then redis.call('DEL', KEYS[1], KEYS[2]) end
+if redis.call('PEXPIRE', KEYS[2], ARGV[4]) == 0 then redis.call('SET', KEYS[2], ARGV[5], 'PX', ARGV[4]) end
+local before = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
+local id = redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[3], '*',
+  'text', ARGV[1], 'last', ARGV[2], 'before', before and before[1] or '0-0')
+redis.call('XTRIM', KEYS[1], 'MINID', text(now - ttl))
+redis.call('PEXPIRE', KEYS[1], ARGV[4])
+return id
+`)
+
+/** KEYS stream, head; ARGV id of an entry. Returns the head if the entry exists. */
+export const FIND_EVENT: RedisScript = script(`
+if #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) == 0 then return false end
+return redis.call('GET', KEYS[2])
+`)
+
+/** KEYS stream that a process reads together with its tails; ARGV time to live. */
+export const WAKE: RedisScript = script(`
+redis.call('XADD', KEYS[1], 'MAXLEN', 1, '*', 'wake', 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+`)
+
 /** KEYS counter; ARGV channel, text. Counts, so that whoever missed one can tell. */
 export const PUBLISH: RedisScript = script(`
 local count = redis.call('INCR', KEYS[1])

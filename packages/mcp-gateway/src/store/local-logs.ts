@@ -1,0 +1,256 @@
+import { hash } from 'node:crypto'
+import { isRecord } from '@x/internal'
+import { eventIdFrom, eventIdOf, placeOf } from './event-id.ts'
+import type {
+  AppendOptions,
+  EventLogs,
+  FoundLog,
+  LoggedEvent,
+  LogHeader,
+  LogLimits,
+  LogListener,
+} from './gateway-store.ts'
+import { jsonTextOf } from './json-text.ts'
+
+/** Characters of events that are kept. Above it, the log with the most is dropped. */
+const MAX_CHARS = 67_108_864
+
+/** Where a process keeps its event logs. Numbers of events grow over all logs, also after a restart. */
+export interface LogRows {
+  /** Appends an event, and drops those that are too many or have ended. Begins a log that is absent. */
+  append(found: FoundLog, row: LogRow, limits: LogLimits): void
+  find(tag: string, number: number): FoundLog | undefined
+  after(tag: string, number: number): Iterable<LogRow>
+  delete(tag: string): void
+  /** The highest number so far. */
+  lastNumber(): number
+}
+
+export interface LogRow {
+  readonly number: number
+  readonly text: string
+  readonly isLast: boolean
+}
+
+/** Event logs that only this process writes and reads. Tails are called by the append itself. */
+export class LocalLogs implements EventLogs {
+  readonly #rows: LogRows
+  readonly #now: () => number
+  readonly #onError: (error: unknown) => void
+  readonly #tails = new Map<string, Set<Tail>>()
+  /** Headers of logs that are being written, so that a log which ended in a long silence can begin again. */
+  readonly #headers = new Map<string, LogHeader>()
+  #lastNumber: number
+
+  constructor(rows: LogRows, now: () => number, onError: (error: unknown) => void) {
+    this.#rows = rows
+    this.#now = now
+    this.#onError = onError
+    this.#lastNumber = rows.lastNumber()
+  }
+
+  async open(log: string, header: LogHeader, limits: LogLimits): Promise<string> {
+    const tag = tagOf(log)
+    const number = this.#nextNumber()
+    this.#rows.delete(tag)
+    this.#rows.append({ log, header }, { number, text: 'null', isLast: false }, limits)
+    this.#headers.set(log, header)
+    return eventIdOf(tag, placeOf(number))
+  }
+
+  async append(log: string, event: unknown, { limits, isLast }: AppendOptions): Promise<string> {
+    const text = jsonTextOf(event)
+    const tag = tagOf(log)
+    const row = { number: this.#nextNumber(), text, isLast }
+    this.#rows.append({ log, header: this.#headers.get(log) }, row, limits)
+    if (isLast) this.#headers.delete(log)
+    const tails = [...(this.#tails.get(tag) ?? [])]
+    // All tails get the event before a listener can append the next one.
+    for (const tail of tails) tail.waiting.push(row)
+    for (const tail of tails) this.#deliver(tail)
+    return eventIdOf(tag, placeOf(row.number))
+  }
+
+  async find(eventId: string): Promise<FoundLog | undefined> {
+    const at = eventIdFrom(eventId)
+    return at && this.#rows.find(at.tag, Number(at.place))
+  }
+
+  async read(log: string, afterId: string): Promise<readonly LoggedEvent[] | undefined> {
+    return this.#read(log, afterId)?.map((row) => toEvent(tagOf(log), row))
+  }
+
+  async tail(log: string, afterId: string, listener: LogListener): Promise<() => void> {
+    const tag = tagOf(log)
+    const tail: Tail = { tag, listener, waiting: [], isDelivering: false, isEnded: false }
+    const tails = this.#tails.get(tag) ?? new Set()
+    this.#tails.set(tag, tails.add(tail))
+    if (afterId !== 'now') {
+      const rows = this.#read(log, afterId)
+      if (!rows) this.#call(listener.onGap)
+      tail.waiting.push(...(rows ?? this.#rows.after(tag, 0)))
+      this.#deliver(tail)
+    }
+    return () => {
+      tail.isEnded = true
+      tails.delete(tail)
+      if (tails.size === 0 && this.#tails.get(tag) === tails) this.#tails.delete(tag)
+    }
+  }
+
+  async delete(log: string): Promise<void> {
+    this.#headers.delete(log)
+    this.#rows.delete(tagOf(log))
+  }
+
+  /** Ends all tails. */
+  close(): void {
+    for (const tails of this.#tails.values()) for (const tail of tails) tail.isEnded = true
+    this.#tails.clear()
+  }
+
+  #nextNumber(): number {
+    this.#lastNumber = Math.max(Math.floor(this.#now() * 1000), this.#lastNumber + 1)
+    return this.#lastNumber
+  }
+
+  #read(log: string, afterId: string): LogRow[] | undefined {
+    const at = eventIdFrom(afterId)
+    if (!at || this.#rows.find(at.tag, Number(at.place))?.log !== log) return undefined
+    return [...this.#rows.after(at.tag, Number(at.place))]
+  }
+
+  #deliver(tail: Tail): void {
+    if (tail.isDelivering) return // called by the listener, which appended an event
+    tail.isDelivering = true
+    for (let row; !tail.isEnded && (row = tail.waiting.shift());) {
+      const event = toEvent(tail.tag, row)
+      this.#call(() => tail.listener.onEvent(event))
+    }
+    tail.isDelivering = false
+  }
+
+  #call(listener: () => void): void {
+    try {
+      listener()
+    } catch (error) {
+      this.#onError(error)
+    }
+  }
+}
+
+interface Tail {
+  readonly tag: string
+  readonly listener: LogListener
+  readonly waiting: LogRow[]
+  isDelivering: boolean
+  isEnded: boolean
+}
+
+/** Stands for a log in the ids of its events. Names that nobody should guess have a random part. */
+export function tagOf(log: string): string {
+  return hash('sha256', log).slice(0, 32)
+}
+
+/** Parses the stored name and header of a log. `undefined`: another program wrote them. */
+export function parseFoundLog(text: string): FoundLog | undefined {
+  const found: unknown = JSON.parse(text)
+  if (!isRecord(found) || typeof found['log'] !== 'string') return undefined
+  const { log, header } = found
+  if (!isRecord(header)) return { log, header: undefined }
+  const { session, owner, requestIds } = header
+  if (typeof session !== 'string' || typeof owner !== 'string') return undefined
+  const ids: unknown[] = Array.isArray(requestIds) ? requestIds : []
+  return { log, header: { session, owner, requestIds: ids.filter(isRequestId) } }
+}
+
+function isRequestId(value: unknown): value is string | number {
+  return typeof value === 'string' || typeof value === 'number'
+}
+
+function toEvent(tag: string, { number, text, isLast }: LogRow): LoggedEvent {
+  const event: unknown = JSON.parse(text)
+  return { id: eventIdOf(tag, placeOf(number)), event, isLast }
+}
+
+/** Event logs in memory. */
+export class MemoryLogRows implements LogRows {
+  readonly #now: () => number
+  readonly #maxChars: number
+  readonly #logs = new Map<string, MemoryLog>()
+  #chars = 0
+
+  constructor(now: () => number, maxChars: number = MAX_CHARS) {
+    this.#now = now
+    this.#maxChars = maxChars
+  }
+
+  /** Number of logs that are held. */
+  get size(): number {
+    return this.#logs.size
+  }
+
+  append(found: FoundLog, row: LogRow, limits: LogLimits): void {
+    const tag = tagOf(found.log)
+    const log: MemoryLog = this.#live(tag) ?? { found, rows: [], chars: 0, endsAt: 0 }
+    this.#logs.set(tag, log)
+    const now = this.#now()
+    log.endsAt = now + limits.ttlMs
+    log.rows.push({ ...row, endsAt: log.endsAt })
+    log.chars += row.text.length
+    this.#chars += row.text.length
+    const live = log.rows.findIndex(({ endsAt }) => endsAt > now)
+    const excess = Math.max(live, log.rows.length - limits.maxEvents)
+    for (const { text } of log.rows.splice(0, excess)) {
+      log.chars -= text.length
+      this.#chars -= text.length
+    }
+    while (this.#chars > this.#maxChars) this.#dropLargest()
+  }
+
+  find(tag: string, number: number): FoundLog | undefined {
+    const log = this.#live(tag)
+    return log?.rows.some((row) => row.number === number) ? log.found : undefined
+  }
+
+  after(tag: string, number: number): Iterable<LogRow> {
+    return this.#live(tag)?.rows.filter((row) => row.number > number) ?? []
+  }
+
+  delete(tag: string): void {
+    this.#chars -= this.#logs.get(tag)?.chars ?? 0
+    this.#logs.delete(tag)
+  }
+
+  lastNumber(): number {
+    return 0
+  }
+
+  /** Drops logs that have ended. */
+  sweep(): void {
+    for (const tag of this.#logs.keys()) this.#live(tag)
+  }
+
+  #live(tag: string): MemoryLog | undefined {
+    const log = this.#logs.get(tag)
+    if (!log || log.endsAt > this.#now()) return log
+    this.delete(tag)
+    return undefined
+  }
+
+  #dropLargest(): void {
+    let largest = ''
+    let most = -1
+    for (const [tag, { chars }] of this.#logs) {
+      if (chars > most) [largest, most] = [tag, chars]
+    }
+    this.delete(largest)
+  }
+}
+
+interface MemoryLog {
+  readonly found: FoundLog
+  readonly rows: (LogRow & { readonly endsAt: number })[]
+  chars: number
+  endsAt: number
+}

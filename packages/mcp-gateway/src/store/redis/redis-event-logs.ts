@@ -1,0 +1,98 @@
+import { eventIdFrom, eventIdOf } from '../event-id.ts'
+import type {
+  AppendOptions,
+  EventLogs,
+  FoundLog,
+  LoggedEvent,
+  LogHeader,
+  LogLimits,
+  LogListener,
+} from '../gateway-store.ts'
+import { jsonTextOf } from '../json-text.ts'
+import { parseFoundLog, tagOf } from '../local-logs.ts'
+import type { RedisCommands } from './redis-commands.ts'
+import type { RedisKeys } from './redis-keys.ts'
+import { listFrom, textFrom } from './redis-reply.ts'
+import { APPEND_EVENT, FIND_EVENT } from './redis-scripts.ts'
+import { parseEntry, toEntryId, toPlace } from './redis-tails.ts'
+import type { RedisTails } from './redis-tails.ts'
+
+/**
+ * Event logs as Redis streams. Each entry names the entry before it, so that a reader notices entries that were
+ * dropped. Name and header of a log are a key of their own, because the first entries of a stream are dropped first.
+ */
+export class RedisEventLogs implements EventLogs {
+  readonly #commands: RedisCommands
+  readonly #keys: RedisKeys
+  readonly #tails: RedisTails
+  /** Headers of logs that this process writes, so that a log which ended in a long silence can begin again. */
+  readonly #headers = new Map<string, LogHeader>()
+
+  constructor(commands: RedisCommands, keys: RedisKeys, tails: RedisTails) {
+    this.#commands = commands
+    this.#keys = keys
+    this.#tails = tails
+  }
+
+  async open(log: string, header: LogHeader, limits: LogLimits): Promise<string> {
+    this.#headers.set(log, header)
+    return this.#append(log, { text: 'null', isLast: false, limits, isNew: true })
+  }
+
+  async append(log: string, event: unknown, options: AppendOptions): Promise<string> {
+    const id = await this.#append(log, { ...options, text: jsonTextOf(event), isNew: false })
+    if (options.isLast) this.#headers.delete(log)
+    return id
+  }
+
+  async find(eventId: string): Promise<FoundLog | undefined> {
+    const at = eventIdFrom(eventId)
+    if (!at) return undefined
+    const keys = [this.#keys.events(at.tag), this.#keys.head(at.tag)]
+    const reply = await this.#commands.run(FIND_EVENT, keys, [toEntryId(at.place)])
+    return reply === null ? undefined : parseFoundLog(textFrom(reply))
+  }
+
+  async read(log: string, afterId: string): Promise<readonly LoggedEvent[] | undefined> {
+    const at = eventIdFrom(afterId)
+    if (at?.tag !== tagOf(log)) return undefined
+    const from = toEntryId(at.place)
+    const reply = await this.#commands.send(['XRANGE', this.#keys.events(at.tag), from, '+'])
+    const [first, ...rest] = listFrom(reply).map((entry) => parseEntry(at.tag, entry))
+    return first?.event.id === afterId ? rest.map(({ event }) => event) : undefined
+  }
+
+  tail(log: string, afterId: string, listener: LogListener): Promise<() => void> {
+    const tag = tagOf(log)
+    const at = eventIdFrom(afterId)
+    const place = at?.tag === tag ? at.place : undefined
+    return this.#tails.add(tag, afterId === 'now' ? afterId : place, listener)
+  }
+
+  async delete(log: string): Promise<void> {
+    this.#headers.delete(log)
+    const tag = tagOf(log)
+    await this.#commands.send(['DEL', this.#keys.events(tag), this.#keys.head(tag)])
+  }
+
+  async #append(log: string, event: NewEvent): Promise<string> {
+    const { text, isLast, isNew, limits } = event
+    const tag = tagOf(log)
+    const keys = [this.#keys.events(tag), this.#keys.head(tag)]
+    const ttl = String(Math.max(1, Math.round(limits.ttlMs)))
+    const head = JSON.stringify({ log, header: this.#headers.get(log) })
+    const args = [text, flag(isLast), String(limits.maxEvents), ttl, head, flag(isNew)]
+    const reply = await this.#commands.run(APPEND_EVENT, keys, args)
+    return eventIdOf(tag, toPlace(textFrom(reply)))
+  }
+}
+
+interface NewEvent extends AppendOptions {
+  readonly text: string
+  /** Whether it begins the log. */
+  readonly isNew: boolean
+}
+
+function flag(value: boolean): string {
+  return value ? '1' : '0'
+}

@@ -1,0 +1,284 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { within } from '@x/internal'
+import { GatewayError } from '../../errors.ts'
+import { eventIdOf } from '../event-id.ts'
+import type { LoggedEvent, LogListener } from '../gateway-store.ts'
+import { randomId } from '../random-id.ts'
+import type { RedisCommand, RedisSubscriber } from './redis-client.ts'
+import type { RedisCommands } from './redis-commands.ts'
+import type { RedisKeys } from './redis-keys.ts'
+import { jsonFrom, listFrom, textFrom } from './redis-reply.ts'
+import { WAKE } from './redis-scripts.ts'
+
+/** Redis answers a read without events after so long. This notices a dead connection. */
+const BLOCK_MS = 2000
+const READ_ENTRIES = 200
+const RETRY_MIN_MS = 100
+const RETRY_MAX_MS = 5000
+const BYTES = { 36: Buffer } as const
+
+export interface RedisTailsOptions {
+  readonly commands: RedisCommands
+  readonly keys: RedisKeys
+  /** A new connection for blocking reads. */
+  readonly connection: () => Promise<RedisSubscriber>
+  readonly timeoutMs: number
+  readonly onError: (error: unknown) => void
+}
+
+/**
+ * All tails of a process over one connection, which waits in one blocking read of all their streams. A change of
+ * the set of streams ends the read through a stream of the process itself: `CLIENT UNBLOCK` needs a permission that
+ * users often do not have. There is no connection while there are no tails.
+ */
+export class RedisTails {
+  readonly #options: RedisTailsOptions
+  readonly #tails = new Map<string, Set<Tail>>()
+  readonly #wakeKey: string
+  readonly #closing = new AbortController()
+  #isWoken = true
+  #running: Promise<void> | undefined
+  #current: RedisSubscriber | undefined
+
+  constructor(options: RedisTailsOptions) {
+    this.#options = options
+    this.#wakeKey = options.keys.wake(randomId())
+  }
+
+  /** @param after the place of an entry, `now`, or `undefined` for a place that no entry has */
+  async add(tag: string, after: string | undefined, listener: LogListener): Promise<() => void> {
+    const tail: Tail = { listener, place: after ?? BEGINNING, isSettled: false, isEnded: false }
+    if (after === undefined) this.#call(listener.onGap)
+    await this.#settle(tag, tail, (command) => this.#options.commands.send(command)).catch(
+      (error: unknown) => {
+        // The loop settles it when Redis is back.
+        if (this.#closing.signal.aborted) throw error
+      },
+    )
+    if (this.#closing.signal.aborted) throw new GatewayError('CLOSED', 'The store is closed')
+    const tails = this.#tails.get(tag) ?? new Set()
+    this.#tails.set(tag, tails.add(tail))
+    this.#wake()
+    return () => {
+      tail.isEnded = true
+      tails.delete(tail)
+      if (tails.size === 0 && this.#tails.get(tag) === tails) this.#tails.delete(tag)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort()
+    this.#tails.clear()
+    if (this.#current) destroy(this.#current)
+    await this.#running
+  }
+
+  /** Makes the loop look at the set of streams again. Does nothing if it has not read the set since the last call. */
+  #wake(): void {
+    if (!this.#running) {
+      this.#running = this.#run()
+      return
+    }
+    if (this.#isWoken) return
+    this.#isWoken = true
+    const lifetime = String(BLOCK_MS * 2)
+    // If this fails, the read ends by itself after BLOCK_MS.
+    this.#options.commands.run(WAKE, [this.#wakeKey], [lifetime]).catch(() => {})
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#closing
+    let failures = 0
+    const onConnected = (): void => void (failures = 0)
+    while (this.#tails.size > 0 && !signal.aborted) {
+      try {
+        await this.#readWhileConnected(onConnected)
+      } catch {
+        // Tails continue where they were. What they missed shows when the connection is back.
+        for (const tails of this.#tails.values()) for (const tail of tails) tail.isSettled = false
+        const ms = Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** failures++)
+        await sleep(ms * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => {})
+      }
+    }
+    this.#running = undefined
+  }
+
+  async #readWhileConnected(onConnected: () => void): Promise<void> {
+    const client = await this.#connect()
+    try {
+      onConnected()
+      let woken = BEGINNING
+      while (this.#tails.size > 0 && !this.#closing.signal.aborted) {
+        await this.#settleAll(client)
+        const read = this.#nextRead(woken)
+        const reply = await this.#bounded(client.sendCommand(read, { typeMapping: BYTES }))
+        for (const [key, entries] of parseStreams(reply)) {
+          if (key === this.#wakeKey) woken = placeOf(listFrom(entries.at(-1))[0])
+          else this.#deliver(key, entries)
+        }
+      }
+    } finally {
+      this.#current = undefined
+      destroy(client)
+    }
+  }
+
+  async #connect(): Promise<RedisSubscriber> {
+    const client = await this.#options.connection()
+    this.#current = client
+    client.on('error', () => {}) // without a listener it would end the process; commands reject, too
+    try {
+      await this.#bounded(client.connect())
+      return client
+    } catch (error) {
+      this.#current = undefined
+      destroy(client)
+      throw error
+    }
+  }
+
+  #nextRead(woken: string): RedisCommand {
+    this.#isWoken = false
+    const { keys } = this.#options
+    const places = new Map<string, string>()
+    for (const [tag, tails] of this.#tails) {
+      for (const { place, isSettled } of tails) {
+        if (isSettled && place <= (places.get(tag) ?? place)) places.set(tag, place)
+      }
+    }
+    const streams = [this.#wakeKey, ...[...places.keys()].map((tag) => keys.events(tag))]
+    const from = [woken, ...places.values()].map(toEntryId)
+    const limits = ['COUNT', String(READ_ENTRIES), 'BLOCK', String(BLOCK_MS)]
+    return ['XREAD', ...limits, 'STREAMS', ...streams, ...from]
+  }
+
+  async #settleAll(client: RedisSubscriber): Promise<void> {
+    const send: Send = (command) =>
+      this.#bounded(client.sendCommand(command, { typeMapping: BYTES }))
+    const waiting = [...this.#tails].flatMap(([tag, tails]) =>
+      [...tails].filter(({ isSettled }) => !isSettled).map((tail) => ({ tag, tail })),
+    )
+    if (waiting.length === 0) return
+    const settle = async ({ tag, tail }: (typeof waiting)[number]): Promise<void> => {
+      const isLate = tail.place === 'now'
+      await this.#settle(tag, tail, send)
+      if (isLate) this.#call(tail.listener.onGap)
+    }
+    await Promise.all(waiting.map(settle))
+  }
+
+  /** Checks that the entry at the place of a tail still exists: else entries after it may have been dropped, too. */
+  async #settle(tag: string, tail: Tail, send: Send): Promise<void> {
+    const key = this.#options.keys.events(tag)
+    if (tail.place === 'now') {
+      const [last] = listFrom(await send(['XREVRANGE', key, '+', '-', 'COUNT', '1']))
+      tail.place = last === undefined ? ZERO : placeOf(listFrom(last)[0])
+    } else if (tail.place !== BEGINNING) {
+      const id = toEntryId(tail.place)
+      const found = listFrom(await send(['XRANGE', key, id, id]))
+      if (found.length === 0) {
+        this.#call(tail.listener.onGap)
+        tail.place = BEGINNING // no entry that is left was delivered
+      }
+    }
+    tail.isSettled = true
+  }
+
+  #deliver(key: string, entries: readonly unknown[]): void {
+    const tag = key.slice(-TAG_LENGTH)
+    for (const each of entries) {
+      const { place, before, event } = parseEntry(tag, each)
+      for (const tail of this.#tails.get(tag) ?? []) {
+        if (tail.isEnded || !tail.isSettled || place <= tail.place) continue
+        // After ZERO the log began, or began anew after all of its entries had ended.
+        const isNext = before === tail.place || before === ZERO || tail.place === BEGINNING
+        tail.place = place
+        if (!isNext) this.#call(tail.listener.onGap)
+        this.#call(() => tail.listener.onEvent(event))
+      }
+    }
+  }
+
+  #bounded<Result>(work: Promise<Result>): Promise<Result> {
+    return within(work, BLOCK_MS + this.#options.timeoutMs, () => {
+      throw new GatewayError('UNAVAILABLE', 'Redis did not answer a read in time')
+    })
+  }
+
+  #call(listener: () => void): void {
+    try {
+      listener()
+    } catch (error) {
+      this.#options.onError(error)
+    }
+  }
+}
+
+interface Tail {
+  readonly listener: LogListener
+  /** Place of the last entry that was delivered, `BEGINNING`, or `now` until the end of the log is known. */
+  place: string
+  isSettled: boolean
+  isEnded: boolean
+}
+
+type Send = (command: RedisCommand) => Promise<unknown>
+
+/** Before all entries that exist. */
+const BEGINNING = ''
+/** The end of an empty log. */
+const ZERO = toPlace('0-0')
+const TAG_LENGTH = 32
+
+/** Form of a place in event ids: such texts sort as the entries do. */
+export function toPlace(entryId: string): string {
+  const [time = '', number = ''] = entryId.split('-')
+  return `${time.padStart(16, '0')}-${number.padStart(12, '0')}`
+}
+
+function placeOf(entryId: unknown): string {
+  return toPlace(textFrom(entryId))
+}
+
+/** Id of the entry at a place. No entry has an id that is made from a place of another form. */
+export function toEntryId(place: string): string {
+  const [time, number = 0] = place.split('-').map(Number)
+  return `${time}-${number}`
+}
+
+export function parseEntry(tag: string, entry: unknown): ParsedEntry {
+  const [id, fields] = listFrom(entry)
+  const [, text, , last, , before] = listFrom(fields)
+  const place = placeOf(id)
+  const event = { id: eventIdOf(tag, place), event: jsonFrom(text), isLast: textFrom(last) === '1' }
+  return { place, before: placeOf(before), event }
+}
+
+export interface ParsedEntry {
+  readonly place: string
+  /** Place of the entry before it. */
+  readonly before: string
+  readonly event: LoggedEvent
+}
+
+/** The reply of XREAD: a list of pairs in RESP2, a map in RESP3. */
+function* parseStreams(reply: unknown): Generator<[key: string, entries: readonly unknown[]]> {
+  if (typeof reply !== 'object' || reply === null) return
+  if (Array.isArray(reply)) {
+    for (const pair of reply) {
+      const [key, entries] = listFrom(pair)
+      yield [textFrom(key), listFrom(entries)]
+    }
+    return
+  }
+  const pairs = reply instanceof Map ? reply : Object.entries(reply)
+  for (const [key, entries] of pairs) yield [textFrom(key), listFrom(entries)]
+}
+
+function destroy(client: RedisSubscriber): void {
+  try {
+    client.destroy()
+  } catch {
+    // The client has ended already.
+  }
+}
