@@ -8,7 +8,7 @@ import {
 } from './headers.ts'
 
 describe('request headers', () => {
-  test('converts names to lower case and keeps values', () => {
+  test('have names in lower case and unchanged values', () => {
     expect(userHeaderList({ Authorization: 'Bearer a', 'X-Tenant': 'Ünïq' })).toEqual([
       'authorization',
       'Bearer a',
@@ -31,7 +31,7 @@ describe('request headers', () => {
     'TE',
     'Upgrade',
     'accept-encoding',
-  ])('%s stays with the transport', (name) => {
+  ])('cannot replace %s, which the transport sets', (name) => {
     expect(userHeaderList({ [name]: 'mine', 'x-other': '1' })).toEqual(['x-other', '1'])
   })
 
@@ -42,11 +42,11 @@ describe('request headers', () => {
     ['a NUL in the value', { 'x-a': '\0' }],
     ['a character beyond Latin-1', { 'x-a': '→' }],
     ['a value that is no text', { 'x-a': 1 as unknown as string }],
-  ])('refuses: %s', (_name, headers) => {
+  ])('rejects the headers: %s', (_name, headers) => {
     expect(() => userHeaderList(headers)).toThrow(TypeError)
   })
 
-  test('the error of an invalid value does not contain the value', () => {
+  test('leaves an invalid value out of the error', () => {
     expect(() => userHeaderList({ authorization: 'Bearer secret\n' })).toThrow(
       expect.objectContaining({ message: expect.not.stringContaining('secret') }),
     )
@@ -56,7 +56,7 @@ describe('request headers', () => {
     ['Token s3cret-token expired', 'Token [removed] expired'],
     ['got "Bearer s3cret-token"', 'got "[removed]"'],
     ['tenant acme, application/json, 0123456789', 'tenant acme, application/json, 0123456789'],
-  ])('what a server repeats of the headers of the caller is taken out: %s', (text, shown) => {
+  ])('removes repeated headers of the caller from a text of the server: %s', (text, shown) => {
     const list = ['authorization', 'Bearer s3cret-token', 'x-tenant', 'acme']
     const ours = ['content-type', 'application/json', 'mcp-session-id', '0123456789']
     expect(withoutHeaderValues(text, [...list, ...ours])).toBe(shown)

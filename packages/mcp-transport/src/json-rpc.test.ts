@@ -52,7 +52,7 @@ describe('json rpc', () => {
     })
   })
 
-  test('every message is a request, a notification or a response', () => {
+  test('classifies every message as a request, a notification or a response', () => {
     const request = { jsonrpc: '2.0', id: 0, method: 'ping' } as const
     const notification = { jsonrpc: '2.0', method: 'notifications/progress' } as const
     const response = { jsonrpc: '2.0', id: 0, result: {} } as const
@@ -80,7 +80,7 @@ describe('trace context', () => {
     })
   })
 
-  test('keeps a trace of the caller', () => {
+  test('keeps a trace context of the caller', () => {
     const message = { ...call, params: { ...call.params, _meta: { traceparent: 'mine' } } }
     expect(withTraceContext(message, { traceparent })).toBe(message)
   })
@@ -92,7 +92,7 @@ describe('trace context', () => {
   })
 })
 
-describe('surfaced input', () => {
+describe('input instructions', () => {
   const request = (params?: Record<string, unknown>): JsonRpcRequest => ({
     jsonrpc: '2.0',
     id: 1,
@@ -100,7 +100,7 @@ describe('surfaced input', () => {
     params,
   })
 
-  test('a request without instructions is the same request', () => {
+  test('returns the same request if it has no instructions', () => {
     for (const one of [request(), request({}), request({ _meta: { progressToken: 1 } })]) {
       expect(takeInputInstructions(one)).toEqual({ request: one, instructions: {} })
     }
@@ -121,7 +121,7 @@ describe('surfaced input', () => {
   const taken = (given: unknown): unknown =>
     takeInputInstructions(request({ _meta: { [INPUT_META_KEY]: given } })).instructions
 
-  describe('instructions', () => {
+  describe('parsed instructions', () => {
     test.each([
       [{ surface: true }, { surface: true }],
       [{ surface: 'yes' }, { surface: false }],
@@ -148,6 +148,6 @@ test.each([
   [{ _meta: {} }, undefined],
   [{}, undefined],
   [undefined, undefined],
-])('a request with the parameters %j names the stateless revision %s', (params, version) => {
+])('returns the version of a request with the parameters %j: %s', (params, version) => {
   expect(versionOf({ jsonrpc: '2.0', id: 0, method: 'initialize', params })).toBe(version)
 })

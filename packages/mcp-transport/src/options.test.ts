@@ -20,7 +20,7 @@ function call(fn: unknown, ...given: readonly unknown[]): unknown {
 const transport = (options: unknown): unknown =>
   Reflect.construct(StreamableHttpTransport, [URL_TEXT, options])
 
-describe('a transport refuses', () => {
+describe('a transport refuses the options', () => {
   test.each([
     [{ sesionInfo: new SessionInfo() }, 'Did you mean "sessionInfo"?'],
     [{ header: {} }, 'Did you mean "headers"?'],
@@ -47,7 +47,7 @@ describe('a transport refuses', () => {
     [{ traceContext: {} }, '"traceContext" must be a function'],
     [{ onExchange: 'log' }, '"onExchange" must be a function'],
     [null, 'the options must be'],
-  ])('%o', (options, message) => {
+  ])('%o with an error that says "%s"', (options, message) => {
     expect(() => transport(options)).toThrow(
       expect.objectContaining({
         name: 'TypeError',
@@ -57,12 +57,12 @@ describe('a transport refuses', () => {
     )
   })
 
-  test('a value that may be a secret, without showing it', () => {
+  test('with a text that may be a secret, without showing it', () => {
     expect(() => transport({ authProvider: 'secret' })).not.toThrow('secret')
   })
 })
 
-test('a transport accepts objects of other copies of the package', async () => {
+test('accepts objects of other copies of the package', async () => {
   const dispatcher = new Agent()
   const sessionInfo = {
     durable: false,
@@ -76,7 +76,7 @@ test('a transport accepts objects of other copies of the package', async () => {
   await dispatcher.close()
 })
 
-describe('factories refuse', () => {
+describe('option checks of the factories', () => {
   const redirect = (): void => {}
   test.each([
     [createDispatcher, { connectionMs: 1 }, 'createDispatcher(): there is no option'],
@@ -105,7 +105,7 @@ describe('factories refuse', () => {
     [bearer, undefined, 'bearer(): expected a token that is not empty'],
     [fileTokenStore, undefined, 'fileTokenStore(): the path of the file must be a string'],
     [FileSessionInfo, '', 'FileSessionInfo: the path of the file must be a string'],
-  ] as const)('%o(%o)', (factory, given, message) => {
+  ] as const)('refuse %o(%o)', (factory, given, message) => {
     const make = (): unknown =>
       factory === FileSessionInfo ? Reflect.construct(factory, [given]) : call(factory, given)
     expect(make).toThrow(
@@ -113,7 +113,7 @@ describe('factories refuse', () => {
     )
   })
 
-  test('no valid option', () => {
+  test('accept valid options', () => {
     loopbackOAuth({ openBrowser: redirect, clientName: 'x', store: memoryTokenStore(), port: 0 })
     createAuthProvider({ redirect, redirectUrl: new URL(URL_TEXT), clientMetadata: {} })
     clientCredentials({ clientId: 'a', clientSecret: 'b', scope: undefined })

@@ -22,7 +22,7 @@ test('exports exactly these names', () => {
   ])
 })
 
-test('error codes are exactly these', () => {
+test('has exactly these error codes', () => {
   // A code that is added or taken away fails to compile here.
   const codes: Record<TransportErrorCode, true> = {
     CLOSED: true,
@@ -40,7 +40,7 @@ test('error codes are exactly these', () => {
   expect(Object.keys(codes)).toHaveLength(11)
 })
 
-test('the brand of errors is public, because other copies of the package check it', () => {
+test('has a public brand for errors, which other copies of the package check', () => {
   const brand = Symbol.for('mcp-transport.TransportError')
   expect(brand in new surface.TransportError('CLOSED', 'x')).toBe(true)
 })

@@ -10,7 +10,7 @@ test('splits an endpoint into parts', () => {
   })
 })
 
-test('sends the query, hides it in messages, and distinguishes endpoints by it', () => {
+test('sends the query, hides it in messages, and treats endpoints with other queries as different', () => {
   const one = parseServerUrl('https://shop.example/mcp?token=abc')
   const other = parseServerUrl(new URL('https://shop.example/mcp?token=def'))
   expect(one.path).toBe('/mcp?token=abc')
@@ -26,16 +26,16 @@ test('removes a fragment', () => {
 })
 
 test.each([
-  ['not a URL', 'shop.example/mcp'],
+  ['no protocol', 'shop.example/mcp'],
   ['another protocol', 'ftp://shop.example/mcp'],
-  ['a file', 'file:///etc/passwd'],
+  ['the protocol file:', 'file:///etc/passwd'],
   ['a user', 'https://user@shop.example/mcp'],
   ['a password', 'https://user:secret@shop.example/mcp'],
-])('refuses: %s', (_name, url) => {
+])('refuses a URL with %s', (_name, url) => {
   expect(() => parseServerUrl(url)).toThrow(TypeError)
 })
 
-test('the error does not contain the credentials', () => {
+test('leaves credentials out of the error', () => {
   expect(() => parseServerUrl('https://user:secret@shop.example/mcp')).toThrow(
     expect.objectContaining({ message: expect.not.stringContaining('secret') }),
   )

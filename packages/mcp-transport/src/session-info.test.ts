@@ -46,7 +46,7 @@ describe('session info', () => {
       await expect(info.getRecord()).resolves.toBeUndefined()
     })
 
-    test('a record sets its id', async () => {
+    test('stores a record with its id', async () => {
       const info = create()
       await info.setRecord(record)
       await expect(info.getSessionId()).resolves.toBe('a-session')
@@ -63,7 +63,7 @@ describe('session info', () => {
       expect(events).toEqual([])
     })
 
-    test('another id removes the record', async () => {
+    test('removes the record when another id is set', async () => {
       const info = create()
       await info.setRecord(record)
       await info.setSessionId('another')
@@ -71,14 +71,14 @@ describe('session info', () => {
       await expect(info.getRecord()).resolves.toBeUndefined()
     })
 
-    test('the same id keeps the record', async () => {
+    test('keeps the record when the same id is set', async () => {
       const info = create()
       await info.setRecord(record)
       await info.setSessionId('a-session')
       await expect(info.getRecord()).resolves.toEqual(record)
     })
 
-    test('clearing removes id and record', async () => {
+    test('removes id and record when either is cleared', async () => {
       const info = create()
       await info.setRecord(record)
       await info.setSessionId(undefined)
@@ -90,7 +90,7 @@ describe('session info', () => {
       await expect(info.getRecord()).resolves.toBeUndefined()
     })
 
-    test('a record may hold no session, only what outlives one', async () => {
+    test('stores a record without a session', async () => {
       const info = create()
       await info.setRecord(record)
       const { sessionId: _sessionId, ...rest } = record
@@ -113,7 +113,7 @@ describe('session info', () => {
     await expect(info.getRecord()).resolves.toBeUndefined()
   })
 
-  test('another object of an id-only subclass has the id, not the record', async () => {
+  test('returns the id without the record from another object of a subclass that stores only ids', async () => {
     IdOnly.stored = undefined
     await new IdOnly().setRecord(record)
     const next = new IdOnly()
@@ -148,7 +148,7 @@ describe('file session info', () => {
     }
   }
 
-  test('the next process reads what one process wrote', async () => {
+  test('reads what another process has written', async () => {
     await using folder = await temporaryFolder()
     const path = folder.file('deep/shop.json')
     expect(new FileSessionInfo(path).durable).toBe(true)
@@ -158,7 +158,7 @@ describe('file session info', () => {
     expect(await next.getSessionId()).toBe('session-1')
   })
 
-  test('only the owner can read the file, and no temporary file remains', async () => {
+  test('writes a file that only its owner can read, and leaves no temporary file', async () => {
     await using folder = await temporaryFolder()
     const info = new FileSessionInfo(folder.file('shop.json'))
     await Promise.all([info.setRecord(record), info.setRecord({ ...record, epoch: 2 })])
@@ -167,7 +167,7 @@ describe('file session info', () => {
     expect(await info.getRecord()).toMatchObject({ epoch: 2 })
   })
 
-  test('a missing file means no session, and clearing removes the file', async () => {
+  test('returns no session for a missing file, and removes the file when the session is cleared', async () => {
     await using folder = await temporaryFolder()
     const info = new FileSessionInfo(folder.file('shop.json'))
     expect(await info.getRecord()).toBeUndefined()
@@ -177,7 +177,7 @@ describe('file session info', () => {
     expect(await readdir(folder.path)).toEqual([])
   })
 
-  test('setting another id removes the record, setting the same id keeps it', async () => {
+  test('removes the record when another id is set, and keeps it for the same id', async () => {
     await using folder = await temporaryFolder()
     const info = new FileSessionInfo(folder.file('shop.json'))
     await info.setRecord(record)
@@ -195,7 +195,7 @@ describe('file session info', () => {
       JSON.stringify({ sessionId: 'x', record: { v: 2, sessionId: 'x' } }),
     ],
     ['an id that is not the record’s', JSON.stringify({ sessionId: 'other', record })],
-  ])('%s counts as none, and is kept aside before it is replaced', async (_what, text) => {
+  ])('returns no session for %s, and renames that file before it writes', async (_what, text) => {
     await using folder = await temporaryFolder()
     const path = folder.file('shop.json')
     await writeFile(path, text)
@@ -208,7 +208,7 @@ describe('file session info', () => {
     expect(await new FileSessionInfo(path).getRecord()).toEqual(record)
   })
 
-  test('refresh reads what another process wrote', async () => {
+  test('reads with refresh() what another process has written', async () => {
     await using folder = await temporaryFolder()
     const one = new FileSessionInfo(folder.file('shop.json'))
     await one.setRecord(record)
@@ -221,7 +221,7 @@ describe('file session info', () => {
     expect(await one.getSessionId()).toBe('theirs')
   })
 
-  test('rejects if the file system fails, and the next write works', async () => {
+  test('rejects if the file system fails, and the next write succeeds', async () => {
     await using folder = await temporaryFolder()
     await writeFile(folder.file('not-a-folder'), '')
     const info = new FileSessionInfo(folder.file('not-a-folder/shop.json'))
@@ -231,7 +231,7 @@ describe('file session info', () => {
     expect(await info.getRecord()).toEqual(record)
   })
 
-  test('writes although a damaged file was removed meanwhile', async () => {
+  test('writes if a damaged file was removed after it was read', async () => {
     await using folder = await temporaryFolder()
     await writeFile(folder.file('shop.json'), 'nonsense')
     const info = new FileSessionInfo(folder.file('shop.json'))
@@ -241,7 +241,7 @@ describe('file session info', () => {
     expect(await new FileSessionInfo(folder.file('shop.json')).getRecord()).toEqual(record)
   })
 
-  test('a reader always finds a complete record while others write', async () => {
+  test('reads a complete record while others write', async () => {
     await using folder = await temporaryFolder()
     const path = folder.file('shop.json')
     const write = async (name: string): Promise<void> => {

@@ -81,7 +81,7 @@ test('stores an opened session without undefined fields', async () => {
   })
 })
 
-test('each session has the next generation, also after a loss and in another process', async () => {
+test('gives each session the next generation, also after a loss and in another process', async () => {
   const { keeper, info } = keeperOf()
   await keeper.load()
   await opened(keeper, part)
@@ -94,7 +94,7 @@ test('each session has the next generation, also after a loss and in another pro
   await expect(opened(next, { ...part, sessionId: 'third' })).resolves.toHaveProperty('epoch', 3)
 })
 
-test('a loss removes only the session fields of the record', async () => {
+test('removes only the session fields of the record after a loss', async () => {
   const { keeper, info } = keeperOf({ principal: 'alice' })
   await keeper.load()
   await opened(keeper, part)
@@ -113,14 +113,14 @@ test('a loss removes only the session fields of the record', async () => {
   ])
 })
 
-describe('another process has replaced the session meanwhile', () => {
-  test('a loss keeps the session of the other process', async () => {
+describe('if another process has replaced the session', () => {
+  test('keeps the session of the other process after a loss', async () => {
     const { keeper, info } = await replaced()
     await keeper.lost('first')
     await expect(info.getRecord()).resolves.toMatchObject({ sessionId: 'theirs', epoch: 2 })
   })
 
-  test('a cursor keeps it, before and after the loss', async () => {
+  test('stores no cursor of the old session, before and after the loss', async () => {
     const { keeper, info } = await replaced()
     await keeper.moved('first', 'e1')
     await keeper.lost('first')
@@ -130,14 +130,14 @@ describe('another process has replaced the session meanwhile', () => {
     expect(record).not.toHaveProperty('lastEventId')
   })
 
-  test('isReplaced() returns true', async () => {
+  test('returns true from isReplaced()', async () => {
     const { keeper } = await replaced()
     await expect(keeper.isReplaced('first')).resolves.toBe(true)
     await expect(keeper.isReplaced('theirs')).resolves.toBe(false)
   })
 })
 
-test('a late report about an older session does not change the newer one', async () => {
+test('ignores a late report about an older session', async () => {
   const { keeper, info } = keeperOf()
   await keeper.load()
   await opened(keeper, part)
@@ -148,7 +148,7 @@ test('a late report about an older session does not change the newer one', async
   await expect(info.getRecord()).resolves.toMatchObject({ sessionId: 'second' })
 })
 
-test('a cursor is written once, and only if it moved', async () => {
+test('writes a cursor only if it has changed', async () => {
   const info = new Written()
   const { keeper } = keeperOf({ info })
   await keeper.load()
@@ -158,7 +158,7 @@ test('a cursor is written once, and only if it moved', async () => {
   expect(info.records.map((record) => record?.lastEventId)).toEqual([undefined, 'e1'])
 })
 
-test('writes keep their order, also if one is slow', async () => {
+test('writes in the order of the calls, also if one write is slow', async () => {
   const info = new Written()
   const { keeper } = keeperOf({ info })
   await keeper.load()
@@ -172,7 +172,7 @@ test('writes keep their order, also if one is slow', async () => {
   await expect(info.getSessionId()).resolves.toBeUndefined()
 })
 
-describe('ignores a record and reports it once', () => {
+describe('ignores an unusable record and reports it once', () => {
   const fitting: SessionRecord = {
     v: 1,
     serverUrl,
@@ -187,8 +187,8 @@ describe('ignores a record and reports it once', () => {
     ['another server', { ...fitting, serverUrl: 'https://other.example/mcp' }],
     ['another principal', { ...fitting, principal: 'bob' }],
     ['another format', { ...fitting, v: 2 } as unknown as SessionRecord],
-    ['damaged', { ...fitting, era: 'x' } as unknown as SessionRecord],
-  ])('%s', async (_name, record) => {
+    ['damaged fields', { ...fitting, era: 'x' } as unknown as SessionRecord],
+  ])('with %s', async (_name, record) => {
     const info = new SessionInfo()
     await info.setRecord(record)
     const { keeper, reports } = keeperOf({ info })
@@ -204,7 +204,7 @@ describe('ignores a record and reports it once', () => {
   })
 })
 
-test('does not read again if the store already named another session', async () => {
+test('does not refresh the store if it already has another session', async () => {
   let refreshes = 0
   class Shared extends SessionInfo {
     override async refresh(): Promise<void> {
@@ -220,7 +220,7 @@ test('does not read again if the store already named another session', async () 
   expect(refreshes).toBe(0)
 })
 
-test('finds an id without a record', async () => {
+test('returns an id without a record', async () => {
   const { keeper, reports } = keeperOf({ info: new SessionInfo('a-known-session') })
   await expect(keeper.load()).resolves.toEqual({ record: undefined, bareId: 'a-known-session' })
   expect(reports).toEqual([])
@@ -274,7 +274,7 @@ describe('a store that', () => {
     },
   )
 
-  test('is not used while it gives no answer, and used again after it', async () => {
+  test('does not answer is not used until it has answered', async () => {
     const answer = deferred()
     let asked = 0
     const info = new Broken(async () => {

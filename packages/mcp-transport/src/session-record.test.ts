@@ -36,7 +36,7 @@ describe('session record', () => {
     updatedAt: '2026-11-20T10:00:00.000Z',
   } as const satisfies Required<SessionRecord>
 
-  test('the field names are public', () => {
+  test('has these public field names', () => {
     expect(Object.keys(full)).toEqual([
       'v',
       'serverUrl',
@@ -63,25 +63,25 @@ describe('session record', () => {
     expect(sessionRecordFrom(rest)).toEqual(rest)
   })
 
-  test('unknown fields are kept', () => {
+  test('keeps unknown fields', () => {
     expect(sessionRecordFrom({ ...full, later: 1 })).toHaveProperty('later', 1)
   })
 
   test.each([
     ['null', null],
     ['text', JSON.stringify(full)],
-    ['a list', [full]],
+    ['an array', [full]],
     ['another format', { ...full, v: 2 }],
     ['no server', { ...full, serverUrl: undefined }],
     ['an unknown era', { ...full, era: 'future' }],
-    ['an epoch that is no integer', { ...full, epoch: 1.5 }],
+    ['an epoch that is not an integer', { ...full, epoch: 1.5 }],
     ['a session id that no header may carry', { ...full, sessionId: 'a\r\nx: y' }],
     ['a version that no header may carry', { ...full, protocolVersion: '2025\r\nx: y' }],
     ['an answer without capabilities', { ...full, initializeResult: { protocolVersion: 'x' } }],
-    ['a date that is none', { ...full, createdAt: 'yesterday' }],
-    ['a principal that is no text', { ...full, principal: 7 }],
-    ['a cursor that is no text', { ...full, lastEventId: 7 }],
-  ])('%s counts as none', (_name, value) => {
+    ['an invalid date', { ...full, createdAt: 'yesterday' }],
+    ['a principal that is not a string', { ...full, principal: 7 }],
+    ['a cursor that is not a string', { ...full, lastEventId: 7 }],
+  ])('returns undefined for %s', (_name, value) => {
     expect(sessionRecordFrom(value)).toBeUndefined()
   })
 })
@@ -91,15 +91,15 @@ describe('discover result', () => {
   const minimal: DiscoverResult = { supportedVersions: ['2026-07-28'], capabilities: {} }
 
   test.each([
-    ['a whole one', discoverResult, true],
-    ['the least', minimal, true],
+    ['all fields', discoverResult, true],
+    ['the required fields', minimal, true],
     ['no versions', { capabilities: {} }, false],
-    ['versions that are no strings', { ...minimal, supportedVersions: [20260728] }, false],
+    ['versions that are not strings', { ...minimal, supportedVersions: [20260728] }, false],
     ['no capabilities', { supportedVersions: [] }, false],
-    ['instructions that are no text', { ...minimal, instructions: {} }, false],
+    ['instructions that are not a string', { ...minimal, instructions: {} }, false],
     ['an InitializeResult', { protocolVersion: '2025-11-25', capabilities: {} }, false],
     ['null', null, false],
-  ])('%s', (_name, value, is) => {
+  ])('is valid or not: %s', (_name, value, is) => {
     expect(isDiscoverResult(value)).toBe(is)
   })
 
@@ -126,7 +126,7 @@ describe('discover result', () => {
       ],
       ['in the body of older drafts', { serverInfo: { name: 'b', version: '1' } }, 'b'],
       [
-        'in both: _meta counts',
+        'in _meta, if the body has another one',
         {
           _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'm', version: '1' } },
           serverInfo: { name: 'b', version: '1' },
@@ -134,11 +134,11 @@ describe('discover result', () => {
         'm',
       ],
       [
-        'broken in both: the host',
+        'of the host, if both are malformed',
         { _meta: { 'io.modelcontextprotocol/serverInfo': { name: 'm' } }, serverInfo: 'b' },
         'shop.example',
       ],
-    ])('its name %s', (_name, part, name) => {
+    ])('has the name %s', (_name, part, name) => {
       expect(toInitializeResult({ ...minimal, ...part }, view).serverInfo.name).toBe(name)
     })
   })
@@ -162,7 +162,7 @@ describe('session id', () => {
   test.each([
     ['one character', '!', true],
     ['a UUID', '1868a90c-6e1f-4f3a-9c5d-0d2f1b7e3a11', true],
-    ['the last visible one', '~', true],
+    ['the last visible ASCII character', '~', true],
     ['1 KiB', 'a'.repeat(1024), true],
     ['more than 1 KiB', 'a'.repeat(1025), false],
     ['nothing', '', false],
@@ -173,11 +173,11 @@ describe('session id', () => {
     ['DEL', '\u007F', false],
     ['a number', 7, false],
     ['undefined', undefined, false],
-  ])('%s', (_name, value, expected) => {
+  ])('is valid or not: %s', (_name, value, expected) => {
     expect(isSessionId(value)).toBe(expected)
   })
 
-  test('shortened ids differ, and do not reveal the ids', () => {
+  test('is shortened to a text that differs for other ids and does not reveal the id', () => {
     expect(shortSessionId('1868a90c-6e1f-4f3a')).toBe('1868…(18)')
   })
 })

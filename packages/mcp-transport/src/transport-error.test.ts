@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { TransportError, worstOutcome } from './transport-error.ts'
 import type { RequestOutcome } from './transport-error.ts'
 
-test('has only the known fields', () => {
+test('has no fields for missing options', () => {
   const error = new TransportError('REJECTED', 'no', { status: 400, url: undefined })
   expect(Object.keys(error).toSorted()).toEqual(['code', 'name', 'status'])
   expect(inspect(error)).not.toContain('undefined')
@@ -47,7 +47,7 @@ describe('the outcome', () => {
     expect(worstOutcome(...attempts)).toBe(expected)
   })
 
-  test('is derived from the code, unless it is given', () => {
+  test('follows from the code, unless it is given', () => {
     expect(new TransportError('UNREACHABLE', 'x').outcome).toBe(not)
     expect(new TransportError('REJECTED', 'x').outcome).toBe(unknown)
     expect(new TransportError('SESSION_LOST', 'x').outcome).toBe(unknown)

@@ -43,26 +43,26 @@ describe('authorizer', () => {
     return { renewals, state, fetched }
   }
 
-  test('ten refusals of the same token are one renewal', async () => {
+  test('renews a token once for ten refusals', async () => {
     const { renewals, state } = credential()
     await Promise.all(Array.from({ length: 10 }, () => renewals.renew({ refused: 't0', signal })))
     expect(state).toEqual({ token: 't1', obtained: 1 })
   })
 
-  test('an older token needs no renewal', async () => {
+  test('returns the current token without a renewal when an older token is refused', async () => {
     const { renewals, state } = credential()
     await renewals.renew({ refused: 'older', signal })
     expect(state.obtained).toBe(0)
   })
 
-  test('the next refusal is the next renewal', async () => {
+  test('renews the token again when the renewed token is refused', async () => {
     const { renewals, state } = credential()
     await renewals.renew({ refused: 't0', signal })
     await renewals.renew({ refused: 't1', signal })
     expect(state).toEqual({ token: 't2', obtained: 2 })
   })
 
-  test('all waiting requests get a failure, and the next one tries again', async () => {
+  test('rejects all waiting requests when a renewal fails, and renews again for the next request', async () => {
     let fails = true
     const { renewals, state } = credential(async () => {
       if (fails) throw new Error('no')
@@ -77,7 +77,7 @@ describe('authorizer', () => {
     expect(state.obtained).toBe(2)
   })
 
-  test('ignores a failure if there is a newer token by then', async () => {
+  test('ignores a failed renewal if the provider has a newer token by then', async () => {
     const { renewals, state } = credential(async () => {
       state.token = 'of another process'
       throw new Error('lost the race')
@@ -88,7 +88,7 @@ describe('authorizer', () => {
     expect(state.obtained).toBe(1)
   })
 
-  test('one aborted request does not affect the others', async () => {
+  test('continues the renewal for the other requests when one request is aborted', async () => {
     const go = deferred()
     const { renewals, state } = credential(() => go.promise)
     const controller = new AbortController()
@@ -101,7 +101,7 @@ describe('authorizer', () => {
     expect(state.token).toBe('t1')
   })
 
-  test('aborts the renewal when all requests are aborted', async () => {
+  test('aborts the renewal when all waiting requests are aborted', async () => {
     const asked = deferred()
     const { renewals, fetched } = credential((fetch) => {
       asked.resolve()
@@ -115,7 +115,7 @@ describe('authorizer', () => {
     expect(fetched.map(({ aborted }) => aborted)).toEqual([true])
   })
 
-  test('closing the transport that started a renewal does not fail the others', async () => {
+  test('continues the renewal for other transports when the transport that started it closes', async () => {
     let isFirst = true
     const { renewals, state } = credential(async () => {
       if (!isFirst) return
@@ -192,7 +192,7 @@ describe('challenge', () => {
       })
     })
 
-    test('reads a DPoP challenge, alone or beside a Bearer one', () => {
+    test('reads a DPoP challenge, with and without a Bearer challenge', () => {
       const metadata = 'resource_metadata="https://a.test/meta"'
       const nonce = 'DPoP error="use_dpop_nonce"'
       for (const value of [`${nonce}, ${metadata}`, `Bearer ${metadata}, ${nonce}`]) {
@@ -214,13 +214,13 @@ describe('challenge', () => {
     scope: scopes,
   })
 
-  test('allows one other token after a 401', () => {
+  test('allows one renewal after a response with status 401', () => {
     const attempts = new AuthAttempts()
     expect(attempts.next(401, undefined)).toBe('renew')
     expect(attempts.next(401, undefined)).toBeUndefined()
   })
 
-  test('allows a step-up after a 401', () => {
+  test('allows a step-up after a renewal', () => {
     const attempts = new AuthAttempts()
     expect(attempts.next(401, { error: 'invalid_token' })).toBe('renew')
     expect(attempts.next(403, scope('a'))).toBe('step-up')
@@ -245,11 +245,11 @@ describe('challenge', () => {
     [403, { error: 'invalid_token' }],
     [200, scope('a')],
     [500, undefined],
-  ])('%i with %j is final', (status, challenge) => {
+  ])('allows no further attempt after status %i with the challenge %j', (status, challenge) => {
     expect(new AuthAttempts().next(status, challenge)).toBeUndefined()
   })
 
-  test('allows one nonce for each token, in addition to the attempts', () => {
+  test('allows one more request with a nonce for each token', () => {
     const nonce = { error: 'use_dpop_nonce' }
     const attempts = new AuthAttempts()
     const all = [nonce, nonce, nonce, nonce].map((challenge) => attempts.next(401, challenge))

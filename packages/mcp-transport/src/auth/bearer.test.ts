@@ -35,14 +35,14 @@ test('calls the function once for all refused requests, with the refused token',
 test.each([
   ['the same token again', bearer('old')],
   ['no token', bearer(() => undefined)],
-])('%s is the end', async (what, provider) => {
+])('rejects with TOKEN_REFUSED if the function returns %s', async (what, provider) => {
   await expect(refuse(provider, 'old')).rejects.toMatchObject({
     code: 'TOKEN_REFUSED',
     message: expect.stringContaining(what),
   })
 })
 
-test('onUnauthorized gets the response, and a fetch over the transport', async () => {
+test('passes the response and a fetch function of the transport to onUnauthorized', async () => {
   let token = 'old'
   const seen: unknown[] = []
   const provider: TokenProvider = {
@@ -57,7 +57,7 @@ test('onUnauthorized gets the response, and a fetch over the transport', async (
   expect(seen).toEqual([401, 'old', 'no', 'https://mcp.test/mcp', 'from the network'])
 })
 
-test('finishAuth() throws a TypeError', async () => {
+test('throws a TypeError from finishAuth()', async () => {
   const authorizer = new Authorizer(bearer('x'), serverUrl)
   await expect(
     authorizer.finish('code', { fetch, signal: new AbortController().signal }),

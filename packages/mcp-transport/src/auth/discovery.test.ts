@@ -100,7 +100,7 @@ describe('metadata of the MCP server', () => {
   })
 
   test.each(['resource_metadata="https://mcp.test/none"', 'resource_metadata="not a url"'])(
-    'is read at the well-known places, the root last, after %s',
+    'is read at the well-known URLs, the root last, if the challenge has %s',
     async (challenge) => {
       const { asked, sentTo } = await authorize({
         challenge,
@@ -120,13 +120,13 @@ describe('metadata of the MCP server', () => {
   test.each([
     ['https://mcp.test/', 'https://mcp.test'],
     ['https://mcp.test/mcp#part', 'https://mcp.test/mcp'],
-  ])('is not needed: the resource of %s is then %s', async (server, resource) => {
+  ])('is optional: without it, the resource of %s is %s', async (server, resource) => {
     const { sentTo } = await authorize({ server })
     expect(sentTo.searchParams.get('resource')).toBe(resource)
   })
 
   test.each(['https://evil.test/a/mcp', 'https://mcp.test/a/m', 'https://mcp.test/a/mcp/more'])(
-    'is refused if it describes %s',
+    'is refused if its resource is %s',
     async (resource) => {
       const pages = { [`https://mcp.test${RESOURCE}/a/mcp`]: { ...metadata, resource }, ...as }
       await expect(authorize({ pages })).rejects.toMatchObject({
@@ -137,7 +137,7 @@ describe('metadata of the MCP server', () => {
   )
 
   test.each(['https://mcp.test/a/mcp', 'https://mcp.test/a', 'https://mcp.test/'])(
-    'may describe %s',
+    'is accepted if its resource is %s',
     async (resource) => {
       const pages = { [`https://mcp.test${RESOURCE}/a/mcp`]: { ...metadata, resource }, ...as }
       const { sentTo } = await authorize({ pages })
@@ -145,7 +145,7 @@ describe('metadata of the MCP server', () => {
     },
   )
 
-  test('may be checked by the provider', async () => {
+  test('is checked by validateResourceURL() if the provider has that method', async () => {
     const resource = 'https://own.test/r'
     const { sentTo } = await authorize({
       pages: { [`https://mcp.test${RESOURCE}/a/mcp`]: { ...metadata, resource }, ...as },
@@ -154,7 +154,7 @@ describe('metadata of the MCP server', () => {
     expect(sentTo.searchParams.get('resource')).toBe(resource)
   })
 
-  test('that cannot be read does not count as missing', async () => {
+  test('rejects with DISCOVERY_FAILED if the server answers with an error', async () => {
     const pages = { [`https://mcp.test${RESOURCE}/a/mcp`]: 503 }
     await expect(authorize({ pages })).rejects.toMatchObject({
       code: 'DISCOVERY_FAILED',
@@ -162,7 +162,7 @@ describe('metadata of the MCP server', () => {
     })
   })
 
-  test('is not a page, nor a redirect to a page', async () => {
+  test('counts as missing if the server answers with an HTML page or a redirect', async () => {
     const page = new Response('<html>welcome</html>', { headers: { 'content-type': 'text/html' } })
     const { sentTo } = await authorize({
       pages: {
@@ -175,7 +175,7 @@ describe('metadata of the MCP server', () => {
   })
 
   test.each([{}, { resource: 1 }, { resource: 'x', authorization_servers: 'y' }])(
-    'is not %j',
+    'counts as missing if the document is %j',
     async (document) => {
       const pages = { [`https://mcp.test${RESOURCE}/a/mcp`]: document }
       const { sentTo } = await authorize({ pages })
@@ -183,7 +183,7 @@ describe('metadata of the MCP server', () => {
     },
   )
 
-  test('of a remote server is never read from this machine', async () => {
+  test('is never read from this machine for a remote server', async () => {
     const challenge = 'resource_metadata="http://127.0.0.1:9/meta"'
     await expect(authorize({ challenge })).rejects.toMatchObject({
       code: 'INSECURE_URL',
@@ -203,7 +203,7 @@ describe('metadata of the authorization server', () => {
     },
   })
 
-  test('is read at three places for an issuer with a path', async () => {
+  test('is read at three URLs for an issuer with a path', async () => {
     const { asked, sentTo } = await authorize(
       at('https://as.test/t', {
         [`https://as.test/t${OPENID}`]: authorizationServer('https://as.test/t', {
@@ -222,7 +222,7 @@ describe('metadata of the authorization server', () => {
   })
 
   test.each(['https://as.test/', 'https://evil.test', 'https://as.test/t'])(
-    'of the issuer %s is not used for https://as.test',
+    'is refused if it names the issuer %s instead of https://as.test',
     async (issuer) => {
       const site = at('https://as.test', {
         [`https://as.test${OAUTH}`]: authorizationServer(issuer),
@@ -231,14 +231,14 @@ describe('metadata of the authorization server', () => {
     },
   )
 
-  test('is required of an issuer that the server names', async () => {
+  test('is required if the MCP server names the issuer', async () => {
     await expect(authorize(at('https://as.test', {}))).rejects.toMatchObject({
       code: 'DISCOVERY_FAILED',
     })
   })
 
   test.each([{ issuer: 7 }, { token_endpoint: {} }, { code_challenge_methods_supported: [1] }])(
-    'is refused with %j',
+    'is refused with the invalid field %j',
     async (broken) => {
       const document = authorizationServer('https://as.test', broken)
       const site = at('https://as.test', { [`https://as.test${OAUTH}`]: document })
@@ -256,7 +256,7 @@ describe('metadata of the authorization server', () => {
   )
 
   test.each(['https://mcp.test', 'https://mcp.test/'])(
-    'is that of the MCP server itself if it names no issuer: %s',
+    'is read from the MCP server (%s) if that server names no issuer',
     async (issuer) => {
       const { sentTo } = await authorize({
         pages: {
@@ -269,14 +269,14 @@ describe('metadata of the authorization server', () => {
     },
   )
 
-  test('has default endpoints on the MCP server (2025-03-26)', async () => {
+  test('is replaced by the default endpoints of 2025-03-26 if it is missing', async () => {
     const { asked, sentTo } = await authorize({})
     expect(sentTo.origin + sentTo.pathname).toBe('https://mcp.test/authorize')
     expect(asked).toContain('https://mcp.test/register')
     expect(new Set(asked).size).toBe(asked.length)
   })
 
-  test('has no default endpoints if it could not be read', async () => {
+  test('is not replaced by default endpoints if the server answers with an error', async () => {
     const pages = { [`https://mcp.test${OPENID}`]: 502 }
     await expect(authorize({ pages })).rejects.toMatchObject({ code: 'DISCOVERY_FAILED' })
   })
@@ -322,7 +322,7 @@ describe('registration', () => {
     [`https://mcp.test${OAUTH}`]: authorizationServer('https://mcp.test', more),
   })
 
-  test('sends what the client leaves open', async () => {
+  test('fills in the fields that the client metadata does not have', async () => {
     const { registered } = await authorize({
       challenge: 'scope="s"',
       pages: pages({ token_endpoint_auth_methods_supported: ['none'] }),
@@ -339,7 +339,7 @@ describe('registration', () => {
     })
   })
 
-  test('keeps what the client says', async () => {
+  test('keeps the fields of the client metadata', async () => {
     const clientMetadata = {
       client_name: 'app',
       application_type: 'web',
@@ -366,12 +366,12 @@ describe('registration', () => {
     ['http://localhost/cb', 'native'],
     ['com.app:/cb', 'native'],
     ['https://app.test/cb', 'web'],
-  ])('registers a client at %s as %s', async (redirectUrl, expected) => {
+  ])('registers a client with the redirect URL %s as %s', async (redirectUrl, expected) => {
     const { registered } = await authorize({ client: { redirectUrl } })
     expect(registered['application_type']).toBe(expected)
   })
 
-  test('takes status 200 and a secret without an expiry', async () => {
+  test('accepts status 200 and a secret without an expiry time', async () => {
     let saved: OAuthClientInformation | undefined
     await authorize({
       pages: {
@@ -390,7 +390,7 @@ describe('registration', () => {
     expect(saved).toMatchObject({ client_id: 'c', client_secret: 's', issuer: 'https://mcp.test' })
   })
 
-  test('is repeated when the secret has expired', async () => {
+  test('registers the client again when its secret has expired', async () => {
     const expired = { client_id: 'old', client_secret: 's', client_secret_expires_at: 1 }
     const { sentTo } = await authorize({
       provider: (base) => ({
@@ -410,13 +410,13 @@ describe('registration', () => {
     ],
     ['a page', new Response('<html>', { status: 403 }), 'NOT_REGISTERED'],
     ['no id', Response.json({ client_id: 7 }, { status: 201 }), 'INVALID_RESPONSE'],
-  ])('fails with %s', async (what, answer, code) => {
+  ])('fails if the server answers with %s', async (what, answer, code) => {
     const failed = authorize({ pages: { 'https://mcp.test/register': answer } })
     const oauthError = what === 'an error' ? 'invalid_redirect_uri' : undefined
     await expect(failed).rejects.toMatchObject({ code, oauthError })
   })
 
-  test('that the server does not offer: the error says what to do', async () => {
+  test('fails with an error that says what to do if the server has no registration endpoint', async () => {
     const site = { pages: pages({ registration_endpoint: undefined }) }
     await expect(authorize(site)).rejects.toThrow('pass its client id')
   })
@@ -431,7 +431,7 @@ test.each([
   ['http://localhost:9/token', local],
   ['http://[::1]:9/token', local],
   ['http://127.0.0.9/token', local],
-])('%s may be used for %s', (url, server) => {
+])('accepts the URL %s for the MCP server %s', (url, server) => {
   expect(secureUrl(url, server).href).toBe(url)
 })
 
@@ -441,7 +441,7 @@ test.each([
   ['http://localhost:9/token', remote],
   ['http://127.0.0.1.evil.test/', local],
   ['javascript:alert(1)', local],
-])('%s may not be used for %s', (url, server) => {
+])('refuses the URL %s for the MCP server %s', (url, server) => {
   expect(() => secureUrl(url, server)).toThrow(
     expect.objectContaining({ name: 'AuthError', code: 'INSECURE_URL' }),
   )

@@ -33,7 +33,7 @@ async function authorize(
 const visit = async (url: URL | string): Promise<Response> => fetch(await browse(new URL(url)))
 const redirectOf = (url: URL | undefined): string => url?.searchParams.get('redirect_uri') ?? ''
 
-test('opens a browser, waits for it to come back, and closes the listener', async () => {
+test('opens a browser, waits for the callback, and closes the listener', async () => {
   await using server = await startProtectedServer()
   const opened: URL[] = []
   const page = deferred<string>()
@@ -58,7 +58,7 @@ test('opens a browser, waits for it to come back, and closes the listener', asyn
   await expect(fetch(redirect)).rejects.toThrow('fetch failed')
 })
 
-test('comes back to the registered port, and registers again if that is taken', async () => {
+test('listens on the registered port again, and registers the client again if that port is in use', async () => {
   await using server = await startProtectedServer()
   const store = memoryTokenStore()
   const opened: URL[] = []
@@ -84,7 +84,7 @@ test('comes back to the registered port, and registers again if that is taken', 
   expect(server.of('/register')).toHaveLength(2)
 })
 
-test('a refresh opens neither browser nor port', async () => {
+test('refreshes a token without a browser and without a listener', async () => {
   await using server = await startProtectedServer()
   let opened = 0
   const provider = loopbackOAuth({
@@ -98,7 +98,7 @@ test('a refresh opens neither browser nor port', async () => {
   expect(opened).toBe(1)
 })
 
-test('other visitors are turned away', async () => {
+test('refuses requests that are not its callback', async () => {
   await using server = await startProtectedServer()
   const answers: number[] = []
   const port = await freePort()
@@ -117,7 +117,7 @@ test('other visitors are turned away', async () => {
   expect(answers).toEqual([404, 404, 404, 400])
 })
 
-test('ends with TIMEOUT', async () => {
+test('rejects with TIMEOUT and closes the listener if no callback arrives', async () => {
   await using server = await startProtectedServer()
   const opened: URL[] = []
   const provider = loopbackOAuth({ openBrowser: (url) => opened.push(url), waitMs: 20 })
@@ -138,7 +138,7 @@ test('closes the listener when the request is aborted', async () => {
   await expect(fetch(redirectOf(url))).rejects.toThrow('fetch failed')
 })
 
-test('fails with the reason if the browser cannot be opened', async () => {
+test('rejects with the reason if the browser cannot be opened', async () => {
   await using server = await startProtectedServer()
   const provider = loopbackOAuth({
     openBrowser: () => {
@@ -148,7 +148,7 @@ test('fails with the reason if the browser cannot be opened', async () => {
   await expect(authorize(server, provider)).rejects.toThrow('no display')
 })
 
-test('fails with DENIED if the user refuses', async () => {
+test('rejects with DENIED if the user refuses', async () => {
   await using server = await startProtectedServer()
   const provider = loopbackOAuth({
     openBrowser: (url) => {

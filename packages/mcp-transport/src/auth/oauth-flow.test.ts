@@ -100,8 +100,8 @@ async function authorized(
   return provider
 }
 
-describe('asking the user', () => {
-  test('registers, asks with PKCE, state and resource, and exchanges the code', async () => {
+describe('an authorization by the user', () => {
+  test('registers the client, sends PKCE, state and resource, and exchanges the code for a token', async () => {
     await using server = await startProtectedServer()
     expect(await refuse(server, userWhoAgrees())).toBe('access-1')
     const registration = JSON.parse(server.of('POST /register')[0]?.body ?? '')
@@ -123,7 +123,7 @@ describe('asking the user', () => {
     })
   })
 
-  test('a second time, the registration is used again', async () => {
+  test('uses the stored registration for the next authorization', async () => {
     await using server = await startProtectedServer()
     const provider = userWhoAgrees()
     await refuse(server, provider)
@@ -133,7 +133,7 @@ describe('asking the user', () => {
     expect(sentTo).toHaveLength(2)
   })
 
-  test('the URL of a metadata document needs no registration', async () => {
+  test('needs no registration if the client id is the URL of a metadata document', async () => {
     await using server = await startProtectedServer({
       metadata: { client_id_metadata_document_supported: true },
     })
@@ -143,7 +143,7 @@ describe('asking the user', () => {
     expect(sentTo[0]?.searchParams.get('client_id')).toBe(clientMetadataUrl)
   })
 
-  test('the URL of a metadata document has to be an https URL with a path', async () => {
+  test('requires an https URL with a path for the metadata document of a client', async () => {
     await using server = await startProtectedServer({
       metadata: { client_id_metadata_document_supported: true },
     })
@@ -155,7 +155,7 @@ describe('asking the user', () => {
     expect(sentTo).toEqual([])
   })
 
-  test('a client that was registered by hand is used as it is', async () => {
+  test('uses a client id that the caller gives', async () => {
     await using server = await startProtectedServer()
     await refuse(server, userWhoAgrees({ clientId: 'by hand', clientSecret: 'a:b-c_d' }))
     expect(server.of('/register')).toHaveLength(0)
@@ -164,7 +164,7 @@ describe('asking the user', () => {
     expect(basic).toBe('by+hand:a%3Ab-c_d')
   })
 
-  test('… and is never shown to another authorization server', async () => {
+  test('never sends a client id of the caller to another authorization server', async () => {
     await using server = await startProtectedServer()
     const provider = userWhoAgrees({ clientId: 'by hand', issuer: 'https://other.test' })
     await expect(refuse(server, provider)).rejects.toMatchObject({ code: 'ISSUER_MISMATCH' })
@@ -172,7 +172,7 @@ describe('asking the user', () => {
   })
 
   test.each([undefined, ['plain']])(
-    'a server that knows PKCE methods %j only is refused before it hears of the client',
+    'refuses a server with the PKCE methods %j before it registers the client',
     async (methods) => {
       await using server = await startProtectedServer({
         metadata: { code_challenge_methods_supported: methods },
@@ -184,7 +184,7 @@ describe('asking the user', () => {
     },
   )
 
-  test('offline_access is asked for where it is listed, with consent', async () => {
+  test('requests offline_access with consent if the server lists that scope', async () => {
     await using server = await startProtectedServer({
       scopesSupported: ['read'],
       metadata: { scopes_supported: ['read', 'offline_access'] },
@@ -194,7 +194,7 @@ describe('asking the user', () => {
     expect(sentTo[0]?.searchParams.get('prompt')).toBe('consent')
   })
 
-  test('a step-up asks for what was there, and more, without a refresh', async () => {
+  test('requests the old and the new scopes for a step-up, without a refresh', async () => {
     await using server = await startProtectedServer({ scopesSupported: ['read'] })
     const provider = userWhoAgrees()
     await refuse(server, provider)
@@ -206,7 +206,7 @@ describe('asking the user', () => {
     ])
   })
 
-  test('fails with DENIED if the user refuses', async () => {
+  test('rejects with DENIED if the user refuses', async () => {
     await using server = await startProtectedServer()
     const provider = userWhoAgrees({
       redirect: (url) =>
@@ -219,7 +219,7 @@ describe('asking the user', () => {
     expect(server.of('/token')).toHaveLength(0)
   })
 
-  test('does not use a callback of another request', async () => {
+  test('refuses a callback with the state of another request', async () => {
     await using server = await startProtectedServer()
     const redirect = (): string => `${server.origin}/cb?code=stolen&state=other`
     await expect(refuse(server, userWhoAgrees({ redirect }))).rejects.toMatchObject({
@@ -231,8 +231,8 @@ describe('asking the user', () => {
   test.each([
     ['wrong', true, 'https://evil.test'],
     ['missing', true, undefined],
-    ['not promised, and wrong', false, 'https://evil.test'],
-  ])('with an iss that is %s, the code goes nowhere', async (_what, isAdvertised, iss) => {
+    ['not announced, and wrong', false, 'https://evil.test'],
+  ])('sends no code if the iss of the callback is %s', async (_what, isAdvertised, iss) => {
     await using server = await startProtectedServer({
       metadata: { authorization_response_iss_parameter_supported: isAdvertised },
       iss,
@@ -259,8 +259,8 @@ describe('asking the user', () => {
   })
 })
 
-describe('finishing later', () => {
-  test('the whole callback', async () => {
+describe('finishAuth() after the callback', () => {
+  test('accepts the whole callback', async () => {
     await using server = await startProtectedServer()
     const provider = leaves()
     await finish(server, provider, await sendAway(server, provider))
@@ -268,7 +268,7 @@ describe('finishing later', () => {
   })
 
   test.each(['', ' ', '?state=s', 'http://127.0.0.1:9/callback?state=s'])(
-    '%j holds nothing to finish with',
+    'throws a TypeError for the callback %j',
     async (callback) => {
       await using server = await startProtectedServer()
       await expect(finish(server, leaves(), callback)).rejects.toThrow(TypeError)
@@ -276,7 +276,7 @@ describe('finishing later', () => {
     },
   )
 
-  test('only the code', async () => {
+  test('accepts the code alone', async () => {
     await using server = await startProtectedServer()
     const provider = leaves()
     const callback = await sendAway(server, provider)
@@ -284,7 +284,7 @@ describe('finishing later', () => {
     expect((await provider.tokens())?.access_token).toBe('access-1')
   })
 
-  test('only the code is not enough where iss is promised', async () => {
+  test('refuses the code alone if the metadata announces iss', async () => {
     await using server = await startProtectedServer({
       metadata: { authorization_response_iss_parameter_supported: true },
     })
@@ -298,7 +298,7 @@ describe('finishing later', () => {
     })
   })
 
-  test('in another process, with the same store', async () => {
+  test('works in another process with the same store', async () => {
     await using server = await startProtectedServer()
     const store = memoryTokenStore()
     const callback = await sendAway(server, leaves({ store }))
@@ -322,7 +322,7 @@ test.each([
   [false, (issuer: string) => issuer, 'accepted'],
   [false, () => undefined, 'accepted'],
   [false, () => 'https://evil.test', 'ISSUER_MISMATCH'],
-])('iss promised: %s, iss: %s: %s', async (isPromised, iss, expected) => {
+])('checks iss (announced: %s, iss: %s): %s', async (isPromised, iss, expected) => {
   await using server = await startProtectedServer({
     metadata: { authorization_response_iss_parameter_supported: isPromised },
   })
@@ -338,7 +338,7 @@ test.each([
   expect(server.of('/token')).toHaveLength(expected === 'accepted' ? 1 : 0)
 })
 
-test('an authorization server that changed before the callback gets no code', async () => {
+test('sends no code to an authorization server that changed before the callback', async () => {
   await using server = await startProtectedServer()
   const store = memoryTokenStore()
   const callback = await sendAway(server, leaves({ store }))
@@ -354,7 +354,7 @@ test('an authorization server that changed before the callback gets no code', as
   expect(server.of('/token')).toHaveLength(0)
 })
 
-test('a client that was forgotten before the callback starts again', async () => {
+test('rejects with NOT_REGISTERED if the registration was deleted before the callback', async () => {
   await using server = await startProtectedServer()
   const store = memoryTokenStore()
   const callback = await sendAway(server, leaves({ store }))
@@ -365,7 +365,7 @@ test('a client that was forgotten before the callback starts again', async () =>
   expect(server.of('/token')).toHaveLength(0)
 })
 
-test('a provider that cannot save its client may use the URL of a metadata document', async () => {
+test('accepts a metadata document as client id from a provider that cannot store a registration', async () => {
   await using server = await startProtectedServer({
     metadata: { client_id_metadata_document_supported: true },
   })
@@ -376,8 +376,8 @@ test('a provider that cannot save its client may use the URL of a metadata docum
   expect(server.of('/token')[0]?.form.get('client_id')).toBe(clientMetadataUrl)
 })
 
-describe('refreshing', () => {
-  test('asks no user, sends the resource, and keeps the new refresh token', async () => {
+describe('a refresh', () => {
+  test('sends the resource, stores the new refresh token, and does not ask the user', async () => {
     await using server = await startProtectedServer()
     const provider = await authorized(server)
     expect(await refuse(server, provider)).toBe('access-2')
@@ -391,7 +391,7 @@ describe('refreshing', () => {
     expect(sentTo).toHaveLength(1)
   })
 
-  test('the old refresh token stays where the server gives no new one', async () => {
+  test('keeps the old refresh token if the server returns no new one', async () => {
     await using server = await startProtectedServer()
     const provider = await authorized(server)
     server.behaviour.token = () => ({
@@ -402,7 +402,7 @@ describe('refreshing', () => {
     expect((await provider.tokens())?.refresh_token).toBe('refresh-1')
   })
 
-  test('a refresh token that is dead leads to the user', async () => {
+  test('asks the user if the refresh token is no longer valid', async () => {
     await using server = await startProtectedServer()
     const provider = await authorized(server)
     let isFirst = true
@@ -415,7 +415,7 @@ describe('refreshing', () => {
     expect(sentTo).toHaveLength(2)
   })
 
-  test('losing the race against another process costs nothing', async () => {
+  test('uses the token that another process stored during the refresh', async () => {
     await using server = await startProtectedServer()
     const store = memoryTokenStore()
     const provider = await authorized(server, { store })
@@ -429,7 +429,7 @@ describe('refreshing', () => {
     expect(sentTo).toHaveLength(1)
   })
 
-  test('two processes with one file refresh once', async () => {
+  test('sends one request for two processes that share a file', async () => {
     await using server = await startProtectedServer()
     await using folder = await temporaryFolder()
     const path = join(folder.path, 'shop.json')
@@ -443,7 +443,7 @@ describe('refreshing', () => {
   test.each([
     [503, 'busy'],
     [400, { error: 'temporarily_unavailable' }],
-  ])('trouble of the moment (HTTP %i) does not bother the user', async (status, body) => {
+  ])('does not ask the user after a temporary failure (HTTP %i)', async (status, body) => {
     await using server = await startProtectedServer()
     const provider = await authorized(server)
     server.behaviour.token = () => ({ status, body })
@@ -452,7 +452,7 @@ describe('refreshing', () => {
     expect(sentTo).toHaveLength(1)
   })
 
-  test('a registration that the server forgot is made again', async () => {
+  test('registers the client again if the server no longer knows it', async () => {
     await using server = await startProtectedServer()
     const provider = await authorized(server)
     let isFirst = true
@@ -465,7 +465,7 @@ describe('refreshing', () => {
     expect(server.of('/register')).toHaveLength(1)
   })
 
-  test('another authorization server gets nothing of the first', async () => {
+  test('sends no data of one authorization server to another one', async () => {
     await using first = await startProtectedServer()
     await using second = await startProtectedServer()
     const store = memoryTokenStore()
@@ -479,7 +479,7 @@ describe('refreshing', () => {
   })
 })
 
-test('a provider is refused for a second origin', async () => {
+test('refuses a provider for a second origin', async () => {
   await using server = await startProtectedServer()
   const provider = await authorized(server)
   expect(() => new Authorizer(provider, new URL(`${server.origin}/other`))).not.toThrow()
@@ -499,7 +499,7 @@ test('sends nothing to an authorization server if the metadata describes another
   expect(asked).toEqual(['/.well-known/oauth-protected-resource/mcp'])
 })
 
-test('errors contain no secret', async () => {
+test('puts no secret into errors', async () => {
   await using server = await startProtectedServer()
   const provider = userWhoAgrees()
   server.behaviour.token = () => ({
@@ -532,20 +532,23 @@ test.each([
     ['client_secret_basic'],
     'basic',
   ],
-])('a client %j at a server with %j authenticates by %s', async (client, methods, expected) => {
-  await using server = await startProtectedServer({
-    metadata: { token_endpoint_auth_methods_supported: methods },
-  })
-  const base = clientCredentials({ clientId: 'c', clientSecret: 's' })
-  await refuse(server, { ...base, clientInformation: () => ({ client_id: 'c', ...client }) })
-  const [request] = server.of('/token')
-  const inBody = request?.form.get('client_secret') === 's' ? 'post' : 'none'
-  expect(request?.headers.authorization === undefined ? inBody : 'basic').toBe(expected)
-  expect(request?.form.get('client_id')).toBe(expected === 'basic' ? null : 'c')
-})
+])(
+  'authenticates a client %j at a server with the methods %j by %s',
+  async (client, methods, expected) => {
+    await using server = await startProtectedServer({
+      metadata: { token_endpoint_auth_methods_supported: methods },
+    })
+    const base = clientCredentials({ clientId: 'c', clientSecret: 's' })
+    await refuse(server, { ...base, clientInformation: () => ({ client_id: 'c', ...client }) })
+    const [request] = server.of('/token')
+    const inBody = request?.form.get('client_secret') === 's' ? 'post' : 'none'
+    expect(request?.headers.authorization === undefined ? inBody : 'basic').toBe(expected)
+    expect(request?.form.get('client_id')).toBe(expected === 'basic' ? null : 'c')
+  },
+)
 
 describe('clientCredentials', () => {
-  test('asks for a token with the secret, without a user', async () => {
+  test('requests a token with the secret, without a user', async () => {
     await using server = await startProtectedServer({ scopesSupported: ['read'] })
     const provider = clientCredentials({ clientId: 'c', clientSecret: 's' })
     expect(await refuse(server, provider)).toBe('access-1')
@@ -558,7 +561,7 @@ describe('clientCredentials', () => {
     })
   })
 
-  test('a secret in the body, where the program wants that', async () => {
+  test('sends the secret in the body with client_secret_post', async () => {
     await using server = await startProtectedServer({
       metadata: { token_endpoint_auth_methods_supported: undefined },
     })
@@ -570,7 +573,7 @@ describe('clientCredentials', () => {
     expect(server.of('/token')[0]?.form.get('client_secret')).toBe('s')
   })
 
-  test('the secret stays with its issuer', async () => {
+  test('sends the secret to its issuer only', async () => {
     await using server = await startProtectedServer()
     const provider = clientCredentials({
       clientId: 'c',
@@ -590,7 +593,7 @@ test.each([
   ['com.app://cb?code=a&state=s&iss=https%3A%2F%2Fas.test', false],
   [new URL('http://127.0.0.1:7/cb?code=a&state=s&iss=https%3A%2F%2Fas.test'), false],
   [new URLSearchParams({ code: 'a', state: 's', iss: 'https://as.test' }), false],
-])('%s is a whole callback', (callback, isBareCode) => {
+])('reads %s as a whole callback', (callback, isBareCode) => {
   const answer = parseCallback(callback)
   expect(answer.isBareCode).toBe(isBareCode)
   expect(Object.fromEntries(answer.parameters)).toEqual({
@@ -600,7 +603,7 @@ test.each([
   })
 })
 
-test.each(['SplxlOBeZQQYbYS6WxSbIA', 'YWJj/+x==', '4/0Adeu5B-x'])('%s is a code', (code) => {
+test.each(['SplxlOBeZQQYbYS6WxSbIA', 'YWJj/+x==', '4/0Adeu5B-x'])('reads %s as a code', (code) => {
   const { parameters, isBareCode } = parseCallback(code)
   expect([parameters.get('code'), isBareCode]).toEqual([code, true])
 })
@@ -612,11 +615,11 @@ test.each([
   { code: 'a' },
   new URL('https://as.test/authorize?client_id=c&code_challenge=x'),
   'https://as.test/authorize?client_id=c',
-])('a redirect that returns %s has not waited for the user', (value) => {
+])('ignores the return value %s of redirectToAuthorization()', (value) => {
   expect(returnedCallback(value)).toBeUndefined()
 })
 
-test('a redirect may return what came back', () => {
+test('reads a callback that redirectToAuthorization() returns', () => {
   expect(returnedCallback('http://127.0.0.1:7/cb?error=access_denied')).toMatchObject({
     isBareCode: false,
   })

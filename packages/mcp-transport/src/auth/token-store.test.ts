@@ -17,7 +17,7 @@ async function folder(): Promise<AsyncDisposable & { path: string }> {
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
 }
 
-test('keeps credentials for the next process, and for its user only', async () => {
+test('stores credentials for the next process in a file that only its owner can read', async () => {
   await using here = await folder()
   const path = join(here.path, 'deep', 'shop.json')
   await fileTokenStore(path).write(credentials)
@@ -26,12 +26,12 @@ test('keeps credentials for the next process, and for its user only', async () =
   expect(await readdir(join(here.path, 'deep'))).toEqual(['shop.json'])
 })
 
-test('is empty without a file', async () => {
+test('returns undefined without a file', async () => {
   await using here = await folder()
   await expect(fileTokenStore(join(here.path, 'none.json')).read()).resolves.toBeUndefined()
 })
 
-test('sees what another process writes', async () => {
+test('reads what another process has written', async () => {
   await using here = await folder()
   const path = join(here.path, 'shop.json')
   const [one, other] = [fileTokenStore(path), fileTokenStore(path)]
@@ -41,18 +41,21 @@ test('sees what another process writes', async () => {
   await expect(one.read()).resolves.toEqual({ v: 1 })
 })
 
-test.each(['', '{"v":1', 'null', '{"v":2}'])('keeps %j aside, and is empty', async (text) => {
-  await using here = await folder()
-  const path = join(here.path, 'shop.json')
-  await writeFile(path, text)
-  const store = fileTokenStore(path)
-  await expect(store.read()).resolves.toBeUndefined()
-  const [aside = ''] = await readdir(here.path)
-  expect(aside).toMatch(/^shop\.json\.unreadable-/)
-  expect(await readFile(join(here.path, aside), 'utf8')).toBe(text)
-  await store.write(credentials)
-  await expect(store.read()).resolves.toEqual(credentials)
-})
+test.each(['', '{"v":1', 'null', '{"v":2}'])(
+  'returns undefined for a file with %j, and renames that file before the next write',
+  async (text) => {
+    await using here = await folder()
+    const path = join(here.path, 'shop.json')
+    await writeFile(path, text)
+    const store = fileTokenStore(path)
+    await expect(store.read()).resolves.toBeUndefined()
+    const [aside = ''] = await readdir(here.path)
+    expect(aside).toMatch(/^shop\.json\.unreadable-/)
+    expect(await readFile(join(here.path, aside), 'utf8')).toBe(text)
+    await store.write(credentials)
+    await expect(store.read()).resolves.toEqual(credentials)
+  },
+)
 
 test('throws STORE_UNUSABLE when the file system fails', async () => {
   await using here = await folder()
@@ -64,7 +67,7 @@ test('throws STORE_UNUSABLE when the file system fails', async () => {
   })
 })
 
-test('keeps valid parts and leaves out malformed ones', () => {
+test('keeps valid fields and drops malformed fields', () => {
   expect(
     storedCredentialsFrom({
       v: 1,
@@ -80,9 +83,12 @@ test('keeps valid parts and leaves out malformed ones', () => {
   })
 })
 
-test.each([undefined, null, [], 'x', {}, { v: 2, tokens: {} }])('%j is none', (value) => {
-  expect(storedCredentialsFrom(value)).toBeUndefined()
-})
+test.each([undefined, null, [], 'x', {}, { v: 2, tokens: {} }])(
+  'returns undefined for the stored value %j',
+  (value) => {
+    expect(storedCredentialsFrom(value)).toBeUndefined()
+  },
+)
 
 const folders: string[] = []
 afterEach(async () => {
@@ -95,7 +101,7 @@ async function lockPath(): Promise<string> {
   return join(path, 'x.lock')
 }
 
-test('runs one after another, and removes the lock', async () => {
+test('runs tasks one after another, and removes the lock at the end', async () => {
   const path = await lockPath()
   const order: string[] = []
   const held = deferred()
@@ -113,7 +119,7 @@ test('runs one after another, and removes the lock', async () => {
   expect(await readdir(join(path, '..'))).toEqual([])
 })
 
-test('releases the lock after a failure', async () => {
+test('releases the lock after a failed task', async () => {
   const path = await lockPath()
   await expect(withFileLock(path, () => Promise.reject(new Error('no')))).rejects.toThrow('no')
   await expect(withFileLock(path, async () => 'yes')).resolves.toBe('yes')

@@ -35,31 +35,34 @@ describe('modernEvidence', () => {
   })
 })
 
-test('the error names the versions of both sides', () => {
+test('names the protocol versions of both sides in the error', () => {
   const error = otherVersionsError(url, ['2099-01-01', '2099-02-02'], 'auto')
   expect(error).toMatchObject({ code: 'REJECTED', url })
   expect(error.message).toContain('2099-01-01, 2099-02-02')
   expect(error.message).toContain('2026-07-28, 2025-11-25')
 })
 
-describe('a server that refuses both ways to connect', () => {
-  test.each([400, 404, 405])('%i without a word may be one of HTTP+SSE', (status) => {
-    const answer = explainNoServer(refused(status), url)
-    expect(answer).toMatchObject({
-      id: 0,
-      error: { message: expect.stringContaining('2024-11-05') },
-    })
-    expect(answer).toMatchObject({
-      error: { data: { code: 'REJECTED', status, cause: { message: 'No' } } },
-    })
-  })
+describe('the error of a server that refuses both eras', () => {
+  test.each([400, 404, 405])(
+    'mentions HTTP+SSE after an empty response with status %i',
+    (status) => {
+      const answer = explainNoServer(refused(status), url)
+      expect(answer).toMatchObject({
+        id: 0,
+        error: { message: expect.stringContaining('2024-11-05') },
+      })
+      expect(answer).toMatchObject({
+        error: { data: { code: 'REJECTED', status, cause: { message: 'No' } } },
+      })
+    },
+  )
 
   test.each([
     ['another status', refused(500)],
-    ['a server that says why', refused(400, -32602)],
+    ['an error with a code', refused(400, -32602)],
     ['a result', { jsonrpc: '2.0', id: 0, result: {} } as const],
-    ['an error of its own', { jsonrpc: '2.0', id: 0, error: { code: 1, message: '' } } as const],
-  ])('%s stays as it is', (_name, answer) => {
+    ['an error without data', { jsonrpc: '2.0', id: 0, error: { code: 1, message: '' } } as const],
+  ])('is unchanged for %s', (_name, answer) => {
     expect(explainNoServer(answer, url)).toBe(answer)
   })
 })

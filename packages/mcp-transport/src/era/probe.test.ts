@@ -102,19 +102,19 @@ describe('probe verdict', () => {
       ['-32022 with versions', unsupported(400, '2025-11-25'), true],
       ['-32022 without a list', refused(400, { code: -32022 }), false],
       ['-32601', refused(404, { code: -32601 }), false],
-    ])('%s: the sign of the contrary', (_name, outcome, hasEvidence) => {
+    ])('the evidence against the era, if there is any: %s', (_name, outcome, hasEvidence) => {
       const verdict = judged(outcome)
       expect('evidence' in verdict && verdict.evidence !== undefined).toBe(hasEvidence)
     })
 
-    test('the versions that are offered', () => {
+    test('the versions that the server offers', () => {
       expect(judged(discovered('2099-01-01'))).toMatchObject({ offered: ['2099-01-01'] })
       expect(judged(unsupported(400, '2099-01-01'))).toMatchObject({
         offered: ['2099-01-01'],
       })
     })
 
-    test('the error of the server before the second probe', () => {
+    test('the error that the server gave before the second probe', () => {
       const outcome = unsupported(400, '2026-07-28')
       expect(judged(outcome)).toMatchObject({ version: '2026-07-28', error: { status: 400 } })
     })

@@ -91,11 +91,11 @@ describe('sse reader', () => {
     })
   })
 
-  test('a byte order mark at the start is skipped', () => {
+  test('skips a byte order mark at the start', () => {
     expect(read([Buffer.from('\uFEFFdata: a\n\n')]).events).toEqual([['data', 'a']])
   })
 
-  test('an id counts only after its event is complete', () => {
+  test('reports an event id only after its event is complete', () => {
     // Going on after an event that never came whole would lose it.
     expect(read([Buffer.from('id: e1\ndata: a\n\nid: e2\ndata: b\n')]).events).toEqual([
       ['id', 'e1'],
@@ -104,17 +104,17 @@ describe('sse reader', () => {
   })
 
   describe('limits', () => {
-    test('a stream has no length limit', () => {
+    test('do not apply to the length of a stream', () => {
       const events = Array.from({ length: 500 }, () => Buffer.from('data: 0123456789\n\n'))
       expect(read(events, 20).events).toHaveLength(500)
     })
 
     test.each([
-      ['that came whole', ['data: 0123456789abcdef\n\n']],
-      ['that came in pieces', ['data: 01234', '56789', 'abcdef', '\n\n']],
-      ['of many lines', ['data: 0123\ndata: 4567\n', 'data: 89ab\n\n']],
-      ['that never ends', ['data: ', ...Array.from({ length: 100 }, () => 'x')]],
-    ])('an event %s', (_name, chunks) => {
+      ['in one chunk', ['data: 0123456789abcdef\n\n']],
+      ['in several chunks', ['data: 01234', '56789', 'abcdef', '\n\n']],
+      ['with several lines', ['data: 0123\ndata: 4567\n', 'data: 89ab\n\n']],
+      ['without an end', ['data: ', ...Array.from({ length: 100 }, () => 'x')]],
+    ])('fail an event %s', (_name, chunks) => {
       expect(
         read(
           chunks.map((chunk) => Buffer.from(chunk)),
@@ -123,12 +123,12 @@ describe('sse reader', () => {
       ).toEqual({ events: [], ok: false })
     })
 
-    test('bytes count, not characters', () => {
+    test('count bytes, not characters', () => {
       expect(read([Buffer.from('data: →→→→\n\n')], 11).ok).toBe(false)
       expect(read([Buffer.from('data: →→→→\n\n')], 12).ok).toBe(true)
     })
 
-    test('events before it are kept', () => {
+    test('keep the events before an event that is too large', () => {
       const { events, ok } = read([Buffer.from('data: a\n\ndata: 0123456789abcdef\n\n')], 10)
       expect({ events, ok }).toEqual({ events: [['data', 'a']], ok: false })
     })
@@ -181,7 +181,7 @@ describe('the body of a response', () => {
     expect(outcome).toMatchObject({ kind: 'refused', refusal: { text: '', isPartial: false } })
   })
 
-  test('may be as large as the limit, and not larger', () => {
+  test('is accepted up to the limit', () => {
     const responseBytes = Buffer.byteLength(text)
     expect(read({ text, responseBytes }).messages).toEqual([answer])
     expect(() => read({ text, responseBytes: responseBytes - 1 })).toThrow('limits.responseBytes')
@@ -190,7 +190,7 @@ describe('the body of a response', () => {
   test.each([
     ['in one chunk', [70_000]],
     ['in several chunks', [40_000, 20_000, 20_000]],
-  ])('of an error is cut off at 64 KiB, %s', (_name, sizes) => {
+  ])('is cut off at 64 KiB for an error, %s', (_name, sizes) => {
     const bytes = sizes.map((size) => Buffer.alloc(size, 'x'))
     const { outcome } = read({ text: '', bytes, status: 500 })
     const refusal = { text: 'x'.repeat(64 * 1024), isPartial: true }

@@ -44,7 +44,7 @@ describe('dispatcher', () => {
       },
     ],
   ] satisfies [string, (used: Used) => Promise<void>][])(
-    'refuses requests after its end, also one %s',
+    'refuses requests after close(), also one %s',
     async ([, use]) => {
       const server = await startServer()
       const dispatcher = createDispatcher()
@@ -57,7 +57,7 @@ describe('dispatcher', () => {
     },
   )
 
-  test('closes at its end also connections that were opened during a server crash', async () => {
+  test('closes all connections, also those that it opened during a crash of the server', async () => {
     const server = await startServer()
     const dispatcher = createDispatcher()
     const post = async (path: string): Promise<void> => {
@@ -111,12 +111,12 @@ describe('dispatcher', () => {
 })
 
 describe('certificate authorities', () => {
-  test('uses the list of Node without SSL_CERT_FILE', () => {
+  test('are those of Node without SSL_CERT_FILE', () => {
     expect(certificateAuthorities({})).toBeUndefined()
     expect(certificateAuthorities({ SSL_CERT_FILE: '' })).toBeUndefined()
   })
 
-  test('SSL_CERT_FILE replaces the built-in authorities', async () => {
+  test('are those of SSL_CERT_FILE instead of the built-in ones', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'ca-'))
     try {
       const path = join(folder, 'ca.pem')
@@ -133,7 +133,7 @@ describe('certificate authorities', () => {
     }
   })
 
-  test('a file that cannot be read is an error that names it', () => {
+  test('rejects with an error that names SSL_CERT_FILE if the file cannot be read', () => {
     const path = join(tmpdir(), 'there-is-no-such-file.pem')
     expect(() => certificateAuthorities({ SSL_CERT_FILE: path })).toThrow(
       expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(path) }),
@@ -150,7 +150,7 @@ describe('keep alive', () => {
     ['closings soon after a request', [400, 400, 400], 4000],
     ['closings after more than the default', [60_000, 60_000], 4000],
     ['a server that closes earlier than it did', [2000, 2000, 1000, 1000], 750],
-  ])('the limit is learned from %s', (name, closedAfter, limit) => {
+  ])('takes its limit from %s', (name, closedAfter, limit) => {
     const origin = `http://${name.replaceAll(' ', '-')}.test`
     for (const ms of closedAfter) learnKeepAlive(origin, ms)
     expect(keepAliveFor(origin, 4000)).toBe(limit)

@@ -67,7 +67,7 @@ function failureWith(
   })
 }
 
-test('a failed connection after a redirect means that nothing was executed', async () => {
+test('reports a failed connection after a redirect as not executed', async () => {
   const failure = await failureWith(new RedirectsThenRefuses())
   expect(failure).toMatchObject({ code: 'UNREACHABLE', url: 'http://server.test/mcp' })
   expect(failure.status).toBeUndefined()
@@ -110,7 +110,7 @@ test.each([
   ['head', () => new Response(null, { status: 202 })],
   ['message', () => Response.json({ jsonrpc: '2.0', id: 1, result: {} })],
 ])(
-  'an error of the handler of a %s ends the exchange, with the error as the cause',
+  'ends the exchange when the handler of a %s throws, with that error as the cause',
   async (name, answer) => {
     const cause = new Error('a bug')
     const fail = (): never => {

@@ -56,7 +56,7 @@ describe('follow stream', () => {
     expect((await follow([nothing], { reconnect: none, isBroken: true })).attempts).toEqual([])
   })
 
-  test('progress resets the count', async () => {
+  test('resets the count of attempts after progress', async () => {
     const ends = [nothing, nothing, something, nothing, something, nothing, nothing]
     const { attempts } = await follow(ends)
     expect(attempts).toEqual([0, 1, 2, 3, 4, 5, 6])
@@ -68,7 +68,7 @@ describe('follow stream', () => {
     expect(outcome).toEqual({ kind: 'exhausted', attempts: 2, error })
   })
 
-  describe('slowly', () => {
+  describe('slow mode', () => {
     const wasOpen: StreamEnd = { ...nothing, wasOpen: true }
     const refused = (code: 'REJECTED' | 'UNAUTHORIZED'): StreamEnd => ({
       kind: 'refused',
@@ -103,7 +103,7 @@ describe('follow stream', () => {
       expect(delays.at(-1)).toBe(300_000)
     })
 
-    test('reports each outage, and begins it with quick attempts', async () => {
+    test('reports each outage, and begins each one with quick attempts', async () => {
       const outage = [nothing, nothing, nothing]
       const { delays, troubles } = await followSlowly([wasOpen, ...outage, something, ...outage], 9)
       expect(troubles).toHaveLength(2)
@@ -116,18 +116,18 @@ describe('follow stream', () => {
       expect(delays).toEqual([1000, 30_000, 45_000])
     })
 
-    test('retries without credentials only after another answer of the server', async () => {
+    test('repeats a stream that was refused for its credentials only after another response of the server', async () => {
       const { delays } = await followSlowly([wasOpen, refused('UNAUTHORIZED')], 3)
       expect(delays).toEqual([1000, Number.POSITIVE_INFINITY])
     })
 
-    test('ends with a refusal of the first stream', async () => {
+    test('ends when the server refuses the first stream', async () => {
       const { outcome, troubles } = await followSlowly([refused('REJECTED')], 3)
       expect(outcome).toMatchObject({ kind: 'refused' })
       expect(troubles).toEqual([])
     })
 
-    test('ends with maxAttempts: 0', async () => {
+    test('ends after a broken stream with maxAttempts: 0', async () => {
       const none = { ...reconnect, maxAttempts: 0 }
       const slowly = { onTrouble: () => {}, onWaiting: () => {} }
       const { outcome, attempts } = await follow([wasOpen], { reconnect: none, slowly })
@@ -195,12 +195,12 @@ describe('follow stream', () => {
       expect(delays.at(-1)).toBe(30_000)
     })
 
-    test('have some jitter', async () => {
+    test('have random jitter', async () => {
       const { delays } = await follow([nothing], { random: () => 0 })
       expect(delays[0]).toBe(750)
     })
 
-    test("the server's wish counts as it is", async () => {
+    test('are the delay that the server asks for', async () => {
       const { delays } = await follow([nothing], { cursor: { retryMs: 500 }, random: () => 0 })
       expect(delays).toEqual([500, 500])
     })
@@ -210,7 +210,7 @@ describe('follow stream', () => {
       [99, 100],
       [300_000, 300_000],
       [86_400_000, 300_000],
-    ])('a wish of %d ms becomes %d ms', async (retryMs, expected) => {
+    ])('convert a requested delay of %d ms to %d ms', async (retryMs, expected) => {
       const { delays } = await follow([nothing], { cursor: { retryMs } })
       expect(delays[0]).toBe(expected)
     })
@@ -222,12 +222,12 @@ describe('follow stream', () => {
   })
 
   describe('an abort', () => {
-    test('before the start opens nothing', async () => {
+    test('before the start opens no stream', async () => {
       const { outcome, attempts } = await follow([nothing], { signal: AbortSignal.abort() })
       expect({ outcome, attempts }).toEqual({ outcome: { kind: 'stopped' }, attempts: [] })
     })
 
-    test('during a stream ends it without another', async () => {
+    test('during a stream ends that stream and opens no other', async () => {
       const stop = new AbortController()
       const { signal } = stop
       const open = async (): Promise<StreamEnd> => {

@@ -37,16 +37,19 @@ describe('request ids', () => {
       expect(ids.fromWire(String(wire))).toBe(3)
     })
 
-    test.each([0, 0.5, 0.999_999_999_999])('every id is a safe integer (random %d)', (random) => {
-      const ids = RequestIds.inRandomBlock(() => random)
-      for (const id of [0, 1, 2 ** 20, 2 ** 30]) {
-        const wire = ids.toWire(id)
-        expect(Number.isSafeInteger(wire)).toBe(true)
-        expect(ids.fromWire(wire)).toBe(id)
-      }
-    })
+    test.each([0, 0.5, 0.999_999_999_999])(
+      'converts every id to a safe integer (random number %d)',
+      (random) => {
+        const ids = RequestIds.inRandomBlock(() => random)
+        for (const id of [0, 1, 2 ** 20, 2 ** 30]) {
+          const wire = ids.toWire(id)
+          expect(Number.isSafeInteger(wire)).toBe(true)
+          expect(ids.fromWire(wire)).toBe(id)
+        }
+      },
+    )
 
-    test('ids of two processes differ', () => {
+    test('converts an id to different numbers in two processes', () => {
       const ours = RequestIds.inRandomBlock(seededRandom(1))
       const theirs = RequestIds.inRandomBlock(seededRandom(2))
       ours.toWire(100)
@@ -62,19 +65,19 @@ describe('request ids', () => {
       expect(call.params?.['_meta']).toHaveProperty('progressToken', 3)
     })
 
-    test('a request without parameters gets none', () => {
+    test('adds no parameters to a request without parameters', () => {
       const ids = RequestIds.inRandomBlock(seededRandom(1))
       expect(ids.request({ jsonrpc: '2.0', id: 0, method: 'ping' })).not.toHaveProperty('params')
     })
 
-    test('converts progress back, or drops progress of another process', () => {
+    test('converts progress back, and drops progress of another process', () => {
       const ids = RequestIds.inRandomBlock(seededRandom(1))
       const wire = ids.toWire(3)
       expect(ids.progress(progress(wire))).toEqual(progress(3))
       expect(ids.progress(progress(Number(wire) - 3 - 1))).toBeUndefined()
     })
 
-    test('keeps text tokens and other messages', () => {
+    test('keeps progress tokens that are texts, and other messages', () => {
       const ids = RequestIds.inRandomBlock(seededRandom(1))
       expect(ids.progress(progress('mine'))).toEqual(progress('mine'))
       const other = { jsonrpc: '2.0', method: 'notifications/message', params: {} } as const

@@ -6,7 +6,7 @@ import { LegacySession, RequestIds } from './legacy-session.ts'
 import { parseEvidence, lossVerdict, toRefusalError } from './session-loss.ts'
 import type { LossEvidence, LossVerdict } from './session-loss.ts'
 
-describe('session loss', () => {
+describe('the verdict about a response', () => {
   const OWN_ID = 7
 
   const rpc = (code: number, message: string, id: number | string | null = null): string =>
@@ -30,9 +30,9 @@ describe('session loss', () => {
     ['yantrikdb PR #28', 404, rpc(-32600, 'Session not found'), 'lost'],
     ['a Python server', 404, rpc(-32600, 'Session has been terminated'), 'lost'],
     ['OmniRoute', 404, rpc(-32000, 'Session expired'), 'lost'],
-    ['a gateway, empty', 404, '', 'lost'],
-    ['a gateway, text', 404, 'Not Found', 'lost'],
-    ['a gateway, HTML', 404, '<html><h1>Not Found</h1></html>', 'lost'],
+    ['an empty body of a gateway', 404, '', 'lost'],
+    ['a text of a gateway', 404, 'Not Found', 'lost'],
+    ['an HTML page of a gateway', 404, '<html><h1>Not Found</h1></html>', 'lost'],
     ['Datadog', 404, 'Invalid session ID', 'lost'],
     ['404 -32601 that names the session', 404, rpc(-32601, 'Session not found'), 'lost'],
     ['410 with text', 410, 'Gone', 'lost'],
@@ -76,12 +76,12 @@ describe('session loss', () => {
     ['keryx #503', 200, '{"error":"Session not found"}', 'ambiguous'],
     ['plain text in a 200', 200, 'SESSION NOT FOUND', 'ambiguous'],
     ['python-sdk #3556', 200, rpc(32600, 'Session terminated'), 'ambiguous'],
-    ['in band, -32600', 200, rpc(-32600, 'Session not found'), 'ambiguous'],
-    ['in band, -32000', 200, rpc(-32000, 'No valid session ID provided'), 'ambiguous'],
-    ['in band, -32001', 200, rpc(-32001, 'Session not found'), 'ambiguous'],
-    ['a Python server, with an id of its own', 404, rpc(-32600, 'Gone', 'server-error'), 'lost'],
+    ['status 200 with error -32600', 200, rpc(-32600, 'Session not found'), 'ambiguous'],
+    ['status 200 with error -32000', 200, rpc(-32000, 'No valid session ID provided'), 'ambiguous'],
+    ['status 200 with error -32001', 200, rpc(-32001, 'Session not found'), 'ambiguous'],
+    ['a Python server, with another id', 404, rpc(-32600, 'Gone', 'server-error'), 'lost'],
     ['403 of a gateway', 403, 'Unknown session', 'lost'],
-    ['an empty 404 as bridges pass it on', 404, own(-32601, 'Not Found'), 'ambiguous'],
+    ['an empty 404 that a bridge converted', 404, own(-32601, 'Not Found'), 'ambiguous'],
     ['409 that names the session', 409, 'Session expired', 'ambiguous'],
   ]
 
@@ -93,41 +93,71 @@ describe('session loss', () => {
     ['a browser', 400, own(-32000, 'browser session not found: call open_page first'), 'ambiguous'],
     ['a game', 422, 'game session is invalid', 'ambiguous'],
     ['a browser, without an id', 400, 'browser session not found', 'ambiguous'],
-    ['a person', 401, 'Your session has expired', 'ambiguous'],
+    ['a tool that asks a person to sign in', 401, 'Your session has expired', 'ambiguous'],
     [
       'the words of a lost session, with the id of the request',
       400,
       own(-32000, 'Session not found'),
       'ambiguous',
     ],
-    ['the same at 404', 404, own(-32001, 'Session not found'), 'ambiguous'],
-    ['the same at 410', 410, own(-32001, 'Session not found'), 'ambiguous'],
-    ['the same at 401', 401, own(-32000, 'Session not found'), 'ambiguous'],
-    ['the id as text', 400, rpc(-32000, 'Session not found', '7'), 'ambiguous'],
-    ['an id of its own', 400, rpc(-32000, 'Session not found', 'server-error'), 'ambiguous'],
+    ['an error of a tool with status 404', 404, own(-32001, 'Session not found'), 'ambiguous'],
+    ['an error of a tool with status 410', 410, own(-32001, 'Session not found'), 'ambiguous'],
+    ['an error of a tool with status 401', 401, own(-32000, 'Session not found'), 'ambiguous'],
+    [
+      'an error with the id of the request as text',
+      400,
+      rpc(-32000, 'Session not found', '7'),
+      'ambiguous',
+    ],
+    [
+      'an error with another id',
+      400,
+      rpc(-32000, 'Session not found', 'server-error'),
+      'ambiguous',
+    ],
   ]
 
   const lookAlikes: readonly Row[] = [
     ['an unknown method at 404', 404, rpc(-32601, 'Method not found'), 'not-lost'],
     ['a method about sessions', 404, own(-32601, 'Method not found: session/list'), 'not-lost'],
     ['initialize in a live session', 400, rpc(-32600, 'Server already initialized'), 'not-lost'],
-    ['the same with a session', 400, 'Session already initialized: invalid request', 'not-lost'],
-    ['render #26, a second GET', 400, 'Session already exists', 'not-lost'],
+    [
+      'a session that is already initialized',
+      400,
+      'Session already initialized: invalid request',
+      'not-lost',
+    ],
+    ['render #26: a second GET', 400, 'Session already exists', 'not-lost'],
     ['a conflict', 409, 'Conflict', 'not-lost'],
     ['overload', 429, 'Session limit: unknown client, slow down', 'not-lost'],
     ['overload of a gateway', 503, 'No active session backend', 'not-lost'],
     ['bad parameters', 400, rpc(-32602, 'Invalid params'), 'not-lost'],
-    ['a parameter of that name', 400, rpc(-32602, 'Missing parameter session_id'), 'not-lost'],
+    [
+      'a parameter that is called session_id',
+      400,
+      rpc(-32602, 'Missing parameter session_id'),
+      'not-lost',
+    ],
     ['a bad request', 400, rpc(-32600, 'Invalid Request'), 'not-lost'],
-    ['a method of that name', 400, rpc(-32601, 'Unknown method session/get'), 'not-lost'],
+    [
+      'an unknown method with "session" in its name',
+      400,
+      rpc(-32601, 'Unknown method session/get'),
+      'not-lost',
+    ],
     ['broken JSON', 400, rpc(-32700, 'Parse error: session is invalid JSON'), 'not-lost'],
     ['credentials', 401, 'Unauthorized', 'not-lost'],
-    ['a page for people', 500, '<html>Your session is invalid or expired</html>', 'not-lost'],
+    [
+      'an HTML page that mentions a session',
+      500,
+      '<html>Your session is invalid or expired</html>',
+      'not-lost',
+    ],
     ['a login page', 200, '<html>Your session has expired: sign in</html>', 'not-lost'],
-    ['a server in trouble', 500, 'Internal Server Error', 'not-lost'],
-    ['a gateway in trouble', 502, 'Bad Gateway', 'not-lost'],
+    ['an internal error', 500, 'Internal Server Error', 'not-lost'],
+    ['a bad gateway', 502, 'Bad Gateway', 'not-lost'],
     ['an error of a tool', 200, rpc(-32603, 'Database session expired'), 'not-lost'],
-    ['an error in band', 200, rpc(-32000, 'The cart is full'), 'not-lost'],
+    ['status 200 with another error', 200, rpc(-32000, 'The cart is full'), 'not-lost'],
     ['"session" alone', 400, 'The session is busy', 'not-lost'],
     ['accepted', 202, '', 'not-lost'],
   ]
@@ -143,9 +173,12 @@ describe('session loss', () => {
     ['a longer number', 404, `data: ${rpc(-32001, 'Gone', OWN_ID * 10)}\n\n`, 'lost'],
   ]
 
-  test.each(hiddenIds)('the id of the request in %s', (...[, status, body, verdict]) => {
-    expect(verdictOn(status, body)).toBe(verdict)
-  })
+  test.each(hiddenIds)(
+    'is found for an error with the id of the request in %s',
+    (...[, status, body, verdict]) => {
+      expect(verdictOn(status, body)).toBe(verdict)
+    },
+  )
 
   test.each<readonly [string, LossVerdict]>([
     ['', 'ambiguous'],
@@ -154,27 +187,36 @@ describe('session loss', () => {
     ['event: message\nda', 'ambiguous'],
     ['<html><title>Not Fou', 'lost'],
     ['Session not fou', 'lost'],
-  ])('a 404 whose body was not read to its end: %j', (body, verdict) => {
-    expect(lossVerdict({ status: 404, ...parseEvidence(body, OWN_ID, true) })).toBe(verdict)
-  })
+  ])(
+    'is found for a response with status 404 whose body was read only in part: %j',
+    (body, verdict) => {
+      expect(lossVerdict({ status: 404, ...parseEvidence(body, OWN_ID, true) })).toBe(verdict)
+    },
+  )
 
-  test.each([...refusals, ...toolFailures, ...lookAlikes])('%s', (...[, status, body, verdict]) => {
-    expect(verdictOn(status, body)).toBe(verdict)
-  })
+  test.each([...refusals, ...toolFailures, ...lookAlikes])(
+    'is found for %s (HTTP %i)',
+    (...[, status, body, verdict]) => {
+      expect(verdictOn(status, body)).toBe(verdict)
+    },
+  )
 
-  test.each(Object.entries(lossForms))('as the test servers say it: %s', (_name, form) => {
-    const body = typeof form.body === 'function' ? form.body(7) : (form.body ?? '')
-    const text = body.replace(/^data: /, '').trim()
-    const challenged = form.headers?.['www-authenticate'] !== undefined
-    expect(verdictOn(form.status, text, { challenged })).toBe(form.verdict)
-  })
+  test.each(Object.entries(lossForms))(
+    'agrees with the loss form of the test servers: %s',
+    (_name, form) => {
+      const body = typeof form.body === 'function' ? form.body(7) : (form.body ?? '')
+      const text = body.replace(/^data: /, '').trim()
+      const challenged = form.headers?.['www-authenticate'] !== undefined
+      expect(verdictOn(form.status, text, { challenged })).toBe(form.verdict)
+    },
+  )
 
-  describe('facts that are not in the body', () => {
-    test('401 with a challenge is about credentials', () => {
+  describe('and facts outside of the body', () => {
+    test('is not-lost for status 401 with a challenge', () => {
       expect(verdictOn(401, 'Session not found', { challenged: true })).toBe('not-lost')
     })
 
-    test('an unknown method at 404 may be a lost session, while nothing has worked on a stored id', () => {
+    test('is ambiguous for an unknown method with status 404 while no request has succeeded in a stored session', () => {
       const body = own(-32601, 'Method not found')
       expect(verdictOn(404, body, { unproven: true })).toBe('ambiguous')
       expect(verdictOn(404, body, { unproven: false })).toBe('not-lost')
@@ -182,7 +224,7 @@ describe('session loss', () => {
   })
 })
 
-describe('refusal error', () => {
+describe('the error for a refused request', () => {
   const url = 'https://shop.example/mcp'
   const id = '1868a90c-6e1f-4f3a-9c5d-0d2f1b7e3a11'
   const session = new LegacySession({
@@ -212,12 +254,12 @@ describe('refusal error', () => {
     [503, 'REJECTED'],
     [200, 'UNEXPECTED_RESPONSE'],
     [202, 'UNEXPECTED_RESPONSE'],
-  ])('HTTP %d is %s', (status, code) => {
+  ])('has for status %d the code %s', (status, code) => {
     expect(errorOn({ status })).toMatchObject({ code, status, url })
   })
 
-  describe('a lost session', () => {
-    test('names the session, and has the outcome not-executed', () => {
+  describe('for a lost session', () => {
+    test('has the generation of the session, and is certain', () => {
       const error = errorOn({ status: 404 })
       expect(error).toMatchObject({ code: 'SESSION_LOST', certain: true, epoch: 4, status: 404 })
     })
@@ -226,12 +268,12 @@ describe('refusal error', () => {
       expect(errorOn({ status: 404 }, { isStarted: true })).toHaveProperty('certain', false)
     })
 
-    test('requires a session in the request', () => {
+    test('is REJECTED if the request had no session', () => {
       expect(errorOn({ status: 404 }, { session: undefined })).toHaveProperty('code', 'REJECTED')
     })
   })
 
-  describe('a server that was replaced by one of another version', () => {
+  describe('for a server that was replaced by one of another version', () => {
     const refused = (rpcId: number | null, error: object): string =>
       JSON.stringify({ jsonrpc: '2.0', id: rpcId, error })
     const unsupported = { code: -32022, message: 'Unsupported protocol version' }
@@ -261,7 +303,7 @@ describe('refusal error', () => {
         false,
       ],
       ['text that names no version of MCP', 'Unsupported protocol version: TLS 1.0', false],
-    ])('ends the session: %s', (_name, text, certain) => {
+    ])('is SESSION_LOST: %s', (_name, text, certain) => {
       for (const sessionId of [session.id, undefined]) {
         const { epoch, protocolVersion, isResumed, ids } = session
         const own = new LegacySession({ id: sessionId, epoch, protocolVersion, isResumed, ids })
@@ -288,7 +330,7 @@ describe('refusal error', () => {
       expect(errorOn({ text }, { session: own })).toHaveProperty('certain', false)
     })
 
-    test('needs status 400', () => {
+    test('is REJECTED for another status than 400', () => {
       const text = refused(7, { ...unsupported, data: stateless })
       expect(errorOn({ text, status: 500 }, { requestId: 7 })).toHaveProperty('code', 'REJECTED')
     })
@@ -314,8 +356,8 @@ describe('refusal error', () => {
     expect(errorOn({ status: 503, headers })).toHaveProperty('retryAfterMs', 3000)
   })
 
-  describe('the text of the server', () => {
-    test('is cut off, and marked', () => {
+  describe('and the text of the server', () => {
+    test('is cut off with a mark', () => {
       const error = errorOn({ text: '→'.repeat(1000) }, { errorTextBytes: 10 })
       expect(error.bodyText).toBe('→→→… (cut)')
       expect(error.message.length).toBeLessThan(300)
@@ -338,7 +380,7 @@ describe('refusal error', () => {
       expect(error.message).toContain('is this the URL of an MCP endpoint?')
     })
 
-    test('is one line', () => {
+    test('is shortened to one line', () => {
       expect(errorOn({ text: 'a\n\n  b' }).message).toContain('(HTTP 400: a b)')
     })
   })

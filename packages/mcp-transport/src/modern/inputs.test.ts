@@ -15,7 +15,7 @@ describe('input required', () => {
       ['state', { requestState: '' }],
       ['both', { inputRequests: { a: form, b: { method: 'roots/list' } }, requestState: ' s ' }],
       ['no request, but state', { inputRequests: {}, requestState: 's' }],
-    ])('with %s', (_name, result) => {
+    ])('is parsed with %s', (_name, result) => {
       expect(parseInputRequired({ resultType: 'input_required', ...result })).toEqual(result)
     })
 
@@ -28,12 +28,12 @@ describe('input required', () => {
         'parameters that are no object',
         { inputRequests: { a: { method: 'roots/list', params: [] } } },
       ],
-    ])('with %s asks nothing that could be answered', (_name, result) => {
+    ])('is undefined with %s, which cannot be answered', (_name, result) => {
       expect(parseInputRequired(result)).toBeUndefined()
     })
   })
 
-  test('only three methods may require input', () => {
+  test('allows only three methods to require input', () => {
     const methods = [
       'tools/call',
       'prompts/get',
@@ -50,12 +50,12 @@ describe('input required', () => {
     ['roots/list', 'roots'],
     ['ping', undefined],
     ['tools/call', undefined],
-  ])('%s needs the capability %s', (method, capability) => {
+  ])('requires for %s the capability %s', (method, capability) => {
     expect(INPUT_CAPABILITIES[method]).toBe(capability)
   })
 
-  describe('for the client of SDK v1', () => {
-    test('URL elicitation has the id that its schema requires', () => {
+  describe('a request for the client of SDK v1', () => {
+    test('has the id that the schema requires, for an elicitation with a URL', () => {
       const request = {
         method: 'elicitation/create',
         params: { mode: 'url', url: 'https://a.example' },
@@ -70,7 +70,7 @@ describe('input required', () => {
       expect(toClientRequest(named, 'input-1').params['elicitationId']).toBe('own')
     })
 
-    test('everything else stays as it is', () => {
+    test('has unchanged parameters otherwise', () => {
       expect(toClientRequest(form, 'input-1').params).toEqual(form.params)
       expect(toClientRequest({ method: 'roots/list' }, 'input-1').params).toEqual({})
     })

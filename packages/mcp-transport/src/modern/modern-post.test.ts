@@ -12,7 +12,7 @@ import {
 } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
 
-describe('modern post', () => {
+describe('the outcome of a modern request', () => {
   type Answered = Extract<PostOutcome, { kind: 'answered' }>
 
   function answered(status: number, code: number, message: string): Answered {
@@ -33,30 +33,30 @@ describe('modern post', () => {
     return { kind: 'refused', error, headers: {}, errorId }
   }
 
-  describe('looks like a server with sessions', () => {
+  describe('shows a legacy server', () => {
     test.each([
       ['400 with -32000', answered(400, -32000, 'Bad Request: Server not initialized')],
-      ['400 with -32000 and other words', answered(400, -32000, 'Bad Request')],
+      ['400 with -32000 and another text', answered(400, -32000, 'Bad Request')],
       ['a session in an error', answered(404, -32001, 'Session not found')],
       ['a session in plain text', failed(400, 'Invalid session ID')],
       ['a session in JSON', failed(400, '{"error":"No active session"}')],
       [
-        'that a session is required',
+        'an error that requires a session',
         answered(400, -32600, 'Mcp-Session-Id header: session required'),
       ],
-    ])('%s', (_name, outcome) => {
+    ])('for %s', (_name, outcome) => {
       expect(looksLegacy(outcome)).toBe(true)
     })
   })
 
-  test('an assigned session looks like a server with sessions', () => {
+  test('shows a legacy server for an assigned session id', () => {
     const headers = { 'mcp-session-id': 'a-session-of-nobody' }
     expect(looksLegacy({ ...answered(200, -32602, 'Invalid request parameters'), headers })).toBe(
       true,
     )
   })
 
-  describe('a refusal is given before the request is dispatched', () => {
+  describe('shows whether a refusal came before the dispatch', () => {
     test.each([
       ['400 without an id', withoutId(400, -32000, 'Bad Request'), true],
       ['400 with the id of the request', answered(400, -32000, 'Session not found'), false],
@@ -67,12 +67,12 @@ describe('modern post', () => {
       ['other plain text', failed(400, 'browser session not found'), false],
       ['a body that hides the id of the request', failed(404, 'Session not found', 'own'), false],
       ['no response', failed(undefined), false],
-    ] satisfies [string, PostOutcome, boolean][])('or not: %s', (_name, outcome, expected) => {
+    ] satisfies [string, PostOutcome, boolean][])('for %s', (_name, outcome, expected) => {
       expect(isBeforeDispatch(outcome)).toBe(expected)
     })
   })
 
-  describe('a modern server may say', () => {
+  describe('does not show a legacy server', () => {
     test.each([
       [
         'a result',
@@ -84,22 +84,22 @@ describe('modern post', () => {
           errorId: 'own',
         },
       ],
-      ['that a method is unknown', answered(404, -32601, 'Method not found')],
-      ['that parameters are wrong', answered(400, -32602, 'sessionId is missing')],
-      ['that a header is wrong', answered(400, -32020, 'The session header is invalid')],
+      ['an unknown method', answered(404, -32601, 'Method not found')],
+      ['invalid parameters', answered(400, -32602, 'sessionId is missing')],
+      ['an invalid header', answered(400, -32020, 'The session header is invalid')],
       ['an error of a tool', answered(200, -32000, 'Session not found')],
-      ['a bare 404 of a gateway', failed(404)],
-      ['that credentials are wrong', failed(401, 'Session expired')],
-      ['that it is busy', failed(429, 'Too many sessions: unknown')],
-      ['that it fails', failed(500, 'Session not found')],
-      ['nothing at all', failed(undefined)],
-    ] satisfies [string, PostOutcome][])('%s', (_name, outcome) => {
+      ['an empty 404 of a gateway', failed(404)],
+      ['refused credentials', failed(401, 'Session expired')],
+      ['an overloaded server', failed(429, 'Too many sessions: unknown')],
+      ['an internal error', failed(500, 'Session not found')],
+      ['no response', failed(undefined)],
+    ] satisfies [string, PostOutcome][])('for %s', (_name, outcome) => {
       expect(looksLegacy(outcome)).toBe(false)
     })
   })
 })
 
-describe('modern request', () => {
+describe('the parts of a modern request', () => {
   describe('meta', () => {
     const initialize = (params?: Record<string, unknown>): JsonRpcRequest => ({
       jsonrpc: '2.0',
@@ -108,7 +108,7 @@ describe('modern request', () => {
       params,
     })
 
-    describe('the identity of the client', () => {
+    describe('has the identity of the client, which', () => {
       test('comes from initialize, without fields of other revisions', () => {
         const capabilities = {
           elicitation: { form: {} },
@@ -124,14 +124,14 @@ describe('modern request', () => {
       })
 
       test.each([undefined, {}, { capabilities: 'none' }])(
-        'of %j it is nobody in particular',
+        'has no capabilities for the initialize parameters %j',
         (params) => {
           expect(toIdentity(initialize(params), '2026-07-28').capabilities).toEqual({})
         },
       )
     })
 
-    describe('the identity in _meta', () => {
+    describe('has the identity in _meta, which', () => {
       const identity = {
         protocolVersion: '2026-07-28',
         capabilities: {},
@@ -179,7 +179,7 @@ describe('modern request', () => {
       )
     }
 
-    test('every request names version and method, and accepts both response types', () => {
+    test('have version, method and both accepted response types', () => {
       const headers = getHeaders('tools/list', { name: 'no name of this method' })
       expect(Object.fromEntries(headers)).toEqual({
         'content-type': 'application/json',
@@ -195,7 +195,7 @@ describe('modern request', () => {
       ['resources/read', { uri: 'file:///a' }, 'file:///a'],
       ['resources/read', { uri: 7 }, null],
       ['completion/complete', { name: 'echo' }, null],
-    ])('%s %j has the name %j', (method, params, name) => {
+    ])('of %s with %j have the name %j', (method, params, name) => {
       expect(getHeaders(method, params).get('mcp-name')).toBe(name)
     })
   })

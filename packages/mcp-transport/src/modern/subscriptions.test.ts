@@ -11,7 +11,7 @@ import type { TransportError } from '../transport-error.ts'
 import { resolveLimits, resolveTimeouts } from '../transport-options.ts'
 import { ModernProtocol } from './modern-protocol.ts'
 
-describe('what a server advertises', () => {
+describe('the list changes that a server announces', () => {
   test.each([
     [{}, {}],
     [{ tools: {}, prompts: true, resources: { subscribe: true } }, {}],
@@ -21,12 +21,12 @@ describe('what a server advertises', () => {
       { prompts: { listChanged: true }, resources: { listChanged: true } },
       { promptsListChanged: true, resourcesListChanged: true },
     ],
-  ])('%j', (capabilities, changes) => {
+  ])('are read from the capabilities %j', (capabilities, changes) => {
     expect(advertisedChanges(capabilities)).toEqual(changes)
   })
 })
 
-describe('a stream that is open, and never acknowledged', () => {
+describe('a stream that the server never acknowledges', () => {
   beforeEach(() => vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
   afterEach(() => vi.useRealTimers())
 

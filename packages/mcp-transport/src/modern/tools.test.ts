@@ -43,7 +43,7 @@ describe('tool list', () => {
     { type: 'string' },
     { anyOf: [{ type: 'object' }] },
     { type: ['object', 'null'] },
-  ])('the client of SDK v1 takes a list with the output schema %j', (outputSchema) => {
+  ])('converts the output schema %j to one that the client of SDK v1 accepts', (outputSchema) => {
     const properties = { any: true, none: false, deep: { properties: { any: true } } }
     const tool = { name: 'a', inputSchema: { type: 'object', properties }, outputSchema }
     expect(ListToolsResultSchema.safeParse({ tools: [tool] }).success).toBe(false)
@@ -54,8 +54,8 @@ describe('tool list', () => {
   const wrapped = (schema: unknown): unknown =>
     (objectSchema(schema) as { properties: { result: unknown } }).properties.result
 
-  describe('a schema', () => {
-    test('of an object stays, except for boolean properties', () => {
+  describe('the output schema', () => {
+    test('is unchanged for an object, except for boolean properties', () => {
       const schema = { type: 'object', properties: { any: true, none: false }, required: ['any'] }
       expect(objectSchema(schema)).toEqual({
         type: 'object',
@@ -64,7 +64,7 @@ describe('tool list', () => {
       })
     })
 
-    test('of anything else becomes the one property of an object', () => {
+    test('becomes the only property of an object for other types', () => {
       expect(objectSchema({ type: 'array', items: { type: 'number' } })).toEqual({
         type: 'object',
         properties: { result: { type: 'array', items: { type: 'number' } } },
@@ -102,12 +102,12 @@ describe('tool list', () => {
     })
   })
 
-  describe('a value', () => {
-    test.each([0, false, null, '', [], 'text'])('%j is wrapped', (value) => {
+  describe('a structured result', () => {
+    test.each([0, false, null, '', [], 'text'])('is wrapped if it is %j', (value) => {
       expect(objectValue(value, undefined)).toEqual({ result: value })
     })
 
-    test('that is an object is wrapped if its schema was wrapped', () => {
+    test('is wrapped if it is an object whose schema was wrapped', () => {
       expect(objectValue({ a: 1 }, true)).toEqual({ result: { a: 1 } })
       expect(objectValue({ a: 1 }, false)).toEqual({ a: 1 })
       expect(objectValue({ a: 1 }, undefined)).toEqual({ a: 1 })
@@ -116,10 +116,13 @@ describe('tool list', () => {
 })
 
 describe('tool headers', () => {
-  describe('an annotation', () => {
-    test.each(Object.entries(headerAnnotationForms))('%s', (_name, { inputSchema, fault }) => {
-      expect('invalid' in compileToolHeaders(inputSchema)).toBe(fault !== undefined)
-    })
+  describe('a header annotation', () => {
+    test.each(Object.entries(headerAnnotationForms))(
+      'is valid or not in the form: %s',
+      (_name, { inputSchema, fault }) => {
+        expect('invalid' in compileToolHeaders(inputSchema)).toBe(fault !== undefined)
+      },
+    )
 
     test('becomes a header name in lower case and a path', () => {
       const inputSchema = {
@@ -151,11 +154,11 @@ describe('tool headers', () => {
       ['a constant that has it', { const: { 'x-mcp-header': '' } }],
       ['no schema at all', undefined],
       ['a boolean schema', true],
-    ])('is not %s', (_name, inputSchema) => {
+    ])('is not found in %s', (_name, inputSchema) => {
       expect(compileToolHeaders(inputSchema)).toEqual({ headers: [] })
     })
 
-    test('below a property that is called properties is reached through properties', () => {
+    test('is found below a property that is called "properties"', () => {
       const a = { type: 'string', 'x-mcp-header': 'A' }
       expect(compileToolHeaders({ properties: { properties: { properties: { a } } } })).toEqual({
         headers: [{ name: 'mcp-param-a', path: ['properties', 'a'] }],
@@ -179,40 +182,40 @@ describe('tool headers', () => {
       ['true', { a: true }, ['mcp-param-a', 'true']],
       ['false', { a: false }, ['mcp-param-a', 'false']],
       ['null', { a: null }, []],
-      ['nothing', {}, []],
+      ['no value', {}, []],
       ['an object', { a: {} }, []],
       ['both', { a: 'x', deep: { b: 'y' } }, ['mcp-param-a', 'x', 'mcp-param-b', 'y']],
       ['a path that ends early', { deep: 'b' }, []],
-      ['arguments that are none', undefined, []],
+      ['undefined arguments', undefined, []],
       ['a name of the prototype', { deep: Object.create({ b: 'inherited' }) }, []],
-    ])('%s', (_name, args, list) => {
+    ])('for %s', (_name, args, list) => {
       expect(toolHeaderList(headers, args)).toEqual(list)
     })
   })
 
   test.each([
-    ['what was stored', { region: [{ name: 'mcp-param-region', path: ['region'] }] }, true],
-    ['nothing', {}, true],
+    ['a stored annotation', { region: [{ name: 'mcp-param-region', path: ['region'] }] }, true],
+    ['no entries', {}, true],
     ['another header', { region: [{ name: 'authorization', path: ['region'] }] }, false],
     ['a line break', { region: [{ name: 'mcp-param-a\r\nhost', path: [] }] }, false],
     ['a path of numbers', { region: [{ name: 'mcp-param-a', path: [1] }] }, false],
     ['no list', { region: {} }, false],
     ['no object', [], false],
-  ])('a stored map with %s', (_name, value, is) => {
+  ])('checks a stored map with %s', (_name, value, is) => {
     expect(isToolHeaderMap(value)).toBe(is)
   })
 })
 
 describe('header value', () => {
   test.each(['a', 'west-1', 'two words', '{"a":1}', '~', '=?base64?', '=?utf8?Zg==?='])(
-    '%j stays as it is',
+    'leaves %j unchanged',
     (text) => {
       expect(encodeHeaderValue(text)).toBe(text)
     },
   )
 
   test.each([
-    ['nothing', ''],
+    ['an empty text', ''],
     ['a leading space', ' a'],
     ['a trailing space', 'a '],
     ['a space', ' '],
@@ -223,9 +226,9 @@ describe('header value', () => {
     ['a delete', 'a\u007F'],
     ['more than ASCII', 'Zürich'],
     ['an emoji', '🦀'],
-    ['what looks encoded', '=?base64?YQ==?='],
-    ['what looks encoded, in capitals', '=?BASE64?YQ==?='],
-  ])('%s is encoded', (_name, text) => {
+    ['text that looks encoded', '=?base64?YQ==?='],
+    ['text that looks encoded, in capitals', '=?BASE64?YQ==?='],
+  ])('encodes %s', (_name, text) => {
     const [, encoded] = /^=\?base64\?(.*)\?=$/.exec(encodeHeaderValue(text)) ?? []
     expect(Buffer.from(encoded ?? 'not encoded', 'base64').toString('utf8')).toBe(text)
   })
