@@ -12,7 +12,7 @@ const onCall =
     seen.what === 'POST tools/call' ? answer(seen) : undefined
 
 describe('headers', () => {
-  test('initialize has no session; all later requests have the session and the version', async () => {
+  test('have no session id for initialize, and session id and version for all later requests', async () => {
     const server = scriptedServer()
     await using client = rawClient(server)
     await client.handshake()
@@ -47,7 +47,7 @@ describe('headers', () => {
     ])
   })
 
-  test('that an interceptor adds to one request are not in the next', async () => {
+  test('that an interceptor adds to one request are not in the next request', async () => {
     const server = scriptedServer()
     const dispatcher = server.dispatcher.compose((dispatch) => (options, handler) => {
       if (Array.isArray(options.headers)) options.headers.push('x-added', 'once')
@@ -62,7 +62,7 @@ describe('headers', () => {
     )
   })
 
-  test('a function is called before every request, with its method', async () => {
+  test('come from a function that is called before every request, with its method', async () => {
     const asked: unknown[] = []
     const server = scriptedServer()
     await using client = rawClient(server, {
@@ -83,7 +83,7 @@ describe('headers', () => {
     ])
   })
 
-  test('a function that fails prevents the request, and its error is the cause', async () => {
+  test('fail the request if their function throws, with that error as the cause', async () => {
     const cause = new Error('vault is sealed')
     const server = scriptedServer()
     await using client = rawClient(server, {
@@ -95,13 +95,13 @@ describe('headers', () => {
     expect(server.wire).toEqual([])
   })
 
-  test('an invalid static header is rejected immediately', () => {
+  test('are checked in the constructor if they are static', () => {
     const headers = { 'x-a': 'a\nb' }
     expect(() => rawClient(scriptedServer(), { headers })).toThrow(TypeError)
   })
 })
 
-describe('an answer arrives', () => {
+describe('delivers an answer', () => {
   const answers: readonly (readonly [name: string, answer: (seen: Seen) => Response])[] = [
     ['as JSON', (seen) => json(resultOf(seen, { ok: true }))],
     ['as JSON in a batch (2025-03-26)', (seen) => json([resultOf(seen, { ok: true })])],
@@ -127,7 +127,7 @@ describe('an answer arrives', () => {
       (seen) => json(resultOf({ id: String(seen.id) }, { ok: true })),
     ],
     [
-      'with an encoding that is none',
+      'with the encoding "identity"',
       (seen) => json(resultOf(seen, { ok: true }), { 'content-encoding': 'identity' }),
     ],
   ]
@@ -141,7 +141,7 @@ describe('an answer arrives', () => {
     })
   })
 
-  test('with the notifications before it, in order', async () => {
+  test('after the notifications before it, in order', async () => {
     const note = { jsonrpc: '2.0', method: 'notifications/message', params: { data: 1 } }
     const server = scriptedServer(onCall((seen) => sse(note, note, resultOf(seen, {}))))
     await using client = rawClient(server)
@@ -162,7 +162,7 @@ describe('an answer arrives', () => {
     await expect(client.request('ping')).resolves.toHaveProperty('result')
   })
 
-  test('once, also if the server sends it twice', async () => {
+  test('only once if the server sends it twice', async () => {
     const server = scriptedServer(onCall((seen) => sse(resultOf(seen, {}), resultOf(seen, {}))))
     await using client = rawClient(server)
     await client.handshake()
@@ -172,7 +172,7 @@ describe('an answer arrives', () => {
   })
 })
 
-test('a response to a request of the server has its session and id', async () => {
+test('sends a response to a request of the server with its session and id', async () => {
   const ask = { jsonrpc: '2.0', id: 'q1', method: 'roots/list' } as const
   const stream = openSse()
   const server = scriptedServer(onCall(() => stream.response))
@@ -191,7 +191,7 @@ test('a response to a request of the server has its session and id', async () =>
   ])
 })
 
-describe('a failure instead of an answer', () => {
+describe('fails a request', () => {
   const reasons: readonly (readonly [
     name: string,
     answer: (seen: Seen) => Response,
@@ -211,23 +211,27 @@ describe('a failure instead of an answer', () => {
       () => new Response('{', { headers: { 'content-type': 'application/json' } }),
       'UNEXPECTED_RESPONSE',
     ],
-    ['JSON that is no message', () => json({ ok: true }), 'UNEXPECTED_RESPONSE'],
+    ['JSON that is not a message', () => json({ ok: true }), 'UNEXPECTED_RESPONSE'],
     ['an answer to another request', () => json(resultOf({ id: 99 }, {})), 'OUTCOME_UNKNOWN'],
     [
-      'an encoding that was not asked for',
+      'an encoding that was not requested',
       () => json({}, { 'content-encoding': 'gzip' }),
       'UNEXPECTED_RESPONSE',
     ],
     [
-      'a redirect elsewhere',
+      'a redirect to another origin',
       () => redirect('https://evil.example/mcp?token=1', 307),
       'UNEXPECTED_RESPONSE',
     ],
-    ['a redirect that makes a GET of it', () => redirect('/mcp', 303), 'UNEXPECTED_RESPONSE'],
-    ['a redirect to nowhere', () => new Response(null, { status: 308 }), 'UNEXPECTED_RESPONSE'],
+    [
+      'a redirect that changes the method to GET',
+      () => redirect('/mcp', 303),
+      'UNEXPECTED_RESPONSE',
+    ],
+    ['a redirect without a URL', () => new Response(null, { status: 308 }), 'UNEXPECTED_RESPONSE'],
     ['a redirect in a circle', () => redirect('/mcp', 307), 'UNEXPECTED_RESPONSE'],
   ]
-  test.each(reasons)('%s', async (...[, answer, code]) => {
+  test.each(reasons)('with %s', async (...[, answer, code]) => {
     const server = scriptedServer(onCall(answer))
     await using client = rawClient(server)
     await client.handshake()
@@ -240,7 +244,7 @@ describe('a failure instead of an answer', () => {
     await expect(client.request('ping')).resolves.toHaveProperty('result')
   })
 
-  test("an error of the server in a 4xx keeps the server's code", async () => {
+  test('with the code of the server for an error with a 4xx status', async () => {
     const server = scriptedServer(
       onCall((seen) => json(errorOf(seen, -32602, 'Bad cart'), {}, 400)),
     )
@@ -251,7 +255,7 @@ describe('a failure instead of an answer', () => {
     })
   })
 
-  test('an error in a 200 is an ordinary answer', async () => {
+  test('with the unchanged error of the server for an error with status 200', async () => {
     const server = scriptedServer(onCall((seen) => json(errorOf(seen, -32603, 'oops'))))
     await using client = rawClient(server)
     await client.handshake()
@@ -262,7 +266,7 @@ describe('a failure instead of an answer', () => {
     })
   })
 
-  test('a refused connection is certainly not executed', async () => {
+  test('with the outcome not-executed if the connection is refused', async () => {
     const port = await freePort()
     await using client = new RawClient(
       new StreamableHttpTransport(`http://127.0.0.1:${port}/mcp`, { era: 'legacy' }),
@@ -273,7 +277,7 @@ describe('a failure instead of an answer', () => {
     })
   })
 
-  test('the connection breaks after the request went out', async () => {
+  test('with OUTCOME_UNKNOWN if the connection breaks after the request was sent', async () => {
     const server = scriptedServer(
       onCall(() => {
         throw new Error('reset')
@@ -284,7 +288,7 @@ describe('a failure instead of an answer', () => {
     await expect(client.failureOf('tools/call')).resolves.toMatchObject({ code: 'OUTCOME_UNKNOWN' })
   })
 
-  test('a refusal whose body breaks ends the session, and the call may have been executed', async () => {
+  test('with an unknown outcome, and ends the session, if the body of a refusal breaks off', async () => {
     const server = scriptedServer(
       onCall(() => {
         const stream = openSse({ 'content-type': 'text/plain' })
@@ -301,7 +305,7 @@ describe('a failure instead of an answer', () => {
     })
   })
 
-  test('a refusal in an unknown encoding is judged by its status', async () => {
+  test('by its status if the body has an unknown encoding', async () => {
     const headers = { 'content-encoding': 'gzip' }
     const server = scriptedServer(onCall(() => new Response('x', { status: 404, headers })))
     await using client = rawClient(server)
@@ -312,7 +316,7 @@ describe('a failure instead of an answer', () => {
     })
   })
 
-  test('a message that is not JSON is not sent, and the client gets an error', async () => {
+  test('with an error if its parameters are not JSON, and sends nothing', async () => {
     const server = scriptedServer()
     await using client = rawClient(server)
     await client.handshake()
@@ -323,31 +327,34 @@ describe('a failure instead of an answer', () => {
     expect(server.count('POST tools/call')).toBe(0)
   })
 
-  test('an array is a TypeError', async () => {
+  test('with a TypeError for an array of messages', async () => {
     await using client = rawClient(scriptedServer())
     await expect(client.transport.send([])).rejects.toThrow(TypeError)
   })
 })
 
 describe('redirects', () => {
-  test.each([307, 308])('%d within the origin is followed, body and all', async (status) => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call' && server.count('POST tools/call') === 1
-        ? redirect('/elsewhere?x=1', status)
-        : undefined,
-    )
-    await using client = rawClient(server)
-    await client.handshake()
-    await expect(client.request('tools/call', { name: 'echo' })).resolves.toHaveProperty('result')
-    const [first, second] = server.seen.filter(({ what }) => what === 'POST tools/call')
-    expect(second).toMatchObject({
-      id: first?.id,
-      params: { name: 'echo' },
-      sessionId: 'session-1',
-    })
-  })
+  test.each([307, 308])(
+    'follows a redirect with status %d within the origin, with the body',
+    async (status) => {
+      const server = scriptedServer((seen) =>
+        seen.what === 'POST tools/call' && server.count('POST tools/call') === 1
+          ? redirect('/elsewhere?x=1', status)
+          : undefined,
+      )
+      await using client = rawClient(server)
+      await client.handshake()
+      await expect(client.request('tools/call', { name: 'echo' })).resolves.toHaveProperty('result')
+      const [first, second] = server.seen.filter(({ what }) => what === 'POST tools/call')
+      expect(second).toMatchObject({
+        id: first?.id,
+        params: { name: 'echo' },
+        sessionId: 'session-1',
+      })
+    },
+  )
 
-  test('to TLS of the same host is followed', async () => {
+  test('follows a redirect from http to https of the same host', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST initialize' && server.count('POST initialize') === 1
         ? redirect('https://server.test/mcp', 308)
@@ -365,7 +372,7 @@ describe('a notification', () => {
     ['200 with null', () => json(null)],
     ['200 with text', () => new Response('OK')],
     ['204', () => new Response(null, { status: 204 })],
-  ])('is accepted with %s', async (_name, answer) => {
+  ])('is accepted by a response with %s', async (_name, answer) => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST notifications/progress' ? answer() : undefined,
     )
@@ -374,7 +381,7 @@ describe('a notification', () => {
     await expect(client.notify('notifications/progress')).resolves.toBeUndefined()
   })
 
-  test('that is refused rejects send(), and is not reported elsewhere', async () => {
+  test('rejects send() if it is refused, and is not reported elsewhere', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST notifications/progress' ? new Response('no', { status: 500 }) : undefined,
     )
@@ -388,7 +395,7 @@ describe('a notification', () => {
 })
 
 describe('exchanges', () => {
-  test('are emitted one by one, without secrets', async () => {
+  test('are emitted as events without secrets', async () => {
     const events: ExchangeEvent[] = []
     const server = scriptedServer((seen) =>
       seen.what === 'POST initialize'
@@ -421,7 +428,7 @@ describe('exchanges', () => {
     expect(JSON.stringify(events)).not.toMatch(/secret-/)
   })
 
-  test('the listener is looked up for each exchange', async () => {
+  test('call the listener that is set at that time', async () => {
     const events: (string | undefined)[] = []
     const listener = ({ rpcMethod }: ExchangeEvent): void => void events.push(rpcMethod)
     let isListening = false
@@ -444,7 +451,7 @@ describe('exchanges', () => {
     expect(events).toEqual(['tools/list'])
   })
 
-  test('a listener that throws changes nothing', async () => {
+  test('are not affected by a listener that throws', async () => {
     let count = 0
     await using client = rawClient(scriptedServer(), {
       onExchange: () => {
@@ -462,7 +469,7 @@ function redirect(location: string, status: number): Response {
   return new Response(null, { status, headers: { location } })
 }
 
-test('a request that fails immediately is answered after send() returned', async () => {
+test('delivers the error of a request that fails at once after send() has returned', async () => {
   const server = scriptedServer()
   let isBroken = false
   const dispatcher = server.dispatcher.compose((dispatch) => (options, handler) => {

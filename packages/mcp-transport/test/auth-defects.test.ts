@@ -61,7 +61,7 @@ async function failureOf(promise: Promise<unknown>): Promise<TransportError> {
   return data
 }
 
-test('D3: a GET that is refused for ever costs one refresh, two GETs and one error', async () => {
+test('D3: sends two GETs and one refresh, and reports one error, for a stream that is always refused', async () => {
   await using server = await startProtectedServer({ refuses: ({ method }) => method === 'GET' })
   const authProvider = await authorizedProvider(server)
   const notified = deferred<Error>()
@@ -81,7 +81,7 @@ test('D3: a GET that is refused for ever costs one refresh, two GETs and one err
   expect(errors).toHaveLength(1)
 })
 
-test('D4: ten calls that are refused at once make one token request, and all succeed', async () => {
+test('D4: sends one token request for ten refused calls, which then all succeed', async () => {
   await using server = await startProtectedServer()
   const authProvider = await authorizedProvider(server)
   const { client } = await connect(server, { authProvider })
@@ -95,7 +95,7 @@ test('D4: ten calls that are refused at once make one token request, and all suc
   expect(server.of('/token')).toHaveLength(1)
 })
 
-test('D4: transports that share a provider share its refresh', async () => {
+test('D4: shares one refresh between transports with the same provider', async () => {
   await using server = await startProtectedServer()
   const authProvider = await authorizedProvider(server)
   const [one, other] = await Promise.all([
@@ -108,7 +108,7 @@ test('D4: transports that share a provider share its refresh', async () => {
 })
 
 test.each(['bearer', 'oauth'])(
-  'D17: the second sending is the first one with another token (%s)',
+  'D17: sends the same request again with another token (%s)',
   async (kind) => {
     await using server = await startProtectedServer()
     const tokens = [server.issue().access_token, 'late']
@@ -137,7 +137,7 @@ test.each(['bearer', 'oauth'])(
   },
 )
 
-test('D17: event ids of the second attempt reach the caller', async () => {
+test('D17: passes event ids of the second attempt to the caller', async () => {
   await using server = await startProtectedServer()
   const { client } = await connect(server, { authProvider: await authorizedProvider(server) })
   server.behaviour.eventId = 'e1'
@@ -149,7 +149,7 @@ test('D17: event ids of the second attempt reach the caller', async () => {
   expect(ids).toEqual(['e1'])
 })
 
-test('D17: the attempt after a step-up is identical', async () => {
+test('D17: sends the same request again after a step-up', async () => {
   await using server = await startProtectedServer({ scopes: { 'tools/call': 'write' } })
   const authProvider = await authorizedProvider(server)
   const { client } = await connect(server, { authProvider, headers: { 'x-own': '1' } })
@@ -161,7 +161,7 @@ test('D17: the attempt after a step-up is identical', async () => {
   expect(server.of('/authorize')).toHaveLength(1)
 })
 
-test('D18: no request to the authorization server carries a header of the user', async () => {
+test('D18: sends no header of the user to the authorization server', async () => {
   await using server = await startProtectedServer()
   const headers = { Authorization: 'Bearer static-secret', 'X-Api-Key': 'key-secret' }
   const authProvider = createAuthProvider({
@@ -180,7 +180,7 @@ test('D18: no request to the authorization server carries a header of the user',
 })
 
 describe('a provider on a transport', () => {
-  test('its token replaces a static header, and is requested for every request', async () => {
+  test('is asked for a token before every request, which replaces a static header', async () => {
     await using server = await startProtectedServer()
     const tokens = [server.issue(), server.issue(), server.issue()].map(
       ({ access_token }) => access_token,
@@ -202,7 +202,7 @@ describe('a provider on a transport', () => {
     )
   })
 
-  test('fails with UNAUTHORIZED after two attempts if the other token is refused too', async () => {
+  test('fails a call with UNAUTHORIZED after two attempts if the other token is refused too', async () => {
     await using server = await startProtectedServer()
     const authProvider = await authorizedProvider(server)
     const { client } = await connect(server, { authProvider })
@@ -214,7 +214,7 @@ describe('a provider on a transport', () => {
     expect(server.of('/token')).toHaveLength(1)
   })
 
-  test('makes at most three authorizations if the scopes are never sufficient', async () => {
+  test('authorizes at most three times if the scopes are never sufficient', async () => {
     await using server = await startProtectedServer()
     const authProvider = await authorizedProvider(server)
     const { client } = await connect(server, { authProvider })
@@ -226,7 +226,7 @@ describe('a provider on a transport', () => {
     expect(server.of('/authorize')).toHaveLength(3)
   })
 
-  test('each attempt is a separate exchange event', async () => {
+  test('causes an exchange event for each attempt', async () => {
     await using server = await startProtectedServer()
     const authProvider = await authorizedProvider(server)
     const events: ExchangeEvent[] = []
@@ -241,7 +241,7 @@ describe('a provider on a transport', () => {
     expect(JSON.stringify(events)).not.toContain('access-')
   })
 
-  test('a failing provider prevents the request, and its error is the cause', async () => {
+  test('fails the request if it throws, with its error as the cause', async () => {
     await using server = await startProtectedServer()
     let isBroken = false
     const authProvider = bearer(() => {
@@ -257,7 +257,7 @@ describe('a provider on a transport', () => {
     expect(server.seen).toHaveLength(0)
   })
 
-  test('close() during a renewal ends the call immediately', async () => {
+  test('does not delay close() during a renewal', async () => {
     await using server = await startProtectedServer()
     const { client, transport } = await connect(server, {
       authProvider: await authorizedProvider(server),
@@ -270,7 +270,7 @@ describe('a provider on a transport', () => {
     expect(await failure).toMatchObject({ code: 'CLOSED' })
   })
 
-  test('a cancelled call is not sent again', async () => {
+  test('does not send a cancelled call again', async () => {
     await using server = await startProtectedServer()
     const { client } = await connect(server, { authProvider: await authorizedProvider(server) })
     const gate = deferred()
@@ -303,27 +303,24 @@ function waiting(): OAuthClientProvider {
   return createAuthProvider({ redirectUrl: 'http://127.0.0.1:9/callback', redirect: browse })
 }
 
-test.each([ProviderV1, ProviderV2])(
-  'a provider of the SDK works as it is: %o',
-  async (Provider) => {
-    await using server = await startProtectedServer({ scopesSupported: ['read'] })
-    const authProvider = new Provider({
-      clientId: 'c',
-      clientSecret: 's',
-      expectedIssuer: server.origin,
-    })
-    const { client } = await connect(server, { authProvider })
-    server.revoke()
-    expect(tokenOf(await call(client))).toBe('access-2')
-    expect(server.of('/token').map(({ headers }) => headers.authorization)).toEqual([
-      `Basic ${btoa('c:s')}`,
-      `Basic ${btoa('c:s')}`,
-    ])
-  },
-)
+test.each([ProviderV1, ProviderV2])('may be a provider of the SDK: %o', async (Provider) => {
+  await using server = await startProtectedServer({ scopesSupported: ['read'] })
+  const authProvider = new Provider({
+    clientId: 'c',
+    clientSecret: 's',
+    expectedIssuer: server.origin,
+  })
+  const { client } = await connect(server, { authProvider })
+  server.revoke()
+  expect(tokenOf(await call(client))).toBe('access-2')
+  expect(server.of('/token').map(({ headers }) => headers.authorization)).toEqual([
+    `Basic ${btoa('c:s')}`,
+    `Basic ${btoa('c:s')}`,
+  ])
+})
 
-describe('a user who has to authorize', () => {
-  test('connect fails with the reason, and succeeds after finishAuth', async () => {
+describe('with a user who has to authorize', () => {
+  test('rejects connect() with the reason, and connects after finishAuth()', async () => {
     await using server = await startProtectedServer()
     const { authProvider, sentTo } = leaving()
     const failure = await failureOf(connect(server, { authProvider }))
@@ -338,7 +335,7 @@ describe('a user who has to authorize', () => {
     expect(tokenOf(await call(client))).toBe('access-1')
   })
 
-  test('a provider that waits for the user: connect just takes longer, with both SDKs', async () => {
+  test('waits in connect() for a provider that waits for the user, with both SDKs', async () => {
     await using server = await startProtectedServer()
     const { client } = await connect(server, { authProvider: waiting() })
     expect(tokenOf(await call(client))).toBe('access-1')
@@ -352,7 +349,7 @@ describe('a user who has to authorize', () => {
     expect(tokenOf(await second.callTool({ name: 'any' }))).toBe('access-2')
   })
 
-  test('a provider may finish the authorization while it is asked to redirect', async () => {
+  test('accepts finishAuth() inside redirectToAuthorization()', async () => {
     await using server = await startProtectedServer()
     const transport = new StreamableHttpTransport(server.url, {
       era: 'legacy',
@@ -367,7 +364,7 @@ describe('a user who has to authorize', () => {
     expect(tokenOf(await call(client))).toBe('access-1')
   })
 
-  test('the time of the user does not count for the probe', async () => {
+  test('does not count the time of the user for the limit of the probe', async () => {
     await using server = await startProtectedServer()
     const authProvider = createAuthProvider({
       redirectUrl: 'http://127.0.0.1:9/callback',
@@ -382,7 +379,7 @@ describe('a user who has to authorize', () => {
     expect(server.of('/authorize')).toHaveLength(1)
   })
 
-  test('finishAuth() without a provider throws a TypeError', async () => {
+  test('throws a TypeError from finishAuth() without a provider', async () => {
     const transport = new StreamableHttpTransport('http://127.0.0.1:9/mcp')
     await expect(transport.finishAuth('code')).rejects.toThrow(TypeError)
   })

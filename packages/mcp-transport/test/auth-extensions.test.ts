@@ -123,7 +123,7 @@ describe('DPoP', () => {
     return clientCredentials({ clientId: 'c', clientSecret: 's', dpop: () => session })
   }
 
-  test('every request has its own proof, which a user header cannot replace', async () => {
+  test('adds an own proof to every request, which a user header cannot replace', async () => {
     await using server = await startBoundServer()
     const client = await connect(server.url, await bound(), true)
     await client.ping()
@@ -147,7 +147,7 @@ describe('DPoP', () => {
     expect(server.proofs).toMatchObject([{ nonce: 'rs-1', htu: server.url }])
   })
 
-  test('a nonce of any response is used for the next request', async () => {
+  test('uses the nonce of any response for the next request', async () => {
     await using server = await startBoundServer()
     const client = await connect(server.url, await bound())
     server.nextNonce = 'rs-2' // from the answer on
@@ -157,7 +157,7 @@ describe('DPoP', () => {
     expect(server.statuses).toEqual([200])
   })
 
-  test('a server that refuses every nonce gets four requests, and one renewal', async () => {
+  test('sends four requests and one renewal to a server that refuses every nonce', async () => {
     await using server = await startBoundServer()
     const client = await connect(server.url, await bound())
     let count = 0
@@ -168,7 +168,7 @@ describe('DPoP', () => {
   })
 })
 
-test('a provider of the SDK that signs assertions works as it is', async () => {
+test('works with a provider of the SDK that signs assertions', async () => {
   await using server = await startProtectedServer()
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const authProvider = new PrivateKeyJwtProvider({
@@ -189,7 +189,7 @@ test('a provider of the SDK that signs assertions works as it is', async () => {
 })
 
 describe('a workload identity', () => {
-  test('is exchanged for a token, and read again for each one', async () => {
+  test('is read and exchanged for each token', async () => {
     await using server = await startProtectedServer({ scopesSupported: ['read'] })
     let read = 0
     const assertion = async (): Promise<string> => `jwt-${(read += 1)}`
@@ -205,15 +205,15 @@ describe('a workload identity', () => {
     ])
   })
 
-  test('needs a secret or an assertion', () => {
+  test('requires a secret or an assertion', () => {
     expect(() => clientCredentials({ clientId: 'c' })).toThrow('"clientSecret" is missing')
   })
 })
 
-describe('a refused token request is not repeated', () => {
+describe('sends a refused token request only once', () => {
   const codes = ['invalid_client', 'unauthorized_client', 'invalid_grant', 'invalid_dpop_proof']
 
-  test.each(codes)('%s, for a program', async (error) => {
+  test.each(codes)('for a program with %s', async (error) => {
     await using server = await startProtectedServer()
     server.behaviour.token = () => ({ status: 400, body: { error } })
     const provider = clientCredentials({ clientId: 'c', clientSecret: 's' })
@@ -223,7 +223,7 @@ describe('a refused token request is not repeated', () => {
     expect(server.of('/token')).toHaveLength(1)
   })
 
-  test.each([...codes, 'bad_verification_code'])('%s, for a user', async (error) => {
+  test.each([...codes, 'bad_verification_code'])('for a user with %s', async (error) => {
     await using server = await startProtectedServer()
     // Some servers report errors with status 200.
     const status = error === 'bad_verification_code' ? 200 : 400

@@ -58,28 +58,28 @@ const oauth = (token?: string): string =>
     ${token === undefined ? '' : `tokens: () => ({ access_token: '${token}', token_type: 'Bearer' })`}
   })`
 
-test('OAuth is loaded only after a refusal', async () => {
+test('loads the OAuth library only after a refusal', async () => {
   await using server = await startProtectedServer()
   const { access_token: token } = server.issue()
   await expect(loadsOAuth(send(oauth(token), server.url))).resolves.toBe('false')
   await expect(loadsOAuth(send(oauth(), server.url))).resolves.toBe('true')
 })
 
-test('bearer tokens never load it', async () => {
+test('never loads the OAuth library for bearer tokens', async () => {
   await using server = await startProtectedServer()
   const { access_token: token } = server.issue()
   await expect(loadsOAuth(send(`bearer('${token}')`, server.url))).resolves.toBe('false')
   await expect(loadsOAuth(send(`bearer('other')`, server.url))).resolves.toBe('false')
 })
 
-test('without the library, a server that requires OAuth gets an error that says what to install', async () => {
+test('fails without the library with an error that says what to install, for a server that requires OAuth', async () => {
   await using server = await startProtectedServer()
   await expect(withoutLibrary(send(oauth(), server.url))).resolves.toContain(
     'npm i @modelcontextprotocol/client',
   )
 })
 
-test('without the library, bearer tokens and stored tokens work', async () => {
+test('works without the library with bearer tokens and stored tokens', async () => {
   await using server = await startProtectedServer()
   const { access_token: token } = server.issue()
   await expect(withoutLibrary(send(`bearer('${token}')`, server.url))).resolves.toBe('answered')

@@ -8,7 +8,7 @@ import { bearer } from '../src/auth/index.ts'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { StreamableHttpTransportOptions } from '../src/index.ts'
 
-test('messages on the response to a call arrive in the async context of that call', async () => {
+test('delivers messages on the response to a call in the async context of that call', async () => {
   await using server = await startLegacyServer({ answerAs: 'sse', listenStream: 'refuse-405' })
   const transport = new StreamableHttpTransport(server.url, { era: 'legacy' })
   const client = new Client({ name: 'test', version: '1.0.0' })
@@ -44,7 +44,7 @@ test('messages on the response to a call arrive in the async context of that cal
   await client.close()
 })
 
-test('header functions of a cancellation run in the async context of its call', async () => {
+test('runs header functions of a cancellation in the async context of its call', async () => {
   await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   const caller = new AsyncLocalStorage<string>()
   const users: (string | undefined)[] = []
@@ -85,7 +85,7 @@ const usersOf = ({ received }: LegacyServer, name = 'x-user'): string[] =>
     [rpcMethod ?? httpMethod, String(headers[name])].join(' of '),
   )
 
-test('opens, heals and ends a session with the credentials of its owner, and repeats calls with those of their callers', async () => {
+test('opens, replaces and ends a session with the credentials of its owner, and repeats calls with those of their callers', async () => {
   await using server = await startLegacyServer()
   const transport = transportTo(server, { onSessionLost: 'reinitialize' })
   const client = new Client({ name: 'test', version: '1.0.0' })
@@ -109,7 +109,7 @@ test('opens, heals and ends a session with the credentials of its owner, and rep
   expect(others.filter((one) => /^(initialize|GET|DELETE|logging)/.test(one))).toHaveLength(7)
 })
 
-test('ends the session of a handshake that another user aborts with the credentials of its owner', async () => {
+test('ends the session of an aborted handshake with the credentials of its owner, also if another user aborts it', async () => {
   await using server = await startLegacyServer()
   const { promise: never } = deferred()
   server.inject({ method: 'notifications/initialized', until: never })

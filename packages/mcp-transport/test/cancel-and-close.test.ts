@@ -54,7 +54,7 @@ describe('cancelling a request', () => {
     expect(server.count(`POST ${cancelled}`)).toBe(0)
   })
 
-  test('of a call that waits for its headers sends neither', async () => {
+  test('sends neither the call nor the cancellation if the call still waits for its headers', async () => {
     const gate = deferred()
     const asked = deferred()
     const server = scriptedServer()
@@ -77,7 +77,7 @@ describe('cancelling a request', () => {
     expect(server.wire.slice(2)).toEqual(['POST ping'])
   })
 
-  test('directly after its request is not lost', async () => {
+  test('sends the cancellation also directly after the request', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? stream.response : undefined,
@@ -90,7 +90,7 @@ describe('cancelling a request', () => {
     expect(server.count('POST tools/call')).toBe(server.count(`POST ${cancelled}`))
   })
 
-  test('of initialize closes the connection without a message', async () => {
+  test('closes the connection without a message for initialize', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST initialize' ? new Promise(() => {}) : undefined,
     )
@@ -121,7 +121,7 @@ describe('cancelling a request', () => {
 })
 
 describe('a response stream that breaks', () => {
-  test('is resumed at its cursor, and delivers the answer', async () => {
+  test('is resumed at its last event id, and delivers the answer', async () => {
     await using server = await startLegacyServer({ answerAs: 'sse' })
     await using client = new RawClient(
       new StreamableHttpTransport(server.url, {
@@ -180,7 +180,7 @@ describe('a response stream that breaks', () => {
     ['with retry on the first stream only', ''],
     ['with retry on every stream', 'retry: 0\nid: e1\ndata:\n\n'],
   ])(
-    'is polled until the answer comes where the server closes it on purpose: %s',
+    'is polled until the answer arrives if the server closes it on purpose: %s',
     async (_name, poll) => {
       const at: number[] = []
       const server = scriptedServer((seen) => {
@@ -198,7 +198,7 @@ describe('a response stream that breaks', () => {
     },
   )
 
-  test('fails if a polled stream breaks repeatedly', async () => {
+  test('fails the call if a polled stream breaks repeatedly', async () => {
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST tools/call') return sse('retry: 0\nid: e1\ndata:\n\n')
       if (seen.what !== 'GET') return undefined
@@ -225,7 +225,7 @@ describe('a response stream that breaks', () => {
     expect(server.count('GET')).toBe(1)
   })
 
-  test('fails immediately with maxAttempts: 0', async () => {
+  test('fails the call at once with maxAttempts: 0', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? sse('id: e1\ndata:\n\n') : undefined,
     )
@@ -237,7 +237,7 @@ describe('a response stream that breaks', () => {
 })
 
 describe('close()', () => {
-  test('answers calls in flight, calls onclose once, and then nothing', async () => {
+  test('answers calls in flight, and calls onclose once and nothing after it', async () => {
     const stream = openSse()
     const listening = openSse()
     const server = scriptedServer((seen) => {
@@ -266,7 +266,7 @@ describe('close()', () => {
     expect(server.count('DELETE')).toBe(0)
   })
 
-  test('prevents requests that wait for their headers', async () => {
+  test('sends no request that still waits for its headers', async () => {
     const gate = deferred()
     const asked = deferred()
     const server = scriptedServer()
@@ -289,7 +289,7 @@ describe('close()', () => {
     expect(server.count('POST tools/call')).toBe(0)
   })
 
-  test('aborts a hanging notification, also on a dispatcher of the user', async () => {
+  test('aborts a notification without a response, also on a dispatcher of the user', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST notifications/progress' ? new Promise(() => {}) : undefined,
     )
@@ -315,14 +315,14 @@ describe('close()', () => {
     await expect(next.handshake()).resolves.toHaveProperty('result')
   })
 
-  test('works before start(), and later messages are refused', async () => {
+  test('works before start(), and refuses later messages', async () => {
     const client = rawClient(scriptedServer())
     await client.transport.close()
     await expect(client.request('ping')).rejects.toHaveProperty('code', 'CLOSED')
     expect(client.closed).toBe(1)
   })
 
-  test('start() twice throws a TypeError', async () => {
+  test('throws a TypeError when start() is called twice', async () => {
     await using client = rawClient(scriptedServer())
     await client.transport.start()
     await expect(client.transport.start()).rejects.toThrow(TypeError)
@@ -349,7 +349,7 @@ describe('terminateSession()', () => {
     await expect(sessionInfo.getSessionId()).resolves.toBeUndefined()
   })
 
-  test('ends in time while the headers of its request are awaited', async () => {
+  test('ends within its limit while it waits for the headers of its request', async () => {
     const server = scriptedServer()
     const headers: HeadersFunction = ({ httpMethod }) =>
       httpMethod === 'DELETE' ? new Promise(() => {}) : {}
@@ -359,7 +359,7 @@ describe('terminateSession()', () => {
     expect(server.count('DELETE')).toBe(0)
   })
 
-  test('rejects if the session may still exist, and can be repeated', async () => {
+  test('rejects if the session may still exist, and can be called again', async () => {
     let isDown = true
     const server = scriptedServer((seen) =>
       seen.what === 'DELETE' && isDown ? new Response('later', { status: 500 }) : undefined,
@@ -399,7 +399,7 @@ describe('terminateSession()', () => {
   })
 })
 
-test('a failing store is reported, and calls work', async () => {
+test('reports a failing store, and calls work', async () => {
   class Broken extends SessionInfo {
     override async setRecord(): Promise<void> {
       throw new Error('disk full')

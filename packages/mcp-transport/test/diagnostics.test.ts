@@ -23,7 +23,7 @@ function hear(name: string, url: string): Heard {
   }
 }
 
-test('channels publish every exchange and session, with shortened ids', async () => {
+test('publishes every exchange and session with shortened ids', async () => {
   await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   using exchanges = hear('x:mcp:exchange', server.url)
   using sessions = hear('x:mcp:session', server.url)
@@ -57,7 +57,7 @@ test('publishes the era of a stateless server', async () => {
   expect(sessions.events).toMatchObject([{ type: 'opened', era: 'modern' }])
 })
 
-test('the trace of the caller reaches the server in _meta', async () => {
+test('sends the trace context of the caller in _meta', async () => {
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
   await using server = await startLegacyServer()
   const client = new Client({ name: 'app', version: '1' })

@@ -44,7 +44,7 @@ async function attempt(url: string): Promise<void> {
   await client.close()
 }
 
-test('requests go through the proxy that the environment names', async () => {
+test('sends requests through the proxy of the environment', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startProxy()
   vi.stubEnv('HTTP_PROXY', proxy.url)
@@ -53,7 +53,7 @@ test('requests go through the proxy that the environment names', async () => {
   expect(proxy.targets.some((target) => target.includes(new URL(server.url).host))).toBe(true)
 })
 
-test('hosts of NO_PROXY are requested directly', async () => {
+test('sends requests directly to hosts in NO_PROXY', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startProxy()
   vi.stubEnv('HTTP_PROXY', proxy.url)
@@ -63,7 +63,7 @@ test('hosts of NO_PROXY are requested directly', async () => {
   expect(server.count('initialize')).toBe(1)
 })
 
-test('a missing certificate file fails the first request with a clear error', async () => {
+test('fails the first request with a clear error if the certificate file is missing', async () => {
   await using server = await startLegacyServer()
   vi.stubEnv('SSL_CERT_FILE', '/there/is/no/such.pem')
   await expect(attempt(server.url)).rejects.toMatchObject({
@@ -73,7 +73,7 @@ test('a missing certificate file fails the first request with a clear error', as
 })
 
 test.each(['proxy.corp:8080', 'ada:s3cret@proxy corp', 'ftp://proxy.corp'])(
-  'says which variable holds a malformed proxy URL, without its value (%s)',
+  'names the variable with a malformed proxy URL, without its value (%s)',
   async (proxy) => {
     await using server = await startLegacyServer()
     vi.stubEnv('https_proxy', proxy)

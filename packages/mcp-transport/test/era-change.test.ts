@@ -44,7 +44,7 @@ async function startApp(
 
 const said = (text: string): unknown => [{ type: 'text', text }]
 
-test('a client that closes while the era is negotiated again gets an answer, and sends nothing more', async () => {
+test('answers calls and sends nothing more when the client closes during another negotiation of the era', async () => {
   await using server = await startReplaceableServer('modern')
   const app = await startApp(ClientV1, server.url)
   server.kind = 'legacy'
@@ -57,7 +57,7 @@ test('a client that closes while the era is negotiated again gets an answer, and
   expect(app.replaced).toEqual([])
 })
 
-test('a call that may have been executed keeps its unknown outcome if no session can be opened', async () => {
+test('keeps the unknown outcome of a call if no session can be opened', async () => {
   await using server = await startScriptedServer()
   await using client = new RawClient(
     new StreamableHttpTransport(server.url, { onSessionLost: 'reinitialize', listen: false }),
@@ -95,7 +95,7 @@ describe.each(clients)('the client of SDK %s', (_sdk, Client) => {
       expect(server.ledger.executions('echo')).toBe(5)
     })
 
-    test('gets the answer of a call that was in flight before', async () => {
+    test('gets the answer of a call that was in flight before the change', async () => {
       await using server = await startReplaceableServer(before)
       await using app = await startApp(Client, server.url)
       const slow = app.slow()
@@ -107,7 +107,7 @@ describe.each(clients)('the client of SDK %s', (_sdk, Client) => {
       expect(server.ledger.executions('slow')).toBe(1)
     })
 
-    test('is told of the loss without `reinitialize`, and the next client works', async () => {
+    test('gets SESSION_LOST without `reinitialize`, and the next client works', async () => {
       await using server = await startReplaceableServer(before)
       const sessionInfo = new SessionInfo()
       await using app = await startApp(Client, server.url, { sessionInfo })

@@ -85,7 +85,7 @@ describe('the response to a probe shows a legacy server', () => {
 })
 
 describe('the response to a probe shows no era', () => {
-  test.each(formsOf('error'))('%s: an error, and no initialize', async (_name, form) => {
+  test.each(formsOf('error'))('with %s: fails without initialize', async (_name, form) => {
     await using probed = await probedServer(form)
     await using client = clientOf(probed.proxy, { timeouts: { probeMs: 1000 } })
     const failure = failureIn(await client.handshake())
@@ -94,19 +94,22 @@ describe('the response to a probe shows no era', () => {
     expect([discovers(probed.proxy), initializes(probed.proxy)]).toEqual([1, 0])
   })
 
-  test.concurrent.each(formsOf('retry'))('%s: asked again, then an error', async (name, form) => {
-    await using probed = await probedServer(form)
-    await using client = clientOf(probed.proxy)
-    const failure = failureIn(await client.handshake())
-    expect(failure).toMatchObject({ code: 'REJECTED', status: Number(name.slice(0, 3)) })
-    expect([discovers(probed.proxy), initializes(probed.proxy)]).toEqual([
-      name.startsWith('400') ? 2 : 3,
-      0,
-    ])
-  })
+  test.concurrent.each(formsOf('retry'))(
+    'with %s: probes again, then fails',
+    async (name, form) => {
+      await using probed = await probedServer(form)
+      await using client = clientOf(probed.proxy)
+      const failure = failureIn(await client.handshake())
+      expect(failure).toMatchObject({ code: 'REJECTED', status: Number(name.slice(0, 3)) })
+      expect([discovers(probed.proxy), initializes(probed.proxy)]).toEqual([
+        name.startsWith('400') ? 2 : 3,
+        0,
+      ])
+    },
+  )
 
   test.concurrent.each(formsOf('retry'))(
-    '%s: once, and then the server answers',
+    'with %s: probes again, and connects when the server answers',
     async (_name, form) => {
       await using server = await startModernServer()
       await using proxy = await startRecordingProxy(server.url)
@@ -119,9 +122,9 @@ describe('the response to a probe shows no era', () => {
   )
 })
 
-describe('both ways fail', () => {
+describe('both eras fail', () => {
   test.each(forms.filter(([, form]) => form.firstErrorWins))(
-    '%s: the first error is reported',
+    'with %s: reports the first error',
     async (name, form) => {
       await using probed = await probedServer(form)
       probed.proxy.inject({
@@ -135,7 +138,7 @@ describe('both ways fail', () => {
     },
   )
 
-  test.each([400, 404, 405])('%i both times: it may be a server of HTTP+SSE', async (status) => {
+  test.each([400, 404, 405])('with status %i: mentions a server of HTTP+SSE', async (status) => {
     await using server = await startTestServer((request, response) => {
       request.resume()
       if (request.method !== 'GET') return response.writeHead(status).end()
@@ -150,7 +153,7 @@ describe('both ways fail', () => {
     }
   })
 
-  test('names versions that are not supported', async () => {
+  test('and the error names the versions that the server offers', async () => {
     await using probed = await probedServer(probeForms['200-discover-unknown-only'])
     probed.proxy.inject({
       match: ({ rpcMethod }) => rpcMethod === 'initialize',
@@ -162,7 +165,7 @@ describe('both ways fail', () => {
 })
 
 describe('the option era', () => {
-  test('legacy-first does not probe a server that knows initialize', async () => {
+  test('legacy-first does not probe a server that accepts initialize', async () => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = clientOf(proxy, { era: 'legacy-first' })
@@ -171,7 +174,7 @@ describe('the option era', () => {
     expect([discovers(proxy), initializes(proxy)]).toEqual([0, 1])
   })
 
-  test('legacy-first probes one that refuses it in the modern way', async () => {
+  test('legacy-first probes a server that refuses initialize with an error of 2026-07-28', async () => {
     await using server = await startScriptedServer()
     await using client = clientOf(server, { era: 'legacy-first' })
     await client.handshake()
@@ -183,7 +186,7 @@ describe('the option era', () => {
     expect(server.violations).toEqual([])
   })
 
-  test('legacy-first does not send initialize a second time', async () => {
+  test('legacy-first sends initialize only once', async () => {
     const error = { error: { code: -32601 } }
     await using server = await startScriptedServer({ initialize: error, 'server/discover': error })
     await using client = clientOf(server, { era: 'legacy-first' })
@@ -191,7 +194,7 @@ describe('the option era', () => {
     expect([server.count('initialize'), server.count('server/discover')]).toEqual([1, 1])
   })
 
-  test('legacy names the versions of a modern server', async () => {
+  test('legacy fails on a modern server with an error that names its versions', async () => {
     await using server = await startScriptedServer()
     await using client = clientOf(server, { era: 'legacy' })
     const { message } = failureIn(await client.handshake())
@@ -199,7 +202,7 @@ describe('the option era', () => {
     expect(server.count('server/discover')).toBe(0)
   })
 
-  test('modern names what a legacy server offers, and never falls back', async () => {
+  test('modern fails on a legacy server with an error that names its versions', async () => {
     await using server = await startLegacyServer()
     await using client = clientOf(server, { era: 'modern' })
     const { message } = failureIn(await client.handshake())
@@ -225,7 +228,7 @@ const recordOf = async (info: SessionInfo): Promise<SessionRecord> => {
 const hoursAgo = (hours: number): string => new Date(Date.now() - hours * 3_600_000).toISOString()
 
 describe('the detected era is stored', () => {
-  test('of a legacy server: it outlives the session, and is not asked for again', async () => {
+  test('of a legacy server: stays after the session, without another probe', async () => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     const sessionInfo = new SessionInfo()
@@ -242,7 +245,7 @@ describe('the detected era is stored', () => {
   test.each([
     [23, 0],
     [25, 1],
-  ])('of a legacy server for a day: after %i h it is asked %i times', async (hours, times) => {
+  ])('of a legacy server for one day: after %i h, %i probes', async (hours, times) => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     const sessionInfo = new SessionInfo()
@@ -261,7 +264,7 @@ describe('the detected era is stored', () => {
     expect(Date.parse(eraCheckedAt) > Date.parse(hoursAgo(1))).toBe(times === 1)
   })
 
-  test('of a legacy server that has become a modern one: it is found out at once', async () => {
+  test('of a legacy server that became a modern one: is replaced at once', async () => {
     await using server = await startScriptedServer()
     const sessionInfo = new SessionInfo()
     {
@@ -276,7 +279,7 @@ describe('the detected era is stored', () => {
     expect(await recordOf(sessionInfo)).toMatchObject({ era: 'modern' })
   })
 
-  test('of a modern server: another client goes on without any traffic', async () => {
+  test('of a modern server: another client continues without a request', async () => {
     await using server = await startModernServer()
     const sessionInfo = new SessionInfo()
     await using first = clientOf(server, { sessionInfo })
@@ -295,7 +298,7 @@ describe('the detected era is stored', () => {
     await expect(second.request('tools/list')).resolves.toHaveProperty('result.tools')
   })
 
-  test('of a modern server for a client with the same capabilities only', async () => {
+  test('of a modern server: only for clients with the same capabilities', async () => {
     await using server = await startModernServer()
     const sessionInfo = new SessionInfo()
     for (const capabilities of [{}, { roots: {} }, { roots: {} }]) {
@@ -306,7 +309,7 @@ describe('the detected era is stored', () => {
     expect((await recordOf(sessionInfo)).epoch).toBe(2)
   })
 
-  test('of a modern server that is spoken to in the old way: the record says so', async () => {
+  test('of a server of both eras that is used with sessions: is legacy', async () => {
     await using server = await startModernServer({ legacy: 'serve' })
     const sessionInfo = new SessionInfo()
     {
@@ -326,7 +329,7 @@ describe('the detected era is stored', () => {
   test.each([
     ['400 with -32000', { status: 400, error: { code: -32000, message: 'Bad Request' } }],
     ['an unknown session', { status: 404, body: 'Session not found' }],
-  ])('of a modern server until it answers like a legacy one: %s', async (_name, answer) => {
+  ])('of a modern server: until it answers like a legacy server with %s', async (_name, answer) => {
     await using server = await startScriptedServer()
     const sessionInfo = new SessionInfo()
     {
@@ -360,8 +363,8 @@ describe('the detected era is stored', () => {
   })
 })
 
-describe('a response to a modern request that mentions a session', () => {
-  test('is the answer of a tool, where the server is still a modern one', async () => {
+describe('an error that mentions a session', () => {
+  test('is the answer of a tool if the server is still a modern one', async () => {
     await using server = await startScriptedServer()
     const sessionInfo = new SessionInfo()
     await using client = clientOf(server, { sessionInfo })
@@ -375,8 +378,8 @@ describe('a response to a modern request that mentions a session', () => {
   })
 })
 
-describe('initialize is abandoned', () => {
-  test('during the probe: its connection is cut, and nothing follows', async () => {
+describe('a cancelled initialize', () => {
+  test('closes the connection of the probe, and sends nothing more', async () => {
     await using server = await startScriptedServer({ 'server/discover': 'hang' })
     await using client = clientOf(server)
     await client.transport.start()
@@ -395,7 +398,7 @@ describe('initialize is abandoned', () => {
     expect(answer).toHaveProperty('result')
   })
 
-  test('between two probes: there is no second one', async () => {
+  test('sends no second probe', async () => {
     const asked = deferred()
     await using server = await startScriptedServer({
       'server/discover': () => {
@@ -413,7 +416,7 @@ describe('initialize is abandoned', () => {
     expect(client.messages).toEqual([])
   })
 
-  test('after the probe has said legacy: initialize is cut', async () => {
+  test('closes the connection of initialize after the probe found a legacy server', async () => {
     await using server = await startScriptedServer({
       'server/discover': { error: { code: -32601 } },
       initialize: 'hang',
@@ -432,7 +435,7 @@ describe('initialize is abandoned', () => {
   })
 
   test.each(['server/discover', 'initialize'])(
-    'by close() during %s: CLOSED, once',
+    'by close() during %s: rejects once with CLOSED',
     async (method) => {
       const script = { 'server/discover': { error: { code: -32601 } }, [method]: 'hang' } as const
       await using server = await startScriptedServer(script)
@@ -451,7 +454,7 @@ describe('initialize is abandoned', () => {
     },
   )
 
-  test.each(['auto', 'legacy'] as const)('(%s) because it cannot be written', async (era) => {
+  test.each(['auto', 'legacy'] as const)('that is not JSON fails, era %s', async (era) => {
     await using server = await startScriptedServer()
     await using client = clientOf(server, { era })
     await client.transport.start()
@@ -460,7 +463,7 @@ describe('initialize is abandoned', () => {
     expect(server.received).toEqual([])
   })
 
-  test('the probe has a time limit of its own', async () => {
+  test('gives the probe its own time limit', async () => {
     await using server = await startScriptedServer({ 'server/discover': 'hang' })
     await using client = clientOf(server, { timeouts: { probeMs: 50 } })
     expect(failureIn(await client.handshake())).toMatchObject({

@@ -72,7 +72,7 @@ function readAll(chunks: readonly Buffer[]): unknown[] {
   return events
 }
 
-test('every split of a byte stream gives the same events', patience, () => {
+test('reads the same events from every split of a byte stream', patience, () => {
   const splits = fc.array(share, { maxLength: 12 })
   fc.assert(
     fc.property(stream, splits, (bytes, parts) => {
@@ -362,7 +362,7 @@ function isWithinLimits(message: JsonRpcMessage): boolean {
 }
 
 test.each(['legacy', 'modern'] as const)(
-  'any answer to a request is one answer to the client: %s',
+  'delivers exactly one answer for any response to a request: %s',
   patience,
   async (era) => {
     const asker = new Asker(era)

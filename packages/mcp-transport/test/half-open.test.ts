@@ -47,10 +47,10 @@ const reset = (): Response => {
 }
 
 describe.each([
-  ['is lost on its way', reset],
+  ['is not delivered', reset],
   ['is refused', () => new Response('no', { status: 500 })],
 ])('a session whose `initialized` %s', (_how, fault) => {
-  test('is not stored, and is ended; the next client opens one that works', async () => {
+  test('is terminated and not stored; the next client opens a session that works', async () => {
     const server = strictServer(1, fault)
     const sessionInfo = new SessionInfo()
     const first = new Client({ name: 'app', version: '1.0.0' })
@@ -77,7 +77,7 @@ describe.each([
     expect(server.count('DELETE')).toBe(1)
   })
 
-  test('is not used in place of a lost one; the next call opens one that works', async () => {
+  test('does not replace a lost session; the next call opens a session that works', async () => {
     const server = strictServer(2, fault)
     const sessionInfo = new SessionInfo()
     await using client = rawClient(server, {
@@ -96,7 +96,7 @@ describe.each([
   })
 })
 
-test('is stored as soon as the server has accepted `initialized`, and not before', async () => {
+test('stores a session as soon as the server has accepted `initialized`, and not before', async () => {
   const accepted = deferred()
   const server = scriptedServer(async (seen) => {
     if (seen.what === INITIALIZED) await accepted.promise
@@ -112,13 +112,13 @@ test('is stored as soon as the server has accepted `initialized`, and not before
   await expect(sessionInfo.getSessionId()).resolves.toBe('session-1')
 })
 
-describe('an abandoned handshake', () => {
+describe('a handshake that is ended', () => {
   const ends: [string, (client: RawClient) => unknown][] = [
     ['by close()', (client) => client.transport.close()],
     ['by a cancellation', (client) => client.notify('notifications/cancelled', { requestId: 0 })],
   ]
 
-  test.each(ends)('leaves no session %s, at whatever moment', async (_how, end) => {
+  test.each(ends)('%s leaves no session, at any moment', async (_how, end) => {
     await using server = await startLegacyServer()
     for (let turns = 0; turns < 30; turns++) {
       const answered = deferred()
@@ -137,7 +137,7 @@ describe('an abandoned handshake', () => {
     expect(server.count('initialize')).toBe(30)
   })
 
-  test('leaves none where `initialized` never gets an answer', async () => {
+  test('leaves no session if `initialized` gets no answer', async () => {
     const server = scriptedServer((seen) =>
       seen.what === INITIALIZED ? new Promise<never>(() => {}) : undefined,
     )

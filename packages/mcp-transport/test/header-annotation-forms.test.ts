@@ -3,7 +3,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { headerAnnotationForms } from './header-annotation-forms.ts'
 import { startScriptedServer } from '@x/mcp-testing'
 
-test('the client of SDK v2 agrees which tools to leave out', async () => {
+test('leaves out the same tools as the client of SDK v2', async () => {
   using warn = vi.spyOn(console, 'warn').mockReturnValue()
   const forms = Object.entries(headerAnnotationForms)
   const tools = forms.map(([name, { inputSchema }]) => ({ name, inputSchema }))

@@ -14,7 +14,7 @@ const sdkClients = { 'SDK v1': ClientV1, 'SDK v2': ClientV2 } as const
 
 describe.each(Object.entries(sdkClients))('%s', (_name, Client) => {
   test.each(['json', 'sse'] as const)(
-    'gets no answer of another of 10 parallel calls, as %s',
+    'gets no answer of another call among 10 parallel calls, as %s',
     async (answerAs) => {
       await using server = await startLegacyServer({ answerAs })
       const client = new Client({ name: 'app', version: '1.0.0' })
@@ -60,11 +60,11 @@ const ways: readonly (readonly [
   ['a stream with event ids', (theirs, own) => sse('id: e1\ndata:\n\n', theirs, own ?? '')],
 ]
 
-describe.each(ways)('the id of a call that waits, in %s', (_name, answer) => {
+describe.each(ways)('an answer with the id of another call, in %s', (_name, answer) => {
   test.each([
     ['a result', (id: Seen['id']) => resultOf({ id }, { of: 'fast' })],
     ['an error', (id: Seen['id']) => errorOf({ id }, -32000, 'of fast')],
-  ])('%s: the call fails, and the other one gets its own answer', async (_kind, theirs) => {
+  ])('with %s: fails the call, and the other call gets its own answer', async (_kind, theirs) => {
     const slow = openSse()
     const server = scriptedServer(({ what }) => {
       if (what === 'POST slow') return slow.response
@@ -85,7 +85,7 @@ describe.each(ways)('the id of a call that waits, in %s', (_name, answer) => {
     expect(client.errors).toEqual([])
   })
 
-  test('accepts the own answer after it', async () => {
+  test('is dropped if the own answer follows', async () => {
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST slow') return openSse().response
       const own = resultOf(seen, { of: 'fast' })
@@ -101,7 +101,7 @@ describe.each(ways)('the id of a call that waits, in %s', (_name, answer) => {
 
 const quick = { firstMs: 100, maxAttempts: 2 }
 
-describe('a stream that is resumed', () => {
+describe('a resumed stream', () => {
   test('does not answer another call', async () => {
     const slow = openSse()
     const server = scriptedServer(({ what }) => {
@@ -122,7 +122,7 @@ describe('a stream that is resumed', () => {
     expect(server.count('GET')).toBe(1)
   })
 
-  test('accepts the own answer, also after one to another call', async () => {
+  test('accepts its own answer, also after an answer to another call', async () => {
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST slow') return openSse().response
       if (seen.what === 'POST fast') return sse('id: e1\ndata:\n\n')
@@ -136,7 +136,7 @@ describe('a stream that is resumed', () => {
     await expect(client.request('fast')).resolves.toMatchObject({ result: { of: 'fast' } })
   })
 
-  test('by a token, takes the id that the request had before, but none of a call that waits', async () => {
+  test('that is resumed by a token accepts an older id of the request, but not the id of another open call', async () => {
     const server = scriptedServer(({ what }) => {
       if (what === 'POST slow') return openSse().response
       if (what !== 'GET') return undefined
@@ -153,7 +153,7 @@ describe('a stream that is resumed', () => {
 
 // rmcp (Rust) sends an answer there when it has no stream for the request any more.
 describe('an answer on the listening stream', () => {
-  test('is given to the call with its id, while the stream of the call is open', async () => {
+  test('belongs to the call with its id while the stream of that call is open', async () => {
     const listening = openSse()
     const server = scriptedServer(({ what }) => {
       if (what === 'GET') return listening.response
@@ -176,7 +176,7 @@ describe('an answer on the listening stream', () => {
     expect(client.errors).toEqual([])
   })
 
-  test('is given to the call with its id, when the stream of the call has ended', async () => {
+  test('belongs to the call with its id after the stream of that call has ended', async () => {
     const listening = openSse()
     const server = scriptedServer(({ what, headers }) => {
       if (what === 'GET' && headers.get('last-event-id') === null) return listening.response
@@ -196,7 +196,7 @@ describe('an answer on the listening stream', () => {
   })
 })
 
-test('an error without an id is the answer to the request on whose response it comes', async () => {
+test('treats an error without an id as the answer to the request of that response', async () => {
   const error = { code: -32700, message: 'Parse error' }
   const server = scriptedServer(({ what }) => {
     if (what === 'POST slow') return openSse().response
@@ -209,8 +209,8 @@ test('an error without an id is the answer to the request on whose response it c
   await expect(client.request('fast')).resolves.toEqual({ jsonrpc: '2.0', id: 2, error })
 })
 
-describe('while a session is opened', () => {
-  test('an answer to initialize with the id of another request opens none, and ends none', async () => {
+describe('during a handshake', () => {
+  test('opens and ends no session after an answer to initialize with another id', async () => {
     const result = { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: {} }
     const server = scriptedServer(({ what }) =>
       what === 'POST initialize'
@@ -226,7 +226,7 @@ describe('while a session is opened', () => {
     expect(server.count('DELETE')).toBe(0)
   })
 
-  test('an answer to ping with the id of another request does not prove that a stored session lives', async () => {
+  test('does not trust a stored session after an answer to ping with another id', async () => {
     const server = scriptedServer((seen) => {
       if (seen.sessionId !== 'a-known-session') return undefined
       if (seen.what !== 'POST initialize') return json(resultOf({ id: 99 }, {}))

@@ -33,7 +33,7 @@ const paramsOf = (server: ScriptedServer, method: string, at = 0): Record<string
   server.received.filter(({ rpcMethod }) => rpcMethod === method)[at]?.params ?? {}
 
 describe('initialize', () => {
-  test('is the answer to server/discover, in the form that the client knows', async () => {
+  test('is answered with the result of server/discover, as an InitializeResult', async () => {
     await using server = await startModernServer()
     await using stock = await connectStock(server.url)
     const { client, transport } = stock
@@ -48,7 +48,7 @@ describe('initialize', () => {
     ])
   })
 
-  test('every request says who asks, and is right in every header', async () => {
+  test('sends the identity of the client and valid headers with every request', async () => {
     await using server = await startScriptedServer({
       'tools/call': { result: text('ok') },
       'resources/read': { result: { contents: [] } },
@@ -72,7 +72,7 @@ describe('initialize', () => {
 })
 
 describe('requests of the client', () => {
-  test('is answered by a real server: lists, reads, prompts, completion', async () => {
+  test('get the results of a real server for lists, reads, prompts and completion', async () => {
     await using server = await startModernServer()
     await using stock = await connectStock(server.url)
     const { client } = stock
@@ -90,7 +90,7 @@ describe('requests of the client', () => {
     expect(stock.errors).toEqual([])
   })
 
-  test('ping is a question to the server, and its failure a failure', async () => {
+  test('send ping as server/discover, and fail if that fails', async () => {
     await using server = await startScriptedServer()
     await using stock = await connectStock(server.url)
     await expect(stock.client.ping()).resolves.toEqual({})
@@ -99,7 +99,7 @@ describe('requests of the client', () => {
     await expect(stock.client.ping()).rejects.toMatchObject({ code: -32603 })
   })
 
-  test('a cancelled ping closes its stream', async () => {
+  test('close the stream of a cancelled ping', async () => {
     await using server = await startScriptedServer()
     await using stock = await connectStock(server.url)
     server.answers = { 'server/discover': 'hang' }
@@ -113,7 +113,7 @@ describe('requests of the client', () => {
     await server.waitFor(({ end }) => end === 'client-gone')
   })
 
-  test('the log level goes with every request from then on, also to no server at all', async () => {
+  test('send the log level with every later request, and no request for it', async () => {
     await using server = await startScriptedServer({ 'tools/call': { result: text('ok') } })
     await using stock = await connectStock(server.url)
     await stock.client.callTool({ name: 'a' })
@@ -132,7 +132,7 @@ describe('requests of the client', () => {
   test.each([
     ['tasks/list', {}, -32601],
     ['tools/call', { name: 'a', task: { ttl: 1 } }, -32601],
-  ])('%s %j does not exist', async (method, params, code) => {
+  ])('reject %s %j, which 2026-07-28 does not have', async (method, params, code) => {
     await using server = await startScriptedServer()
     await using client = await rawOn(server)
     await expect(client.request(method, params)).resolves.toMatchObject({
@@ -141,7 +141,7 @@ describe('requests of the client', () => {
     expect(server.count(method)).toBe(0)
   })
 
-  test('a resumption token is refused, and none is ever given', async () => {
+  test('reject a resumption token, and never return one', async () => {
     await using server = await startScriptedServer({
       'tools/call': { events: ['id: 1\ndata:\n\n'], result: {} },
     })
@@ -155,7 +155,7 @@ describe('requests of the client', () => {
     expect(tokens).toEqual([])
   })
 
-  test('notifications and late responses are not sent', async () => {
+  test('send no notifications and no late responses', async () => {
     await using server = await startScriptedServer()
     await using client = await rawOn(server, { roots: {} })
     const before = server.received.length
@@ -172,7 +172,7 @@ describe('requests of the client', () => {
 })
 
 describe('an answer', () => {
-  test('arrives after its progress and logs, in their order', async () => {
+  test('arrives after its progress and log messages, in order', async () => {
     await using server = await startModernServer()
     const seen: string[] = []
     await using stock = await connectStock(server.url)
@@ -194,7 +194,7 @@ describe('an answer', () => {
     ])
   })
 
-  test('of a stream is not overtaken by itself', async () => {
+  test('arrives after all earlier events of its stream', async () => {
     const events = Array.from({ length: 50 }, (_, at) => ({
       method: 'notifications/progress',
       params: { progressToken: 0, progress: at },
@@ -218,7 +218,7 @@ describe('an answer', () => {
     [500, -32603],
     [503, -32050],
     [200, -32001],
-  ])('with status %i and code %i is the answer of the server', async (status, code) => {
+  ])('with status %i and code %i is the unchanged error of the server', async (status, code) => {
     const error = { code, message: 'Because', data: { why: 'because' } }
     await using server = await startScriptedServer({ 'tools/call': { status, error } })
     await using client = await rawOn(server)
@@ -229,7 +229,7 @@ describe('an answer', () => {
     })
   })
 
-  test('with a number as a string for its id, or an error without one, is taken', async () => {
+  test('is accepted with its id as a string, or as an error without an id', async () => {
     await using server = await startScriptedServer({
       'tools/call': { id: null, status: 400, error: { code: -32700, message: 'Unreadable' } },
     })
@@ -241,24 +241,24 @@ describe('an answer', () => {
   })
 
   test.each([
-    ['a clean end', { events: [], end: 'eof' }, 'OUTCOME_UNKNOWN'],
-    ['a cut', { events: [], end: 'cut' }, 'OUTCOME_UNKNOWN'],
-    ['half an answer', { events: [], result: {}, end: 'truncate' }, 'OUTCOME_UNKNOWN'],
+    ['a regular end without an answer', { events: [], end: 'eof' }, 'OUTCOME_UNKNOWN'],
+    ['a broken connection', { events: [], end: 'cut' }, 'OUTCOME_UNKNOWN'],
+    ['half of an answer', { events: [], result: {}, end: 'truncate' }, 'OUTCOME_UNKNOWN'],
     [
-      'half a body',
+      'half of a body',
       { result: {}, end: 'truncate', headers: { 'content-length': '500' } },
       'OUTCOME_UNKNOWN',
     ],
-    ['a reset', 'reset-before', 'OUTCOME_UNKNOWN'],
-    ['another id', { result: {}, id: 'other' }, 'OUTCOME_UNKNOWN'],
+    ['a reset before the response', 'reset-before', 'OUTCOME_UNKNOWN'],
+    ['the id of another request', { result: {}, id: 'other' }, 'OUTCOME_UNKNOWN'],
     [
-      'a page',
+      'an HTML page',
       { status: 200, headers: { 'content-type': 'text/html' }, body: '<html>' },
       'UNEXPECTED_RESPONSE',
     ],
-    ['a bare 502', { status: 502 }, 'REJECTED'],
-    ['a bare 401', { status: 401 }, 'UNAUTHORIZED'],
-  ] as const)('that is %s is a reason, at once', async (_name, answer, code) => {
+    ['an empty response with status 502', { status: 502 }, 'REJECTED'],
+    ['an empty response with status 401', { status: 401 }, 'UNAUTHORIZED'],
+  ] as const)('that ends with %s fails the call at once', async (_name, answer, code) => {
     await using server = await startScriptedServer({ 'tools/call': answer })
     await using client = await rawOn(server)
     const before = server.received.length
@@ -270,7 +270,7 @@ describe('an answer', () => {
     expect(client.errors).toEqual([])
   })
 
-  test('of an unknown kind is refused', async () => {
+  test('with an unknown resultType fails the call', async () => {
     await using server = await startScriptedServer({
       'tools/call': { result: { resultType: 'task', taskId: '1' } },
     })
@@ -280,7 +280,7 @@ describe('an answer', () => {
     })
   })
 
-  test('loses its kind, and keeps the rest', async () => {
+  test('reaches the client without its resultType, otherwise unchanged', async () => {
     const listed = { tools: [], ttlMs: 1000, cacheScope: 'private' }
     await using server = await startScriptedServer({ 'tools/list': { result: listed } })
     await using client = await rawOn(server)
@@ -288,7 +288,7 @@ describe('an answer', () => {
     expect(answer).toEqual({ jsonrpc: '2.0', id: 1, result: listed })
   })
 
-  test('that cannot be asked for says so', async () => {
+  test('is an error with the cause if the request is not JSON', async () => {
     await using server = await startScriptedServer()
     await using client = await rawOn(server)
     const failure = await client.failureOf('tools/call', { name: 'a', arguments: { big: 1n } })
@@ -298,7 +298,7 @@ describe('an answer', () => {
 })
 
 describe('tools', () => {
-  test('that may not be offered are left out, and reported once', async () => {
+  test('with an invalid header annotation are left out and reported once', async () => {
     const tools = Object.entries(headerAnnotationForms).map(([name, { inputSchema }]) => ({
       name,
       inputSchema,
@@ -321,7 +321,7 @@ describe('tools', () => {
     expect(stock.errors[0]?.message).toContain('on_number')
   })
 
-  test('with any output are called, and their values fit the schema that was shown', async () => {
+  test('may have any output schema, and their results fit the schema that the client got', async () => {
     const outputs = {
       a_number: [{ type: 'number' }, 0],
       a_boolean: [{ type: 'boolean' }, false],
@@ -355,7 +355,7 @@ describe('tools', () => {
     }
   })
 
-  test('get their headers, and the next process knows them without a list', async () => {
+  test('get their headers, also in the next process without a list request', async () => {
     await using server = await startModernServer({ tools: [regionTool()] })
     const sessionInfo = new SessionInfo()
     const call = { name: 'region', arguments: { region: 'west', count: 2, target: { zone: 'ü' } } }
@@ -376,7 +376,7 @@ describe('tools', () => {
     expect(headers).toMatchObject({ 'mcp-param-region': 'west', 'mcp-param-count': '2' })
   })
 
-  test('get headers in calls only, not in other requests with the same parameters', async () => {
+  test('get headers only in calls, not in other requests with the same parameters', async () => {
     const { name, inputSchema } = regionTool()
     await using server = await startScriptedServer({
       'tools/list': { result: { tools: [{ name, inputSchema }] } },
@@ -392,7 +392,7 @@ describe('tools', () => {
     expect(server.received.at(-1)?.headers).not.toHaveProperty('mcp-param-region')
   })
 
-  test('whose headers have changed are listed again, and called once more', async () => {
+  test('are listed again and called again if their headers have changed', async () => {
     await using server = await startModernServer({ tools: [regionTool()] })
     await using stock = await connectStock(server.url)
     await stock.client.listTools()
@@ -403,7 +403,7 @@ describe('tools', () => {
     expect(server.executions('region')).toBe(1)
   })
 
-  test('whose headers are never right fail after one more try', async () => {
+  test('fail after a second call with wrong headers', async () => {
     await using server = await startScriptedServer({
       'tools/call': { error: { code: -32020, message: 'Wrong header' } },
       'tools/list': [{ result: { tools: [], nextCursor: '2' } }, { result: { tools: [] } }],
@@ -413,7 +413,7 @@ describe('tools', () => {
     expect([server.count('tools/call'), server.count('tools/list')]).toEqual([2, 2])
   })
 
-  test('are not called again where the list is not to be had', async () => {
+  test('are not called again if the list request fails', async () => {
     await using server = await startScriptedServer({
       'tools/call': { error: { code: -32020, message: 'Wrong header' } },
     })
@@ -424,7 +424,7 @@ describe('tools', () => {
 })
 
 describe('cancelling a request', () => {
-  test('closes the stream, and posts nothing', async () => {
+  test('closes the stream, and sends no message', async () => {
     await using server = await startModernServer()
     await using stock = await connectStock(server.url)
     const abort = new AbortController()
@@ -441,7 +441,7 @@ describe('cancelling a request', () => {
     expect(stock.errors).toEqual([])
   })
 
-  test('before anything is sent keeps it from being sent', async () => {
+  test('sends nothing if the request was not sent yet', async () => {
     const held = deferred<Record<string, string>>()
     await using server = await startScriptedServer({ 'tools/call': { result: text('ok') } })
     let isHeld = false
@@ -459,7 +459,7 @@ describe('cancelling a request', () => {
     expect(server.count('tools/call')).toBe(0)
   })
 
-  test('in the middle of a list for a second try ends both', async () => {
+  test('during the list request before a second call ends both', async () => {
     await using server = await startScriptedServer({
       'tools/call': { error: { code: -32020, message: 'Wrong header' } },
       'tools/list': 'hang',
@@ -552,7 +552,7 @@ test('close() leaves nothing that keeps a process alive', async () => {
   expect(output).toMatch(/^[67] answers\n$/) // the subscription may have been in time
 })
 
-test('a closed transport can be used again', async () => {
+test('start() opens a closed transport again', async () => {
   await using server = await startModernServer()
   const transport = new StreamableHttpTransport(server.url)
   for (const round of [1, 2]) {
@@ -564,7 +564,7 @@ test('a closed transport can be used again', async () => {
   }
 })
 
-test('a second initialize on the same transport ends everything of the first', async () => {
+test('a second initialize on the same transport ends all streams and requests of the first', async () => {
   await using server = await startScriptedServer()
   await using client = await rawOn(server)
   const first = await server.waitForListener(() => true)
@@ -575,7 +575,7 @@ test('a second initialize on the same transport ends everything of the first', a
   expect(server.listeners).toHaveLength(1)
 })
 
-test('resource updates and list changes reach the handlers of the client', async () => {
+test('passes resource updates and list changes to the handlers of the client', async () => {
   await using server = await startModernServer()
   const changed = deferred<number>()
   const updated = deferred<string>()

@@ -77,7 +77,7 @@ const sampling = {
 
 const done: ScriptedAnswer = { result: { content: [{ type: 'text', text: 'done' }] } }
 
-describe('a real server gets', () => {
+describe('sends to a real server', () => {
   test.each([
     ['confirm', { confirmation: { action: 'accept', content: { value: 're: Go on?' } } }],
     ['sample', { answer: { content: { type: 'text', text: 'hello' } } }],
@@ -88,7 +88,7 @@ describe('a real server gets', () => {
       'ask_all',
       { confirmation: { action: 'accept' }, answer: { model: 'none' }, roots: { roots: [{}] } },
     ],
-  ])('%s: what the handlers of the client say', async (name, inputs) => {
+  ])("for the tool %s: the answers of the client's handlers", async (name, inputs) => {
     await using server = await startModernServer()
     const all = {
       confirmation: question('Go on?'),
@@ -103,7 +103,7 @@ describe('a real server gets', () => {
     expect(stock.errors).toEqual([])
   })
 
-  test('rounds without a question', async () => {
+  test('rounds without input requests', async () => {
     await using server = await startModernServer({ tools: [twoRounds] })
     await using stock = await connectStock(server.url)
     const result = await stock.client.callTool({ name: 'two_rounds' })
@@ -112,7 +112,7 @@ describe('a real server gets', () => {
 })
 
 describe('a round', () => {
-  test('brings the answers and the state, under a new id, and neither reaches another request', async () => {
+  test('sends the answers and the state with a new id, and no other request has them', async () => {
     const state = ' {"a":\t"ü\u2028"} '
     await using server = await startScriptedServer({
       'tools/call': [asks({ a: question('A?') }, state), asks({ b: question('B?') }), done],
@@ -136,7 +136,7 @@ describe('a round', () => {
     expect(server.violations).toEqual([])
   })
 
-  test('asks for its inputs at the same time', async () => {
+  test('requests its inputs concurrently', async () => {
     await using server = await startScriptedServer({
       'tools/call': [asks({ a: question('A?'), b: question('B?') }), done],
     })
@@ -156,7 +156,7 @@ describe('a round', () => {
     expect(getText(await stock.client.callTool({ name: 'ask' }))).toBe('done')
   })
 
-  test.each(['prompts/get', 'resources/read'])('may come from %s, too', async (method) => {
+  test.each(['prompts/get', 'resources/read'])('may also belong to %s', async (method) => {
     const result = method === 'prompts/get' ? { messages: [] } : { contents: [] }
     await using server = await startScriptedServer({
       [method]: [asks({ a: question('A?') }), { result }],
@@ -169,7 +169,7 @@ describe('a round', () => {
     expect(answer).toEqual(result)
   })
 
-  test('reports progress to a client that waits for it', async () => {
+  test('reports progress to a client that listens to it', async () => {
     await using server = await startScriptedServer({
       'tools/call': [asks({ a: question('A?') }), asks({ b: question('B?') }), done],
     })
@@ -179,7 +179,7 @@ describe('a round', () => {
     expect(signs).toBe(2)
   })
 
-  test('is one of ten: then the call fails', async () => {
+  test('is one of at most ten, after which the call fails', async () => {
     await using server = await startScriptedServer({ 'tools/call': asks({ a: question('A?') }) })
     await using stock = await connectStock(server.url, everything)
     await expect(stock.client.callTool({ name: 'ask' })).rejects.toMatchObject({
@@ -190,12 +190,12 @@ describe('a round', () => {
   })
 })
 
-describe('the call fails, and nothing is posted,', () => {
+describe('the call fails, and nothing more is sent,', () => {
   test.each([
     ['for another method', 'tools/list', asks({ a: question('A?') })],
     ['without requests or state', 'tools/call', { result: { resultType: 'input_required' } }],
-    ['with requests that are none', 'tools/call', asks([question('A?')])],
-    ['for what the client does not offer', 'tools/call', asks({ a: { method: 'ping' } })],
+    ['with malformed requests', 'tools/call', asks([question('A?')])],
+    ['for a method that is not an input request', 'tools/call', asks({ a: { method: 'ping' } })],
   ])('%s', async (_name, method, answer) => {
     await using server = await startScriptedServer({ [method]: answer })
     await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
@@ -205,7 +205,7 @@ describe('the call fails, and nothing is posted,', () => {
     expect(client.messages).toHaveLength(2)
   })
 
-  test('for a capability that was not declared: the client is not even asked', async () => {
+  test('for a capability that the client did not declare, without a request to the client', async () => {
     await using server = await startScriptedServer({
       'tools/call': asks({ a: question('A?'), b: { method: 'roots/list' } }),
     })
@@ -217,7 +217,7 @@ describe('the call fails, and nothing is posted,', () => {
     expect(client.messages).toHaveLength(2)
   })
 
-  test('with the code of the handler; the other questions are taken back', async () => {
+  test('with the error of a handler, and the other input requests are cancelled', async () => {
     const inputs = { a: question('A?'), b: question('B?') }
     await using server = await startScriptedServer({ 'tools/call': asks(inputs) })
     await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
@@ -261,7 +261,7 @@ describe('the call fails, and nothing is posted,', () => {
     expect(server.violations).toEqual([])
   })
 
-  test('when it is cancelled by what came just before the question', async () => {
+  test('when it is cancelled in a handler of the message before the input request', async () => {
     const progress = { method: 'notifications/progress', params: { progressToken: 1, progress: 1 } }
     await using server = await startScriptedServer({
       'tools/call': {
@@ -282,7 +282,7 @@ describe('the call fails, and nothing is posted,', () => {
     expect(stock.errors).toEqual([])
   })
 
-  test('when it is cancelled between two rounds without a question', async () => {
+  test('when it is cancelled between two rounds without input requests', async () => {
     await using server = await startScriptedServer({
       'tools/call': { result: { resultType: 'input_required', requestState: 's' } },
     })
@@ -304,8 +304,8 @@ const askTwice = (instructions: object): { method: string; params: Record<string
   params: { name: 'ask_twice', arguments: {}, _meta: { [INPUT]: instructions } },
 })
 
-describe('a surfaced input', () => {
-  test('comes up as the result, and another process goes on with the answers', async () => {
+describe('an input request for the caller', () => {
+  test('is returned as the result, and another process continues with the answers', async () => {
     await using server = await startModernServer()
     const { capabilities } = everything
     const sessionInfo = new SessionInfo()
@@ -336,7 +336,7 @@ describe('a surfaced input', () => {
     expect(server.executions('ask_twice')).toBe(1)
   })
 
-  test('is between the client and the transport: the server never sees the instructions', async () => {
+  test('uses instructions that the server never gets', async () => {
     const state = '{"secret": 1}'
     await using server = await startScriptedServer({
       'tools/call': asks({ a: question('A?') }, state),
@@ -361,7 +361,7 @@ describe('a surfaced input', () => {
     expect(JSON.stringify(server.received)).toContain('"progressToken":7')
   })
 
-  test('can be answered, and the rest left to the handlers', async () => {
+  test('may be answered in part, with handlers for the rest', async () => {
     await using server = await startScriptedServer({
       'tools/call': [asks({ b: question('B?') }), done],
     })

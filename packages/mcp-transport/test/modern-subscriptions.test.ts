@@ -48,7 +48,7 @@ const methodsOf = ({ messages }: RawClient): unknown[] =>
   messages.map((one) => ('method' in one ? one.method : one.id))
 
 describe('list changes', () => {
-  test('are asked for where the server has any, and reach the client', async () => {
+  test('are requested if the server announces them, and reach the client', async () => {
     await using given = await listening()
     const { server, client } = given
     const listener = await nextAfter(server)
@@ -67,7 +67,7 @@ describe('list changes', () => {
   test.each([
     ['the server has none', offering({ tools: {} }), {}],
     ['the user wants none', {}, { listen: false }],
-  ])('%s: no stream', async (_name, script, options) => {
+  ])('need no stream if %s', async (_name, script, options) => {
     await using given = await listening(script, options)
     await given.client.request('ping')
     expect(given.server.count('subscriptions/listen')).toBe(0)
@@ -78,7 +78,7 @@ describe('list changes', () => {
     ['a bare 404', { status: 404 }],
     ['405', { status: 405 }],
     ['400 with a code', { error: { code: -32602 } }],
-  ])('a server that refuses with %s is left in peace', async (_name, answer) => {
+  ])('are requested only once if the server refuses with %s', async (_name, answer) => {
     await using server = await startScriptedServer({ 'subscriptions/listen': answer })
     const transport = new StreamableHttpTransport(server.url, { reconnect: fast })
     await using client = new RawClient(transport)
@@ -91,7 +91,7 @@ describe('list changes', () => {
     expect(client.errors).toEqual([])
   })
 
-  test('an overloaded server is asked again', async () => {
+  test('are requested again if the server is overloaded', async () => {
     await using server = await startScriptedServer({
       'subscriptions/listen': ({ message }) =>
         server.count('subscriptions/listen') > 1
@@ -106,9 +106,9 @@ describe('list changes', () => {
   })
 })
 
-describe('a stream that drops', () => {
+describe('a broken stream', () => {
   test.each(['reset', 'eof'] as const)(
-    '(%s) is opened again, and what was missed is told',
+    '(%s) is reopened, and changes that were missed are reported',
     async (how) => {
       await using given = await listening()
       const { server, client } = given
@@ -127,7 +127,7 @@ describe('a stream that drops', () => {
     },
   )
 
-  test('with a regular end is reopened, too', async () => {
+  test('is also reopened after a regular end', async () => {
     await using given = await listening()
     const first = await nextAfter(given.server)
     first.end()
@@ -135,7 +135,7 @@ describe('a stream that drops', () => {
     expect(given.client.errors).toEqual([])
   })
 
-  test('again and again, with nothing but an acknowledgement in between, is one error; then it is opened slowly', async () => {
+  test('without messages causes one error after several breaks, and is then reopened with long delays', async () => {
     await using given = await listening()
     const { server, client } = given
     const known: ScriptedListener[] = []
@@ -150,7 +150,7 @@ describe('a stream that drops', () => {
     expect([server.count('subscriptions/listen'), client.errors.length]).toEqual([4, 1])
   })
 
-  test('after it has brought something counts from the start', async () => {
+  test('is reopened without delay again after a message', async () => {
     await using given = await listening()
     const { server, client } = given
     const known: ScriptedListener[] = []
@@ -170,7 +170,7 @@ describe('a stream that drops', () => {
     expect(client.errors).toEqual([])
   })
 
-  test('and is then refused is reported, because it was open before', async () => {
+  test('that was open before is reported if the server refuses it', async () => {
     await using given = await listening()
     const { server, client } = given
     const first = await nextAfter(server)
@@ -182,7 +182,7 @@ describe('a stream that drops', () => {
     expect(client.errors).toMatchObject([{ code: 'REJECTED', serverError: { code: -32601 } }])
   })
 
-  test('that could never be opened is reported once', async () => {
+  test('that was never open is reported once', async () => {
     await using server = await startScriptedServer({ 'subscriptions/listen': 'reset-before' })
     const transport = new StreamableHttpTransport(server.url, { reconnect: fast })
     await using client = new RawClient(transport)
@@ -196,7 +196,7 @@ describe('a stream that drops', () => {
 })
 
 describe('a subscription', () => {
-  test('is answered when the new stream is acknowledged; only then the old one is closed', async () => {
+  test('is answered when the new stream is acknowledged, and only then the old stream is closed', async () => {
     await using given = await listening()
     const { server, client } = given
     const first = await nextAfter(server)
@@ -220,7 +220,7 @@ describe('a subscription', () => {
     expect(server.listeners).toEqual([second])
   })
 
-  test('that is not honoured is refused, and the old stream stays', async () => {
+  test('fails if the server does not acknowledge it, and the old stream stays', async () => {
     await using given = await listening()
     const { server, client } = given
     const first = await nextAfter(server)
@@ -232,7 +232,7 @@ describe('a subscription', () => {
     expect(server.listeners).toEqual([first])
   })
 
-  test('that cannot be asked for fails with the reason, once, and the old stream stays', async () => {
+  test('fails once with the reason if it cannot be sent, and the old stream stays', async () => {
     await using given = await listening()
     const { server, client } = given
     const first = await nextAfter(server)
@@ -243,7 +243,7 @@ describe('a subscription', () => {
     expect(server.listeners).toEqual([first])
   })
 
-  test('twice, or to many at once, is one stream in the end', async () => {
+  test('shares one stream with repeated and concurrent subscriptions', async () => {
     await using given = await listening()
     const { server, client } = given
     await nextAfter(server)
@@ -257,7 +257,7 @@ describe('a subscription', () => {
     expect(server.count('subscriptions/listen')).toBe(4)
   })
 
-  test('ends with a stream without it, or with none where nothing is wanted', async () => {
+  test('ends with a stream without its URI, or without a stream if nothing else is subscribed', async () => {
     await using given = await listening(offering({ resources: { subscribe: true } }))
     const { server, client } = given
     expect(server.count('subscriptions/listen')).toBe(0)
@@ -273,7 +273,7 @@ describe('a subscription', () => {
     expect(server.count('resources/unsubscribe')).toBe(0)
   })
 
-  test('that is cancelled before it is acknowledged leaves everything as it was', async () => {
+  test('changes nothing if it is cancelled before it is acknowledged', async () => {
     await using given = await listening()
     const { server, client } = given
     const first = await nextAfter(server)
@@ -294,7 +294,7 @@ describe('a subscription', () => {
     expect(client.errors).toEqual([])
   })
 
-  test('that cannot be ended keeps the stream that there is', async () => {
+  test('keeps its stream if the server refuses the stream without it', async () => {
     await using given = await listening()
     const { server, client } = given
     const first = await nextAfter(server)
@@ -309,7 +309,7 @@ describe('a subscription', () => {
   })
 })
 
-test('a real server is left and found again', async () => {
+test('reopens the stream of a real server, with its subscriptions', async () => {
   await using server = await startModernServer()
   await using client = new RawClient(new StreamableHttpTransport(server.url, { reconnect: fast }))
   await client.handshake()

@@ -11,7 +11,7 @@ const meta = {
 }
 const call = { name: 'a', _meta: meta }
 
-test('a request and its answer stay as they are; the headers repeat the body', async () => {
+test('passes on a request and its answer unchanged, with headers that repeat the body', async () => {
   const result = { resultType: 'input_required', requestState: 's', structuredContent: [1] }
   await using server = await startScriptedServer({ 'tools/call': { result } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
@@ -30,7 +30,7 @@ test('a request and its answer stay as they are; the headers repeat the body', a
   expect(server.violations).toEqual([])
 })
 
-test('notifications and responses of such a client are not sent', async () => {
+test('sends no notifications and no responses of the client', async () => {
   await using server = await startScriptedServer({ 'tools/call': { result: {} } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   await client.request('tools/call', call)
@@ -39,7 +39,7 @@ test('notifications and responses of such a client are not sent', async () => {
   expect(server.received).toHaveLength(1)
 })
 
-test('aborting the signal closes the stream without a message', async () => {
+test('closes the stream without a message when the signal aborts', async () => {
   await using server = await startScriptedServer({ 'tools/call': { events: [], end: 'hang' } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   const abort = new AbortController()
@@ -54,7 +54,7 @@ test('aborting the signal closes the stream without a message', async () => {
   expect([client.messages, client.errors, ends]).toEqual([[], [], 0])
 })
 
-test('a signal that was aborted before keeps the request back', async () => {
+test('sends nothing if the signal has aborted before', async () => {
   await using server = await startScriptedServer()
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   void client.request('tools/call', call, { requestSignal: AbortSignal.abort() })
@@ -63,7 +63,7 @@ test('a signal that was aborted before keeps the request back', async () => {
   expect(client.messages).toHaveLength(1)
 })
 
-test('a signal that is shared by many keeps no listener', async () => {
+test('leaves no listener on a signal that many requests share', async () => {
   await using server = await startScriptedServer({ 'tools/call': { result: {} } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   const { signal } = new AbortController()
@@ -73,7 +73,7 @@ test('a signal that is shared by many keeps no listener', async () => {
   expect(getEventListeners(signal, 'abort')).toHaveLength(0)
 })
 
-test('the end of a stream without an answer is told, after the reason; a callback may throw', async () => {
+test('calls onRequestStreamEnd after the error of a stream without an answer, and reports an error that it throws', async () => {
   await using server = await startScriptedServer({ 'tools/call': { events: [], end: 'eof' } })
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   const events: number[] = []
@@ -88,7 +88,7 @@ test('the end of a stream without an answer is told, after the reason; a callbac
   expect(client.errors).toMatchObject([{ message: 'Not interested' }])
 })
 
-test('a request that cannot be sent fails with the reason', async () => {
+test('fails with the reason if a request is not JSON', async () => {
   await using server = await startScriptedServer()
   await using client = new RawClient(new StreamableHttpTransport(server.url))
   const failure = await client.failureOf('tools/call', { ...call, arguments: { big: 1n } })

@@ -13,11 +13,11 @@ import { resolveLimits, resolveReconnect, resolveTimeouts } from '../src/transpo
 const example = fileURLToPath(new URL('example.ts', import.meta.url))
 const readme = (): Promise<string> => readFile(new URL('../README.md', import.meta.url), 'utf8')
 
-test('the README shows the example that the next test runs', async () => {
+test('shows in the README the example that the next test runs', async () => {
   expect(await readme()).toContain(`\`\`\`ts\n${await readFile(example, 'utf8')}\`\`\``)
 })
 
-test('the example continues the session of its last run', async () => {
+test('continues the session of the last run in the example', async () => {
   await using server = await startLegacyServer()
   const cwd = await mkdtemp(join(tmpdir(), 'mcp-transport-'))
   const env = { ...process.env, SHOP_URL: server.url }
@@ -37,7 +37,7 @@ test('the example continues the session of its last run', async () => {
   }
 })
 
-test('the README names every error code', async () => {
+test('names every error code in the README', async () => {
   const text = await readme()
   const codes: readonly TransportErrorCode[] = [
     'CLOSED',
@@ -55,7 +55,7 @@ test('the README names every error code', async () => {
   for (const code of codes) expect(text).toContain(`| \`${code}\``)
 })
 
-test('the page of all options has the defaults of the code', async () => {
+test('has the defaults of the code in the page of all options', async () => {
   const page = new URL('../../../docs/transport-options.md', import.meta.url)
   const text = await readFile(page, 'utf8')
   const { responseBytes, eventBytes, ...limits } = resolveLimits()

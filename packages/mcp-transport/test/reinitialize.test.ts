@@ -49,7 +49,7 @@ async function healing(
 
 const add = { name: 'counter_add', arguments: {} }
 
-test('100 calls that meet the loss at once: one handshake, 100 answers, each run once', async () => {
+test('sends one handshake for 100 concurrent calls on a lost session, and executes each call once', async () => {
   await using given = await healing()
   const { server, client } = given
   server.forgetSessions()
@@ -64,7 +64,7 @@ test('100 calls that meet the loss at once: one handshake, 100 answers, each run
   expect(client.errors).toEqual([])
 })
 
-test('reports the replacement once, with shortened ids', async () => {
+test('reports the replacement once with shortened ids', async () => {
   await using given = await healing()
   const { server, client } = given
   const before = client.transport.sessionId ?? ''
@@ -80,7 +80,7 @@ test('reports the replacement once, with shortened ids', async () => {
   expect(JSON.stringify(client.replaced)).not.toContain(after)
 })
 
-test('a callback that throws has no effect', async () => {
+test('ignores an error of the callback onSessionReplaced', async () => {
   const options: StreamableHttpTransportOptions = {
     onSessionReplaced: () => {
       throw new Error('Not interested')
@@ -115,7 +115,7 @@ test('repeats the log level and subscriptions in the new session', async () => {
   expect(client.errors).toEqual([])
 })
 
-test('the listening stream of the new session is opened', async () => {
+test('opens the listening stream of the new session', async () => {
   await using given = await healing()
   const { server, client } = given
   await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
@@ -129,7 +129,7 @@ test('the listening stream of the new session is opened', async () => {
   expect(client.messages).toMatchObject([{ method: 'notifications/tools/list_changed' }])
 })
 
-test('an uncertain loss opens a new session, and fails the request without a repetition', async () => {
+test('opens a new session after an uncertain loss, and fails the request without sending it again', async () => {
   await using given = await healing({ lossForm: '200-32600' })
   const { server, client } = given
   server.forgetSessions()
@@ -140,7 +140,7 @@ test('an uncertain loss opens a new session, and fails the request without a rep
   await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
 })
 
-test('lost twice in a row: the second loss is reported, and the next call works', async () => {
+test('reports the second of two losses in a row, and serves the next call', async () => {
   await using given = await healing()
   const { server, client } = given
   const asked = deferred()
@@ -170,7 +170,7 @@ const isRefusedCall = ({ rpcMethod, end, status }: Exchange): boolean =>
   rpcMethod === 'tools/call' && status === 404 && end !== undefined
 
 describe('a handshake that fails', () => {
-  test('is the answer to each call that waits; the next one tries again', async () => {
+  test('fails each waiting call, and the next call tries again', async () => {
     await using server = await startLegacyServer()
     await using proxy = await startRecordingProxy(server.url)
     await using client = healingClient(proxy)
@@ -192,18 +192,21 @@ describe('a handshake that fails', () => {
   test.each([
     ['404-empty', 'UNREACHABLE', 'not-executed'],
     ['200-32600', 'SESSION_LOST', 'unknown'],
-  ] as const)('after %s: %s, %s', async (form, code, outcome) => {
-    await using server = await startLegacyServer({ lossForm: form })
-    await using proxy = await startRecordingProxy(server.url)
-    await using client = healingClient(proxy)
-    await client.handshake()
-    server.forgetSessions()
-    proxy.inject({ match: isInitialize, times: 1, action: 'reset-after' })
-    expect(failureIn(await client.request('tools/call', add))).toMatchObject({ code, outcome })
-    expect(server.executions('counter_add')).toBe(0)
-  })
+  ] as const)(
+    'after the refusal %s fails the call with %s, outcome %s',
+    async (form, code, outcome) => {
+      await using server = await startLegacyServer({ lossForm: form })
+      await using proxy = await startRecordingProxy(server.url)
+      await using client = healingClient(proxy)
+      await client.handshake()
+      server.forgetSessions()
+      proxy.inject({ match: isInitialize, times: 1, action: 'reset-after' })
+      expect(failureIn(await client.request('tools/call', add))).toMatchObject({ code, outcome })
+      expect(server.executions('counter_add')).toBe(0)
+    },
+  )
 
-  test('because the server refuses it contains the error of the server', async () => {
+  test('fails the call with the error of the server if the server refuses it', async () => {
     await using given = await healing()
     const { server, client } = given
     server.forgetSessions()
@@ -215,7 +218,7 @@ describe('a handshake that fails', () => {
     expect(failureIn(answer).message).toContain('Closed for today')
   })
 
-  test('after it was answered leaves no half-open session', async () => {
+  test('after the answer to initialize leaves no half-open session', async () => {
     const server = rawServer()
     await using client = healingClient(server, { dispatcher: server.dispatcher, listen: false })
     await client.handshake()
@@ -233,31 +236,34 @@ describe('a server that stops answering during the handshake', () => {
     ['initialize', 'legacy'],
     ['notifications/initialized', 'legacy'],
     ['initialize', 'legacy-first'],
-  ] as const)('at %s (era %s) ends all waiting calls; the next call works', async (method, era) => {
-    await using server = await startLegacyServer()
-    await using proxy = await startRecordingProxy(server.url)
-    const timeouts = { probeMs: 200 }
-    await using client = healingClient(proxy, { timeouts, era, listen: false })
-    await client.handshake()
-    server.forgetSessions()
-    const isStalled = ({ rpcMethod }: Exchange): boolean => rpcMethod === method
-    const before = proxy.exchanges.filter(isStalled).length
-    proxy.inject({ match: isStalled, times: 1, action: 'hang' })
-    const first = client.request('tools/call', add)
-    await proxy.waitFor(() => proxy.exchanges.filter(isStalled).length > before)
-    const second = client.request('tools/call', add)
-    for (const answer of await Promise.all([first, second])) {
-      expect(failureIn(answer)).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
-    }
-    await proxy.waitFor(() => proxy.exchanges.every(({ end }) => end !== undefined))
-    await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
-    expect(server.executions('counter_add')).toBe(1)
-    expect(client.replaced).toHaveLength(1)
-  })
+  ] as const)(
+    'at %s (era %s) fails all waiting calls, and the next call works',
+    async (method, era) => {
+      await using server = await startLegacyServer()
+      await using proxy = await startRecordingProxy(server.url)
+      const timeouts = { probeMs: 200 }
+      await using client = healingClient(proxy, { timeouts, era, listen: false })
+      await client.handshake()
+      server.forgetSessions()
+      const isStalled = ({ rpcMethod }: Exchange): boolean => rpcMethod === method
+      const before = proxy.exchanges.filter(isStalled).length
+      proxy.inject({ match: isStalled, times: 1, action: 'hang' })
+      const first = client.request('tools/call', add)
+      await proxy.waitFor(() => proxy.exchanges.filter(isStalled).length > before)
+      const second = client.request('tools/call', add)
+      for (const answer of await Promise.all([first, second])) {
+        expect(failureIn(answer)).toMatchObject({ code: 'TIMEOUT', outcome: 'not-executed' })
+      }
+      await proxy.waitFor(() => proxy.exchanges.every(({ end }) => end !== undefined))
+      await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')
+      expect(server.executions('counter_add')).toBe(1)
+      expect(client.replaced).toHaveLength(1)
+    },
+  )
 })
 
 describe('a call that waits for the new session', () => {
-  test('and is cancelled is not sent again', async () => {
+  test('is not sent again if it is cancelled', async () => {
     await using given = await healing()
     const { server, client } = given
     const held = deferred()
@@ -275,7 +281,7 @@ describe('a call that waits for the new session', () => {
     expect(client.errors).toEqual([])
   })
 
-  test('is answered once by close(), and nothing follows', async () => {
+  test('is answered once by close(), without later messages', async () => {
     await using given = await healing()
     const { server, client } = given
     const held = deferred()
@@ -294,7 +300,7 @@ describe('a call that waits for the new session', () => {
   })
 })
 
-test('a session that another process has opened meanwhile is taken over', async () => {
+test('continues in a session that another process has opened in the meantime', async () => {
   await using given = await healing({}, {})
   const { server } = given
   const sessionInfo = new SessionInfo()
@@ -312,7 +318,7 @@ test('a session that another process has opened meanwhile is taken over', async 
   expect(client.replaced).toMatchObject([{ oldEpoch: 1, newEpoch: 2 }])
 })
 
-test('a session that another process has opened meanwhile is not used if the server has forgotten it too', async () => {
+test('opens a session if the server has also lost the session of another process', async () => {
   await using given = await healing()
   const { server } = given
   const sessionInfo = new SessionInfo()
@@ -333,7 +339,7 @@ test('a session that another process has opened meanwhile is not used if the ser
   expect(client.replaced).toHaveLength(1)
 })
 
-test('a resumed session heals as well', async () => {
+test('replaces a resumed session as well', async () => {
   await using server = await startLegacyServer()
   const sessionInfo = new SessionInfo()
   {
@@ -348,7 +354,7 @@ test('a resumed session heals as well', async () => {
   expect(server.count('initialize')).toBe(2)
 })
 
-test('what was sent with a token listener is sent again with it', async () => {
+test('keeps onresumptiontoken for a request that is sent again', async () => {
   const server = rawServer()
   await using client = healingClient(server, { dispatcher: server.dispatcher, listen: false })
   await client.handshake()
@@ -366,7 +372,7 @@ test('what was sent with a token listener is sent again with it', async () => {
   expect(tokens).toEqual(['cursor-1'])
 })
 
-test('a session that the user has ended is not replaced', async () => {
+test('does not replace a session that the user has terminated', async () => {
   await using given = await healing()
   const { server, client } = given
   await client.transport.terminateSession()

@@ -21,7 +21,7 @@ async function connected(
   return { client, transport, errors }
 }
 
-test('the second client sends no handshake, knows the server, and shares its state', async () => {
+test('needs no handshake for the second client, which knows the server and shares its state', async () => {
   await using server = await startLegacyServer()
   const sessionInfo = new SessionInfo()
   const first = await connected(server.url, sessionInfo)
@@ -50,7 +50,7 @@ test('the second client sends no handshake, knows the server, and shares its sta
   await client.close()
 })
 
-test('two clients in one session at once have no request id in common, and get their own answers', async () => {
+test('gives two clients in one session different request ids and their own answers', async () => {
   await using server = await startLegacyServer({ answerAs: 'sse' })
   const sessionInfo = new SessionInfo()
   const first = await connected(server.url, sessionInfo)
@@ -76,7 +76,7 @@ test('two clients in one session at once have no request id in common, and get t
   await second.client.close()
 })
 
-test('messages sent without a stream arrive, because the stream continues at its cursor', async () => {
+test('receives messages that were sent without a stream, because the stream continues at its last event id', async () => {
   await using server = await startLegacyServer()
   const sessionInfo = new SessionInfo()
   const first = await connected(server.url, sessionInfo)
@@ -100,7 +100,7 @@ test('messages sent without a stream arrive, because the stream continues at its
   await client.close()
 })
 
-test('a transport that was closed can be started again, and goes on', async () => {
+test('continues the session when a closed transport is started again', async () => {
   await using server = await startLegacyServer()
   const { client, transport } = await connected(server.url, new SessionInfo())
   await client.close()
@@ -136,14 +136,14 @@ async function start(
     ids: server.seen.slice(from).map(({ sessionId }) => sessionId),
   }
 }
-describe('a record that does not fit is ignored, and reported once', () => {
+describe('an unusable record is ignored and reported once', () => {
   const fresh = {
     wire: ['POST initialize', 'POST notifications/initialized', 'POST ping'],
     reports: [expect.objectContaining({ code: 'RECORD_UNUSABLE' })],
     ids: [undefined, 'session-2', 'session-2'],
   }
 
-  test('control: a record that fits', async () => {
+  test('unless it fits, as a control', async () => {
     await expect(start((record) => record)).resolves.toEqual({
       wire: ['POST ping'],
       reports: [],
@@ -162,21 +162,21 @@ describe('a record that does not fit is ignored, and reported once', () => {
       'another format',
       (record: SessionRecord) => ({ ...record, v: 2 }) as unknown as SessionRecord,
     ],
-  ])('%s', async (_name, change) => {
+  ])('with %s', async (_name, change) => {
     await expect(start(change)).resolves.toEqual(fresh)
   })
 
-  test('another principal of the client', async () => {
+  test('with another principal of the client', async () => {
     await expect(start((record) => record, { principal: 'alice' })).resolves.toEqual(fresh)
   })
 
-  test('other capabilities of the client', async () => {
+  test('with other capabilities of the client', async () => {
     await expect(start((record) => record, {}, { sampling: {} })).resolves.toEqual(fresh)
   })
 })
 
 describe('an id without a record', () => {
-  test('is tried with initialize, and kept if the server takes it', async () => {
+  test('is sent with initialize, and kept if the server accepts it', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST initialize' ? json(resultOf(seen, initializeResult)) : undefined,
     )
@@ -197,7 +197,7 @@ describe('an id without a record', () => {
     })
   })
 
-  test('gives way to the id that the server assigns', async () => {
+  test('is replaced by the id that the server assigns', async () => {
     const sessionInfo = new SessionInfo('a-known-session')
     await using client = rawClient(scriptedServer(), { sessionInfo, listen: false })
     await client.handshake()
@@ -207,23 +207,26 @@ describe('an id without a record', () => {
   test.each([
     ['Session not found', 404, -32001],
     ['Session not found', 200, -32001],
-  ])('is given up, and not ended, when it is refused: %s (%d)', async (message, status, code) => {
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST initialize' && seen.sessionId !== undefined
-        ? json(errorOf(seen, code, message), {}, status)
-        : undefined,
-    )
-    const sessionInfo = new SessionInfo('a-known-session')
-    await using client = rawClient(server, { sessionInfo, listen: false })
-    await expect(client.handshake()).resolves.toHaveProperty('result')
-    const initializes = server.seen.filter(({ what }) => what === 'POST initialize')
-    expect(initializes.map(({ sessionId }) => sessionId)).toEqual(['a-known-session', undefined])
-    expect(server.count('DELETE')).toBe(0)
-    await expect(sessionInfo.getSessionId()).resolves.toBe('session-1')
-  })
+  ])(
+    'is replaced without a DELETE if the server refuses it: %s (%d)',
+    async (message, status, code) => {
+      const server = scriptedServer((seen) =>
+        seen.what === 'POST initialize' && seen.sessionId !== undefined
+          ? json(errorOf(seen, code, message), {}, status)
+          : undefined,
+      )
+      const sessionInfo = new SessionInfo('a-known-session')
+      await using client = rawClient(server, { sessionInfo, listen: false })
+      await expect(client.handshake()).resolves.toHaveProperty('result')
+      const initializes = server.seen.filter(({ what }) => what === 'POST initialize')
+      expect(initializes.map(({ sessionId }) => sessionId)).toEqual(['a-known-session', undefined])
+      expect(server.count('DELETE')).toBe(0)
+      await expect(sessionInfo.getSessionId()).resolves.toBe('session-1')
+    },
+  )
 
   test.each([401, 429, 503])(
-    'is kept when the answer says nothing about it: %d',
+    'is kept if the response does not mention it: status %d',
     async (status) => {
       const server = scriptedServer(() => new Response('no', { status }))
       const sessionInfo = new SessionInfo('a-known-session')
@@ -234,7 +237,7 @@ describe('an id without a record', () => {
     },
   )
 
-  test('is kept when the connection breaks', async () => {
+  test('is kept if the connection breaks', async () => {
     const server = scriptedServer(() => {
       throw new Error('reset')
     })
@@ -245,7 +248,7 @@ describe('an id without a record', () => {
   })
 })
 
-test('a connection failure does not remove a resumed session', async () => {
+test('keeps a resumed session after a connection failure', async () => {
   let isDown = false
   const server = scriptedServer(() => {
     if (isDown) throw new Error('reset')

@@ -57,7 +57,7 @@ async function temporaryFile(): Promise<{ path: string } & AsyncDisposable> {
 }
 
 describe.each(['v1', 'v2'])('the client of SDK %s', (sdk) => {
-  test('goes on after SIGKILL, and after the server has forgotten its session', async () => {
+  test('continues after SIGKILL, and after the server has lost its session', async () => {
     await using server = await startLegacyServer()
     await using file = await temporaryFile()
     {
@@ -82,7 +82,7 @@ describe.each(['v1', 'v2'])('the client of SDK %s', (sdk) => {
     expect(await third.end()).toBe(0)
   })
 
-  test('needs no handshake with a stateless server that was known before', async () => {
+  test('needs no handshake with a stateless server that it has used before', async () => {
     await using server = await startModernServer()
     await using file = await temporaryFile()
     for (const isResumed of [false, true]) {

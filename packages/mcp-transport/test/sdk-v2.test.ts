@@ -36,20 +36,25 @@ const modes = [
 const [bridged, auto, pinned] = modes
 
 describe.each(modes)('%s', (_name, mode) => {
-  test.each(['reject', 'serve'] as const)('on a modern server (legacy: %s)', async (legacy) => {
-    await using server = await startModernServer({ legacy })
-    await using connected = await connect(server.url, mode)
-    const { client, transport } = connected
-    expect(transport).toMatchObject({ era: 'modern', protocolVersion: '2026-07-28' })
-    expect((await client.listTools()).tools.length).toBeGreaterThan(5)
-    const result = await client.callTool({ name: 'echo', arguments: { text: 'hi' } })
-    expect(result.content).toEqual([{ type: 'text', text: 'hi' }])
-    await expect(client.readResource({ uri: 'static://text' })).resolves.toHaveProperty('contents')
-    expect([server.count('initialize'), server.count('server/discover')]).toEqual([0, 1])
-    expect([server.count('GET'), server.count('DELETE'), connected.errors]).toEqual([0, 0, []])
-  })
+  test.each(['reject', 'serve'] as const)(
+    'works on a modern server (legacy: %s)',
+    async (legacy) => {
+      await using server = await startModernServer({ legacy })
+      await using connected = await connect(server.url, mode)
+      const { client, transport } = connected
+      expect(transport).toMatchObject({ era: 'modern', protocolVersion: '2026-07-28' })
+      expect((await client.listTools()).tools.length).toBeGreaterThan(5)
+      const result = await client.callTool({ name: 'echo', arguments: { text: 'hi' } })
+      expect(result.content).toEqual([{ type: 'text', text: 'hi' }])
+      await expect(client.readResource({ uri: 'static://text' })).resolves.toHaveProperty(
+        'contents',
+      )
+      expect([server.count('initialize'), server.count('server/discover')]).toEqual([0, 1])
+      expect([server.count('GET'), server.count('DELETE'), connected.errors]).toEqual([0, 0, []])
+    },
+  )
 
-  test('progress comes in order, and before the answer', async () => {
+  test('gets progress in order, before the answer', async () => {
     await using server = await startModernServer()
     await using connected = await connect(server.url, mode)
     const seen: number[] = []
@@ -60,7 +65,7 @@ describe.each(modes)('%s', (_name, mode) => {
     expect(seen).toEqual([1, 2, 3])
   })
 
-  test('a cancel closes the stream, and posts nothing', async () => {
+  test('closes the stream of a cancelled call, and sends no message', async () => {
     await using server = await startModernServer()
     await using connected = await connect(server.url, mode)
     const abort = new AbortController()
@@ -74,7 +79,7 @@ describe.each(modes)('%s', (_name, mode) => {
     expect(connected.errors).toEqual([])
   })
 
-  test('headers of tools reach the server', async () => {
+  test('sends the headers of tools', async () => {
     await using server = await startModernServer({ tools: [regionTool()] })
     await using connected = await connect(server.url, mode)
     await connected.client.listTools()
@@ -84,7 +89,7 @@ describe.each(modes)('%s', (_name, mode) => {
     expect(server.received.at(-1)?.headers).toMatchObject({ 'mcp-param-region': 'west' })
   })
 
-  test('a lost stream is an error at once', async () => {
+  test('fails a call at once when its stream ends', async () => {
     await using server = await startScriptedServer({ 'tools/call': { events: [], end: 'eof' } })
     await using connected = await connect(server.url, mode)
     await expect(connected.client.callTool({ name: 'a' })).rejects.toMatchObject({
@@ -93,7 +98,7 @@ describe.each(modes)('%s', (_name, mode) => {
     expect(connected.errors).toEqual([])
   })
 
-  test('close() ends what is open', async () => {
+  test('ends open calls with close()', async () => {
     await using server = await startModernServer()
     const { client } = await connect(server.url, mode)
     const call = client.callTool({ name: 'slow' })
@@ -108,7 +113,7 @@ describe.each(modes)('%s', (_name, mode) => {
 })
 
 describe.each([bridged, auto])('%s on a legacy server', (_name, mode) => {
-  test('goes on with sessions', async () => {
+  test('works with sessions', async () => {
     await using server = await startLegacyServer()
     await using connected = await connect(server.url, mode)
     const { client, transport } = connected
@@ -129,7 +134,7 @@ describe.each([bridged, auto])('%s on a legacy server', (_name, mode) => {
 })
 
 describe.each([auto, pinned])('%s: a subscription of the client', (_name, mode) => {
-  test('opens, tells, and closes', async () => {
+  test('opens, reports changes and closes', async () => {
     await using server = await startModernServer()
     await using connected = await connect(server.url, mode)
     const { client } = connected
@@ -149,7 +154,7 @@ describe.each([auto, pinned])('%s: a subscription of the client', (_name, mode) 
     expect(connected.errors).toEqual([])
   })
 
-  test('that is refused says why, once', async () => {
+  test('rejects once with the reason if it is refused', async () => {
     await using server = await startScriptedServer({
       'subscriptions/listen': { error: { code: -32601, message: 'No streams here' } },
     })
@@ -159,13 +164,13 @@ describe.each([auto, pinned])('%s: a subscription of the client', (_name, mode) 
   })
 })
 
-test('pinned on a legacy server: an error, and no initialize', async () => {
+test('fails without initialize if the client pins 2026-07-28 on a legacy server', async () => {
   await using server = await startLegacyServer()
   await expect(connect(server.url, pin)).rejects.toThrow('did not offer pinned protocol version')
   expect(server.count('initialize')).toBe(0)
 })
 
-test('requests go out as they are', async () => {
+test('sends requests unchanged', async () => {
   await using server = await startScriptedServer({ 'tools/call': { result: { content: [] } } })
   await using connected = await connect(server.url, pin)
   await connected.client.callTool({ name: 'a', arguments: { x: 1 } })

@@ -33,7 +33,7 @@ function verdictIn(answer: JsonRpcResponse): string {
 const keptBy = (verdict: string): string | undefined =>
   verdict === 'not-lost' ? 'session-1' : undefined
 
-test.each(forms)('one call: %s', async (_name, form) => {
+test.each(forms)('reports the loss to one call: %s', async (_name, form) => {
   const server = forgetfulServer(form)
   const sessionInfo = new SessionInfo()
   await using client = rawClient(server, { sessionInfo, listen: false })
@@ -49,7 +49,7 @@ test.each(forms)('one call: %s', async (_name, form) => {
   expect(client.errors).toEqual([])
 })
 
-test.each(forms)('ten at once: %s', async (_name, form) => {
+test.each(forms)('reports the loss to ten concurrent calls: %s', async (_name, form) => {
   const server = forgetfulServer(form)
   await using client = rawClient(server, { listen: false })
   await client.handshake()
@@ -59,7 +59,7 @@ test.each(forms)('ten at once: %s', async (_name, form) => {
   expect(server.count('POST initialize')).toBe(1)
 })
 
-test.each(forms)('in a resumed session: %s', async (_name, form) => {
+test.each(forms)('reports the loss in a resumed session: %s', async (_name, form) => {
   const server = forgetfulServer(form)
   const sessionInfo = new SessionInfo()
   {
@@ -73,7 +73,7 @@ test.each(forms)('in a resumed session: %s', async (_name, form) => {
   expect(server.count('POST initialize')).toBe(1)
 })
 
-test('a loss says which session, and with what it was refused', async () => {
+test('has the generation of the session and the refusal in the error', async () => {
   await using client = rawClient(forgetfulServer(lossForms['404-32001']), { listen: false })
   await client.handshake()
   await expect(client.failureOf('tools/call')).resolves.toMatchObject({
@@ -86,8 +86,8 @@ test('a loss says which session, and with what it was refused', async () => {
 
 const lost = (): Response => new Response(null, { status: 404 })
 
-describe('around a loss', () => {
-  test('a new client on the same store opens the next session, without the old id', async () => {
+describe('after a loss', () => {
+  test('a new client with the same store opens the next session without the old id', async () => {
     const server = scriptedServer((seen) =>
       seen.sessionId === 'session-1' && seen.what === 'POST tools/call' ? lost() : undefined,
     )
@@ -103,7 +103,7 @@ describe('around a loss', () => {
     expect(second.transport.isResumed).toBe(false)
   })
 
-  test('the same transport may open the next session, too', async () => {
+  test('the same transport may open the next session', async () => {
     const server = scriptedServer((seen) =>
       seen.sessionId === 'session-1' && seen.what === 'POST tools/call' ? lost() : undefined,
     )
@@ -121,7 +121,7 @@ describe('around a loss', () => {
     await expect(client.request('tools/call')).resolves.toHaveProperty('result')
   })
 
-  test('another call in flight keeps waiting for its own answer', async () => {
+  test('another call in flight still gets its answer', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST slow') return stream.response
@@ -136,7 +136,7 @@ describe('around a loss', () => {
     await expect(slow).resolves.toMatchObject({ result: { ok: true } })
   })
 
-  test('after something was heard it is not certain that nothing ran', async () => {
+  test('the outcome is not certain if a message for the call has arrived', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? stream.response : undefined,
@@ -150,7 +150,7 @@ describe('around a loss', () => {
     await expect(failure).resolves.toMatchObject({ code: 'SESSION_LOST', certain: false })
   })
 
-  test('an error with a strange id is looked at when nothing else comes', async () => {
+  test('an error with another id counts if no other answer arrives', async () => {
     const error = { code: -32001, message: 'Session not found' }
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call'
@@ -165,7 +165,7 @@ describe('around a loss', () => {
     })
   })
 
-  test('seen on a notification it rejects that, and the next request knows', async () => {
+  test('that a notification detects, the notification rejects, and the next request is not sent', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST notifications/progress' ? lost() : undefined,
     )
@@ -178,7 +178,7 @@ describe('around a loss', () => {
     expect(server.count('POST ping')).toBe(0)
   })
 
-  test('replies to its questions are dropped', async () => {
+  test('replies to requests of the lost session are dropped', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST slow') return stream.response
@@ -195,7 +195,7 @@ describe('around a loss', () => {
     expect(server.count('POST reply')).toBe(0)
   })
 
-  test('a server without sessions cannot lose one', async () => {
+  test('a server without sessions only rejects the request', async () => {
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST tools/call') return lost()
       if (seen.what !== 'POST initialize') return undefined
@@ -211,7 +211,7 @@ describe('around a loss', () => {
     expect(server.count('DELETE')).toBe(0)
   })
 
-  test('a GET never proves one: the session goes on', async () => {
+  test('and not after a refused GET: the session is kept', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'GET' ? new Response('Session not found', { status: 404 }) : undefined,
     )
@@ -223,7 +223,7 @@ describe('around a loss', () => {
   })
 })
 
-test('drops the cancellation of an unknown request: its id may belong to another session', async () => {
+test('drops the cancellation of an unknown request, because its id may belong to another session', async () => {
   const params = { requestId: 7 }
   const server = scriptedServer((seen) =>
     seen.what === 'POST tools/call'

@@ -124,7 +124,7 @@ describe.each([
   test.each([
     ['the server transport of SDK v1', startSdkServer],
     ['a server without the SDK', startLegacyServer],
-  ])('use one session in turns, on %s', async (_name, startServer) => {
+  ])('use one session alternately, on %s', async (_name, startServer) => {
     await using server = await startServer()
     const shared: { id?: string } = {}
     await using one = await startApp(Client, server.url, shared)
@@ -145,7 +145,7 @@ describe.each([
     expect([...one.replaced, ...other.replaced]).toEqual([])
   })
 
-  test('open one session after a loss, and its generation is a new one for both', async () => {
+  test('open one session after a loss, with a new generation for both', async () => {
     await using server = await startSdkServer()
     const shared: { id?: string } = {}
     await using one = await startApp(Client, server.url, shared)
@@ -176,8 +176,8 @@ function openSessionServer(
 const wireOf = (server: ScriptedServer): unknown[] =>
   server.seen.map(({ what, sessionId }) => [what, sessionId])
 
-describe('a session that is open and known by its id only', () => {
-  test('is used without a handshake, and its record spares the next client the questions', async () => {
+describe('an open session of which only the id is stored', () => {
+  test('is used without a handshake, and its new record saves the next client all requests', async () => {
     const server = openSessionServer(() => undefined)
     const sessionInfo = new SessionInfo('a-known-session')
     {
@@ -210,7 +210,7 @@ describe('a session that is open and known by its id only', () => {
     expect(server.wire.slice(from)).toEqual(['POST tools/call'])
   })
 
-  test('has the capabilities whose lists the server gives', async () => {
+  test('has the capabilities for which the server returns lists', async () => {
     const server = openSessionServer((seen) =>
       seen.what === 'POST prompts/list' || seen.what === 'POST resources/list'
         ? json(errorOf(seen, -32601, 'Method not found'))
@@ -224,7 +224,7 @@ describe('a session that is open and known by its id only', () => {
     })
   })
 
-  test('is spoken to in the newest version that the server accepts', async () => {
+  test('is used with the newest version that the server accepts', async () => {
     const server = openSessionServer((seen) =>
       seen.headers.get('mcp-protocol-version') === '2025-06-18'
         ? undefined
@@ -238,7 +238,7 @@ describe('a session that is open and known by its id only', () => {
     expect(server.count('POST ping')).toBe(2)
   })
 
-  test('is spoken to in the version that its record names', async () => {
+  test('is used with the version in its record', async () => {
     const server = openSessionServer(() => undefined)
     const sessionInfo = new SessionInfo()
     {
@@ -256,7 +256,7 @@ describe('a session that is open and known by its id only', () => {
     expect(ping?.headers.get('mcp-protocol-version')).toBe('2025-03-26')
   })
 
-  test('is kept where the connection breaks while the server is asked', async () => {
+  test('is kept if the connection breaks during the checks', async () => {
     const server = openSessionServer((seen) => {
       if (seen.what === 'POST tools/list') throw new Error('reset')
       return undefined
@@ -268,7 +268,7 @@ describe('a session that is open and known by its id only', () => {
     expect([server.count('DELETE'), server.count('POST initialize')]).toEqual([0, 1])
   })
 
-  test('is not ended when it turns out to be lost, and gives way to a new one', async () => {
+  test('is replaced without a DELETE if the server has lost it', async () => {
     const server = openSessionServer((seen) =>
       seen.sessionId === 'a-known-session'
         ? json(errorOf({ id: null as never }, -32001, 'Session not found'), {}, 404)
@@ -282,7 +282,7 @@ describe('a session that is open and known by its id only', () => {
     await expect(sessionInfo.getSessionId()).resolves.toBe('session-1')
   })
 
-  test('gives way to the one that another client has stored meanwhile', async () => {
+  test('is replaced by the session that another client has stored in the meantime', async () => {
     const shared: { id?: string } = { id: 'dead' }
     const server = scriptedServer((seen) => {
       if (seen.what !== 'POST initialize') return undefined

@@ -19,7 +19,7 @@ const silentCalls =
   }
 
 describe('a call without any data', () => {
-  test('ends with an unknown outcome after two checks without a response', async () => {
+  test('fails with an unknown outcome after two checks without a response', async () => {
     const server = scriptedServer(silentCalls(() => never))
     await using client = rawClient(server, { listen: false, timeouts })
     await client.handshake()
@@ -37,7 +37,7 @@ describe('a call without any data', () => {
     ['an answer', (seen) => json(resultOf(seen, {}))],
     ['a refusal', () => new Response('no', { status: 404 })],
     ['an error', () => new Response(null, { status: 503 })],
-  ] satisfies [string, Script][])('goes on where the check has %s', async (_name, ping) => {
+  ] satisfies [string, Script][])('continues if the check has %s', async (_name, ping) => {
     const answered = deferred<Response>()
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST tools/call') return answered.promise
@@ -51,7 +51,7 @@ describe('a call without any data', () => {
     await expect(answer).resolves.toMatchObject({ result: { ok: true } })
   })
 
-  test('is not checked while any bytes arrive', async () => {
+  test('is not checked while bytes arrive', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? stream.response : undefined,
@@ -84,7 +84,7 @@ describe('a call without any data', () => {
   })
 })
 
-test('the time limit of a check begins when the check is sent, not while its headers are requested', async () => {
+test('starts the time limit of a check when the check is sent, not while its headers are requested', async () => {
   const answered = deferred<Response>()
   const server = scriptedServer((seen) => {
     if (seen.what === 'POST tools/call') return answered.promise
@@ -102,7 +102,7 @@ test('the time limit of a check begins when the check is sent, not while its hea
   await expect(answer).resolves.toMatchObject({ result: { ok: true } })
 })
 
-test('one check serves all calls of all clients of a server', async () => {
+test('sends one check for all calls of all clients of a server', async () => {
   const answered = deferred<Response>()
   const server = scriptedServer((seen) => {
     if (seen.what === 'POST tools/call') return never
@@ -119,7 +119,7 @@ test('one check serves all calls of all clients of a server', async () => {
   expect(server.count('POST ping')).toBe(2)
 })
 
-test('a client that is closed during its check ends no calls of others', async () => {
+test('ends no calls of other clients when a client is closed during its check', async () => {
   const server = scriptedServer(silentCalls(() => never))
   const options = { listen: false, timeouts: { silentMs: 60, checkMs: 300 } }
   const first = rawClient(server, options)
@@ -134,7 +134,7 @@ test('a client that is closed during its check ends no calls of others', async (
   expect(server.count('POST ping')).toBe(3)
 })
 
-test('a call of a server of 2026-07-28 is checked with server/discover', async () => {
+test('checks a call of a modern server with server/discover', async () => {
   await using server = await startScriptedServer()
   await using client = new RawClient(
     new StreamableHttpTransport(server.url, { listen: false, timeouts }),
@@ -149,7 +149,7 @@ test('a call of a server of 2026-07-28 is checked with server/discover', async (
   expect(server.count('server/discover')).toBe(before + 2)
 })
 
-test('a cancelled call frees its connection although the server does not answer', async () => {
+test('closes the connection of a cancelled call if the server does not answer', async () => {
   const server = scriptedServer((seen) =>
     seen.what === 'POST tools/call' || seen.what === 'POST notifications/cancelled'
       ? never

@@ -27,12 +27,12 @@ function cutStream(): Response {
   return stream.response
 }
 
-describe('D1: a stream that ends without an answer and without an event id settles the call', () => {
+describe('D1: fails the call if its stream ends without an answer and without an event id', () => {
   test.each([
-    ['a clean end', () => sse({ jsonrpc: '2.0', method: 'notifications/message', params: {} })],
+    ['a regular end', () => sse({ jsonrpc: '2.0', method: 'notifications/message', params: {} })],
     ['an end without a byte', () => sse()],
-    ['a cut', cutStream],
-  ])('%s', async (_name, answer) => {
+    ['a broken connection', cutStream],
+  ])('with %s', async (_name, answer) => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? answer() : undefined,
     )
@@ -43,7 +43,7 @@ describe('D1: a stream that ends without an answer and without an event id settl
   })
 })
 
-test('D2: a server that closes every GET at once gets maxAttempts quick attempts, one report, then slow attempts', async () => {
+test('D2: makes maxAttempts quick attempts, one report and then slow attempts if a server closes every GET at once', async () => {
   const at: number[] = []
   const server = scriptedServer((seen) => {
     if (seen.what !== 'GET') return undefined
@@ -63,11 +63,11 @@ test('D2: a server that closes every GET at once gets maxAttempts quick attempts
   expect(client.errors).toMatchObject([{ code: 'UNREACHABLE' }])
 })
 
-describe('D5: a user header in any case never doubles or replaces one of the transport', () => {
+describe('D5: never repeats or replaces a header of the transport by a user header in any case', () => {
   test.each([
     ['an object', { 'Mcp-Session-Id': 'mine', ACCEPT: 'text/html', 'Content-Type': 'a/b' }],
     ['a function', () => ({ 'mcp-protocol-VERSION': '1', accept: '*/*', 'CONTENT-TYPE': 'a/b' })],
-  ])('%s', async (_name, headers) => {
+  ])('with %s', async (_name, headers) => {
     const server = scriptedServer()
     await using client = rawClient(server, { headers, listen: false })
     await client.handshake()
@@ -78,7 +78,7 @@ describe('D5: a user header in any case never doubles or replaces one of the tra
     expect(server.seen[0]?.headers.has('mcp-session-id')).toBe(false)
   })
 
-  test('and a user header is sent once', async () => {
+  test('with one header that the transport does not set', async () => {
     const server = scriptedServer()
     await using client = rawClient(server, { headers: { Authorization: 'Bearer static' } })
     await client.handshake()
@@ -86,10 +86,10 @@ describe('D5: a user header in any case never doubles or replaces one of the tra
   })
 })
 
-describe('D6: the session id comes from a successful initialize, and from nowhere else', () => {
+describe('D6: takes the session id only from a successful initialize', () => {
   const intruder = { 'mcp-session-id': 'intruder' }
 
-  test('an id on another answer, or on an error, is ignored', async () => {
+  test('not from another answer or from an error', async () => {
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST tools/call') return json(resultOf(seen, {}), intruder)
       if (seen.what === 'POST tools/list') return json(errorOf(seen, -32603, 'x'), intruder, 500)
@@ -109,7 +109,7 @@ describe('D6: the session id comes from a successful initialize, and from nowher
   test.each([
     ['an error answer', 200],
     ['an error status', 400],
-  ])('an id on a refused initialize is ignored: %s', async (_name, status) => {
+  ])('not from a refused initialize: %s', async (_name, status) => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST initialize'
         ? json(errorOf(seen, -32602, 'no'), intruder, status)
@@ -122,7 +122,7 @@ describe('D6: the session id comes from a successful initialize, and from nowher
     expect(server.seen.at(-1)?.sessionId).toBeUndefined()
   })
 
-  test('an id that no header may carry is refused', async () => {
+  test('not if it is not a valid header value', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST initialize'
         ? json(
@@ -139,7 +139,7 @@ describe('D6: the session id comes from a successful initialize, and from nowher
     })
   })
 
-  test('after a loss the old id is never sent again', async () => {
+  test('and never sends the old id after a loss', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? new Response(null, { status: 404 }) : undefined,
     )
@@ -158,7 +158,7 @@ describe('D6: the session id comes from a successful initialize, and from nowher
   })
 })
 
-test('D7: 3,000 requests leave no abort listener and no warning', async () => {
+test('D7: leaves no abort listener and no warning after 3,000 requests', async () => {
   const added = vi.spyOn(AbortSignal.prototype, 'addEventListener')
   const removed = vi.spyOn(AbortSignal.prototype, 'removeEventListener')
   const warnings: Error[] = []
@@ -189,7 +189,7 @@ test('D7: 3,000 requests leave no abort listener and no warning', async () => {
   }
 })
 
-test('D8: 60 notifications that are answered with a chunked body use one connection', async () => {
+test('D8: uses one connection for 60 notifications that are answered with a chunked body', async () => {
   await using server = await startTestServer((request, response) => {
     request.resume().on('end', () => {
       response.writeHead(202)
@@ -204,7 +204,7 @@ test('D8: 60 notifications that are answered with a chunked body use one connect
   expect(server.connections).toBeLessThanOrEqual(2)
 })
 
-test('D9: after close() with three waiting streams nothing is called, and the process ends', async () => {
+test('D9: calls nothing and lets the process end after close() with three waiting streams', async () => {
   const script = fileURLToPath(new URL('./close-with-waiting-streams.ts', import.meta.url))
   const child = spawn(process.execPath, ['--conditions=mcp-source', '--no-warnings', script], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -216,7 +216,7 @@ test('D9: after close() with three waiting streams nothing is called, and the pr
   expect(code).toBe(0)
 })
 
-test('D10: an error is an answer: it ends the request, and no GET follows', async () => {
+test('D10: ends a request with an error as its answer, without a GET', async () => {
   const server = scriptedServer((seen) =>
     seen.what === 'POST tools/call'
       ? sse('id: e1\ndata:\n\n', errorOf(seen, -32603, 'oops'))
@@ -234,7 +234,7 @@ test('D10: an error is an answer: it ends the request, and no GET follows', asyn
   ])
 })
 
-test('D11: a request that was resumed by a token is cancelled on the wire', async () => {
+test('D11: cancels a request that was resumed by a token on the server', async () => {
   const stream = openSse()
   const server = scriptedServer((seen) => (seen.what === 'GET' ? stream.response : undefined))
   await using client = rawClient(server, { listen: false })
@@ -247,7 +247,7 @@ test('D11: a request that was resumed by a token is cancelled on the wire', asyn
   expect(server.wire.slice(2)).toEqual(['GET', 'POST notifications/cancelled'])
 })
 
-test('D12: the cursor survives resumes that bring nothing', async () => {
+test('D12: keeps the event id after resumed streams without events', async () => {
   const server = scriptedServer((seen) => {
     if (seen.what === 'POST tools/call') return sse('id: e1\ndata:\n\n')
     return seen.what === 'GET' ? sse() : undefined
@@ -268,8 +268,8 @@ async function connected(server: ScriptedServer): Promise<Client> {
   return client
 }
 
-describe('D13: the client is left clean', () => {
-  test('100 failed requests leave no handler in it', async () => {
+describe('D13: leaves no state in the client', () => {
+  test('after 100 failed requests', async () => {
     const server = scriptedServer((seen) => {
       if (seen.what !== 'POST ping') return undefined
       throw new Error('reset')
@@ -281,7 +281,7 @@ describe('D13: the client is left clean', () => {
     await client.close()
   })
 
-  test('a signal that aborts after the answer cancels nothing', async () => {
+  test('and cancels nothing if a signal aborts after the answer', async () => {
     const server = scriptedServer()
     const client = await connected(server)
     const stop = new AbortController()
@@ -293,7 +293,7 @@ describe('D13: the client is left clean', () => {
   })
 })
 
-describe('D14: a server without a stream is asked once, and that is no error', () => {
+describe('D14: sends one GET to a server without a stream, and reports no error', () => {
   test.each([
     ['400', () => new Response('no', { status: 400 })],
     ['404', () => new Response(null, { status: 404 })],
@@ -305,7 +305,7 @@ describe('D14: a server without a stream is asked once, and that is no error', (
     ['200 with text', () => new Response('hello')],
     ['202', () => new Response(null, { status: 202 })],
     ['a redirect elsewhere', () => Response.redirect('http://other.test/mcp', 307)],
-  ])('%s', async (_name, answer) => {
+  ])('with %s', async (_name, answer) => {
     const server = scriptedServer((seen) => (seen.what === 'GET' ? answer() : undefined))
     const notified = deferred()
     await using client = rawClient(server, {
@@ -328,7 +328,7 @@ describe('D14: a server without a stream is asked once, and that is no error', (
 })
 
 test.each([200, 202, 204] as const)(
-  'D15: the stream is opened after initialized was answered with %d',
+  'D15: opens the stream after a response with status %d to initialized',
   async (status) => {
     await using server = await startLegacyServer()
     server.inject({ method: 'notifications/initialized', answer: { status } })
@@ -341,12 +341,12 @@ test.each([200, 202, 204] as const)(
   },
 )
 
-describe('D16: ending a session', () => {
+describe('D16: terminateSession()', () => {
   test.each([
     ['404', () => new Response(null, { status: 404 })],
     ['405', () => new Response(null, { status: 405 })],
     ['400 with session text', () => new Response('Invalid session ID', { status: 400 })],
-  ])('is done where the server says %s', async (_name, answer) => {
+  ])('resolves if the server answers with %s', async (_name, answer) => {
     const server = scriptedServer((seen) => (seen.what === 'DELETE' ? answer() : undefined))
     await using client = rawClient(server)
     await client.handshake()
@@ -354,7 +354,7 @@ describe('D16: ending a session', () => {
     expect(client.transport.sessionId).toBeUndefined()
   })
 
-  test('reaches the server when close() follows at once', async () => {
+  test('reaches the server if close() follows at once', async () => {
     await using server = await startLegacyServer()
     await using client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
     await client.handshake()
@@ -364,7 +364,7 @@ describe('D16: ending a session', () => {
     expect(server.sessions).toEqual([])
   })
 
-  test('works after close(), too', async () => {
+  test('works after close()', async () => {
     await using server = await startLegacyServer()
     await using client = new RawClient(new StreamableHttpTransport(server.url, { era: 'legacy' }))
     await client.handshake()
@@ -380,7 +380,7 @@ function loud(): never {
 }
 
 describe('D19: a callback that throws', () => {
-  test('keeps the stream open, and its error is passed to onerror', async () => {
+  test('leaves the stream open, and its error goes to onerror', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? stream.response : undefined,
@@ -405,7 +405,7 @@ describe('D19: a callback that throws', () => {
     expect(client.errors.map(({ message }) => message)).toEqual(['mine', 'mine', 'mine'])
   })
 
-  test('does no harm as onerror', async () => {
+  test('has no effect as onerror', async () => {
     const server = scriptedServer((seen) => (seen.what === 'GET' ? sse() : undefined))
     await using client = rawClient(server, { reconnect: { maxAttempts: 0 } })
     const notified = new Promise<void>((resolve) => {
@@ -419,7 +419,7 @@ describe('D19: a callback that throws', () => {
     await expect(client.request('ping')).resolves.toHaveProperty('result')
   })
 
-  test('as onclose rejects close(), after everything is closed', async () => {
+  test('rejects close() as onclose, after everything is closed', async () => {
     const server = scriptedServer(() => undefined)
     const client = rawClient(server)
     await client.handshake()
@@ -429,7 +429,7 @@ describe('D19: a callback that throws', () => {
   })
 })
 
-describe('D20: data of the server is limited', () => {
+describe('D20: limits the data of the server', () => {
   const MIB = 1024 * 1024
 
   /** Sends without end, and counts how much was taken. */
@@ -449,27 +449,30 @@ describe('D20: data of the server is limited', () => {
   test.each([
     ['responseBytes', 'application/json', '{"jsonrpc":"2.0","id":1,"result":{"text":"'],
     ['eventBytes', 'text/event-stream', 'data: {"jsonrpc":"2.0","id":1,"result":{"text":"'],
-  ])('more than 16 MiB at once: the error names the option %s', async (option, type, start) => {
-    const { body, taken } = endless(start)
-    const server = scriptedServer((seen) =>
-      seen.what === 'POST tools/call'
-        ? new Response(body, { headers: { 'content-type': type } })
-        : undefined,
-    )
-    await using client = rawClient(server, { listen: false })
-    await client.handshake()
-    await expect(client.failureOf('tools/call')).resolves.toMatchObject({
-      code: 'LIMIT',
-      message: expect.stringContaining(
-        `more than ${16 * MIB} bytes: raise the option limits.${option} `,
-      ),
-    })
-    expect(taken()).toBeGreaterThanOrEqual(16)
-    expect(taken()).toBeLessThanOrEqual(20)
-    await expect(client.request('ping')).resolves.toHaveProperty('result')
-  })
+  ])(
+    'to 16 MiB in one message, with an error that names the option %s',
+    async (option, type, start) => {
+      const { body, taken } = endless(start)
+      const server = scriptedServer((seen) =>
+        seen.what === 'POST tools/call'
+          ? new Response(body, { headers: { 'content-type': type } })
+          : undefined,
+      )
+      await using client = rawClient(server, { listen: false })
+      await client.handshake()
+      await expect(client.failureOf('tools/call')).resolves.toMatchObject({
+        code: 'LIMIT',
+        message: expect.stringContaining(
+          `more than ${16 * MIB} bytes: raise the option limits.${option} `,
+        ),
+      })
+      expect(taken()).toBeGreaterThanOrEqual(16)
+      expect(taken()).toBeLessThanOrEqual(20)
+      await expect(client.request('ping')).resolves.toHaveProperty('result')
+    },
+  )
 
-  test('an error body without end: read as far as it helps, shown as far as it is useful', async () => {
+  test('in an error body without an end', async () => {
     const { body, taken } = endless('It broke. ')
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? new Response(body, { status: 500 }) : undefined,
@@ -484,7 +487,7 @@ describe('D20: data of the server is limited', () => {
     expect(taken()).toBeLessThanOrEqual(3)
   })
 
-  test('the limits are options', async () => {
+  test('to the values of the options', async () => {
     const server = scriptedServer((seen) =>
       seen.what === 'POST tools/call' ? json(resultOf(seen, { text: 'x'.repeat(200) })) : undefined,
     )

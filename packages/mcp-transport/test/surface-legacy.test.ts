@@ -3,7 +3,7 @@ import { startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { INPUT_META_KEY, StreamableHttpTransport } from '../src/index.ts'
 
-test('instructions about inputs are not sent to a server with sessions', async () => {
+test('does not send input instructions to a server with sessions', async () => {
   await using server = await startLegacyServer()
   const client = new Client({ name: 'app', version: '1' })
   await client.connect(new StreamableHttpTransport(server.url))

@@ -14,7 +14,7 @@ test.each([
   ['resets', (socket: Socket) => socket.resetAndDestroy()],
   ['closes', (socket: Socket) => socket.end()],
 ])(
-  'a request is not executed where the server %s the connection before it has the whole request',
+  'reports a request as not executed if the server %s the connection before it has the whole request',
   async (_name, end) => {
     await using server = await startServer((socket) => {
       socket.once('data', () => {
@@ -34,7 +34,7 @@ test.each([
   ['resets', (socket: Socket) => socket.resetAndDestroy()],
   ['closes', (socket: Socket) => socket.end()],
 ])(
-  'the outcome is unknown where the server %s the connection after the whole request',
+  'reports an unknown outcome if the server %s the connection after the whole request',
   async (_name, end) => {
     await using server = await startServer((socket) => {
       socket.on('data', (chunk) => {
@@ -50,7 +50,7 @@ test.each([
   ['half-closed', (socket: Socket) => socket.end()],
   ['reset', (socket: Socket) => socket.resetAndDestroy()],
 ])(
-  'an idle connection that was %s is not used, also where its end was not noticed yet',
+  'does not use an idle connection that was %s, also before its end was noticed',
   async (_name, end) => {
     const received: string[] = []
     await using server = await startServer((socket) => {
@@ -73,7 +73,7 @@ test.each([
   },
 )
 
-test('a server that closes unused connections without saying when teaches the client to close them first', async () => {
+test('learns to close unused connections before a server does that does not announce its limit', async () => {
   const ends: string[] = []
   let ended = deferred()
   await using server = await startServer((socket) => {
