@@ -13,7 +13,7 @@ import { parseFoundLog, tagOf } from '../local-logs.ts'
 import type { RedisCommands } from './redis-commands.ts'
 import type { RedisKeys } from './redis-keys.ts'
 import { listFrom, textFrom } from './redis-reply.ts'
-import { APPEND_EVENT, FIND_EVENT } from './redis-scripts.ts'
+import { APPEND_EVENT, DELETE_LOG, FIND_EVENT } from './redis-scripts.ts'
 import { parseEntry, toEntryId, toPlace } from './redis-tails.ts'
 import type { RedisTails } from './redis-tails.ts'
 
@@ -72,7 +72,7 @@ export class RedisEventLogs implements EventLogs {
   async delete(log: string): Promise<void> {
     this.#headers.delete(log)
     const tag = tagOf(log)
-    await this.#commands.send(['DEL', this.#keys.events(tag), this.#keys.head(tag)])
+    await this.#commands.run(DELETE_LOG, [this.#keys.events(tag), this.#keys.head(tag)], [])
   }
 
   async #append(log: string, event: NewEvent): Promise<string> {

@@ -137,7 +137,10 @@ return reply
  */
 export const APPEND_EVENT: RedisScript = script(`
 local ttl = tonumber(ARGV[4])
-if ARGV[6] == '1' then redis.call('DEL', KEYS[1], KEYS[2]) end
+if ARGV[6] == '1' then
+  redis.call('XTRIM', KEYS[1], 'MAXLEN', 0)
+  redis.call('DEL', KEYS[2])
+end
 if redis.call('PEXPIRE', KEYS[2], ARGV[4]) == 0 then redis.call('SET', KEYS[2], ARGV[5], 'PX', ARGV[4]) end
 local before = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
 local id = redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[3], '*',
@@ -145,6 +148,13 @@ local id = redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[3], '*',
 redis.call('XTRIM', KEYS[1], 'MINID', text(now - ttl))
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return id
+`)
+
+/** KEYS stream, head. The empty stream stays for a moment, so that a new log of the same name gets other ids. */
+export const DELETE_LOG: RedisScript = script(`
+redis.call('XTRIM', KEYS[1], 'MAXLEN', 0)
+redis.call('PEXPIRE', KEYS[1], 1000)
+redis.call('DEL', KEYS[2])
 `)
 
 /** KEYS stream, head; ARGV id of an entry. Returns the head if the entry exists. */

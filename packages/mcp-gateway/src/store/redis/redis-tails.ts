@@ -47,7 +47,7 @@ export class RedisTails {
 
   /** @param after the place of an entry, `now`, or `undefined` for a place that no entry has */
   async add(tag: string, after: string | undefined, listener: LogListener): Promise<() => void> {
-    const tail: Tail = { listener, place: after ?? BEGINNING, isSettled: false, isEnded: false }
+    const tail: Tail = { listener, place: after ?? BEGINNING, state: 'unknown' }
     if (after === undefined) this.#call(listener.onGap)
     await this.#settle(tag, tail, (command) => this.#options.commands.send(command)).catch(
       (error: unknown) => {
@@ -60,7 +60,7 @@ export class RedisTails {
     this.#tails.set(tag, tails.add(tail))
     this.#wake()
     return () => {
-      tail.isEnded = true
+      tail.state = 'ended'
       tails.delete(tail)
       if (tails.size === 0 && this.#tails.get(tag) === tails) this.#tails.delete(tag)
     }
@@ -95,7 +95,7 @@ export class RedisTails {
         await this.#readWhileConnected(onConnected)
       } catch {
         // Tails continue where they were. What they missed shows when the connection is back.
-        for (const tails of this.#tails.values()) for (const tail of tails) tail.isSettled = false
+        for (const tails of this.#tails.values()) for (const tail of tails) tail.state = 'unknown'
         const ms = Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** failures++)
         await sleep(ms * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => {})
       }
@@ -142,8 +142,10 @@ export class RedisTails {
     const { keys } = this.#options
     const places = new Map<string, string>()
     for (const [tag, tails] of this.#tails) {
-      for (const { place, isSettled } of tails) {
-        if (isSettled && place <= (places.get(tag) ?? place)) places.set(tag, place)
+      for (const tail of tails) {
+        if (tail.state === 'unknown') continue
+        tail.state = 'reading'
+        if (tail.place <= (places.get(tag) ?? tail.place)) places.set(tag, tail.place)
       }
     }
     const streams = [this.#wakeKey, ...[...places.keys()].map((tag) => keys.events(tag))]
@@ -156,7 +158,7 @@ export class RedisTails {
     const send: Send = (command) =>
       this.#bounded(client.sendCommand(command, { typeMapping: BYTES }))
     const waiting = [...this.#tails].flatMap(([tag, tails]) =>
-      [...tails].filter(({ isSettled }) => !isSettled).map((tail) => ({ tag, tail })),
+      [...tails].filter(({ state }) => state === 'unknown').map((tail) => ({ tag, tail })),
     )
     if (waiting.length === 0) return
     const settle = async ({ tag, tail }: (typeof waiting)[number]): Promise<void> => {
@@ -181,7 +183,7 @@ export class RedisTails {
         tail.place = BEGINNING // no entry that is left was delivered
       }
     }
-    tail.isSettled = true
+    if (tail.state === 'unknown') tail.state = 'settled'
   }
 
   #deliver(key: string, entries: readonly unknown[]): void {
@@ -189,7 +191,7 @@ export class RedisTails {
     for (const each of entries) {
       const { place, before, event } = parseEntry(tag, each)
       for (const tail of this.#tails.get(tag) ?? []) {
-        if (tail.isEnded || !tail.isSettled || place <= tail.place) continue
+        if (tail.state !== 'reading' || place <= tail.place) continue
         // After ZERO the log began, or began anew after all of its entries had ended.
         const isNext = before === tail.place || before === ZERO || tail.place === BEGINNING
         tail.place = place
@@ -218,8 +220,8 @@ interface Tail {
   readonly listener: LogListener
   /** Place of the last entry that was delivered, `BEGINNING`, or `now` until the end of the log is known. */
   place: string
-  isSettled: boolean
-  isEnded: boolean
+  /** `settled`: the place is known. `reading`: the current read begins at this place, or before it. */
+  state: 'unknown' | 'settled' | 'reading' | 'ended'
 }
 
 type Send = (command: RedisCommand) => Promise<unknown>

@@ -1,0 +1,281 @@
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import type { Socket } from 'node:net'
+import { startRedisServer } from '@x/internal/testing'
+import { seededRandom } from '@x/mcp-testing'
+import { createClient } from 'redis'
+import { afterAll, describe, expect, test } from 'vitest'
+import { RedisGatewayStore } from './redis-gateway-store.ts'
+
+const redis = await startRedisServer()
+afterAll(() => redis?.[Symbol.asyncDispose]())
+
+const timeoutMs = 20_000
+const LIMITS = { maxEvents: 5000, ttlMs: 3_600_000 }
+
+interface Reader {
+  readonly seen: unknown[]
+  /** Resolves when this was seen. */
+  until(event: unknown): Promise<void>
+  onEvent(this: void, event: { readonly event: unknown }): void
+  onGap(this: void): void
+}
+
+function newReader(): Reader {
+  const seen: unknown[] = []
+  const waiting = new Map<unknown, () => void>()
+  const add = (event: unknown): void => {
+    seen.push(event)
+    waiting.get(event)?.()
+  }
+  return {
+    seen,
+    until: (event) =>
+      new Promise((resolve) => (seen.includes(event) ? resolve() : waiting.set(event, resolve))),
+    onEvent: ({ event }) => add(event),
+    onGap: () => add('gap'),
+  }
+}
+
+/** A client that asks Redis itself. */
+async function openAdmin(url: string) {
+  const admin = createClient({ url })
+  await admin.connect()
+  return { admin, [Symbol.asyncDispose]: async () => admin.destroy() }
+}
+
+/** Passes bytes on to Redis, and cuts its connections when it is told to. */
+async function startProxy(target: string): Promise<{
+  readonly url: string
+  cut(): void
+  readonly connections: number
+  [Symbol.asyncDispose](): Promise<void>
+}> {
+  const { hostname, port } = new URL(target)
+  const sockets = new Set<Socket>()
+  let connections = 0
+  const server = createServer((incoming) => {
+    connections++
+    const outgoing = connect(Number(port), hostname)
+    for (const [from, to] of [
+      [incoming, outgoing],
+      [outgoing, incoming],
+    ] as const) {
+      sockets.add(from)
+      from.on('error', () => undefined)
+      from.on('close', () => {
+        sockets.delete(from)
+        to.destroy()
+      })
+      from.pipe(to)
+    }
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  const cut = (): void => {
+    for (const socket of sockets) socket.destroy()
+  }
+  return {
+    url: `redis://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
+    cut,
+    get connections() {
+      return connections
+    },
+    async [Symbol.asyncDispose]() {
+      cut()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+describe.runIf(redis)('tails in Redis', () => {
+  const url = redis?.url ?? ''
+
+  test.each([1, 2, 3])(
+    'deliver 1,000 events once each and in order over cut connections (seed %i)',
+    async (seed) => {
+      await using proxy = await startProxy(url)
+      const prefix = `cut-${seed}`
+      await using writer = new RedisGatewayStore({ url, prefix, timeoutMs })
+      await using store = new RedisGatewayStore({ url: proxy.url, prefix, timeoutMs })
+      const random = seededRandom(seed)
+      const [first, second] = [newReader(), newReader()]
+      const options = { limits: LIMITS, isLast: false }
+      const beginning = await writer.eventLogs.append('one', 'beginning', options)
+      await store.eventLogs.tail('one', beginning, first)
+      for (let n = 0; n < 1000; n++) {
+        await writer.eventLogs.append('one', n, options)
+        if (n === 500) await store.eventLogs.tail('one', beginning, second)
+        if (n % 2 && random() < 0.01) proxy.cut()
+      }
+      await Promise.all([first.until(999), second.until(999)])
+      const all = Array.from({ length: 1000 }, (_, n) => n)
+      expect(first.seen).toEqual(all)
+      expect(second.seen).toEqual(all)
+    },
+  )
+
+  test('go on after Redis ended their connection', async () => {
+    await using store = new RedisGatewayStore({ url, prefix: 'killed', timeoutMs })
+    const reader = newReader()
+    const options = { limits: LIMITS, isLast: false }
+    const beginning = await store.eventLogs.append('one', 'beginning', options)
+    await store.eventLogs.tail('one', beginning, reader)
+    await store.eventLogs.append('one', 1, options)
+    await reader.until(1)
+    await using opened = await openAdmin(url)
+    const { admin } = opened
+    const blocked = (await admin.clientList()).filter(({ cmd }) => cmd === 'xread')
+    for (const { id } of blocked) await admin.sendCommand(['CLIENT', 'KILL', 'ID', String(id)])
+    expect(blocked).toHaveLength(1)
+    await store.eventLogs.append('one', 2, options)
+    await reader.until(2)
+    expect(reader.seen).toEqual([1, 2])
+  })
+
+  test('tell of a gap if events were dropped while the connection was cut', async () => {
+    await using server = await startRedisServer()
+    const at = server?.url ?? ''
+    await using proxy = await startProxy(at)
+    await using writer = new RedisGatewayStore({ url: at, timeoutMs })
+    await using store = new RedisGatewayStore({ url: proxy.url, timeoutMs })
+    const reader = newReader()
+    const options = { limits: { maxEvents: 3, ttlMs: 3_600_000 }, isLast: false }
+    await store.eventLogs.tail('one', 'now', reader)
+    await writer.eventLogs.append('one', 0, options)
+    await reader.until(0)
+    proxy.cut()
+    for (let n = 1; n <= 5; n++) await writer.eventLogs.append('one', n, options)
+    await reader.until(5)
+    expect(reader.seen).toEqual([0, 'gap', 3, 4, 5])
+  })
+
+  test('tell of a gap if events were dropped faster than they were read', async () => {
+    await using store = new RedisGatewayStore({ url, prefix: 'fast', timeoutMs })
+    const reader = newReader()
+    await store.eventLogs.tail('one', 'now', reader)
+    const options = { limits: { maxEvents: 3, ttlMs: 3_600_000 }, isLast: false }
+    await store.eventLogs.append('one', 'first', options)
+    await reader.until('first')
+    await using opened = await openAdmin(url)
+    const { admin } = opened
+    // All in one step, so that no read comes in between.
+    const [key = ''] = (await admin.keys('{fast}:events:*')).map(String)
+    const transaction = admin.multi()
+    for (let n = 0; n < 5; n++) {
+      transaction.addCommand(['XADD', key, 'MAXLEN', '3', '*', ...entry(n, `${n}-0`)])
+    }
+    await transaction.exec()
+    await reader.until(4)
+    expect(reader.seen).toEqual(['first', 'gap', 2, 'gap', 3, 'gap', 4])
+  })
+
+  test('tell of a gap when Redis was restarted and forgot all', async () => {
+    await using server = await startRedisServer()
+    await using store = new RedisGatewayStore({ url: server?.url, timeoutMs })
+    const reader = newReader()
+    const options = { limits: LIMITS, isLast: false }
+    await store.eventLogs.tail('one', 'now', reader)
+    await store.eventLogs.append('one', 1, options)
+    await reader.until(1)
+    await server?.stop()
+    await server?.start()
+    await reader.until('gap')
+    await store.eventLogs.append('one', 2, options)
+    await reader.until(2)
+    expect(reader.seen).toEqual([1, 'gap', 2])
+  })
+
+  test('can begin while Redis is away', async () => {
+    await using server = await startRedisServer()
+    await using store = new RedisGatewayStore({ url: server?.url, timeoutMs })
+    const reader = newReader()
+    await server?.stop()
+    const end = await store.eventLogs.tail('one', 'now', reader)
+    await server?.start()
+    await reader.until('gap')
+    await store.eventLogs.append('one', 1, { limits: LIMITS, isLast: false })
+    await reader.until(1)
+    expect(reader.seen).toEqual(['gap', 1])
+    end()
+  })
+
+  test('notice a Redis that hangs', async () => {
+    await using server = await startRedisServer()
+    await using store = new RedisGatewayStore({ url: server?.url, timeoutMs })
+    await using quick = new RedisGatewayStore({ url: server?.url, timeoutMs: 100 })
+    const reader = newReader()
+    const options = { limits: LIMITS, isLast: false }
+    await quick.eventLogs.tail('one', 'now', reader)
+    await store.eventLogs.append('one', 1, options)
+    await reader.until(1)
+    server?.pause()
+    const appended = store.eventLogs.append('one', 2, options)
+    await new Promise((resolve) => setTimeout(resolve, 2500))
+    server?.resume()
+    await appended
+    await reader.until(2)
+    expect(reader.seen).toEqual([1, 2])
+  })
+
+  test('use one connection for all, and none when the last one ended', async () => {
+    await using proxy = await startProxy(url)
+    await using store = new RedisGatewayStore({ url: proxy.url, prefix: 'shared', timeoutMs })
+    const options = { limits: LIMITS, isLast: false }
+    const readers = Array.from({ length: 20 }, newReader)
+    const ends = await Promise.all(
+      readers.map((reader, at) => store.eventLogs.tail(`log ${at}`, 'now', reader)),
+    )
+    for (const at of readers.keys()) await store.eventLogs.append(`log ${at}`, at, options)
+    await Promise.all(readers.map((reader, at) => reader.until(at)))
+    expect(proxy.connections).toBe(2)
+    for (const end of ends) end()
+    await using opened = await openAdmin(url)
+    const { admin } = opened
+    const blocked = async (): Promise<boolean> =>
+      (await admin.clientList()).some(({ cmd }) => cmd === 'xread')
+    while (await blocked());
+  })
+
+  test('work over the connection of a client of the caller, which stays open', async () => {
+    const client = createClient({ url })
+    await client.connect()
+    const store = new RedisGatewayStore({ client, prefix: 'borrowed-tails', timeoutMs })
+    const reader = newReader()
+    await store.eventLogs.tail('one', 'now', reader)
+    await store.eventLogs.append('one', 'ä', { limits: LIMITS, isLast: false })
+    await reader.until('ä')
+    await store.close()
+    expect(await client.ping()).toBe('PONG')
+    client.destroy()
+  })
+
+  test('end with the store, which refuses new ones', async () => {
+    const store = new RedisGatewayStore({ url, prefix: 'closed', timeoutMs })
+    const reader = newReader()
+    await store.eventLogs.tail('one', 'now', reader)
+    await store.eventLogs.append('one', 1, { limits: LIMITS, isLast: false })
+    await reader.until(1)
+    await store.close()
+    await expect(store.eventLogs.tail('one', 'now', newReader())).rejects.toMatchObject({
+      code: 'CLOSED',
+    })
+  })
+
+  test('leave nothing of logs that have ended', async () => {
+    await using store = new RedisGatewayStore({ url, prefix: 'gone', timeoutMs })
+    const header = { session: 's', owner: 'p', requestIds: [1] }
+    await store.eventLogs.open('one', header, { maxEvents: 5, ttlMs: 20 })
+    await store.eventLogs.append('two', 1, { limits: { maxEvents: 5, ttlMs: 20 }, isLast: true })
+    await using opened = await openAdmin(url)
+    const { admin } = opened
+    while ((await admin.keys('{gone}*')).length > 0);
+    expect(await admin.keys('{gone}*')).toEqual([])
+  })
+})
+
+function entry(n: number, before: string): readonly string[] {
+  return ['text', String(n), 'last', '0', 'before', before]
+}
