@@ -10,6 +10,7 @@ export { mapSubschemas, pointerOf, SchemaDocument, type SchemaLimits } from './j
 export { Listeners } from './listeners.ts'
 export { isLoopback } from './loopback.ts'
 export { editDistance, nearestWord } from './nearest-word.ts'
+export { removeFrom } from './remove-from.ts'
 export { assertRuntime, runtimeProblem } from './runtime.ts'
 export { sharedStorage } from './shared-storage.ts'
 export {

@@ -10,6 +10,7 @@ import {
   isRecord,
   Listeners,
   readAtMost,
+  removeFrom,
   untilAborted,
   within,
 } from './index.ts'
@@ -49,6 +50,13 @@ test('untilAborted drops a late failure of the promise', async () => {
 test('untilAborted rejects with an error, whatever the caller aborted with', async () => {
   await expect(untilAborted(never, AbortSignal.abort('stop'))).rejects.toEqual(new Error('stop'))
   await expect(untilAborted(never, AbortSignal.abort())).rejects.toBeInstanceOf(DOMException)
+})
+
+test('removeFrom removes the item once, and returns whether the list had it', () => {
+  const list = ['a', 'b', 'a']
+  expect(removeFrom(list, 'a')).toBe(true)
+  expect(removeFrom(list, 'c')).toBe(false)
+  expect(list).toEqual(['b', 'a'])
 })
 
 test('within settles as the promise does, if that is in time', async () => {

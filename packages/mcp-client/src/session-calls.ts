@@ -1,5 +1,6 @@
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
+import { removeFrom } from '@x/internal'
 import type { Generation } from './generation.ts'
 import { McpClientError } from './errors.ts'
 import type { OperationName } from './errors.ts'
@@ -84,7 +85,7 @@ export function outsideCalls<T>(run: () => T): T {
  */
 export class SessionCalls {
   readonly #isOfOneThread: boolean
-  readonly #open = new Set<TrackedCall>()
+  readonly #open: TrackedCall[] = []
   /** The generation that was used last. The fields below describe it. */
   #generation: Generation | undefined
   #owner: string | undefined
@@ -98,13 +99,13 @@ export class SessionCalls {
 
   /** True if requests of the server could be attributed with certainty to a call of this caller that starts now. */
   isFreeFor(caller: Caller | undefined): boolean {
-    if (this.#open.size > 0 || this.#isAmbiguous) return false
+    if (this.#open.length > 0 || this.#isAmbiguous) return false
     return this.#owner === undefined || this.#owner === ownerOf(caller)
   }
 
   start(call: OpenCall): TrackedCall {
     const tracked = new TrackedCall(call, this)
-    this.#open.add(tracked)
+    this.#open.push(tracked)
     return tracked
   }
 
@@ -127,7 +128,7 @@ export class SessionCalls {
   }
 
   ended(call: TrackedCall): void {
-    this.#open.delete(call)
+    removeFrom(this.#open, call)
   }
 
   /**

@@ -1,4 +1,4 @@
-import { untilAborted } from '@x/internal'
+import { removeFrom, untilAborted } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import { AuthAttempts, oauthChallenge } from '../auth/authorizer.ts'
 import type { AuthEdges, Authorizer, AuthStep, Credential, Renewal } from '../auth/authorizer.ts'
@@ -22,6 +22,8 @@ export interface Exchange {
    * nothing is ever sent.
    */
   readonly isSent: boolean
+  /** Set by `HttpClient.answered()`. */
+  answeredAt: number | undefined
   /** Sends the request. */
   start(): void
   /** Ends the exchange and closes the connection. The outcome is `error`, unless the exchange has ended. */
@@ -48,6 +50,7 @@ const REDIRECT_BYTES = 64 * 1024
  * http to https of the same host. Other redirects are errors that name the target.
  */
 export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandler {
+  answeredAt: number | undefined
   readonly #client: HttpClient
   readonly #attempt: Attempt
   readonly #reader: AnswerReader
@@ -176,7 +179,7 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
   #end(error?: TransportError): void {
     if (this.#phase === 'done') return
     this.#phase = 'done'
-    this.#client.open.delete(this)
+    removeFrom(this.#client.open, this)
     const { request, retry, handlers, onOutcome } = this.#attempt
     if (this.#startedAt !== undefined) {
       this.#client.emit(request, {
@@ -265,6 +268,7 @@ interface Authorizing {
  * 403 has not executed the request. For the sender it is one exchange with one outcome.
  */
 export class AuthorizedExchange implements Exchange {
+  answeredAt: number | undefined
   readonly #client: HttpClient
   readonly #given: Authorizing
   /** Undefined while another credential is requested. */
@@ -303,7 +307,7 @@ export class AuthorizedExchange implements Exchange {
   async #send(): Promise<void> {
     const outcome = await this.#finalOutcome()
     this.#isDone = true
-    this.#client.open.delete(this)
+    removeFrom(this.#client.open, this)
     this.#given.handlers.outcome(outcome)
   }
 
@@ -425,11 +429,4 @@ function firstCause(error: unknown): unknown {
 
 function getCode(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : ''
-}
-
-/** Removes an item from a list. Returns false if it was not in the list. */
-export function removeFrom<T>(list: T[], item: T): boolean {
-  const index = list.lastIndexOf(item)
-  if (index !== -1) list.splice(index, 1)
-  return index !== -1
 }

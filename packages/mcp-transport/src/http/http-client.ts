@@ -58,6 +58,8 @@ export interface RequestLimit {
   readonly limitMs: number | undefined
 }
 
+const LINGER_MS = 5000
+
 /** Read at the start of an exchange: without a listener, no events are created. */
 interface ExchangeObserver {
   readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
@@ -83,14 +85,13 @@ export class HttpClient {
   readonly limits: Limits
   readonly authorizer: Authorizer | undefined
   /** Exchanges that have not ended. */
-  readonly open: Set<Exchange> = new Set()
-  /** Responses that stay open after their answer. */
-  readonly lingering: Lingering = new Lingering()
+  readonly open: Exchange[] = []
   /** Async context of the owner: the code that started the transport. */
   owner: AsyncResource | undefined
   readonly #options: HttpClientOptions
   readonly #staticHeaders: readonly string[]
   #ownDispatcher: Dispatcher | undefined
+  #lingerTimer: NodeJS.Timeout | undefined
   #isClosed = false
 
   constructor(options: HttpClientOptions) {
@@ -199,7 +200,7 @@ export class HttpClient {
       const message = 'Nothing was sent: the request was abandoned'
       throw closedError(message, this.url.display, 'not-executed')
     }
-    this.open.add(exchange)
+    this.open.push(exchange)
     exchange.start()
   }
 
@@ -245,15 +246,26 @@ export class HttpClient {
     await this.authorizer.finish(callback, { fetch: this.oauthFetch, signal })
   }
 
+  /**
+   * Called when nothing of an exchange is needed any more. A server should end a response immediately after its answer
+   * (2025-11-25, transports). Otherwise each call would occupy a connection, so the response is closed after some
+   * seconds.
+   */
+  answered(exchange: Exchange | undefined): void {
+    if (exchange === undefined || exchange.isDone) return
+    exchange.answeredAt = performance.now()
+    this.#lingerTimer ??= setTimeout(() => this.#closeLingering(), LINGER_MS).unref()
+  }
+
   /** Ends all open exchanges with `error`. */
   abort(error: TransportError): void {
-    for (const exchange of this.open) exchange.abort(error)
+    for (const exchange of this.open.slice()) exchange.abort(error)
   }
 
   /** Aborts all open exchanges and sends nothing more. */
   async close(): Promise<void> {
     this.#isClosed = true
-    this.lingering.close()
+    clearTimeout(this.#lingerTimer)
     this.abort(closedError('The transport was closed', this.url.display))
     const own = this.#ownDispatcher
     this.#ownDispatcher = undefined
@@ -287,6 +299,17 @@ export class HttpClient {
     }
   }
 
+  #closeLingering(): void {
+    this.#lingerTimer = undefined
+    const before = performance.now() - LINGER_MS
+    const message = 'The response stayed open after its answer, and was closed'
+    for (const exchange of this.open.filter(({ answeredAt }) => answeredAt !== undefined)) {
+      if (Number(exchange.answeredAt) <= before)
+        exchange.abort(new TransportError('CLOSED', message))
+      else this.#lingerTimer ??= setTimeout(() => this.#closeLingering(), LINGER_MS).unref()
+    }
+  }
+
   async #orConfigError<T>(what: 'headers' | 'token', get: () => Promise<T>): Promise<T> {
     try {
       return await get()
@@ -298,50 +321,6 @@ export class HttpClient {
 }
 
 type ExchangeResult = Pick<ExchangeEvent, 'ms' | 'attempt' | 'status' | 'responseBytes' | 'error'>
-
-const LINGER_MS = 5000
-
-/**
- * Responses that stay open after their answer. A server should end them immediately (2025-11-25, transports).
- * Otherwise each call would occupy a connection, so they are closed after some seconds.
- */
-class Lingering {
-  /** Time of the answer by exchange. */
-  readonly #answered = new Map<Exchange, number>()
-  #timer: NodeJS.Timeout | undefined
-
-  add(exchange: Exchange): void {
-    this.#answered.set(exchange, performance.now())
-    this.#timer ??= setTimeout(() => this.#sweep(), LINGER_MS).unref()
-  }
-
-  /** Called when the response ended. */
-  remove(exchange: Exchange): void {
-    this.#answered.delete(exchange)
-  }
-
-  close(): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    this.#cut(Number.POSITIVE_INFINITY)
-  }
-
-  #sweep(): void {
-    this.#timer = undefined
-    this.#cut(performance.now() - LINGER_MS)
-    if (this.#answered.size > 0) this.#timer = setTimeout(() => this.#sweep(), LINGER_MS).unref()
-  }
-
-  /** Closes the responses whose answer came before this time. */
-  #cut(before: number): void {
-    const message = 'The response stayed open after its answer, and was closed'
-    for (const [exchange, answeredAt] of this.#answered) {
-      if (answeredAt > before) continue
-      this.#answered.delete(exchange)
-      exchange.abort(new TransportError('CLOSED', message))
-    }
-  }
-}
 
 /**
  * `fetch` for metadata and authorization servers, over the transport's dispatcher. Follows redirects only

@@ -1,7 +1,7 @@
+import { removeFrom } from '@x/internal'
 import type { JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
 import { closedError, errorAnswer, toTransportError, TransportError } from '../transport-error.ts'
 import type { CallOptions, Timeouts } from '../transport-options.ts'
-import { removeFrom } from './exchange.ts'
 import type { HttpClient, HttpRequest } from './http-client.ts'
 
 /** A request of the client without an answer. */

@@ -205,7 +205,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     if (this.#phase === 'settled') return false
     this.#phase = 'settled'
     this.#resuming?.abort()
-    if (this.#exchange?.isDone === false) this.#http.lingering.add(this.#exchange)
+    this.#http.answered(this.#exchange)
     return true
   }
 
@@ -255,9 +255,8 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   }
 
   outcome(outcome: AnswerOutcome): void {
-    if (this.#phase !== 'open') {
-      if (this.#exchange !== undefined) this.#http.lingering.remove(this.#exchange)
-    } else if (outcome.kind === 'failed') {
+    if (this.#phase !== 'open') return
+    if (outcome.kind === 'failed') {
       if (outcome.error.code === 'OUTCOME_UNKNOWN') this.#broken(outcome.error)
       else this.fail(outcome.error)
     } else if (outcome.kind === 'refused') {

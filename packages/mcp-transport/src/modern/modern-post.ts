@@ -113,10 +113,9 @@ export async function modernPost(
           resolve({ kind: 'answered', answer: message, status, headers, errorId: 'own' })
           // A stream of subscriptions need not end after its answer.
           if (isLongLived) exchange?.abort(closedError('The subscription was closed', url))
-          else if (exchange?.isDone === false) http.lingering.add(exchange)
+          else http.answered(exchange)
         },
         outcome: (outcome) => {
-          if (isAnswered && exchange !== undefined) http.lingering.remove(exchange)
           if (isAnswered) return
           const [status, headers] = response
           if (outcome.kind === 'failed') return resolve({ ...outcome, headers })
