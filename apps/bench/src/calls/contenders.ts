@@ -1,4 +1,12 @@
-import { ARGS, checkResult, checkText, CLIENT_INFO, DEFINITION, TOOL } from './messages.ts'
+import {
+  ARGS,
+  checkResult,
+  checkText,
+  CLIENT_INFO,
+  DEFINITION,
+  isModern,
+  TOOL,
+} from './messages.ts'
 
 /** One way to call the tool of the server. */
 export interface Contender extends AsyncDisposable {
@@ -24,7 +32,7 @@ const makers = {
   async transport(url) {
     const { StreamableHttpTransport } = await import('@x/mcp-transport')
     const { overTransport } = await import('./over-transport.ts')
-    const era = new URL(url).pathname.startsWith('/modern/') ? 'modern' : 'legacy'
+    const era = isModern(url) ? 'modern' : 'legacy'
     return overTransport(new StreamableHttpTransport(url, { era }))
   },
   /** The transport of SDK v1 with a bare `onmessage`. */

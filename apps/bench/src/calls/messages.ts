@@ -6,6 +6,17 @@ export const TOOL = 'add_to_cart'
 export const ARGS = { item: 'apple', count: 2 } as const
 export const TEXT = 'Two apples were added to the cart.'
 export const CLIENT_INFO = { name: 'bench', version: '1.0.0' } as const
+/** `_meta` of every request of the stateless revision. */
+export const MODERN_META = {
+  'io.modelcontextprotocol/protocolVersion': MODERN_VERSION,
+  'io.modelcontextprotocol/clientCapabilities': {},
+  'io.modelcontextprotocol/clientInfo': CLIENT_INFO,
+} as const
+
+/** Returns whether the server answers at this URL without sessions. */
+export function isModern(url: string): boolean {
+  return new URL(url).pathname.startsWith('/modern/')
+}
 
 /** The tool, as the server lists it. */
 export const DEFINITION = {

@@ -3,28 +3,48 @@ import { createParser } from 'eventsource-parser'
 import { Agent, request } from 'undici'
 import type { Dispatcher } from 'undici'
 import type { Contender } from './contenders.ts'
-import { ARGS, checkResult, CLIENT_INFO, PROTOCOL_VERSION, TOOL } from './messages.ts'
+import {
+  ARGS,
+  checkResult,
+  CLIENT_INFO,
+  isModern,
+  MODERN_META,
+  MODERN_VERSION,
+  PROTOCOL_VERSION,
+  TOOL,
+} from './messages.ts'
 
 const PLAIN = {
   'content-type': 'application/json',
   accept: 'application/json, text/event-stream',
 }
 
-/** Opens a session, and returns the headers of later requests. */
-async function initialized(url: string, dispatcher: Agent): Promise<Record<string, string>> {
-  const params = { protocolVersion: PROTOCOL_VERSION, capabilities: {}, clientInfo: CLIENT_INFO }
-  const body = JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
-  const opened = await request(url, { dispatcher, method: 'POST', headers: PLAIN, body })
-  await opened.body.dump()
-  return {
-    ...PLAIN,
-    'mcp-session-id': String(opened.headers['mcp-session-id']),
-    'mcp-protocol-version': PROTOCOL_VERSION,
-  }
+/** The parts that all calls of a contender share. */
+interface Prepared {
+  readonly headers: Readonly<Record<string, string>>
+  readonly params: object
 }
 
-function callOf(id: number): string {
+/** Prepares calls that send the same bytes as our transport. Opens a session where the server has them. */
+async function prepared(url: string, dispatcher: Agent): Promise<Prepared> {
   const params = { name: TOOL, arguments: ARGS }
+  if (isModern(url)) {
+    const headers = { 'mcp-protocol-version': MODERN_VERSION, 'mcp-method': 'tools/call' }
+    return {
+      headers: { ...PLAIN, ...headers, 'mcp-name': TOOL },
+      params: { ...params, _meta: MODERN_META },
+    }
+  }
+  const handshake = { protocolVersion: PROTOCOL_VERSION, capabilities: {}, clientInfo: CLIENT_INFO }
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params: handshake })
+  const opened = await request(url, { dispatcher, method: 'POST', headers: PLAIN, body })
+  await opened.body.dump()
+  const session = String(opened.headers['mcp-session-id'])
+  const headers = { 'mcp-session-id': session, 'mcp-protocol-version': PROTOCOL_VERSION }
+  return { headers: { ...PLAIN, ...headers }, params }
+}
+
+function callOf(id: number, params: object): string {
   return JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params })
 }
 
@@ -34,11 +54,11 @@ function newAgent(): Agent {
 
 export async function undiciRequest(url: string): Promise<Contender> {
   const dispatcher = newAgent()
-  const headers = await initialized(url, dispatcher)
+  const { headers, params } = await prepared(url, dispatcher)
   let id = 0
   return {
     async call() {
-      const body = callOf(++id)
+      const body = callOf(++id, params)
       const response = await request(url, { dispatcher, method: 'POST', headers, body })
       const text = await response.body.text()
       let data = text
@@ -53,14 +73,16 @@ export async function undiciRequest(url: string): Promise<Contender> {
 
 export async function bareDispatch(url: string): Promise<Contender> {
   const agent = newAgent()
-  const headers = Object.entries(await initialized(url, agent)).flat()
+  const { headers, params } = await prepared(url, agent)
+  const list = Object.entries(headers).flat()
   const { origin, pathname: path } = new URL(url)
   let id = 0
   return {
     call: () =>
       new Promise((resolve, reject) => {
         const handler = new AnswerHandler(resolve, reject)
-        agent.dispatch({ origin, path, method: 'POST', headers, body: callOf(++id) }, handler)
+        const body = callOf(++id, params)
+        agent.dispatch({ origin, path, method: 'POST', headers: list, body }, handler)
       }),
     [Symbol.asyncDispose]: () => agent.destroy(),
   }
