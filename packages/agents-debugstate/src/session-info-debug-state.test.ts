@@ -45,7 +45,7 @@ const failing = (status: number): Script => {
 }
 
 describe('reading', () => {
-  test('asks for id and record in parallel, once, and then uses its copy', async () => {
+  test('requests id and record in parallel, once, and then uses its copy', async () => {
     const record = shopRecord()
     const values = new Map([
       [ID_KEY, 'session-1'],
@@ -181,7 +181,7 @@ describe('writing', () => {
     ])
   })
 
-  test('a DELETE never overtakes a later PUT', async () => {
+  test('sends a DELETE before a later PUT', async () => {
     const values = new Map([[ID_KEY, 'session-1']])
     await using service = await startScriptedService(plainService(values))
     await using agent = startAgent(service)
@@ -252,7 +252,7 @@ describe('writing', () => {
 })
 
 describe('clearing', () => {
-  test('deletes the stored session, and does not read the dead id back', async () => {
+  test('deletes the stored session, and does not read its id again', async () => {
     const values = new Map([
       [ID_KEY, 'session-1'],
       [RECORD_KEY, JSON.stringify(shopRecord())],
@@ -268,7 +268,7 @@ describe('clearing', () => {
     expect(values.size).toBe(0)
   })
 
-  test('does not read the dead id back when the service refused to delete it', async () => {
+  test('does not use the deleted id again when the service refused to delete it', async () => {
     await using service = await startScriptedService(({ method, path }, response) => {
       if (method !== 'GET') response.writeHead(500).end()
       else if (keyOf(path) === ID_KEY) response.end('session-1')
@@ -323,7 +323,7 @@ describe('a failing service never fails the agent, and is reported once', () => 
     ['no HTTP', 'UNREACHABLE', (_, response) => void response.socket?.end('garbage\r\n\r\n')],
     ['a huge body', 'TOO_LARGE', (_, response) => void response.end('x'.repeat(1_000_000))],
   ]
-  test.each(faults)('reading: %s', async (_, code, script) => {
+  test.each(faults)('while it reads: %s', async (_, code, script) => {
     await using service = await startScriptedService(script)
     await using agent = startAgent(service, { timeoutMs: 200 })
     expect(await agent.info.getSessionId()).toBeUndefined()
@@ -333,7 +333,7 @@ describe('a failing service never fails the agent, and is reported once', () => 
   })
 
   test.each(faults.filter(([name]) => !/page|huge|half/.test(name)))(
-    'writing: %s; and the next write tries again',
+    'while it writes: %s; the next write tries again',
     async (_, code, fault) => {
       const values = new Map<string, string>()
       let script = fault
@@ -353,7 +353,7 @@ describe('a failing service never fails the agent, and is reported once', () => 
     },
   )
 
-  test('a token function that throws or never resolves', async () => {
+  test('with a token function that throws or never resolves', async () => {
     await using service = await startScriptedService(plainService(new Map()))
     const never = new Promise<string>(() => {})
     await using hanging = startAgent(service, { token: () => never, timeoutMs: 50 })

@@ -19,7 +19,7 @@ describe('a stored pair', () => {
     })
   })
 
-  test('keeps fields of the record that it does not know', () => {
+  test('keeps unknown fields of the record', () => {
     const more = JSON.stringify({ ...record, affinity: 'node-7' })
     const { session } = parseStoredSession({ id: 'session-1', record: more }, owner)
     expect(session.record).toMatchObject({ affinity: 'node-7' })
@@ -82,7 +82,7 @@ test('returns the session id of a stored record, and whether its format is newer
 })
 
 test.each(['<html>hi</html>', '{"error":"no"}', '["a"]', '"quoted"'])(
-  'an answer like %s is no bare id, but a record may vouch even for that',
+  'rejects the bare id %s, and accepts it with a record',
   (id) => {
     expect(parseStoredSession({ id, record: undefined }, owner)).toEqual({
       session: {},

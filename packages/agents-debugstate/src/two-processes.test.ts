@@ -46,7 +46,7 @@ async function recover(info: SessionInfo, sessionId: string): Promise<void> {
 }
 
 describe.each([{}, { thread: 't1' }])('two processes that share a state, scope %j', (scope) => {
-  test('adopt the session of the first process when both store one', async () => {
+  test('use the session of the first process when both store one', async () => {
     await using shared = await shareState(scope)
     const [first, second] = [shared.process(), shared.process()]
     await Promise.all([first.getRecord(), second.getRecord()])
@@ -95,7 +95,7 @@ describe.each([{}, { thread: 't1' }])('two processes that share a state, scope %
   })
 })
 
-test('replaces an id whose record never comes', async () => {
+test('replaces an id whose record is never stored', async () => {
   await using shared = await shareState({ thread: 't1' })
   const [first, second] = [shared.process(), shared.process()]
   await Promise.all([first.getSessionId(), second.getSessionId()])
@@ -144,7 +144,7 @@ test('keeps the session of a client with other parameters, without calling liste
   expect(await shared.stored()).toBe('session-1')
 })
 
-test('does not treat its own write with a lost answer as a rival', async () => {
+test('does not treat its own write as a write of another process if the answer was lost', async () => {
   const values = new Map<string, { text: string; etag: string }>()
   let losesAnswers = true
   await using service = await startScriptedService(({ method, path, headers, body }, response) => {

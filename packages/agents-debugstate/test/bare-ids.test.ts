@@ -40,7 +40,7 @@ function idsOnly(values: Map<string, string>, recordStatus: number): Script {
 }
 
 describe.each([404, 400, 405, 500])('a service that answers %i for records', (status) => {
-  test('uses the id of another implementation, and stores ours for it', async () => {
+  test('uses the id of another implementation, and stores its own id for it', async () => {
     await using mcp = await startLegacyServer()
     const values = new Map<string, string>()
     await using service = await startScriptedService(idsOnly(values, status))

@@ -47,7 +47,7 @@ function factoryAt(
 }
 
 test.each([...faults, ...impostors])(
-  'a service that %s costs no call, one warning, and is asked again with the next write',
+  'a service that %s fails no call, causes one warning, and is used again with the next write',
   async (_name, code, action) => {
     await using mcp = await startLegacyServer()
     await using service = createDebugStateServer({

@@ -64,7 +64,7 @@ async function compileOnce(db: string): Promise<void> {
 }
 
 test(
-  `what was acknowledged is there after each of ${KILLS} kills, and every value is whole`,
+  `keeps every acknowledged value complete after each of ${KILLS} kills`,
   { timeout: 120_000 },
   async () => {
     await using folder = await temporaryFolder()

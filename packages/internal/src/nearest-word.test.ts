@@ -8,7 +8,7 @@ test.each([
   ['prot', 'port', 1],
   ['por', 'port', 1],
   ['kitten', 'sitting', 3],
-])('from %j to %j it is %d', (a, b, distance) => {
+])('returns the edit distance of %j and %j: %d', (a, b, distance) => {
   expect(editDistance(a, b)).toBe(distance)
   expect(editDistance(b, a)).toBe(distance)
 })
@@ -20,6 +20,6 @@ test.each([
   ['time', 'timeoutMs'],
   ['tim', undefined],
   ['frobnicate', undefined],
-])('%s means %s', (key, expected) => {
+])('returns for %s the word %s', (key, expected) => {
   expect(nearestWord(key, ['agents', 'timeoutMs', 'tools'])).toBe(expected)
 })

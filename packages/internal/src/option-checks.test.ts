@@ -103,7 +103,7 @@ test.each([
   expect(problemOf(given, CHECKS)).toContain(message)
 })
 
-test('of two near names, suggests the one that takes such a value', () => {
+test('suggests of two similar names the one that accepts the value', () => {
   expect(problemOf({ timeout: 5 }, CHECKS)).toContain('"timeoutMs"')
   expect(problemOf({ timeout: {} }, CHECKS)).toContain('"timeouts"')
 })

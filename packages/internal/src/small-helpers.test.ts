@@ -47,7 +47,7 @@ test('untilAborted drops a late failure of the promise', async () => {
   await Promise.resolve()
 })
 
-test('untilAborted rejects with an error, whatever the caller aborted with', async () => {
+test('untilAborted rejects with an Error for any reason of the abort', async () => {
   await expect(untilAborted(never, AbortSignal.abort('stop'))).rejects.toEqual(new Error('stop'))
   await expect(untilAborted(never, AbortSignal.abort())).rejects.toBeInstanceOf(DOMException)
 })
@@ -59,14 +59,14 @@ test('removeFrom removes the item once, and returns whether the list had it', ()
   expect(list).toEqual(['b', 'a'])
 })
 
-test('within settles as the promise does, if that is in time', async () => {
+test('within settles as the promise does if it settles in time', async () => {
   expect(await within(Promise.resolve(1), 60_000, () => 2)).toBe(1)
   // A timer of Node.js would end at once with this time.
   expect(await within(sleep(20, 1), Infinity, () => 2)).toBe(1)
   await expect(within(Promise.reject(new Error('no')), 60_000, () => 2)).rejects.toThrow('no')
 })
 
-test('within returns or throws what onLate does after the time', async () => {
+test('within returns or throws as onLate does after the time limit', async () => {
   expect(await within(never, 1, () => 2)).toBe(2)
   const onLate = (): never => {
     throw new Error('too late')
@@ -74,13 +74,13 @@ test('within returns or throws what onLate does after the time', async () => {
   await expect(within(never, 1, onLate)).rejects.toThrow('too late')
 })
 
-test('fulfilledWithin tells whether a promise was fulfilled in time', async () => {
+test('fulfilledWithin returns whether a promise was fulfilled in time', async () => {
   expect(await fulfilledWithin(Promise.resolve(), 60_000)).toBe(true)
   expect(await fulfilledWithin(never, 1)).toBe(false)
   await expect(fulfilledWithin(Promise.reject(new Error('no')), 60_000)).rejects.toThrow('no')
 })
 
-test('BoundedMap removes its oldest entry for a new key beyond the limit, and for no known key', () => {
+test('BoundedMap removes its oldest entry for a new key beyond the limit, not for a known key', () => {
   const map = new BoundedMap<string | undefined, number>(2)
   map.set(undefined, 1).set('b', 2).set('b', 3)
   expect([...map]).toEqual([

@@ -28,7 +28,7 @@ function canBeLocked(path: string): boolean {
   return output === 'yes'
 }
 
-test('a connection keeps its lock when the file is opened again', async () => {
+test('keeps the lock of a connection when the file is opened again', async () => {
   const path = await newPath()
   const use = { synchronous: 'normal', isExclusive: false } as const
   const first = openSqliteFile(path, format, use)
@@ -38,7 +38,7 @@ test('a connection keeps its lock when the file is opened again', async () => {
   expect(canBeLocked(path)).toBe(true)
 })
 
-test('an exclusive connection keeps its lock when opening the file again fails', async () => {
+test('keeps the lock of an exclusive connection when opening the file again fails', async () => {
   const path = await newPath()
   const use = { synchronous: 'normal', isExclusive: true } as const
   const first = openSqliteFile(path, format, use)

@@ -187,7 +187,7 @@ describe('a mock for evaluations', () => {
 })
 
 describe('headers of the run', () => {
-  test('never mix between fifty users with interleaved calls', async () => {
+  test('stay with their user among fifty users with interleaved calls', async () => {
     await using server = await startLegacyServer()
     await using mcp = createMcpTools({
       servers: {

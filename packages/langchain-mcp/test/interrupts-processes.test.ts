@@ -72,7 +72,7 @@ function accept({ interrupts }: Told, answer: string): InterruptResume {
 const calls = [{ name: 'add', args: { a: 1, b: 2 } }, { name: 'ask_twice' }]
 
 test.each([{ store: true }, { store: false }])(
-  'two rounds in three processes, killed between the two POSTs: one call, one payment (%o)',
+  'sends two rounds of a call from three processes, killed between the two POSTs, and pays once (%o)',
   { timeout: SLOW },
   async ({ store }) => {
     await using folder = await temporaryFolder()
@@ -99,7 +99,7 @@ test.each([{ store: true }, { store: false }])(
 )
 
 test(
-  'a process that is killed during a call: the outcome is unknown, and the call is not executed again',
+  'reports an unknown outcome, and does not repeat the call, if the process is killed during it',
   { timeout: SLOW },
   async () => {
     await using folder = await temporaryFolder()
@@ -135,7 +135,7 @@ test('executes a call at least once without a store', { timeout: SLOW }, async (
 })
 
 test(
-  'a server with sessions: the call can continue only in its own process; in another the outcome is unknown',
+  'reports an unknown outcome in another process for a server with sessions, where only the own process can continue',
   { timeout: SLOW },
   async () => {
     await using folder = await temporaryFolder()

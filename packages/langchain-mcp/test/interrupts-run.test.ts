@@ -83,7 +83,7 @@ test('requests no progress without a listener', async () => {
 })
 
 test.each(['signal', 'stepTimeout'] as const)(
-  'a run that gives up (%s) has its call cancelled on the server',
+  'cancels the call of an ended run (%s) on the server',
   async (how) => {
     await using server = await startModernServer()
     const elicitation = elicitationToInterrupt()
@@ -156,7 +156,7 @@ test('repeats no call if another tool of the same plain ToolNode interrupts the 
 })
 
 test.each(['legacy', 'modern'] as const)(
-  'a server asks the model of the agent, if that is approved (%s)',
+  'lets a server ask the model of the agent if that is approved (%s)',
   async (era) => {
     await using server =
       era === 'legacy' ? await startEverythingServer() : await startModernServer()

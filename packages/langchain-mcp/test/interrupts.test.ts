@@ -219,7 +219,7 @@ describe.each([modern, legacy])('$era, plain ToolNode', ({ era, pay, ask }) => {
 })
 
 test.each(['ToolNode', 'Send of all calls'] as const)(
-  'several calls in one node (%s): the one that asks is told how to ask, and nothing runs twice',
+  'fails the call that asks among several calls in one node (%s), says how to ask, and runs nothing twice',
   async (kind) => {
     await using here = await setting('modern')
     const calls = [modern.pay, modern.ask('Ada?')]

@@ -159,7 +159,7 @@ test('server-filesystem reads and writes in its folder, and asks before it destr
   await expect(readFile(join(folder.path, 'new.md'))).rejects.toThrow('ENOENT')
 })
 
-test('a 2026-07-28 server: tools, resources and prompts work with the same calls', async () => {
+test('calls tools, resources and prompts of a 2026-07-28 server in the same way', async () => {
   await using modern = await startModernServer()
   await using mcp = createMcpTools({ servers: { calc: { url: modern.url } } })
   expect(await ask(mcp, 'call add {"a":2,"b":3}')).toBe('5')
@@ -173,7 +173,7 @@ test('a 2026-07-28 server: tools, resources and prompts work with the same calls
   expect(modern.received.some(({ sessionId }) => sessionId !== undefined)).toBe(false)
 })
 
-test("the SDK's own client has the same tools, resources and prompts", async () => {
+test("returns the same tools, resources and prompts for the SDK's own client", async () => {
   const client = new Client({ name: 'test', version: '1.0.0' })
   await client.connect(new StdioClientTransport({ ...everythingStdioCommand(), stderr: 'ignore' }))
   try {

@@ -2,7 +2,7 @@ import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { HandshakeContext } from './handshake-context.ts'
 
-test('is inside in all code that the handshake calls, and nowhere else', async () => {
+test('is set in all code that the handshake calls, and nowhere else', async () => {
   const context = new HandshakeContext()
   const seen: boolean[] = []
   await context.run(async () => {
@@ -14,7 +14,7 @@ test('is inside in all code that the handshake calls, and nowhere else', async (
   expect(seen).toEqual([true, false, false])
 })
 
-test('is not inside in code that outlives the handshake', async () => {
+test('is not set in code that continues after the handshake', async () => {
   const context = new HandshakeContext()
   const later = deferred()
   const stream = context.run(async () => ({

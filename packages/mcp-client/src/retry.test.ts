@@ -108,11 +108,11 @@ describe('an overloaded server', () => {
       },
     )
 
-  test('did not read a request that it answered with 429', () => {
+  test('did not execute a request that it answered with 429', () => {
     expect(delayMs({ status: 429 })).toBe(1000)
   })
 
-  test('may have run a request that it answered with 503, so only what may run twice is sent again', () => {
+  test('may have executed a request that it answered with 503, so only requests that may run twice are sent again', () => {
     expect(delayMs({ status: 503 })).toBeUndefined()
     expect(delayMs({ status: 503 }, { isSafe: true })).toBe(1000)
     expect(delayMs({ status: 503 }, { isAllowed: true })).toBe(1000)

@@ -142,7 +142,7 @@ describe('the end', () => {
     expect(() => run.defer(() => {})).toThrow('has ended')
   })
 
-  test('gives no run to code that outlived its run, which may begin its own', async () => {
+  test('gives no run to code that continues after its run, which may begin another run', async () => {
     let late: Promise<string | undefined> | undefined
     let id: string | undefined
     let proceed: () => void = () => {}
@@ -333,7 +333,7 @@ describe('streams', () => {
     expect(await stream.next()).toEqual({ done: true, value: undefined })
   })
 
-  test('keep to their runs when they are read in turns', async () => {
+  test('belong to their own runs when they are read alternately', async () => {
     const [one, other] = [1, 2].map(() => runInSessionScope(() => numbers([])))
     const ids = [await one?.next(), await other?.next(), await one?.next(), await other?.next()]
     const [a, b, c, d] = ids.map((result) => result?.value)

@@ -16,7 +16,7 @@ test.each([
   ['through a proxy', 2],
   ['with two connections and short time limits', 3],
 ] as const)(
-  'no call that reached the server is observed as not executed: %s',
+  'never reports a call that reached the server as not executed: %s',
   async (way, seed) => {
     const random = seededRandom(seed)
     const child = fork(fileURLToPath(new URL('./breaking-server.mjs', import.meta.url)), {

@@ -69,7 +69,7 @@ describe('fifty principals on one client', () => {
     expect(server.sessions).toEqual([])
   }, 20_000)
 
-  test('are not mixed up when all sessions are lost', async () => {
+  test('stay apart when all sessions are lost', async () => {
     await using server = await startLegacyServer()
     await using client = clientOf(server, { maxRetries: 5 })
     const observed: unknown[] = []

@@ -197,7 +197,7 @@ test('treats a store with invalid content as empty, and logs it once', async () 
 test.each([
   ['fails', () => Promise.reject(new Error('The store is away'))],
   ['never answers', () => new Promise<undefined>(() => {})],
-] as const)('a store that %s knows no session id, and says so', async (_how, answer) => {
+] as const)('returns no session id if the store %s, and logs it', async (_how, answer) => {
   await using server = await startLegacyServer()
   let isAway = false
   const sessionInfoFactory = new (class extends SessionInfoFactory {

@@ -60,7 +60,7 @@ describe('on a server with sessions', () => {
     expect(asked).toContain(what)
   })
 
-  test('handlers also answer in a session that replaced another one', async () => {
+  test('answers with handlers also in a session that replaced another one', async () => {
     const first = await startEverythingServer()
     const { handlers, asked } = answering()
     await using client = new McpClient({ url: first.url }, { handlers })

@@ -181,16 +181,19 @@ describe('an ambiguous refusal', () => {
     },
   )
 
-  test.each(formsOf('ambiguous'))('%s: what changes nothing is sent again', async (lossForm) => {
-    await using setting = await startSetting({ server: { lossForm } })
-    const { client, server } = setting
-    await client.ping()
-    server.forgetSessions()
-    await client.ping()
-    server.forgetSessions()
-    expect(await client.listTools()).not.toEqual([])
-    expect(server.count('initialize')).toBe(3)
-  })
+  test.each(formsOf('ambiguous'))(
+    '%s: sends a request that changes nothing again',
+    async (lossForm) => {
+      await using setting = await startSetting({ server: { lossForm } })
+      const { client, server } = setting
+      await client.ping()
+      server.forgetSessions()
+      await client.ping()
+      server.forgetSessions()
+      expect(await client.listTools()).not.toEqual([])
+      expect(server.count('initialize')).toBe(3)
+    },
+  )
 
   test('rejects with OUTCOME_UNKNOWN if progress arrived before the refusal, because the tool was running', async () => {
     await using setting = await startSetting()
@@ -431,7 +434,7 @@ describe('a handshake that fails', () => {
     expect(second).toMatchObject({ stack: expect.stringContaining('paySecond') })
   })
 
-  test('is UNREACHABLE, without a loss, if the server has gone for good', async () => {
+  test('is UNREACHABLE, without a loss, if the server does not come back', async () => {
     const port = await freePort()
     await using client = new McpClient({ url: `http://127.0.0.1:${port}/mcp` })
     const error = await rejectionOf(client.ping())
@@ -439,7 +442,7 @@ describe('a handshake that fails', () => {
   })
 })
 
-test('opens a session for the next call after a replacement whose headers never came', async () => {
+test('opens a session for the next call after a replacement whose headers never arrived', async () => {
   await using server = await startLegacyServer()
   let isStuck = false
   const asked = deferred()

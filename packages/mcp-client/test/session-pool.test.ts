@@ -170,7 +170,7 @@ describe('outside a run', () => {
     expect(server.sessions).toEqual([])
   })
 
-  test('refuses a call of code that outlived its run', async () => {
+  test('refuses a call of code that continues after its run', async () => {
     await using server = await startLegacyServer()
     await using pool = new SessionPool()
     const client = pool.acquire({ url: server.url })

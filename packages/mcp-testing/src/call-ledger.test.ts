@@ -46,7 +46,7 @@ test('records how a tool ended', async () => {
   expect(ledger.executions()).toBe(2)
 })
 
-test('a wait looks again when a call moves on', async () => {
+test('resolves a wait when a call reaches the state', async () => {
   const ledger = new CallLedger()
   const entry = ledger.receive(one)
   const running = ledger.waitFor({ tool: 'pay', state: 'running' })
@@ -55,7 +55,7 @@ test('a wait looks again when a call moves on', async () => {
   await expect(ledger.waitFor({ executed: true })).resolves.toBe(entry)
 })
 
-test('one ledger counts for servers of both eras, by key and principal', async () => {
+test('counts for servers of both eras in one ledger, by key and principal', async () => {
   const ledger = new CallLedger()
   await using legacy = await startLegacyServer({ ledger, tools: [pay] })
   await using modern = await startModernServer({ ledger, tools: [pay] })
@@ -75,7 +75,7 @@ test('one ledger counts for servers of both eras, by key and principal', async (
   expect(ledger.executions('pay')).toBe(2)
 })
 
-test('a call that a server refuses is received, not executed', async () => {
+test('counts a call that a server refuses as received, not as executed', async () => {
   await using server = await startLegacyServer({ tools: [pay] })
   await using client = await connectStockClient(server.url)
   await expect(client.callTool({ name: 'refund' })).rejects.toMatchObject({ code: -32602 })
@@ -89,7 +89,7 @@ test('a call that a server refuses is received, not executed', async () => {
   expect(server.ledger.executions()).toBe(0)
 })
 
-test('tools of the test are listed and report progress in both eras', async () => {
+test('lists tools of the test, which report progress, in both eras', async () => {
   await using legacy = await startLegacyServer({ tools: [pay], answerAs: 'sse' })
   await using modern = await startModernServer({ tools: [pay] })
   await using stock = await connectStockClient(legacy.url)
@@ -106,7 +106,7 @@ test('tools of the test are listed and report progress in both eras', async () =
 })
 
 test.each([startLegacyServer, startModernServer])(
-  'a restart cancels running calls',
+  'cancels running calls when the server restarts',
   async (start) => {
     await using server = await start()
     await using client =

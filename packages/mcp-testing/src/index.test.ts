@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import * as surface from './index.ts'
 import * as matchers from './matchers.ts'
 
-test('exports exactly this', () => {
+test('exports exactly these names', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
     'CallLedger',
     'deferred',
@@ -22,7 +22,7 @@ test('exports exactly this', () => {
   ])
 })
 
-test('the matchers are exactly these', () => {
+test('exports exactly these matchers', () => {
   expect(Object.keys(matchers)).toEqual(['matchers'])
   expect(Object.keys(matchers.matchers)).toEqual([
     'toHaveExecuted',
@@ -31,7 +31,7 @@ test('the matchers are exactly these', () => {
   ])
 })
 
-test('the first example of the README is a test that runs in this repository', async () => {
+test('has a test of this repository as the first example of the README', async () => {
   const read = (path: string): Promise<string> => readFile(new URL(path, import.meta.url), 'utf8')
   const example = await read('../../langchain-mcp/test/survives-lost-session.test.ts')
   expect(await read('../README.md')).toContain(`\`\`\`ts\n${example}\`\`\``)

@@ -7,7 +7,7 @@ import { lossForms } from './loss-forms.ts'
 import { startLegacyServer } from './legacy-server.ts'
 
 test.each(['json', 'sse'] as const)(
-  'the stock client connects, lists, calls (%s)',
+  'connects the client of the SDK, lists tools and calls one (%s)',
   async (answerAs) => {
     await using server = await startLegacyServer({ answerAs, pageSize: 4 })
     await using client = await connectStockClient(server.url)
@@ -44,7 +44,7 @@ test.each(['json', 'sse'] as const)(
   },
 )
 
-test('state lives and dies with the session', async () => {
+test('keeps state for the lifetime of a session', async () => {
   await using server = await startLegacyServer()
   await using one = await connectStockClient(server.url)
   await using two = await connectStockClient(server.url)
@@ -71,7 +71,7 @@ test.each(Object.keys(lossForms) as LossFormName[])('refuses a lost session: %s'
   expect(server.executions('whoami')).toBe(0)
 })
 
-test('the requested revision is taken if it is known', async () => {
+test('accepts the requested revision if it knows it', async () => {
   await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   const version = async (asked: string): Promise<unknown> =>
@@ -81,7 +81,7 @@ test('the requested revision is taken if it is known', async () => {
   await expect(version('2026-07-28')).resolves.toBe('2025-11-25')
 })
 
-test('a second initialize in a live session is refused', async () => {
+test('refuses a second initialize in a live session', async () => {
   await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   await client.initialize()
@@ -91,17 +91,20 @@ test('a second initialize in a live session is refused', async () => {
   expect(server.sessions).toHaveLength(1)
 })
 
-test.each(['json', 'sse'] as const)('slow answers when it is released (%s)', async (answerAs) => {
-  await using server = await startLegacyServer({ answerAs })
-  await using client = await connectStockClient(server.url)
-  const call = client.callTool({ name: 'slow' })
-  await server.waitFor((request) => request.toolName === 'slow')
-  expect(server.held).toBe(1)
-  expect(server.release('done')).toBe(1)
-  await expect(call).resolves.toMatchObject({ content: [{ text: 'done' }] })
-})
+test.each(['json', 'sse'] as const)(
+  'answers a call of "slow" when the test releases it (%s)',
+  async (answerAs) => {
+    await using server = await startLegacyServer({ answerAs })
+    await using client = await connectStockClient(server.url)
+    const call = client.callTool({ name: 'slow' })
+    await server.waitFor((request) => request.toolName === 'slow')
+    expect(server.held).toBe(1)
+    expect(server.release('done')).toBe(1)
+    await expect(call).resolves.toMatchObject({ content: [{ text: 'done' }] })
+  },
+)
 
-test('slow reports the progress the test makes', async () => {
+test('reports the progress of the test for a call of "slow"', async () => {
   await using server = await startLegacyServer({ answerAs: 'sse' })
   await using client = await connectStockClient(server.url)
   const heard = deferred<unknown>()
@@ -114,7 +117,7 @@ test('slow reports the progress the test makes', async () => {
 })
 
 test.each(['json', 'sse'] as const)(
-  'slow ends without an answer when it is cancelled (%s)',
+  'ends a cancelled call of "slow" without an answer (%s)',
   async (answerAs) => {
     await using server = await startLegacyServer({ answerAs })
     await using client = new RawClient(server.url)
@@ -135,7 +138,7 @@ test.each(['json', 'sse'] as const)(
   },
 )
 
-test('a notification reaches the listening stream, and a stream that comes back', async () => {
+test('sends a notification to the listening stream, and to a resumed stream', async () => {
   await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   await client.initialize()
@@ -158,7 +161,7 @@ test('a notification reaches the listening stream, and a stream that comes back'
   expect(server.received.at(-1)).toMatchObject({ httpMethod: 'GET', lastEventId: eventId })
 })
 
-test('an SSE answer that was dropped can be resumed', async () => {
+test('resumes a response stream that was dropped', async () => {
   await using server = await startLegacyServer({ answerAs: 'sse' })
   await using client = new RawClient(server.url)
   await client.initialize().then((answer) => answer.text())
@@ -173,7 +176,7 @@ test('an SSE answer that was dropped can be resumed', async () => {
   expect(server.executions('slow')).toBe(1)
 })
 
-test('an SSE answer without event ids that was dropped says nothing at all', async () => {
+test('sends nothing on a dropped response stream without event ids', async () => {
   await using server = await startLegacyServer({ answerAs: 'sse', eventIds: false })
   await using client = new RawClient(server.url)
   await expect((await client.initialize()).text()).resolves.not.toContain('id: ')
@@ -182,7 +185,7 @@ test('an SSE answer without event ids that was dropped says nothing at all', asy
   await expect(call.text()).resolves.toBe('')
 })
 
-test('forgetting the sessions ends their listening streams, not their calls', async () => {
+test('ends the listening streams of forgotten sessions, and not their calls', async () => {
   await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   await client.initialize()
@@ -195,7 +198,7 @@ test('forgetting the sessions ends their listening streams, not their calls', as
   expect((await call).status).toBe(200)
 })
 
-test('a GET is refused, closed at once, or allowed once', async () => {
+test('refuses a GET, closes it at once, or allows it once', async () => {
   await using server = await startLegacyServer({ listenStream: 'refuse-405' })
   await using client = new RawClient(server.url)
   await client.initialize()
@@ -210,7 +213,7 @@ test('a GET is refused, closed at once, or allowed once', async () => {
   expect((await client.get('nonsense')).status).toBe(400)
 })
 
-test('a DELETE ends the session, unless it is refused', async () => {
+test('ends the session after a DELETE, unless it refuses the DELETE', async () => {
   await using server = await startLegacyServer({ terminate: 'refuse-405' })
   await using client = new RawClient(server.url)
   await client.initialize()
@@ -221,7 +224,7 @@ test('a DELETE ends the session, unless it is refused', async () => {
   expect(server.sessions).toEqual([])
 })
 
-test('an initialize waits, fails so many times, and then works', async () => {
+test('delays initialize, fails it a number of times, and then accepts it', async () => {
   await using server = await startLegacyServer({
     faults: [{ method: 'initialize', times: 2, instead: { status: 503, body: 'not yet' } }],
   })
@@ -239,7 +242,7 @@ test('an initialize waits, fails so many times, and then works', async () => {
   expect((await held).sessionId).toBe(server.sessions[0])
 })
 
-test('an initialize that a crash overtakes makes no session', async () => {
+test('opens no session for an initialize during a crash', async () => {
   const gate = deferred()
   await using server = await startLegacyServer({
     faults: [{ method: 'initialize', until: gate.promise }],
@@ -255,7 +258,7 @@ test('an initialize that a crash overtakes makes no session', async () => {
   expect(server.sessions).toEqual([client.sessionId])
 })
 
-test('a server without sessions assigns no id and refuses none', async () => {
+test('assigns no session id and refuses none without sessions', async () => {
   await using server = await startLegacyServer({ assignSessions: false })
   await using client = await connectStockClient(server.url)
   await client.callTool({ name: 'counter_add' })
@@ -266,7 +269,7 @@ test('a server without sessions assigns no id and refuses none', async () => {
   expect(server.received.every((request) => request.sessionId === undefined)).toBe(true)
 })
 
-test('a restart cuts what is open and forgets the sessions', async () => {
+test('closes all connections and forgets the sessions in a restart', async () => {
   await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   await client.initialize()
@@ -281,7 +284,7 @@ test('a restart cuts what is open and forgets the sessions', async () => {
   expect((await client.initialize()).status).toBe(200)
 })
 
-test('what is no MCP is refused', async () => {
+test('refuses requests that are not MCP', async () => {
   await using server = await startLegacyServer()
   const status = async (init: RequestInit, path = ''): Promise<number> => {
     const response = await fetch(server.url + path, { method: 'POST', ...init })
@@ -300,7 +303,7 @@ test('what is no MCP is refused', async () => {
   await expect(status({ method: 'PUT' })).resolves.toBe(405)
 })
 
-test('a version the server does not speak is refused', async () => {
+test('refuses a protocol version that it does not support', async () => {
   await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   await client.initialize()

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { deferred } from '@x/internal/testing'
 import { startTestServer } from './loopback-server.ts'
 
-test('a restart is a crash: open requests break, the port stays', async () => {
+test('breaks open requests and keeps the port in a restart', async () => {
   const arrived = deferred()
   await using server = await startTestServer((request, response) => {
     if (request.method === 'GET') response.end('back')
@@ -17,7 +17,7 @@ test('a restart is a crash: open requests break, the port stays', async () => {
   expect(server.connections).toBe(2)
 })
 
-test('a restart closes also a connection that the server is ending', async () => {
+test('closes in a restart also a connection that it is ending', async () => {
   const closed = deferred()
   await using server = await startTestServer(({ socket }) => {
     socket.once('close', () => closed.resolve())
@@ -28,7 +28,7 @@ test('a restart closes also a connection that the server is ending', async () =>
   await expect(closed.promise).resolves.toBeUndefined()
 })
 
-test('disposing does not wait for requests that hang', async () => {
+test('does not wait for open requests when it is disposed of', async () => {
   const arrived = deferred()
   const server = await startTestServer(() => arrived.resolve())
   const answer = fetch(server.url)

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { lossForms } from './loss-forms.ts'
 
-test.each(Object.entries(lossForms))('%s is named after its status', (name, form) => {
+test.each(Object.entries(lossForms))('%s has its status at the start of its name', (name, form) => {
   expect(name.startsWith(String(form.status))).toBe(true)
 })
 
-test('where the answer belongs to a request it names its id', () => {
+test('puts the id of the request into answers that belong to it', () => {
   const echoing = Object.values(lossForms).flatMap(({ body }) =>
     typeof body === 'function' ? [JSON.parse(body(41))] : [],
   )

@@ -13,7 +13,7 @@ expect.extend(matchers)
 
 const call = { tool: 'pay', args: { key: 'k1' }, principal: 'ada', era: 'legacy' as const }
 
-test('pass and fail by the ledger, the proxy and the mark', async () => {
+test('pass and fail for a ledger, a proxy and a mark', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
@@ -34,7 +34,7 @@ test('pass and fail by the ledger, the proxy and the mark', async () => {
   )
 })
 
-test('a failure says which calls reached the server', async () => {
+test('list in a failure the calls that reached the server', async () => {
   await using server = await startLegacyServer()
   const { ledger } = server
   const message = (check: () => void): string => {

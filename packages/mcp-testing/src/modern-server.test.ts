@@ -5,7 +5,7 @@ import { deferred } from '@x/internal/testing'
 import { startModernServer } from './modern-server.ts'
 import type { TestTool } from './tools.ts'
 
-test('a client of SDK v2 lists and calls, without a session', async () => {
+test('lists and calls tools of a client of SDK v2, without a session', async () => {
   await using server = await startModernServer()
   await using client = await connectModernClient(server.url)
   const { tools } = await client.listTools()
@@ -51,7 +51,7 @@ test('sends structured content that is not an object unchanged', async () => {
   })
 })
 
-test('progress and a log message come before the answer', async () => {
+test('sends progress and a log message before the answer', async () => {
   await using server = await startModernServer()
   await using client = await connectModernClient(server.url)
   const seen: unknown[] = []
@@ -66,7 +66,7 @@ test('progress and a log message come before the answer', async () => {
   expect(seen).toEqual([1, 2, 'two of three', 3])
 })
 
-test('a held call reports progress, and answers when it is released', async () => {
+test('reports progress of a call of "slow", and answers it when the test releases it', async () => {
   await using server = await startModernServer()
   await using client = await connectModernClient(server.url)
   const reported = deferred<unknown>()
@@ -79,7 +79,7 @@ test('a held call reports progress, and answers when it is released', async () =
   await expect(call).resolves.toMatchObject({ content: [{ text: 'done' }] })
 })
 
-test('a closed stream cancels the call', async () => {
+test('cancels a call when its stream is closed', async () => {
   await using server = await startModernServer()
   await using client = await connectModernClient(server.url)
   const abort = new AbortController()
@@ -96,7 +96,7 @@ test.each([
   ['sample', { answer: { content: { text: 'hello' } } }],
   ['roots', { roots: { roots: [{ uri: 'file:///work' }] } }],
   ['ask_twice', { first: { content: { value: 're: First name?' } }, last: { action: 'accept' } }],
-])('%s answers with what it was given', async (name, structuredContent) => {
+])('%s returns the answers to its input requests', async (name, structuredContent) => {
   await using server = await startModernServer()
   await using client = await connectModernClient(server.url)
   await expect(client.callTool({ name })).resolves.toMatchObject({ structuredContent })
@@ -104,7 +104,7 @@ test.each([
   expect(server.ledger.received({ state: 'asked' })).toBe(name === 'ask_twice' ? 2 : 1)
 })
 
-test('a changed request state is noticed', async () => {
+test('refuses a changed request state', async () => {
   await using server = await startModernServer()
   await using client = await connectModernClient(server.url)
   const asked = await client.callTool({ name: 'ask_twice' }, { allowInputRequired: true })
@@ -119,13 +119,13 @@ test('a changed request state is noticed', async () => {
   await expect(again(requestState)).resolves.toMatchObject({ resultType: 'input_required' })
 })
 
-test('a call fails when it needs an input that the client does not offer', async () => {
+test('fails a call that requires an input that the client does not support', async () => {
   await using server = await startModernServer()
   await using client = await connectModernClient(server.url, {})
   await expect(client.callTool({ name: 'sample' })).rejects.toMatchObject({ code: -32021 })
 })
 
-test('arguments travel in headers, and are refused under an old name', async () => {
+test('reads arguments in headers, and refuses them under an old name', async () => {
   const regionTool = (header: string): TestTool => ({
     name: 'region',
     inputSchema: {
@@ -159,7 +159,7 @@ test('lists a tool with an invalid header annotation, which clients leave out', 
   expect(warn).toHaveBeenCalled()
 })
 
-test('resources, prompts, completion', async () => {
+test('serves resources, prompts and completions', async () => {
   await using server = await startModernServer()
   await using client = await connectModernClient(server.url)
   const { resources } = await client.listResources()
@@ -182,7 +182,7 @@ test('resources, prompts, completion', async () => {
   ).resolves.toMatchObject({ completion: { values: ['Ada', 'Adele'] } })
 })
 
-test('listeners hear of changes, until they are cut', async () => {
+test('sends changes to its listeners, until it drops them', async () => {
   await using server = await startModernServer()
   await using client = await connectModernClient(server.url)
   const toolsChanged = deferred()
@@ -210,7 +210,7 @@ test('listeners hear of changes, until they are cut', async () => {
   expect(server.listeners).toEqual([])
 })
 
-test('a crash cuts what is open, and the next request is simply served', async () => {
+test('closes all connections in a crash, and serves the next request', async () => {
   await using server = await startModernServer()
   await using client = await connectModernClient(server.url)
   const call = client.callTool({ name: 'slow' })
@@ -223,7 +223,7 @@ test('a crash cuts what is open, and the next request is simply served', async (
   expect(server.count('server/discover')).toBe(1)
 })
 
-test('answers are event streams throughout if that is wanted', async () => {
+test('answers every request with an event stream if the option says so', async () => {
   await using server = await startModernServer({ answerAs: 'sse' })
   const types: (string | null)[] = []
   await using client = await connectModernClient(server.url)
@@ -241,7 +241,7 @@ test('answers are event streams throughout if that is wanted', async () => {
   expect(types).toEqual(['text/event-stream'])
 })
 
-test('a legacy client is refused, or served beside the modern ones', async () => {
+test('refuses a legacy client, or serves it beside modern clients', async () => {
   await using strict = await startModernServer()
   await expect(connectStockClient(strict.url)).rejects.toThrow(/2026-07-28/)
   await using dual = await startModernServer({ legacy: 'serve' })

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import { Recording } from './recording.ts'
 
-test('a wait finds what has already happened', async () => {
+test('finds an earlier entry', async () => {
   const recording = new Recording<number>('numbers')
   recording.add(3)
   await expect(recording.waitFor((n) => n === 3)).resolves.toBe(3)
 })
 
-test('a wait that looks from an index on passes over what was before', async () => {
+test('skips entries before the given index', async () => {
   const recording = new Recording<number>('numbers')
   recording.add(3)
   const next = recording.waitFor((n) => n >= 3, { from: 1 })
@@ -15,7 +15,7 @@ test('a wait that looks from an index on passes over what was before', async () 
   await expect(next).resolves.toBe(4)
 })
 
-test('an entry that learns more is asked again', async () => {
+test('checks an entry again when it has changed', async () => {
   const recording = new Recording<{ status?: number }>('exchanges')
   const entry: { status?: number } = {}
   recording.add(entry)
@@ -25,12 +25,12 @@ test('an entry that learns more is asked again', async () => {
   await expect(answered).resolves.toBe(entry)
 })
 
-test('a wait ends with its time', async () => {
+test('rejects a wait at its time limit', async () => {
   const recording = new Recording<number>('numbers')
   await expect(recording.waitFor(() => false, { timeoutMs: 1 })).rejects.toThrow('numbers')
 })
 
-test('a wait ends with the resource', async () => {
+test('rejects a wait when the resource is disposed of', async () => {
   const recording = new Recording<number>('numbers')
   const wait = recording.waitFor(() => false)
   recording.close()

@@ -10,7 +10,7 @@ const echo = { name: 'echo', inputSchema: { type: 'object' } }
 const done = { result: { content: [{ type: 'text', text: 'done' }] } }
 const page = { tools: [echo], ttlMs: 0, cacheScope: 'private' }
 
-test('a client of SDK v2 makes no fault, and gets what the script says', async () => {
+test('gives a client of SDK v2 the scripted answers, and notes no violation', async () => {
   await using server = await startScriptedServer({
     'tools/list': { result: page },
     'tools/call': [done, { error: { code: -32603, message: 'broken' } }],
@@ -24,7 +24,7 @@ test('a client of SDK v2 makes no fault, and gets what the script says', async (
   expect(server.violations).toEqual([])
 })
 
-test('a handler sees message and headers, and may leave the answer to the server', async () => {
+test('passes message and headers to a handler, and answers if the handler returns nothing', async () => {
   await using server = await startScriptedServer(({ message, headers }) =>
     message.method === 'tools/call'
       ? { result: { content: [], structuredContent: { name: headers['mcp-name'] } } }
@@ -37,7 +37,7 @@ test('a handler sees message and headers, and may leave the answer to the server
   await expect(client.listPrompts()).rejects.toMatchObject({ status: 404 })
 })
 
-test('faults of a client are noted', async () => {
+test('notes violations of the client', async () => {
   await using server = await startScriptedServer()
   await using client = new RawClient(server.url)
   client.sessionId = 'old'
@@ -55,7 +55,7 @@ test('faults of a client are noted', async () => {
   expect(server.violations).toContain('GET: GET does not exist')
 })
 
-test('an id in use, and an answer to nothing, are faults', async () => {
+test('notes a request id in use and an answer to no request as violations', async () => {
   await using server = await startScriptedServer({ 'tools/list': ['hang', { result: {} }] })
   await using client = new RawClient(server.url)
   await using other = new RawClient(server.url)
@@ -68,7 +68,7 @@ test('an id in use, and an answer to nothing, are faults', async () => {
   await hanging
 })
 
-test('a client of SDK v1 is told which revisions there are', async () => {
+test('answers a client of SDK v1 with the supported revisions', async () => {
   await using server = await startScriptedServer()
   await expect(connectStockClient(server.url)).rejects.toThrow(/-32022/)
 })
@@ -80,7 +80,7 @@ test.each([
   [-32_021, 400],
   [-32_022, 400],
   [-32_603, 200],
-])('an error %i comes with the status of the specification', async (code, status) => {
+])('sends an error %i with the status of the specification', async (code, status) => {
   await using server = await startScriptedServer({ ping: { error: { code, data: { a: 1 } } } })
   await using client = new RawClient(server.url)
   const answer = await client.post({ method: 'ping', id: 'x' })
@@ -89,7 +89,7 @@ test.each([
   expect(JSON.parse(await answer.text())).toEqual({ jsonrpc: '2.0', id: 'x', error })
 })
 
-test('resultType is added, replaced or left out', async () => {
+test('adds, replaces or leaves out resultType', async () => {
   await using server = await startScriptedServer({
     ping: [
       { result: {} },
@@ -107,7 +107,7 @@ test('resultType is added, replaced or left out', async () => {
   expect(await next()).toMatchObject({ id: 'other' })
 })
 
-test('events come in order, as slowly as the test likes', async () => {
+test('sends events in order, when the test allows it', async () => {
   const gate = deferred<Record<string, unknown>>()
   await using server = await startScriptedServer({
     ping: { events: [': hello\n\n', { method: 'one' }, gate.promise], result: {} },
@@ -143,7 +143,7 @@ test.each([
   ['cut', [{ method: 'one' }], 'cut'],
   ['truncate', undefined, 'cut'],
   ['truncate', [{ method: 'one' }], 'cut'],
-] as const)('an answer that ends with %s after %j', async (how, events, end) => {
+] as const)('ends an answer with %s after %j', async (how, events, end) => {
   await using server = await startScriptedServer({ ping: { events, result: { a: 1 }, end: how } })
   await using client = new RawClient(server.url)
   const answer = await client.post({ method: 'ping', id: 1 })
@@ -160,14 +160,14 @@ test.each([
   await expect(server.waitFor((one) => one.end !== undefined)).resolves.toMatchObject({ end })
 })
 
-test('a reset gives no byte of an answer', async () => {
+test('sends no byte of an answer before a reset', async () => {
   await using server = await startScriptedServer({ ping: 'reset-after' })
   await using client = new RawClient(server.url)
   await expect(client.post({ method: 'ping', id: 1 })).rejects.toThrow(/ECONNRESET|closed/)
   await server.waitFor((one) => one.end === 'cut')
 })
 
-test('a hanging answer ends when the client leaves, and the handler hears of it', async () => {
+test('ends an open answer when the client leaves, and aborts the signal of the handler', async () => {
   const left = deferred()
   await using server = await startScriptedServer(({ message, signal }) => {
     if (message.method !== 'tools/call') return undefined
@@ -187,7 +187,7 @@ test('a hanging answer ends when the client leaves, and the handler hears of it'
   await server.waitFor((one) => one.toolName === 'echo' && one.end === 'client-gone')
 })
 
-test('input is asked for, and the answers come with the state', async () => {
+test('requires input, and gets the answers with the state', async () => {
   const requestState = 'a state'
   const ask = {
     method: 'elicitation/create',
@@ -209,7 +209,7 @@ test('input is asked for, and the answers come with the state', async () => {
   expect(second?.rpcId).not.toBe(first?.rpcId)
 })
 
-test('a listen stream does what the test says', async () => {
+test('lets the test control a listening stream', async () => {
   await using server = await startScriptedServer()
   server.acknowledge = 'later'
   await using client = await connectModernClient(server.url)
@@ -233,7 +233,7 @@ test('a listen stream does what the test says', async () => {
 const honour = (requested: unknown): unknown =>
   isRecord(requested) ? { toolsListChanged: requested['toolsListChanged'] } : {}
 
-test.each(['eof', 'reset'] as const)('a dropped listen stream: %s', async (how) => {
+test.each(['eof', 'reset'] as const)('drops a listening stream: %s', async (how) => {
   await using server = await startScriptedServer()
   server.acknowledge = honour
   await using client = await connectModernClient(server.url)
@@ -248,7 +248,7 @@ test.each(['eof', 'reset'] as const)('a dropped listen stream: %s', async (how) 
   await server.waitForListener((one) => !one.isOpen)
 })
 
-test('a crash cuts what is open', async () => {
+test('closes all connections in a crash', async () => {
   await using server = await startScriptedServer({ 'tools/call': ['hang', done] })
   await using client = await connectModernClient(server.url)
   const call = client.callTool({ name: 'echo' })

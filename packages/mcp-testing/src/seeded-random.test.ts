@@ -6,12 +6,12 @@ const take = (seed: number, count: number): number[] => {
   return Array.from({ length: count }, random)
 }
 
-test('the same seed gives the same numbers', () => {
+test('gives the same numbers for the same seed', () => {
   expect(take(7, 20)).toEqual(take(7, 20))
   expect(take(7, 20)).not.toEqual(take(8, 20))
 })
 
-test.each([0, 1, -1, 2 ** 31])('seed %i gives numbers all over [0, 1)', (seed) => {
+test.each([0, 1, -1, 2 ** 31])('gives numbers in all of [0, 1) for the seed %i', (seed) => {
   const numbers = take(seed, 10_000)
   expect(Math.min(...numbers)).toBeGreaterThanOrEqual(0)
   expect(Math.max(...numbers)).toBeLessThan(1)

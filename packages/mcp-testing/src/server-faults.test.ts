@@ -89,7 +89,7 @@ for (const [kind, callEcho] of Object.entries(kinds)) {
     expect(ran).toBe(1)
   })
 
-  test(`${kind}: answers with an id that the client never used`, async () => {
+  test(`${kind}: answers with an id that the client has not used`, async () => {
     const { answers, ran } = await callEcho([{ answer: 'other-id' }], ['a'])
     expect(messagesIn(answers[0] ?? '')).toMatchObject([{ id: '1-unused', result: {} }])
     expect(ran).toBe(1)
@@ -105,13 +105,16 @@ for (const [kind, callEcho] of Object.entries(kinds)) {
     expect(ran).toBe(2)
   })
 
-  test.each(['cut', 'reset'] as const)(`${kind}: executes, then breaks off: %s`, async (answer) => {
-    const { answers, ran } = await callEcho([{ answer, tool: 'echo' }], ['a'])
-    expect(answers).toEqual(['broken'])
-    expect(ran).toBe(1)
-  })
+  test.each(['cut', 'reset'] as const)(
+    `${kind}: executes the call, then breaks the connection: %s`,
+    async (answer) => {
+      const { answers, ran } = await callEcho([{ answer, tool: 'echo' }], ['a'])
+      expect(answers).toEqual(['broken'])
+      expect(ran).toBe(1)
+    },
+  )
 
-  test(`${kind}: another answer, after or instead of the execution`, async () => {
+  test(`${kind}: answers otherwise, after or instead of the execution`, async () => {
     const answer = { status: 503, body: 'Overloaded' }
     await expect(callEcho([{ answer }], ['a'])).resolves.toEqual({
       answers: ['Overloaded'],
@@ -123,7 +126,7 @@ for (const [kind, callEcho] of Object.entries(kinds)) {
     })
   })
 
-  test(`${kind}: a reset instead of the execution, then a good answer`, async () => {
+  test(`${kind}: resets the connection instead of the execution`, async () => {
     await expect(callEcho([{ instead: 'reset' }], ['a'])).resolves.toEqual({
       answers: ['broken'],
       ran: 0,
@@ -131,7 +134,7 @@ for (const [kind, callEcho] of Object.entries(kinds)) {
   })
 }
 
-test('an answer that waits comes late, and other tools are not touched', async () => {
+test('delays an answer, and does not affect other tools', async () => {
   await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   await (await client.initialize()).text()
@@ -147,7 +150,7 @@ test('an answer that waits comes late, and other tools are not touched', async (
   await expect((await late).text()).resolves.toContain('"a"')
 })
 
-test('a fault that is removed does nothing', async () => {
+test('ignores a fault that was removed', async () => {
   await using server = await startLegacyServer()
   await using client = new RawClient(server.url)
   const remove = server.inject({ method: 'initialize', instead: { status: 500 }, times: 2 })

@@ -135,7 +135,7 @@ describe('a value', () => {
     })
   })
 
-  test('is not stored when its body breaks off, and the store is not blamed', async () => {
+  test('is not stored when its body breaks off, which is not reported as a failure of the store', async () => {
     const errors: unknown[] = []
     const ask = startService({ onError: (error) => errors.push(error) })
     const body = new ReadableStream({

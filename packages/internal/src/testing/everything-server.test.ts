@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { startEverythingServer } from './everything-server.ts'
 
 test(
-  'two of them run side by side and end when they are disposed of',
+  'runs two servers concurrently, and ends them when they are disposed of',
   { timeout: 60_000 },
   async () => {
     const pids: number[] = []
@@ -24,6 +24,6 @@ test(
   },
 )
 
-test('a start that takes too long is an error', async () => {
+test('rejects if the start takes too long', async () => {
   await expect(startEverythingServer({ startMs: 1 })).rejects.toThrow('did not start')
 })

@@ -5,7 +5,7 @@ import { handlerDispatcher } from './handler-dispatcher.ts'
 
 const to = { origin: 'http://server.test', path: '/mcp?a=1' }
 
-test('the handler sees the request and its answer arrives', async () => {
+test('passes the request to the handler, and returns its answer', async () => {
   const dispatcher = handlerDispatcher(async (request) => {
     const url = new URL(request.url)
     const seen = [request.method, url.pathname + url.search, request.headers.get('x-a')]
@@ -22,7 +22,7 @@ test('the handler sees the request and its answer arrives', async () => {
   await expect(answer.body.json()).resolves.toEqual(['POST', '/mcp?a=1', 'a', 'text'])
 })
 
-test('a streamed request body and headers as a list are understood', async () => {
+test('accepts a streamed request body, and headers as a list', async () => {
   const dispatcher = handlerDispatcher(async (request) => {
     return new Response(`${request.headers.get('x-a')} ${await request.text()}`)
   })
@@ -35,7 +35,7 @@ test('a streamed request body and headers as a list are understood', async () =>
   await expect(answer.body.text()).resolves.toBe('1, 2 ab')
 })
 
-test('events arrive while the stream is open', async () => {
+test('delivers events while the stream is open', async () => {
   const { readable, writable } = new TransformStream<string, string>()
   const writer = writable.getWriter()
   const dispatcher = handlerDispatcher(() => {
@@ -52,7 +52,7 @@ test('events arrive while the stream is open', async () => {
   await expect(events.next()).resolves.toMatchObject({ done: true })
 })
 
-test('an abort before the answer reaches the handler and the caller', async () => {
+test('reports an abort before the answer to handler and caller', async () => {
   const arrived = deferred<AbortSignal>()
   const dispatcher = handlerDispatcher((request) => {
     arrived.resolve(request.signal)
@@ -66,7 +66,7 @@ test('an abort before the answer reaches the handler and the caller', async () =
   expect(signal.aborted).toBe(true)
 })
 
-test('an abort in the middle of the body cancels it', async () => {
+test('cancels the body after an abort', async () => {
   const cancelled = deferred<unknown>()
   const stream = new ReadableStream<Uint8Array>({
     start: (controller) => controller.enqueue(new TextEncoder().encode('first')),
@@ -95,7 +95,7 @@ test('an abort in the middle of the body cancels it', async () => {
   await expect(cancelled.promise).resolves.toBe(error)
 })
 
-test('a paused exchange delivers nothing until it is resumed', async () => {
+test('delivers nothing of a paused exchange until it is resumed', async () => {
   const dispatcher = handlerDispatcher(() => new Response('body'))
   const heard: string[] = []
   const ended = deferred()
@@ -119,14 +119,14 @@ test('a paused exchange delivers nothing until it is resumed', async () => {
   expect(heard).toEqual(['body'])
 })
 
-test('a handler that throws is a connection that broke', async () => {
+test('fails the exchange as a broken connection if the handler throws', async () => {
   const dispatcher = handlerDispatcher(() => {
     throw new Error('no route')
   })
   await expect(dispatcher.request({ ...to, method: 'GET' })).rejects.toThrow('no route')
 })
 
-test('a body that breaks fails the exchange', async () => {
+test('fails the exchange if the body fails', async () => {
   const dispatcher = handlerDispatcher(
     () => new Response(new ReadableStream({ pull: (it) => it.error(new Error('cut')) })),
   )
@@ -134,7 +134,7 @@ test('a body that breaks fails the exchange', async () => {
   await expect(body.text()).rejects.toThrow('cut')
 })
 
-test('close waits for what runs, destroy ends it, and then nothing is accepted', async () => {
+test('waits for open exchanges in close(), ends them in destroy(), and accepts no others', async () => {
   const release = deferred<Response>()
   const dispatcher = handlerDispatcher(() => release.promise)
   const answer = dispatcher.request({ ...to, method: 'GET' })

@@ -16,7 +16,7 @@ async function ask(url: string, command: string): Promise<string> {
 }
 
 test.runIf(redis)(
-  'it accepts connections, forgets all in a crash, and keeps its port',
+  'accepts connections, loses all data in a crash, and keeps its port',
   async () => {
     await using server = await startRedisServer()
     if (!server) throw new Error('It was there a moment ago')
@@ -31,7 +31,7 @@ test.runIf(redis)(
   },
 )
 
-test.runIf(redis)('disposing ends a paused one, too', async () => {
+test.runIf(redis)('ends a paused server when it is disposed of', async () => {
   let pid = 0
   {
     await using server = await startRedisServer()
@@ -41,19 +41,19 @@ test.runIf(redis)('disposing ends a paused one, too', async () => {
   expect(() => process.kill(pid, 0)).toThrow('ESRCH')
 })
 
-test.runIf(redis)('Ctrl-C does not reach the process that ends a paused server', async () => {
+test.runIf(redis)('protects the process that ends a paused server from Ctrl-C', async () => {
   await using server = await startRedisServer()
   const groupOf = (pid: number | undefined): string =>
     execFileSync('ps', ['-o', 'pgid=', '-p', String(pid)], { encoding: 'utf8' }).trim()
   expect(groupOf(server?.pid)).not.toBe(groupOf(process.pid))
 })
 
-test.runIf(redis)('a setting that it does not know is an error with what it wrote', async () => {
+test.runIf(redis)('rejects an unknown setting with the output of Redis', async () => {
   const starting = startRedisServer({ args: ['--no-such-setting', '1'] })
   await expect(starting).rejects.toThrow(/did not start[^]*no-such-setting/)
 })
 
-test('where there is none, tests are left out with a line that says so, or fail', async () => {
+test('leaves tests out with a message without Redis, or fails if Redis is required', async () => {
   const written = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
   expect(await startRedisServer({ env: { PATH: '/nowhere' } })).toBeUndefined()
   expect(written).toHaveBeenCalledWith(expect.stringContaining('left out'))

@@ -186,7 +186,7 @@ test.each([{}, { resources: [] }])(
   },
 )
 
-test('sets the metadata of the original', async () => {
+test('sets tool type, names, folder and slug as metadata of a tool', async () => {
   const { tools } = await createMcpToolsFromAgent(
     { resources: [mcpServer('shop', ['add item'])] },
     clientsWith(),

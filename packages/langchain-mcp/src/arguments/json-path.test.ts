@@ -34,7 +34,7 @@ test.each([
   '$.a[99999]',
   '$.a b',
   '$[a]',
-])('cannot parse %j', (text) => {
+])('returns undefined for %j', (text) => {
   expect(jsonPathFrom(text)).toBeUndefined()
 })
 

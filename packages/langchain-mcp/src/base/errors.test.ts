@@ -40,7 +40,7 @@ describe('a failed call', () => {
     await expect(thrown).rejects.toMatchObject({ name: 'McpToolError', code, cause })
   })
 
-  test('says if it may have been executed', async () => {
+  test('has an outcome that says whether it was executed', async () => {
     await expect(outcomeOf('OUTCOME_UNKNOWN')).resolves.toBe('unknown')
     await expect(outcomeOf('UNREACHABLE')).resolves.toBe('not-executed')
   })

@@ -25,7 +25,7 @@ test.each([
 })
 
 test.each([{}, { finish_reason: 'content_filter' }])(
-  'a server is told nothing of it where that is not known (%j)',
+  'returns no stop reason if it is unknown (%j)',
   async (metadata) => {
     const answer = new AIMessage({ content: 'Hello', response_metadata: metadata })
     const sampling = samplingWith(fakeModel().respond(answer), { approve: () => true })

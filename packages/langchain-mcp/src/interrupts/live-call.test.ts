@@ -19,7 +19,7 @@ function callOf(
   return new LiveCall(caller, limits, send)
 }
 
-test("stops the server's clock while a person is asked", async () => {
+test('stops the time limit of the call while a person is asked', async () => {
   const call = callOf({ workMs: 100, humanMs: 60_000 })
   await vi.advanceTimersByTimeAsync(60)
   const answer = call.ask(question, never)

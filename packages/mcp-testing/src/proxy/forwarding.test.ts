@@ -116,7 +116,7 @@ async function scene(action: InjectedAction, events?: readonly string[]): Promis
 
 const bodyOf = (received: string): string => received.slice(received.indexOf('\r\n\r\n') + 4)
 
-test.each(['reset', 'close'] as const)('breaks inside the request: %s', async (how) => {
+test.each(['reset', 'close'] as const)('breaks off within the request: %s', async (how) => {
   await using all = await scene({ type: 'break-request', how, after: 'half' })
   all.client.post()
   await expect(all.client.ended()).resolves.toEqual({ how, received: '' })
@@ -127,7 +127,7 @@ test.each(['reset', 'close'] as const)('breaks inside the request: %s', async (h
   ])
 })
 
-test('stalls inside the request until the client leaves', async () => {
+test('stalls within the request until the client closes the connection', async () => {
   await using all = await scene({ type: 'break-request', how: 'stall', after: 'half' })
   all.client.post()
   await all.proxy.waitFor((exchange) => exchange.fault === 'break-request')
@@ -138,7 +138,7 @@ test('stalls inside the request until the client leaves', async () => {
   expect(all.proxy.exchanges).toMatchObject([{ delivered: 'partial', end: 'client-gone' }])
 })
 
-test.each(['reset', 'close'] as const)('breaks inside the answer: %s', async (how) => {
+test.each(['reset', 'close'] as const)('breaks off within the answer: %s', async (how) => {
   await using all = await scene({ type: 'break-answer', how, after: 10 })
   all.client.post()
   const end = await all.client.ended()
@@ -148,7 +148,7 @@ test.each(['reset', 'close'] as const)('breaks inside the answer: %s', async (ho
   expect(all.proxy.exchanges).toMatchObject([{ delivered: 'whole', status: 200, end: 'cut' }])
 })
 
-test('never lets the last byte of a broken answer pass', async () => {
+test('never forwards the last byte of a broken answer', async () => {
   await using all = await scene({ type: 'break-answer', how: 'close', after: 1_000_000 })
   all.client.post()
   const { received } = await all.client.ended()
@@ -167,7 +167,7 @@ test.each(['head', 10] as const)('stalls an answer after: %s', async (after) => 
   await all.proxy.waitFor(({ end }) => end === 'client-gone')
 })
 
-test('stalls before the first byte of the answer, when the server has done its work', async () => {
+test('stalls before the first byte of the answer, after the server has executed the request', async () => {
   await using all = await scene({ type: 'break-answer', how: 'stall', after: 'nothing' })
   all.client.post()
   await expect.poll(() => all.executed).toEqual([question])
@@ -194,7 +194,7 @@ test.each(['reset', 'close'] as const)(
   },
 )
 
-test('answers instead of a server that has executed the request', async () => {
+test('replaces the answer of a server that has executed the request', async () => {
   const answer = { status: 502, headers: { 'content-type': 'text/html' }, body: '<h1>Bad</h1>' }
   await using all = await scene({ type: 'answer', when: 'after-execution', answer })
   all.client.post()
@@ -205,7 +205,7 @@ test('answers instead of a server that has executed the request', async () => {
   expect(all.proxy.exchanges).toMatchObject([{ status: 502, delivered: 'whole', fault: 'answer' }])
 })
 
-test('answers instead of a server that never sees the request', async () => {
+test('answers itself, and never forwards the request', async () => {
   await using all = await scene({ status: 503, body: 'busy' })
   all.client.post()
   await all.client.until('busy')
@@ -252,7 +252,7 @@ test('records no fault when there are no events to repeat', async () => {
   expect(all.proxy.exchanges[0]).toMatchObject({ fault: undefined, injected: undefined })
 })
 
-test('splits bodies, and loses nothing of them', async () => {
+test('splits bodies without loss', async () => {
   await using all = await scene({ type: 'split', bytes: 3 })
   const chunks: string[] = []
   all.client.socket.on('data', (text: string) => chunks.push(text))
@@ -362,7 +362,7 @@ test('asks a function for the server of each exchange', async () => {
   expect(answers.toSorted()).toEqual(['one', 'one', 'two', 'two'])
 })
 
-test('keeps so many exchanges, and counts all of them', async () => {
+test('keeps at most keepExchanges exchanges, and counts all of them', async () => {
   await using server = await startTestServer((_, response) => response.end('ok'))
   await using proxy = await startRecordingProxy(server.url, { keepExchanges: 3 })
   const request = async (method: string): Promise<unknown> =>
@@ -379,7 +379,7 @@ test('keeps so many exchanges, and counts all of them', async () => {
   expect(mark.exchanges()).toHaveLength(3)
 })
 
-test('gives each call the same fault in each run, and never records too little as delivered', async () => {
+test('gives each call the same fault in each run, and records every delivered answer', async () => {
   const run = async (): Promise<Map<string, string>> => {
     const executions = new Map<string, number>()
     await using server = await startTestServer((incoming, response) => {

@@ -13,7 +13,7 @@ import { startTestServer } from '../loopback-server.ts'
 
 const isCall = (exchange: Exchange): boolean => exchange.rpcMethod === 'tools/call'
 
-test('records what the stock client does', async () => {
+test('records the exchanges of the client of the SDK', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   expect(new URL(proxy.url).pathname).toBe('/mcp')
@@ -37,7 +37,7 @@ test('records what the stock client does', async () => {
   expect(proxy.count({ httpMethod: 'POST' })).toBe(3)
 })
 
-test('counts the connections of the client, whatever happens behind', async () => {
+test('counts the connections of the client, also without a server', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
@@ -59,7 +59,7 @@ test('counts the connections of the client, whatever happens behind', async () =
   expect(proxy.postConnections).toBe(2)
 })
 
-test('answers stream, and leaving reaches the server', async () => {
+test('streams answers, and closes the connection to the server when the client leaves', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
@@ -74,7 +74,7 @@ test('answers stream, and leaving reaches the server', async () => {
   expect(left.httpMethod).toBe('GET')
 })
 
-test('instead of the server: an answer, so many times', async () => {
+test('answers itself for the given number of times', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
@@ -89,7 +89,7 @@ test('instead of the server: an answer, so many times', async () => {
   expect(proxy.exchanges.filter((exchange) => exchange.injected)).toHaveLength(2)
 })
 
-test('reset-before: the server never sees it', async () => {
+test('reset-before: does not forward the request', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
@@ -104,19 +104,22 @@ test('reset-before: the server never sees it', async () => {
   expect(proxy.exchanges.find(isCall)?.status).toBeUndefined()
 })
 
-test.each(['json', 'sse'] as const)('reset-after: the server did it (%s)', async (answerAs) => {
-  await using server = await startLegacyServer({ answerAs })
-  await using proxy = await startRecordingProxy(server.url)
-  await using client = new RawClient(proxy.url)
-  await (await client.initialize()).text()
-  proxy.inject({ match: isCall, times: 1, action: 'reset-after' })
-  await expect(client.call('counter_add')).rejects.toMatchObject({ code: 'ECONNRESET' })
-  expect(server.executions('counter_add')).toBe(1)
-  await expect((await client.call('counter_add')).text()).resolves.toContain('counter is 2')
-})
+test.each(['json', 'sse'] as const)(
+  'reset-after: resets after the server has executed the request (%s)',
+  async (answerAs) => {
+    await using server = await startLegacyServer({ answerAs })
+    await using proxy = await startRecordingProxy(server.url)
+    await using client = new RawClient(proxy.url)
+    await (await client.initialize()).text()
+    proxy.inject({ match: isCall, times: 1, action: 'reset-after' })
+    await expect(client.call('counter_add')).rejects.toMatchObject({ code: 'ECONNRESET' })
+    expect(server.executions('counter_add')).toBe(1)
+    await expect((await client.call('counter_add')).text()).resolves.toContain('counter is 2')
+  },
+)
 
 test.each(['json', 'sse'] as const)(
-  'cut-stream: the head arrives, the rest does not (%s)',
+  'cut-stream: forwards only the head of the response (%s)',
   async (answerAs) => {
     await using server = await startLegacyServer({ answerAs })
     await using proxy = await startRecordingProxy(server.url)
@@ -130,7 +133,7 @@ test.each(['json', 'sse'] as const)(
   },
 )
 
-test('cut-stream on a GET ends it on both sides', async () => {
+test('cut-stream: ends a GET on both sides', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
@@ -142,7 +145,7 @@ test('cut-stream on a GET ends it on both sides', async () => {
   expect((await client.get()).status).toBe(200)
 })
 
-test('hang: nothing comes until the client or the proxy gives up', async () => {
+test('hang: sends nothing until the client or the proxy closes the connection', async () => {
   await using server = await startLegacyServer()
   const proxy = await startRecordingProxy(server.url)
   proxy.inject({ match: isCall, action: 'hang' })
@@ -156,7 +159,7 @@ test('hang: nothing comes until the client or the proxy gives up', async () => {
   await proxy.stop()
 })
 
-test('a function holds an exchange and then says what happens', async () => {
+test('holds an exchange until a function has chosen its action', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
@@ -176,7 +179,7 @@ test('a function holds an exchange and then says what happens', async () => {
   expect((await call).status).toBe(200)
 })
 
-test('listeners follow what happens until they are taken out', async () => {
+test('calls listeners until they are removed', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   await using client = new RawClient(proxy.url)
@@ -191,7 +194,7 @@ test('listeners follow what happens until they are taken out', async () => {
   expect(heard).toEqual(['started initialize ', 'ended initialize 200'])
 })
 
-test('a server that breaks in mid-answer breaks the client too', async () => {
+test('breaks the connection of the client when the server breaks off its answer', async () => {
   await using server = await startTestServer((_request, response) => {
     response.write('some')
   })
@@ -204,7 +207,7 @@ test('a server that breaks in mid-answer breaks the client too', async () => {
   expect(proxy.exchanges).toMatchObject([{ status: 200, end: 'server-gone' }])
 })
 
-test('a server that is not there is a 502', async () => {
+test('answers with 502 if there is no server', async () => {
   const server = await startTestServer(() => {})
   await using proxy = await startRecordingProxy(server.url)
   await server[Symbol.asyncDispose]()
@@ -212,7 +215,7 @@ test('a server that is not there is a 502', async () => {
   expect((await client.get()).status).toBe(502)
 })
 
-test('several cookies and header names pass unchanged', async () => {
+test('forwards several cookies and header names unchanged', async () => {
   await using server = await startTestServer((request, response) => {
     response.setHeader('set-cookie', ['a=1', 'b=2'])
     response.setHeader('X-Host', request.headers.host ?? '')
@@ -224,7 +227,7 @@ test('several cookies and header names pass unchanged', async () => {
   expect(response.headers.get('x-host')).toBe(new URL(server.url).host)
 })
 
-test('a client that leaves in mid-request is no exchange, and harms nobody', async () => {
+test('records no exchange for a client that leaves within its request', async () => {
   await using server = await startLegacyServer()
   await using proxy = await startRecordingProxy(server.url)
   const { port } = new URL(proxy.url)

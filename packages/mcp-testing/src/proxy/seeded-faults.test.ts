@@ -39,7 +39,7 @@ async function faultsOf(
 const keys = (count: number): string[] => Array.from({ length: count }, (_, index) => `k${index}`)
 const calls = keys(2_000).map((key) => exchange(key))
 
-test('gives the same faults for the same seed, whatever the connection and the time', async () => {
+test('gives the same faults for the same seed, on any connection at any time', async () => {
   const faults = await faultsOf(1, calls, { rate: 0.5 })
   const elsewhere = calls.map((call, n) => ({ ...call, n, connection: n, startedAt: n }))
   expect(await faultsOf(1, elsewhere, { rate: 0.5 })).toEqual(faults)
@@ -51,7 +51,7 @@ test('gives the same faults when the exchanges come in another order', async () 
   expect((await faultsOf(7, calls.toReversed(), { rate: 0.5 })).toReversed()).toEqual(faults)
 })
 
-test('decides anew each time that an identity comes back', async () => {
+test('decides again for each repetition of an identity', async () => {
   const repeated = Array.from({ length: 1_000 }, () => exchange('same'))
   const faults = await faultsOf(3, repeated, { rate: 0.5 })
   const given = faults.filter((fault) => fault !== undefined)
@@ -138,7 +138,7 @@ test('leaves out what `match` refuses, and does not count it', async () => {
   )
 })
 
-test('calls an idle close on a new connection by another name', () => {
+test('has another name for an idle close on a new connection', () => {
   const fault = { type: 'close-idle', how: 'reset', name: 'idle-reset' } as const
   expect(faultFrom(fault, exchange('a'))?.name).toBe('idle-reset')
   expect(faultFrom(fault, exchange('a', { reused: false }))?.name).toBe('reset-before')

@@ -22,7 +22,7 @@ async function countOf(items: AsyncIterable<unknown>): Promise<number> {
   return count
 }
 
-test('a saver that opens the file later has the checkpoints, their parents and their writes', async () => {
+test('reads checkpoints, their parents and their writes with a later saver', async () => {
   await using file = await temporaryFile()
   const config = { configurable: { thread_id: 't1', checkpoint_ns: '' } }
   const [one, two] = [1, 2].map((n) => ({
@@ -55,7 +55,7 @@ test('a saver that opens the file later has the checkpoints, their parents and t
   expect(await saver.getTuple(config)).toBeUndefined()
 })
 
-test('a store that opens the file later has the items', async () => {
+test('reads the items with a later store', async () => {
   await using file = await temporaryFile()
   {
     using store = new SqliteStore(file.path)
