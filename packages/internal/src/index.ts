@@ -6,7 +6,15 @@ export { canonicalJson } from './canonical-json.ts'
 export * as check from './check.ts'
 export { longestTextFor } from './expression-cost.ts'
 export { isObject, isRecord } from './is-record.ts'
-export { mapSubschemas, pointerOf, SchemaDocument, type SchemaLimits } from './json-schema.ts'
+export {
+  currentSchema,
+  definedFields,
+  documentOf,
+  isPattern,
+  mapSubschemas,
+  pointerOf,
+  SchemaDocument,
+} from './json-schema.ts'
 export { Listeners } from './listeners.ts'
 export { isLoopback } from './loopback.ts'
 export { editDistance, nearestWord } from './nearest-word.ts'

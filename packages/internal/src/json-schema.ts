@@ -1,7 +1,8 @@
+import { canonicalJson } from './canonical-json.ts'
 import { isObject, isRecord } from './is-record.ts'
 
 /** A JSON schema as its author wrote it. */
-type JsonSchema = Readonly<Record<string, unknown>>
+export type JsonSchema = Readonly<Record<string, unknown>>
 
 /** Keywords that contain schemas by name. In draft-07, `dependencies` may also contain lists of names. */
 const MAPS: ReadonlySet<string> = new Set(
@@ -63,7 +64,7 @@ export function pointerOf(path: readonly string[]): string {
   return ['#', ...path.map((step) => step.replaceAll('~', '~0').replaceAll('/', '~1'))].join('/')
 }
 
-export interface SchemaLimits {
+interface SchemaLimits {
   /** Maximum nesting of objects and lists. */
   readonly depth: number
   /** Maximum number of objects and lists. */
@@ -127,6 +128,8 @@ export class SchemaDocument {
   /** Schemas by base URL. */
   readonly #documents = new Map<string, JsonSchema>()
   readonly #anchors = new Map<string, JsonSchema>()
+  /** The schemas that were read. A reference may lead to others: to data, or to the value of an unknown keyword. */
+  readonly #read = new Set<JsonSchema>()
 
   constructor(root: JsonSchema, limits: SchemaLimits) {
     this.#root = root
@@ -141,6 +144,11 @@ export class SchemaDocument {
     }
   }
 
+  /** True for a schema that is small and without references: everything computed from it takes little time. */
+  get isPlain(): boolean {
+    return this.#referring.size === 0 && this.#nodes <= 500
+  }
+
   /** Returns the schema that the `$ref` of a schema leads to. Undefined without a `$ref`, or if it is broken. */
   targetOf(schema: JsonSchema): JsonSchema | boolean | undefined {
     const target = this.#lookUp(schema)
@@ -149,6 +157,7 @@ export class SchemaDocument {
 
   #readSchema(schema: JsonSchema, outerBase: string, depth: number): void {
     this.#count(depth)
+    this.#read.add(schema)
     const base = this.#registered(schema, outerBase)
     for (const keyword of Object.keys(schema)) {
       const value = schema[keyword]
@@ -206,29 +215,43 @@ export class SchemaDocument {
     const id = schema['$id'] ?? (isRoot ? schema['id'] : undefined) // draft-04 has `id`
     const [address, idAnchor] = isText(id) ? id.split('#', 2) : []
     // Draft-07 has anchors in this form.
-    if (idAnchor) this.#anchors.set(`${outerBase}#${idAnchor}`, schema)
+    if (idAnchor) this.#name(this.#anchors, `${outerBase}#${idAnchor}`, schema)
     const base = idAnchor || !address ? outerBase : (urlFrom(address, outerBase) ?? outerBase)
     if (isRoot) this.#rootBase = base
-    if (isRoot || base !== outerBase) this.#documents.set(base, schema)
+    if (isRoot || (address && !idAnchor)) this.#name(this.#documents, base, schema)
     if (base !== this.#rootBase) this.#bases.set(schema, base)
     for (const anchor of [schema['$anchor'], schema['$dynamicAnchor']]) {
-      if (isText(anchor)) this.#anchors.set(`${base}#${anchor}`, schema)
+      if (isText(anchor)) this.#name(this.#anchors, `${base}#${anchor}`, schema)
     }
     return base
+  }
+
+  /** A name may be repeated by a copy of its schema: some generators write a type wherever it is used. */
+  #name(names: Map<string, JsonSchema>, name: string, schema: JsonSchema): void {
+    const known = names.get(name)
+    if (known === undefined) names.set(name, schema)
+    else if (known !== schema && canonicalJson(known) !== canonicalJson(schema)) {
+      throw this.#defect('has the name ($id or anchor) of another schema')
+    }
   }
 
   #lookUp(schema: JsonSchema): JsonSchema | boolean | 'remote' | 'nowhere' {
     const { $ref } = schema
     if (!isText($ref)) return 'nowhere'
     const [address = '', fragment = ''] = $ref.split('#', 2)
-    const base = this.#bases.get(schema) ?? this.#rootBase
-    const url = address === '' ? base : urlFrom(address, base)
+    const url = this.#addressFrom(schema, address)
     const document = this.#documents.get(url ?? '')
     if (document === undefined) return url?.startsWith(NOWHERE) === false ? 'remote' : 'nowhere'
     const name = decoded(fragment)
     const isPointer = name === '' || name.startsWith('/')
     const found = isPointer ? valueAt(document, name) : this.#anchors.get(`${url}#${name}`)
     return isRecord(found) || typeof found === 'boolean' ? found : 'nowhere'
+  }
+
+  /** Returns the URL of the document that a reference in a schema leads to. */
+  #addressFrom(schema: JsonSchema, address = ''): string | undefined {
+    const base = this.#bases.get(schema) ?? this.#rootBase
+    return address === '' ? base : urlFrom(address, base)
   }
 
   /** A circle through a part of the value is allowed recursion, because it ends where the value ends. */
@@ -266,13 +289,23 @@ export class SchemaDocument {
 
   #target(schema: JsonSchema): JsonSchema | boolean {
     const target = this.#lookUp(schema)
-    if (typeof target !== 'string') return target
+    if (typeof target !== 'string') {
+      if (isRecord(target) && !this.#read.has(target)) this.#readTarget(schema, target)
+      return target
+    }
     // A query may contain secrets.
     const shown = String(schema['$ref']).split('?', 1)[0]?.slice(0, 100)
     const where = target === 'remote' ? 'leads to another document' : 'leads nowhere'
     const more = target === 'remote' ? ', which is not fetched' : ''
     const place = this.#referring.get(schema) ?? '#/$ref'
     throw new Defect(`${place} ${where} ("${shown}")${more}`)
+  }
+
+  /** Reads what a reference uses as a schema although it is data, or the value of an unknown keyword. */
+  #readTarget(schema: JsonSchema, target: JsonSchema): void {
+    const [address, fragment = ''] = String(schema['$ref']).split('#', 2)
+    this.#path.splice(0, this.#path.length, ...stepsOf(decoded(fragment)))
+    this.#readSchema(target, this.#addressFrom(schema, address) ?? this.#rootBase, 1)
   }
 }
 
@@ -317,12 +350,82 @@ function decoded(fragment: string): string {
   }
 }
 
+/** Returns the steps of a JSON pointer. */
+function stepsOf(pointer: string): readonly string[] {
+  const steps = pointer.split('/').slice(1)
+  return steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+}
+
 function valueAt(document: JsonSchema, pointer: string): unknown {
   let value: unknown = document
-  for (const step of pointer.split('/').slice(1)) {
-    const name = step.replaceAll('~1', '/').replaceAll('~0', '~')
+  for (const name of stepsOf(pointer)) {
     if (!isObject(value) || !Object.hasOwn(value, name)) return undefined
     value = Object.getOwnPropertyDescriptor(value, name)?.value
   }
   return value
+}
+
+/** Limits of a schema. A deeper or larger one takes too long to check. */
+const LIMITS = { depth: 128, nodes: 10_000 }
+
+/** A schema is read when its tool is made, and used again when a model sees it and when the tool is called. */
+const documents = new WeakMap<JsonSchema, SchemaDocument>()
+
+/** Returns the references of a schema, and why it cannot be evaluated. */
+export function documentOf(schema: JsonSchema): SchemaDocument {
+  const known = documents.get(schema)
+  if (known !== undefined) return known
+  const document = new SchemaDocument(schema, LIMITS)
+  documents.set(schema, document)
+  return document
+}
+
+/**
+ * Returns a schema without keywords that newer drafts write differently: `nullable` of OpenAPI 3.0 becomes
+ * the type `null`, and limits of draft-04 that are flags become numbers. Schemas inside it stay as they are.
+ */
+export function currentSchema(schema: JsonSchema): JsonSchema {
+  return withCurrentLimit(withCurrentLimit(withNullType(schema), MINIMUM), MAXIMUM)
+}
+
+function withNullType({ nullable, ...schema }: JsonSchema): JsonSchema {
+  if (nullable !== true) return schema
+  const { type, enum: values, $ref, allOf } = schema
+  if (type !== undefined) {
+    const withNull = Array.isArray(values) ? { enum: [...new Set([...values, null])] } : {}
+    return { ...schema, type: [...new Set([type, 'null'].flat())], ...withNull }
+  }
+  if ($ref === undefined && allOf === undefined) return schema
+  const { title, description, default: initial, ...alternative } = schema
+  return {
+    anyOf: [alternative, { type: 'null' }],
+    ...definedFields({ title, description, default: initial }),
+  }
+}
+
+const MINIMUM = ['minimum', 'exclusiveMinimum'] as const
+const MAXIMUM = ['maximum', 'exclusiveMaximum'] as const
+
+function withCurrentLimit(
+  schema: JsonSchema,
+  [inclusive, exclusive]: typeof MINIMUM | typeof MAXIMUM,
+): JsonSchema {
+  const { [inclusive]: limit, [exclusive]: isExclusive, ...rest } = schema
+  if (typeof isExclusive !== 'boolean') return schema
+  return { ...rest, ...definedFields({ [isExclusive ? exclusive : inclusive]: limit }) }
+}
+
+/** Returns the fields that have a value. */
+export function definedFields(fields: JsonSchema): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+}
+
+/** Returns true for a pattern that the validator can read: it compiles all patterns as Unicode. */
+export function isPattern(pattern: unknown): pattern is string {
+  if (typeof pattern !== 'string') return false
+  try {
+    return new RegExp(pattern, 'u') instanceof RegExp
+  } catch {
+    return false
+  }
 }

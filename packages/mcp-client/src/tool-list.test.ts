@@ -288,3 +288,19 @@ test('outputProblem() does not change the frozen schema of the cached list', () 
   })
   expect(outputProblem(frozen, { content: [], structuredContent: {} })).toBeUndefined()
 })
+
+test('outputProblem() keeps schemas of two servers apart that have the same $id', () => {
+  const $id = 'https://schemas.example/result'
+  const outputSchema = { $id, type: 'object' as const, properties: { total: { type: 'number' } } }
+  const other: Tool = { ...counter, outputSchema }
+  const first: Tool = { ...counter, outputSchema: { ...counter.outputSchema, type: 'object', $id } }
+  expect(outputProblem(first, { content: [], structuredContent: { count: 1 } })).toBeUndefined()
+  expect(outputProblem(other, { content: [], structuredContent: { total: 1 } })).toBeUndefined()
+})
+
+test('outputProblem() gives up a check that takes too long', () => {
+  const outputSchema = { type: 'object' as const, properties: { a: { pattern: '^(a+)+$' } } }
+  const slow: Tool = { ...counter, outputSchema }
+  const structuredContent = { a: `${'a'.repeat(40)}!` }
+  expect(outputProblem(slow, { content: [], structuredContent })).toBeUndefined()
+})

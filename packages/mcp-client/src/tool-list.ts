@@ -1,5 +1,9 @@
-import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
-import type { jsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/types.js'
+import type {
+  JsonSchemaType,
+  JsonSchemaValidator,
+  jsonSchemaValidator,
+} from '@modelcontextprotocol/sdk/validation/types.js'
+import { SchemaCheck } from '@x/internal/schema-check'
 import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientEvents, McpClientEvents } from './events.ts'
@@ -198,12 +202,19 @@ function parseTool(value: unknown): Tool | string {
   return `${issue?.path.join('.') ?? ''} ${issue?.message ?? 'is invalid'}`.trim()
 }
 
-/** Shared by all clients of the process, because a validator needs more memory than a client. */
-export const sharedValidator: jsonSchemaValidator = new AjvJsonSchemaValidator()
+/** For SDK clients. Their own validator would run code made from the schemas of servers. */
+export const schemaValidator: jsonSchemaValidator = {
+  getValidator: <T>(schema: JsonSchemaType): JsonSchemaValidator<T> => {
+    const check = new SchemaCheck(schema)
+    const fits = (value: unknown): value is T => check.errors(value).length === 0
+    return (value) =>
+      fits(value)
+        ? { valid: true, data: value, errorMessage: undefined }
+        : { valid: false, data: undefined, errorMessage: 'does not fit its schema' }
+  },
+}
 
-type Check = (value: unknown) => string | undefined
-
-const checks = new WeakMap<object, Check>()
+const checks = new WeakMap<object, SchemaCheck>()
 
 /**
  * Checks a result against the output schema of its tool (2025-06-18, server/tools, "Output Schema"). Returns the
@@ -215,20 +226,9 @@ export function outputProblem(tool: Tool, result: CallToolResult): string | unde
   if (result.structuredContent === undefined) return 'has no structured content'
   let check = checks.get(outputSchema)
   if (check === undefined) {
-    check = compile(outputSchema)
+    check = new SchemaCheck(outputSchema)
     checks.set(outputSchema, check)
   }
-  return check(result.structuredContent)
-}
-
-function compile(schema: NonNullable<Tool['outputSchema']>): Check {
-  try {
-    const validate = sharedValidator.getValidator(JSON.parse(JSON.stringify(schema)))
-    return (value) => {
-      const { valid, errorMessage } = validate(value)
-      return valid ? undefined : (errorMessage ?? 'does not fit its schema')
-    }
-  } catch {
-    return () => undefined
-  }
+  const errors = check.errors(result.structuredContent)
+  return errors.length === 0 ? undefined : `does not fit its schema: ${errors.join('; ')}`
 }

@@ -4,7 +4,7 @@ import { isRecord } from '@x/internal'
 import { currentRun, type CurrentRun } from '@x/mcp-client'
 import type { ToolLog } from '../base/log.ts'
 import { serverTitle, type JsonSchema, type McpToolOrigin } from '../base/tool-source.ts'
-import type { ValidationError } from '../schema/schema-check.ts'
+import type { ValidationError } from '@x/internal/schema-check'
 import {
   invalidArgument,
   isConstant,

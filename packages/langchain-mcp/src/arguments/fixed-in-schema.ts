@@ -1,6 +1,5 @@
-import { isRecord, type SchemaDocument } from '@x/internal'
+import { definedFields, documentOf, isRecord, type SchemaDocument } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
-import { definedFields, documentOf } from '../schema/json-schema.ts'
 import { EVERY_ITEM, fieldOf, withField, type PathStep } from './json-path.ts'
 
 /**

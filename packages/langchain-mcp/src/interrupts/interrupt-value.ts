@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
 import type { InputRequest } from '@x/mcp-transport'
-import { SchemaCheck } from '../schema/schema-check.ts'
+import { SchemaCheck } from '@x/internal/schema-check'
 
 /** A question of an MCP server, as the value of an interrupt. */
 interface ServerInterrupt {

@@ -1,7 +1,12 @@
-import { canonicalJson, isRecord, mapSubschemas, type SchemaDocument } from '@x/internal'
+import {
+  canonicalJson,
+  documentOf,
+  isRecord,
+  mapSubschemas,
+  type SchemaDocument,
+} from '@x/internal'
 import type { JsonSchema, ToolDefinition } from '../base/tool-source.ts'
-import { documentOf, without } from './json-schema.ts'
-import { objectShapeOf } from './object-shape.ts'
+import { objectShapeOf, without } from './json-schema.ts'
 
 /**
  * Returns the changes that break calls made for the older definition, one line each. Breaking changes are a

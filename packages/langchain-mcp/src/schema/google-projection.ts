@@ -1,7 +1,14 @@
-import { isRecord, pointerOf, type SchemaDocument } from '@x/internal'
+import {
+  currentSchema,
+  definedFields,
+  documentOf,
+  isPattern,
+  isRecord,
+  pointerOf,
+  type SchemaDocument,
+} from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
-import { currentSchema, definedFields, documentOf, isPattern } from './json-schema.ts'
-import { objectShapeOf } from './object-shape.ts'
+import { objectShapeOf } from './json-schema.ts'
 
 /** Limits of the result, because inlined references multiply. Deeper parts become objects without fields. */
 const MAX_NODES = 10_000

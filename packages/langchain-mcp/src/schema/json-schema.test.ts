@@ -87,6 +87,21 @@ test.each<[what: string, schema: unknown, reason: RegExp]>([
     objectWith({ $ref: '#/default' }, { default: { $ref: '#/none' } }),
     /leads nowhere/,
   ],
+  [
+    'an invalid value in an unknown keyword that a reference uses as a schema',
+    objectWith({ $ref: '#/x-a/b' }, { 'x-a': { b: { type: 'any' } } }),
+    /#\/x-a\/b\/type is not a type/,
+  ],
+  [
+    'two schemas with the same $id',
+    { properties: { a: { $id: 'x', type: 'string' }, b: { $id: 'x', type: 'number' } } },
+    /#\/properties\/b has the name/,
+  ],
+  [
+    'two schemas with the same anchor',
+    { properties: { a: { $anchor: 'x', type: 'string' }, b: { $anchor: 'x', type: 'number' } } },
+    /#\/properties\/b has the name/,
+  ],
   ['data of too many levels', objectWith({ default: nested(200) }), /more than 128 levels/],
   ['too much data', objectWith({ enum: Array.from({ length: 10_001 }, () => []) }), /10000 nodes/],
   [
@@ -135,6 +150,10 @@ test.each<[what: string, schema: JsonSchema]>([
   [
     'data that looks like a schema',
     objectWith({ default: { $ref: 'nowhere' }, examples: [{ type: 7 }] }),
+  ],
+  [
+    'copies of a schema with an $id',
+    { properties: { a: { $id: 'x', type: 'string' }, b: { type: 'string', $id: 'x' } } },
   ],
   ['nullable arguments', { type: ['object', 'null'] }],
   ['boolean schemas', { properties: { any: true, never: false } }],

@@ -1,20 +1,5 @@
-import { isRecord, SchemaDocument } from '@x/internal'
+import { canonicalJson, documentOf, isRecord, type SchemaDocument } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
-
-/** Limits of a schema. A deeper or larger one takes too long to check. */
-const LIMITS = { depth: 128, nodes: 10_000 }
-
-/** A schema is read when its tool is made, and used again when a model sees it and when the tool is called. */
-const documents = new WeakMap<JsonSchema, SchemaDocument>()
-
-/** Returns the references of a schema, and why it cannot be evaluated. */
-export function documentOf(schema: JsonSchema): SchemaDocument {
-  const known = documents.get(schema)
-  if (known !== undefined) return known
-  const document = new SchemaDocument(schema, LIMITS)
-  documents.set(schema, document)
-  return document
-}
 
 /**
  * Returns why a schema cannot describe the arguments of a tool, or undefined if it can. One such tool would
@@ -27,57 +12,118 @@ export function schemaDefectOf(schema: unknown): string | undefined {
   return `arguments are an object, but the schema is of type ${JSON.stringify(type)}`
 }
 
-/**
- * Returns a schema without keywords that newer drafts write differently: `nullable` of OpenAPI 3.0 becomes
- * the type `null`, and limits of draft-04 that are flags become numbers. Schemas inside it stay as they are.
- */
-export function currentSchema(schema: JsonSchema): JsonSchema {
-  return withCurrentLimit(withCurrentLimit(withNullType(schema), MINIMUM), MAXIMUM)
-}
-
-function withNullType({ nullable, ...schema }: JsonSchema): JsonSchema {
-  if (nullable !== true) return schema
-  const { type, enum: values, $ref, allOf } = schema
-  if (type !== undefined) {
-    const withNull = Array.isArray(values) ? { enum: [...new Set([...values, null])] } : {}
-    return { ...schema, type: [...new Set([type, 'null'].flat())], ...withNull }
-  }
-  if ($ref === undefined && allOf === undefined) return schema
-  const { title, description, default: initial, ...alternative } = schema
-  return {
-    anyOf: [alternative, { type: 'null' }],
-    ...definedFields({ title, description, default: initial }),
-  }
-}
-
-const MINIMUM = ['minimum', 'exclusiveMinimum'] as const
-const MAXIMUM = ['maximum', 'exclusiveMaximum'] as const
-
-function withCurrentLimit(
-  schema: JsonSchema,
-  [inclusive, exclusive]: typeof MINIMUM | typeof MAXIMUM,
-): JsonSchema {
-  const { [inclusive]: limit, [exclusive]: isExclusive, ...rest } = schema
-  if (typeof isExclusive !== 'boolean') return schema
-  return { ...rest, ...definedFields({ [isExclusive ? exclusive : inclusive]: limit }) }
-}
-
-/** Returns the fields that have a value. */
-export function definedFields(fields: JsonSchema): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
-}
-
 /** Returns a copy without these keywords. */
 export function without(schema: JsonSchema, keywords: ReadonlySet<string>): JsonSchema {
   return Object.fromEntries(Object.entries(schema).filter(([keyword]) => !keywords.has(keyword)))
 }
 
-/** Returns true for a pattern that the validator can read: it compiles all patterns as Unicode. */
-export function isPattern(pattern: unknown): pattern is string {
-  if (typeof pattern !== 'string') return false
-  try {
-    return new RegExp(pattern, 'u') instanceof RegExp
-  } catch {
-    return false
+/** The fields of the objects that fit a schema, without the dependencies between fields. */
+interface ObjectShape {
+  readonly properties: ReadonlyMap<string, unknown>
+  readonly required: readonly string[]
+  /** True if other fields are not allowed. */
+  readonly isClosed: boolean
+  /** Required fields of each alternative, if there are alternatives. */
+  readonly alternatives: readonly (readonly string[])[]
+}
+
+const EMPTY: ObjectShape = {
+  properties: new Map(),
+  required: [],
+  isClosed: false,
+  alternatives: [],
+}
+
+/**
+ * Returns the shape of the object that a schema describes: its own fields, those behind `$ref` and `allOf`,
+ * and all fields of alternatives (`anyOf`, `oneOf`, `then`, `else`), which are required if every alternative
+ * requires them. The document must have no defect.
+ */
+export function objectShapeOf(schema: unknown, document: SchemaDocument): ObjectShape {
+  if (!isRecord(schema)) return EMPTY
+  const shapeOf = (inner: unknown): ObjectShape => objectShapeOf(inner, document)
+  const { properties, required, allOf, if: condition, then, else: otherwise } = schema
+  const own: ObjectShape = {
+    properties: new Map(isRecord(properties) ? Object.entries(properties) : []),
+    required: listOf(required).filter((name) => typeof name === 'string'),
+    isClosed: schema['additionalProperties'] === false,
+    alternatives: [],
   }
+  const alternatives = [schema['oneOf'], schema['anyOf']].filter((one) => Array.isArray(one))
+  const { dependentSchemas } = schema
+  return allOfThem([
+    own,
+    shapeOf(document.targetOf(schema)),
+    ...listOf(allOf).map(shapeOf),
+    ...alternatives.map((branches) => oneOfThem(branches.map(shapeOf))),
+    ...(condition === undefined
+      ? []
+      : [oneOfThem([allOfThem([shapeOf(condition), shapeOf(then)]), shapeOf(otherwise)])]),
+    ...Object.values(isRecord(dependentSchemas) ? dependentSchemas : {}).map((inner) =>
+      oneOfThem([shapeOf(inner), EMPTY]),
+    ),
+  ])
+}
+
+function allOfThem(parts: readonly ObjectShape[]): ObjectShape {
+  const properties = new Map<string, unknown>()
+  for (const [name, schema] of parts.flatMap((part) => [...part.properties])) {
+    properties.set(name, intersectionOf(properties.get(name), schema))
+  }
+  return {
+    properties,
+    required: [...new Set(parts.flatMap(({ required }) => required))],
+    isClosed: parts.some(({ isClosed }) => isClosed),
+    alternatives: parts.flatMap(({ alternatives }) => alternatives),
+  }
+}
+
+function oneOfThem(branches: readonly ObjectShape[]): ObjectShape {
+  const names = new Set(branches.flatMap(({ properties }) => [...properties.keys()]))
+  const [first = EMPTY, ...others] = branches
+  return {
+    properties: new Map(
+      Array.from(names, (name) => {
+        const those = branches.filter(({ properties }) => properties.has(name))
+        return [name, unionOf(those.map(({ properties }) => properties.get(name)))]
+      }),
+    ),
+    required: first.required.filter((name) =>
+      others.every(({ required }) => required.includes(name)),
+    ),
+    isClosed: branches.every(({ isClosed }) => isClosed),
+    alternatives: branches.map(({ required }) => required),
+  }
+}
+
+function intersectionOf(a: unknown, b: unknown): unknown {
+  if (a === undefined || a === true || canonicalJson(a) === canonicalJson(b)) return b
+  if (b === true || (isRecord(b) && Object.keys(b).length === 0)) return a
+  return { allOf: [a, b] }
+}
+
+/** Joins constants into one `enum`, which every provider understands. */
+function unionOf(schemas: readonly unknown[]): unknown {
+  const different = [...new Map(schemas.map((one) => [canonicalJson(one), one])).values()]
+  const [first] = different
+  if (different.length === 1) return first
+  const values = different.map(constantsOf)
+  if (values.some((one) => one === undefined)) return { anyOf: different }
+  const type = isRecord(first) ? first['type'] : undefined
+  const isSameType = different.every((one) => isRecord(one) && one['type'] === type)
+  return {
+    ...(isSameType && type !== undefined && { type }),
+    enum: [...new Set(values.flat())],
+  }
+}
+
+function constantsOf(schema: unknown): readonly unknown[] | undefined {
+  if (!isRecord(schema)) return undefined
+  const { const: constant, enum: values } = schema
+  if (constant !== undefined) return [constant]
+  return Array.isArray(values) ? values : undefined
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
 }

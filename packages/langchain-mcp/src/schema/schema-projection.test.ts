@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
 import { describe, expect, test } from 'vitest'
-import { SchemaCheck } from './schema-check.ts'
+import { SchemaCheck } from '@x/internal/schema-check'
 import type { JsonSchema } from '../base/tool-source.ts'
 import { goldenSchemas } from '../../test/golden-schemas.ts'
 import { schemaDefectOf } from './json-schema.ts'
@@ -289,5 +289,19 @@ test('limits the growth of inlined references', () => {
     'google',
   )
   expect(JSON.stringify(schema).length).toBeLessThan(2_000_000)
-  expect(notes.join()).toContain('too large')
+  expect(notes.join()).toMatch(/too (large|long)/)
+})
+
+test('shows no arguments of a schema that takes too long to simplify', () => {
+  const name = (index: number): string => `#/$defs/d${index}`
+  const $defs: Record<string, unknown> = { d300: { type: 'string' } }
+  for (let index = 0; index < 300; index++) {
+    const next = { $ref: name(index + 1) }
+    $defs[`d${index}`] = { allOf: [next], properties: { [`x${index}`]: next } }
+  }
+  const parameters = Array.from({ length: 50 }, (_, at) => [`p${at}`, { $ref: name(52) }])
+  const properties = Object.fromEntries(parameters)
+  const { schema, notes } = projectedSchema({ type: 'object', properties, $defs }, 'google')
+  expect(schema).toEqual({ type: 'object', properties: {} })
+  expect(notes.join()).toContain('too long')
 })

@@ -12,7 +12,7 @@ import {
   type ToolDefinition,
 } from '../base/tool-source.ts'
 import { breakingChanges, parameterText } from '../schema/definition-drift.ts'
-import { linesOf, SchemaCheck } from '../schema/schema-check.ts'
+import { linesOf, SchemaCheck, withinTimeLimit } from '@x/internal/schema-check'
 import { schemaDefectOf } from '../schema/json-schema.ts'
 import { projectedSchema, type ProjectedSchema } from '../schema/schema-projection.ts'
 import { interceptorsFrom, type ToolInterceptor } from './interceptors.ts'
@@ -225,12 +225,14 @@ export class ToolBinding {
       return { kind: 'none', live }
     }
     const defect = live.inputSchema === undefined ? undefined : schemaDefectOf(live.inputSchema)
-    if (defect !== undefined) {
-      const message = `${this.#title} has a schema now that cannot be used: ${defect}`
+    const changes =
+      defect === undefined ? withinTimeLimit(() => breakingChanges(bound, live)) : undefined
+    if (defect !== undefined || changes === undefined) {
+      const reason = defect ?? 'it takes too long to compare'
+      const message = `${this.#title} has a schema now that cannot be used: ${reason}`
       this.#report('TOOL_QUARANTINED', { message, level: 'warning' })
       return { kind: 'none', live: undefined }
     }
-    const changes = breakingChanges(bound, live)
     if (changes.length > 0) return { kind: 'breaking', live, changes }
     FITS.set(bound, live)
     return { kind: 'none', live }

@@ -1,0 +1,148 @@
+import { describe, expect, test } from 'vitest'
+import { goldenSchemas } from './golden-schemas.ts'
+import { SchemaCheck } from '@x/internal/schema-check'
+import type { JsonSchema } from '../src/index.ts'
+
+describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits, misfits }) => {
+  test('validates the whole schema', () => {
+    const check = new SchemaCheck(schema)
+    const accepted = [...fits, ...misfits].filter((value) => check.errors(value).length === 0)
+    expect(accepted).toEqual(fits)
+  })
+
+  test('does not write into the schema', () => {
+    const before = JSON.stringify(schema)
+    new SchemaCheck(schema).errors(fits[0])
+    expect(JSON.stringify(schema)).toBe(before)
+    expect(Reflect.ownKeys(schema)).toEqual(Object.keys(schema))
+  })
+})
+
+test('reports the place of an error', () => {
+  const check = new SchemaCheck({ properties: { a: { items: { type: 'string' } } } })
+  expect(check.locatedErrors({ a: ['x', 7] })).toMatchObject([{ place: '#/a/1' }])
+})
+
+test('leaves multiplying references to the server at once', () => {
+  const $defs: Record<string, unknown> = { d60: { type: 'string' } }
+  for (let index = 0; index < 60; index++) {
+    const next = { $ref: `#/$defs/d${index + 1}` }
+    $defs[`d${index}`] = { anyOf: [next, next] }
+  }
+  expect(new SchemaCheck({ $ref: '#/$defs/d0', $defs }).errors(7)).toEqual([])
+})
+
+describe('a pattern', () => {
+  const check = new SchemaCheck({
+    properties: {
+      slow: { pattern: '^(a+)+$' },
+      mail: { pattern: '^\\w+@\\w+\\.\\w+$' },
+      word: { pattern: '\\w+!' },
+      yes: { pattern: '^yes' },
+    },
+    patternProperties: { '^(b+)+$': false },
+    additionalProperties: false,
+  })
+
+  test.each<[what: string, value: Record<string, unknown>]>([
+    ['that backtracks without bound', { slow: `${'a'.repeat(5000)}!` }],
+    ['that backtracks without bound, for the name of a property', { [`${'b'.repeat(50)}!`]: 1 }],
+    ['whose time grows with a long text', { word: 'a'.repeat(5_000_000) }],
+  ])('%s is left to the server', (_, value) => {
+    expect(check.errors(value)).toEqual([])
+  })
+
+  test('is checked if it is fast', () => {
+    expect(check.errors({ mail: 'nobody' })).toHaveLength(1)
+    expect(check.errors({ mail: 'a@b.c', yes: 'no' })).toHaveLength(1)
+    expect(check.errors({ mail: 'x'.repeat(5000), yes: 'n'.repeat(5000) })).toHaveLength(2)
+    expect(check.errors({ mail: 'a@b.c', yes: 'yes' })).toEqual([])
+  })
+
+  test('is checked beside a text that is too long for it', () => {
+    const twoTexts = new SchemaCheck({
+      properties: { path: { pattern: '^[a-z]+$' }, to: { pattern: '^[^@]+@[^@]+$' }, body: {} },
+    })
+    const errors = twoTexts.errors({ path: '../../etc', to: 'ann', body: 'x'.repeat(5_000_000) })
+    expect(errors).toHaveLength(2)
+  })
+})
+
+test('checks other values after one that is nested too deeply to be checked', () => {
+  const check = new SchemaCheck({ properties: { n: { type: 'number' }, a: { $ref: '#' } } })
+  let deep: unknown = {}
+  for (let depth = 0; depth < 20_000; depth++) deep = { a: deep }
+  expect(check.errors(deep)).toEqual([])
+  expect(check.errors({ n: 'x' })).toHaveLength(1)
+})
+
+/** A schema for lists, which the check of a value follows twice at each level. */
+const doubled = { allOf: [{ $ref: '#' }, { $ref: '#' }] }
+
+function nestedLists(depth: number): unknown {
+  let value: unknown = []
+  for (let level = 0; level < depth; level++) value = [value]
+  return value
+}
+
+test.each<[what: string, schema: JsonSchema, value: unknown]>([
+  ['recursion that doubles at each level of the value', { items: doubled }, nestedLists(60)],
+  [
+    'different items in a long list',
+    { uniqueItems: true },
+    Array.from({ length: 20_000 }, (_, at) => ({ at, name: 'item' })),
+  ],
+  [
+    'a pattern for each of many texts',
+    { items: { pattern: '\\w+@' } },
+    Array.from({ length: 20_000 }, () => 'c'.repeat(3000)),
+  ],
+  [
+    'a pattern in the value of an unknown keyword',
+    { $ref: '#/x-schemas/slow', 'x-schemas': { slow: { pattern: '^(a+)+$' } } },
+    `${'a'.repeat(40)}!`,
+  ],
+  [
+    'a pattern in data',
+    { $ref: '#/examples/0', examples: [{ pattern: '^(a+)+$' }] },
+    `${'a'.repeat(40)}!`,
+  ],
+  [
+    'many alternatives for many items',
+    { items: { anyOf: Array.from({ length: 5000 }, () => ({ type: 'string' })) } },
+    Array.from({ length: 20_000 }, () => 7),
+  ],
+])('gives up %s soon', (_, schema, value) => {
+  const check = new SchemaCheck(schema)
+  const start = performance.now()
+  expect(check.errors(value)).toEqual([])
+  expect(performance.now() - start).toBeLessThan(5000) // without a limit: minutes
+})
+
+test.each<[what: string, schema: JsonSchema]>([
+  ['the value of an unknown keyword', { $ref: '#/x-a/b', 'x-a': { b: { pattern: '^a+$' } } }],
+  ['data', { $ref: '#/examples/0', examples: [{ pattern: '^a+$' }] }],
+  [
+    'a schema with an id',
+    { $ref: 'item#/$defs/a', $defs: { i: { $id: 'item', $defs: { a: { pattern: '^a+$' } } } } },
+  ],
+  ['an anchor', { $ref: '#a', $defs: { b: { $anchor: 'a', pattern: '^a+$' } } }],
+])('checks a value by a reference to %s', (_, schema) => {
+  const check = new SchemaCheck(schema)
+  expect(check.errors('aaa')).toEqual([])
+  expect(check.errors('abc')).toHaveLength(1)
+})
+
+test('checks a value by a schema whose $id is repeated by copies of it', () => {
+  const price = { $id: 'https://schemas.example/price', type: 'number' }
+  const check = new SchemaCheck({ properties: { old: price, new: { ...price } } })
+  expect(check.errors({ old: 'x', new: 2 })).toHaveLength(1)
+})
+
+test('does not let an invalid pattern behind a reference switch off the other checks', () => {
+  const check = new SchemaCheck({
+    properties: { a: { $ref: '#/x-a' }, b: { type: 'number' } },
+    'x-a': { pattern: '(' },
+  })
+  expect(check.errors({ a: 'x', b: 'x' })).toHaveLength(1)
+})
