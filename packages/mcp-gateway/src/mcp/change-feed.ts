@@ -1,0 +1,331 @@
+import { isRecord } from '@x/internal'
+
+import type { Clock } from '../internal/clock.ts'
+import type { EventLogs, LoggedEvent, LogLimits } from '../store/gateway-store.ts'
+import { toEvent, type EventStream } from './event-stream.ts'
+import type { LiveSession, Sessions, SessionUse } from './sessions.ts'
+
+/** What clients are told about. */
+export type Change =
+  /** `version`: of the list. The same version is told once, however many processes notice it. */
+  | { readonly type: 'tools' | 'prompts'; readonly version?: string | undefined }
+  /** The list of resources of one owner. */
+  | { readonly type: 'resources'; readonly owner: string }
+  | { readonly type: 'resource'; readonly uri: string; readonly owner?: string | undefined }
+
+export interface ChangeListener {
+  /** @param event in the format of server-sent events; `id` is its place in the feed, if it has one */
+  changed(change: Change, event: { readonly id: string | undefined; readonly text: string }): void
+  /** Changes may have been lost. */
+  missed(): void
+}
+
+export interface ChangeFeedOptions {
+  readonly logs: EventLogs
+  /** `undefined`: changes are not stored, and clients cannot resume. */
+  readonly limits: LogLimits | undefined
+  /** Id of this process. */
+  readonly process: string
+  readonly clock: Clock
+  readonly onError: (error: Error) => void
+}
+
+/** Name of the log. */
+export const CHANGES = 'changes'
+const RETRY_MS = 1000
+
+/**
+ * Changes of lists and resources, from all processes to the clients of all processes: one log, which each process
+ * reads once and hands to its own listeners.
+ */
+export class ChangeFeed {
+  readonly #options: ChangeFeedOptions
+  readonly #listeners = new Set<ChangeListener>()
+  /** Versions of lists that listeners were told about last. */
+  readonly #versions = new Map<string, string>()
+  /** Changes that could not be stored. */
+  readonly #unsent = new Map<string, Change>()
+  #queue: Promise<unknown> = Promise.resolve()
+  #following: Promise<() => void> | undefined
+  #last: { readonly id: string; readonly at: number } | undefined
+  #stopRetry: (() => void) | undefined
+  #isClosed = false
+
+  constructor(options: ChangeFeedOptions) {
+    this.#options = options
+  }
+
+  /** Tells the clients of all processes. Never rejects. */
+  publish(change: Change): Promise<void> {
+    if (this.#isClosed || this.#isTold(change)) return Promise.resolve()
+    if (!this.#options.limits) {
+      this.#deliver(change, undefined)
+      return Promise.resolve()
+    }
+    const publishing = this.#queue.then(() => this.#publish(change))
+    this.#queue = publishing
+    return publishing
+  }
+
+  /** @returns a function that removes the listener */
+  listen(listener: ChangeListener): () => void {
+    this.#listeners.add(listener)
+    void this.#follow().catch(() => undefined)
+    return () => void this.#listeners.delete(listener)
+  }
+
+  /**
+   * Returns the id of the latest change. Clients can resume after it. `undefined` if the store does not answer.
+   * Stores a mark where the latest change is old, and would soon be dropped.
+   */
+  async place(): Promise<string | undefined> {
+    const { clock, limits } = this.#options
+    if (!limits) return undefined
+    const isFresh = this.#last && clock.now() - this.#last.at < limits.ttlMs / 2
+    if (isFresh) return this.#last?.id
+    try {
+      await this.#follow()
+      await this.#append({ type: 'mark' }, limits)
+      return this.#last?.id
+    } catch {
+      return undefined
+    }
+  }
+
+  /** Whether an event id is one of this feed, also if the event was dropped. */
+  async isPlace(eventId: string): Promise<boolean> {
+    const place = await this.place()
+    return place !== undefined && tagOf(place) === tagOf(eventId)
+  }
+
+  /** Returns the changes after an event. `undefined`: some were dropped. @throws GatewayError `UNAVAILABLE` */
+  async since(eventId: string): Promise<readonly LoggedChange[] | undefined> {
+    const events = await this.#options.logs.read(CHANGES, eventId)
+    return events?.flatMap(({ id, event }) => {
+      const change = parseChange(event)
+      return change ? [{ id, change }] : []
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#stopRetry?.()
+    await this.#queue
+    const stop = await this.#following?.catch(() => undefined)
+    stop?.()
+  }
+
+  async #publish(change: Change): Promise<void> {
+    const { limits, onError } = this.#options
+    if (!limits || this.#isClosed || this.#isTold(change)) return
+    try {
+      await this.#follow()
+      await this.#append(change, limits)
+    } catch (cause) {
+      if (this.#unsent.size === 0) {
+        onError(new Error('Other processes could not be told about a change', { cause }))
+      }
+      this.#unsent.set(JSON.stringify([change.type, 'uri' in change ? change.uri : '']), change)
+      this.#deliver(change, undefined)
+      this.#stopRetry ??= this.#options.clock.after(RETRY_MS, () => void this.#sendAgain())
+    }
+  }
+
+  /** Tells other processes what they could not be told. The clients of this process know it. */
+  async #sendAgain(): Promise<void> {
+    const { clock, limits, process } = this.#options
+    this.#stopRetry = undefined
+    try {
+      if (!limits || this.#isClosed) return
+      await this.#follow()
+      for (const [key, change] of this.#unsent) {
+        await this.#append({ ...change, toldBy: process }, limits)
+        this.#unsent.delete(key)
+      }
+    } catch {
+      this.#stopRetry ??= clock.after(RETRY_MS, () => void this.#sendAgain())
+    }
+  }
+
+  async #append(event: object, limits: LogLimits): Promise<void> {
+    const id = await this.#options.logs.append(CHANGES, event, { limits, isLast: false })
+    this.#note(id)
+  }
+
+  #follow(): Promise<unknown> {
+    this.#following ??= this.#options.logs
+      .tail(CHANGES, 'now', {
+        onEvent: (event) => this.#received(event),
+        onGap: () => {
+          for (const listener of this.#listeners) listener.missed()
+        },
+      })
+      .catch((error: unknown) => {
+        this.#following = undefined
+        throw error
+      })
+    return this.#following
+  }
+
+  #received({ id, event }: LoggedEvent): void {
+    this.#note(id)
+    const change = parseChange(event)
+    const isToldHere = isRecord(event) && event['toldBy'] === this.#options.process
+    if (change && !isToldHere && !this.#isTold(change)) this.#deliver(change, id)
+  }
+
+  #note(id: string): void {
+    if (this.#last && id <= this.#last.id) return
+    this.#last = { id, at: this.#options.clock.now() }
+  }
+
+  #isTold(change: Change): boolean {
+    if (change.type !== 'tools' && change.type !== 'prompts') return false
+    return change.version !== undefined && this.#versions.get(change.type) === change.version
+  }
+
+  #deliver(change: Change, id: string | undefined): void {
+    if ('version' in change && change.version !== undefined) {
+      this.#versions.set(change.type, change.version)
+    }
+    // Encoded once for all listeners.
+    const event = { id, text: toNotification(change, id) }
+    for (const listener of this.#listeners) listener.changed(change, event)
+  }
+}
+
+export interface LoggedChange {
+  readonly id: string
+  readonly change: Change
+}
+
+export interface SessionListenerOptions {
+  readonly session: LiveSession
+  readonly stream: EventStream
+  readonly sessions: Sessions
+  readonly feed: ChangeFeed
+  /** Whose resources the session may see. `undefined`: it has no list of resources. */
+  readonly owner: string | undefined
+  /** Lists that the client is told about. */
+  readonly lists: readonly ('tools' | 'prompts')[]
+  readonly clock: Clock
+}
+
+/** The stream on which the client of a session listens, beside its calls. */
+export class SessionListener implements SessionUse, ChangeListener {
+  readonly isCall = false
+  readonly stream: EventStream
+  readonly #options: SessionListenerOptions
+  /** Changes that came while earlier ones were read. */
+  #waiting: (LoggedChange & { readonly text: string })[] | undefined = []
+  /** Whether the record of the session names this stream. */
+  #isRecorded = false
+
+  constructor(options: SessionListenerOptions) {
+    const { session, stream, feed, clock } = options
+    this.stream = stream
+    this.#options = options
+    const leave = session.use(this, () => clock.now())
+    const stop = feed.listen(this)
+    stream.onClose(() => {
+      leave()
+      stop()
+    })
+  }
+
+  /**
+   * Takes the session over from other streams, and sends what the client has not heard.
+   *
+   * @param lastEventId change that the client heard last
+   * @returns whether the session still exists
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  async begin(lastEventId: string | undefined): Promise<boolean> {
+    const { feed, session, sessions, stream } = this.#options
+    let before: string | undefined
+    const exists = await sessions.update(session, (record) => {
+      before = record.listener
+      return { ...record, listener: stream.id }
+    })
+    if (!exists) return false
+    this.#isRecorded = true
+    const missed = lastEventId === undefined ? undefined : await feed.since(lastEventId)
+    for (const { id, change } of missed ?? []) this.#send(change, toNotification(change, id))
+    if (!missed && before !== undefined) this.missed()
+    const last = missed?.at(-1)?.id ?? ''
+    const waiting = this.#waiting ?? []
+    this.#waiting = undefined
+    for (const { id, change, text } of waiting) if (id === '' || id > last) this.#send(change, text)
+    return true
+  }
+
+  changed(
+    change: Change,
+    { id = '', text }: { readonly id: string | undefined; readonly text: string },
+  ): void {
+    if (this.#waiting) this.#waiting.push({ id, change, text })
+    else this.#send(change, text)
+  }
+
+  missed(): void {
+    const { lists, owner, session } = this.#options
+    for (const type of lists) this.stream.write(toNotification({ type }))
+    if (owner !== undefined) this.stream.write(toNotification({ type: 'resources', owner }))
+    for (const uri of session.record.followed) {
+      this.stream.write(toNotification({ type: 'resource', uri }))
+    }
+  }
+
+  /** The record of the session has changed: another stream may have taken over. */
+  recordChanged(): void {
+    const { listener } = this.#options.session.record
+    if (this.#isRecorded && listener !== this.stream.id) this.stream.end()
+  }
+
+  end(): void {
+    this.stream.end()
+  }
+
+  #send(change: Change, text: string): void {
+    const { owner, session } = this.#options
+    if (change.type === 'resources' && change.owner !== owner) return
+    if (change.type === 'resource' && !session.record.followed.includes(change.uri)) return
+    this.stream.write(text)
+  }
+}
+
+const METHODS = {
+  tools: 'notifications/tools/list_changed',
+  prompts: 'notifications/prompts/list_changed',
+  resources: 'notifications/resources/list_changed',
+  resource: 'notifications/resources/updated',
+} as const
+
+function toNotification(change: Change, id?: string): string {
+  const message = { jsonrpc: '2.0', method: METHODS[change.type] }
+  const params = change.type === 'resource' ? { params: { uri: change.uri } } : {}
+  return toEvent(JSON.stringify({ ...message, ...params }), id)
+}
+
+/** `undefined` for marks, and for changes that this version does not know. */
+function parseChange(event: unknown): Change | undefined {
+  if (!isRecord(event)) return undefined
+  const { type, version, owner, uri } = event
+  switch (type) {
+    case 'tools':
+    case 'prompts':
+      return { type, version: typeof version === 'string' ? version : undefined }
+    case 'resources':
+      return typeof owner === 'string' ? { type, owner } : undefined
+    case 'resource':
+      if (typeof uri !== 'string') return undefined
+      return { type, uri, owner: typeof owner === 'string' ? owner : undefined }
+    default:
+      return undefined
+  }
+}
+
+/** Ids of one log begin with the same tag. */
+function tagOf(eventId: string): string {
+  return eventId.slice(0, Math.max(0, eventId.indexOf('.')))
+}

@@ -1,0 +1,83 @@
+/** Writes the bytes of an event stream to one HTTP response. */
+export interface EventSink {
+  write(text: string): void
+  end(): void
+}
+
+/** How a stream was closed: by this process, or by the client. */
+export type StreamEnd = 'ended' | 'lost'
+
+/**
+ * Server-sent events of one HTTP response. Keeps what is written until the HTTP server connects a sink, and reports
+ * once how the stream was closed.
+ */
+export class EventStream {
+  /** Names this stream among those of all processes: `<process>.<number>`. */
+  readonly id: string
+  /** Resolves when the client can take more. @default at once */
+  readonly writable: (() => Promise<void> | undefined) | undefined
+  readonly #closeListeners: ((end: StreamEnd) => void)[] = []
+  #sink: EventSink | undefined
+  #pending = ''
+  #end: StreamEnd | undefined
+
+  constructor(id: string, writable?: () => Promise<void> | undefined) {
+    this.id = id
+    this.writable = writable
+  }
+
+  get isClosed(): boolean {
+    return this.#end !== undefined
+  }
+
+  /** Adds a listener for the end of the stream. Called at once if the stream is closed already. */
+  onClose(listener: (end: StreamEnd) => void): void {
+    if (this.#end === undefined) this.#closeListeners.push(listener)
+    else listener(this.#end)
+  }
+
+  /** Writes text in the format of server-sent events. */
+  write(text: string): void {
+    if (this.#end !== undefined) return
+    if (this.#sink) this.#sink.write(text)
+    else this.#pending += text
+  }
+
+  end(): void {
+    if (this.#end !== undefined) return
+    this.#sink?.end()
+    this.#close('ended')
+  }
+
+  /** The client has left. */
+  lose(): void {
+    if (this.#end !== undefined) return
+    this.#pending = ''
+    this.#close('lost')
+  }
+
+  /** Connects the response that carries the events. */
+  connect(sink: EventSink): void {
+    this.#sink = sink
+    if (this.#pending !== '') sink.write(this.#pending)
+    this.#pending = ''
+    if (this.#end !== undefined) sink.end()
+  }
+
+  #close(end: StreamEnd): void {
+    this.#end = end
+    for (const listener of this.#closeListeners.splice(0)) listener(end)
+  }
+}
+
+/** Returns a message, as JSON text, in the format of server-sent events. Without an id, clients cannot resume after it. */
+export function toEvent(data: string, id?: string): string {
+  return id === undefined
+    ? `event: message\ndata: ${data}\n\n`
+    : `event: message\nid: ${id}\ndata: ${data}\n\n`
+}
+
+/** Returns the first event of a stream: clients can resume after it, and learn how soon they may do so. */
+export function toPrimingEvent(id: string, retryMs: number): string {
+  return `id: ${id}\nretry: ${retryMs}\ndata: \n\n`
+}

@@ -1,0 +1,136 @@
+import { ProtocolError, RELATED_TASK_META_KEY, type RequestId } from '@modelcontextprotocol/server'
+import { isRecord } from '@x/internal'
+
+export type Params = Readonly<Record<string, unknown>>
+
+export interface RpcRequest {
+  readonly jsonrpc: '2.0'
+  readonly id: RequestId
+  readonly method: string
+  readonly params?: Params | undefined
+}
+
+export interface RpcNotification {
+  readonly jsonrpc: '2.0'
+  readonly method: string
+  readonly params?: Params | undefined
+}
+
+/** Error of a JSON-RPC response. */
+interface RpcError {
+  readonly code: number
+  readonly message: string
+  readonly data?: unknown
+}
+
+export interface RpcResponse {
+  readonly jsonrpc: '2.0'
+  readonly id: RequestId
+  readonly result?: Params
+  readonly error?: RpcError
+}
+
+export type RpcMessage = RpcRequest | RpcNotification | RpcResponse
+
+/** Error codes of JSON-RPC, and those of the transport (specification 2025-11-25, "Transports"). */
+export const RPC_ERROR = {
+  parseError: -32_700,
+  invalidRequest: -32_600,
+  methodNotFound: -32_601,
+  invalidParams: -32_602,
+  internalError: -32_603,
+  refused: -32_000,
+  sessionNotFound: -32_001,
+} as const
+
+const REQUEST_KEYS = new Set(['jsonrpc', 'id', 'method', 'params'])
+const RESPONSE_KEYS = new Set(['jsonrpc', 'id', 'result', 'error'])
+
+/** Returns the messages of a POST body, which may be a batch. `undefined`: one of them is not JSON-RPC. */
+export function parseMessages(body: unknown): readonly RpcMessage[] | undefined {
+  const messages: readonly unknown[] = Array.isArray(body) ? body : [body]
+  return messages.every(isMessage) ? messages : undefined
+}
+
+export function isRequest(message: RpcMessage): message is RpcRequest {
+  return 'method' in message && 'id' in message
+}
+
+export function isResponse(message: RpcMessage): message is RpcResponse {
+  return !('method' in message)
+}
+
+/** Returns the id of the request that `notifications/cancelled` names. `undefined` for other messages. */
+export function cancelledId(message: RpcMessage): RequestId | undefined {
+  if (!('method' in message) || message.method !== 'notifications/cancelled') return undefined
+  const id = message.params?.['requestId']
+  return isRequestId(id) ? id : undefined
+}
+
+/** Returns the `_meta` of a request. */
+export function metaOf({ params }: RpcRequest): Params {
+  const meta = params?.['_meta']
+  return isRecord(meta) ? meta : {}
+}
+
+/** Returns the error response for what a handler threw. Unexpected errors show no detail to the client. */
+export function toErrorResponse(id: RequestId, error: unknown): RpcResponse {
+  if (!(error instanceof ProtocolError)) {
+    return {
+      jsonrpc: '2.0',
+      id,
+      error: { code: RPC_ERROR.internalError, message: 'Internal error' },
+    }
+  }
+  const { code, message, data } = error
+  return {
+    jsonrpc: '2.0',
+    id,
+    error: data === undefined ? { code, message } : { code, message, data },
+  }
+}
+
+export function isRequestId(value: unknown): value is RequestId {
+  return typeof value === 'string' || Number.isSafeInteger(value)
+}
+
+function isMessage(value: unknown): value is RpcMessage {
+  if (!isRecord(value) || value['jsonrpc'] !== '2.0') return false
+  return 'method' in value ? isCall(value) : isAnswer(value)
+}
+
+/** Requests and notifications. */
+function isCall(value: Params): boolean {
+  const { method, params } = value
+  return (
+    typeof method === 'string' &&
+    (!('id' in value) || isRequestId(value['id'])) &&
+    (params === undefined || (isRecord(params) && isMeta(params['_meta']))) &&
+    hasOnly(value, REQUEST_KEYS)
+  )
+}
+
+function isMeta(meta: unknown): boolean {
+  if (meta === undefined) return true
+  if (!isRecord(meta)) return false
+  const { progressToken, [RELATED_TASK_META_KEY]: task } = meta
+  return (
+    (progressToken === undefined || isRequestId(progressToken)) &&
+    (task === undefined || (isRecord(task) && typeof task['taskId'] === 'string'))
+  )
+}
+
+function isAnswer(value: Params): boolean {
+  const { id, result, error } = value
+  const isId = isRequestId(id) || (id === undefined && result === undefined)
+  const isError =
+    isRecord(error) && Number.isSafeInteger(error['code']) && typeof error['message'] === 'string'
+  return (
+    isId && (result === undefined ? isError : isRecord(result)) && hasOnly(value, RESPONSE_KEYS)
+  )
+}
+
+function hasOnly(value: Params, keys: ReadonlySet<string>): boolean {
+  for (const key in value) if (!keys.has(key)) return false
+  return true
+}

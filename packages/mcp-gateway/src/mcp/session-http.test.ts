@@ -1,0 +1,481 @@
+import { deferred } from '@x/mcp-testing'
+import { describe, expect, test } from 'vitest'
+
+import {
+  get,
+  initialize,
+  inSession,
+  openSession,
+  post,
+  URL_OF_TESTS,
+} from '../../test/rpc-requests.ts'
+import { sessionWorld, type SessionWorld } from '../../test/session-world.ts'
+import { GatewayError } from '../errors.ts'
+
+const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
+
+const call = (id: number, name: string, message = name): object => ({
+  jsonrpc: '2.0',
+  id,
+  method: 'tools/call',
+  params: { name, arguments: { message } },
+})
+
+function ending(id: string, headers: Readonly<Record<string, string>> = {}): Request {
+  return new Request(URL_OF_TESTS, { method: 'DELETE', headers: inSession(id, headers) })
+}
+
+interface Rule {
+  readonly request: (session: string) => Request
+  readonly status: number
+  readonly code?: number
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+const oldVersion = { 'mcp-protocol-version': '2025-03-26' }
+
+describe('answers by the table of rules', () => {
+  const rules: readonly (readonly [string, Rule])[] = [
+    ['no session id', { request: () => post(list), status: 400, code: -32_000 }],
+    ['GET without a session id', { request: () => get({}), status: 400, code: -32_000 }],
+    [
+      'an unknown session',
+      { request: () => post(list, inSession('unknown')), status: 404, code: -32_001 },
+    ],
+    [
+      'GET of an unknown session',
+      { request: () => get(inSession('unknown')), status: 404, code: -32_001 },
+    ],
+    [
+      'DELETE of an unknown session',
+      { request: () => ending('unknown'), status: 404, code: -32_001 },
+    ],
+    [
+      'a session of another principal',
+      {
+        request: (id) => post(list, inSession(id, { authorization: 'bob' })),
+        status: 404,
+        code: -32_001,
+      },
+    ],
+    [
+      'DELETE of a session of another principal',
+      { request: (id) => ending(id, { authorization: 'bob' }), status: 404, code: -32_001 },
+    ],
+    [
+      'initialize in a session',
+      { request: (id) => initialize(inSession(id)), status: 400, code: -32_600 },
+    ],
+    [
+      'initialize in an unknown session',
+      { request: () => initialize(inSession('chosen-by-a-client')), status: 404, code: -32_001 },
+    ],
+    [
+      'initialize in a batch',
+      {
+        request: () => post([{ jsonrpc: '2.0', id: 0, method: 'initialize', params: {} }, list]),
+        status: 400,
+        code: -32_600,
+      },
+    ],
+    [
+      'a malformed initialize',
+      {
+        request: () => post({ jsonrpc: '2.0', id: 0, method: 'initialize', params: {} }),
+        status: 400,
+        code: -32_600,
+      },
+    ],
+    [
+      'a long initialize',
+      {
+        request: () => {
+          const clientInfo = { name: 'x'.repeat(32_768), version: '1' }
+          const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
+          return post({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+        },
+        status: 413,
+        code: -32_000,
+      },
+    ],
+    [
+      'POST that accepts JSON only',
+      {
+        request: (id) => post(list, inSession(id, { accept: 'application/json' })),
+        status: 406,
+        code: -32_000,
+      },
+    ],
+    [
+      'initialize that accepts JSON only',
+      { request: () => initialize({ accept: 'application/json' }), status: 406, code: -32_000 },
+    ],
+    [
+      'GET that accepts JSON only',
+      {
+        request: (id) => get(inSession(id, { accept: 'application/json' })),
+        status: 406,
+        code: -32_000,
+      },
+    ],
+    [
+      'an unsupported revision',
+      {
+        request: (id) => post(list, inSession(id, { 'mcp-protocol-version': '1999-01-01' })),
+        status: 400,
+        code: -32_000,
+      },
+    ],
+    [
+      'a body that is not JSON-RPC',
+      {
+        request: (id) => post({ method: 'ping', id: 1 }, inSession(id)),
+        status: 400,
+        code: -32_700,
+      },
+    ],
+    [
+      'an id that is not an id',
+      {
+        request: (id) => post({ jsonrpc: '2.0', method: 'ping', id: { a: 1 } }, inSession(id)),
+        status: 400,
+        code: -32_700,
+      },
+    ],
+    [
+      'more than 100 messages',
+      {
+        request: (id) => {
+          const batch = Array.from({ length: 101 }, (_, n) => ({ ...list, id: n }))
+          return post(batch, inSession(id, oldVersion))
+        },
+        status: 400,
+        code: -32_600,
+      },
+    ],
+    [
+      'an id that a batch has twice',
+      {
+        request: (id) => post([list, list], inSession(id, oldVersion)),
+        status: 400,
+        code: -32_600,
+      },
+    ],
+    [
+      'a notification',
+      {
+        request: (id) =>
+          post({ jsonrpc: '2.0', method: 'notifications/initialized' }, inSession(id)),
+        status: 202,
+      },
+    ],
+    [
+      'a response that nobody waits for',
+      { request: (id) => post({ jsonrpc: '2.0', id: 7, result: {} }, inSession(id)), status: 202 },
+    ],
+    [
+      'a response to a question of a process that has ended',
+      {
+        request: (id) =>
+          post({ jsonrpc: '2.0', id: '0123456789abcdef.1', result: {} }, inSession(id)),
+        status: 400,
+        code: -32_000,
+      },
+    ],
+    ['a request', { request: (id) => post(list, inSession(id)), status: 200 }],
+    [
+      'GET with an unknown Last-Event-ID',
+      {
+        request: (id) => get(inSession(id, { 'last-event-id': 'unknown' })),
+        status: 400,
+        code: -32_000,
+      },
+    ],
+    ['DELETE', { request: (id) => ending(id), status: 200 }],
+    [
+      'another method',
+      {
+        request: (id) => new Request(URL_OF_TESTS, { method: 'PUT', headers: inSession(id) }),
+        status: 405,
+        code: -32_000,
+        headers: { allow: 'GET, POST, DELETE' },
+      },
+    ],
+  ]
+
+  test.each(rules)('%s', async (_, { request, status, code, headers = {} }) => {
+    await using w = sessionWorld()
+    const id = await openSession(w.a)
+    const response = await w.a(request(id))
+    expect(response.status).toBe(status)
+    const text = await response.text()
+    const error: unknown = code === undefined ? {} : JSON.parse(text)
+    expect(error).toMatchObject(code === undefined ? {} : { error: { code }, id: null })
+    for (const [name, value] of Object.entries(headers))
+      expect(response.headers.get(name)).toBe(value)
+  })
+
+  test('a second GET at a time, until the first one has ended', async () => {
+    await using w = sessionWorld()
+    const headers = inSession(await openSession(w.a))
+    const first = await w.a(get(headers))
+    expect(first.status).toBe(200)
+    expect(first.headers.get('content-type')).toBe('text/event-stream')
+    expect((await w.a(get(headers))).status).toBe(409)
+    await first.body?.cancel()
+    const second = await w.a(get(headers))
+    expect(second.status).toBe(200)
+    await second.body?.cancel()
+  })
+})
+
+describe('opening a session', () => {
+  test('answers with the negotiated revision, and an id that nobody can guess', async () => {
+    await using w = sessionWorld()
+    const response = await w.a(initialize())
+    const id = response.headers.get('mcp-session-id') ?? ''
+    expect(Buffer.from(id, 'base64url').byteLength).toBeGreaterThanOrEqual(16)
+    expect(await response.json()).toMatchObject({
+      id: 0,
+      result: {
+        protocolVersion: '2025-11-25',
+        serverInfo: { name: 'test' },
+        instructions: 'Use the tools',
+        capabilities: { tools: {} },
+      },
+    })
+    expect(new Set(await Promise.all([openSession(w.a), openSession(w.a)])).size).toBe(2)
+  })
+
+  test('offers the latest revision to clients of an unknown one', async () => {
+    await using w = sessionWorld()
+    const params = {
+      protocolVersion: '2030-01-01',
+      capabilities: {},
+      clientInfo: { name: 'x', version: '1' },
+    }
+    const response = await w.a(post({ jsonrpc: '2.0', id: 0, method: 'initialize', params }))
+    expect(await response.json()).toMatchObject({ result: { protocolVersion: '2025-11-25' } })
+  })
+
+  test('refuses more than the limits of all callers and of one caller, and says when to come back', async () => {
+    await using w = sessionWorld({ settings: { max: 3, maxPerPrincipal: 1 } })
+    const authorization = 'ada'
+    await openSession(w.a, { authorization })
+    const own = await w.b(initialize({ authorization }))
+    expect(own.status).toBe(429)
+    expect(Number(own.headers.get('retry-after'))).toBeGreaterThan(0)
+    await openSession(w.a)
+    await openSession(w.b)
+    const full = await w.a(initialize())
+    expect(full.status).toBe(503)
+    expect(Number(full.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect(await w.store.records.count('session:')).toBe(3)
+  })
+
+  test('admits exactly as many as there is room for, of many at once', async () => {
+    await using w = sessionWorld({ settings: { maxPerPrincipal: 5 } })
+    const authorization = 'ada'
+    const responses = await Promise.all(
+      Array.from({ length: 50 }, () => w.a(initialize({ authorization }))),
+    )
+    expect(responses.filter(({ status }) => status === 200)).toHaveLength(5)
+    expect(responses.filter(({ status }) => status === 429)).toHaveLength(45)
+    expect(w.processes[0].http.sessions.size).toBe(5)
+  })
+
+  test('is limited by the minute for each address', async () => {
+    await using w = sessionWorld({ settings: { initializePerMinutePerIp: 2 } })
+    const from = { 'x-address': '192.0.2.1' }
+    const statuses = []
+    for (let n = 0; n < 3; n++) statuses.push((await w.a(initialize(from))).status)
+    expect(statuses).toEqual([200, 200, 429])
+    expect((await w.a(initialize({ 'x-address': '192.0.3.1' }))).status).toBe(200)
+  })
+})
+
+describe('the end of a session', () => {
+  test('comes when it is idle for too long, exactly', async () => {
+    await using w = sessionWorld({ isShared: false, settings: { idleTtlMs: 60_000 } })
+    const headers = inSession(await openSession(w.a))
+    for (let n = 0; n < 3; n++) {
+      await w.clock.advance(59_000)
+      expect((await w.a(post(list, headers))).status).toBe(200)
+    }
+    await w.clock.advance(60_000)
+    expect((await w.a(post(list, headers))).status).toBe(404)
+  })
+
+  test('comes by itself for abandoned sessions, and leaves nothing', async () => {
+    await using w = sessionWorld({ isShared: false, settings: { idleTtlMs: 60_000 } })
+    for (let n = 0; n < 300; n++) await openSession(w.a)
+    expect(w.processes[0].http.sessions.size).toBe(300)
+    await w.clock.advance(30_000)
+    expect(w.processes[0].http.sessions.size).toBe(300)
+    await w.clock.advance(60_000)
+    expect(w.processes[0].http.sessions.size).toBe(0)
+    expect(await w.store.records.count('session:')).toBe(0)
+    expect(w.observed.filter((each) => each === 'idle')).toHaveLength(300)
+    expect(w.clock.pending).toBe(0)
+  })
+
+  test('does not come while a call is open', async () => {
+    const finish = deferred<string>()
+    const tools = { slow: () => finish.promise }
+    await using w = sessionWorld({ tools, settings: { idleTtlMs: 1000 } })
+    const headers = inSession(await openSession(w.a))
+    const text = (await w.a(post(call(1, 'slow'), headers))).text()
+    await w.clock.advance(120_000)
+    expect(w.processes[0].http.sessions.size).toBe(1)
+    expect(await w.store.records.count('session:')).toBe(1)
+    finish.resolve('finished')
+    expect(await text).toContain('finished')
+    await w.clock.advance(5000)
+    expect(w.processes[0].http.sessions.size).toBe(0)
+    expect(await w.store.records.count('session:')).toBe(0)
+  })
+
+  test('does not come while a client listens', async () => {
+    await using w = sessionWorld({ settings: { idleTtlMs: 60_000 } })
+    const headers = inSession(await openSession(w.a))
+    const stream = await w.a(get(headers))
+    await w.clock.advance(600_000)
+    expect((await w.a(post(list, headers))).status).toBe(200)
+    await stream.body?.cancel()
+    await w.clock.advance(600_000)
+    expect((await w.a(post(list, headers))).status).toBe(404)
+  })
+
+  test('comes at its absolute age, however busy the client is, and a call in flight goes on', async () => {
+    const finish = deferred<string>()
+    const tools = { slow: () => finish.promise }
+    await using w = sessionWorld({ tools, settings: { idleTtlMs: 60_000, absoluteTtlMs: 100_000 } })
+    const headers = inSession(await openSession(w.a))
+    await w.clock.advance(50_000)
+    const text = (await w.a(post(call(1, 'slow'), headers))).text()
+    await w.clock.advance(50_000)
+    for (const fetch of [w.a, w.b]) expect((await fetch(post(list, headers))).status).toBe(404)
+    finish.resolve('finished')
+    expect(await text).toContain('finished')
+  })
+
+  test('aborts what is in flight, ends streams and deletes logs, at all processes', async () => {
+    const signals: AbortSignal[] = []
+    const tools = {
+      endless: ({ signal }: { signal: AbortSignal }) => {
+        signals.push(signal)
+        return new Promise<string>(() => undefined)
+      },
+    }
+    await using w = sessionWorld({ tools })
+    const id = await openSession(w.a)
+    const streams = [
+      await w.a(post(call(1, 'endless'), inSession(id))),
+      await w.b(post(call(2, 'endless'), inSession(id))),
+      await w.a(get(inSession(id))),
+    ]
+    const texts = Promise.all(streams.map((each) => each.text()))
+    const deleted = await w.b(ending(id))
+    expect(deleted.status).toBe(200)
+    for (const text of await texts) expect(text).not.toContain('error')
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, true])
+    for (const fetch of [w.a, w.b])
+      expect((await fetch(post(list, inSession(id)))).status).toBe(404)
+    expect(w.processes.map(({ http }) => http.sessions.size)).toEqual([0, 0])
+  })
+
+  test('is noticed at the next request where the process was not told', async () => {
+    await using w = sessionWorld({ settings: { idleTtlMs: 60_000 } })
+    const headers = inSession(await openSession(w.a))
+    const [stored] = await w.store.records.list('session:')
+    await w.store.records.delete(stored?.key ?? '')
+    await w.clock.advance(8000)
+    expect((await w.a(post(list, headers))).status).toBe(404)
+  })
+
+  test('is not the end of the gateway: sessions go on at another process', async () => {
+    await using w = sessionWorld()
+    const headers = inSession(await openSession(w.a))
+    await w.processes[0].http.close()
+    expect((await w.a(post(list, headers))).status).toBe(503)
+    expect((await w.a(initialize())).status).toBe(503)
+    expect((await w.b(post(list, headers))).status).toBe(200)
+  })
+})
+
+describe('a session at several processes', () => {
+  test('is served by each of them, and loaded once for many requests', async () => {
+    await using w = sessionWorld()
+    const headers = inSession(await openSession(w.a))
+    const statuses = await Promise.all(
+      Array.from(
+        { length: 20 },
+        async (_, id) => (await w.b(post({ ...list, id }, headers))).status,
+      ),
+    )
+    expect(new Set(statuses)).toEqual(new Set([200]))
+    expect(w.processes[1].http.sessions.size).toBe(1)
+    expect(w.observed).toEqual(['opened', 'opened'])
+  })
+
+  test('is not idle at one while it is used at another', async () => {
+    await using w = sessionWorld({ settings: { idleTtlMs: 60_000 } })
+    const used = inSession(await openSession(w.a))
+    const unused = inSession(await openSession(w.a))
+    for (let n = 0; n < 10; n++) {
+      await w.clock.advance(15_000)
+      expect((await w.b(post(list, used))).status).toBe(200)
+    }
+    expect(w.processes[0].http.sessions.size).toBe(0)
+    expect((await w.a(post(list, used))).status).toBe(200)
+    for (const fetch of [w.a, w.b]) expect((await fetch(post(list, unused))).status).toBe(404)
+    await w.clock.advance(200_000)
+    expect(w.processes.map(({ http }) => http.sessions.size)).toEqual([0, 0])
+    expect(await w.store.records.count('session:')).toBe(0)
+  })
+
+  test('is served from memory while the store is away; an unknown one gets 503', async () => {
+    let isAway = false
+    await using w = sessionWorld({
+      wrap: (store) => ({
+        ...store,
+        records: new Proxy(store.records, {
+          get: (target, name) => {
+            if (isAway)
+              return () => Promise.reject(new GatewayError('UNAVAILABLE', 'The store is away'))
+            const method: unknown = Reflect.get(target, name)
+            return typeof method === 'function' ? method.bind(target) : method
+          },
+        }),
+      }),
+    })
+    const headers = inSession(await openSession(w.a))
+    isAway = true
+    await w.clock.advance(120_000)
+    expect((await w.a(post(list, headers))).status).toBe(200)
+    const unknown = await w.b(post(list, headers))
+    expect(unknown.status).toBe(503)
+    expect(unknown.headers.get('retry-after')).toBe('1')
+    isAway = false
+    expect((await w.b(post(list, headers))).status).toBe(200)
+  })
+
+  test('has one level of logs, which is stored', async () => {
+    await using w = sessionWorld()
+    const id = await openSession(w.a)
+    const params = { level: 'error' }
+    const set = { jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params }
+    expect(await (await w.a(post(set, inSession(id)))).json()).toMatchObject({ result: {} })
+    expect(await levelsOf(w)).toEqual(['error'])
+    const wrong = { ...set, params: { level: 'loud' } }
+    expect(await (await w.b(post(wrong, inSession(id)))).json()).toMatchObject({
+      error: { code: -32_602 },
+    })
+    expect(await levelsOf(w)).toEqual(['error'])
+  })
+})
+
+async function levelsOf({ store }: SessionWorld): Promise<unknown[]> {
+  const listed = await store.records.list('session:')
+  return listed.map(({ value }) => (value as { readonly level?: string }).level)
+}

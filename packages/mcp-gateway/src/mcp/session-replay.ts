@@ -1,0 +1,219 @@
+import type { RequestId } from '@modelcontextprotocol/server'
+import { isRecord } from '@x/internal'
+
+import type { Clock } from '../internal/clock.ts'
+import type { EventLogs, LoggedEvent, LogHeader } from '../store/gateway-store.ts'
+import type { ProcessLease } from '../store/lease.ts'
+import { EventStream, toEvent } from './event-stream.ts'
+import { isRequestId, RPC_ERROR } from './json-rpc.ts'
+import type { SessionCalls, SessionReply, SessionRequest } from './session-calls.ts'
+import type { LiveSession, Sessions, SessionSignal, SessionUse } from './sessions.ts'
+
+export interface SessionReplaysOptions {
+  readonly sessions: Sessions
+  readonly calls: SessionCalls
+  readonly logs: EventLogs
+  readonly lease: ProcessLease
+  readonly clock: Clock
+}
+
+/** What a client wants to resume. */
+export interface Resumption {
+  readonly session: LiveSession
+  readonly http: SessionRequest
+  /** Last event that the client has. */
+  readonly lastEventId: string
+  readonly log: string
+  readonly header: LogHeader
+}
+
+/** Time between two checks whether the process that writes a log is alive. */
+const CHECK_MS = 500
+/** Time after which a failed signal is sent again. */
+const RETRY_MS = 1000
+
+const OWNER_DIED = {
+  code: RPC_ERROR.refused,
+  message:
+    'The process that ran this call has ended. It is not known how far the call came: it was not repeated.',
+  data: { reason: 'outcome_unknown' },
+}
+
+/**
+ * Resumes streams of calls for clients that come back with `Last-Event-ID` (specification 2025-11-25, "Resumability and
+ * redelivery"). The client may come back to any process, in any order: the process reads the log that the owner of the
+ * call writes. Of several readers of a log, the last one gets the events.
+ */
+export class SessionReplays {
+  readonly #options: SessionReplaysOptions
+  readonly #readers = new Set<LogReader>()
+
+  constructor(options: SessionReplaysOptions) {
+    this.#options = options
+  }
+
+  /**
+   * @returns `over`: the client has the whole stream; `unknown`: events after this one were dropped
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  async resume(resumption: Resumption): Promise<SessionReply | 'over' | 'unknown'> {
+    const { session, http, lastEventId, log, header } = resumption
+    const { calls, lease, logs } = this.#options
+    const stream = new EventStream(calls.newStreamId(), http.writable)
+    const isOwn = header.owner === lease.id
+    if (isOwn && calls.withLog(session, log)?.resume(stream)) {
+      return this.#follow(resumption, stream)
+    }
+    const events = await logs.read(log, lastEventId)
+    if (!events) return 'unknown'
+    if (events.at(-1)?.isLast) {
+      const rest = events.filter(({ event }) => !isSilent(event))
+      for (const { id, event } of rest) stream.write(toEvent(JSON.stringify(event), id))
+      stream.end()
+      return rest.length === 0 ? 'over' : { status: 200, body: stream }
+    }
+    // The call has ended here, but its last events could not be stored.
+    if (isOwn) return 'unknown'
+    return this.#follow(resumption, stream)
+  }
+
+  /** A client reads a log, or has left it, at some process. */
+  onSignal(session: LiveSession, signal: SessionSignal, from: string): void {
+    if (signal.type !== 'reading' && signal.type !== 'left') return
+    const call = this.#options.calls.withLog(session, signal.log)
+    if (signal.type === 'left') return call?.leftElsewhere(signal.by)
+    let isLatest = true
+    for (const reader of this.#readersOf(signal.log)) {
+      if (reader.stream.id === signal.by) reader.isAnnounced = true
+      // Signals come in one order at all processes: this reader is announced later.
+      else if (!reader.isAnnounced) isLatest = false
+      else reader.stream.end()
+    }
+    if (isLatest && from !== this.#options.lease.id) call?.readElsewhere(signal.by)
+  }
+
+  async #follow(resumption: Resumption, stream: EventStream): Promise<SessionReply> {
+    const { lease, sessions } = this.#options
+    const { session, log, header } = resumption
+    for (const earlier of this.#readersOf(log)) earlier.stream.end()
+    const reader = new LogReader(resumption, stream, this.#options)
+    this.#readers.add(reader)
+    stream.onClose((end) => {
+      this.#readers.delete(reader)
+      if (end === 'lost' && header.owner !== lease.id)
+        void this.#announceLeft(session, log, stream.id)
+    })
+    try {
+      await reader.start()
+    } catch (error) {
+      stream.lose()
+      throw error
+    }
+    if (!stream.isClosed) void sessions.signal(session, { type: 'reading', log, by: stream.id })
+    return { status: 200, body: stream }
+  }
+
+  /** The owner of the call waits for the client from now on. */
+  async #announceLeft(session: LiveSession, log: string, by: string): Promise<void> {
+    const { clock, sessions } = this.#options
+    if (session.isEnded || (await sessions.signal(session, { type: 'left', log, by }))) return
+    clock.after(RETRY_MS, () => void this.#announceLeft(session, log, by))
+  }
+
+  #readersOf(log: string): readonly LogReader[] {
+    return [...this.#readers].filter((reader) => reader.log === log)
+  }
+}
+
+/** Sends the events of a log to a client until the last one, or until the process that writes it has died. */
+class LogReader implements SessionUse {
+  readonly isCall = false
+  readonly stream: EventStream
+  readonly log: string
+  /** Whether all processes were told about this reader. */
+  isAnnounced = false
+  readonly #options: SessionReplaysOptions
+  readonly #header: LogHeader
+  readonly #unanswered: Set<RequestId>
+  #lastId: string
+  #stopTail: (() => void) | undefined
+  #stopCheck: (() => void) | undefined
+
+  constructor(resumption: Resumption, stream: EventStream, options: SessionReplaysOptions) {
+    const { session, log, header, lastEventId } = resumption
+    this.stream = stream
+    this.log = log
+    this.#options = options
+    this.#header = header
+    this.#unanswered = new Set(header.requestIds)
+    this.#lastId = lastEventId
+    const leave = session.use(this, () => options.clock.now())
+    stream.onClose(() => {
+      leave()
+      this.#stopTail?.()
+      this.#stopCheck?.()
+    })
+  }
+
+  /** @throws GatewayError `UNAVAILABLE` */
+  async start(): Promise<void> {
+    const { lease, logs } = this.#options
+    const isRemote = this.#header.owner !== lease.id
+    if (isRemote) {
+      const release = await lease.hold() // so that the owner sees that the client is still connected
+      this.stream.onClose(release)
+      if (!(await lease.isAlive(this.#header.owner))) return this.#finish()
+    }
+    const stop = await logs.tail(this.log, this.#lastId, {
+      onEvent: (event) => this.#send(event),
+      onGap: () => this.stream.end(), // the client comes back, and learns that events are missing
+    })
+    if (this.stream.isClosed) return stop()
+    this.#stopTail = stop
+    if (isRemote) this.#checkLater()
+  }
+
+  end(): void {
+    this.stream.end()
+  }
+
+  #send({ id, event, isLast }: LoggedEvent): void {
+    if (this.stream.isClosed) return
+    this.#lastId = id
+    if (isRecord(event) && !('method' in event) && isRequestId(event['id'])) {
+      this.#unanswered.delete(event['id'])
+    }
+    if (!isSilent(event)) this.stream.write(toEvent(JSON.stringify(event), id))
+    if (isLast) this.stream.end()
+  }
+
+  #checkLater(): void {
+    const { clock } = this.#options
+    if (!this.stream.isClosed) this.#stopCheck = clock.after(CHECK_MS, () => void this.#check())
+  }
+
+  async #check(): Promise<void> {
+    try {
+      if (!(await this.#options.lease.isAlive(this.#header.owner))) await this.#finish()
+    } catch {
+      // The store is away: nobody knows whether the owner is alive.
+    }
+    this.#checkLater()
+  }
+
+  /** The owner has died: what it did not answer fails here. Nothing is run again. */
+  async #finish(): Promise<void> {
+    const events = await this.#options.logs.read(this.log, this.#lastId)
+    this.#stopTail?.()
+    for (const event of events ?? []) this.#send(event)
+    for (const id of this.#unanswered) {
+      this.stream.write(toEvent(JSON.stringify({ jsonrpc: '2.0', id, error: OWNER_DIED })))
+    }
+    this.stream.end()
+  }
+}
+
+/** Stored to end a stream, and not sent to clients. */
+function isSilent(event: unknown): boolean {
+  return isRecord(event) && Object.keys(event).length === 0
+}

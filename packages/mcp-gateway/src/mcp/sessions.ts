@@ -1,0 +1,609 @@
+import { hash, randomBytes } from 'node:crypto'
+
+import { isRecord } from '@x/internal'
+import { newScopeId } from '../files/scope-id.ts'
+import type { Principal } from '../internal/principal.ts'
+import type { Clock } from '../internal/clock.ts'
+import { GatewayError } from '../errors.ts'
+import { subnetOf } from '../internal/principal.ts'
+import type { GatewayObserver, SessionEnd } from '../internal/observer.ts'
+import type { EventLogs, LogLimits, Rates, Values } from '../store/gateway-store.ts'
+import type { Params } from './json-rpc.ts'
+
+/** What a client sent with `initialize`, and the revision that was negotiated. */
+export interface Handshake {
+  readonly protocolVersion: string
+  readonly capabilities: Params
+  readonly clientInfo: Params
+}
+
+/** All that a process needs to serve a session. Stored as JSON. */
+export interface SessionRecord {
+  /** Milliseconds since 1970. */
+  readonly createdAt: number
+  /** Namespace for files, for callers without a name. */
+  readonly scope: string | undefined
+  readonly handshake: Handshake
+  /** Level of `logging/setLevel`. `undefined`: all messages are sent. */
+  readonly level: string | undefined
+  /** URIs of resources that the client subscribed to. */
+  readonly followed: readonly string[]
+  /** Id of the stream on which the client listens, or listened last. */
+  readonly listener: string | undefined
+}
+
+/** Limits of sessions. Times are milliseconds. */
+export interface SessionSettings {
+  readonly idleTtlMs: number
+  readonly absoluteTtlMs: number
+  readonly max: number
+  readonly maxPerPrincipal: number
+  readonly initializePerMinutePerIp: number
+  readonly disconnectGraceMs: number
+  /** Sent to clients: time to wait before they reconnect. */
+  readonly retryMs: number
+  /** `undefined`: streams cannot be resumed. */
+  readonly events: LogLimits | undefined
+}
+
+/** Parts of the store that sessions use. */
+export interface SessionStore {
+  readonly records: Values
+  readonly logs: EventLogs
+  readonly rates: Rates
+  /** Whether other processes serve the same sessions. */
+  readonly isShared: boolean
+  /** Whether records are still there after a restart. */
+  readonly isDurable: boolean
+}
+
+/** What processes tell each other about a session. `by` and `to` name a stream or a process. */
+export type SessionSignal =
+  | { readonly type: 'ended' | 'changed' }
+  | { readonly type: 'cancel'; readonly requestId: string | number }
+  | { readonly type: 'answer'; readonly to: string; readonly message: Params }
+  | { readonly type: 'progress'; readonly to: string; readonly token: string }
+  /** A client resumed a log at the sender, or left it. */
+  | { readonly type: 'reading' | 'left'; readonly log: string; readonly by: string }
+
+/** A call or a stream that a session has open in this process. */
+export interface SessionUse {
+  /** Whether a request is in flight. */
+  readonly isCall: boolean
+  /** The session has ended, or the gateway stops. */
+  end(reason: Error): void
+}
+
+/** A session as this process serves it: the record, and what is in flight here. */
+export class LiveSession {
+  readonly id: string
+  /** Stands for the session in the store: it shows neither the id nor the principal. */
+  readonly name: string
+  readonly principalId: string
+  record: SessionRecord
+  /** When a request of the session came last to this process. */
+  seenAt: number
+  /** When the life of the record was extended last. */
+  touchedAt: number
+  isEnded = false
+  #uses: Set<SessionUse> | undefined
+  /** Logs that this process wrote, and the store may still have. */
+  #logs: Map<string, OwnLog> | undefined
+
+  constructor(names: SessionNames, record: SessionRecord, now: number) {
+    this.id = names.id
+    this.name = names.name
+    this.principalId = names.principalId
+    this.record = record
+    this.seenAt = now
+    this.touchedAt = now
+  }
+
+  get uses(): Iterable<SessionUse> {
+    return this.#uses ?? []
+  }
+
+  get isInUse(): boolean {
+    return this.#uses !== undefined && this.#uses.size > 0
+  }
+
+  get hasCalls(): boolean {
+    for (const { isCall } of this.uses) if (isCall) return true
+    return false
+  }
+
+  /** @returns a function that removes it */
+  use(use: SessionUse, now: () => number): () => void {
+    this.#uses ??= new Set()
+    this.#uses.add(use)
+    return () => {
+      this.#uses?.delete(use)
+      this.seenAt = now()
+    }
+  }
+
+  /** Notes a log that is deleted with the session. */
+  addLog(log: string): void {
+    this.#logs ??= new Map()
+    this.#logs.set(log, { endsAt: Infinity, isRead: false })
+  }
+
+  /** Notes that nothing more is written to a log. Returns logs that are not needed any more. */
+  endLog(log: string, { now, ttlMs, isRead }: LogEnd): readonly string[] {
+    const logs = this.#logs
+    if (!logs?.delete(log)) return []
+    logs.set(log, { endsAt: now + ttlMs, isRead })
+    for (const [name, { endsAt }] of logs) if (endsAt <= now) logs.delete(name)
+    const read = [...logs].filter(([, each]) => each.isRead).map(([name]) => name)
+    const old = read.slice(0, -KEPT_LOGS)
+    for (const name of old) logs.delete(name)
+    return old
+  }
+
+  /** Returns the logs of the session, and forgets them. */
+  takeLogs(): readonly string[] {
+    const logs = [...(this.#logs?.keys() ?? [])]
+    this.#logs = undefined
+    return logs
+  }
+}
+
+interface SessionNames {
+  readonly id: string
+  readonly name: string
+  readonly principalId: string
+}
+
+interface OwnLog {
+  /** When the store drops it. */
+  readonly endsAt: number
+  readonly isRead: boolean
+}
+
+interface LogEnd {
+  readonly now: number
+  readonly ttlMs: number
+  /** Whether a client was connected to the end. */
+  readonly isRead: boolean
+}
+
+export interface SessionsOptions {
+  readonly store: SessionStore
+  /** Id of this process. */
+  readonly process: string
+  readonly settings: SessionSettings
+  readonly observer?: Pick<Required<GatewayObserver>, 'sessionOpened' | 'sessionClosed'> | undefined
+  readonly clock: Clock
+  /** Called for failures that no client is told about. */
+  readonly onError: (error: Error) => void
+}
+
+/** A limit forbids to open a session. */
+export class SessionRefused extends Error {
+  override readonly name = 'SessionRefused'
+  /** HTTP status. */
+  readonly status: 429 | 503
+  readonly retryAfterMs: number
+
+  constructor(status: 429 | 503, message: string, retryAfterMs: number) {
+    super(message)
+    this.status = status
+    this.retryAfterMs = retryAfterMs
+  }
+}
+
+const PREFIX = 'session:'
+const SIGNALS = 'signals'
+const SIGNAL_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
+/** Logs that were read to their end are kept so many per session: their last bytes may not have arrived. */
+const KEPT_LOGS = 8
+const MAX_CONFLICTS = 10
+const RETRY_MS = 1000
+/** Shortest and longest time between two extensions of the life of a record. */
+const TOUCH_MS = { min: 250, max: 60_000 }
+const SWEEP_MS = { min: 1000, max: 60_000 }
+
+/** The sessions of all processes that share a store, as this process knows them. */
+export class Sessions {
+  /** Called for signals about calls and streams of sessions that this process serves. */
+  onSignal: ((session: LiveSession, signal: SessionSignal, from: string) => void) | undefined
+  readonly #options: SessionsOptions
+  readonly #store: SessionStore
+  readonly #clock: Clock
+  #settings: SessionSettings
+  readonly #live = new Map<string, LiveSession>()
+  /** By name, where other processes may send signals. */
+  readonly #byName = new Map<string, LiveSession>()
+  readonly #loading = new Map<string, Promise<LiveSession | undefined>>()
+  /** Sessions are opened one after the other, so that each one counts all that were opened before. */
+  #opening: Promise<unknown> = Promise.resolve()
+  #following: Promise<() => void> | undefined
+  #stopSweep: (() => void) | undefined
+  #isClosed = false
+
+  constructor(options: SessionsOptions) {
+    this.#options = options
+    this.#store = options.store
+    this.#clock = options.clock
+    this.#settings = options.settings
+  }
+
+  get settings(): SessionSettings {
+    return this.#settings
+  }
+
+  /** Limits of streams hold for those that begin from now on. */
+  set settings(settings: SessionSettings) {
+    this.#settings = settings
+  }
+
+  /** Whether other processes serve the same sessions. */
+  get isShared(): boolean {
+    return this.#store.isShared
+  }
+
+  /** Number of sessions that this process serves. */
+  get size(): number {
+    return this.#live.size
+  }
+
+  /**
+   * Opens a session, unless a limit forbids it.
+   *
+   * @throws SessionRefused; GatewayError `UNAVAILABLE`
+   */
+  async open(handshake: Handshake, principal: Principal, address?: string): Promise<LiveSession> {
+    const { initializePerMinutePerIp: perMinute } = this.#settings
+    if (address !== undefined) {
+      const bucket = `initialize:${subnetOf(address)}`
+      const waitMs = await this.#store.rates.take(bucket, { perMinute })
+      if (waitMs > 0) {
+        throw new SessionRefused(429, 'Too many sessions were opened from this address', waitMs)
+      }
+    }
+    await this.#follow()
+    const id = randomBytes(24).toString('base64url')
+    const names = { id, name: sessionName(principal.id, id), principalId: principal.id }
+    const record: SessionRecord = {
+      createdAt: this.#clock.now(),
+      scope: principal.isAnonymous ? newScopeId() : undefined,
+      handshake,
+      level: undefined,
+      followed: [],
+      listener: undefined,
+    }
+    const admitted = this.#opening.then(() => this.#admit(names.name, record, principal))
+    this.#opening = admitted.catch(() => undefined)
+    await admitted
+    return this.#serve(new LiveSession(names, record, this.#clock.now()))
+  }
+
+  /**
+   * Returns the session of this id, if it is this principal's and has not ended.
+   *
+   * @throws GatewayError `UNAVAILABLE`, `CLOSED`
+   */
+  async find(id: string, principal: Principal): Promise<LiveSession | undefined> {
+    const session = this.#live.get(id)
+    if (session && session.principalId !== principal.id) return undefined
+    if (!session) return this.#load(id, principal)
+    const now = this.#clock.now()
+    const reason = this.#endOf(session, now)
+    if (reason === undefined) {
+      const isDue = now - session.touchedAt >= this.#touchMs()
+      if (isDue && !(await this.#touch(session))) return undefined
+      session.seenAt = now
+      return session
+    }
+    if (session.hasCalls) return undefined
+    await this.#expire(session, reason)
+    // Idle here, but perhaps used at another process.
+    return reason === 'idle' && this.#store.isShared ? this.#load(id, principal) : undefined
+  }
+
+  /**
+   * Changes a record at all processes. Returns `false` if the session has ended.
+   *
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  async update(
+    session: LiveSession,
+    change: (record: SessionRecord) => SessionRecord,
+  ): Promise<boolean> {
+    const { records } = this.#store
+    const key = PREFIX + session.name
+    for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
+      const found = await records.get(key)
+      const record = parseSessionRecord(found?.value)
+      if (!found || !record) {
+        this.#close(session, 'client')
+        return false
+      }
+      const changed = change(record)
+      const options = { ttlMs: this.#ttlOf(record), ifVersion: found.version }
+      if ((await records.put(key, changed, options)) === undefined) continue
+      session.record = changed
+      await this.signal(session, { type: 'changed' })
+      return true
+    }
+    throw new GatewayError('UNAVAILABLE', 'Too many requests change a session at once. Try again.')
+  }
+
+  /** Ends a session at all processes. @throws GatewayError `UNAVAILABLE`, and the session goes on */
+  async end(session: LiveSession): Promise<void> {
+    await this.#store.records.delete(PREFIX + session.name)
+    this.#close(session, 'client')
+    await this.signal(session, { type: 'ended' })
+  }
+
+  /** Tells all processes, this one included. Never rejects. */
+  async signal(session: LiveSession, signal: SessionSignal): Promise<boolean> {
+    if (!this.#store.isShared) return true
+    const message = { ...signal, session: session.name, from: this.#options.process }
+    try {
+      await this.#store.logs.append(SIGNALS, message, { limits: SIGNAL_LIMITS, isLast: false })
+      return true
+    } catch (cause) {
+      const text = `Other processes could not be told about a session ("${signal.type}")`
+      this.#options.onError(new Error(text, { cause }))
+      return false
+    }
+  }
+
+  /** Ends what is in flight here. Records stay where other processes, or a later one, can use them. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#stopSweep?.()
+    await Promise.allSettled([this.#opening, ...this.#loading.values()])
+    for (const session of this.#live.values()) this.#close(session, 'gateway')
+    const unfollow = await this.#following?.catch(() => undefined)
+    unfollow?.()
+  }
+
+  /** Writes the record, and counts it with all others. @throws SessionRefused */
+  async #admit(name: string, record: SessionRecord, principal: Principal): Promise<void> {
+    const { records } = this.#store
+    const { max, maxPerPrincipal } = this.#settings
+    if (this.#isClosed) throw new SessionRefused(503, 'The gateway is stopping', 1000)
+    await records.put(PREFIX + name, record, { ttlMs: this.#ttlOf(record) })
+    const [all, own] = await Promise.all([
+      records.count(PREFIX),
+      principal.isAnonymous ? 0 : records.count(`${PREFIX}${hashOf(principal.id)}:`),
+    ])
+    if (all <= max && own <= maxPerPrincipal && !this.#isClosed) return
+    await records.delete(PREFIX + name)
+    if (this.#isClosed) throw new SessionRefused(503, 'The gateway is stopping', 1000)
+    throw all > max
+      ? new SessionRefused(503, `There are ${max} sessions already. End one, or try later.`, 60_000)
+      : new SessionRefused(429, `The caller has ${maxPerPrincipal} sessions already.`, 60_000)
+  }
+
+  #load(id: string, principal: Principal): Promise<LiveSession | undefined> {
+    const name = sessionName(principal.id, id)
+    const before = this.#loading.get(name)
+    if (before) return before
+    const loading = this.#restore({ id, name, principalId: principal.id }).finally(() => {
+      this.#loading.delete(name)
+    })
+    this.#loading.set(name, loading)
+    return loading
+  }
+
+  async #restore(names: SessionNames): Promise<LiveSession | undefined> {
+    await this.#follow()
+    const found = await this.#store.records.get(PREFIX + names.name)
+    const record = parseSessionRecord(found?.value)
+    if (!record || this.#ttlOf(record) <= 0) return undefined
+    if (this.#isClosed) throw new GatewayError('CLOSED', 'The gateway is closed')
+    const session = this.#serve(new LiveSession(names, record, this.#clock.now()))
+    // The session may have ended before this process could hear of it.
+    return (await this.#touch(session)) && !session.isEnded ? session : undefined
+  }
+
+  #serve(session: LiveSession): LiveSession {
+    this.#live.set(session.id, session)
+    if (this.#store.isShared) this.#byName.set(session.name, session)
+    this.#options.observer?.sessionOpened()
+    this.#stopSweep ??= this.#sweepLater()
+    return session
+  }
+
+  /** Returns whether the session has not ended elsewhere. Where the store is away, sessions of this process go on. */
+  async #touch(session: LiveSession): Promise<boolean> {
+    const now = this.#clock.now()
+    const before = session.touchedAt
+    session.touchedAt = now
+    try {
+      const ttlMs = Math.max(1, this.#ttlOf(session.record))
+      if (await this.#store.records.touch(PREFIX + session.name, ttlMs)) return true
+    } catch (cause) {
+      session.touchedAt = Math.max(before, now - this.#touchMs() + RETRY_MS)
+      this.#options.onError(new Error('The record of a session cannot be extended', { cause }))
+      return true
+    }
+    this.#close(session, 'client')
+    return false
+  }
+
+  #sweepLater(): () => void {
+    const { idleTtlMs, absoluteTtlMs } = this.#settings
+    const ms = clamp(Math.min(idleTtlMs, absoluteTtlMs) / 4, SWEEP_MS)
+    return this.#clock.after(ms, () => {
+      this.#sweep()
+      this.#stopSweep = this.#live.size > 0 && !this.#isClosed ? this.#sweepLater() : undefined
+    })
+  }
+
+  #sweep(): void {
+    const now = this.#clock.now()
+    for (const session of this.#live.values()) {
+      const reason = this.#endOf(session, now)
+      if (reason !== undefined && !session.hasCalls) void this.#expire(session, reason)
+      else if (session.isInUse && now - session.touchedAt >= this.#touchMs()) {
+        void this.#touch(session)
+      }
+    }
+  }
+
+  /** Why a session has ended by its age, if it has. */
+  #endOf(session: LiveSession, now: number): 'idle' | 'expired' | undefined {
+    const { idleTtlMs, absoluteTtlMs } = this.#settings
+    if (now - session.record.createdAt >= absoluteTtlMs) return 'expired'
+    return !session.isInUse && now - session.seenAt >= idleTtlMs ? 'idle' : undefined
+  }
+
+  /** An idle session may be in use at another process: then its record stays. */
+  async #expire(session: LiveSession, reason: 'idle' | 'expired'): Promise<void> {
+    const isOver = reason === 'expired' || !this.#store.isShared
+    this.#close(session, reason)
+    if (!isOver) return
+    try {
+      await this.#store.records.delete(PREFIX + session.name)
+    } catch (cause) {
+      this.#options.onError(new Error('The record of a session cannot be deleted', { cause }))
+    }
+  }
+
+  #close(session: LiveSession, reason: SessionEnd['reason']): void {
+    if (session.isEnded) return
+    session.isEnded = true
+    this.#live.delete(session.id)
+    this.#byName.delete(session.name)
+    const error = new Error(
+      reason === 'gateway' ? 'The gateway is stopping' : 'The session has ended',
+    )
+    for (const use of session.uses) use.end(error)
+    const { isDurable, isShared, logs } = this.#store
+    const isKept = (isShared && reason === 'idle') || (isDurable && reason === 'gateway')
+    if (!isKept) for (const log of session.takeLogs()) logs.delete(log).catch(this.#report)
+    const openMs = this.#clock.now() - session.record.createdAt
+    this.#options.observer?.sessionClosed({ reason, openMs })
+  }
+
+  /** Begins to hear what other processes say about sessions. Once. */
+  #follow(): Promise<unknown> {
+    if (!this.#store.isShared) return Promise.resolve()
+    this.#following ??= this.#store.logs
+      .tail(SIGNALS, 'now', {
+        onEvent: ({ event }) => this.#received(event),
+        onGap: () => void this.#lookAgain(),
+      })
+      .catch((error: unknown) => {
+        this.#following = undefined
+        throw error
+      })
+    return this.#following
+  }
+
+  #received(event: unknown): void {
+    if (!isRecord(event)) return
+    const { session: name, from } = event
+    const session = typeof name === 'string' ? this.#byName.get(name) : undefined
+    const signal = parseSignal(event)
+    if (!session || !signal || typeof from !== 'string') return
+    const isOwn = from === this.#options.process
+    if (signal.type === 'ended') this.#close(session, 'client')
+    else if (signal.type !== 'changed') this.onSignal?.(session, signal, from)
+    else if (!isOwn) void this.#refresh(session)
+  }
+
+  /** Signals were lost. */
+  async #lookAgain(): Promise<void> {
+    for (const session of this.#live.values()) await this.#refresh(session)
+  }
+
+  async #refresh(session: LiveSession): Promise<void> {
+    try {
+      const found = await this.#store.records.get(PREFIX + session.name)
+      const record = parseSessionRecord(found?.value)
+      if (!record) return this.#close(session, 'client')
+      session.record = record
+      this.onSignal?.(session, { type: 'changed' }, '')
+    } catch (error) {
+      this.#report(error)
+    }
+  }
+
+  /** Life of a record: longer than a session may be idle, as its end is not moved with each request. */
+  #ttlOf({ createdAt }: SessionRecord): number {
+    const { idleTtlMs, absoluteTtlMs } = this.#settings
+    const left = createdAt + absoluteTtlMs - this.#clock.now()
+    return Math.min(idleTtlMs + this.#touchMs(), left)
+  }
+
+  #touchMs(): number {
+    return clamp(this.#settings.idleTtlMs / 8, TOUCH_MS)
+  }
+
+  readonly #report = (cause: unknown): void => {
+    this.#options.onError(new Error('The record of a session cannot be reached', { cause }))
+  }
+}
+
+/** Reads `params` of an `initialize`. `undefined`: they are not valid. */
+export function parseHandshake(params: unknown): Handshake | undefined {
+  if (!isRecord(params)) return undefined
+  const { protocolVersion, capabilities, clientInfo } = params
+  if (typeof protocolVersion !== 'string') return undefined
+  if (!isRecord(capabilities) || !isRecord(clientInfo)) return undefined
+  return { protocolVersion, capabilities, clientInfo }
+}
+
+/** Reads a stored record, also of earlier versions. */
+function parseSessionRecord(value: unknown): SessionRecord | undefined {
+  if (!isRecord(value)) return undefined
+  const { createdAt, scope, level, followed, listener } = value
+  const handshake = parseHandshake(value['handshake'])
+  if (!handshake || typeof createdAt !== 'number' || !Array.isArray(followed)) return undefined
+  return {
+    createdAt,
+    scope: textOrNone(scope),
+    handshake,
+    level: textOrNone(level),
+    followed: followed.filter((uri) => typeof uri === 'string'),
+    listener: textOrNone(listener),
+  }
+}
+
+/** `undefined` for signals that this version does not know. */
+function parseSignal(value: Params): SessionSignal | undefined {
+  const { type, log, by, to, requestId, token, message } = value
+  switch (type) {
+    case 'ended':
+    case 'changed':
+      return { type }
+    case 'cancel':
+      if (typeof requestId !== 'string' && typeof requestId !== 'number') return undefined
+      return { type, requestId }
+    case 'answer':
+      return typeof to === 'string' && isRecord(message) ? { type, to, message } : undefined
+    case 'progress':
+      if (typeof to !== 'string' || typeof token !== 'string') return undefined
+      return { type, to, token }
+    case 'reading':
+    case 'left':
+      return typeof log === 'string' && typeof by === 'string' ? { type, log, by } : undefined
+    default:
+      return undefined
+  }
+}
+
+/** Whoever looks for the session of another principal finds nothing, and the store tells nobody an id. */
+function sessionName(principalId: string, id: string): string {
+  return `${hashOf(principalId)}:${hashOf(id)}`
+}
+
+function hashOf(text: string): string {
+  return hash('sha256', text).slice(0, 32)
+}
+
+function textOrNone(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}
+
+function clamp(
+  value: number,
+  { min, max }: { readonly min: number; readonly max: number },
+): number {
+  return Math.min(max, Math.max(min, value))
+}

@@ -1,0 +1,199 @@
+import {
+  ProtocolError,
+  type Implementation,
+  type InputRequiredResult,
+  type Result,
+  type ServerCapabilities,
+} from '@modelcontextprotocol/server'
+
+import { anonymousPrincipal } from '../src/internal/anonymous.ts'
+import type { Principal } from '../src/internal/principal.ts'
+import { EventStream } from '../src/mcp/event-stream.ts'
+import type { RequestContext } from '../src/mcp/request-context.ts'
+import { SessionHttp, toResponse, type SessionServer } from '../src/mcp/session-http.ts'
+import type { SessionSettings, SessionStore } from '../src/mcp/sessions.ts'
+import { ProcessLease } from '../src/store/lease.ts'
+import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { ManualClock, settled } from './manual-clock.ts'
+
+export type Tool = (context: RequestContext, text: string) => Promise<string> | string
+
+export type Fetch = (request: Request) => Promise<Response>
+
+interface SessionProcess {
+  readonly http: SessionHttp
+  readonly lease: ProcessLease
+  readonly fetch: Fetch
+  /** Ends the process as SIGKILL does: nothing that it began goes on, and no other process is told. */
+  kill(): Promise<void>
+}
+
+export interface SessionWorld extends AsyncDisposable {
+  /** The first process. */
+  readonly a: Fetch
+  /** Another process with the same store. */
+  readonly b: Fetch
+  readonly processes: readonly [SessionProcess, SessionProcess]
+  readonly clock: ManualClock
+  readonly store: SessionStore
+  /** Texts of the calls that were run. */
+  readonly runs: string[]
+  readonly warnings: string[]
+  /** What `sessionOpened` and `sessionClosed` reported. */
+  readonly observed: string[]
+}
+
+export interface SessionWorldOptions {
+  readonly tools?: Readonly<Record<string, Tool>>
+  readonly settings?: Partial<SessionSettings>
+  readonly questionTimeoutMs?: number
+  readonly keepAliveMs?: number
+  readonly isShared?: boolean
+  readonly wrap?: (store: SessionStore) => SessionStore
+}
+
+const SETTINGS: SessionSettings = {
+  idleTtlMs: 1_800_000,
+  absoluteTtlMs: 43_200_000,
+  max: 10_000,
+  maxPerPrincipal: 100,
+  initializePerMinutePerIp: 60,
+  disconnectGraceMs: 10_000,
+  retryMs: 1000,
+  events: { maxEvents: 1000, ttlMs: 300_000 },
+}
+
+/** Tools of tests answer by their text. */
+class TestServer implements SessionServer {
+  readonly serverInfo: Implementation = { name: 'test', version: '1.0.0' }
+  readonly instructions = 'Use the tools'
+  readonly #tools: Readonly<Record<string, Tool>>
+  readonly #runs: string[]
+
+  constructor(tools: Readonly<Record<string, Tool>>, runs: string[]) {
+    this.#tools = tools
+    this.#runs = runs
+  }
+
+  capabilities(): ServerCapabilities {
+    const listChanged = true
+    return {
+      tools: { listChanged },
+      prompts: { listChanged },
+      resources: { listChanged },
+      logging: {},
+    }
+  }
+
+  handle(
+    method: string,
+    params: Readonly<Record<string, unknown>>,
+    context: RequestContext,
+  ): Promise<Result | InputRequiredResult> | Result {
+    const {
+      name = method,
+      arguments: args,
+      uri,
+    } = params as {
+      name?: string
+      arguments?: { message?: string }
+      uri?: string
+    }
+    if (method === 'tools/list') return { tools: [] }
+    if (method === 'resources/subscribe') return this.#subscribe(context, uri ?? '')
+    if (method === 'resources/unsubscribe') return this.#unsubscribe(context, uri ?? '')
+    const tool =
+      method === 'tools/call' || method === 'resources/read' ? this.#tools[name] : undefined
+    if (!tool) throw new ProtocolError(-32_601, `Method not found: ${method}`)
+    return this.#call(tool, context, args?.message ?? '')
+  }
+
+  async #call(tool: Tool, context: RequestContext, text: string): Promise<Result> {
+    this.#runs.push(text)
+    return { content: [{ type: 'text', text: await tool(context, text) }] }
+  }
+
+  async #subscribe({ session }: RequestContext, uri: string): Promise<Result> {
+    if (await session?.subscribe(uri)) return {}
+    throw new ProtocolError(-32_602, 'The session has too many subscriptions')
+  }
+
+  async #unsubscribe({ session }: RequestContext, uri: string): Promise<Result> {
+    await session?.unsubscribe(uri)
+    return {}
+  }
+}
+
+/** Two processes that serve the same sessions. */
+export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
+  const { isShared = true, wrap = (store) => store } = options
+  const clock = new ManualClock()
+  const memory = new MemoryGatewayStore({ now: () => clock.now() })
+  const { values: records, eventLogs: logs, rates } = memory
+  const store = wrap({ records, logs, rates, isShared, isDurable: isShared })
+  const runs: string[] = []
+  const warnings: string[] = []
+  const observed: string[] = []
+  const start = (): SessionProcess => {
+    const lease = new ProcessLease(store.records, clock)
+    const http = new SessionHttp({
+      handlers: new TestServer(options.tools ?? {}, runs),
+      store,
+      lease,
+      settings: { ...SETTINGS, ...options.settings },
+      questionTimeoutMs: options.questionTimeoutMs ?? 60_000,
+      keepAliveMs: options.keepAliveMs ?? 15_000,
+      ownerOf: ({ id, isAnonymous }, namespace) => (isAnonymous ? namespace : id),
+      observer: {
+        sessionOpened: () => void observed.push('opened'),
+        sessionClosed: ({ reason }) => void observed.push(reason),
+      },
+      clock,
+      onError: ({ message }) => void warnings.push(message),
+    })
+    return {
+      http,
+      lease,
+      fetch: (request) => serve(http, request),
+      kill: () => lease[Symbol.asyncDispose](),
+    }
+  }
+  const processes = [start(), start()] as const
+  return {
+    a: processes[0].fetch,
+    b: processes[1].fetch,
+    processes,
+    clock,
+    store,
+    runs,
+    warnings,
+    observed,
+    [Symbol.asyncDispose]: async () => {
+      for (const { http } of processes) await http.close()
+      for (const { lease } of processes) await lease[Symbol.asyncDispose]()
+      await memory.close()
+    },
+  }
+}
+
+async function serve(http: SessionHttp, request: Request): Promise<Response> {
+  const { headers, method, signal } = request
+  const text = await request.text()
+  const body: unknown = text === '' ? undefined : JSON.parse(text)
+  const principal = principalOf(headers.get('authorization'))
+  const address = headers.get('x-address') ?? undefined
+  const reply = await http.serve({ method, headers, body, principal, address })
+  const stream = reply.body
+  if (stream instanceof EventStream) signal.addEventListener('abort', () => stream.lose())
+  return toResponse(reply)
+}
+
+function principalOf(name: string | null): Principal {
+  if (name === null) return anonymousPrincipal()
+  return { id: name, scopes: ['*'], isAnonymous: false, claims: {} }
+}
+
+/** Everything that is promised has happened, over some turns. */
+export async function turnsPass(count = 10): Promise<void> {
+  for (let left = count; left > 0; left--) await settled()
+}
