@@ -1,4 +1,3 @@
-import type { ServerContext } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
 import { ArtifactLinks } from '../src/files/artifact-links.ts'
@@ -6,20 +5,20 @@ import { newScopeId } from '../src/files/scope-id.ts'
 import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
 import { createGateway } from '../src/gateway.ts'
 import { SignedCursors } from '../src/internal/signed-cursor.ts'
-import { createRequestStates } from '../src/runs/interrupts/request-state.ts'
+import { RequestStates } from '../src/runs/interrupts/request-state.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import { post } from './rpc-requests.ts'
 
 const key = new Uint8Array(32).fill(7)
-const context = { mcpReq: { method: 'tools/call' } } as ServerContext
+const binding = { method: 'tools/call', principal: 'ada' }
 
 function signers(): {
-  readonly states: ReturnType<typeof createRequestStates>
+  readonly states: RequestStates
   readonly cursors: SignedCursors
   readonly links: ArtifactLinks
 } {
   return {
-    states: createRequestStates({ key, principalOf: () => 'ada' }),
+    states: new RequestStates({ key }),
     cursors: new SignedCursors(key),
     links: new ArtifactLinks({ key, baseUrl: () => 'https://files.example/artifacts' }),
   }
@@ -30,7 +29,7 @@ const runOf = { runId: 'run_0123456789abcdef', round: 1, tool: 'ask', args: 'x' 
 test('what one key signed for one use is of no other use', async () => {
   const { states, cursors, links } = signers()
   const scope = newScopeId()
-  const state = await states.mint(runOf, context)
+  const state = await states.mint(runOf, binding)
   const cursor = cursors.seal('tools', 'a')
   const link = new URL(
     links.downloadUrl({
@@ -51,7 +50,7 @@ test('what one key signed for one use is of no other use', async () => {
   const address = { scope, name: 'a', version: 1 }
   expect(links.isValid(address, { exp, sig })).toBe(true)
   expect(cursors.open('tools', cursor)).toBe('a')
-  await expect(states.verify(state, context)).resolves.toEqual(runOf)
+  await expect(states.verify(state, binding)).resolves.toEqual(runOf)
 
   const signatures = [sig, cursor.split('.')[1] ?? '', state.split('.').at(-1) ?? '']
   for (const other of [signatures[1], signatures[2]]) {
@@ -70,17 +69,17 @@ test('what one key signed for one use is of no other use', async () => {
     `v1.${cursor}`,
     `v1.${Buffer.from('{}').toString('base64url')}.${sig}`,
   ]) {
-    await expect(states.verify(other, context)).rejects.toBeInstanceOf(Error)
+    await expect(states.verify(other, binding)).rejects.toBeInstanceOf(Error)
   }
 })
 
 test('a signature is whole, or none', async () => {
   const { states, cursors } = signers()
   const cursor = cursors.seal('tools', 'a')
-  const state = await states.mint(runOf, context)
+  const state = await states.mint(runOf, binding)
   for (let end = 1; end < 12; end++) {
     expect(cursors.open('tools', cursor.slice(0, -end))).toBeUndefined()
-    await expect(states.verify(state.slice(0, -end), context)).rejects.toBeInstanceOf(Error)
+    await expect(states.verify(state.slice(0, -end), binding)).rejects.toBeInstanceOf(Error)
   }
   expect(cursors.open('tools', cursor.replace(/\..*/, '.'))).toBeUndefined()
   expect(cursors.open('tools', cursor.replace(/^[^.]*/, ''))).toBeUndefined()

@@ -2,7 +2,7 @@ import { Server } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
 import { Assembly } from './assembly.ts'
-import type { ServerMaker } from '../mcp/servers/server-maker.ts'
+import type { ServerMaker } from '../mcp/sdk-server.ts'
 
 /** Whatever is asked, all these know is how to be pinged and discovered. */
 const bareServers: ServerMaker = {

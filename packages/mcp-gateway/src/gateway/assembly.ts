@@ -31,10 +31,9 @@ import { allObservers } from '../internal/observers.ts'
 import { Callers } from '../mcp/caller.ts'
 import { Changes } from '../mcp/changes/changes.ts'
 import { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
-import { McpServers } from '../mcp/servers/mcp-servers.ts'
+import { GatewayHandlers } from '../mcp/handlers.ts'
 import { Routing } from '../http/routing.ts'
-import type { ServerMaker } from '../mcp/servers/server-maker.ts'
-import type { ServerParts } from '../mcp/servers/server-parts.ts'
+import { SdkServers, type ServerMaker, type ServerParts } from '../mcp/sdk-server.ts'
 import { SharedChanges } from '../mcp/changes/shared-changes.ts'
 import { connectStdio, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
 import { Runs } from '../runs/runs.ts'
@@ -87,7 +86,8 @@ export class Assembly implements AsyncDisposable {
   /** @param makeServers what answers behind all this; by default the agents */
   constructor(
     options: GatewayOptions,
-    makeServers: (parts: ServerParts) => ServerMaker = (parts) => new McpServers(parts),
+    makeServers: (parts: ServerParts) => ServerMaker = (parts) =>
+      new SdkServers(new GatewayHandlers(parts), parts),
   ) {
     const { clock = systemClock, store, http = {} } = options
     this.#options = options
@@ -201,7 +201,7 @@ export class Assembly implements AsyncDisposable {
       ...options,
       caller,
       parts,
-      servers: new McpServers(parts),
+      servers: new SdkServers(new GatewayHandlers(parts), parts),
       eras: { modern: eras.modern ?? true, legacy: eras.legacy !== 'off' },
       maxSubscriptions: this.#options.limits?.subscriptionsPerPrincipal ?? 8,
       whenListable: async () => {

@@ -16,9 +16,9 @@ import { textFrom } from '../files/text-type.ts'
 import { GatewayError } from '../errors.ts'
 import { createGuardedFetch } from '../internal/guarded-fetch.ts'
 import type { HttpRoute } from '../http/http-route.ts'
-import type { Caller } from '../mcp/caller.ts'
+import type { ArtifactCaller } from '../files/artifact-caller.ts'
 import type { Changes } from '../mcp/changes/changes.ts'
-import type { OwnTool } from '../mcp/servers/own-tool.ts'
+import type { OwnTool } from '../mcp/tool-call.ts'
 import type { ResourceHandlers } from '../files/resource-handlers.ts'
 import type { InputFile, ResultFiles } from '../files/result-files.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
@@ -119,7 +119,7 @@ export class GatewayArtifacts {
 
   /** Files that a caller hands to an agent. @throws GatewayError `NOT_FOUND`, with the place of the one that is not there */
   readonly inputFiles = (
-    caller: Caller,
+    caller: ArtifactCaller,
     uris: readonly string[],
   ): Promise<readonly InputFile[]> => {
     return Promise.all(

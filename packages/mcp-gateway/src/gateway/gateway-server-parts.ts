@@ -7,9 +7,9 @@ import type { GatewayOptions } from '../options.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import type { Callers } from '../mcp/caller.ts'
 import type { Changes } from '../mcp/changes/changes.ts'
-import type { ServerParts } from '../mcp/servers/server-parts.ts'
+import type { ServerParts } from '../mcp/sdk-server.ts'
 import { SignedCursors } from '../internal/signed-cursor.ts'
-import { createRequestStates } from '../runs/interrupts/request-state.ts'
+import { RequestStates } from '../runs/interrupts/request-state.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { ResultCache } from '../tools/result-cache.ts'
@@ -50,11 +50,7 @@ export function gatewayServerParts(gateway: GatewayServerParts, callers: Callers
     inputFiles: artifacts?.inputFiles,
     ownTools: artifacts?.tools,
     cursors: new SignedCursors(key),
-    states: createRequestStates({
-      key,
-      ttlMs: needsInputTtlMs,
-      principalOf: (context) => callers.of(context).principal.id,
-    }),
+    states: new RequestStates({ key, ttlMs: needsInputTtlMs }),
     lists: { pageSize, ttlMs, cacheScope: auth ? 'private' : 'public' },
     results: new ResultCache(store.values, observer.warned),
     validator: new AjvJsonSchemaValidator(),

@@ -13,7 +13,7 @@ import type { Caller } from '../mcp/caller.ts'
 import { inboundRoute } from '../mcp/inbound-route.ts'
 import type { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
 import type { ModernLeg } from '../mcp/modern-leg.ts'
-import { tellRefused } from '../mcp/servers/observed-call.ts'
+import { reportRefusedCall } from '../mcp/tool-call.ts'
 import { methodOf, requestIdsOf } from '../mcp/rpc-method.ts'
 import type { StatelessLeg } from '../mcp/stateless-leg.ts'
 
@@ -116,7 +116,7 @@ export class Routing {
     const refusal = scopeRefusal(body, check)
     if (refusal) {
       const era = route.kind === 'legacy' ? 'legacy' : 'modern'
-      tellRefused(this.#options.observer, { tool: refusal.tool, caller, era })
+      reportRefusedCall(this.#options.observer, { tool: refusal.tool, principal, address, era })
       return { response: refusal.response }
     }
     const isLegacy = route.kind === 'legacy'

@@ -12,10 +12,10 @@ import { isEventStream, watchedBody } from '../internal/watched-body.ts'
 import type { Caller } from './caller.ts'
 import { ownFilter } from './changes/listen-filter.ts'
 import { LoneCall, loneRouteFrom } from './lone-call.ts'
-import type { ServerMaker } from './servers/server-maker.ts'
+import type { ServerMaker } from './sdk-server.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { methodOf } from './rpc-method.ts'
-import type { ServerParts } from './servers/server-parts.ts'
+import type { ServerParts } from './sdk-server.ts'
 
 export interface ModernLegOptions {
   readonly parts: ServerParts

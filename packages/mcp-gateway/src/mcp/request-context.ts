@@ -1,8 +1,11 @@
-import type {
-  InputRequest,
-  InputResponse,
-  LoggingLevel,
-  RequestId,
+import {
+  BAGGAGE_META_KEY,
+  TRACEPARENT_META_KEY,
+  TRACESTATE_META_KEY,
+  type InputRequest,
+  type InputResponse,
+  type LoggingLevel,
+  type RequestId,
 } from '@modelcontextprotocol/server'
 
 import type { Principal } from '../internal/principal.ts'
@@ -95,4 +98,19 @@ export class QuestionTimeout extends Error {
       `The client did not answer a question within ${timeoutMs} ms. Call the tool again to repeat it.`,
     )
   }
+}
+
+/** Reads the W3C trace context that a client sent: in `_meta`, else as HTTP headers. */
+export function readTrace(
+  meta: Readonly<Record<string, unknown>>,
+  headers: Pick<Headers, 'get'> | undefined,
+): TraceCarrier | undefined {
+  const isInMeta = typeof meta[TRACEPARENT_META_KEY] === 'string'
+  if (!isInMeta && typeof headers?.get(TRACEPARENT_META_KEY) !== 'string') return undefined
+  const trace: Record<string, string> = {}
+  for (const key of [TRACEPARENT_META_KEY, TRACESTATE_META_KEY, BAGGAGE_META_KEY]) {
+    const value = isInMeta ? meta[key] : headers?.get(key)
+    if (typeof value === 'string') trace[key] = value
+  }
+  return trace
 }

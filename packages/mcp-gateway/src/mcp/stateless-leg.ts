@@ -3,9 +3,9 @@ import { legacyStatelessFallback, type LegacyHttpHandler } from '@modelcontextpr
 import { isRecord } from '@x/internal'
 import { watchedBody } from '../internal/watched-body.ts'
 import type { Caller } from './caller.ts'
-import type { ServerMaker } from './servers/server-maker.ts'
+import type { ServerMaker } from './sdk-server.ts'
 import { requestIdsOf } from './rpc-method.ts'
-import type { ServerParts } from './servers/server-parts.ts'
+import type { ServerParts } from './sdk-server.ts'
 
 export interface StatelessLegOptions {
   readonly parts: ServerParts

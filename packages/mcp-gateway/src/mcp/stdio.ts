@@ -13,8 +13,8 @@ import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/s
 import type { Caller } from './caller.ts'
 import { ownFilter } from './changes/listen-filter.ts'
 import { cancelledIdsOf, methodOf } from './rpc-method.ts'
-import type { ServerMaker } from './servers/server-maker.ts'
-import type { ServerParts } from './servers/server-parts.ts'
+import type { ServerMaker } from './sdk-server.ts'
+import type { ServerParts } from './sdk-server.ts'
 
 export interface StdioOptions {
   /** @default process.stdin */
@@ -52,7 +52,7 @@ export function connectStdio(options: StdioServing): StdioConnection {
     async ({ era }) => {
       if (!eras[era]) throw new Error(`The ${era} revisions of the protocol are not served here`)
       await whenListable()
-      const server = servers.create(era)
+      const server = servers.create(era === 'modern' ? 'modern' : 'session')
       server.onclose = () => parts.changes.remove(server)
       const owner = parts.resources?.listOf(caller)
       if (era === 'modern') parts.changes.add(server, { owner, isFiltered: true })

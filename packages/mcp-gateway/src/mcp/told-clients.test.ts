@@ -152,7 +152,7 @@ test('a session follows 256 resources, and no more', async () => {
     return (await fetch(post({ jsonrpc: '2.0', id: 2, method, params }, inSession(id)))).text()
   }
   for (let n = 0; n < 256; n++) expect(await follow(`${n}.txt`)).toContain('"result":{}')
-  expect(await follow('256.txt')).toContain('Too many resources are followed')
+  expect(await follow('256.txt')).toContain('too many subscriptions')
   expect(await follow('0.txt')).toContain('"result":{}') // again
   await follow('0.txt', 'resources/unsubscribe')
   expect(await follow('256.txt')).toContain('"result":{}')

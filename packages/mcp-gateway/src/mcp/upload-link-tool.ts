@@ -1,6 +1,5 @@
 import type { Clock } from '../internal/clock.ts'
-import type { OwnTool } from './servers/own-tool.ts'
-import { toolError } from './servers/tool-error.ts'
+import { toolError, type OwnTool } from './tool-call.ts'
 import type { ToolDefinition } from '../tools/tool-definition.ts'
 import type { UploadTickets } from '../files/upload-tickets.ts'
 

@@ -10,10 +10,14 @@ import type {
 } from '@x/mcp-gateway'
 // Internal modules, because users cannot put anything but agents behind a gateway.
 import { Assembly } from '../../../../../packages/mcp-gateway/src/gateway/assembly.ts'
-import { McpServers } from '../../../../../packages/mcp-gateway/src/mcp/servers/mcp-servers.ts'
-import { observedCall } from '../../../../../packages/mcp-gateway/src/mcp/servers/observed-call.ts'
-import type { ServerMaker } from '../../../../../packages/mcp-gateway/src/mcp/servers/server-maker.ts'
-import type { ServerParts } from '../../../../../packages/mcp-gateway/src/mcp/servers/server-parts.ts'
+import {
+  GatewayHandlers,
+  type McpHandlers,
+} from '../../../../../packages/mcp-gateway/src/mcp/handlers.ts'
+import {
+  SdkServers,
+  type ServerMaker,
+} from '../../../../../packages/mcp-gateway/src/mcp/sdk-server.ts'
 import type { TargetKind } from '../plan.ts'
 import { conformanceServer } from './conformance-server.ts'
 import { fixtureAgents } from './fixture-agents.ts'
@@ -37,7 +41,11 @@ export async function startTarget(kind: TargetKind): Promise<Target> {
 
 const MAKERS: Readonly<Record<TargetKind, () => Pick<Gateway, 'listen' | 'close'>>> = {
   agents: () => createGateway(withAgents()),
-  sampling: () => new Assembly(onlyModern(), (parts) => new ServersWithSampling(parts)),
+  sampling: () =>
+    new Assembly(
+      onlyModern(),
+      (parts) => new SdkServers(withSampling(new GatewayHandlers(parts)), parts),
+    ),
   fixture: () => new Assembly({}, () => fixtureServers),
 }
 
@@ -61,27 +69,17 @@ const fixtureServers: ServerMaker = {
   createFor: () => conformanceServer(),
 }
 
-/** The servers of a gateway for modern clients, with one more tool. It needs the model of the client. */
-class ServersWithSampling extends McpServers {
-  readonly #parts: ServerParts
-
-  constructor(parts: ServerParts) {
-    super(parts)
-    this.#parts = parts
-  }
-
-  override create(...[era, method]: Parameters<McpServers['create']>): Server {
-    return this.#withSampling(super.create(era, method))
-  }
-
-  override createForCall(): Server {
-    return this.#withSampling(super.createForCall())
-  }
-
-  #withSampling(server: Server): Server {
-    server.setRequestHandler('tools/call', (request, context) => {
-      if (request.params.name !== 'test_missing_capability') {
-        return observedCall(this.#parts, server, { request, context })
+/** Adds a tool that needs the model of the client. */
+function withSampling(handlers: McpHandlers): McpHandlers {
+  const { serverInfo, instructions, methods } = handlers
+  return {
+    serverInfo,
+    instructions,
+    methods,
+    capabilities: (kind) => handlers.capabilities(kind),
+    handle(method, params, context) {
+      if (method !== 'tools/call' || params['name'] !== 'test_missing_capability') {
+        return handlers.handle(method, params, context)
       }
       return {
         resultType: 'input_required',
@@ -95,12 +93,9 @@ class ServersWithSampling extends McpServers {
           },
         },
       }
-    })
-    return server
+    },
   }
 }
-
-type Server = ReturnType<McpServers['create']>
 
 /** Agents that let another agent join at each call, so that lists change while clients listen. */
 class ChangingAgents implements AgentSource {

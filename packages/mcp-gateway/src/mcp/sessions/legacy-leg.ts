@@ -10,8 +10,8 @@ import type { Caller } from '../caller.ts'
 import type { OpenStreams } from '../open-streams.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { OpenSessions } from './open-sessions.ts'
-import type { ServerMaker } from '../servers/server-maker.ts'
-import type { ServerParts } from '../servers/server-parts.ts'
+import type { ServerMaker } from '../sdk-server.ts'
+import type { ServerParts } from '../sdk-server.ts'
 import { SessionAdoption } from '../replicas/session-adoption.ts'
 import {
   effectiveLimits,

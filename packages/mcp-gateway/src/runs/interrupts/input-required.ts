@@ -2,22 +2,18 @@ import { inputRequired } from '@modelcontextprotocol/server'
 import type {
   CallToolResult,
   ElicitRequestFormParams,
-  InputRequiredResult,
+  InputRequest,
 } from '@modelcontextprotocol/server'
 
 import type { QuestionForm } from './question-form.ts'
 import { handleOf } from './request-state.ts'
 import type { WaitingRun } from './waiting-run.ts'
 
-/**
- * Questions as a multi-round-trip result. Legacy clients are asked the same by the SDK, which then comes back
- * with their answers like a modern client does.
- */
-export function inputRequiredResult(
+/** Returns the requests that put questions to the user of a client, by the keys of their answers. */
+export function inputRequestsFor(
   forms: readonly QuestionForm[],
-  requestState: string,
-): InputRequiredResult {
-  const inputRequests = Object.fromEntries(
+): Readonly<Record<string, InputRequest>> {
+  return Object.fromEntries(
     forms.map(({ key, message, requestedSchema, url }) => [
       key,
       url === undefined
@@ -25,7 +21,6 @@ export function inputRequiredResult(
         : inputRequired.elicitUrl({ message, url }),
     ]),
   )
-  return inputRequired({ inputRequests, requestState })
 }
 
 /** Questions for a client that cannot ask a person: the model reads them, and calls again with `resume`. */

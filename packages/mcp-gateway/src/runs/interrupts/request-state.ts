@@ -1,5 +1,8 @@
-import { createRequestStateCodec } from '@modelcontextprotocol/server'
-import type { RequestStateCodec, ServerContext } from '@modelcontextprotocol/server'
+import {
+  createRequestStateCodec,
+  type RequestStateCodec,
+  type ServerContext,
+} from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
 import { isRunId } from '../run-id.ts'
@@ -17,21 +20,47 @@ export interface RequestState {
 export interface RequestStateOptions {
   /** At least 32 bytes, the same in all processes. */
   readonly key: Uint8Array | string
-  /** How long runs wait. @default 3_600_000 */
+  /** Time in which a state is accepted, in milliseconds: that of waiting runs. @default 3_600_000 */
   readonly ttlMs?: number | undefined
-  /** Who is calling: a state is of use to nobody else. */
-  readonly principalOf: (context: ServerContext) => string
 }
 
-/** Seals states and opens them. `verify` goes into `ServerOptions.requestState`: what it refuses becomes -32602. */
-export function createRequestStates(options: RequestStateOptions): RequestStateCodec<RequestState> {
-  const { key, ttlMs = 3_600_000, principalOf } = options
-  return createRequestStateCodec<RequestState>({
-    key,
-    ttlSeconds: Math.ceil(ttlMs / 1000),
-    bind: (context) => `${context.mcpReq.method}\0${principalOf(context)}`,
-  })
+/** Who may use a state, and for which method. */
+export interface StateBinding {
+  readonly method: string
+  /** Id of the principal. */
+  readonly principal: string
 }
+
+/** Signs states, and verifies them. A state is valid for one principal and one method. */
+export class RequestStates {
+  readonly #key: Uint8Array | string
+  readonly #ttlSeconds: number
+
+  constructor({ key, ttlMs = 3_600_000 }: RequestStateOptions) {
+    this.#key = key
+    this.#ttlSeconds = Math.ceil(ttlMs / 1000)
+  }
+
+  mint(state: RequestState, binding: StateBinding): Promise<string> {
+    return this.#codecFor(binding).mint(state, NO_CONTEXT)
+  }
+
+  /** @throws if the state was changed, has expired, or was made for another principal or method */
+  verify(text: string, binding: StateBinding): Promise<RequestState> {
+    return this.#codecFor(binding).verify(text, NO_CONTEXT)
+  }
+
+  #codecFor({ method, principal }: StateBinding): RequestStateCodec<RequestState> {
+    return createRequestStateCodec<RequestState>({
+      key: this.#key,
+      ttlSeconds: this.#ttlSeconds,
+      bind: () => `${method}\0${principal}`,
+    })
+  }
+}
+
+// eslint-disable-next-line typescript/no-unsafe-type-assertion -- the codec passes it to `bind` only, which does not read it
+const NO_CONTEXT = {} as ServerContext
 
 /** What a call says that it continues. A `resume` argument names run and round, and has the key to them. */
 export interface ResumeClaim {

@@ -1,9 +1,9 @@
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand, echo } from '../../../test/agents-at-hand.ts'
-import { bearerAuth } from '../../http/auth/bearer-auth.ts'
-import { createGateway } from '../../gateway.ts'
+import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
+import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { createGateway } from '../gateway.ts'
 
 test.each(['legacy', { pin: '2026-07-28' }] as const)(
   'a call that is issued again with its key in _meta is executed once: %j',

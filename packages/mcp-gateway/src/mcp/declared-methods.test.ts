@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand, echo } from '../../../test/agents-at-hand.ts'
-import { inSession, openSession, post } from '../../../test/rpc-requests.ts'
-import { createGateway } from '../../gateway.ts'
+import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
+import { inSession, openSession, post } from '../../test/rpc-requests.ts'
+import { createGateway } from '../gateway.ts'
 
 const URI = 'artifact://aaaaaaaaaaaaaaaaaaaaaaaaaa/a.txt'
 

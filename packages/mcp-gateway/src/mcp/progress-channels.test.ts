@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand } from '../../../test/agents-at-hand.ts'
-import { settled } from '../../../test/manual-clock.ts'
-import { inSession, openSession, post, toolCall } from '../../../test/rpc-requests.ts'
-import { twoReplicas } from '../../../test/two-replicas.ts'
+import { AgentsAtHand } from '../../test/agents-at-hand.ts'
+import { settled } from '../../test/manual-clock.ts'
+import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
+import { twoReplicas } from '../../test/two-replicas.ts'
 
 test('progress and logs of a call come before its answer, also where a store takes its time', async () => {
   const agents = new AgentsAtHand({

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand } from '../../../test/agents-at-hand.ts'
-import { post, toolCall } from '../../../test/rpc-requests.ts'
-import { createGateway } from '../../gateway.ts'
-import type { GatewayOptions } from '../../options.ts'
-import type { AgentUpdate } from '../../agents/agent-update.ts'
+import { AgentsAtHand } from '../../test/agents-at-hand.ts'
+import { post, toolCall } from '../../test/rpc-requests.ts'
+import { createGateway } from '../gateway.ts'
+import type { GatewayOptions } from '../options.ts'
+import type { AgentUpdate } from '../agents/agent-update.ts'
 
 function* giving(): Iterable<AgentUpdate> {
   yield {

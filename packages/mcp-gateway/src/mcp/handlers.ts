@@ -1,0 +1,322 @@
+import {
+  ProtocolError,
+  ProtocolErrorCode,
+  ResourceNotFoundError,
+  type Implementation,
+  type InputRequiredResult,
+  type Result,
+  type ServerCapabilities,
+} from '@modelcontextprotocol/server'
+
+import { isRecord } from '@x/internal'
+import { GatewayError } from '../errors.ts'
+import type { ArtifactCaller } from '../files/artifact-caller.ts'
+import type { ResourceHandlers } from '../files/resource-handlers.ts'
+import type { InputFile } from '../files/result-files.ts'
+import type { GatewayObserver } from '../internal/observer.ts'
+import { mayUse } from '../internal/principal.ts'
+import type { SignedCursors } from '../internal/signed-cursor.ts'
+import type { RequestStates } from '../runs/interrupts/request-state.ts'
+import type { Runs } from '../runs/runs.ts'
+import type { AgentRegistry } from '../tools/agent-registry.ts'
+import type { ResultCache } from '../tools/result-cache.ts'
+import { promptContentOf } from '../tools/skill-prompts.ts'
+import { listPrompts, listTools } from '../tools/visibility.ts'
+import type { RequestContext } from './request-context.ts'
+import { callerOf, callTool, type OwnTool } from './tool-call.ts'
+
+export type Params = Readonly<Record<string, unknown>>
+
+/** Result of a request, before an edge gives it the form of the client's revision: see `resultForRevision()`. */
+export type McpResult = Result | InputRequiredResult
+
+/**
+ * Clients with sessions (stdio too), clients of the same revisions without a session, and clients of 2026-07-28.
+ */
+export type ClientKind = 'session' | 'stateless' | 'modern'
+
+/** Answers the requests of clients of all revisions. Knows no transport. */
+export interface McpHandlers {
+  readonly serverInfo: Implementation
+  /** Description of the whole server for models. */
+  readonly instructions: string | undefined
+  /** Methods that `handle` answers. */
+  readonly methods: readonly string[]
+  capabilities(kind: ClientKind): ServerCapabilities
+  /** @throws ProtocolError with the code, message and data of the error response */
+  handle(method: string, params: Params, context: RequestContext): McpResult | Promise<McpResult>
+}
+
+/** Parts of a gateway that answer requests. */
+export interface HandlerParts {
+  readonly info: Implementation
+  readonly instructions: string | undefined
+  readonly registry: Pick<AgentRegistry, 'plan' | 'ownerOf'>
+  readonly runs: Pick<Runs, 'call'>
+  readonly cursors: SignedCursors
+  readonly states: RequestStates
+  readonly lists: ListRules
+  /** `undefined`: the capability is not declared. */
+  readonly resources: ResourceHandlers | undefined
+  /** Opens artifacts for an agent. @throws GatewayError for an artifact of another caller */
+  readonly inputFiles:
+    | ((caller: ArtifactCaller, uris: readonly string[]) => Promise<readonly InputFile[]>)
+    | undefined
+  readonly ownTools: readonly OwnTool[] | undefined
+  /** `undefined`: no result is used twice. */
+  readonly results: ResultCache | undefined
+  /** Limit for the arguments of one call, as JSON. */
+  readonly argumentBytes: number
+  /** Where pieces of an answer go before it is complete. */
+  readonly channel: 'progress' | 'log' | 'both'
+  /** Offers prompts: one for each example of a skill. */
+  readonly hasPrompts: boolean
+  readonly observer: Required<GatewayObserver> | undefined
+  /** Returns milliseconds since 1970. */
+  readonly now: () => number
+  /** Is called for errors that no response contains. */
+  readonly onError: (error: Error) => void
+}
+
+/** How lists are sent. */
+interface ListRules {
+  /** Entries on one page. */
+  readonly pageSize: number
+  /** How long clients of 2026-07-28 may keep a list. */
+  readonly ttlMs: number
+  /** `public`: all callers get the same lists, so that caches may share them. */
+  readonly cacheScope: 'public' | 'private'
+}
+
+type Method = (params: Params, context: RequestContext) => McpResult | Promise<McpResult>
+
+/** Answers with the agents of a gateway, their prompts, and files. */
+export class GatewayHandlers implements McpHandlers {
+  readonly #parts: HandlerParts
+  readonly #methods: ReadonlyMap<string, Method>
+
+  constructor(parts: HandlerParts) {
+    this.#parts = parts
+    this.#methods = new Map([
+      ...toolMethods(parts),
+      ...(parts.hasPrompts ? promptMethods(parts) : []),
+      ...(parts.resources ? resourceMethods(parts.resources, parts.onError) : []),
+    ])
+  }
+
+  get serverInfo(): Implementation {
+    return this.#parts.info
+  }
+
+  get instructions(): string | undefined {
+    return this.#parts.instructions
+  }
+
+  get methods(): readonly string[] {
+    return [...this.#methods.keys()]
+  }
+
+  /** Clients without a session have no stream on which they could learn of changes. */
+  capabilities(kind: ClientKind): ServerCapabilities {
+    const { channel, hasPrompts, resources } = this.#parts
+    const changes = kind === 'stateless' ? {} : { listChanged: true }
+    const subscriptions = kind === 'stateless' ? {} : { subscribe: true }
+    return {
+      tools: changes,
+      ...(hasPrompts && { prompts: changes }),
+      ...(resources && { resources: { ...changes, ...subscriptions } }),
+      ...(resources?.complete && { completions: {} }),
+      // Without a session, a level comes with each request, if at all (specification 2026-07-28, "Logging").
+      ...((kind === 'session' || channel !== 'progress') && { logging: {} }),
+    }
+  }
+
+  handle(method: string, params: Params, context: RequestContext): McpResult | Promise<McpResult> {
+    const answer = this.#methods.get(method)
+    if (!answer) throw methodNotFound()
+    return answer(params, context)
+  }
+}
+
+type Methods = readonly (readonly [string, Method])[]
+
+function toolMethods(parts: HandlerParts): Methods {
+  return [
+    ['tools/call', (params, context) => callTool(parts, params, context)],
+    [
+      'tools/list',
+      (params, { principal }) => {
+        const all = listTools(parts.registry.plan(), principal)
+        const { entries, ...next } = pageOf(all, parts, {
+          list: `tools\0${principal.id}`,
+          cursor: cursorOf(params),
+        })
+        return { tools: entries, ...next }
+      },
+    ],
+  ]
+}
+
+function promptMethods(parts: HandlerParts): Methods {
+  return [
+    [
+      'prompts/list',
+      (params, { principal }) => {
+        const all = listPrompts(parts.registry.plan(), principal)
+        const { entries, ...next } = pageOf(all, parts, {
+          list: `prompts\0${principal.id}`,
+          cursor: cursorOf(params),
+        })
+        return { prompts: entries, ...next }
+      },
+    ],
+    [
+      'prompts/get',
+      (params, { principal }) => {
+        const name = textOf(params, 'name')
+        const prompt = parts.registry.plan().promptByName(name)
+        // Callers cannot tell a prompt that they may not use from one that does not exist.
+        if (!prompt || !mayUse(principal, prompt)) {
+          throw invalidParams(`Unknown prompt: ${name.slice(0, 128)}`)
+        }
+        return { ...promptContentOf(prompt) }
+      },
+    ],
+  ]
+}
+
+function resourceMethods(resources: ResourceHandlers, onError: HandlerParts['onError']): Methods {
+  const methods: Methods = [
+    ['resources/list', (params, context) => resources.list(callerOf(context), cursorOf(params))],
+    ['resources/templates/list', (_params, context) => resources.templates(callerOf(context))],
+    [
+      'resources/read',
+      (params, context) => readResource(resources, textOf(params, 'uri'), context),
+    ],
+    [
+      'resources/subscribe',
+      async (params, context) => {
+        const { session } = context
+        if (!session) throw methodNotFound()
+        const uri = textOf(params, 'uri')
+        const followed = await resources.followed(callerOf(context), uri)
+        if (followed === undefined) throw new ResourceNotFoundError(uri)
+        if (await session.subscribe(followed)) return {}
+        throw invalidParams('The session has too many subscriptions')
+      },
+    ],
+    [
+      'resources/unsubscribe',
+      async (params, context) => {
+        const { session } = context
+        if (!session) throw methodNotFound()
+        const uri = textOf(params, 'uri')
+        await session.unsubscribe((await resources.followed(callerOf(context), uri)) ?? uri)
+        return {}
+      },
+    ],
+  ]
+  const complete = resources.complete && completion(resources)
+  const all: Methods = complete ? [...methods, ['completion/complete', complete]] : methods
+  return all.map(([name, method]) => [name, withoutStoreErrors(method, onError)])
+}
+
+/** What a store reports (its host, port or file) goes to the log, and not to the client. */
+function withoutStoreErrors(method: Method, onError: HandlerParts['onError']): Method {
+  return async (params, context) => {
+    try {
+      return await method(params, context)
+    } catch (cause) {
+      if (!GatewayError.is(cause)) throw cause
+      onError(new Error('A resource could not be read', { cause }))
+      const text = 'Resources cannot be reached now. Try again in a moment.'
+      throw new ProtocolError(ProtocolErrorCode.InternalError, text)
+    }
+  }
+}
+
+async function readResource(
+  resources: ResourceHandlers,
+  uri: string,
+  context: RequestContext,
+): Promise<Result> {
+  const { contents, fixedMs } = await resources.read(callerOf(context), uri, () => {
+    context.signal.throwIfAborted()
+    // Asked again here, because many requests may have been accepted before the first of them was answered.
+    if (!context.hasRoom()) throw noRoom(uri)
+  })
+  return fixedMs ? { contents, ttlMs: fixedMs, cacheScope: 'private' } : { contents }
+}
+
+function noRoom(uri: string): ProtocolError {
+  const text =
+    'Too many responses wait for clients that do not read them. Read the responses, then this resource again.'
+  return new ProtocolError(ProtocolErrorCode.InternalError, text, { uri, retryAfterMs: 5000 })
+}
+
+function completion(resources: ResourceHandlers): Method {
+  return async ({ ref, argument, context: chosen }, context) => {
+    if (!isRecord(ref) || !isRecord(argument)) {
+      throw invalidParams('completion/complete needs the objects "ref" and "argument"')
+    }
+    const [name, value] = [textOf(argument, 'name'), textOf(argument, 'value')]
+    const template = ref['type'] === 'ref/resource' ? ref['uri'] : undefined
+    if (typeof template !== 'string') return { completion: { values: [] } }
+    const given = isRecord(chosen) ? textsOf(chosen['arguments']) : undefined
+    const asked = { template, name, value, given }
+    return { completion: await resources.complete?.(callerOf(context), asked) }
+  }
+}
+
+function textsOf(value: unknown): Readonly<Record<string, string>> | undefined {
+  if (!isRecord(value)) return undefined
+  const texts = Object.entries(value).filter(
+    (entry): entry is [string, string] => typeof entry[1] === 'string',
+  )
+  return Object.fromEntries(texts)
+}
+
+interface Page<Entry> {
+  readonly entries: readonly Entry[]
+  readonly nextCursor?: string
+}
+
+/**
+ * Returns one page of a list that is sorted by name. A cursor is the last name of the page before, so that a list
+ * that changes between two pages neither repeats nor loses an entry.
+ *
+ * @throws ProtocolError -32602 for a cursor of another list or another caller
+ */
+function pageOf<Entry extends { readonly name: string }>(
+  all: readonly Entry[],
+  { cursors, lists: { pageSize } }: Pick<HandlerParts, 'cursors' | 'lists'>,
+  { list, cursor }: { readonly list: string; readonly cursor: string | undefined },
+): Page<Entry> {
+  if (cursor === undefined && all.length <= pageSize) return { entries: all }
+  const after = cursor === undefined ? '' : cursors.open(list, cursor)
+  if (after === undefined) throw invalidParams('Not a cursor of this list')
+  const rest = all.filter(({ name }) => name > after)
+  const entries = rest.slice(0, pageSize)
+  const last = entries.at(-1)
+  if (!last || rest.length <= pageSize) return { entries }
+  return { entries, nextCursor: cursors.seal(list, last.name) }
+}
+
+function cursorOf({ cursor }: Params): string | undefined {
+  if (cursor === undefined || typeof cursor === 'string') return cursor
+  throw invalidParams('"cursor" must be text')
+}
+
+function textOf(params: Params, name: string): string {
+  const value = params[name]
+  if (typeof value === 'string') return value
+  throw invalidParams(`"${name}" must be text`)
+}
+
+function invalidParams(message: string): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message)
+}
+
+function methodNotFound(): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
+}

@@ -1,0 +1,129 @@
+import {
+  Client,
+  StreamableHTTPClientTransport,
+  type ClientContext,
+  type ElicitRequest,
+  type ElicitResult,
+} from '@modelcontextprotocol/client'
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand } from '../../test/agents-at-hand.ts'
+import type { AgentCall } from '../agents/agent-call.ts'
+import { createGateway } from '../gateway.ts'
+
+type Answer = (
+  request: ElicitRequest,
+  context: ClientContext,
+) => ElicitResult | Promise<ElicitResult>
+
+/** Opens a session whose client answers questions with `answer`, and calls the only tool. */
+async function callOf(agents: AgentsAtHand, answer: Answer, questionTimeoutMs = 5000) {
+  await using gateway = createGateway({
+    sources: [agents],
+    runs: { questionTimeoutMs },
+    logger: false,
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  const capabilities = { elicitation: { form: {}, url: {} } }
+  const client = new Client({ name: 'test', version: '1.0.0' }, { capabilities })
+  client.setRequestHandler('elicitation/create', answer)
+  await client.connect(new StreamableHTTPClientTransport(new URL(url)))
+  const result = await client.callTool({ name: 'shop', arguments: { message: 'A shirt' } })
+  await client.close()
+  return result
+}
+
+const asked = (...messages: readonly string[]) => ({
+  type: 'asked' as const,
+  questions: messages.map((message) => ({ id: message, message })),
+  state: { thread: 't' },
+})
+
+test('a client with a session is asked during the call, and its answers continue the run', async () => {
+  const requests: unknown[] = []
+  const agents = new AgentsAtHand({
+    *shop({ resume }: AgentCall) {
+      if (resume === undefined) yield asked('Which size?')
+      else yield { type: 'done', text: JSON.stringify(resume.answers) }
+    },
+  })
+  const result = await callOf(agents, (request) => {
+    requests.push(request.params)
+    return { action: 'accept', content: { answer: 'large' } }
+  })
+  expect(requests).toMatchObject([
+    { message: 'Which size?', requestedSchema: { required: ['answer'] } },
+  ])
+  expect(result.content).toEqual([
+    {
+      type: 'text',
+      text: '{"Which size?":{"action":"accept","content":{"answer":"large"}}}',
+    },
+  ])
+  expect(agents.calls).toHaveLength(2)
+})
+
+test('a page has an id, which the revisions with sessions require', async () => {
+  const requests: unknown[] = []
+  const agents = new AgentsAtHand({
+    *shop({ resume }: AgentCall) {
+      const question = { id: 'q', message: 'Pay', url: 'https://pay.example/' }
+      if (resume === undefined) yield { type: 'asked', questions: [question], state: {} }
+      else yield { type: 'done', text: 'Paid' }
+    },
+  })
+  const result = await callOf(agents, (request) => {
+    requests.push(request.params)
+    return { action: 'accept' }
+  })
+  expect(requests).toMatchObject([
+    {
+      mode: 'url',
+      url: 'https://pay.example/',
+      elicitationId: expect.stringMatching(/^[\w-]{36}$/),
+    },
+  ])
+  expect(result.content).toEqual([{ type: 'text', text: 'Paid' }])
+})
+
+test('an agent that asks without end is stopped after 8 rounds', async () => {
+  let rounds = 0
+  const agents = new AgentsAtHand({ shop: () => [asked(`Round ${++rounds}?`)] })
+  let answers = 0
+  const result = await callOf(agents, () => {
+    answers++
+    return { action: 'accept', content: { answer: 'yes' } }
+  })
+  expect(answers).toBe(8)
+  expect(result).toMatchObject({
+    isError: true,
+    content: [{ text: expect.stringContaining('more than 8 times') }],
+  })
+})
+
+test('a client that refuses a question with an error ends the call with that error', async () => {
+  const agents = new AgentsAtHand({ shop: () => [asked('Which size?')] })
+  const result = await callOf(agents, () => {
+    throw new Error('No user is here')
+  })
+  expect(result).toMatchObject({
+    isError: true,
+    content: [{ text: expect.stringContaining('No user is here') }],
+  })
+  expect(agents.calls).toHaveLength(1)
+})
+
+test('one question that gets no answer in time ends the round, and withdraws the other question', async () => {
+  const withdrawn: string[] = []
+  const agents = new AgentsAtHand({ shop: () => [asked('Which size?', 'Which color?')] })
+  const answer: Answer = ({ params }, { mcpReq }) =>
+    new Promise((resolve) => {
+      mcpReq.signal.addEventListener('abort', () => {
+        withdrawn.push(params.message)
+        resolve({ action: 'cancel' })
+      })
+    })
+  const result = await callOf(agents, answer, 50)
+  expect(result).toMatchObject({ isError: true, _meta: { reason: 'expired' } })
+  expect(withdrawn.toSorted()).toEqual(['Which color?', 'Which size?'])
+})
