@@ -29,6 +29,7 @@ import {
   readTrace,
   type ClientInfo,
   type Continuation,
+  type ProgressPiece,
   type RequestContext,
   type SessionHandle,
 } from './request-context.ts'
@@ -265,7 +266,7 @@ class SdkRequestContext implements RequestContext {
     const { _meta: meta } = this.#context.mcpReq
     const progressToken = meta?.progressToken
     if (progressToken === undefined) return undefined
-    return async (piece) => {
+    return async (piece: ProgressPiece) => {
       const params = { progressToken, ...piece }
       await this.#context.mcpReq.notify({ method: 'notifications/progress', params })
       await this.#caller.writable?.()
