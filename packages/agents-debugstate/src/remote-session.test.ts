@@ -7,14 +7,14 @@ import { debugStateKey } from './debug-state-config.ts'
 import type { RemoteValues } from './remote-session.ts'
 import { SessionInfoDebugState } from './session-info-debug-state.ts'
 
-/** A service in memory that can fail before or after it has done its work. */
+/** A service in memory that can fail before or after it has handled a request. */
 class FakeService implements RemoteValues {
   readonly values = new Map<string, { text: string; etag: string }>()
-  /** What happens around the next request; then it is as if nothing had been. */
+  /** Called before and after the next request is handled. */
   next: { before?: () => unknown; after?: () => unknown } = {}
   #writes = 0
 
-  /** As another process would. */
+  /** Changes a value like another process. */
   set(key: string, text: string): void {
     this.values.set(key, { text, etag: `"${++this.#writes}"` })
   }
@@ -131,7 +131,7 @@ describe('a write is conditional on the last known state', () => {
 })
 
 describe('a process that reads or writes between the two writes of another process', () => {
-  /** A client whose record is stored and whose id is not yet. */
+  /** A client whose record is stored, and whose id is not stored yet. */
   async function startHalf(
     before?: string,
   ): Promise<{ service: FakeService; finish: () => Promise<void> }> {

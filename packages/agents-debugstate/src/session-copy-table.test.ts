@@ -6,7 +6,7 @@ import { SessionInfoDebugStateFactory } from './session-info-debug-state-factory
 const KEY = 'mcpsession::shop'
 const READ = [`GET ${KEY}`, `GET ${KEY}:record`]
 
-/** How a copy comes into each state, with `stored` in the service; what that asked is not counted. */
+/** Steps that bring a copy into each state, with `stored` in the service. Their requests are not counted. */
 const ways: Readonly<Record<string, (info: SessionInfo) => Promise<unknown>>> = {
   'not loaded': async () => {},
   loaded: (info) => info.getSessionId(),
@@ -61,7 +61,7 @@ const rows: readonly Row[] = [
     state: 'not loaded',
     does: 'set(undefined)',
     act: set(undefined),
-    asks: [`DELETE ${KEY}`, `GET ${KEY}:record`], // there is none to delete
+    asks: [`DELETE ${KEY}`, `GET ${KEY}:record`], // no session to delete
     after: undefined,
     stored: undefined,
   },

@@ -13,7 +13,7 @@ const RECORD_KEY = `${ID_KEY}:record`
 const BOTH_READ = [`GET ${ID_KEY}`, `GET ${RECORD_KEY}`]
 const shop = { slug: 'shop', folderKey: 'f1', mcpUrl: SERVER_URL }
 
-/** One process with an agent: a service it speaks to, and what it warned of. */
+/** An agent in its own process: its service, and its warnings. */
 interface Agent extends AsyncDisposable {
   readonly info: SessionInfo
   readonly warnings: DebugStateErrorCode[]
@@ -54,7 +54,7 @@ describe('reading', () => {
     const bothAsked = closedGate()
     await using service = await startScriptedService(async (request, response) => {
       if (service.requests.length === 2) bothAsked.open()
-      await bothAsked.opened // neither is answered before both are there
+      await bothAsked.opened // neither is answered before both have arrived
       await plainService(values)(request, response)
     })
     await using agent = startAgent(service)

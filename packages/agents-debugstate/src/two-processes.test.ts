@@ -6,7 +6,7 @@ import { SessionInfoDebugStateFactory } from './session-info-debug-state-factory
 import type { SessionInfo } from '@x/mcp-transport'
 
 interface Shared extends AsyncDisposable {
-  /** A process of its own, as far as the service can tell. */
+  /** A separate process, from the view of the service. */
   process(): SessionInfo
   stored(): Promise<string | undefined>
 }
@@ -37,7 +37,7 @@ async function shareState(scope = {}): Promise<Shared> {
   }
 }
 
-/** What a client does when the server has forgotten the session. */
+/** Steps of a client when the server has lost the session. */
 async function recover(info: SessionInfo, sessionId: string): Promise<void> {
   await info.refresh()
   await info.setSessionId(undefined)
@@ -105,7 +105,7 @@ test('replaces an id whose record is never stored', async () => {
   await second.flush()
   expect(await second.getSessionId()).toBe('session-2')
   expect(await shared.stored()).toBe('session-2')
-  // It was only slow: then it is the first one that goes over.
+  // It was only slow: in this case the first one switches.
   await first.setRecord(shopRecord({ sessionId: 'session-1' }))
   await first.flush()
   expect(await first.getSessionId()).toBe('session-2')

@@ -1,5 +1,5 @@
-// An agent in a process of its own: `agent-process.ts <state URL> <MCP URL>`. For each line on standard input
-// it calls `counter_add` and answers with the session's id. At the end of input it disposes of the client.
+// An agent in its own process: `agent-process.ts <state URL> <MCP URL>`. For each line on standard input it
+// calls `counter_add` and prints the session id. At the end of input it disposes of the client.
 import { createInterface } from 'node:readline'
 import { McpClient } from '@x/mcp-client'
 import { SessionInfoDebugStateFactory } from '../src/index.ts'

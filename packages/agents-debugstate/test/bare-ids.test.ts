@@ -12,7 +12,7 @@ import type { Script, ScriptedService } from './scripted-service.ts'
 import { shopRecord } from './session-records.ts'
 
 const ID_KEY = 'mcpsession::shop'
-/** As an agent in another language writes it: `urllib.parse.quote('mcpsession::shop', safe='')`. */
+/** The key of an agent in another language: `urllib.parse.quote('mcpsession::shop', safe='')`. */
 const PATH = '/agenthub_/design/debugstate/agent/mcpsession%3A%3Ashop'
 
 function factoryAt({ baseUrl }: ScriptedService): {
@@ -30,7 +30,7 @@ function factoryAt({ baseUrl }: ScriptedService): {
   return { factory, warnings }
 }
 
-/** A service that holds ids, and has an opinion on keys of records. */
+/** A service that stores ids, and answers requests for records with `recordStatus`. */
 function idsOnly(values: Map<string, string>, recordStatus: number): Script {
   const serve = plainService(values)
   return (request, response) => {
@@ -57,7 +57,7 @@ describe.each([404, 400, 405, 500])('a service that answers %i for records', (st
     await client.dispose()
     expect(values).toEqual(new Map([[ID_KEY, id]]))
 
-    // The other way round: it finds the bare id, and uses it.
+    // In the other direction: it uses the bare id.
     const theirs = factoryAt(service)
     await using others = theirs.factory
     const info = others.createSession({ slug: 'shop', mcpUrl: mcp.url })
@@ -67,7 +67,7 @@ describe.each([404, 400, 405, 500])('a service that answers %i for records', (st
     await info.flush()
     expect(values.size).toBe(0)
     for (const { warnings } of [mine, theirs]) {
-      // A 404 says that there is no record; that it was put there in vain is said once.
+      // A 404 means that there is no record. The failed PUT is reported once.
       expect(warnings).toEqual(status === 404 && warnings.length === 0 ? [] : ['REJECTED'])
     }
   })
@@ -123,7 +123,7 @@ test('keeps the session of a stock client whose id is stored', async () => {
   }
   expect(await (await fetch(baseUrl + PATH)).text()).toBe(transport.sessionId)
   expect(mcp.sessions).toEqual([transport.sessionId])
-  expect([mcp.count('DELETE'), mcp.count('initialize')]).toEqual([0, 2]) // the second one was told "already initialized"
+  expect([mcp.count('DELETE'), mcp.count('initialize')]).toEqual([0, 2]) // the second one was answered with "already initialized"
   await stock.close()
 })
 

@@ -6,7 +6,7 @@ import { SessionInfoDebugStateFactory } from '../src/index.ts'
 import type { DebugStateErrorCode } from '../src/index.ts'
 import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
 
-/** Far below the 2 s that are the default, and far above what a good answer takes. */
+/** Much shorter than the default of 2 s, and much longer than a normal response takes. */
 const TIMEOUT_MS = 250
 const SECRET = 'https-secret-token'
 
@@ -24,7 +24,7 @@ const faults: readonly Fault[] = [
   ['answers 413', 'TOO_LARGE', { status: 413 }],
 ]
 
-/** What looks like a value, and is none. They harm nobody who writes. */
+/** Responses that look like a value and are none. They do not affect writes. */
 const impostors: readonly Fault[] = [
   ['answers with a page', 'UNEXPECTED_RESPONSE', { status: 200, headers: html, body: '<html/>' }],
   ['answers with JSON', 'UNEXPECTED_RESPONSE', { status: 200, body: '{"error":"no"}' }],
@@ -70,11 +70,11 @@ test.each([...faults, ...impostors])(
     await client.callTool('counter_add')
     const firstMs = performance.now() - began
     await client.callTool('counter_add')
-    // The reading, and nothing else of the service, is in the way of the first call.
+    // The first call waits only for the read.
     expect(firstMs).toBeLessThan(2000)
     expect(warnings).toContain(code)
     undo()
-    // A new session is the next write.
+    // A new session causes the next write.
     mcp.forgetSessions()
     await client.callTool('counter_add')
     const id = await client.getSessionId()

@@ -1,6 +1,6 @@
 import { HTTPException } from 'hono/http-exception'
 
-/** The problem document of the exception that `work` throws. */
+/** Returns the problem document of the exception that `work` throws. */
 export async function getProblem(work: () => unknown): Promise<unknown> {
   try {
     work()

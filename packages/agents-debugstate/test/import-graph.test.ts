@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 
-/** All modules that a module loads, itself and packages included; files by their path in `src`. */
+/** Returns all modules that a module loads, with itself and packages. Files have their path in `src`. */
 async function loadedBy(file: string, seen = new Set<string>()): Promise<Set<string>> {
   const here = new URL(`../src/${file}`, import.meta.url)
   seen.add(file)
@@ -17,7 +17,7 @@ async function loadedBy(file: string, seen = new Set<string>()): Promise<Set<str
 
 test('loads no module of the service for a client', async () => {
   const loaded = await loadedBy('index.ts')
-  expect(loaded).toContain('debug-state-client.ts') // the graph is walked
+  expect(loaded).toContain('debug-state-client.ts') // the search follows imports
   const service = [...loaded].filter((module) =>
     /^(server|cli)\/|^(pino|hono|@hono|redis)\b|sqlite/.test(module),
   )

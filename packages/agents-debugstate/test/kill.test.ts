@@ -1,4 +1,4 @@
-// Kills `debugstate serve` fifty times while it is being written to, and looks at what is there afterwards.
+// Kills `debugstate serve` fifty times during writes, and checks the stored values.
 import { seededRandom } from '@x/mcp-testing'
 import { Agent, request } from 'undici'
 import type { Dispatcher } from 'undici'
@@ -11,17 +11,17 @@ const WRITERS = 4
 const KEYS_PER_WRITER = 8
 const SEED = Number(process.env['DEBUGSTATE_SEED'] ?? 20_251_125)
 
-/** What a writer knows of one of its keys. A value of `undefined` is none. */
+/** State of one key, as its writer knows it. `undefined` means no value. */
 interface Known {
   readonly key: string
-  /** As it was acknowledged last. */
+  /** The last acknowledged value. */
   value: string | undefined
   etag: string | undefined
-  /** Sent after that, and not answered: it may have been done or not. */
+  /** A later write without an answer: it may have been executed. */
   pending: { readonly value: string | undefined } | undefined
 }
 
-/** A value that shows whether it is whole. */
+/** A value that shows whether it is complete. */
 function valueOf(number: number, length: number): string {
   return `${number}:${length}:${String.fromCharCode(97 + (number % 26)).repeat(length)}`
 }
@@ -35,7 +35,7 @@ function etagOf({ headers }: Dispatcher.ResponseData): string | undefined {
   return typeof headers['etag'] === 'string' ? headers['etag'] : undefined
 }
 
-/** Each key holds what was acknowledged last, or what was under way when the process was killed. */
+/** Each key has the last acknowledged value, or the value of the write during the kill. */
 async function expectAll(known: readonly Known[], ask: Ask, when: string): Promise<void> {
   for (const state of known) {
     const answer = await ask(state.key)
@@ -56,7 +56,7 @@ interface RequestOptions {
   readonly headers: Record<string, string>
 }
 
-/** Only a process that ends by itself keeps what it has compiled, for those that are killed. */
+/** Only a process that exits by itself stores its compiled code, which the killed processes use. */
 async function compileOnce(db: string): Promise<void> {
   await using service = await startServiceProcess([`--db=${db}`, '--log-level=silent'])
   service.child.kill('SIGTERM')
@@ -124,6 +124,6 @@ test(
       await dispatcher.destroy()
     }
     expect(acknowledged).toBeGreaterThan(5 * KILLS)
-    expect(interrupted).toBeGreaterThan(0) // else they were killed when nothing was being written
+    expect(interrupted).toBeGreaterThan(0) // otherwise the processes were killed without a write in progress
   },
 )

@@ -8,9 +8,9 @@ import { expect, test } from 'vitest'
 import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
 
 interface AgentProcess extends AsyncDisposable {
-  /** Calls a tool; gives the id of the session. */
+  /** Calls a tool, and returns the session id. */
   call(): Promise<string>
-  /** Lets it come to its end. */
+  /** Ends the process. */
   end(): Promise<unknown>
 }
 
@@ -64,7 +64,7 @@ test('lets two processes that open a session at the same time share one in the e
   expect(await Promise.all([one.end(), other.end()])).toEqual([0, 0])
   expect(mcp.sessions).toEqual([ids[0]])
   expect(mcp.executions('counter_add')).toBe(4)
-  // Whoever comes next goes on in it, with one POST.
+  // The next process continues the session with one POST.
   const mark = proxy.mark()
   await using next = startAgent(baseUrl, proxy.url)
   expect(await next.call()).toBe(ids[0])

@@ -9,11 +9,11 @@ import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/ind
 
 interface Rivals extends AsyncDisposable {
   readonly server: LegacyServer
-  /** In front of the MCP server. */
+  /** Proxy of the MCP server. */
   readonly proxy: RecordingProxy
-  /** In front of the debug-state service. */
+  /** Proxy of the debug-state service. */
   readonly state: RecordingProxy
-  /** Two of them, each with a factory of its own, as in two processes. */
+  /** Two clients with separate factories, as in two processes. */
   readonly clients: readonly [McpClient, McpClient]
   /** Reasons of `sessionReplaced`. */
   readonly replaced: readonly string[]
@@ -147,7 +147,7 @@ describe.each(Object.entries(configs))('two processes, a server known by %s', (_
       expect(rivals.trouble).toEqual([])
       courses.add(state.exchanges.map(({ httpMethod, status }) => `${httpMethod} ${status}`).join())
     }
-    expect(courses.size).toBeGreaterThan(3) // a race that always takes the same course proves nothing
+    expect(courses.size).toBeGreaterThan(3) // a race with only one outcome proves nothing
   }, 60_000)
 
   test('share a session that is being stored while the second process starts', async () => {

@@ -12,7 +12,7 @@ function serveState(store: SqliteDebugStateStore): DebugStateServer {
   return createDebugStateServer({ store, tokens: [{ token: TOKEN, agentIds: ['agent'] }] })
 }
 
-/** One life of an agent: a client and a factory of its own. */
+/** One process of an agent: its own client and factory. */
 async function runAgent(
   baseUrl: string,
   url: string,
@@ -47,7 +47,7 @@ test('resumes the same session in the next process, without a handshake', async 
   await service.close()
   await first.close()
 
-  // The service may have been restarted in between, too.
+  // The service may also restart in between.
   await using second = new SqliteDebugStateStore(folder.file('state.db'))
   await using restarted = serveState(second)
   await runAgent(await restarted.listen(), mcp.url, async (client) => {

@@ -2,7 +2,7 @@ import { EventEmitter, once } from 'node:events'
 import { Readable, Writable } from 'node:stream'
 import { runCommand } from '../src/cli/program.ts'
 
-/** A terminal, or a file, that the test reads. */
+/** Output to a terminal or a file, which the test reads. */
 class MemoryStream extends Writable {
   readonly isTTY: boolean
   #text = ''
@@ -28,7 +28,7 @@ class MemoryStream extends Writable {
   }
 }
 
-/** `debugstate` in this process, on streams of the test. */
+/** Runs `debugstate` in this process, with streams of the test. */
 export interface DebugStateRun {
   readonly stdout: MemoryStream
   readonly stderr: MemoryStream
@@ -63,7 +63,7 @@ export function runDebugState(
   return { stdout, stderr, exitCode, signal: (signal) => void signals.emit(signal) }
 }
 
-/** What a command that ends by itself has written. */
+/** Runs a command to its end, and returns its output. */
 export async function debugState(
   args: readonly string[],
   options: RunOptions = {},

@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { startTestServer } from '@x/mcp-testing'
 
-/** A request as the service received it. */
+/** A received request. */
 interface ServiceRequest {
   readonly method: string
   /** Path and query, as sent. */
@@ -21,7 +21,7 @@ export interface ScriptedService extends AsyncDisposable {
 
 export type Script = (request: ServiceRequest, response: ServerResponse) => void | Promise<void>
 
-/** A service that does whatever the test says, at a free port. */
+/** A service with the answers of the test, on a free port. */
 export async function startScriptedService(script: Script): Promise<ScriptedService> {
   const requests: ServiceRequest[] = []
   const server = await startTestServer((incoming, response) => {
@@ -51,7 +51,7 @@ export function keyOf(path: string): string {
   return decodeURIComponent(path.slice(path.lastIndexOf('/') + 1))
 }
 
-/** The original service: values without ETags and preconditions. */
+/** A service without ETags and preconditions. */
 export function plainService(values: Map<string, string>): Script {
   return ({ method, path, body }, response) => {
     const key = keyOf(path)

@@ -22,7 +22,7 @@ test.each(['SIGTERM', 'SIGINT'] as const)(
         headers: { 'content-length': 9, expect: '100-continue' },
       })
       upload.flushHeaders()
-      await once(upload, 'continue') // it has the head, and waits for the body
+      await once(upload, 'continue') // it has received the head, and waits for the body
       service.child.kill(signal)
       await service.logged('"stopping"')
       await expect(fetch(service.url + PATH)).rejects.toThrow('fetch failed')

@@ -7,15 +7,15 @@ import { sourceNode } from '@x/internal/testing'
 
 const main = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
 
-/** `debugstate serve` in a process of its own. */
+/** `debugstate serve` in its own process. */
 export interface ServiceProcess extends AsyncDisposable {
   readonly url: string
   readonly child: ChildProcess
-  /** The code it ended with, or the signal that ended it. */
+  /** Its exit code, or the signal that ended it. */
   readonly ended: Promise<number | NodeJS.Signals>
-  /** What it has logged by now. */
+  /** Its log up to now. */
   readonly log: string
-  /** Resolves with the first line of the log that has this text. */
+  /** Resolves with the first line of the log that contains this text. */
   logged(part: string): Promise<string>
 }
 

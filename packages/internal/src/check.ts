@@ -1,4 +1,4 @@
-// What an option may take. Used as a namespace: `check.number(1)`.
+// Checks of the values of options. Used as a namespace: `check.number(1)`.
 import { isRecord } from './is-record.ts'
 
 /** Describes the values that one option takes. `undefined` always means the default. */

@@ -99,7 +99,7 @@ function unknownKey({
   readonly path: string
 }): OptionProblem {
   const keys = Object.keys(checks)
-  // Of two near names, the one that takes such a value was meant: `timeout: 5000` is `timeoutMs`, not `timeouts`.
+  // Prefers a similar name that accepts the value: `timeout: 5000` means `timeoutMs`, not `timeouts`.
   const fitting = keys.filter((each) => checks[each]?.accepts(value) === true)
   const nearest = nearestWord(key, fitting) ?? nearestWord(key, keys)
   const advice =

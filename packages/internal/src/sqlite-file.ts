@@ -4,7 +4,7 @@ import type * as Sqlite from 'node:sqlite'
 
 /** How one program recognizes its own database files. */
 export interface SqliteFileFormat {
-  /** `PRAGMA application_id`: tells the files of this program from those of others. */
+  /** `PRAGMA application_id`: distinguishes files of this program from files of others. */
   readonly applicationId: number
   /** `PRAGMA user_version`: version of the tables. */
   readonly schemaVersion: number

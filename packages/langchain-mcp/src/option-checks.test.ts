@@ -14,7 +14,7 @@ import { mcpToolsMiddleware } from './middleware.ts'
 import { loadMcpPrompt } from './prompts.ts'
 import { loadMcpResources } from './resources.ts'
 
-/** As it comes from a settings file: the compiler has not seen it. */
+/** A value from a settings file, without a check by the compiler. */
 const fromSettings = (options: object): Parameters<typeof createMcpTools>[0] =>
   Object.assign({ servers: {} }, options)
 

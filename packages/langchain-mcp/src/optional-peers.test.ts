@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
-/** Every module that importing a file loads, by specifier; types are none. */
+/** Returns the specifiers of all modules that an import of the file loads, without types. */
 async function loadedBy(file: string, seen: Set<string> = new Set()): Promise<Set<string>> {
   if (seen.has(file)) return seen
   seen.add(file)

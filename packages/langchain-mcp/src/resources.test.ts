@@ -5,7 +5,7 @@ import { loadMcpResources, type McpResourceSource, type SdkResourceClient } from
 
 const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47]).toString('base64')
 
-/** Has a note, an image, a folder that holds two texts, and one that cannot be read. */
+/** A server with a note, an image, a folder with two texts, and a resource that cannot be read. */
 function library(): McpResourceSource & { readonly read: string[] } {
   const read: string[] = []
   return {

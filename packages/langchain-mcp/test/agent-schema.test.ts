@@ -1,4 +1,4 @@
-// The schema that editors read and the one that the code checks with: they must say the same.
+// The schema for editors and the schema of the code must be equal.
 import { readFile } from 'node:fs/promises'
 import { Validator } from '@langchain/core/utils/json_schema'
 import { expect, test } from 'vitest'

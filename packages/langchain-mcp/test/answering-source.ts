@@ -13,7 +13,7 @@ export interface ReceivedCall {
   readonly options: ToolCallOptions | undefined
 }
 
-/** A source that answers each call with what it is given: a result, or an error to fail with. */
+/** A source that answers each call with the given result, or fails with the given error. */
 export class AnsweringSource implements McpToolSource {
   readonly calls: ReceivedCall[] = []
   readonly #answer: ToolResult | Error

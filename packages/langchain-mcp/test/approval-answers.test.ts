@@ -91,7 +91,7 @@ describe.each<Kind>(['createAgent', 'fanOutToolCalls'])('two calls that wait (%s
     const [pear, plum] = await graph.start()
     if (pear === undefined || plum === undefined) throw new Error('Nobody was asked')
     await graph.resume(approve)
-    // From here on only one waits, and LangGraph still has the answer that both were given.
+    // From here on, only one call waits, and LangGraph still has the answer for both.
     await graph.resume(approvalResume(pear, { type: 'reject' }))
     await graph.goOn()
     expect(await graph.goOn()).toMatchObject([

@@ -322,7 +322,7 @@ test('asks and answers the approval and the question of the server once each', a
   if (question === undefined || !isElicitationInterrupt(question.value)) {
     throw new Error('The server did not ask')
   }
-  // An approval that comes twice, say by a double click, is no answer to the server.
+  // A repeated approval, for example by a double click, is not an answer to the server.
   const twice = await agent.invoke(decide({ type: 'approve' }), config)
   expect(interruptsIn(twice).map(({ value }) => isElicitationInterrupt(value))).toEqual([true])
   const [again = question] = interruptsIn(twice)

@@ -21,24 +21,24 @@ import { createAgent, fakeModel } from 'langchain'
 import { fanOutToolCalls } from '../src/langgraph.ts'
 import type { InterruptResume, McpElicitationInterrupt } from '../src/index.ts'
 
-/** A call as the model makes it; its id is its position. */
+/** A call of the model. Its id is its position. */
 export interface Calling {
   readonly name: string
   readonly args?: Record<string, unknown>
 }
 
-/** Where a turn has stopped, or how it ended. */
+/** State of the graph at the end of a turn. */
 export interface Turn {
   readonly interrupts: readonly { readonly id?: string; readonly value: McpElicitationInterrupt }[]
-  /** Answers of tools, by the id of the call. */
+  /** Results of tools, by the id of the call. */
   readonly answers: Readonly<Record<string, ToolMessage>>
 }
 
-/** A graph whose model makes the given calls, once, and says `done` then. */
+/** A graph whose model makes the given calls once, and then answers `done`. */
 export interface AskingGraph {
   start(signal?: AbortSignal): Promise<Turn>
   resume(resume: InterruptResume): Promise<Turn>
-  /** Goes on after a process that was killed. */
+  /** Continues after a process that was killed. */
   goOn(): Promise<Turn>
 }
 
@@ -50,7 +50,7 @@ export interface AskingGraphOptions {
   readonly store?: BaseStore | undefined
   /** @default 't1' */
   readonly thread?: string
-  /** Beside the thread, in `configurable`. */
+  /** Additional values in `configurable`. */
   readonly user?: string
 }
 

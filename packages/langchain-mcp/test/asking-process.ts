@@ -1,4 +1,5 @@
-// A graph in a process of its own, whose thread outlives it. Does what its parent says, until it is killed.
+// A graph in its own process, with a thread that outlives it. Executes the commands of its parent until it is
+// killed.
 import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
@@ -6,14 +7,14 @@ import { McpClient } from '@x/mcp-client'
 import { elicitationToInterrupt, loadMcpTools, type InterruptResume } from '../src/index.ts'
 import { askingGraph, type Calling, type Turn } from './asking-graph.ts'
 
-/** What the parent says. Without `resume` the thread goes on, or begins. */
+/** A command of the parent. Without `resume`, the thread starts or continues. */
 export interface Order {
   readonly calls: readonly Calling[]
   readonly resume?: InterruptResume
   readonly goOn?: boolean
 }
 
-/** What it is told. */
+/** Messages of the process. */
 export interface Told {
   readonly error?: string
   readonly interrupts: Turn['interrupts']
@@ -41,5 +42,5 @@ process.on('message', ({ calls, resume, goOn }: Order) => {
     .then((told) => process.send?.(told))
     .catch(() => process.exit(1))
 })
-flushCompileCache() // a process that is killed keeps nothing of what it has compiled
+flushCompileCache() // a killed process loses its compiled code
 process.send?.('ready')

@@ -14,26 +14,26 @@ import { z } from 'zod'
 
 export interface AskingServerOptions {
   /**
-   * Where questions are sent: on the response stream of their call, or on the listening stream of the session,
-   * where nothing says which call they belong to (`elicitInput()` of the SDK). @default 'call'
+   * Stream for questions: the response stream of their call, or the listening stream of the session, where they
+   * have no reference to their call (`elicitInput()` of the SDK). @default 'call'
    */
   readonly asksOn?: 'call' | 'session'
 }
 
-/** A server with sessions (2025-11-25) that asks people in the middle of its calls, and waits. */
+/** A server with sessions (2025-11-25) that asks a person during a call, and waits for the answer. */
 export interface AskingServer extends AsyncDisposable {
   readonly url: string
-  /** How often a tool ran to its end. */
+  /** Number of completed calls of a tool. */
   executions(tool: string): number
-  /** How often a tool was called. */
+  /** Number of calls of a tool. */
   calls(tool: string): number
-  /** Resolves when a person was asked so often. */
+  /** Resolves when a person was asked the given number of times. */
   asked(times: number): Promise<void>
-  /** Resolves when a tool has run to its end. */
+  /** Resolves when a call of the tool is complete. */
   ended(tool: string): Promise<void>
-  /** Resolves when a tool was called so often. */
+  /** Resolves when the tool was called the given number of times. */
   called(tool: string, times?: number): Promise<void>
-  /** Lets a call of `ask_late` go on to its question. */
+  /** Lets a call of `ask_late` ask its question. */
   release(question: string): void
   /** Forgets all sessions: the next request of each is answered with 404. */
   forgetSessions(): void
@@ -42,9 +42,9 @@ export interface AskingServer extends AsyncDisposable {
 }
 
 /**
- * Tools: `pay`; `sample`, which asks the model on the listening stream; `ask`, which asks one question (`question`); `ask_late`, which asks after `release(question)`, also when
- * it was cancelled before; `ask_through`, which asks on the stream of the call that came before it; `ask_twice`. They
- * answer with what they heard.
+ * Tools: `pay`; `sample`, which asks the model on the listening stream; `ask`, which asks one question
+ * (`question`); `ask_late`, which asks after `release(question)`, also after a cancellation; `ask_through`,
+ * which asks on the stream of the previous call; `ask_twice`. They return the answers that they got.
  */
 export async function startAskingServer({
   asksOn = 'call',
@@ -61,7 +61,7 @@ export async function startAskingServer({
   }[] = []
   const releases = new Map<string, Deferred<void>>()
   const opened: string[] = []
-  /** By session: resolved when its listening stream is open. What is sent before is lost. */
+  /** By session: resolves when its listening stream is open. Earlier messages are lost. */
   const listening = new Map<string, Deferred<void>>()
   const count = (names: readonly string[], tool: string): number =>
     names.filter((name) => name === tool).length

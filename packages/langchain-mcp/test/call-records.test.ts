@@ -70,7 +70,7 @@ describe('50 requests in 5 threads, each in its own process', () => {
   })
 })
 
-/** Loses what tasks have done, as a process does that is killed before it is stored. */
+/** Drops the writes of tasks, like a process that is killed before it stores them. */
 class ForgetfulSaver extends MemorySaver {
   isForgetful = true
 

@@ -5,17 +5,17 @@ import { McpServer, type RegisteredTool } from '@modelcontextprotocol/sdk/server
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import { z } from 'zod'
 
-/** A server with sessions, of SDK v1, whose tools may become others. */
+/** A server of SDK v1 with sessions, whose tools can change. */
 export interface ChangingServer extends AsyncDisposable {
   readonly url: string
-  /** How often a tool ran. */
+  /** Number of executions of a tool. */
   readonly runs: readonly string[]
-  /** Adds a tool, and tells the clients. */
+  /** Adds a tool, and notifies the clients. */
   add(name: string): void
   remove(name: string): void
-  /** Gives a tool other words. */
+  /** Changes the description of a tool. */
   redefine(name: string, description: string): void
-  /** Gives a tool another parameter that has to be given. */
+  /** Adds a required parameter to a tool. */
   require(name: string, parameter: string): void
 }
 

@@ -1,4 +1,4 @@
-// Many users in many threads at the same time, through real graphs: what one has, no other ever sees.
+// Many users in many concurrent threads of real graphs: no user ever gets data of another user.
 import { RunnableLambda } from '@langchain/core/runnables'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
 import { seededRandom, startModernServer, startLegacyServer } from '@x/mcp-testing'
@@ -48,7 +48,7 @@ function toolsOf(url: string, session: 'thread' | 'shared' | 'run'): McpTools {
 
 type Received = Awaited<ReturnType<typeof startLegacyServer>>['received']
 
-/** Which users each session, and which sessions each user had, by the headers that came with them. */
+/** Users of each session, and sessions of each user, by the received headers. */
 function tenantsOf(received: Received): ReadonlyMap<string, ReadonlySet<string>> {
   const tenants = new Map<string, Set<string>>()
   for (const { sessionId, headers } of received) {
@@ -64,7 +64,7 @@ function tenantsOf(received: Received): ReadonlyMap<string, ReadonlySet<string>>
 
 test.each([
   ['thread', USERS.length * THREADS.length, (user: string, n: number) => `${user}-${n}`],
-  // Threads that have the same name are not the same thread for two users.
+  // Threads of two users with the same name are different threads.
   ['thread', USERS.length * THREADS.length, (_user: string, n: number) => `thread-${n}`],
   ['shared', USERS.length, (user: string, n: number) => `${user}-${n}`],
 ] as const)(
@@ -147,7 +147,7 @@ test.each([1, 2, 3])(
         await tool
           ?.invoke({ text: user }, { configurable: config.configurable, signal })
           .catch(() => {})
-        // What happens to the sessions of all happens in the run of this user.
+        // The run of this user causes all events of the shared sessions.
         const disturbances: readonly (() => unknown)[] = [
           () => server.forgetSessions(),
           () => server.dropListenStreams(),

@@ -52,7 +52,7 @@ async function agentOf(
   }
 }
 
-/** Collects what is logged. */
+/** Collects log entries. */
 function logged(): {
   readonly log: CreateMcpToolsOptions['log']
   readonly entries: ToolLogEntry[]
@@ -130,7 +130,7 @@ describe('several servers', () => {
     expect(entries).toMatchObject([{ level: 'warning', code: 'SERVER_DOWN', server: 'broken' }])
     await mcp.listTools()
     expect(entries).toHaveLength(2)
-    expect(server.count('tools/list')).toBe(1) // what is known is not asked again
+    expect(server.count('tools/list')).toBe(1) // a cached list is not requested again
   })
 
   test.each(['shared', 'run'] as const)(
@@ -198,7 +198,7 @@ describe('several servers', () => {
     const retryDownAfterMs = 3_600_000
     expect(await mcp.listTools({ retryDownAfterMs })).toEqual([])
     expect(await mcp.listTools({ retryDownAfterMs })).toEqual([])
-    expect(entries).toHaveLength(1) // told when it was asked
+    expect(entries).toHaveLength(1) // logged with the request
     await mcp.listTools({ retryDownAfterMs, forceRefresh: true })
     expect(entries).toHaveLength(2)
   })
@@ -268,7 +268,7 @@ describe("session: 'thread'", () => {
     {
       await using mcp = createMcpTools(options)
       const agent = await agentOf(mcp, { store })
-      expect(server.sessions).toEqual([]) // that of the list has ended
+      expect(server.sessions).toEqual([]) // the session of the list has ended
       expect(await agent.say('call counter_add {"by":5}', 't1')).toContain('counter is 5')
       expect(await agent.say('call counter_add', 't2')).toContain('counter is 1')
       expect(await agent.say('call counter_add', 't1')).toContain('counter is 6')
@@ -307,12 +307,12 @@ describe("session: 'thread'", () => {
     await agent.say('call counter_add', 't2')
     expect(await agent.say('call counter_add', 't1')).toContain('counter is 2')
     const counter = await counterOf(mcp)
-    expect(await counter.invoke({})).toBe('counter is 1') // no thread at all
+    expect(await counter.invoke({})).toBe('counter is 1') // without a thread
     expect(await counter.invoke({})).toBe('counter is 2')
     expect(entries).toMatchObject([{ code: 'SESSION_IN_MEMORY', server: expect.any(String) }])
     expect(JSON.stringify(entries)).toContain('the run has no store')
     await mcp.close()
-    expect(server.sessions).toEqual([]) // nobody could go on with them
+    expect(server.sessions).toEqual([]) // no process could continue them
   })
 
   test('closes idle sessions over the limit, and continues stored ones', async () => {

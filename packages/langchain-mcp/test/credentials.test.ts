@@ -25,7 +25,7 @@ afterAll(async () => {
   await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()))
 })
 
-/** All requests that a server got, as one text. */
+/** Returns all requests to a server as one text. */
 function receivedBy(server: LegacyServer): string {
   return JSON.stringify(server.received.map(({ headers, params }) => [headers, params]))
 }
@@ -49,14 +49,14 @@ const oauth = (store = memoryTokenStore()) =>
     store,
   })
 
-/** A provider that has its token already. */
+/** A provider with a stored token. */
 async function signedIn(token: string, origin: string) {
   const provider = oauth()
   await provider.saveTokens({ access_token: token, token_type: 'Bearer', server: origin })
   return provider
 }
 
-/** An entry of `servers` with a credential of a kind. */
+/** An entry of `servers` with one kind of credential. */
 async function entryOf(url: string, kind: Kind, credential: string): Promise<McpToolsServerConfig> {
   switch (kind) {
     case 'header':

@@ -26,7 +26,7 @@ const KINDS = Object.keys(PERSISTENCE) as Persistence[]
 const say = (content: string) => ({ messages: [{ role: 'user' as const, content }] })
 const config = { configurable: { thread_id: 't1' } }
 
-/** Counts how often it is asked: an error that reaches it is answered by a second time. */
+/** Counts its calls: an error that reaches the model causes a second call. */
 function countedModel(): { readonly model: ScriptedModel; readonly asked: () => number } {
   const model = new ScriptedModel()
   const generate = vi.spyOn(model, '_generate')

@@ -1,6 +1,6 @@
 import type { JsonSchema } from '../src/index.ts'
 
-/** A schema that other clients break, with arguments that fit it and that do not. For tests. */
+/** A schema that other clients damage, with valid and invalid arguments. */
 export interface GoldenSchema {
   readonly schema: JsonSchema
   readonly fits: readonly unknown[]
@@ -9,7 +9,7 @@ export interface GoldenSchema {
 
 const text = { type: 'string' } as const
 
-/** What simplifying converters are known to lose or to garble. */
+/** Parts that simplifying converters are known to lose or to change. */
 export const goldenSchemas: Readonly<Record<string, GoldenSchema>> = {
   'a nullable field': {
     schema: { type: 'object', properties: { a: { anyOf: [text, { type: 'null' }] } } },

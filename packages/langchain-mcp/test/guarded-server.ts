@@ -3,10 +3,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { startModernServer, type ModernServer } from '@x/mcp-testing'
 
-/** A server that wants a token, beside the authorization server that gives it to whoever comes with a code. */
+/** A server that requires a token, and its authorization server, which accepts every code. */
 export interface GuardedServer extends AsyncDisposable {
   readonly url: string
-  /** Behind the guard. */
+  /** The server without the check of tokens. */
   readonly inner: ModernServer
 }
 

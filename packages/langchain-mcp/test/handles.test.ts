@@ -13,7 +13,7 @@ describe('a tool', () => {
     server.forgetSessions()
     expect(await counter.invoke({})).toBe('counter is 1')
     await server.restart()
-    await mcp.listTools({ forceRefresh: true }) // it finds the old connection broken, so that no call has to
+    await mcp.listTools({ forceRefresh: true }) // detects the broken connection, so that no call fails because of it
     expect(await counter.invoke({})).toBe('counter is 1')
     expect(server.executions('counter_add')).toBe(3)
   })
@@ -122,7 +122,7 @@ describe('toolsChanged', () => {
       await next.promise
     }
     await mcp.listTools()
-    await (await toolOf(mcp, 'look')).invoke({}) // its session listens by now
+    await (await toolOf(mcp, 'look')).invoke({}) // its listening stream is open now
     await after(() => server.add('sell'))
     await after(() => server.redefine('look', 'Looks elsewhere.'))
     await after(() => server.remove('pay'))

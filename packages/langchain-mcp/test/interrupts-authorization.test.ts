@@ -1,4 +1,4 @@
-// A server that wants a token which only a person can give: the graph stops with the page to visit.
+// A server that requires a token that only a person can get: the graph stops with the URL of the page.
 import { MemorySaver } from '@langchain/langgraph'
 import { McpClient } from '@x/mcp-client'
 import { createAuthProvider, memoryTokenStore } from '@x/mcp-transport/auth'
@@ -27,10 +27,10 @@ function disposables(): AsyncDisposable & { add(one: AsyncDisposable): void } {
 
 test('interrupts the graph with the URL for a 401 that needs a person, and then sends the call once', async () => {
   await using server = await startGuardedServer()
-  const store = memoryTokenStore() // what is shared by all processes
+  const store = memoryTokenStore() // shared by all processes
   const checkpointer = new MemorySaver()
   await using clients = disposables()
-  /** As another process would make it. */
+  /** Like another process. */
   const newGraph = (): AskingGraph => {
     const provider = createAuthProvider({
       redirectUrl: 'http://127.0.0.1:3000/callback',

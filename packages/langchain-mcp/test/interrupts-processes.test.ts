@@ -1,4 +1,4 @@
-// What becomes of a call when the process that made it does not live to see its end.
+// Calls whose process is killed before their end.
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -92,7 +92,7 @@ test.each([{ store: true }, { store: false }])(
     expect(done.interrupts).toEqual([])
     expect(done.answers['call-1']).toMatch(/^success: .*Ada.*Lovelace/)
     expect(server.executions('add')).toBe(1)
-    // One request for each round: no process has asked the server anything again.
+    // One request for each round: no process has sent a request again.
     expect(server.ledger.received('ask_twice')).toBe(3)
     expect(JSON.stringify(first.interrupts)).not.toContain('base64')
   },

@@ -1,4 +1,4 @@
-// What a run says to a call, and what a call says to its run.
+// Effects of a run on its calls, and of calls on their run.
 import { AIMessage, isToolMessage } from '@langchain/core/messages'
 import { tool } from '@langchain/core/tools'
 import { interrupt, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'

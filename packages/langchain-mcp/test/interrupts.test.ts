@@ -1,4 +1,4 @@
-// A server asks a person in the middle of a call: the graph stops, and goes on with the same call.
+// A server asks a person during a call: the graph stops, and continues the same call.
 import type { ToolMessage } from '@langchain/core/messages'
 import {
   Command,
@@ -24,7 +24,7 @@ import { startAskingServer } from './asking-server.ts'
 
 interface Era {
   readonly era: 'legacy' | 'modern'
-  /** A tool that asks nothing, and must not run twice. */
+  /** A tool without questions, which must not run twice. */
   readonly pay: Calling
   readonly ask: (question: string) => Calling
   readonly askTwice: Calling
@@ -46,7 +46,7 @@ const legacy: Era = {
 interface Setting extends AsyncDisposable {
   readonly server: { executions(tool: string): number; readonly url: string }
   readonly tools: readonly McpTool[]
-  /** How often a tool was called on the wire, each round of its own. */
+  /** Number of received requests for a tool; each round counts. */
   sent(tool: string): number
 }
 
@@ -69,7 +69,7 @@ async function setting(
   }
 }
 
-/** Accepts whatever is asked, with this name. */
+/** Accepts every question with this name. */
 function accepting(
   { interrupts }: Turn,
   nameOf: (message: unknown) => string,
@@ -87,7 +87,7 @@ function accepting(
   )
 }
 
-/** Resumes all that is asked. */
+/** Resumes all questions. */
 function resumeAll(
   turn: Turn,
   nameOf: (message: unknown) => string,
@@ -173,7 +173,7 @@ describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
       content: expect.stringMatching(/Ada.*Lovelace/),
     })
     expect(here.server.executions(askTwice.name)).toBe(1)
-    expect(here.sent(askTwice.name)).toBe(era === 'modern' ? 3 : 1) // nothing is asked again
+    expect(here.sent(askTwice.name)).toBe(era === 'modern' ? 3 : 1) // no request is sent again
   })
 
   test('asks again after an answer to an older question, and sends nothing', async () => {

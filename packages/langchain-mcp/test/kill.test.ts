@@ -13,13 +13,13 @@ const SLOW = 60_000
 
 interface Answer {
   readonly answer: string
-  /** Of the thread, up to now. */
+  /** Messages of the thread up to now. */
   readonly messages: number
 }
 
 interface AgentProcess extends AsyncDisposable {
   say(said: Said): Promise<Answer>
-  /** No handler runs, nothing is said to anybody. */
+  /** Kills the process without handlers or notifications. */
   kill(): Promise<void>
 }
 
@@ -67,7 +67,7 @@ test(
     await using proxy = await startRecordingProxy(server.url)
 
     await using first = await startAgent(proxy.url, folder.path)
-    expect(server.sessions).toEqual([]) // a thread needs none before its first call
+    expect(server.sessions).toEqual([]) // a thread needs no session before its first call
     const opening = proxy.mark()
     expect(await first.say({ thread: 't1', content: 'call counter_add {"by":2}' })).toEqual({
       answer: 'counter is 2',
@@ -80,8 +80,8 @@ test(
     await using second = await startAgent(proxy.url, folder.path)
     const resumed = proxy.mark()
     expect(await second.say({ thread: 't1', content: 'call counter_add {"by":3}' })).toEqual({
-      answer: 'counter is 5', // the server's state
-      messages: 8, // and the graph's
+      answer: 'counter is 5', // the state of the server
+      messages: 8, // the state of the graph
     })
     const posts = resumed.exchanges().filter(({ httpMethod }) => httpMethod === 'POST')
     expect(posts).toMatchObject([{ rpcMethod: 'tools/call', sessionId: session, status: 200 }])

@@ -4,14 +4,14 @@ export function namesOf(tools: readonly { readonly name: string }[]): string[] {
   return tools.map(({ name }) => name)
 }
 
-/** One of the tools that are listed now. */
+/** Returns one tool of the current list. */
 export async function toolOf(mcp: McpTools, name: string): Promise<McpTool> {
   const tool = (await mcp.listTools()).find((one) => one.name === name)
   if (tool === undefined) throw new Error(`There is no tool ${name}`)
   return tool
 }
 
-/** A call as a model makes it. */
+/** A call of the model. */
 export function toolCall(
   name: string,
   args: Record<string, unknown> = {},

@@ -1,4 +1,4 @@
-// What MIGRATION.md promises, row by row.
+// One test for each row of MIGRATION.md.
 import { readFileSync } from 'node:fs'
 import { ToolMessage } from '@langchain/core/messages'
 import { Command, INTERRUPT, isInterrupted, MemorySaver } from '@langchain/langgraph'
@@ -27,7 +27,7 @@ import { startChangingServer } from './changing-server.ts'
 import { namesOf, toolCall, toolOf } from './listed-tools.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
-/** A row: what you had, and a test of what you get. */
+/** A row: the old API, and a test of its replacement. */
 type Row = readonly [had: string, check: (server: LegacyServer) => void | Promise<void>]
 
 type Options = Omit<CreateMcpToolsOptions, 'servers'>
@@ -35,7 +35,7 @@ type Options = Omit<CreateMcpToolsOptions, 'servers'>
 const mathOf = ({ url }: { readonly url: string }, options: Options = {}): McpTools =>
   createMcpTools({ servers: { math: { url } }, ...options })
 
-/** A tool that answers with this. */
+/** A tool that returns this answer. */
 async function toolThatAnswers(
   result: ToolResult,
   options: Parameters<typeof loadMcpTools>[1] = {},

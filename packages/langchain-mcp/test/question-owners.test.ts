@@ -1,4 +1,4 @@
-// Whose person is asked: a question of a server reaches the thread of the call that it belongs to, or nobody.
+// A question of a server reaches the thread of its call, and no other thread.
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
@@ -68,14 +68,14 @@ async function setting(
   }
 }
 
-/** What people are asked, as text. */
+/** Returns the questions as text. */
 function questionsOf({ interrupts }: Turn): unknown[] {
   return interrupts.flatMap(({ value }) =>
     Object.values(value.requests).map(({ message }) => message),
   )
 }
 
-/** Answers everything with this name. */
+/** Answers every question with this name. */
 function answer(turn: Turn, name: string): ReturnType<typeof elicitationResume> {
   return Object.assign(
     {},
@@ -107,7 +107,7 @@ describe('a question that arrives after its call was cancelled', () => {
     async ({ session, isMultiUser }) => {
       await using here = await setting('session', { session, isMultiUser })
       const { server } = here
-      // Users and threads have sessions of their own, so there both calls are of one.
+      // Users and threads have their own sessions, so both calls have the same owner.
       const isOneThread = isMultiUser || session === 'thread'
       const threadOfB = isOneThread ? 'a' : 'b'
       const both = async (): Promise<Turn> => {
@@ -208,7 +208,7 @@ describe('questions on the listening stream', () => {
       await (session === 'run' ? runInSessionScope(all) : all())
       expect(here.server.executions('ask')).toBe(3)
       expect(declinesIn(here.log)).toEqual([])
-      // Lists are read apart from the sessions of threads.
+      // Lists are not read in the sessions of threads.
       expect(here.server.opened).toHaveLength(session === 'thread' ? 2 : 1)
     },
   )
@@ -298,7 +298,7 @@ describe('questions on the listening stream', () => {
       'of ada person 0',
       'of bob person 1',
     ])
-    expect(here.server.opened).toHaveLength(3) // one for the list, which is nobody's
+    expect(here.server.opened).toHaveLength(3) // one for the list, without an owner
   })
 
   test('asks the person of a thread in the next process, if its session is stored', async () => {
@@ -307,7 +307,7 @@ describe('questions on the listening stream', () => {
     const checkpointer = new MemorySaver()
     const first = await here.graph([['pay', '']], { store, thread: 'a' })
     await first.start()
-    await here.mcp.close() // leaves the session, which is in the store
+    await here.mcp.close() // keeps the session, which is in the store
     const opened = here.server.opened.length
     await using next = createMcpTools({
       servers: { shop: { url: here.server.url } },
@@ -326,7 +326,7 @@ describe('questions on the listening stream', () => {
     const turn = await graph.start()
     expect(questionsOf(turn)).toEqual(['of A'])
     expect((await graph.resume(answer(turn, 'Ada'))).answers['call-0']?.text).toBe('of A Ada')
-    expect(here.server.opened).toHaveLength(opened + 1) // that of the list
+    expect(here.server.opened).toHaveLength(opened + 1) // the session of the list
   })
 })
 
@@ -403,7 +403,7 @@ test('runs a sampling request of an unknown call outside the run that opened the
   server.forgetSessions()
   const graph = (thread: string, name: string) =>
     askingGraph({ kind: 'createAgent', tools, calls: [{ name }], thread })
-  const a = graph('a', 'ask_late').start() // its call opens the session anew
+  const a = graph('a', 'ask_late').start() // its call opens another session
   await server.called('ask_late')
   const b = await graph('b', 'sample').start()
   expect(b.answers['call-0']?.text).toContain('Who?')
@@ -416,11 +416,11 @@ describe('a log message of the server', () => {
   interface Logged {
     readonly logs: unknown[]
     readonly ended: Promise<unknown>
-    /** Resolves when the run was told so many logs. */
+    /** Resolves when the run has received the given number of log messages. */
     told(times: number): Promise<void>
   }
 
-  /** Calls a tool, and collects what its run is told. */
+  /** Calls a tool, and collects the log messages of its run. */
   async function logging(here: Setting, thread: string, question: string): Promise<Logged> {
     const tool = (await here.mcp.listTools()).find(({ name }) => name === 'log_late')
     const logs: unknown[] = []

@@ -17,7 +17,7 @@ import { ScriptedModel } from './scripted-model.ts'
 
 const require = createRequire(import.meta.url)
 
-/** What starts a server of npm on stdio. */
+/** Command that starts a server from npm on stdio. */
 function program(manifest: string, ...args: string[]): { command: string; args: string[] } {
   return { command: process.execPath, args: [join(dirname(manifest), 'dist', 'index.js'), ...args] }
 }

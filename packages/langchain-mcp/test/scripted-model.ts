@@ -4,8 +4,8 @@ import type { BaseMessage } from '@langchain/core/messages'
 import type { ChatResult } from '@langchain/core/outputs'
 
 /**
- * A model that does as it is told: `call counter_add {"by":2}` is a call of that tool, several lines are
- * several calls at once. What the tools answered is its answer. Keeps nothing, so that any process can go on.
+ * A model that follows instructions: `call counter_add {"by":2}` calls that tool, several lines are parallel
+ * calls. Its answer is the results of the tools. It keeps no state, so that any process can continue.
  */
 export class ScriptedModel extends BaseChatModel {
   constructor() {

@@ -115,7 +115,7 @@ test('does not overwrite a record of a newer format, and keeps the session in me
   expect(await one.getSessionId()).toBe('session-2')
   await one.setRecord(undefined)
   expect(await stored()).toEqual(newer)
-  await info().setRecord(shopRecord()) // also by who has not read it before
+  await info().setRecord(shopRecord()) // also by an object that has not read it before
   expect(await stored()).toEqual(newer)
 })
 
@@ -215,7 +215,7 @@ describe('the factory', () => {
 
   test('uses the store behind the store of a run, also after the run', async () => {
     const store = new InMemoryStore()
-    // As a run gives it: a wrapper that answers only while the run goes on.
+    // The store of a run: a wrapper that works only during the run.
     const wrapper = Object.assign(Object.create(store) as InMemoryStore, {
       lg_name: 'AsyncBatchedStore',
       store,

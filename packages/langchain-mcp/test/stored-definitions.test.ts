@@ -14,7 +14,7 @@ import {
 } from '../src/index.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
-/** What the server said once; by now the parameter is called `by`. */
+/** An older definition: on the server, the parameter is now called `by`. */
 const counterAsItWas = {
   name: 'counter_add',
   description: 'Adds to a counter',
@@ -47,7 +47,7 @@ function toolsOver(
   })
 }
 
-/** Keeps what it is told of its tools, each time that it is told. */
+/** Records the tools that are bound to it, each time. */
 class ListeningModel extends ScriptedModel {
   readonly told: unknown[][] = []
 
@@ -85,7 +85,7 @@ test('uses one list for many calls, until the session is replaced', async () => 
   await Promise.all(tools.flatMap((one) => ['a', 'b', 'c'].map((text) => one.invoke({ text }))))
   expect(server.count('tools/list')).toBe(1)
   server.forgetSessions()
-  await tool?.invoke({ text: 'd' }) // heals the session
+  await tool?.invoke({ text: 'd' }) // replaces the session
   await expect(tool?.invoke({ text: 'e' })).resolves.toBe('e')
   expect(server.count('tools/list')).toBe(2)
   await Promise.all(clients.map((client) => client.dispose()))

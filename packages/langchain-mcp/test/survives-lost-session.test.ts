@@ -9,7 +9,7 @@ test('my agent survives a lost session', async () => {
   const add = tools.find((tool) => tool.name.endsWith('cart_add'))
 
   await add?.invoke({ item: 'apple' })
-  server.forgetSessions() // as a server does when it restarts
+  server.forgetSessions() // like a server that restarts
   await add?.invoke({ item: 'pear' })
 
   expect(server.ledger.executions('cart_add')).toBe(2) // each call was executed once

@@ -1,4 +1,4 @@
-// An agent in a process of its own, whose threads outlive it. Answers what its parent says, until it is killed.
+// An agent in its own process, with threads that outlive it. Answers the messages of its parent until it is killed.
 import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
@@ -6,7 +6,7 @@ import { createAgent } from 'langchain'
 import { createMcpTools } from '../src/index.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
-/** What the parent says. */
+/** A message of the parent. */
 export interface Said {
   readonly thread: string
   readonly content: string
@@ -31,5 +31,5 @@ process.on('message', ({ thread, content }: Said) => {
     )
     .catch((error: unknown) => process.send?.({ answer: String(error), messages: 0 }))
 })
-flushCompileCache() // a process that is killed keeps nothing of what it has compiled
+flushCompileCache() // a killed process loses its compiled code
 process.send?.({ answer: 'ready', messages: 0 })

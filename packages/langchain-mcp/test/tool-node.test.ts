@@ -10,7 +10,7 @@ import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { expect, test } from 'vitest'
 import { loadMcpTools, type McpToolSource, type ToolResult } from '../src/index.ts'
 
-/** A shop whose one tool answers as it is told. */
+/** A server whose only tool returns the given answer. */
 function shop(callTool: McpToolSource['callTool']): McpToolSource {
   return {
     listTools: () =>

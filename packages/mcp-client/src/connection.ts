@@ -54,7 +54,7 @@ export interface ConnectionOwner {
   readonly events: ClientEvents
   log(level: 'debug' | 'info' | 'warning', message: string, cause?: unknown): void
   emitExchange(event: ExchangeEvent): void
-  /** The store has kept the session of another process in place of the session with this id. */
+  /** Called when the store has kept the session of another process instead of the session with this id. */
   superseded(sessionId: string): void
   /** Trace context of the caller. Not used if the options have a `traceContext`. */
   traceContext(): TraceContext | undefined

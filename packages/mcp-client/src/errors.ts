@@ -131,7 +131,7 @@ export function isConnectionFailure(failure: TransportError | undefined): boolea
 
 export interface OpeningContext {
   readonly server: string
-  /** Signal of the handshake. It tells whether this client ended it. */
+  /** Signal of the handshake. Aborted if this client ended it. */
   readonly signal: AbortSignal
   /** Loss of the previous session, if there was one. */
   readonly loss: TransportError | undefined
@@ -166,7 +166,7 @@ export function toOpeningError(error: unknown, context: OpeningContext): unknown
 
 export interface OperationContext extends OperationName {
   readonly server: string
-  /** Signal of the operation. It tells whether this client ended it. */
+  /** Signal of the operation. Aborted if this client ended it. */
   readonly signal: AbortSignal
   /** Outcome of the request, over all attempts. */
   readonly outcome: RequestOutcome

@@ -207,7 +207,7 @@ describe('calling tools', () => {
 })
 
 describe('time limits and aborts', () => {
-  // Fake timers: no time limit passes before the test says so, also on a busy machine.
+  // Fake timers: time limits end only when the test advances the time, also on a busy machine.
   beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] }))
   afterEach(() => void vi.useRealTimers())
 

@@ -348,7 +348,7 @@ export class McpClient implements AsyncDisposable {
     return this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS
   }
 
-  /** The session of the current scope. Undefined if there is none, or if there is no scope here. */
+  /** Returns the session of the current scope. Undefined without a session, or if the scope function throws. */
   #findSession(): Session | undefined {
     try {
       return this.#sessions.find()

@@ -6,7 +6,7 @@ import type { McpClientOptions } from '../src/index.ts'
 import { startSetting, textOf } from './setting.ts'
 import type { Setting } from './setting.ts'
 
-/** A store that keeps the record of another process as soon as the test says so. */
+/** A store that keeps the record of another process when the test sets it. */
 class SharedInfo extends SessionInfo {
   override readonly durable: boolean = true
   readonly listeners: Set<(sessionId: string) => void> = new Set<(sessionId: string) => void>()

@@ -204,7 +204,7 @@ test('sends changes to its listeners, until it drops them', async () => {
   await expect(updated.promise).resolves.toBe('counter://value')
 
   expect(server.dropListeners()).toBe(1)
-  server.toolsChanged() // lost, and no harm done
+  server.toolsChanged() // lost without an error
   await expect(subscription.closed).resolves.toBe('remote')
   await server.waitForListener((one) => !one.isOpen)
   expect(server.listeners).toEqual([])

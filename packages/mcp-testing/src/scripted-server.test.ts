@@ -152,7 +152,7 @@ test.each([
     for await (const chunk of { [Symbol.asyncIterator]: () => answer.chunks }) body += chunk
     return 'complete'
   }
-  // How the client sees it: a body that is whole, or one that broke.
+  // The client reads a complete body, or one that breaks off.
   await expect(read().catch(() => 'cut')).resolves.toBe(end)
   expect(body.includes('"one"')).toBe(events !== undefined)
   expect(body.includes('"a":1')).toBe(false)
@@ -227,7 +227,7 @@ test('lets the test control a listening stream', async () => {
   listener.end()
   await expect(subscription.closed).resolves.toBe('graceful')
   expect(server.listeners).toEqual([])
-  listener.notify('notifications/tools/list_changed') // lost, and no harm done
+  listener.notify('notifications/tools/list_changed') // lost without an error
 })
 
 const honour = (requested: unknown): unknown =>
@@ -242,7 +242,7 @@ test.each(['eof', 'reset'] as const)('drops a listening stream: %s', async (how)
   const [listener] = server.listeners
   expect(server.dropListeners(how)).toBe(1)
   expect(server.listeners).toEqual([])
-  listener?.notify('notifications/tools/list_changed') // lost, and no harm done
+  listener?.notify('notifications/tools/list_changed') // lost without an error
   listener?.end()
   await expect(subscription.closed).resolves.toBe('remote')
   await server.waitForListener((one) => !one.isOpen)

@@ -10,7 +10,7 @@ import type { ServerFault } from './server-faults.ts'
 const era = 'io.modelcontextprotocol/'
 const meta = { [`${era}protocolVersion`]: '2026-07-28', [`${era}clientCapabilities`]: {} }
 
-/** Calls `echo` on a server of each kind, once for every text. Returns the bodies, or what broke. */
+/** Calls `echo` on a server of each kind, once for every text. Returns the bodies, or `broken`. */
 const kinds = {
   json: legacy({ answerAs: 'json' }),
   sse: legacy({ answerAs: 'sse', eventIds: false }),
@@ -73,7 +73,7 @@ async function settled(calls: readonly Promise<string>[]): Promise<string[]> {
   return results.map((one) => (one.status === 'fulfilled' ? one.value : 'broken'))
 }
 
-/** The JSON-RPC messages in a body. */
+/** Returns the JSON-RPC messages in a body. */
 function messagesIn(body: string): { id: unknown; result?: unknown }[] {
   const lines = body.split('\n').map((line) => line.replace(/^data: /, ''))
   return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line))

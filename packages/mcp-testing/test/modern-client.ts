@@ -1,14 +1,14 @@
 import type { ClientCapabilities } from '@modelcontextprotocol/client'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 
-/** All that the asking tools ask for. */
+/** All capabilities that the tools with input requests need. */
 const capable: ClientCapabilities = {
   elicitation: { form: {}, url: {} },
   sampling: {},
   roots: {},
 }
 
-/** A client of SDK v2 that speaks the stateless revision only, and answers what it is asked. */
+/** A client of SDK v2 that supports only the stateless revision, and answers input requests. */
 export async function connectModernClient(
   url: string,
   capabilities: ClientCapabilities = capable,

@@ -2,7 +2,7 @@ import { Agent } from 'undici'
 
 const acceptBoth = 'application/json, text/event-stream'
 
-/** What the raw client got back. */
+/** A response to the raw client. */
 export interface RawAnswer {
   readonly status: number
   readonly sessionId: string | undefined
@@ -10,18 +10,18 @@ export interface RawAnswer {
   readonly text: () => Promise<string>
   /** The body in pieces, as they arrive. */
   readonly chunks: AsyncIterator<string>
-  /** Leaves in the middle. */
+  /** Closes the connection before the end. */
   readonly leave: () => void
 }
 
-/** Bare requests over one connection, and no help from a client: the tests of the kit say what goes out. */
+/** Sends requests over one connection, exactly as the test gives them. */
 export class RawClient implements AsyncDisposable {
   readonly #url: URL
   readonly #agent = new Agent({ connections: 1, allowH2: false })
   readonly #streams = new Agent({ allowH2: false })
-  /** Sent with everything but `initialize`. */
+  /** Session id in all requests except `initialize`. */
   sessionId: string | undefined
-  /** Sent with everything. */
+  /** Headers in all requests. */
   headers: Readonly<Record<string, string>> = {}
 
   constructor(url: string) {

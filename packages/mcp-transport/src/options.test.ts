@@ -12,7 +12,7 @@ import { createDispatcher, FileSessionInfo, SessionInfo, StreamableHttpTransport
 
 const URL_TEXT = 'http://server.test/mcp'
 
-/** Calls a function as JavaScript does, without the compiler. */
+/** Calls a function without type checks, as in JavaScript. */
 function call(fn: unknown, ...given: readonly unknown[]): unknown {
   return Reflect.apply(fn as () => unknown, undefined, given)
 }

@@ -23,7 +23,7 @@ test('exports exactly these names', () => {
 })
 
 test('has exactly these error codes', () => {
-  // A code that is added or taken away fails to compile here.
+  // Does not compile if a code is added or removed.
   const codes: Record<TransportErrorCode, true> = {
     CLOSED: true,
     SESSION_LOST: true,

@@ -17,7 +17,7 @@ describe('session info', () => {
     updatedAt: '2026-11-20T10:00:00.000Z',
   }
 
-  /** Overrides the two id methods and nothing else, which is all that is asked of a subclass. */
+  /** Overrides only the two id methods, the minimum for a subclass. */
   class IdOnly extends SessionInfo {
     static stored: string | undefined
 

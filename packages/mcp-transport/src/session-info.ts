@@ -7,7 +7,7 @@ import { sessionRecordFrom } from './session-record.ts'
 import type { SessionRecord } from './session-record.ts'
 
 /**
- * Stores the session of one server. This class stores it in memory, for the life of the object.
+ * Stores the session of one server. This class stores it in memory, for the lifetime of the object.
  *
  * Subclass it to store the session elsewhere. Override the two id methods to share a session id: the next
  * process then asks the server for everything else. Override the two record methods too, and the next process

@@ -33,14 +33,14 @@ function keeperOf({ info = new SessionInfo(), principal }: Setup = {}): {
   return { keeper, info, reports }
 }
 
-/** What a handshake does with a keeper. */
+/** Stores a session like a handshake. */
 async function opened(keeper: SessionKeeper, session: SessionPart): Promise<SessionRecord> {
   const record = await keeper.next(session)
   await keeper.opened(record)
   return record
 }
 
-/** Counts what is written, and can hold writes back. */
+/** Records writes, and can delay them. */
 class Written extends SessionInfo {
   readonly records: (SessionRecord | undefined)[] = []
   gate: Promise<void> | undefined
@@ -52,7 +52,7 @@ class Written extends SessionInfo {
   }
 }
 
-/** Two of them on one store, and the other one has replaced the session. */
+/** A keeper whose session was replaced by another keeper with the same store. */
 async function replaced(): Promise<ReturnType<typeof keeperOf>> {
   const ours = keeperOf()
   await ours.keeper.load()
@@ -284,7 +284,7 @@ describe('a store that', () => {
     })
     const { keeper, reports } = keeperOf({ info })
     await expect(keeper.load()).resolves.toEqual({ record: undefined })
-    expect(asked).toBe(2) // record and id, at the same time
+    expect(asked).toBe(2) // record and id concurrently
     const { keeper: next } = keeperOf({ info })
     await expect(opened(keeper, part)).resolves.toMatchObject({ sessionId: 'first', epoch: 1 })
     await keeper.lost('first')

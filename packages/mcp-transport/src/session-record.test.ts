@@ -12,7 +12,7 @@ import {
 import type { SessionRecord, DiscoverResult } from './session-record.ts'
 
 describe('session record', () => {
-  /** Every field: what is stored today must still be read by what is released tomorrow. */
+  /** All fields. Later releases must read the records that are stored today. */
   const full = {
     v: 1,
     serverUrl: 'https://shop.example/mcp',

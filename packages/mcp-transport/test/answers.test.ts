@@ -183,7 +183,7 @@ test('sends a response to a request of the server with its session and id', asyn
   stream.push(ask)
   await client.until(() => client.messages.some((message) => 'method' in message))
   await client.transport.send({ jsonrpc: '2.0', id: 'q1', result: { roots: [] } })
-  await client.transport.send({ jsonrpc: '2.0', id: 'q1', result: { roots: [] } }) // nobody asked
+  await client.transport.send({ jsonrpc: '2.0', id: 'q1', result: { roots: [] } }) // answered already
   stream.push(resultOf({ id }, {}))
   await answer
   expect(server.seen.filter(({ what }) => what === 'POST reply')).toMatchObject([

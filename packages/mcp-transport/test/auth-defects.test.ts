@@ -278,7 +278,7 @@ describe('a provider on a transport', () => {
     server.revoke()
     const controller = new AbortController()
     const cancelled = client.callTool({ name: 'any' }, undefined, { signal: controller.signal })
-    cancelled.catch(() => {}) // looked at below
+    cancelled.catch(() => {}) // awaited below
     await expect.poll(() => server.of('/token')).toHaveLength(1)
     const { body } = server.of('POST /mcp').at(-1) ?? {}
     controller.abort()

@@ -1,4 +1,4 @@
-// What the OAuth library brings: tokens bound to a key, signed client assertions, workload identities.
+// Features of the OAuth library: tokens bound to a key, signed client assertions, workload identities.
 import { createHash, generateKeyPairSync } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { DpopSession, PrivateKeyJwtProvider } from '@modelcontextprotocol/client'
@@ -40,13 +40,13 @@ interface BoundServer extends AsyncDisposable {
   /** Claims of the proofs that were accepted, with the status of their requests. */
   readonly proofs: Record<string, unknown>[]
   readonly statuses: number[]
-  /** Nonce that the MCP endpoint wants; undefined for none. */
+  /** Nonce that the MCP endpoint requires; undefined for none. */
   nonce: string | undefined
   /** Nonce in the next responses. */
   nextNonce: string | undefined
 }
 
-/** An MCP server whose tokens are bound to a key, and which wants nonces. */
+/** An MCP server whose tokens are bound to a key, and which can require nonces. */
 async function startBoundServer(): Promise<BoundServer> {
   const json = (response: ServerResponse, status: number, body: unknown): void =>
     void response
@@ -150,7 +150,7 @@ describe('DPoP', () => {
   test('uses the nonce of any response for the next request', async () => {
     await using server = await startBoundServer()
     const client = await connect(server.url, await bound())
-    server.nextNonce = 'rs-2' // from the answer on
+    server.nextNonce = 'rs-2' // in the next response
     await client.ping()
     server.statuses.length = 0
     await client.ping()

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { startProtectedServer } from './protected-server.ts'
 
-/** Whether a process that runs `code` has loaded the OAuth library by the end of it. */
+/** Runs `code` in a process, and returns whether it has loaded the OAuth library. */
 async function loadsOAuth(code: string): Promise<string> {
   return outputOf(`
     import { registerHooks } from 'node:module'
@@ -19,7 +19,7 @@ async function loadsOAuth(code: string): Promise<string> {
     process.stdout.write(String(loads))`)
 }
 
-/** How the first request ends in a process where the OAuth library is not installed. */
+/** Returns the outcome of the first request in a process where the OAuth library is not installed. */
 async function withoutLibrary(code: string): Promise<string> {
   return outputOf(`
     import { registerHooks } from 'node:module'
@@ -52,7 +52,7 @@ const send = (provider: string, url: string): string => `
   await answered
   await transport.close()`
 
-/** A provider that has this token, or none. */
+/** A provider with this token, or without a token. */
 const oauth = (token?: string): string =>
   `Object.assign(createAuthProvider({ redirectUrl: 'http://127.0.0.1:9/', redirect() {} }), {
     ${token === undefined ? '' : `tokens: () => ({ access_token: '${token}', token_type: 'Bearer' })`}

@@ -16,7 +16,7 @@ test('delivers messages on the response to a call in the async context of that c
   const caller = new AsyncLocalStorage<string>()
   for (const names of [
     ['a', 'b', 'c'],
-    ['d', 'e', 'f'], // on the connections of those before
+    ['d', 'e', 'f'], // on the connections of the first calls
   ]) {
     const activity: [string, string | undefined][] = []
     const calls = names.map((name) => {
@@ -32,7 +32,7 @@ test('delivers messages on the response to a call in the async context of that c
     for (const name of names) {
       await server.waitFor(({ params }) => JSON.stringify(params ?? {}).includes(`"${name}"`))
     }
-    await client.ping() // by now they all wait
+    await client.ping() // now all calls wait
     await server.progress(1)
     await Promise.all(calls.map(({ notified }) => notified))
     expect(activity.toSorted(([one], [other]) => one.localeCompare(other))).toEqual(

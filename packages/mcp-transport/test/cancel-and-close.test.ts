@@ -138,7 +138,7 @@ describe('a response stream that breaks', () => {
       { onresumptiontoken: (token) => void tokens.push(token) },
     )
     await server.waitFor(({ toolName }) => toolName === 'slow')
-    await client.request('ping') // by then the stream of the call is there
+    await client.request('ping') // the stream of the call is open now
     server.dropAnswerStreams()
     const get = await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
     server.release('done')
@@ -194,7 +194,7 @@ describe('a response stream that breaks', () => {
       await expect(client.request('tools/call')).resolves.toMatchObject({ result: { ok: true } })
       expect(server.count('POST tools/call')).toBe(1)
       const gaps = at.slice(1).map((ms, n) => ms - (at[n] ?? 0))
-      expect(Math.min(...gaps)).toBeGreaterThan(95) // retry: 0 makes no hot loop
+      expect(Math.min(...gaps)).toBeGreaterThan(95) // retry: 0 does not cause requests without a pause
     },
   )
 
@@ -308,7 +308,7 @@ describe('close()', () => {
     await client.handshake()
     await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
     await client.transport.close()
-    await server.restart() // would wait for a socket that is still there
+    await server.restart() // would wait for an open socket
     const shared = scriptedServer()
     await rawClient(shared).transport.close()
     await using next = rawClient(shared)

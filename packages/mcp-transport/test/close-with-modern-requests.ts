@@ -1,4 +1,4 @@
-// Run as a process of its own: it ends by itself only if nothing is left open.
+// Runs in its own process, which ends by itself only if nothing stays open.
 import { once } from 'node:events'
 import { StreamableHttpTransport } from '../src/index.ts'
 
@@ -28,7 +28,7 @@ for (const [id, name] of ['hangs', 'streams', 'asks', 'polls'].entries()) {
 }
 const uri = 'counter://value'
 await transport.send({ jsonrpc: '2.0', id: 5, method: 'resources/subscribe', params: { uri } })
-await once(process.stdin, 'data') // the server has seen it all
+await once(process.stdin, 'data') // the server has received all requests
 process.stdin.destroy()
 await transport.close()
 isClosed = true

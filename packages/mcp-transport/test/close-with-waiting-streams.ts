@@ -1,4 +1,4 @@
-// Run as a process of its own: it ends by itself only if nothing is left open.
+// Runs in its own process, which ends by itself only if nothing stays open.
 import { createServer } from 'node:http'
 import { StreamableHttpTransport } from '../src/index.ts'
 import type { JsonRpcMessage } from '../src/index.ts'
@@ -26,7 +26,7 @@ const server = createServer((request, response) => {
       response.writeHead(202).end()
       return
     }
-    // A stream that asks to come back in five minutes, and ends.
+    // A stream that asks the client to reconnect in five minutes, and ends.
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     response.end(RETRY, () => {
       streams += 1

@@ -1,4 +1,4 @@
-// A program of a user: the SDK's client, v1 or v2, on a session in a file. One call for each line it reads.
+// A program of a user: the client of SDK v1 or v2 with a session in a file. Makes one call for each line of input.
 import { createInterface } from 'node:readline'
 import { FileSessionInfo, StreamableHttpTransport } from '@x/mcp-transport'
 

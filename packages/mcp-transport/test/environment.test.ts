@@ -8,7 +8,7 @@ import { StreamableHttpTransport } from '../src/index.ts'
 
 afterEach(() => vi.unstubAllEnvs())
 
-/** An HTTP proxy that forwards and tunnels, and remembers for whom. */
+/** An HTTP proxy that forwards and tunnels, and records the targets. */
 async function startProxy(): Promise<AsyncDisposable & { url: string; targets: string[] }> {
   const targets: string[] = []
   const server = createServer((_request, response) => response.writeHead(501).end())
@@ -49,7 +49,7 @@ test('sends requests through the proxy of the environment', async () => {
   await using proxy = await startProxy()
   vi.stubEnv('HTTP_PROXY', proxy.url)
   vi.stubEnv('NO_PROXY', '')
-  await attempt(server.url).catch(() => {}) // whether it forwards is the proxy's affair
+  await attempt(server.url).catch(() => {}) // the proxy may forward or tunnel
   expect(proxy.targets.some((target) => target.includes(new URL(server.url).host))).toBe(true)
 })
 

@@ -1,4 +1,4 @@
-// The stock clients of both SDKs on a server that is replaced by one of the other era.
+// The clients of both SDKs on a server that is replaced by a server of the other era.
 import { Client as ClientV2 } from '@modelcontextprotocol/client'
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { startReplaceableServer, startScriptedServer } from '@x/mcp-testing'

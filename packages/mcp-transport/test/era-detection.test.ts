@@ -1,4 +1,4 @@
-// Which kind of server it is, found out from what real servers and gateways answer.
+// Detection of the era from the responses of real servers and gateways.
 import {
   deferred,
   discoverResult,
@@ -31,7 +31,7 @@ const initializes = (proxy: RecordingProxy): number =>
 const isProbe = ({ rpcMethod }: { readonly rpcMethod?: string | undefined }): boolean =>
   rpcMethod === 'server/discover'
 
-/** A legacy server behind something that answers probes in its place. */
+/** A legacy server behind a proxy that answers probes. */
 async function probedServer(
   form: ProbeForm,
   times?: number,
@@ -350,7 +350,7 @@ describe('the detected era is stored', () => {
       await using second = clientOf(server, { sessionInfo })
       await second.handshake()
       expect(second.transport).toMatchObject({ era: 'modern', isResumed: true })
-      // The request itself fails with what the server said.
+      // The request fails with the error of the server.
       const failed = await second.request('tools/call', { name: 'a' })
       expect(failed).toMatchObject({
         error: { message: expect.stringMatching(/Bad Request|not found/) },

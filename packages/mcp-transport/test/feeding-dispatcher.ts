@@ -9,13 +9,13 @@ export interface Feed {
   readonly end: 'complete' | 'broken'
 }
 
-/** What is asked; enough to know what to answer. */
+/** The part of the request that the answer depends on. */
 export interface Asked {
   readonly httpMethod: string
   readonly message: Readonly<Record<string, unknown>>
 }
 
-/** Answers with bytes, without a socket, a stream or a timer in between: as fast as a fuzz test wants it. */
+/** Answers with bytes, without a socket, a stream or a timer, so that fuzz tests run fast. */
 export class FeedingDispatcher extends Dispatcher {
   readonly #answer: (asked: Asked) => Feed
 

@@ -1,4 +1,4 @@
-// What servers send, right, nearly right and wrong: FUZZ_RUNS says how many, the seed is always the same.
+// Valid and invalid responses of servers. FUZZ_RUNS sets their number; the seed is always the same.
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { SseReader } from '../src/http/answer-reader.ts'
@@ -12,7 +12,7 @@ const options = { seed: 20_260_728, numRuns }
 const limits = { responseBytes: 4096, eventBytes: 2048, errorTextBytes: 64 }
 const patience = { timeout: Math.max(10_000, numRuns * 20) }
 
-/** Where in `length` something happens, as a share of it. */
+/** A place in `length`, as a fraction of it. */
 const share = fc.double({ min: 0, max: 1, noNaN: true })
 const at = (part: number, length: number): number => Math.floor(part * length)
 
@@ -88,7 +88,7 @@ const ID = '$id'
 const ask = { method: 'elicitation/create', params: { message: 'Go on?', requestedSchema: {} } }
 const schema = { type: 'object', properties: { a: { type: 'string', 'x-mcp-header': 'A' } } }
 
-/** Answers of all kinds, as a good server gives them. */
+/** Valid answers of all kinds. */
 const good = fc.constantFrom<Json[]>(
   { jsonrpc: '2.0', id: ID, result: { content: [{ type: 'text', text: 'ok' }] } },
   { jsonrpc: '2.0', id: ID, result: { resultType: 'complete', structuredContent: [1] } },
@@ -131,7 +131,7 @@ function nested(depth: number): Json {
   return json
 }
 
-/** Puts something odd in place of one part of an answer, or takes the part away. */
+/** Replaces one part of an answer with an invalid value, or removes it. */
 const change = fc.record({
   where: fc.array(share, { minLength: 1, maxLength: 5 }),
   put: fc.option(odd),
@@ -156,7 +156,7 @@ const answers = fc.array(
   { minLength: 1, maxLength: 3 },
 )
 
-/** How the bytes differ from what was meant. */
+/** Change of the bytes of an answer. */
 const damage = rarely(
   fc.record({ from: share, length: fc.nat(20), bytes: fc.uint8Array({ maxLength: 8 }) }),
 )
@@ -245,11 +245,11 @@ function feedOf(
 
 interface ReadEvent {
   readonly messages: readonly JsonRpcMessage[]
-  /** How many of them are answers to the request. */
+  /** Number of messages that are answers to the request. */
   readonly answered: number
 }
 
-/** One client that asks, on one wire, and what it was told. */
+/** A client, its dispatcher, and the messages that it got. */
 class Asker {
   readonly #era: 'legacy' | 'modern'
   readonly #messages: JsonRpcMessage[] = []
@@ -262,7 +262,7 @@ class Asker {
     this.#era = era
   }
 
-  /** What the client is told about one request, in time. */
+  /** Returns the messages to the client for one request, within a time limit. */
   async ask(method: string, given: Response): Promise<ReadEvent> {
     const transport = (this.#transport ??= await this.#connect())
     this.#response = given
@@ -276,10 +276,10 @@ class Asker {
       params: { name: 'a', _meta: { progressToken: 1 } },
     })
     for (let turn = 0; turn < 100 && !this.#hasAnswer(id); turn++) await nextTurn()
-    await nextTurn() // a second answer would come now
+    await nextTurn() // a second answer would arrive now
     const messages = [...this.#messages]
     const answered = messages.filter((one) => !('method' in one) && one.id === id).length
-    // A lost session is lost: the next request has to begin anew.
+    // After a lost session, the next request needs another handshake.
     if (this.#era === 'legacy' && transport.sessionId === undefined) await this.close()
     return { messages, answered }
   }
@@ -304,7 +304,7 @@ class Asker {
     transport.onmessage = (message) => {
       this.#messages.push(message)
       if (!('method' in message) || !('id' in message)) return
-      // A reply in the legacy era is a POST of its own, and may be refused.
+      // A reply in the legacy era is a separate POST, which may be refused.
       transport
         .send({ jsonrpc: '2.0', id: message.id, result: { action: 'decline' } })
         .catch(() => {})
@@ -326,7 +326,7 @@ class Asker {
     if (method === 'server/discover') return plain(200, id, discovered)
     if (id === undefined || method === undefined) return plain(202)
     this.#answered += 1
-    // Rounds and second tries end well, so that only the first answer is in question.
+    // Later rounds and requests succeed, so that only the first answer matters.
     if (this.#response === undefined || this.#answered > 3)
       return plain(200, id, { content: [], tools: [] })
     return feedOf(this.#response, id)
@@ -357,7 +357,7 @@ function isWithinLimits(message: JsonRpcMessage): boolean {
     const isCut = Buffer.byteLength(data.bodyText ?? '') < limits.errorTextBytes + 20
     return isCut && data.message.length < 600
   }
-  // Twice: what is shorter in the bytes may be longer in JSON, as the number 1E300 is.
+  // Twice the limit: a value may be longer as JSON than in the bytes, such as the number 1E300.
   return JSON.stringify(message).length < 2 * limits.responseBytes
 }
 

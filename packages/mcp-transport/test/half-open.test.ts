@@ -1,4 +1,4 @@
-// Sessions whose handshake did not come to its end.
+// Sessions whose handshake was not completed.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'

@@ -1,11 +1,11 @@
-/** A tool whose schema has `x-mcp-header` annotations, good or bad ones. */
+/** A tool whose schema has valid or invalid `x-mcp-header` annotations. */
 export interface HeaderAnnotationForm {
   readonly inputSchema: Readonly<Record<string, unknown>>
-  /** What is wrong, in words; absent for a good one. Tools with bad ones are to be left out. */
+  /** Description of the fault; absent for a valid annotation. Clients leave out tools with invalid ones. */
   readonly fault?: string | undefined
 }
 
-/** Names of {@link headerAnnotationForms}, fit for a tool. */
+/** Names of {@link headerAnnotationForms}, which are valid tool names. */
 export type HeaderAnnotationFormName =
   | 'string'
   | 'integer'

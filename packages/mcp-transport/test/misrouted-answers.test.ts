@@ -1,5 +1,5 @@
-// Servers and proxies that answer a request with the id of another one. Known from servers that share one
-// SDK transport between clients (GHSA-345p-7cg4-v4c7).
+// Servers and proxies that answer a request with the id of another request. Observed with servers that share
+// one SDK transport between clients (GHSA-345p-7cg4-v4c7).
 import { Client as ClientV2 } from '@modelcontextprotocol/client'
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { deferred, startLegacyServer } from '@x/mcp-testing'
@@ -50,7 +50,7 @@ describe.each(Object.entries(sdkClients))('%s', (_name, Client) => {
   )
 })
 
-/** Servers that answer `fast` on its own response with the id of `slow`, which waits. */
+/** Servers that answer `fast` on its own response with the id of `slow`, which is still open. */
 const ways: readonly (readonly [
   name: string,
   answer: (theirs: object, own: object | undefined) => Response,
@@ -151,7 +151,7 @@ describe('a resumed stream', () => {
   })
 })
 
-// rmcp (Rust) sends an answer there when it has no stream for the request any more.
+// rmcp (Rust) sends an answer there if the stream of the request has ended.
 describe('an answer on the listening stream', () => {
   test('belongs to the call with its id while the stream of that call is open', async () => {
     const listening = openSse()

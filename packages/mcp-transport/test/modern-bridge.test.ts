@@ -1,4 +1,4 @@
-// The stock client of SDK v1 on stateless servers: what it sends, gets and is told.
+// The client of SDK v1 on stateless servers: requests, answers and notifications.
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -20,7 +20,7 @@ const text = (value: string): { content: object[] } => ({
 })
 const empty = { type: 'object' }
 
-/** A raw client that has shaken hands with a stateless server. */
+/** A raw client that has initialized a connection to a stateless server. */
 async function rawOn(server: { url: string }, capabilities = {}): Promise<RawClient> {
   const client = new RawClient(
     new StreamableHttpTransport(server.url, { reconnect: { firstMs: 1, maxMs: 1 } }),
@@ -42,7 +42,7 @@ describe('initialize', () => {
     expect(client.getServerCapabilities()).toMatchObject({ tools: { listChanged: true } })
     expect(transport).toMatchObject({ era: 'modern', protocolVersion: '2026-07-28' })
     expect(transport.sessionId).toBeUndefined()
-    await transport.terminateSession() // there is none: nothing happens
+    await transport.terminateSession() // does nothing without a session
     expect([server.count('initialize'), server.count('DELETE'), server.count('GET')]).toEqual([
       0, 0, 0,
     ])
@@ -516,7 +516,7 @@ test('close() answers each open request once, and closes each stream', async () 
       server.waitFor((other) => other === one && other.end !== undefined),
     ),
   )
-  expect(server.count('subscriptions/listen')).toBe(2) // the queued one never asked
+  expect(server.count('subscriptions/listen')).toBe(2) // the queued subscription was never sent
   const ids = client.messages.flatMap((one) => ('method' in one ? [] : [one.id]))
   expect(new Set(ids).size).toBe(ids.length)
   expect([client.errors, client.closed]).toEqual([[], 1])
@@ -549,7 +549,7 @@ test('close() leaves nothing that keeps a process alive', async () => {
   await server.waitForListener(({ requested }) => JSON.stringify(requested).includes('counter'))
   child.stdin?.write('close\n')
   expect(await exited).toEqual([0, null])
-  expect(output).toMatch(/^[67] answers\n$/) // the subscription may have been in time
+  expect(output).toMatch(/^[67] answers\n$/) // the subscription may have succeeded before the end
 })
 
 test('start() opens a closed transport again', async () => {

@@ -1,4 +1,4 @@
-// Inputs that a stateless server requires: answered by the handlers of a stock client, or handed up.
+// Inputs that a stateless server requires: handlers of an SDK client answer them, or the caller gets them.
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import {
   CallToolResultSchema,
@@ -40,7 +40,7 @@ const asks = (inputRequests: object, requestState?: string): ScriptedAnswer => (
   result: { resultType: 'input_required', inputRequests, ...(requestState && { requestState }) },
 })
 
-/** A tool that asks for these inputs at once, and returns the answers. */
+/** A tool that requires these inputs in one round, and returns the answers. */
 const asking = (name: string, inputRequests: object): TestTool => ({
   name,
   run: (_args, { inputResponses }) =>
@@ -49,7 +49,7 @@ const asking = (name: string, inputRequests: object): TestTool => ({
       : { structuredContent: inputResponses },
 })
 
-/** A tool that wants to be called again twice, without an input. */
+/** A tool that requires two more rounds without inputs. */
 const twoRounds: TestTool = {
   name: 'two_rounds',
   run: (_args, { requestState = '0' }) =>
@@ -231,7 +231,7 @@ describe('the call fails, and nothing more is sent,', () => {
       { method: 'notifications/cancelled', params: { requestId: 'input-2' } },
       { id: 1, error },
     ])
-    await client.transport.send({ jsonrpc: '2.0', id: 'input-2', result: {} }) // too late: to nobody
+    await client.transport.send({ jsonrpc: '2.0', id: 'input-2', result: {} }) // too late, so it is dropped
     expect(server.count('tools/call')).toBe(1)
     expect(server.violations).toEqual([])
   })
@@ -309,7 +309,7 @@ describe('an input request for the caller', () => {
     await using server = await startModernServer()
     const { capabilities } = everything
     const sessionInfo = new SessionInfo()
-    // What a client keeps between the rounds is JSON.
+    // The client stores JSON between the rounds.
     let kept = ''
     for (const key of ['first', 'last']) {
       await using one = await connectStock(server.url, { capabilities, sessionInfo })
@@ -344,7 +344,7 @@ describe('an input request for the caller', () => {
       'resources/read': asks({ a: question('A?') }),
     })
     await using client = new RawClient(new StreamableHttpTransport(server.url, { listen: false }))
-    await client.handshake() // without any capability: nobody but a caller can answer
+    await client.handshake() // without a capability, so that only the caller can answer
     const meta = { [INPUT]: { surface: true }, progressToken: 7 }
     await expect(client.request('tools/call', { name: 'a', _meta: meta })).resolves.toMatchObject({
       result: { content: [], requestState: state },

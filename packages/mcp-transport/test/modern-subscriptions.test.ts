@@ -1,4 +1,4 @@
-// What a client is told of between its requests: one stream that is always the right one.
+// Notifications between requests, on one listening stream that fits the subscriptions.
 import { discoverResult, startModernServer, startScriptedServer } from '@x/mcp-testing'
 import type { Script, ScriptedListener, ScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
@@ -19,7 +19,7 @@ const offering = (capabilities: object): Script => ({
   'server/discover': { result: { ...discoverResult, capabilities } },
 })
 
-/** A client that listens for everything that the server offers. */
+/** A client that listens to all changes that the server announces. */
 async function listening(
   script: Script = {},
   options: StreamableHttpTransportOptions = {},

@@ -1,4 +1,4 @@
-// A client that speaks the stateless revision by itself: its requests go out as they are.
+// A client that supports the stateless revision itself: its requests are sent unchanged.
 import { getEventListeners } from 'node:events'
 import { deferred, startScriptedServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'

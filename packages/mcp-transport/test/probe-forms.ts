@@ -2,8 +2,8 @@ import type { CannedAnswer } from '@x/mcp-testing'
 import { discoverResult } from '@x/mcp-testing'
 
 /**
- * What an answer to the probe (`server/discover`) says about the server. `retry`: nothing yet; asked
- * again the server may answer otherwise, and if it does not, an error.
+ * Meaning of an answer to the probe (`server/discover`). `retry`: the client probes again, and fails if the
+ * answer stays the same.
  */
 type ProbeVerdict = 'modern' | 'legacy' | 'error' | 'retry'
 
@@ -13,11 +13,11 @@ export interface ProbeForm {
   readonly answer: CannedAnswer | 'hang' | 'reset-before'
   readonly verdict: ProbeVerdict
   /**
-   * The specification takes it for a modern server, but many a legacy server sends it: if
-   * `initialize` fails too, this is the error to report.
+   * The specification defines it for modern servers, but many legacy servers send it. If `initialize` fails
+   * too, the client reports this error.
    */
   readonly firstErrorWins?: true | undefined
-  /** The answer carries this session id, which the client did not ask for and must not use. */
+  /** The answer has this session id, which the client must not use. */
   readonly orphanSessionId?: string | undefined
 }
 
@@ -133,7 +133,7 @@ export const probeForms: Readonly<Record<ProbeFormName, ProbeForm>> = {
   '400-32000-session-id': legacy(400, () => noSession(null)),
   '400-positive-code': legacy(400, error(32600, 'Session terminated')),
   '401': failure(401, undefined, { 'www-authenticate': 'Bearer' }),
-  // The body says what a proxy thinks, not which era the server has: clients must not read it.
+  // The body comes from a proxy, and says nothing about the era of the server. Clients must ignore it.
   '401-32601': failure(401, notFound, { 'www-authenticate': 'Bearer error="invalid_token"' }),
   '403': failure(403, page, html),
   '403-32022': failure(403, unsupported('2025-11-25')),

@@ -10,16 +10,16 @@ interface SeenRequest {
   readonly form: URLSearchParams
 }
 
-/** How the server behaves; may be changed while it runs. */
+/** Behaviour of the server. Can be changed while it runs. */
 export interface ProtectedBehaviour {
-  /** Scope that a JSON-RPC or HTTP method needs. */
+  /** Scope that a JSON-RPC or HTTP method requires. */
   scopes: Record<string, string>
   scopesSupported: readonly string[] | undefined
-  /** Merged into the authorization server's metadata; undefined takes a field away. */
+  /** Merged into the metadata of the authorization server; undefined removes a field. */
   metadata: Record<string, unknown>
   /** `iss` of callbacks. @default none */
   iss: string | undefined
-  /** What the token endpoint answers instead; undefined for the truth. */
+  /** Other answer of the token endpoint; undefined for the usual one. */
   token: (() => { status: number; body: unknown } | undefined) | undefined
   /** The token endpoint answers after this. */
   tokenGate: Promise<unknown> | undefined
@@ -40,7 +40,7 @@ export interface ProtectedServer extends AsyncDisposable {
   of(what: string): SeenRequest[]
   /** Access tokens so far are no longer accepted. */
   revoke(): void
-  /** A token pair as if it had been asked for. */
+  /** Creates a token pair without a request. */
   issue(scope?: string): { access_token: string; refresh_token: string; token_type: string }
 }
 
@@ -222,7 +222,7 @@ function send(
   response.end(body === undefined ? undefined : JSON.stringify(body))
 }
 
-/** The user says yes: what the authorization server sends the browser back to. */
+/** The user agrees. Returns the callback URL to which the authorization server redirects the browser. */
 export async function browse(url: URL): Promise<URL> {
   const response = await fetch(url, { redirect: 'manual' })
   return new URL(response.headers.get('location') ?? '')

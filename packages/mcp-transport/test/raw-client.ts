@@ -4,10 +4,10 @@ import type { StreamableHttpTransportOptions } from '../src/index.ts'
 import { URL_OF_SERVER } from './scripted-server.ts'
 import type { ScriptedServer } from './scripted-server.ts'
 
-/** A client of a few lines, which shows what a transport tells whom and when. */
+/** A minimal client that records the messages and events of a transport. */
 export class RawClient implements AsyncDisposable {
   readonly transport: StreamableHttpTransport
-  /** All that came through `onmessage`. */
+  /** All messages that `onmessage` got. */
   readonly messages: JsonRpcMessage[] = []
   readonly errors: Error[] = []
   closed = 0
@@ -31,7 +31,7 @@ export class RawClient implements AsyncDisposable {
     }
   }
 
-  /** Resolves with the answer, whatever it says. */
+  /** Resolves with the answer, also if it is an error. */
   async request(
     method: string,
     params?: Record<string, unknown>,
@@ -46,7 +46,7 @@ export class RawClient implements AsyncDisposable {
     return answer
   }
 
-  /** Resolves with the reason why there was no answer. */
+  /** Resolves with the error in an answer. */
   async failureOf(...request: Parameters<RawClient['request']>): Promise<TransportError> {
     return failureIn(await this.request(...request))
   }
@@ -70,7 +70,7 @@ export class RawClient implements AsyncDisposable {
     return answer
   }
 
-  /** Resolves when the condition holds; it is looked at whenever something has come. */
+  /** Resolves when the condition holds. It is checked after each message and event. */
   until(condition: () => boolean): Promise<void> {
     return new Promise((resolve) => {
       const watcher = (): void => {

@@ -5,9 +5,9 @@ import type { Seen } from './scripted-server.ts'
 export interface RawServer {
   readonly url: string
   readonly dispatcher: Dispatcher
-  /** From now on it does not know this session. */
+  /** Refuses this session from now on. */
   refuse(sessionId: string): void
-  /** The next message of this method is refused with 503. */
+  /** Refuses the next message of this method with 503. */
   refuseNext(method: string): void
   /** Answers the next call that is not refused. */
   answerNext(answer: (id: Seen['id']) => Response): void

@@ -1,6 +1,6 @@
 import type { TestTool } from '@x/mcp-testing'
 
-/** A tool some of whose arguments are repeated in `Mcp-Param-*` headers. */
+/** A tool with arguments that are repeated in `Mcp-Param-*` headers. */
 export function regionTool(regionHeader = 'Region'): TestTool {
   const inHeader = (type: string, name: string): unknown => ({ type, 'x-mcp-header': name })
   const target = { type: 'object', properties: { zone: inHeader('string', 'Zone') } }

@@ -1,4 +1,4 @@
-// A client with nothing above the transport: lost sessions are replaced underneath it.
+// A plain client on a transport that replaces lost sessions.
 import { deferred, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import type { CannedAnswer, Exchange, LegacyServer, LegacyServerOptions } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
@@ -29,7 +29,7 @@ function healingClient(
   return Object.assign(new RawClient(transport), { replaced })
 }
 
-/** A client that has a session on a real server. */
+/** A client with a session on a real server. */
 async function healing(
   serverOptions: LegacyServerOptions = {},
   options: StreamableHttpTransportOptions = {},
@@ -110,7 +110,7 @@ test('repeats the log level and subscriptions in the new session', async () => {
   await expect(again('logging/setLevel')).resolves.toMatchObject({ params: { level: 'error' } })
   await expect(again('resources/subscribe')).resolves.toMatchObject({ params: { uri } })
   expect(server.count('logging/setLevel')).toBe(3)
-  // Their answers are nobody's.
+  // The answers to these requests reach no caller.
   await client.request('ping')
   expect(client.errors).toEqual([])
 })
@@ -308,7 +308,7 @@ test('continues in a session that another process has opened in the meantime', a
   await client.handshake()
   server.forgetSessions()
   await using other = healingClient(server, { sessionInfo })
-  await other.handshake() // goes on with what is stored, and finds out
+  await other.handshake() // resumes the stored session, and finds that it is lost
   await other.request('tools/call', add)
   const initializes = server.count('initialize')
   await expect(client.request('tools/call', add)).resolves.toHaveProperty('result')

@@ -1,4 +1,4 @@
-// A session that goes on in another transport, under the stock client of SDK v1.
+// A session that continues in another transport, with the client of SDK v1.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { startLegacyServer } from '@x/mcp-testing'
@@ -64,7 +64,7 @@ test('gives two clients in one session different request ids and their own answe
     },
   })
   await server.waitFor(() => server.count('tools/call') === 2)
-  await first.client.ping() // by then both calls wait
+  await first.client.ping() // now both calls wait
   await server.progress(1, 2)
   await expect(Promise.all([slow, slower])).resolves.toHaveLength(2)
   const ids = server.received.map(({ rpcId }) => rpcId).filter((id) => id !== undefined)
@@ -189,7 +189,7 @@ describe('an id without a record', () => {
       ['POST notifications/initialized', 'a-known-session'],
       ['POST ping', 'a-known-session'],
     ])
-    // Others may have used the small ids in it.
+    // Other clients may have used small ids in it.
     expect(Number(server.seen[2]?.id)).toBeGreaterThan(2 ** 20)
     await expect(sessionInfo.getRecord()).resolves.toMatchObject({
       sessionId: 'a-known-session',

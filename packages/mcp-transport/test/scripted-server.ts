@@ -3,7 +3,7 @@ import type { Dispatcher } from 'undici'
 
 export const URL_OF_SERVER = 'http://server.test/mcp'
 
-/** One request as it came over the wire. */
+/** One received request. */
 export interface Seen {
   readonly httpMethod: string
   /** `POST tools/call`, `GET`, … */
@@ -12,7 +12,7 @@ export interface Seen {
   readonly params?: Record<string, unknown> | undefined
   readonly headers: Headers
   readonly sessionId: string | undefined
-  /** Aborted when the client cuts the exchange. */
+  /** Aborted when the client closes the exchange. */
   readonly signal: AbortSignal
 }
 
@@ -22,7 +22,7 @@ export interface ScriptedServer {
   /** The `what` of all requests, in order. */
   readonly wire: string[]
   count(what: string): number
-  /** The n-th request of a kind, as soon as it is there. */
+  /** Resolves with the n-th request of a kind. */
   waitFor(what: string, nth?: number): Promise<Seen>
 }
 
@@ -36,8 +36,8 @@ interface Waiter {
 }
 
 /**
- * A server in process that does what a test says, and by default what any server does: it opens
- * sessions `session-1`, `session-2`, …, accepts notifications, has no stream, and answers with `{}`.
+ * A server in this process with the answers of the test. By default, it opens sessions `session-1`,
+ * `session-2`, …, accepts notifications, has no stream, and answers with `{}`.
  */
 export function scriptedServer(script: Script = () => undefined): ScriptedServer {
   const seen: Seen[] = []
@@ -102,7 +102,7 @@ export function json(body: unknown, headers: Record<string, string> = {}, status
   })
 }
 
-/** A whole event stream. An event is a message, or text as it goes over the wire. */
+/** A complete event stream. An event is a message, or text that is sent unchanged. */
 export function sse(...events: readonly (string | object)[]): Response {
   return new Response(events.map(eventText).join(''), { headers: SSE })
 }

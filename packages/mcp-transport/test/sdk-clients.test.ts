@@ -1,4 +1,4 @@
-// The clients of SDK v1 and v2, unmodified, with one line changed: sessions outlive loss and processes.
+// The unmodified clients of SDK v1 and v2 on this transport: sessions survive a loss and the end of the process.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -12,11 +12,11 @@ import { describe, expect, test } from 'vitest'
 const program = fileURLToPath(new URL('counting-app.ts', import.meta.url))
 
 interface App extends AsyncDisposable {
-  /** What the program says about one call. */
+  /** Output of the program for one call. */
   call(tool: string): Promise<unknown>
-  /** `SIGKILL`: it has no time for anything. */
+  /** Kills it with `SIGKILL`. */
   kill(): Promise<void>
-  /** Lets it end by itself; resolves with its exit code. */
+  /** Lets the process end by itself. Resolves with its exit code. */
   end(): Promise<unknown>
 }
 
@@ -74,7 +74,7 @@ describe.each(['v1', 'v2'])('the client of SDK %s', (sdk) => {
       expect(await second.call('counter_add')).toEqual({ count: 1, isResumed: false, epoch: 2 })
       await second.kill()
     }
-    server.forgetSessions() // while nobody looks
+    server.forgetSessions() // while no client is connected
     await using third = startApp(sdk, server.url, file.path)
     expect(await third.call('counter_add')).toEqual({ count: 1, isResumed: false, epoch: 3 })
     expect(server.count('initialize')).toBe(3)

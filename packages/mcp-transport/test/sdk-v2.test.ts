@@ -121,7 +121,7 @@ describe.each([bridged, auto])('%s on a legacy server', (_name, mode) => {
     const result = await client.callTool({ name: 'counter_add' })
     expect(result.structuredContent).toEqual({ count: 1 })
     expect(server.count('initialize')).toBe(1)
-    // One probe: by us where the client does not ask, else by the client.
+    // One probe: by the transport if the client does not probe, else by the client.
     expect(server.count('server/discover')).toBe(1)
     const abort = new AbortController()
     const call = client.callTool({ name: 'slow' }, { signal: abort.signal })

@@ -1,4 +1,4 @@
-// Every way of the field in which servers refuse a session, over the wire.
+// All observed forms of refusing a session, with HTTP exchanges.
 import type { LossForm } from '@x/mcp-testing'
 import { deferred, lossForms } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
@@ -10,7 +10,7 @@ import type { ScriptedServer, Seen } from './scripted-server.ts'
 
 const forms = Object.entries(lossForms)
 
-/** A server that opens sessions, and then knows none of them. */
+/** A server that opens sessions and loses all of them. */
 function forgetfulServer(form: LossForm): ScriptedServer {
   return scriptedServer((seen) =>
     seen.what === 'POST tools/call' ? answerOf(form, seen) : undefined,
@@ -23,7 +23,7 @@ function answerOf({ status, headers = {}, body = '' }: LossForm, seen: Seen): Re
   return new Response(text === '' ? null : text, { status, headers: { ...type, ...headers } })
 }
 
-/** What the client was told about the session. */
+/** Verdict about the session in the error that the client got. */
 function verdictIn(answer: JsonRpcResponse): string {
   const data = 'error' in answer ? answer.error.data : undefined
   if (!TransportError.is(data) || data.code !== 'SESSION_LOST') return 'not-lost'
@@ -41,7 +41,7 @@ test.each(forms)('reports the loss to one call: %s', async (_name, form) => {
   const answer = await client.request('tools/call')
   const { verdict } = form
   expect(verdictIn(answer)).toBe(verdict)
-  // The store has forgotten it by the time that the client is told.
+  // The store is empty before the client gets the answer.
   await expect(sessionInfo.getSessionId()).resolves.toBe(keptBy(verdict))
   expect(client.transport.sessionId).toBe(keptBy(verdict))
   expect(server.count('POST initialize')).toBe(1)

@@ -1,4 +1,4 @@
-// Several clients that share nothing but a session id, under the stock clients of both SDKs.
+// Several SDK clients that share only a session id.
 import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -162,7 +162,7 @@ describe.each([
   })
 })
 
-/** Refuses `initialize` in a session, as servers do that have it open; `inSession` answers the rest. */
+/** Refuses `initialize` in a session, like servers that have the session open. `inSession` answers the rest. */
 function openSessionServer(
   inSession: (seen: Seen) => Response | Promise<Response> | undefined,
 ): ScriptedServer {
@@ -200,7 +200,7 @@ describe('an open session of which only the id is stored', () => {
       ['POST tools/call', 'a-known-session'],
     ])
     const ids = server.seen.map(({ id }) => Number(id)).slice(1)
-    expect(Math.min(...ids)).toBeGreaterThan(2 ** 20) // others may have used the small ones
+    expect(Math.min(...ids)).toBeGreaterThan(2 ** 20) // other clients may have used small ids
     expect(new Set(ids).size).toBe(ids.length)
 
     const from = server.seen.length

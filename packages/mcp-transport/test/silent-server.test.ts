@@ -1,4 +1,4 @@
-// A server that goes silent: what waits for it ends, and what it still answers goes on.
+// A server that stops answering: open calls end, and calls that it still answers continue.
 import { deferred, startScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { StreamableHttpTransport } from '../src/index.ts'
@@ -10,7 +10,7 @@ import type { Script } from './scripted-server.ts'
 const never = new Promise<never>(() => {})
 const timeouts = { silentMs: 60, checkMs: 40 }
 
-/** Calls are never answered, and pings as `ping` says. */
+/** Never answers calls, and answers pings with `ping`. */
 const silentCalls =
   (ping: Script): Script =>
   (seen) => {
@@ -79,7 +79,7 @@ describe('a call without any data', () => {
     await client.handshake()
     await control.handshake()
     void client.request('tools/call')
-    await control.failureOf('tools/call') // takes what a check of `client` would take
+    await control.failureOf('tools/call') // takes as long as a check of `client`
     expect(server.count('POST ping')).toBe(0)
   })
 })

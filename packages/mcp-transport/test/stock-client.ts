@@ -4,20 +4,20 @@ import { StreamableHttpTransport } from '../src/index.ts'
 import type { StreamableHttpTransportOptions } from '../src/index.ts'
 
 export interface StockClient extends AsyncDisposable {
-  /** The SDK's own, of version 1; unmodified. */
+  /** The unmodified client of SDK v1. */
   readonly client: Client
   readonly transport: StreamableHttpTransport
-  /** What came to `onerror`. */
+  /** Errors that `onerror` got. */
   readonly errors: Error[]
 }
 
 export interface StockClientOptions extends StreamableHttpTransportOptions {
   readonly capabilities?: ClientCapabilities | undefined
-  /** Registers handlers, before it connects. */
+  /** Registers handlers before the client connects. */
   readonly setUp?: ((client: Client) => void) | undefined
 }
 
-/** The stock client of SDK v1 on our transport, connected. */
+/** The client of SDK v1, connected with this transport. */
 export async function connectStock(
   url: string,
   { capabilities = {}, setUp, ...options }: StockClientOptions = {},

@@ -1,4 +1,4 @@
-// What the transport of SDK v1 gets wrong, one by one, and this one must not.
+// Defects of the transport of SDK v1, which this transport must not have.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
@@ -312,7 +312,7 @@ describe('D14: sends one GET to a server without a stream, and reports no error'
       reconnect: quick,
       onExchange: ({ httpMethod }) => httpMethod === 'GET' && notified.resolve(),
     })
-    // Goes through what a reconnection takes, so that one of `client` would be over by then.
+    // Takes as long as a reconnection, so that a reconnection of `client` would have ended.
     await using control = rawClient(
       scriptedServer((seen) => (seen.what === 'GET' ? sse() : undefined)),
       { reconnect: { firstMs: 50, maxAttempts: 1 } },
@@ -432,7 +432,7 @@ describe('D19: a callback that throws', () => {
 describe('D20: limits the data of the server', () => {
   const MIB = 1024 * 1024
 
-  /** Sends without end, and counts how much was taken. */
+  /** Sends without end, and counts the bytes that were read. */
   function endless(start: string): { body: ReadableStream<Uint8Array>; taken: () => number } {
     let sent = 0
     const piece = Buffer.alloc(MIB, 'x')

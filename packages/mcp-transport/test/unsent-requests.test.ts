@@ -1,4 +1,4 @@
-// Which requests a server cannot have executed, on real sockets.
+// Requests that a server cannot have executed, on real sockets.
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo, Server, Socket } from 'node:net'
@@ -8,7 +8,7 @@ import { StreamableHttpTransport } from '../src/index.ts'
 import { RawClient } from './raw-client.ts'
 
 const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: '
-const LARGE = 'x'.repeat(16 * 1024 * 1024) // more than the buffers of a connection hold
+const LARGE = 'x'.repeat(16 * 1024 * 1024) // larger than the buffers of a connection
 
 test.each([
   ['resets', (socket: Socket) => socket.resetAndDestroy()],
@@ -67,7 +67,7 @@ test.each([
     await client.request('ping')
     const [first] = sockets
     if (first === undefined) throw new Error('There was no connection')
-    end(first) // this process has not read it when the next request is made
+    end(first) // this process has not read it before the next request
     await expect(client.request('tools/call')).resolves.toHaveProperty('result')
     expect(received).toEqual(['1: ping', '2: tools/call'])
   },

@@ -70,7 +70,7 @@ describe('over HTTP', () => {
     const url = await server.listen()
     const headers = { 'content-length': 10_000_000 }
     const upload = request(url + PATH, { method: 'PUT', headers })
-    upload.on('error', () => {}) // the server may cut what it does not want
+    upload.on('error', () => {}) // the server may close the connection before it has read the body
     upload.write('x')
     const [answer] = await once(upload, 'response')
     expect(answer.statusCode).toBe(413)
@@ -99,7 +99,7 @@ describe('over HTTP', () => {
 })
 
 describe('a client with malformed or slow requests', () => {
-  /** Everything that comes back for raw bytes, until the service ends the connection. */
+  /** Sends raw bytes, and returns the response until the service closes the connection. */
   async function answerTo(url: string, ...parts: readonly string[]): Promise<string> {
     const { hostname, port } = new URL(url)
     const socket = connect(Number(port), hostname)

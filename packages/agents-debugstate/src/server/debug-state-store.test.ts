@@ -15,14 +15,14 @@ import { RedisDebugStateStore } from './redis-debug-state-store.ts'
 import { createRedisKeys } from './redis-debug-state-store.ts'
 import { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'
 
-/** What every store has to do, on each of them. */
+/** The contract of every store, tested on each store. */
 interface OpenStore extends AsyncDisposable {
   readonly store: DebugStateStore
-  /** On the same values, as another process would have it. */
+  /** Opens the same values, like another process. */
   readonly other: DebugStateStore
-  /** Long enough for a few steps, short enough to be waited for. */
+  /** A short time to live, for which a test can wait. */
   readonly shortMs: number
-  /** Resolves when a value that was put with `shortMs` has reached its end. */
+  /** Resolves when a value with `shortMs` has expired. */
   expiry(this: void, address: DebugStateAddress): Promise<void>
 }
 
@@ -76,7 +76,7 @@ if (redis) {
       shortMs: 50,
       async expiry({ agentId, key }) {
         const [record] = createRedisKeys(prefix, { agentId, key })
-        while ((await client.pTTL(record)) !== -2); // its own clock says so, and no other
+        while ((await client.pTTL(record)) !== -2); // only its own clock decides
       },
       async [Symbol.asyncDispose]() {
         client.destroy()
@@ -245,7 +245,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
   test('lists keys in order with size and times, never values', async () => {
     await using opened = await open()
     const { store } = opened
-    const keys = ['B', 'a', 'a:b', 'é', 'ﬀ', '😀'] // as their bytes go
+    const keys = ['B', 'a', 'a:b', 'é', 'ﬀ', '😀'] // in the order of their bytes
     for (const key of keys.toReversed()) {
       await store.put({ agentId: 'agent', key }, bytes('a-secret-ü'), { ttlMs })
     }

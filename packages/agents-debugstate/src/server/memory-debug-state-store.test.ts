@@ -9,6 +9,6 @@ test('removes expired values while others are written', async () => {
   for (let n = 0; n < 1200; n++) await put(`old-${n}`)
   now += 120_000
   await put('new')
-  now -= 120_000 // what is still there would now show again
+  now -= 120_000 // a value that was not removed would be visible again
   expect(await store.list('agent', 2000)).toMatchObject([{ key: 'new' }])
 })

@@ -20,7 +20,7 @@ export interface MemoryDebugStateStoreOptions {
 
 const optionChecks: Checks<MemoryDebugStateStoreOptions> = { now: check.func }
 
-/** Keeps values as long as the process lives: for tests and trials. */
+/** Stores values in memory until the process ends, for tests and trials. */
 export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
   /** By agent id and key. An agent id has no slash. */
   readonly #entries = new Map<string, Entry>()

@@ -15,10 +15,10 @@ afterAll(() => redis?.[Symbol.asyncDispose]())
 const address = { agentId: 'agent', key: 'key' }
 const ttlMs = 3_600_000
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
-/** For operations that have to succeed, however slow the machine is. */
+/** Time limit for operations that must succeed on a slow machine. */
 const timeoutMs = 20_000
 
-/** Asks Redis itself. */
+/** Sends a command to Redis directly. */
 async function askRedis(url: string, ...command: string[]): Promise<unknown> {
   const client = createClient({ url })
   await client.connect()
@@ -100,7 +100,7 @@ describe.runIf(redis)('in Redis', () => {
     const store = new RedisDebugStateStore({ url: server.url, timeoutMs })
     await Promise.all(Array.from({ length: 50 }, () => store.get(address)))
     const connections = String(await askRedis(server.url, 'CLIENT', 'LIST'))
-    expect(connections.trim().split('\n')).toHaveLength(2) // and the one that asks
+    expect(connections.trim().split('\n')).toHaveLength(2) // and the connection of this command
     await store.close()
     while (
       String(await askRedis(server.url, 'CLIENT', 'LIST'))
@@ -194,7 +194,7 @@ describe.runIf(redis)('a Redis that goes away', () => {
         reason: { code: 'UNAVAILABLE', cause: expect.any(Error) },
       })
     }
-    await server.start() // without the scripts it had been told
+    await server.start() // without the loaded scripts
     await expect(store.put(address, bytes('c'), { ttlMs })).resolves.toHaveProperty('version')
     await expect(store.delete(address)).resolves.toBe('deleted')
   })
@@ -221,7 +221,7 @@ describe.runIf(redis)('a Redis that goes away', () => {
     await client.connect()
     await using borrowed = new RedisDebugStateStore({ client, timeoutMs: 50 })
     server.pause()
-    // In the handshake, twice; and with a command.
+    // Twice in the handshake, once with a command.
     for (const silent of [store, store, borrowed]) {
       const asked = [silent.get(address), silent.list('agent', 1)]
       for (const outcome of await Promise.allSettled(asked)) {
@@ -259,7 +259,7 @@ describe.runIf(redis)('a Redis that goes away', () => {
       await using server = await startOwn()
       await server[loss]()
       const module = new URL('index.ts', import.meta.url).href
-      const limitMs = loss === 'pause' ? 100 : 10_000 // a refused connection is known without a limit
+      const limitMs = loss === 'pause' ? 100 : 10_000 // a refused connection needs no time limit
       const script = `
         const { RedisDebugStateStore } = await import(${JSON.stringify(module)})
         const store = new RedisDebugStateStore({ url: '${server.url}', timeoutMs: ${limitMs} })

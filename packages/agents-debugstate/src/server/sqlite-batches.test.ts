@@ -7,9 +7,9 @@ import { SqliteBatches } from './sqlite-debug-state-store.ts'
 interface Opened extends AsyncDisposable {
   readonly database: DatabaseSync
   readonly batches: SqliteBatches
-  /** What another process would see. */
+  /** Values that another process would read. */
   seen(this: void): readonly unknown[]
-  /** Resolves to what was seen from outside when the insertion was told to be done. */
+  /** Resolves with the values that another process could read when the insertion was reported. */
   insert(this: void, text: string): Promise<readonly unknown[]>
 }
 

@@ -143,7 +143,7 @@ test('reports a file that was damaged while it was open, and does not delete it'
   expect(await readFile(path)).toEqual(content)
 })
 
-/** Root may do everything; so as somebody else. Synchronous: the whole process is that user meanwhile. */
+/** Root may do everything, so this runs as another user. Synchronous, because the whole process changes its user. */
 function asNobody<Result>(work: () => Result): Result {
   if (process.geteuid?.() !== 0) return work()
   process.seteuid?.(NOBODY)

@@ -5,7 +5,7 @@ export interface Deferred<Value> {
   readonly reject: (error: Error) => void
 }
 
-/** For a test that says when something happens: a handler awaits `promise`, the test resolves it. */
+/** Lets a test decide when something happens: a handler awaits `promise`, and the test resolves it. */
 export function deferred<Value = void>(): Deferred<Value> {
   let resolve!: Deferred<Value>['resolve']
   let reject!: Deferred<Value>['reject']

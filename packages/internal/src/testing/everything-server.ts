@@ -7,32 +7,32 @@ import { freePort } from './free-port.ts'
 
 const require = createRequire(import.meta.url)
 
-/** How often another port is tried when somebody took the first one. */
+/** Number of attempts with other ports if another process takes the first one. */
 const PORT_ATTEMPTS = 5
 
-/** Ends the child when this process is gone, however it went: a killed parent closes the pipe. */
+/** Ends the child when this process ends, also after SIGKILL, which closes the pipe. */
 const END_WITH_PARENT = 'data:text/javascript,process.stdin.resume().on("close",()=>process.exit())'
 
 /** Options of {@link startEverythingServer}. */
 export interface EverythingServerOptions {
-  /** How long its start may take. @default 20_000 */
+  /** Time limit of the start, in milliseconds. @default 20_000 */
   readonly startMs?: number | undefined
-  /** Takes the place of one that has ended; then no other port is tried. @default a free one */
+  /** Port of a server that has ended; no other port is tried. @default a free port */
   readonly port?: number | undefined
 }
 
 /** A running `@modelcontextprotocol/server-everything`. */
 export interface EverythingServer extends AsyncDisposable {
-  /** Ends in `/mcp`. */
+  /** URL that ends in `/mcp`. */
   readonly url: string
   readonly pid: number
 }
 
 /**
- * Starts `@modelcontextprotocol/server-everything` over Streamable HTTP, as a child process on a free
- * port. Ends when it accepts requests. Disposing kills that child and awaits its exit.
+ * Starts `@modelcontextprotocol/server-everything` over Streamable HTTP, as a child process on a free port.
+ * Resolves when it accepts requests. Disposing of it kills the child and waits for its exit.
  *
- * @throws when it does not start in `startMs`, with what it wrote
+ * @throws if it does not start in `startMs`; the error has its output
  */
 export async function startEverythingServer(
   options: EverythingServerOptions = {},
@@ -46,7 +46,7 @@ export async function startEverythingServer(
     const child = spawn(
       process.execPath,
       [`--import=${END_WITH_PARENT}`, entry, 'streamableHttp'],
-      // Its stdout tells session ids in full.
+      // Its stdout has complete session ids.
       { stdio: ['pipe', 'ignore', 'pipe'], env: { ...process.env, PORT: String(port) } },
     )
     const outcome = await listening(child, deadline)
@@ -64,7 +64,7 @@ export async function startEverythingServer(
   }
 }
 
-/** What starts `@modelcontextprotocol/server-everything` on stdio. It ends when its input does. */
+/** Command that starts `@modelcontextprotocol/server-everything` on stdio. The server ends when its input ends. */
 export function everythingStdioCommand(): { readonly command: string; readonly args: string[] } {
   return { command: process.execPath, args: [everythingEntry(), 'stdio'] }
 }
@@ -74,7 +74,7 @@ function everythingEntry(): string {
   return join(dirname(manifest), 'dist', 'index.js')
 }
 
-/** Resolves when the child says that it listens, has exited, or the deadline is over. */
+/** Resolves when the child listens or has exited, or at the time limit. */
 function listening(
   child: ChildProcess,
   deadline: AbortSignal,
@@ -95,7 +95,7 @@ function listening(
       finish()
     })
     child.once('close', finish)
-    // Goes on reading for as long as the child lives: a full pipe would stop it.
+    // Reads until the child exits: a full pipe would stop it.
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       output = (output + text).slice(-4_096)
       if (!output.includes('listening on port')) return
@@ -108,6 +108,6 @@ function listening(
 async function kill(child: ChildProcess): Promise<void> {
   if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return
   const exited = once(child, 'exit')
-  child.kill('SIGKILL') // it has nothing to save
+  child.kill('SIGKILL') // it has no state to store
   await exited
 }

@@ -1,8 +1,8 @@
 import { createServer } from 'node:net'
 
 /**
- * A port of 127.0.0.1 on which nothing listens now. Another process may take it before you do: where
- * a server can listen on port 0 by itself, let it.
+ * Returns a port of 127.0.0.1 on which no process listens now. Another process may take it first, so use port 0
+ * if the server accepts it.
  */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {

@@ -5,9 +5,9 @@ import { Dispatcher, errors } from 'undici'
 export type RequestHandler = (request: Request) => Response | Promise<Response>
 
 /**
- * An undici dispatcher that asks `handler` instead of a server: no port, no socket, any origin.
- * Bodies stream in both directions. A handler that throws is a connection that broke after the
- * request went out; an abort of the caller reaches it as `request.signal`.
+ * Creates an undici dispatcher that calls `handler` instead of a server: no port, no socket, any origin. Bodies
+ * stream in both directions. If the handler throws, the connection breaks after the request was sent. If the
+ * caller aborts, `request.signal` aborts.
  */
 export function handlerDispatcher(handler: RequestHandler): Dispatcher {
   return new HandlerDispatcher(handler)
@@ -55,7 +55,7 @@ class HandlerDispatcher extends Dispatcher {
   }
 }
 
-/** Both of undici's forms in one: a promise, and a callback when there is one. */
+/** Supports both forms of undici: a promise, and an optional callback. */
 function settled(all: Promise<unknown>, callback?: () => void): Promise<void> & void {
   const done = async (): Promise<void> => {
     await all
@@ -64,7 +64,7 @@ function settled(all: Promise<unknown>, callback?: () => void): Promise<void> & 
   return done() as Promise<void> & void
 }
 
-/** One request and its answer; what undici calls the controller. */
+/** One request and its answer. Serves as the controller of undici. */
 class Exchange implements Dispatcher.DispatchController {
   rawHeaders: string[] | null = null
   rawTrailers: string[] | null = null
@@ -102,7 +102,7 @@ class Exchange implements Dispatcher.DispatchController {
     this.#resumed?.()
   }
 
-  /** Never rejects: what goes wrong goes to the handler. */
+  /** Never rejects: the handler gets all errors. */
   async run(answer: RequestHandler, options: Dispatcher.DispatchOptions): Promise<void> {
     await Promise.resolve() // like a real one, never before `dispatch` has returned
     if (this.#over) return
@@ -147,7 +147,7 @@ class Exchange implements Dispatcher.DispatchController {
     }
   }
 
-  /** The value, or `undefined` as soon as the exchange is aborted. */
+  /** Resolves with the value, or with `undefined` as soon as the exchange is aborted. */
   async #unlessAborted<Value>(promise: Promise<Value>): Promise<Value | undefined> {
     const { signal } = this.#abort
     try {
@@ -198,7 +198,7 @@ function requestHeadersFrom(headers: Dispatcher.DispatchOptions['headers']): Hea
   return result
 }
 
-/** As undici gives them: lower case, several cookies as a list. */
+/** Headers as undici passes them: names in lower case, several cookies as a list. */
 function headersFrom(headers: Headers): Record<string, string | string[]> {
   const cookies = headers.getSetCookie()
   const result: Record<string, string | string[]> = Object.fromEntries(headers)

@@ -8,47 +8,47 @@ import { delimiter, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { freePort } from './free-port.ts'
 
-/** How often another port is tried when somebody took the first one. */
+/** Number of attempts with other ports if another process takes the first one. */
 const PORT_ATTEMPTS = 5
 
 /**
- * Prints the process id of the server, and ends it when the input ends: a killed parent closes that pipe.
- * Its own output is closed, so that the pipe tells when the server has gone.
+ * Prints the process id of the server, and ends the server when the input ends: a killed parent closes that
+ * pipe. It closes its own output, so that the pipe ends with the server.
  */
 const KEEPER =
   '"$@" </dev/null 2>&1 & echo "pid $!"; exec >&- 2>&-; cat >/dev/null; kill -9 $!; wait $!'
 
 /** Options of {@link startRedisServer}. */
 export interface RedisServerOptions {
-  /** How long a start may take. @default 20_000 */
+  /** Time limit of a start, in milliseconds. @default 20_000 */
   readonly startMs?: number | undefined
-  /** More of its settings, as on its command line: `['--requirepass', 'secret']`. @default none */
+  /** More settings, as on the command line: `['--requirepass', 'secret']`. @default none */
   readonly args?: readonly string[] | undefined
   /** `PATH` and `REQUIRE_REDIS`. @default process.env */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined
 }
 
-/** A running `redis-server` that forgets everything when it ends. */
+/** A running `redis-server` that loses all data when it ends. */
 export interface RedisServer extends AsyncDisposable {
   /** `redis://127.0.0.1:{port}`; the port stays. */
   readonly url: string
   readonly pid: number
-  /** A crash: SIGKILL. Ends when the process has gone. */
+  /** Kills the process with SIGKILL, like a crash. Resolves when it has exited. */
   stop(): Promise<void>
-  /** Starts a stopped one again, empty. Ends when it accepts connections. */
+  /** Starts a stopped server again without data. Resolves when it accepts connections. */
   start(): Promise<void>
-  /** Holds the process: it accepts connections and answers nothing. */
+  /** Stops the process: it accepts connections and does not answer. */
   pause(): void
   resume(): void
 }
 
 /**
- * Starts the machine's own `redis-server` on a free port of 127.0.0.1, without persistence. Ends when it
- * accepts connections; disposing kills exactly that process. `undefined`, and a line on stderr that says so,
- * where there is no `redis-server` on the `PATH`.
+ * Starts `redis-server` on a free port of 127.0.0.1, without persistence. Resolves when it accepts connections.
+ * Disposing of it kills only that process. Without a `redis-server` on the `PATH`, returns `undefined` and
+ * writes a line to stderr.
  *
- * @throws when it does not start in `startMs`, with what it wrote; where there is none and `REQUIRE_REDIS` is
- *   set, so that no tests are left out where there should be one
+ * @throws if it does not start in `startMs`, with its output; also if there is none and `REQUIRE_REDIS` is set, so
+ *   that no tests are left out by mistake
  */
 export async function startRedisServer(
   options: RedisServerOptions = {},
@@ -134,14 +134,14 @@ function settings(port: number, folder: string): readonly string[] {
 async function run(command: readonly string[], deadline: AbortSignal): Promise<Running> {
   const keeper = spawn('/bin/sh', ['-c', KEEPER, 'keeper', ...command], {
     stdio: ['pipe', 'pipe', 'inherit'],
-    detached: true, // Ctrl-C would end the keeper before it can kill a paused server
+    detached: true, // Ctrl-C would end this process before it can kill a paused server
   })
   const exited = once(keeper, 'exit')
   const kill = async (): Promise<void> => {
     keeper.stdin.end()
     await exited
   }
-  keeper.stdin.on('error', () => {}) // it may have ended before we did
+  keeper.stdin.on('error', () => {}) // it may have ended before this process
   try {
     return { pid: await readyPid(keeper, deadline), kill }
   } catch (error) {
@@ -150,7 +150,7 @@ async function run(command: readonly string[], deadline: AbortSignal): Promise<R
   }
 }
 
-/** Resolves when the server says that it accepts connections. */
+/** Resolves when the server accepts connections. */
 function readyPid(keeper: ChildProcess, deadline: AbortSignal): Promise<number> {
   return new Promise((resolve, reject) => {
     let pid = 0
@@ -162,7 +162,7 @@ function readyPid(keeper: ChildProcess, deadline: AbortSignal): Promise<number> 
     deadline.addEventListener('abort', late, { once: true })
     keeper.once('error', (error) => fail(error.message))
     if (!keeper.stdout) return fail('no output')
-    // Goes on reading for as long as the server lives: a full pipe would stop it.
+    // Reads until the server exits: a full pipe would stop it.
     createInterface(keeper.stdout)
       .on('line', (line) => {
         pid ||= Number(/^pid (\d+)$/.exec(line)?.[1] ?? 0)

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url'
 
 /**
- * A Node that runs our sources as they are: `using` is native from Node 24. Tests that run on an older one
- * take that of the workspace for their child processes.
+ * Path of a Node.js that runs the sources unchanged: `using` is native from Node 24. On an older Node.js, tests
+ * use the one of the workspace for their child processes.
  */
 export const sourceNode: string =
   Number.parseInt(process.versions.node, 10) >= 24

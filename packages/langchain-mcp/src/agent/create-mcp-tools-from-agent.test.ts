@@ -11,7 +11,7 @@ import {
 import type { ToolLogEntry } from '../base/log.ts'
 import type { ToolDefinition, ToolResult } from '../base/tool-source.ts'
 
-/** A client that answers with its own name, and counts. */
+/** A client that answers with its name, and counts calls. */
 class CountingClient implements McpToolClient {
   readonly server: McpServerReference
   readonly options: McpClientOptions
@@ -89,7 +89,7 @@ function counting(lists: Readonly<Record<string, () => Promise<readonly ToolDefi
   }
 }
 
-/** Only the options, for those who do not look at what was made. */
+/** Only the options, for tests that do not check the created clients. */
 function clientsWith(
   lists?: Parameters<typeof counting>[0],
 ): Pick<ReturnType<typeof counting>, 'createClient'> {

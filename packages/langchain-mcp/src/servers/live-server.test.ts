@@ -3,7 +3,7 @@ import { SessionReplacements } from './live-server.ts'
 
 const lost = (epoch: number) => ({ epoch, reason: 'the server lost it' })
 
-/** Makes a call. Returns a function that ends it, with the replacement that the thread learns of. */
+/** Makes a call. Returns a function that ends it and returns the replacement that is reported to the thread. */
 function startCall(replacements: SessionReplacements, scope: string, thread: string) {
   const seen = replacements.seenBy(scope, thread)
   return () => replacements.since(seen, scope, thread)

@@ -33,7 +33,7 @@ const renamed: ToolDefinition = {
   outputSchema: { type: 'object', properties: { total: { type: 'number' } } },
 }
 
-/** A server whose list is what it is told. */
+/** A server with the given list. */
 class ChangingServer implements McpToolSource {
   list: readonly ToolDefinition[] | Error = [stored]
   result: ToolResult = { content: [{ type: 'text', text: 'added' }] }

@@ -20,7 +20,7 @@ const schema = {
 const TEXT = 'two apples'
 const artifact = [{ type: 'mcp_content', data: [{ type: 'text', text: TEXT }] }]
 
-/** What a tool does when it is called: the same in both. */
+/** Behaviour of a tool in a call, the same for both tools. */
 type Body = (config: RunnableConfig) => Promise<void>
 
 interface Given {
@@ -61,14 +61,14 @@ function ours({ body = async () => {}, fields = {} }: Given): StructuredTool {
   return Object.assign(made, fields)
 }
 
-/** Hears all that core tells of tools and chains. */
+/** Records all callbacks for tools and chains. */
 class Heard extends BaseCallbackHandler {
   readonly name = 'heard'
   override readonly awaitHandlers = true
   readonly calls: unknown[] = []
 
   override handleToolStart(...[serialized, ...rest]: unknown[]): void {
-    // Which class it is differs, and shall.
+    // The class differs on purpose.
     const { id: _, ...others } = isRecord(serialized) ? serialized : {}
     this.calls.push(['toolStart', others, ...rest])
   }
@@ -102,7 +102,7 @@ const PASSING: ReadonlySet<string> = new Set([
   'serialized',
 ])
 
-/** Ids by the order in which they come, so that two runs can be compared; no class and no time. */
+/** Replaces ids by their order, and removes class and time, so that two runs can be compared. */
 function comparable(value: unknown): unknown {
   const ids = new Map<string, string>()
   const text = JSON.stringify(value, (key, part: unknown) => (PASSING.has(key) ? undefined : part))
@@ -115,7 +115,7 @@ function comparable(value: unknown): unknown {
   )
 }
 
-// Without LangGraph, core carries no context along.
+// Without LangGraph, core does not propagate a context.
 await loadLangGraph()
 
 async function settled(run: () => Promise<unknown>): Promise<unknown> {
@@ -298,7 +298,7 @@ test('prints the same for a verbose tool', async () => {
     const told: unknown[] = []
     for (const make of [corePeer, ours]) {
       log.mockClear()
-      // They share the console.
+      // The tests share the console.
       await make({ fields: { verbose: true } }).invoke(toolCall)
       told.push(
         log.mock.calls.map(([line]) => String(line).replaceAll(/\[?\d+(ms|\.\d+s)\]?/g, '')),

@@ -6,7 +6,7 @@ const progress = 'id: a-2\ndata: {"method":"notifications/progress"}\n\n'
 const late = 'data: {"method":"notifications/message"}\n\n'
 const answer = 'id: a-3\r\ndata: {"id":1,"result":{"text":"für"}}\r\n\r\n'
 
-/** The whole stream after the change, for each way to cut it into chunks of one size. */
+/** Returns the complete stream after the change, for each size of its chunks. */
 async function changed(
   change: 'truncate' | 'repeat' | 'reorder' | 'repeat-last',
   text: string,

@@ -20,7 +20,7 @@ const question = JSON.stringify({
 })
 const result = JSON.stringify({ jsonrpc: '2.0', id: 1, result: { text: 'paid '.repeat(20) } })
 
-/** A bare TCP client: what it writes and reads is exactly what goes over the connection. */
+/** A TCP client that writes and reads the exact bytes of the connection. */
 class RawConnection {
   readonly socket: Socket
   readonly #end = deferred<'reset' | 'close'>()
@@ -47,7 +47,7 @@ class RawConnection {
     this.socket.write('GET /mcp HTTP/1.1\r\nhost: test\r\naccept: text/event-stream\r\n\r\n')
   }
 
-  /** All that has arrived, as soon as it contains `part`. */
+  /** Resolves with all received text, as soon as it contains `part`. */
   async until(part: string): Promise<string> {
     while (!this.#received.includes(part)) {
       this.#changed = deferred()
@@ -56,7 +56,7 @@ class RawConnection {
     return this.#received
   }
 
-  /** What had arrived when the proxy ended the connection, and how it did. */
+  /** Resolves when the proxy has ended the connection, with the received text and the kind of the end. */
   async ended(): Promise<{ readonly how: 'reset' | 'close'; readonly received: string }> {
     return { how: await this.#end.promise, received: this.#received }
   }
@@ -74,13 +74,13 @@ interface Scene extends AsyncDisposable {
   readonly server: TestServer
   readonly proxy: RecordingProxy
   readonly client: RawConnection
-  /** Bodies of the requests that the server got whole. */
+  /** Bodies of the requests that the server has received completely. */
   readonly executed: readonly string[]
   /** Settles when a request breaks off before its end. */
   readonly brokenRequest: Promise<void>
 }
 
-/** A server that answers with JSON, or with the events given, behind a proxy with one fault. */
+/** A server that answers with JSON or with the given events, behind a proxy with one fault. */
 async function scene(action: InjectedAction, events?: readonly string[]): Promise<Scene> {
   const executed: string[] = []
   const brokenRequest = deferred()
@@ -394,7 +394,7 @@ test('gives each call the same fault in each run, and records every delivered an
     })
     const proxy = await startRecordingProxy(server.url)
     proxy.inject(seededFaults(14, { rate: 0.9 }))
-    // A repeated answer must not meet the next call on its connection.
+    // A repeated answer must not reach the next call on its connection.
     const dispatcher = new Agent({ pipelining: 0 })
     const call = async (key: string): Promise<void> => {
       const body = question.replace('k1', key)

@@ -18,7 +18,7 @@ const exchange = (key: string, more: Partial<Exchange> = {}): Exchange => ({
   ...more,
 })
 
-/** What each exchange gets, in order: a fault as JSON, or nothing. */
+/** Returns the fault of each exchange as JSON, in order. */
 async function faultsOf(
   seed: number,
   exchanges: readonly Exchange[],
@@ -77,7 +77,7 @@ test.each([0, 0.01, 0.1, 0.5, 1])('gives a share of %s of the exchanges a fault'
   expect(Math.abs(given.length - calls.length * rate)).toBeLessThanOrEqual(tolerance)
 })
 
-/** How often each kind comes. */
+/** Counts the faults of each kind. */
 async function histogram(options: SeededFaultOptions): Promise<Map<string, number>> {
   const rule = seededFaults(11, { rate: 1, ...options })
   const counts = new Map<string, number>()

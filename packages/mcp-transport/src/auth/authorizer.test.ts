@@ -10,7 +10,7 @@ describe('authorizer', () => {
 
   type Request = Pick<Renewal, 'refused' | 'signal'>
 
-  /** A provider whose `obtain` gets the next token. It may send requests with `fetch`. */
+  /** A provider that gets its next token from `obtain`, which may send requests with `fetch`. */
   function credential(obtain?: (fetch: FetchFunction) => Promise<unknown>): {
     renewals: { renew(request: Request): Promise<void> }
     state: { token: string | undefined; obtained: number }

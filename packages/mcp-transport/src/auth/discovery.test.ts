@@ -1,5 +1,5 @@
 import { handlerDispatcher } from '@x/internal/testing/undici'
-// Which documents are read, and what the authorization server is sent because of them.
+// The documents that are read, and the authorization requests that follow from them.
 import { describe, expect, test } from 'vitest'
 import { createOAuthFetch } from '../http/http-client.ts'
 import type { OAuthClientInformation, OAuthClientProvider } from './auth-provider.ts'
@@ -12,7 +12,7 @@ const RESOURCE = '/.well-known/oauth-protected-resource'
 const OAUTH = '/.well-known/oauth-authorization-server'
 const OPENID = '/.well-known/openid-configuration'
 
-/** Metadata of an authorization server that has everything. */
+/** Complete metadata of an authorization server. */
 function authorizationServer(issuer: string, more: object = {}): object {
   const { origin } = new URL(issuer)
   return {
@@ -38,7 +38,7 @@ interface Site {
   readonly provider?: (provider: OAuthClientProvider) => OAuthClientProvider
 }
 
-/** What happens after one 401, until the user would have to answer. */
+/** Handles one 401, up to the redirect of the user. */
 async function authorize({
   server = 'https://mcp.test/a/mcp',
   pages = {},

@@ -131,7 +131,7 @@ test('closes the listener when the request is aborted', async () => {
   const controller = new AbortController()
   const provider = loopbackOAuth({ openBrowser: (url) => opened.resolve(url) })
   const token = authorize(server, provider, controller.signal)
-  token.catch(() => {}) // looked at below
+  token.catch(() => {}) // awaited below
   const url = await opened.promise
   controller.abort()
   await expect(token).rejects.toMatchObject({ code: 'CLOSED' })

@@ -18,7 +18,7 @@ const dispatcher = new Agent()
 const oauthFetch = createOAuthFetch(dispatcher)
 afterAll(() => dispatcher.destroy())
 
-// The library warns of credentials that it does not trust: it must never see such.
+// The library warns about credentials that it does not trust. It must never get such credentials.
 const warn = vi.spyOn(console, 'warn').mockImplementation((text) => {
   throw new Error(`Unexpected warning: ${text}`)
 })
@@ -46,7 +46,7 @@ async function temporaryFolder(): Promise<AsyncDisposable & { path: string }> {
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
 }
 
-/** What a transport does with a refusal. */
+/** Handles a refusal in the same way as a transport. */
 async function refuse(
   server: ProtectedServer,
   provider: OAuthClientProvider,
@@ -80,7 +80,7 @@ const finish = (
     signal: new AbortController().signal,
   })
 
-/** One that does not wait for the user. */
+/** A provider that does not wait for the user. */
 function leaves(options: Partial<AuthProviderOptions> = {}): OAuthClientProvider {
   return userWhoAgrees({ redirect: (url) => sentTo.push(url), ...options })
 }
@@ -421,7 +421,7 @@ describe('a refresh', () => {
     const provider = await authorized(server, { store })
     server.behaviour.token = () => {
       const stored = { v: 1, tokens: { ...server.issue(), issuer: server.origin } } as const
-      void store.write(stored) // by the other process, just before us
+      void store.write(stored) // by the other process, just before this one
       return { status: 400, body: { error: 'invalid_grant' } }
     }
     expect(await refuse(server, provider)).toBe('access-2')

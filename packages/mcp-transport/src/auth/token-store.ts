@@ -40,7 +40,7 @@ export const tokenStoreCheck: Check = {
   takes: 'a token store, such as fileTokenStore(path)',
 }
 
-/** Keeps credentials as long as the object lives. */
+/** Stores credentials in memory, for the lifetime of the object. */
 export function memoryTokenStore(): TokenStore {
   let stored: StoredCredentials | undefined
   return {

@@ -96,7 +96,7 @@ describe('sse reader', () => {
   })
 
   test('reports an event id only after its event is complete', () => {
-    // Going on after an event that never came whole would lose it.
+    // Resuming after an incomplete event would lose that event.
     expect(read([Buffer.from('id: e1\ndata: a\n\nid: e2\ndata: b\n')]).events).toEqual([
       ['id', 'e1'],
       ['data', 'a'],
@@ -145,7 +145,7 @@ describe('the body of a response', () => {
     readonly status?: number
   }
 
-  /** Reads a body in one piece, or as given. Returns the messages, and the outcome where reading stopped. */
+  /** Reads a body in one chunk, or in the given chunks. Returns the messages and the outcome. */
   function read({ text, bytes = [Buffer.from(text)], responseBytes = 1000, status = 200 }: Read): {
     messages: JsonRpcMessage[]
     outcome: AnswerOutcome

@@ -72,9 +72,9 @@ describe('dispatcher', () => {
 
   interface Server {
     readonly url: string
-    /** How many there were. */
+    /** Number of connections, also of closed ones. */
     readonly connections: number
-    /** Resolves when all of them are closed, on both sides. */
+    /** Resolves when all connections are closed on both sides. */
     readonly closed: () => Promise<unknown>
   }
 
@@ -124,7 +124,7 @@ describe('certificate authorities', () => {
       expect(certificateAuthorities({ SSL_CERT_FILE: path })).toContain(rootCertificates[0])
       expect(certificateAuthorities({ SSL_CERT_FILE: path })).not.toContain(rootCertificates[1])
       const [one, other] = [1, 2].map(() => certificateAuthorities({ SSL_CERT_FILE: path }))
-      expect(one).toBe(other) // read once, however many dispatchers there are
+      expect(one).toBe(other) // read once for all dispatchers
       await writeFile(path, rootCertificates[1] ?? '')
       await utimes(path, 1, 1)
       expect(certificateAuthorities({ SSL_CERT_FILE: path })).toContain(rootCertificates[1])

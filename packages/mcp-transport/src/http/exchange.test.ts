@@ -20,7 +20,7 @@ const post: HttpRequest = {
   idleMs: 0,
 }
 
-/** Redirects once; then there is no connection to be had. */
+/** Redirects once, then fails to connect. */
 class RedirectsThenRefuses extends Dispatcher {
   readonly #first = handlerDispatcher(() => Response.redirect('http://server.test/other', 307))
   #isFirst = true
@@ -33,7 +33,7 @@ class RedirectsThenRefuses extends Dispatcher {
       this.#isFirst = false
       return this.#first.dispatch(options, handler)
     }
-    // As undici does it: a request that never got a connection never starts, and has no controller.
+    // As in undici: a request without a connection never starts, and has no controller.
     const controller = undefined as unknown as Dispatcher.DispatchController
     handler.onResponseError?.(controller, new Error('connect ECONNREFUSED'))
     return true

@@ -15,7 +15,7 @@ describe('follow stream', () => {
     readonly delays: readonly number[]
   }
 
-  /** Plays the ends one after the other, and the last one for ever; waits for nothing. */
+  /** Ends its streams with the given ends, and repeats the last one. Does not wait. */
   async function follow(
     ends: readonly StreamEnd[],
     more: Partial<FollowOptions> = {},
@@ -75,7 +75,7 @@ describe('follow stream', () => {
       error: new TransportError(code, 'no'),
     })
 
-    /** Follows until so many openings were made. */
+    /** Follows until the given number of openings. */
     async function followSlowly(
       ends: readonly StreamEnd[],
       openings: number,

@@ -60,7 +60,7 @@ export type Initialized =
   | {
       readonly kind: 'failed'
       readonly answer: JsonRpcResponse
-      /** What the failure says about the stored session in which `initialize` was sent. */
+      /** Verdict about the stored session in which `initialize` was sent. */
       readonly verdict: InitializeVerdict
     }
 

@@ -22,7 +22,7 @@ import { deleteSession, postAndForget } from './one-way.ts'
 import { SessionOpener } from './session-opener.ts'
 import type { OpenOptions, OpenOutcome } from './session-opener.ts'
 
-/** What replaces a lost session: `stateless` if the server no longer has sessions. */
+/** Replacement of a lost session. `stateless` if the server no longer has sessions. */
 export type Replacement = LegacySession | 'stateless'
 
 const INITIALIZED = { jsonrpc: '2.0', method: 'notifications/initialized' } as const

@@ -22,7 +22,7 @@ describe('the verdict about a response', () => {
     return lossVerdict({ status, ...parseEvidence(body, OWN_ID), ...more })
   }
 
-  /** Field, status, body, verdict. */
+  /** Origin, status, body, verdict. */
   type Row = readonly [name: string, status: number, body: string, verdict: LossVerdict]
 
   const refusals: readonly Row[] = [
@@ -85,7 +85,7 @@ describe('the verdict about a response', () => {
     ['409 that names the session', 409, 'Session expired', 'ambiguous'],
   ]
 
-  /** Tools fail with such answers after they have done something. */
+  /** Errors of tools that have run, with texts like those of a lost session. */
   const toolFailures: readonly Row[] = [
     ['a paid checkout', 500, 'Checkout session expired after the card was charged', 'ambiguous'],
     ['a database', 500, 'database session expired while committing order 17', 'ambiguous'],
@@ -162,7 +162,7 @@ describe('the verdict about a response', () => {
     ['accepted', 202, '', 'not-lost'],
   ]
 
-  /** Answers of tools whose id is not where it should be. */
+  /** Errors of tools with the id of the request in an unusual place. */
   const hiddenIds: readonly Row[] = [
     ['an event', 404, `event: message\ndata: ${own(-32001, 'Session not found')}\n\n`, 'ambiguous'],
     ['an event after another', 404, `data: {}\n\ndata: ${own(-32001, 'Gone')}\n\n`, 'ambiguous'],

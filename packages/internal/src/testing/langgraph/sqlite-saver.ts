@@ -46,7 +46,7 @@ interface WriteRow {
   readonly value: Uint8Array
 }
 
-/** Keeps the checkpoints of graphs in a file, so that another process can go on with a thread. */
+/** Stores the checkpoints of graphs in a file, so that another process can continue a thread. */
 export class SqliteSaver extends BaseCheckpointSaver implements Disposable {
   readonly #database: DatabaseSync
 
@@ -117,7 +117,7 @@ export class SqliteSaver extends BaseCheckpointSaver implements Disposable {
     for (const [position, [channel, content]] of writes.entries()) {
       const special = WRITES_IDX_MAP[channel]
       const [type, value] = await this.serde.dumpsTyped(content)
-      // What a task has written stays; its errors and interrupts are replaced by later ones.
+      // Keeps the writes of a task, and replaces its errors and interrupts by later ones.
       const verb = special === undefined ? 'INSERT OR IGNORE' : 'INSERT OR REPLACE'
       this.#database
         .prepare(`${verb} INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)`)

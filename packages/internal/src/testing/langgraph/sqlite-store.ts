@@ -28,7 +28,7 @@ interface ItemRow {
   readonly updated_at: number
 }
 
-/** Keeps the items of graphs in a file, where the next process finds them. Knows no embeddings. */
+/** Stores the items of graphs in a file for the next process. Has no embeddings. */
 export class SqliteStore extends BaseStore implements Disposable {
   readonly #database: DatabaseSync
 
@@ -37,7 +37,7 @@ export class SqliteStore extends BaseStore implements Disposable {
     this.#database = openDatabase(path, SCHEMA)
   }
 
-  /** All operations, in their order, or none. */
+  /** Runs all operations in their order, or none of them. */
   override async batch<Op extends Operation[]>(operations: Op): Promise<OperationResults<Op>> {
     this.#database.exec('BEGIN IMMEDIATE')
     try {
@@ -142,7 +142,7 @@ const COMPARE: Readonly<Record<string, (value: unknown, other: unknown) => boole
   $lte: (value, other) => Number(value) <= Number(other),
 }
 
-/** A plain value must be equal; `{ $gt: 1 }` compares. */
+/** Compares with `{ $gt: 1 }`; a plain value must be equal. */
 function fits(value: unknown, wanted: unknown): boolean {
   if (typeof wanted !== 'object' || wanted === null) return value === wanted
   return Object.entries(wanted).every(([sign, other]) => COMPARE[sign]?.(value, other) === true)
