@@ -1,5 +1,6 @@
 import { GatewayError } from '../src/errors.ts'
-import type { GatewayStore } from '../src/store/gateway-store.ts'
+import type { SessionStore } from '../src/mcp/sessions.ts'
+import type { EventLogs, GatewayStore } from '../src/store/gateway-store.ts'
 import { turns } from './turns.ts'
 
 /** A store at the end of a wire: one thing after the other, and each takes a while. */
@@ -46,6 +47,39 @@ export class SlowStore {
       isShared,
       isReady: () => store.isReady(),
       close: () => store.close(),
+    }
+  }
+
+  /** The parts that sessions use, through this. Logs of calls fail now and then. */
+  wrapSessions(store: SessionStore): SessionStore {
+    return { ...store, records: this.#slow(store.records), logs: this.#slowLogs(store.logs) }
+  }
+
+  #slowLogs(logs: EventLogs): EventLogs {
+    const fail = (log: string): void => {
+      if (!log.startsWith('session-events:') || this.#random() >= this.failing) return
+      throw new GatewayError('UNAVAILABLE', 'The store is away')
+    }
+    return {
+      open: (log, ...rest) =>
+        this.#do(async () => {
+          fail(log)
+          this.streams.add(log)
+          return logs.open(log, ...rest)
+        }),
+      append: (log, ...rest) =>
+        this.#do(async () => {
+          fail(log)
+          return logs.append(log, ...rest)
+        }),
+      find: (eventId) => this.#do(() => logs.find(eventId)),
+      read: (...place) => this.#do(() => logs.read(...place)),
+      tail: (...tail) => this.#do(() => logs.tail(...tail)),
+      delete: (log) =>
+        this.#do(() => {
+          this.streams.delete(log)
+          return logs.delete(log)
+        }),
     }
   }
 

@@ -70,11 +70,22 @@ export class EventStream {
   }
 }
 
-/** Returns a message, as JSON text, in the format of server-sent events. Without an id, clients cannot resume after it. */
-export function toEvent(data: string, id?: string): string {
+/** Ends the id of the last event of a stream. */
+const END = '.end'
+
+/**
+ * Returns a message, as JSON text, in the format of server-sent events. Without an id, clients cannot resume after it.
+ * The id of the last event says so: the answer to a client that comes back with it needs no look into the store.
+ */
+export function toEvent(data: string, id?: string, isLast = false): string {
   return id === undefined
     ? `event: message\ndata: ${data}\n\n`
-    : `event: message\nid: ${id}\ndata: ${data}\n\n`
+    : `event: message\nid: ${id}${isLast ? END : ''}\ndata: ${data}\n\n`
+}
+
+/** Whether a `Last-Event-ID` names the last event of a stream. */
+export function isEndOfStream(eventId: string): boolean {
+  return /^[0-9a-f]{32}\.[\d-]+\.end$/.test(eventId)
 }
 
 /** Returns the first event of a stream: clients can resume after it, and learn how soon they may do so. */

@@ -447,7 +447,23 @@ export class CallStream implements SessionUse {
     const reader = new EventStream(this.#parts.calls.newStreamId(), this.#http.writable)
     this.#attach(reader, true)
     this.#settle({ status: 200, body: reader })
-    if (this.#isResumable) void this.#enqueue(() => this.#openLog())
+    const held = this.#holdLease()
+    if (this.#isResumable) void this.#enqueue(() => this.#openLog(held))
+  }
+
+  /** Other processes see that the call goes on: its log, and its questions. Resolves to whether they do. */
+  async #holdLease(): Promise<boolean> {
+    const { lease, sessions } = this.#parts.options
+    if (!sessions.isShared) return true
+    try {
+      const release = await lease.hold()
+      if (this.#hasEnded()) release()
+      else this.#releaseLease = release
+      return true
+    } catch (error) {
+      this.#parts.calls.noteStored(error)
+      return false
+    }
   }
 
   #attach(reader: EventStream, isDirect: boolean): void {
@@ -457,20 +473,17 @@ export class CallStream implements SessionUse {
     })
   }
 
-  async #openLog(): Promise<void> {
+  async #openLog(held: Promise<boolean>): Promise<void> {
     const { options, requests } = this.#parts
     const { logs, lease, sessions } = options
     const { events, retryMs } = sessions.settings
-    if (!events || this.#state.type === 'ended') return
+    if (!events || this.#hasEnded()) return
     const ids = requests.map(({ id }) => id)
     const header = { session: this.session.name, owner: lease.id, requestIds: ids }
     this.session.addLog(this.log)
     try {
-      const [id, release] = await Promise.all([
-        logs.open(this.log, header, events),
-        sessions.isShared ? lease.hold() : undefined,
-      ])
-      this.#releaseLease = release
+      const [id, isHeld] = await Promise.all([logs.open(this.log, header, events), held])
+      if (!isHeld) throw new Error('Other processes cannot see that this one is alive')
       this.#parts.calls.noteStored()
       if (this.#hasEnded()) return this.#forget()
       if (this.#isPrimed) this.#writeDirect(toPrimingEvent(id, retryMs))
@@ -495,7 +508,7 @@ export class CallStream implements SessionUse {
         }
       }
       if (this.#hasEnded()) return
-      if (text !== undefined) this.#writeDirect(toEvent(text, id))
+      if (text !== undefined) this.#writeDirect(toEvent(text, id, isLast))
       if (isLast) this.#finish()
     })
   }
@@ -593,7 +606,6 @@ export class CallStream implements SessionUse {
 
   /** The call ended while its log was made. */
   #forget(): void {
-    this.#releaseLease?.()
     if (this.session.isEnded) this.#deleteLog(this.log)
   }
 

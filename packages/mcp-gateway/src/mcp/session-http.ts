@@ -12,7 +12,7 @@ import type { GatewayObserver } from '../internal/observer.ts'
 import type { Principal } from '../internal/principal.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import { ChangeFeed, CHANGES, SessionListener } from './change-feed.ts'
-import { EventStream, toPrimingEvent } from './event-stream.ts'
+import { EventStream, isEndOfStream, toPrimingEvent } from './event-stream.ts'
 import {
   cancelledId,
   isRequest,
@@ -314,6 +314,7 @@ export class SessionHttp {
   async #read(session: LiveSession, http: SessionRequest): Promise<SessionReply> {
     const lastEventId = http.headers.get('last-event-id')
     if (lastEventId === null || !this.sessions.settings.events) return this.#listen(session, http)
+    if (isEndOfStream(lastEventId)) return streamOver()
     const found = await this.#options.store.logs.find(lastEventId)
     const isChange = found ? found.log === CHANGES : await this.changes.isPlace(lastEventId)
     if (isChange) return this.#listen(session, http, lastEventId)
@@ -321,10 +322,7 @@ export class SessionHttp {
     if (log === undefined || header?.session !== session.name) return unknownEvent()
     const reply = await this.#replays.resume({ session, http, lastEventId, log, header })
     if (reply === 'unknown') return unknownEvent()
-    if (reply !== 'over') return reply
-    // Clients take an empty stream for a lost one, and ask again. At a 405 they stop without an error.
-    const allow = { allow: 'POST, DELETE' }
-    return refused(405, RPC_ERROR.refused, 'The client has the whole stream', allow)
+    return reply === 'over' ? streamOver() : reply
   }
 
   async #listen(
@@ -459,6 +457,12 @@ function noSession(): SessionReply {
 function unknownEvent(): SessionReply {
   const text = 'The event named by Last-Event-ID is unknown, or was dropped'
   return refused(400, RPC_ERROR.refused, text)
+}
+
+/** Clients take an empty stream for a lost one, and ask again. At a 405 they stop without an error. */
+function streamOver(): SessionReply {
+  const allow = { allow: 'POST, DELETE' }
+  return refused(405, RPC_ERROR.refused, 'The client has the whole stream', allow)
 }
 
 function undelivered(): SessionReply {

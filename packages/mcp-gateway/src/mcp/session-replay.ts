@@ -68,7 +68,9 @@ export class SessionReplays {
     if (!events) return 'unknown'
     if (events.at(-1)?.isLast) {
       const rest = events.filter(({ event }) => !isSilent(event))
-      for (const { id, event } of rest) stream.write(toEvent(JSON.stringify(event), id))
+      for (const { id, event, isLast } of rest) {
+        stream.write(toEvent(JSON.stringify(event), id, isLast))
+      }
       stream.end()
       return rest.length === 0 ? 'over' : { status: 200, body: stream }
     }
@@ -183,7 +185,7 @@ class LogReader implements SessionUse {
     if (isRecord(event) && !('method' in event) && isRequestId(event['id'])) {
       this.#unanswered.delete(event['id'])
     }
-    if (!isSilent(event)) this.stream.write(toEvent(JSON.stringify(event), id))
+    if (!isSilent(event)) this.stream.write(toEvent(JSON.stringify(event), id, isLast))
     if (isLast) this.stream.end()
   }
 

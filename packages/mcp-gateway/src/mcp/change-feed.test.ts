@@ -1,0 +1,255 @@
+import { describe, expect, test } from 'vitest'
+
+import {
+  eventsOf,
+  get,
+  inSession,
+  openSession,
+  post,
+  type ReadEvent,
+} from '../../test/rpc-requests.ts'
+import { sessionWorld, turnsPass, type Fetch, type SessionWorld } from '../../test/session-world.ts'
+import { GatewayError } from '../errors.ts'
+import type { SessionStore } from './sessions.ts'
+
+interface Listening {
+  /** The next message. */
+  readonly next: () => Promise<{
+    readonly method: string
+    readonly params?: { readonly uri: string }
+  }>
+  readonly lastEventId: () => string
+  readonly leave: () => Promise<unknown>
+  /** Messages to the end of the stream. */
+  readonly rest: () => Promise<readonly unknown[]>
+}
+
+async function listen(
+  fetch: Fetch,
+  id: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Listening> {
+  const response = await fetch(get(inSession(id, headers)))
+  expect(response.status).toBe(200)
+  const events = eventsOf(response)
+  let last = ''
+  const message = async (): Promise<ReadEvent | undefined> => {
+    for (;;) {
+      const { done, value } = await events.next()
+      if (done) return undefined
+      last = value.id ?? last
+      if (value.data !== '') return value
+    }
+  }
+  return {
+    next: async () => JSON.parse((await message())?.data ?? '{}') as never,
+    lastEventId: () => last,
+    leave: () => events.return(undefined),
+    rest: async () => {
+      const all = []
+      for (let each = await message(); each; each = await message()) all.push(JSON.parse(each.data))
+      return all
+    },
+  }
+}
+
+const TOOLS = 'notifications/tools/list_changed'
+const PROMPTS = 'notifications/prompts/list_changed'
+const RESOURCES = 'notifications/resources/list_changed'
+const UPDATED = 'notifications/resources/updated'
+
+const subscribe = (uri: string, method = 'resources/subscribe'): object => ({
+  jsonrpc: '2.0',
+  id: uri,
+  method,
+  params: { uri },
+})
+
+/** @returns the owner of the resources of a session */
+async function ownerOf(w: SessionWorld): Promise<string> {
+  const listed = await w.store.records.list('session:')
+  return listed.map(({ value }) => (value as { readonly scope: string }).scope).at(-1) ?? ''
+}
+
+describe('a client that listens', () => {
+  test('is told about changes at any process, once for a version that each of them notices', async () => {
+    await using w = sessionWorld()
+    const [one, other] = [await openSession(w.a), await openSession(w.b)]
+    const listening = [await listen(w.a, one), await listen(w.b, other)]
+    await Promise.all(
+      w.processes.map(({ http }) => http.changes.publish({ type: 'tools', version: 'v1' })),
+    )
+    for (const { http } of w.processes) await http.changes.publish({ type: 'tools', version: 'v1' })
+    await w.processes[1].http.changes.publish({ type: 'tools', version: 'v2' })
+    await w.processes[0].http.changes.publish({ type: 'prompts' })
+    for (const each of listening) {
+      const told = [await each.next(), await each.next(), await each.next()]
+      expect(told.map(({ method }) => method)).toEqual([TOOLS, TOOLS, PROMPTS])
+      await each.leave()
+    }
+  })
+
+  test('hears of its own list of resources, and of resources that it subscribed to', async () => {
+    await using w = sessionWorld()
+    const id = await openSession(w.a)
+    const owner = await ownerOf(w)
+    const listening = await listen(w.a, id)
+    const { changes } = w.processes[1].http
+    await (await w.b(post(subscribe('file:///a'), inSession(id)))).text()
+    await changes.publish({ type: 'resource', uri: 'file:///b', owner })
+    await changes.publish({ type: 'resources', owner: 'somebody else' })
+    await changes.publish({ type: 'resource', uri: 'file:///a', owner })
+    await changes.publish({ type: 'resources', owner })
+    expect(await listening.next()).toMatchObject({ method: UPDATED, params: { uri: 'file:///a' } })
+    expect((await listening.next()).method).toBe(RESOURCES)
+    await (await w.b(post(subscribe('file:///a', 'resources/unsubscribe'), inSession(id)))).text()
+    await changes.publish({ type: 'resource', uri: 'file:///a', owner })
+    await changes.publish({ type: 'tools' })
+    expect((await listening.next()).method).toBe(TOOLS)
+    await listening.leave()
+  })
+
+  test('has at most 256 subscriptions', async () => {
+    await using w = sessionWorld()
+    const headers = inSession(await openSession(w.a))
+    const ask = async (uri: string, method?: string): Promise<string> =>
+      (await w.a(post(subscribe(uri, method), headers))).text()
+    for (let n = 0; n < 256; n++) expect(await ask(`${n}`)).toContain('"result":{}')
+    expect(await ask('256')).toContain('too many')
+    expect(await ask('0')).toContain('"result":{}')
+    await ask('0', 'resources/unsubscribe')
+    expect(await ask('256')).toContain('"result":{}')
+  })
+
+  test.each([
+    ['the same process', (w: SessionWorld) => w.a],
+    ['another process', (w: SessionWorld) => w.b],
+  ])('comes back to %s with its last event, and gets exactly what it missed', async (_, at) => {
+    await using w = sessionWorld()
+    const id = await openSession(w.a)
+    const { changes } = w.processes[0].http
+    const before = await listen(w.a, id)
+    await changes.publish({ type: 'tools' })
+    expect((await before.next()).method).toBe(TOOLS)
+    const last = before.lastEventId()
+    await before.leave()
+    await changes.publish({ type: 'prompts' })
+    await changes.publish({ type: 'resources', owner: 'somebody else' })
+    const after = await listen(at(w), id, { 'last-event-id': last })
+    await changes.publish({ type: 'tools' })
+    expect([(await after.next()).method, (await after.next()).method]).toEqual([PROMPTS, TOOLS])
+    await after.leave()
+  })
+
+  test('can come back after its first event, before any change', async () => {
+    await using w = sessionWorld()
+    const id = await openSession(w.a)
+    const { value } = await eventsOf(await w.a(get(inSession(id)))).next()
+    const last = (value as ReadEvent).id ?? ''
+    expect(value).toMatchObject({ data: '' })
+    await w.processes[0].http.changes.publish({ type: 'prompts' })
+    const after = await listen(w.b, id, { 'last-event-id': last })
+    expect((await after.next()).method).toBe(PROMPTS)
+    await after.leave()
+  })
+
+  test('is told that all may have changed where it was away, or for longer than changes are kept', async () => {
+    await using w = sessionWorld({ settings: { events: { maxEvents: 1000, ttlMs: 60_000 } } })
+    const id = await openSession(w.a)
+    await (await w.a(post(subscribe('file:///a'), inSession(id)))).text()
+    const first = await listen(w.a, id)
+    await w.processes[0].http.changes.publish({ type: 'tools' })
+    await first.next()
+    const last = first.lastEventId()
+    await first.leave()
+    await w.clock.advance(61_000)
+    for (const headers of [{ 'last-event-id': last }, {}]) {
+      const again = await listen(w.b, id, headers)
+      const told = [await again.next(), await again.next(), await again.next(), await again.next()]
+      expect(told.map(({ method }) => method)).toEqual([TOOLS, PROMPTS, RESOURCES, UPDATED])
+      await again.leave()
+    }
+  })
+
+  test('has one stream: a later one at another process ends it', async () => {
+    await using w = sessionWorld()
+    const id = await openSession(w.a)
+    const first = await listen(w.a, id)
+    const second = await listen(w.b, id)
+    expect(await first.rest()).toEqual([])
+    await w.processes[0].http.changes.publish({ type: 'tools', version: 'v1' })
+    const told = [
+      await second.next(),
+      await second.next(),
+      await second.next(),
+      await second.next(),
+    ]
+    expect(told.at(-1)?.method).toBe(TOOLS)
+    const third = await listen(w.b, id, { 'last-event-id': second.lastEventId() })
+    expect(await second.rest()).toEqual([])
+    await third.leave()
+  })
+
+  test('keeps its stream when another client of the session record changes', async () => {
+    await using w = sessionWorld()
+    const id = await openSession(w.a)
+    const listening = await listen(w.a, id)
+    const params = { level: 'error' }
+    await w.b(post({ jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params }, inSession(id)))
+    await w.processes[1].http.changes.publish({ type: 'tools' })
+    expect((await listening.next()).method).toBe(TOOLS)
+    await listening.leave()
+  })
+
+  test('is told without ids where events are not stored', async () => {
+    await using w = sessionWorld({ settings: { events: undefined } })
+    const listening = await listen(w.a, await openSession(w.a))
+    await w.processes[0].http.changes.publish({ type: 'tools' })
+    expect((await listening.next()).method).toBe(TOOLS)
+    expect(listening.lastEventId()).toBe('')
+    await listening.leave()
+  })
+})
+
+test('two clients that begin to listen to one session at once leave one of them', async () => {
+  await using w = sessionWorld()
+  const id = await openSession(w.a)
+  const streams = await Promise.all([w.a, w.b].map((fetch) => fetch(get(inSession(id)))))
+  await turnsPass()
+  await w.processes[0].http.changes.publish({ type: 'tools', version: 'v1' })
+  for (const { http } of w.processes) await http.close()
+  const texts = await Promise.all(streams.map((each) => each.text()))
+  const told = texts.filter((text) => /id: .+\ndata: .+tools\/list_changed/.test(text))
+  expect(told).toHaveLength(1)
+})
+
+test('a store that is away delays changes for other processes, and hides none', async () => {
+  let isAway = false
+  const wrap = (store: SessionStore): SessionStore => ({
+    ...store,
+    logs: {
+      open: (...log) => store.logs.open(...log),
+      append: (...event) =>
+        isAway
+          ? Promise.reject(new GatewayError('UNAVAILABLE', 'The store is away'))
+          : store.logs.append(...event),
+      find: (id) => store.logs.find(id),
+      read: (...place) => store.logs.read(...place),
+      tail: (...tail) => store.logs.tail(...tail),
+      delete: (log) => store.logs.delete(log),
+    },
+  })
+  await using w = sessionWorld({ wrap })
+  const [one, other] = [await openSession(w.a), await openSession(w.b)]
+  const [here, there] = [await listen(w.a, one), await listen(w.b, other)]
+  isAway = true
+  await w.processes[0].http.changes.publish({ type: 'tools', version: 'v1' })
+  expect((await here.next()).method).toBe(TOOLS)
+  isAway = false
+  await w.clock.advance(1000)
+  expect((await there.next()).method).toBe(TOOLS)
+  await w.processes[1].http.changes.publish({ type: 'prompts' })
+  expect((await here.next()).method).toBe(PROMPTS)
+  expect(w.warnings).toEqual(['Other processes could not be told about a change'])
+  await Promise.all([here.leave(), there.leave()])
+})
