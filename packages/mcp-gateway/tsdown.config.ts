@@ -4,7 +4,7 @@ export default defineConfig({
   entry: {
     index: 'src/index.ts',
     'runtime-check': 'src/runtime-check.ts',
-    redis: 'src/store/redis/index.ts',
+    adapter: 'src/adapter.ts',
     cli: 'src/cli/main.ts',
   },
   fixedExtension: false,

@@ -2,7 +2,7 @@
 import { START, StateGraph } from '@langchain/langgraph'
 import { SqliteDebugStateStore, createDebugStateServer } from '@x/agents-debugstate/server'
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
-import { RedisGatewayStore } from '@x/mcp-gateway/redis'
+import { redisStore } from '@x/mcp-gateway-redis'
 import { z } from 'zod'
 
 /** A service process, on a port that stays the same when it is started again. */
@@ -46,7 +46,7 @@ async function serveGateway({ port, redisUrl, principals }: Gateway): Promise<vo
     auth: bearerAuth(
       Object.fromEntries(principals.map((name) => [name, { token: name, scopes: ['*'] }])),
     ),
-    store: new RedisGatewayStore({ url: redisUrl }),
+    store: redisStore({ url: redisUrl }),
     sessions: { initializePerMinutePerIp: 1_000_000, max: 10_000 },
     runs: { maxConcurrent: 1000, maxConcurrentPerPrincipal: 1000 },
     limits: { requestsPerMinutePerPrincipal: 0 },

@@ -1,7 +1,6 @@
 // Code of the stores in Redis. A separate entry, because nothing else needs the redis package.
 import { createHash } from 'node:crypto'
 import type * as Redis from 'redis'
-import { within } from './abort.ts'
 
 /** The words of a command. */
 export type RedisCommand = readonly (string | Buffer)[]
@@ -72,16 +71,22 @@ export class RedisOperations {
   readonly #connection: RedisConnection | undefined
   readonly #server: string
   readonly #timeoutMs: number
+  readonly #pauseMs: number
+  /** Earliest time of the next operation after one that timed out. `Infinity` while a single operation is tried. */
+  #nextAt: number | undefined
   readonly #inFlight = new Set<Promise<unknown>>()
   #closing: Promise<void> | undefined
 
   /**
    * @param target the URL of a server, or a client that the caller connects and closes
    * @param timeoutMs limit of one operation, with connecting
+   * @param pauseMs after an operation timed out, others reject at once for this time. Then a single one is tried.
+   *   0: all operations wait for `timeoutMs`
    * @throws TypeError for a URL that is not a Redis URL
    */
-  constructor(target: string | RedisClient, timeoutMs: number) {
+  constructor(target: string | RedisClient, timeoutMs: number, pauseMs = 0) {
     this.#timeoutMs = timeoutMs
+    this.#pauseMs = pauseMs
     if (typeof target === 'string') {
       this.#server = parseHost(target)
       this.#connection = new RedisConnection(target, timeoutMs)
@@ -93,13 +98,37 @@ export class RedisOperations {
   }
 
   /** @throws RedisError. A write that was cut off may or may not have happened */
-  async operate<Result>(work: (operation: RedisOperation) => Promise<Result>): Promise<Result> {
+  operate<Result>(work: (operation: RedisOperation) => Promise<Result>): Promise<Result> {
+    if (!this.#mayStart()) {
+      const message = `Redis at ${this.#server} did not answer the operation before this one in time`
+      return Promise.reject(new RedisError('TIMEOUT', message))
+    }
+    return this.#operate(work)
+  }
+
+  /** Resolves if Redis answers. Never rejects at once because another operation timed out. @throws RedisError */
+  async ping(): Promise<void> {
+    await this.#operate(({ send }) => send(['PING']))
+  }
+
+  #mayStart(): boolean {
+    if (this.#nextAt === undefined) return true
+    if (performance.now() < this.#nextAt) return false
+    this.#nextAt = Infinity
+    return true
+  }
+
+  async #operate<Result>(work: (operation: RedisOperation) => Promise<Result>): Promise<Result> {
     if (this.#closing) throw new RedisError('CLOSED', 'The store is closed')
     const result = this.#withinLimit(work)
     this.#inFlight.add(result)
     try {
-      return await result
+      const value = await result
+      this.#nextAt = undefined
+      return value
     } catch (error) {
+      // An operation that fails at once makes nobody wait: the next one may start.
+      if (this.#nextAt === Infinity) this.#nextAt = undefined
       throw toRedisError(error, this.#server)
     } finally {
       this.#inFlight.delete(result)
@@ -130,17 +159,55 @@ export class RedisOperations {
         return send(['EVAL', text, ...rest])
       }
     }
-    return within(work({ send, run }), this.#timeoutMs, () => {
-      const message = `Redis at ${this.#server} did not answer within ${this.#timeoutMs} ms`
-      const error = new RedisError('TIMEOUT', message)
-      deadline.abort(error)
-      this.#connection?.giveUp(error)
-      throw error
+    let stop: (() => void) | undefined
+    const late = new Promise<never>((_resolve, reject) => {
+      stop = callAfterAwake(this.#timeoutMs, () => {
+        const message = `Redis at ${this.#server} did not answer within ${this.#timeoutMs} ms`
+        const error = new RedisError('TIMEOUT', message)
+        if (this.#pauseMs > 0) this.#nextAt = performance.now() + this.#pauseMs
+        reject(error)
+        deadline.abort(error)
+        this.#connection?.giveUp(error)
+      })
     })
+    try {
+      return await Promise.race([work({ send, run }), late])
+    } finally {
+      stop?.()
+    }
   }
 }
 
 const BYTES = { 36: Buffer } as const
+
+/** A time limit is counted in so many pieces. */
+const PIECES = 8
+
+/**
+ * Calls back after so much time in which this process could have read an answer. A process that is busy, for example
+ * because it loads a graph, must not take that for a silent server. Time in which it was busy counts as one piece at
+ * most, and answers that have arrived are read before the callback.
+ *
+ * @returns a function that prevents the callback
+ */
+function callAfterAwake(ms: number, callback: () => void): () => void {
+  let left = PIECES
+  let timer: NodeJS.Timeout
+  let last: NodeJS.Immediate | undefined
+  const onPiece = (): void => {
+    left -= 1
+    if (left > 0) wait()
+    else last = setImmediate(callback)
+  }
+  const wait = (): void => {
+    timer = setTimeout(onPiece, ms / PIECES)
+  }
+  wait()
+  return () => {
+    clearTimeout(timer)
+    clearImmediate(last)
+  }
+}
 
 /** One connection at a time, made by the first command that needs it. */
 class RedisConnection implements RedisClient {

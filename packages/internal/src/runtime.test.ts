@@ -25,7 +25,8 @@ test.each([
   ['mcp-client', ['index']],
   ['langchain-mcp', ['index', 'langgraph', 'middleware', 'prompts', 'resources']],
   ['agents-debugstate', ['index', 'server/index', 'cli/main']],
-  ['mcp-gateway', ['index', 'store/redis/index', 'cli/main']],
+  ['mcp-gateway', ['index', 'adapter', 'cli/main']],
+  ['mcp-gateway-redis', ['index']],
 ])('each entry of %s checks the runtime before it imports anything else', async (name, entries) => {
   const folder = new URL(`../../${name}/`, import.meta.url)
   const {

@@ -14,7 +14,6 @@ import {
   langGraphSource,
   MemoryGatewayStore,
 } from './index.ts'
-import { RedisGatewayStore } from './store/redis/index.ts'
 
 test.each([
   [{ agent: {} }, 'createGateway(): there is no option "agent". Did you mean "agents"?'],
@@ -195,9 +194,6 @@ test.each([
   [MemoryGatewayStore, [{ blobBytes: NaN }], '"blobBytes" must be a number from 0, not NaN'],
   [DiskGatewayStore, [undefined], 'DiskGatewayStore: option "folder" is missing'],
   [DiskGatewayStore, ['unused', { onErr: () => {} }], 'Did you mean "onError"?'],
-  [RedisGatewayStore, ['redis://h'], 'the options must be { url, client'],
-  [RedisGatewayStore, [{ uri: 'redis://h' }], 'Did you mean "url"?'],
-  [RedisGatewayStore, [{ timeoutMs: 0 }], '"timeoutMs" must be a number from 1, not 0'],
 ] as const)('%o refuses %o', (factory, given, message) => {
   const make = (): unknown =>
     factory.name.endsWith('Store')

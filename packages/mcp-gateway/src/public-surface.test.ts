@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 
+import * as adapter from './adapter.ts'
 import * as surface from './index.ts'
 import type { GatewayErrorCode } from './index.ts'
-import * as redis from './store/redis/index.ts'
 
 test('exports exactly this', () => {
   expect(Object.keys(surface).toSorted()).toEqual([
@@ -26,7 +26,18 @@ test('exports exactly this', () => {
     'langGraphSource',
     'skillsOf',
   ])
-  expect(Object.keys(redis)).toEqual(['RedisGatewayStore'])
+  expect(Object.keys(adapter).toSorted()).toEqual([
+    'FileBlobs',
+    'MeasuredBytes',
+    'TokenBuckets',
+    'formatEventId',
+    'isRandomId',
+    'parseEventId',
+    'parseFoundLog',
+    'randomId',
+    'toJsonText',
+    'toLogTag',
+  ])
 })
 
 test('a gateway is this', () => {

@@ -11,7 +11,7 @@ import type { Principal } from '../src/internal/principal.ts'
 import { DiskGatewayStore } from '../src/store/disk-gateway-store.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
 import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
-import { RedisGatewayStore } from '../src/store/redis/redis-gateway-store.ts'
+import { redisStore } from './redis-store.ts'
 
 /** A caller with a name. */
 export function named(id: string): ArtifactCaller {
@@ -73,7 +73,7 @@ export async function storesOfTests(): Promise<StoresOfTests> {
   const redis = await startRedisServer()
   let opened = 0
   const inRedis: OpenStore = async () =>
-    new RedisGatewayStore({
+    redisStore({
       url: redis?.url ?? '',
       prefix: `artifacts-${opened++}`,
       timeoutMs: 20_000,

@@ -6,7 +6,6 @@ import { facadeAuth } from '../src/http/auth/facade/facade-auth.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
-import { RedisGatewayStore } from '../src/store/redis/redis-gateway-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import {
   ask,
@@ -22,6 +21,7 @@ import {
   type Tokens,
 } from './facade-world.ts'
 import { initialize, openSession } from './rpc-requests.ts'
+import { redisStore } from './redis-store.ts'
 
 const redis = await startRedisServer()
 afterAll(async () => redis?.[Symbol.asyncDispose]())
@@ -36,7 +36,7 @@ interface Replica extends AsyncDisposable {
 
 /** One process of several, as far as they meet in Redis only. */
 function replica(prefix: string, options: Partial<GatewayOptions> = {}): Replica {
-  const store = new RedisGatewayStore({ url: redis?.url, prefix, timeoutMs: 10_000 })
+  const store = redisStore({ url: redis?.url, prefix, timeoutMs: 10_000 })
   const gateway = createGateway({
     sources: [new AgentsAtHand({ echo })],
     auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),

@@ -5,9 +5,9 @@ import { afterAll, expect, test } from 'vitest'
 import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
 import { createGateway } from '../src/gateway.ts'
 import type { AgentUpdate } from '../src/agents/agent-update.ts'
-import { RedisGatewayStore } from '../src/store/redis/redis-gateway-store.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 import { connectForFiles, FILE_CLIENTS } from './file-clients.ts'
+import { redisStore } from './redis-store.ts'
 
 const redis = await startRedisServer()
 afterAll(async () => redis?.[Symbol.asyncDispose]())
@@ -15,7 +15,7 @@ afterAll(async () => redis?.[Symbol.asyncDispose]())
 const TOKEN = 'ada-has-a-token-of-her-own'
 
 async function replica(url: string, prefix: string) {
-  const store = new RedisGatewayStore({ url, prefix })
+  const store = redisStore({ url, prefix })
   let version = 0
   const write = function* writeNext(): Iterable<AgentUpdate> {
     yield { type: 'file', file: { name: 'plan.txt', data: Buffer.from(`text ${++version}`) } }

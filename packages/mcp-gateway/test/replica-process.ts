@@ -6,8 +6,8 @@ import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
 import { createGateway } from '../src/gateway.ts'
 import type { AgentCall } from '../src/agents/agent-call.ts'
 import type { AgentUpdate } from '../src/agents/agent-update.ts'
-import { RedisGatewayStore } from '../src/store/redis/redis-gateway-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
+import { redisStore } from './redis-store.ts'
 
 interface Settings {
   readonly redis: string
@@ -54,7 +54,7 @@ function* files(): Generator<AgentUpdate> {
 }
 
 const agents = new AgentsAtHand({ echo, slow, shop, files })
-const store = new RedisGatewayStore({ url: redis, prefix, timeoutMs: timeoutMs ?? 10_000 })
+const store = redisStore({ url: redis, prefix, timeoutMs: timeoutMs ?? 10_000 })
 const gateway = createGateway({
   sources: [agents],
   auth: bearerAuth({

@@ -9,12 +9,12 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { createGateway } from '../src/gateway.ts'
 import type { AgentUpdate } from '../src/agents/agent-update.ts'
 import { DiskGatewayStore } from '../src/store/disk-gateway-store.ts'
-import { RedisGatewayStore } from '../src/store/redis/redis-gateway-store.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
+import { redisStore } from './redis-store.ts'
 
 const [, , where = ''] = process.argv
 const store = where.startsWith('redis:')
-  ? new RedisGatewayStore({ url: where, timeoutMs: 20_000 })
+  ? redisStore({ url: where, timeoutMs: 20_000 })
   : new DiskGatewayStore(where)
 
 async function* pieces(): AsyncGenerator<Uint8Array> {

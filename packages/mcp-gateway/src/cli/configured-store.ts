@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 
 import { GatewayError } from '../errors.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
+import { importAdapter } from './adapters.ts'
 import { folderOf, type OptionsContext } from './configured-source.ts'
 import type { StoreConfig } from './gateway-config.ts'
 
@@ -23,14 +24,13 @@ export async function storeFrom(
     }
     case 'redis': {
       if (store.url === null) throw misfit('store.url', 'A store in Redis needs its store.url')
-      const { RedisGatewayStore } = await import('../store/redis/redis-gateway-store.ts')
       const { url, prefix } = store
-      return new RedisGatewayStore({
-        url,
-        prefix,
-        onError,
-        onWarning: (error) => onWarning?.('Redis is away: rates are counted here', error),
-      })
+      const adapter = { folder: folderOf(file), path: 'store.type' }
+      const { redisStore } = await importAdapter('@x/mcp-gateway-redis', adapter)
+      if (typeof redisStore !== 'function') throw new TypeError('redisStore is not a function')
+      const onRates = (error: unknown): void =>
+        onWarning?.('Redis is down: each process counts rates for itself', error)
+      return Reflect.apply(redisStore, undefined, [{ url, prefix, onError, onWarning: onRates }])
     }
   }
 }

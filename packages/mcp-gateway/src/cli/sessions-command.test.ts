@@ -4,8 +4,8 @@ import { afterAll, expect, test } from 'vitest'
 import { run } from '../../test/command-line.ts'
 import { configFolder } from '../../test/config-folder.ts'
 import { connect } from '../../test/mcp-clients.ts'
+import { redisStore } from '../../test/redis-store.ts'
 import { createGateway } from '../gateway.ts'
-import { RedisGatewayStore } from '../store/redis/redis-gateway-store.ts'
 
 const redis = await startRedisServer()
 
@@ -20,7 +20,7 @@ test.runIf(redis)('lists the sessions of gateways that share a store, by hash', 
   const file = await folder.file('g.yaml', yaml)
   expect(await run(['sessions', file])).toEqual({ code: 0, out: '0 sessions\n', err: '' })
 
-  const store = new RedisGatewayStore({ url: redisUrl, prefix: 'listed' })
+  const store = redisStore({ url: redisUrl, prefix: 'listed' })
   await using gateway = createGateway({ store, secrets: { stateKey: STATE_KEY } })
   const { url } = await gateway.listen({ port: 0 })
   await using client = await connect('v1', url)

@@ -1,19 +1,21 @@
 /**
- * The id of an event: a random tag that stands for its stream, so that a client learns no name of ours, and
- * the event's place in it, of one length, so that ids of a stream sort as their events do.
+ * Returns the id of an event: a tag that stands for the log, so that clients do not learn its name, and the place of the
+ * event in the log. Places of one log have one length, so their ids sort as the events do.
+ *
+ * @param place 16 digits, or 16 digits, a hyphen and 12 digits
  */
-export function eventIdOf(tag: string, place: string): string {
+export function formatEventId(tag: string, place: string): string {
   return `${tag}.${place}`
 }
 
-/** Ids come back from clients: whatever is none of ours is `undefined`. */
-export function eventIdFrom(text: string): EventId | undefined {
+/** Parses an id that a client sent. `undefined`: no event has such an id. */
+export function parseEventId(text: string): EventId | undefined {
   const [, tag, place] = /^([0-9a-f]{32})\.(\d{16}(?:-\d{12})?)$/.exec(text) ?? []
   return tag !== undefined && place !== undefined ? { tag, place } : undefined
 }
 
-/** A place that is a number. */
-export function placeOf(number: number): string {
+/** Returns the place of an event that has a number. */
+export function toPlace(number: number): string {
   return String(number).padStart(16, '0')
 }
 

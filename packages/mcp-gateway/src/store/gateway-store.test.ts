@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { startRedisServer } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { afterAll, describe, expect, test } from 'vitest'
+import { redisStore } from '../../test/redis-store.ts'
 import { DiskGatewayStore } from './disk-gateway-store.ts'
 import type { GatewayStore, LoggedEvent, LogListener } from './gateway-store.ts'
 import { MemoryGatewayStore } from './memory-gateway-store.ts'
-import { RedisGatewayStore } from './redis/redis-gateway-store.ts'
 
 /** What every store has to do, on each of them. */
 interface OpenStore extends AsyncDisposable {
@@ -69,7 +69,7 @@ if (redis) {
     const errors: unknown[] = []
     const onError = (error: unknown): void => void errors.push(error)
     const options = { url: redis.url, prefix: `contract-${opened++}`, timeoutMs: 20_000, onError }
-    const [store, other] = [new RedisGatewayStore(options), new RedisGatewayStore(options)]
+    const [store, other] = [redisStore(options), redisStore(options)]
     return {
       store,
       other,

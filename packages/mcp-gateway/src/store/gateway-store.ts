@@ -1,9 +1,9 @@
 /**
- * What a gateway keeps outside of a call: sessions, waiting runs, names, artifacts, one-time codes. A store
- * knows none of them: it has plain parts, on which the gateway writes each of those once. Ships for one process
- * (`MemoryGatewayStore`; `DiskGatewayStore`, which outlives it) and for several (`RedisGatewayStore`).
+ * What a gateway stores. The parts are plain: sessions, files, paused runs and keys are built on them once, for all
+ * stores. `MemoryGatewayStore` and `DiskGatewayStore` serve one process, `redisStore()` of `@x/mcp-gateway-redis` several.
  *
- * What cannot be reached rejects with GatewayError `UNAVAILABLE`, within a bound; after `close()`, with `CLOSED`.
+ * Operations reject with GatewayError `UNAVAILABLE` within a time limit if the store cannot be reached, and with
+ * `CLOSED` after `close()`.
  */
 export interface GatewayStore {
   readonly values: Values

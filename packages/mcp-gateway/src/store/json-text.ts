@@ -1,6 +1,6 @@
-/** @throws TypeError for what JSON has no text for */
-export function jsonTextOf(value: unknown): string {
+/** @throws TypeError for a value that JSON cannot hold, such as `undefined` */
+export function toJsonText(value: unknown): string {
   const text: string | undefined = JSON.stringify(value)
-  if (text === undefined) throw new TypeError('Only what JSON can hold can be stored')
+  if (text === undefined) throw new TypeError('Only values that JSON can hold can be stored')
   return text
 }

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { isRecord } from '@x/internal'
-import { eventIdFrom, eventIdOf, placeOf } from './event-id.ts'
+import { parseEventId, formatEventId, toPlace } from './event-id.ts'
 import type {
   AppendOptions,
   EventLogs,
@@ -10,7 +10,7 @@ import type {
   LogLimits,
   LogListener,
 } from './gateway-store.ts'
-import { jsonTextOf } from './json-text.ts'
+import { toJsonText } from './json-text.ts'
 
 /** Characters of events that are kept. Above it, the log with the most is dropped. */
 const MAX_CHARS = 67_108_864
@@ -50,17 +50,17 @@ export class LocalLogs implements EventLogs {
   }
 
   async open(log: string, header: LogHeader, limits: LogLimits): Promise<string> {
-    const tag = tagOf(log)
+    const tag = toLogTag(log)
     const number = this.#nextNumber()
     this.#rows.delete(tag)
     this.#rows.append({ log, header }, { number, text: 'null', isLast: false }, limits)
     this.#headers.set(log, header)
-    return eventIdOf(tag, placeOf(number))
+    return formatEventId(tag, toPlace(number))
   }
 
   async append(log: string, event: unknown, { limits, isLast }: AppendOptions): Promise<string> {
-    const text = jsonTextOf(event)
-    const tag = tagOf(log)
+    const text = toJsonText(event)
+    const tag = toLogTag(log)
     const row = { number: this.#nextNumber(), text, isLast }
     this.#rows.append({ log, header: this.#headers.get(log) }, row, limits)
     if (isLast) this.#headers.delete(log)
@@ -68,20 +68,20 @@ export class LocalLogs implements EventLogs {
     // All tails get the event before a listener can append the next one.
     for (const tail of tails) tail.waiting.push(row)
     for (const tail of tails) this.#deliver(tail)
-    return eventIdOf(tag, placeOf(row.number))
+    return formatEventId(tag, toPlace(row.number))
   }
 
   async find(eventId: string): Promise<FoundLog | undefined> {
-    const at = eventIdFrom(eventId)
+    const at = parseEventId(eventId)
     return at && this.#rows.find(at.tag, Number(at.place))
   }
 
   async read(log: string, afterId: string): Promise<readonly LoggedEvent[] | undefined> {
-    return this.#read(log, afterId)?.map((row) => toEvent(tagOf(log), row))
+    return this.#read(log, afterId)?.map((row) => toEvent(toLogTag(log), row))
   }
 
   async tail(log: string, afterId: string, listener: LogListener): Promise<() => void> {
-    const tag = tagOf(log)
+    const tag = toLogTag(log)
     const tail: Tail = { tag, listener, waiting: [], isDelivering: false, isEnded: false }
     const tails = this.#tails.get(tag) ?? new Set()
     this.#tails.set(tag, tails.add(tail))
@@ -100,7 +100,7 @@ export class LocalLogs implements EventLogs {
 
   async delete(log: string): Promise<void> {
     this.#headers.delete(log)
-    this.#rows.delete(tagOf(log))
+    this.#rows.delete(toLogTag(log))
   }
 
   /** Ends all tails. */
@@ -115,7 +115,7 @@ export class LocalLogs implements EventLogs {
   }
 
   #read(log: string, afterId: string): LogRow[] | undefined {
-    const at = eventIdFrom(afterId)
+    const at = parseEventId(afterId)
     if (!at || this.#rows.find(at.tag, Number(at.place))?.log !== log) return undefined
     return [...this.#rows.after(at.tag, Number(at.place))]
   }
@@ -148,7 +148,7 @@ interface Tail {
 }
 
 /** Stands for a log in the ids of its events. Names that nobody should guess have a random part. */
-export function tagOf(log: string): string {
+export function toLogTag(log: string): string {
   return hash('sha256', log).slice(0, 32)
 }
 
@@ -170,7 +170,7 @@ function isRequestId(value: unknown): value is string | number {
 
 function toEvent(tag: string, { number, text, isLast }: LogRow): LoggedEvent {
   const event: unknown = JSON.parse(text)
-  return { id: eventIdOf(tag, placeOf(number)), event, isLast }
+  return { id: formatEventId(tag, toPlace(number)), event, isLast }
 }
 
 /** Event logs in memory. */
@@ -191,7 +191,7 @@ export class MemoryLogRows implements LogRows {
   }
 
   append(found: FoundLog, row: LogRow, limits: LogLimits): void {
-    const tag = tagOf(found.log)
+    const tag = toLogTag(found.log)
     const log: MemoryLog = this.#live(tag) ?? { found, rows: [], chars: 0, endsAt: 0 }
     this.#logs.set(tag, log)
     const now = this.#now()

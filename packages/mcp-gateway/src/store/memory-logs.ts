@@ -1,6 +1,6 @@
-import { eventIdFrom, eventIdOf, placeOf } from './event-id.ts'
+import { parseEventId, formatEventId, toPlace } from './event-id.ts'
 import type { LogLimits, Logs, StreamEvent } from './gateway-store.ts'
-import { jsonTextOf } from './json-text.ts'
+import { toJsonText } from './json-text.ts'
 import { randomId } from './random-id.ts'
 
 /** Characters of events that are kept; beyond it the stream with the most is forgotten. */
@@ -20,9 +20,9 @@ export class MemoryLogs implements Logs {
   }
 
   async append(stream: string, event: unknown, limits: LogLimits): Promise<string> {
-    const text = jsonTextOf(event)
+    const text = toJsonText(event)
     const log = this.#streams.get(stream) ?? this.#start(stream)
-    const id = eventIdOf(log.tag, placeOf(++log.count))
+    const id = formatEventId(log.tag, toPlace(++log.count))
     log.events.push({ id, text, endsAt: this.#now() + limits.ttlMs })
     log.chars += text.length
     this.#chars += text.length
@@ -46,7 +46,7 @@ export class MemoryLogs implements Logs {
   }
 
   async streamOf(eventId: string): Promise<string | undefined> {
-    const name = this.#names.get(eventIdFrom(eventId)?.tag ?? '')
+    const name = this.#names.get(parseEventId(eventId)?.tag ?? '')
     const log = name === undefined ? undefined : this.#streams.get(name)
     if (!log) return undefined
     this.#forgetEnded(log)

@@ -1,5 +1,5 @@
 import type { Messages } from './gateway-store.ts'
-import { jsonTextOf } from './json-text.ts'
+import { toJsonText } from './json-text.ts'
 
 /** Messages within this process. None is ever lost, so nobody hears of a gap. */
 export class MemoryMessages implements Messages {
@@ -11,7 +11,7 @@ export class MemoryMessages implements Messages {
   }
 
   async publish(topic: string, message: unknown): Promise<void> {
-    const text = jsonTextOf(message)
+    const text = toJsonText(message)
     for (const listener of new Set(this.#topics.get(topic))) {
       try {
         listener(JSON.parse(text))

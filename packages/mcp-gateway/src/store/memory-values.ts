@@ -1,6 +1,6 @@
 import { compareBytes } from './byte-order.ts'
 import type { ListedValue, ListOptions, PutOptions, Values, Versioned } from './gateway-store.ts'
-import { jsonTextOf } from './json-text.ts'
+import { toJsonText } from './json-text.ts'
 
 /** Keys that one sweep looks at. */
 const SWEEP_KEYS = 1000
@@ -25,7 +25,7 @@ export class MemoryValues implements Values {
 
   async put(key: string, value: unknown, options: PutOptions = {}): Promise<string | undefined> {
     const { ttlMs = Infinity, ifVersion } = options
-    const text = jsonTextOf(value)
+    const text = toJsonText(value)
     const before = this.#live(key)
     if (ifVersion !== undefined && ifVersion !== (before?.version ?? null)) return undefined
     const version = `${++this.#versions}`

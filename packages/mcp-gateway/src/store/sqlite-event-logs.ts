@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { columnNumber, columnText } from '@x/internal'
 import type { FoundLog, LogLimits } from './gateway-store.ts'
-import { parseFoundLog, tagOf } from './local-logs.ts'
+import { parseFoundLog, toLogTag } from './local-logs.ts'
 import type { LogRow, LogRows } from './local-logs.ts'
 
 /** Added to files that an older version created. */
@@ -30,7 +30,7 @@ export class SqliteLogRows implements LogRows {
   }
 
   append(found: FoundLog, row: LogRow, limits: LogLimits): void {
-    const tag = tagOf(found.log)
+    const tag = toLogTag(found.log)
     const now = this.#now()
     const endsAt = now + limits.ttlMs
     const { begin, insert, trim } = this.#statements

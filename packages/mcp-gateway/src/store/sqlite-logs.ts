@@ -1,8 +1,8 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { columnNumber, columnText } from '@x/internal'
-import { eventIdFrom, eventIdOf, placeOf } from './event-id.ts'
+import { parseEventId, formatEventId, toPlace } from './event-id.ts'
 import type { LogLimits, Logs, StreamEvent } from './gateway-store.ts'
-import { jsonTextOf } from './json-text.ts'
+import { toJsonText } from './json-text.ts'
 import { randomId } from './random-id.ts'
 
 /** Streams of events in a database that nobody else has open. */
@@ -18,7 +18,7 @@ export class SqliteLogs implements Logs {
   }
 
   async append(stream: string, event: unknown, limits: LogLimits): Promise<string> {
-    const text = jsonTextOf(event)
+    const text = toJsonText(event)
     const now = this.#now()
     const endsAt = now + limits.ttlMs
     this.#database.exec('BEGIN')
@@ -28,7 +28,7 @@ export class SqliteLogs implements Logs {
       this.#statements.insert.run(tag, count, text, endsAt)
       this.#statements.trim.run(tag, count - limits.maxEvents, now)
       this.#database.exec('COMMIT')
-      return eventIdOf(tag, placeOf(count))
+      return formatEventId(tag, toPlace(count))
     } catch (error) {
       this.#database.exec('ROLLBACK')
       throw error
@@ -36,17 +36,17 @@ export class SqliteLogs implements Logs {
   }
 
   async after(stream: string, eventId: string): Promise<readonly StreamEvent[] | undefined> {
-    const at = eventIdFrom(eventId)
+    const at = parseEventId(eventId)
     if (!at || (await this.streamOf(eventId)) !== stream) return undefined
     const rows = this.#statements.after.all(at.tag, Number(at.place), this.#now())
     return rows.map((row) => {
       const event: unknown = JSON.parse(columnText(row['text']))
-      return { id: eventIdOf(at.tag, placeOf(columnNumber(row['number']))), event }
+      return { id: formatEventId(at.tag, toPlace(columnNumber(row['number']))), event }
     })
   }
 
   async streamOf(eventId: string): Promise<string | undefined> {
-    const at = eventIdFrom(eventId)
+    const at = parseEventId(eventId)
     const row = at && this.#statements.streamOf.get(at.tag, Number(at.place), this.#now())
     return row && columnText(row['stream'])
   }

@@ -1,7 +1,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { columnText } from '@x/internal'
 import type { ListedValue, ListOptions, PutOptions, Values, Versioned } from './gateway-store.ts'
-import { jsonTextOf } from './json-text.ts'
+import { toJsonText } from './json-text.ts'
 import { randomId } from './random-id.ts'
 
 /** Values in a database that nobody else has open: between a look and a write of one call comes nothing. */
@@ -20,7 +20,7 @@ export class SqliteValues implements Values {
 
   async put(key: string, value: unknown, options: PutOptions = {}): Promise<string | undefined> {
     const { ttlMs = Infinity, ifVersion } = options
-    const text = jsonTextOf(value)
+    const text = toJsonText(value)
     if (ifVersion !== undefined && ifVersion !== (this.#live(key)?.version ?? null))
       return undefined
     const version = randomId()

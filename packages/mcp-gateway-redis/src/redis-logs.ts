@@ -1,4 +1,4 @@
-import { eventIdFrom, eventIdOf } from '../event-id.ts'
+import { parseList, parseText } from '@x/internal/redis'
 import type {
   AppendOptions,
   EventLogs,
@@ -7,30 +7,31 @@ import type {
   LogHeader,
   LogLimits,
   LogListener,
-} from '../gateway-store.ts'
-import { jsonTextOf } from '../json-text.ts'
-import { parseFoundLog, tagOf } from '../local-logs.ts'
+} from '@x/mcp-gateway'
+import {
+  formatEventId,
+  parseEventId,
+  parseFoundLog,
+  toJsonText,
+  toLogTag,
+} from '@x/mcp-gateway/adapter'
 import type { RedisCommands } from './redis-commands.ts'
-import type { RedisKeys } from './redis-keys.ts'
-import { listFrom, textFrom } from './redis-reply.ts'
-import { APPEND_EVENT, DELETE_LOG, FIND_EVENT } from './redis-scripts.ts'
 import { parseEntry, toEntryId, toPlace } from './redis-tails.ts'
 import type { RedisTails } from './redis-tails.ts'
+import { APPEND_EVENT, DELETE_LOG, FIND_EVENT } from './scripts.ts'
 
 /**
  * Event logs as Redis streams. Each entry names the entry before it, so that a reader notices entries that were
  * dropped. Name and header of a log are a key of their own, because the first entries of a stream are dropped first.
  */
-export class RedisEventLogs implements EventLogs {
+export class RedisLogs implements EventLogs {
   readonly #commands: RedisCommands
-  readonly #keys: RedisKeys
   readonly #tails: RedisTails
   /** Headers of logs that this process writes, so that a log which ended in a long silence can begin again. */
   readonly #headers = new Map<string, LogHeader>()
 
-  constructor(commands: RedisCommands, keys: RedisKeys, tails: RedisTails) {
+  constructor(commands: RedisCommands, tails: RedisTails) {
     this.#commands = commands
-    this.#keys = keys
     this.#tails = tails
   }
 
@@ -40,50 +41,59 @@ export class RedisEventLogs implements EventLogs {
   }
 
   async append(log: string, event: unknown, options: AppendOptions): Promise<string> {
-    const id = await this.#append(log, { ...options, text: jsonTextOf(event), isNew: false })
+    const id = await this.#append(log, { ...options, text: toJsonText(event), isNew: false })
     if (options.isLast) this.#headers.delete(log)
     return id
   }
 
   async find(eventId: string): Promise<FoundLog | undefined> {
-    const at = eventIdFrom(eventId)
+    const at = parseEventId(eventId)
     if (!at) return undefined
-    const keys = [this.#keys.events(at.tag), this.#keys.head(at.tag)]
+    const keys = [this.#commands.keys.events(at.tag), this.#commands.keys.head(at.tag)]
     const reply = await this.#commands.run(FIND_EVENT, keys, [toEntryId(at.place)])
-    return reply === null ? undefined : parseFoundLog(textFrom(reply))
+    return reply === null ? undefined : parseFoundLog(parseText(reply))
   }
 
   async read(log: string, afterId: string): Promise<readonly LoggedEvent[] | undefined> {
-    const at = eventIdFrom(afterId)
-    if (at?.tag !== tagOf(log)) return undefined
+    const at = parseEventId(afterId)
+    if (at?.tag !== toLogTag(log)) return undefined
     const from = toEntryId(at.place)
-    const reply = await this.#commands.send(['XRANGE', this.#keys.events(at.tag), from, '+'])
-    const [first, ...rest] = listFrom(reply).map((entry) => parseEntry(at.tag, entry))
+    const reply = await this.#commands.send([
+      'XRANGE',
+      this.#commands.keys.events(at.tag),
+      from,
+      '+',
+    ])
+    const [first, ...rest] = parseList(reply).map((entry) => parseEntry(at.tag, entry))
     return first?.event.id === afterId ? rest.map(({ event }) => event) : undefined
   }
 
   tail(log: string, afterId: string, listener: LogListener): Promise<() => void> {
-    const tag = tagOf(log)
-    const at = eventIdFrom(afterId)
+    const tag = toLogTag(log)
+    const at = parseEventId(afterId)
     const place = at?.tag === tag ? at.place : undefined
     return this.#tails.add(tag, afterId === 'now' ? afterId : place, listener)
   }
 
   async delete(log: string): Promise<void> {
     this.#headers.delete(log)
-    const tag = tagOf(log)
-    await this.#commands.run(DELETE_LOG, [this.#keys.events(tag), this.#keys.head(tag)], [])
+    const tag = toLogTag(log)
+    await this.#commands.run(
+      DELETE_LOG,
+      [this.#commands.keys.events(tag), this.#commands.keys.head(tag)],
+      [],
+    )
   }
 
   async #append(log: string, event: NewEvent): Promise<string> {
     const { text, isLast, isNew, limits } = event
-    const tag = tagOf(log)
-    const keys = [this.#keys.events(tag), this.#keys.head(tag)]
+    const tag = toLogTag(log)
+    const keys = [this.#commands.keys.events(tag), this.#commands.keys.head(tag)]
     const ttl = String(Math.max(1, Math.round(limits.ttlMs)))
     const head = JSON.stringify({ log, header: this.#headers.get(log) })
     const args = [text, flag(isLast), String(limits.maxEvents), ttl, head, flag(isNew)]
     const reply = await this.#commands.run(APPEND_EVENT, keys, args)
-    return eventIdOf(tag, toPlace(textFrom(reply)))
+    return formatEventId(tag, toPlace(parseText(reply)))
   }
 }
 

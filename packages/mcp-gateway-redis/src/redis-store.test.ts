@@ -6,7 +6,7 @@ import { deferred } from '@x/mcp-testing'
 import type { RedisServer } from '@x/internal/testing'
 import { createClient } from 'redis'
 import { afterAll, describe, expect, test } from 'vitest'
-import { RedisGatewayStore } from './redis-gateway-store.ts'
+import { redisStore } from './redis-store.ts'
 
 const redis = await startRedisServer()
 afterAll(() => redis?.[Symbol.asyncDispose]())
@@ -42,18 +42,30 @@ test('a `url` or `prefix` that cannot be right is an error at once', () => {
     { prefix: 'a{b}' },
     { prefix: '' },
   ]) {
-    expect(() => new RedisGatewayStore(options)).toThrow(
-      expect.objectContaining({ code: 'CONFIG' }),
-    )
+    expect(() => redisStore(options)).toThrow(expect.objectContaining({ code: 'CONFIG' }))
   }
+})
+
+test.each([
+  ['redis://h', 'the options must be { url, client'],
+  [{ uri: 'redis://h' }, 'Did you mean "url"?'],
+  [{ timeoutMs: 0 }, '"timeoutMs" must be a number from 1, not 0'],
+])('refuses the options %o', (options, message) => {
+  expect(() => Reflect.apply(redisStore as never, undefined, [options])).toThrow(
+    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+  )
+})
+
+test('exports exactly this', async () => {
+  expect(Object.keys(await import('./index.ts'))).toEqual(['redisStore'])
 })
 
 describe.runIf(redis)('in Redis', () => {
   const url = redis?.url ?? ''
 
   test('two prefixes know nothing of each other, and all keys of one lie together', async () => {
-    await using one = new RedisGatewayStore({ url, prefix: 'one', timeoutMs })
-    await using two = new RedisGatewayStore({ url, prefix: 'two', timeoutMs })
+    await using one = redisStore({ url, prefix: 'one', timeoutMs })
+    await using two = redisStore({ url, prefix: 'two', timeoutMs })
     await one.values.put('key', 1, { ttlMs: 3_600_000 })
     await one.logs.append('stream', 1, { maxEvents: 1, ttlMs: 3_600_000 })
     await one.messages.publish('topic', 1)
@@ -66,7 +78,7 @@ describe.runIf(redis)('in Redis', () => {
   })
 
   test('nothing is left of what has ended', async () => {
-    await using store = new RedisGatewayStore({ url, prefix: 'ended', timeoutMs })
+    await using store = redisStore({ url, prefix: 'ended', timeoutMs })
     await store.values.put('a', 1, { ttlMs: 20 })
     await store.logs.append('s', 1, { maxEvents: 5, ttlMs: 20 })
     await store.rates.take('b', { perMinute: 60_000, burst: 2 })
@@ -81,7 +93,7 @@ describe.runIf(redis)('in Redis', () => {
   test('a client of the caller serves as well, and stays open', async () => {
     const client = createClient({ url })
     await client.connect()
-    const store = new RedisGatewayStore({ client, prefix: 'borrowed', timeoutMs })
+    const store = redisStore({ client, prefix: 'borrowed', timeoutMs })
     await store.values.put('key', 'ä')
     expect(await store.values.get('key')).toMatchObject({ value: 'ä' })
     const heard = deferred<unknown>()
@@ -96,8 +108,8 @@ describe.runIf(redis)('in Redis', () => {
   test('bytes go to a folder that is shared, if there is one', async () => {
     const blobFolder = await mkdtemp(join(tmpdir(), 'blobs-'))
     try {
-      await using one = new RedisGatewayStore({ url, prefix: 'folder', blobFolder, timeoutMs })
-      await using two = new RedisGatewayStore({ url, prefix: 'folder', blobFolder, timeoutMs })
+      await using one = redisStore({ url, prefix: 'folder', blobFolder, timeoutMs })
+      await using two = redisStore({ url, prefix: 'folder', blobFolder, timeoutMs })
       const { id } = await one.blobs.write(bytesOf(Buffer.from('shared')), 10)
       const chunks: Uint8Array[] = []
       for await (const chunk of (await two.blobs.read(id)) ?? []) chunks.push(chunk)
@@ -110,7 +122,7 @@ describe.runIf(redis)('in Redis', () => {
   })
 
   test('bytes whose writer was killed end by themselves', async () => {
-    await using store = new RedisGatewayStore({ url, prefix: 'killed', timeoutMs })
+    await using store = redisStore({ url, prefix: 'killed', timeoutMs })
     const written = deferred()
     const over = deferred()
     const source = async function* (): AsyncGenerator<Uint8Array> {
@@ -130,7 +142,7 @@ describe.runIf(redis)('in Redis', () => {
 
   test('where it is away everything ends with UNAVAILABLE, and goes on when it is back', async () => {
     await using server = await startOwn()
-    await using store = new RedisGatewayStore({ url: server.url, timeoutMs })
+    await using store = redisStore({ url: server.url, timeoutMs })
     await store.values.put('key', 1)
     expect(await store.isReady()).toBe(true)
     await server.stop()
@@ -150,7 +162,7 @@ describe.runIf(redis)('in Redis', () => {
 
   test('one that does not answer costs no more than the limit, and is used again later', async () => {
     await using server = await startOwn()
-    await using store = new RedisGatewayStore({ url: server.url, timeoutMs: 200 })
+    await using store = redisStore({ url: server.url, timeoutMs: 200 })
     while (!(await store.isReady()));
     server.pause()
     await expect(store.values.get('key')).rejects.toMatchObject({
@@ -168,7 +180,7 @@ describe.runIf(redis)('in Redis', () => {
   test('a wrong password is named in words, and not shown', async () => {
     await using server = await startOwn('--requirepass', 'right-password')
     const [, host = ''] = server.url.split('//')
-    await using store = new RedisGatewayStore({ url: `redis://:wrong-password@${host}`, timeoutMs })
+    await using store = redisStore({ url: `redis://:wrong-password@${host}`, timeoutMs })
     const error: unknown = await store.values.get('key').catch((thrown: unknown) => thrown)
     expect(error).toMatchObject({
       code: 'UNAVAILABLE',
@@ -183,7 +195,7 @@ describe.runIf(redis)('in Redis', () => {
     const warnings: unknown[] = []
     const onWarning = (error: unknown): void => void warnings.push(error)
     const options = { url: server.url, timeoutMs, onWarning, now: () => 0 }
-    await using store = new RedisGatewayStore(options)
+    await using store = redisStore(options)
     const rate = { perMinute: 1, burst: 2 }
     expect(await store.rates.take('b', rate)).toBe(0)
     await server.stop()
@@ -199,8 +211,8 @@ describe.runIf(redis)('in Redis', () => {
 
   test('a connection that was lost tells of a gap only if something was missed', async () => {
     await using server = await startOwn()
-    await using store = new RedisGatewayStore({ url: server.url, timeoutMs })
-    await using other = new RedisGatewayStore({ url: server.url, timeoutMs })
+    await using store = redisStore({ url: server.url, timeoutMs })
+    await using other = redisStore({ url: server.url, timeoutMs })
     const events: unknown[] = []
     let happened = (): void => {}
     const note = (event: unknown): void => {
@@ -230,7 +242,7 @@ describe.runIf(redis)('in Redis', () => {
 
   test('one that was restarted, and forgot all, is a gap', async () => {
     await using server = await startOwn()
-    await using store = new RedisGatewayStore({ url: server.url, timeoutMs })
+    await using store = redisStore({ url: server.url, timeoutMs })
     const gap = deferred()
     const heard = deferred<unknown>()
     await store.messages.publish('topic', 0)
@@ -245,7 +257,7 @@ describe.runIf(redis)('in Redis', () => {
   test('a listener that throws stops no other one', async () => {
     const errors: unknown[] = []
     const onError = (error: unknown): void => void errors.push(error)
-    await using store = new RedisGatewayStore({ url, prefix: 'throws', timeoutMs, onError })
+    await using store = redisStore({ url, prefix: 'throws', timeoutMs, onError })
     const heard = deferred<unknown>()
     await store.messages.subscribe('t', () => {
       throw new Error('not mine')
@@ -258,7 +270,7 @@ describe.runIf(redis)('in Redis', () => {
 
   test('after it was closed nothing is open, and everything says so', async () => {
     await using server = await startOwn()
-    const store = new RedisGatewayStore({ url: server.url, timeoutMs })
+    const store = redisStore({ url: server.url, timeoutMs })
     await store.values.get('key')
     await store.messages.subscribe('t', () => {})
     await store.close()

@@ -1,29 +1,25 @@
-import { GatewayError } from '../../errors.ts'
-import type { Blobs, ByteRange, WrittenBlob } from '../gateway-store.ts'
-import { MeasuredBytes } from '../measured-bytes.ts'
-import { isRandomId, randomId } from '../random-id.ts'
+import { parseBytes, parseNumber } from '@x/internal/redis'
+import { GatewayError } from '@x/mcp-gateway'
+import type { Blobs, ByteRange, WrittenBlob } from '@x/mcp-gateway'
+import { isRandomId, MeasuredBytes, randomId } from '@x/mcp-gateway/adapter'
 import type { RedisCommands } from './redis-commands.ts'
-import type { RedisKeys } from './redis-keys.ts'
-import { bytesFrom, numberFrom } from './redis-reply.ts'
 
 const CHUNK_BYTES = 262_144
-/** What nobody finishes is gone then; each chunk begins it anew. */
+/** An unfinished blob expires after this time without a new chunk. */
 const UNFINISHED_MS = 3_600_000
 
-/** Bytes as a hash of chunks. For many or large files give the gateways a folder that they share. */
+/** Bytes as a hash of chunks. For many or large files, a shared folder is better: see `blobFolder`. */
 export class RedisBlobs implements Blobs {
   readonly #commands: RedisCommands
-  readonly #keys: RedisKeys
 
-  constructor(commands: RedisCommands, keys: RedisKeys) {
+  constructor(commands: RedisCommands) {
     this.#commands = commands
-    this.#keys = keys
   }
 
   async write(bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
     const measured = new MeasuredBytes(bytes, limit)
     const id = randomId()
-    const key = this.#keys.blob(id)
+    const key = this.#commands.keys.blob(id)
     try {
       let number = 0
       for await (const chunk of chunksOf(measured, CHUNK_BYTES)) {
@@ -33,7 +29,7 @@ export class RedisBlobs implements Blobs {
       await this.#commands.send(['HSET', key, 'size', String(measured.size)])
       await this.#commands.send(['PERSIST', key])
     } catch (error) {
-      await this.delete(id).catch(() => {}) // the first reason says more; Redis forgets it by itself
+      await this.delete(id).catch(() => {}) // the first error says more, and the blob expires by itself
       throw error
     }
     return { id, sha256: measured.sha256(), size: measured.size }
@@ -41,9 +37,9 @@ export class RedisBlobs implements Blobs {
 
   async read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
     if (!isRandomId(id)) return undefined
-    const reply = await this.#commands.send(['HGET', this.#keys.blob(id), 'size'])
+    const reply = await this.#commands.send(['HGET', this.#commands.keys.blob(id), 'size'])
     if (reply === null) return undefined
-    const size = numberFrom(reply)
+    const size = parseNumber(reply)
     return this.#pieces(id, {
       first: range?.first ?? 0,
       last: Math.min(range?.last ?? size, size - 1),
@@ -51,23 +47,28 @@ export class RedisBlobs implements Blobs {
   }
 
   async delete(id: string): Promise<void> {
-    await this.#commands.send(['UNLINK', this.#keys.blob(id)])
+    await this.#commands.send(['UNLINK', this.#commands.keys.blob(id)])
   }
 
   async *#pieces(id: string, { first, last }: ByteRange): AsyncGenerator<Uint8Array> {
     for (let at = first; at <= last;) {
       const number = Math.floor(at / CHUNK_BYTES)
       const start = number * CHUNK_BYTES
-      const reply = await this.#commands.send(['HGET', this.#keys.blob(id), String(number)])
-      if (reply === null) throw new GatewayError('UNAVAILABLE', 'A stored file is gone')
-      const piece = bytesFrom(reply).subarray(at - start, last + 1 - start)
+      const reply = await this.#commands.send([
+        'HGET',
+        this.#commands.keys.blob(id),
+        String(number),
+      ])
+      if (reply === null)
+        throw new GatewayError('UNAVAILABLE', 'A stored file was deleted while it was read')
+      const piece = parseBytes(reply).subarray(at - start, last + 1 - start)
       yield piece
       at += piece.byteLength
     }
   }
 }
 
-/** The same bytes in pieces of one size, but for the last. A piece is good until the next one is pulled. */
+/** Yields the bytes in chunks of one size, and a last one. A chunk is valid until the next one is pulled. */
 async function* chunksOf(bytes: AsyncIterable<Uint8Array>, size: number): AsyncGenerator<Buffer> {
   const chunk = Buffer.alloc(size)
   let filled = 0

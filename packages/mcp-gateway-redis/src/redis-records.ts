@@ -1,30 +1,27 @@
-import type { ListedValue, ListOptions, PutOptions, Values, Versioned } from '../gateway-store.ts'
-import { jsonTextOf } from '../json-text.ts'
-import { randomId } from '../random-id.ts'
+import { parseList, parseNumber, parseText } from '@x/internal/redis'
+import type { ListedValue, ListOptions, PutOptions, Values, Versioned } from '@x/mcp-gateway'
+import { randomId, toJsonText } from '@x/mcp-gateway/adapter'
+import { parseJson } from './redis-commands.ts'
 import type { RedisCommands } from './redis-commands.ts'
-import type { RedisKeys } from './redis-keys.ts'
-import { jsonFrom, listFrom, numberFrom, textFrom } from './redis-reply.ts'
-import { COUNT, DELETE, LIST, PUT, TAKE, TOUCH } from './redis-scripts.ts'
+import { COUNT, DELETE, LIST, PUT, TAKE, TOUCH } from './scripts.ts'
 
-/** Keys asked for at once. */
+/** Records that one script reads. */
 const PAGE_KEYS = 200
 
-/** Values as hashes that expire by themselves, and two sorted sets of their keys. */
-export class RedisValues implements Values {
+/** Records as hashes that expire by themselves, and two sorted sets of their keys. */
+export class RedisRecords implements Values {
   readonly #commands: RedisCommands
-  readonly #keys: RedisKeys
 
-  constructor(commands: RedisCommands, keys: RedisKeys) {
+  constructor(commands: RedisCommands) {
     this.#commands = commands
-    this.#keys = keys
   }
 
   async get(key: string): Promise<Versioned | undefined> {
-    const record = this.#keys.records + key
+    const record = this.#commands.keys.records + key
     const reply = await this.#commands.send(['HMGET', record, 'text', 'version'])
-    const [text, version] = listFrom(reply)
+    const [text, version] = parseList(reply)
     if (text === null || version === null) return undefined
-    return { value: jsonFrom(text), version: textFrom(version) }
+    return { value: parseJson(text), version: parseText(version) }
   }
 
   async put(key: string, value: unknown, options: PutOptions = {}): Promise<string | undefined> {
@@ -32,23 +29,23 @@ export class RedisValues implements Values {
     const version = randomId()
     const ttl = ttlMs === undefined || ttlMs === Infinity ? '' : wholeMs(ttlMs)
     const held = ifVersion === undefined ? '' : ifVersion === null ? 'none' : `=${ifVersion}`
-    const args = [key, jsonTextOf(value), version, ttl, held]
+    const args = [key, toJsonText(value), version, ttl, held]
     const reply = await this.#commands.run(PUT, this.#of(key), args)
-    return numberFrom(reply) === 1 ? version : undefined
+    return parseNumber(reply) === 1 ? version : undefined
   }
 
   async touch(key: string, ttlMs: number): Promise<boolean> {
     const ttl = ttlMs === Infinity ? '' : wholeMs(ttlMs)
-    return numberFrom(await this.#commands.run(TOUCH, this.#of(key), [key, ttl])) === 1
+    return parseNumber(await this.#commands.run(TOUCH, this.#of(key), [key, ttl])) === 1
   }
 
   async take(key: string): Promise<unknown> {
     const reply = await this.#commands.run(TAKE, this.#of(key), [key])
-    return reply === null ? undefined : jsonFrom(reply)
+    return reply === null ? undefined : parseJson(reply)
   }
 
   async delete(key: string, ifVersion = ''): Promise<boolean> {
-    return numberFrom(await this.#commands.run(DELETE, this.#of(key), [key, ifVersion])) === 1
+    return parseNumber(await this.#commands.run(DELETE, this.#of(key), [key, ifVersion])) === 1
   }
 
   async list(prefix: string, options: ListOptions = {}): Promise<readonly ListedValue[]> {
@@ -59,15 +56,15 @@ export class RedisValues implements Values {
     let from = isBehind ? `(${after}` : `[${prefix}`
     while (listed.length < limit) {
       const count = Math.min(limit - listed.length, PAGE_KEYS)
-      const { records, names, ends } = this.#keys
+      const { records, names, ends } = this.#commands.keys
       const page = await this.#commands.run(LIST, [records, names, ends], [from, `${count}`])
-      const rows = listFrom(page).map(listFrom)
+      const rows = parseList(page).map(parseList)
       for (const [name, text, version] of rows) {
-        const key = textFrom(name)
+        const key = parseText(name)
         if (!key.startsWith(prefix)) return listed
         from = `(${key}`
         if (text === null || version === null) continue
-        listed.push({ key, value: jsonFrom(text), version: textFrom(version) })
+        listed.push({ key, value: parseJson(text), version: parseText(version) })
       }
       if (rows.length < count) break
     }
@@ -75,15 +72,15 @@ export class RedisValues implements Values {
   }
 
   async count(prefix: string): Promise<number> {
-    const { records, names, ends } = this.#keys
-    const behind = Buffer.concat([Buffer.from(`(${prefix}`), Buffer.of(0xff)]) // no text has this byte
-    return numberFrom(
+    const { records, names, ends } = this.#commands.keys
+    const behind = Buffer.concat([Buffer.from(`(${prefix}`), Buffer.of(0xff)]) // no UTF-8 text has this byte
+    return parseNumber(
       await this.#commands.run(COUNT, [records, names, ends], [`[${prefix}`, behind]),
     )
   }
 
   #of(key: string): readonly string[] {
-    return [this.#keys.records + key, this.#keys.names, this.#keys.ends]
+    return [this.#commands.keys.records + key, this.#commands.keys.names, this.#commands.keys.ends]
   }
 }
 

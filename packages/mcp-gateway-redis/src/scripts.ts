@@ -1,11 +1,5 @@
-import { createHash } from 'node:crypto'
-
-/** A script that Redis runs in one step. */
-export interface RedisScript {
-  readonly text: string
-  /** The name under which Redis keeps it once it has seen it. */
-  readonly sha: string
-}
+import { createRedisScript } from '@x/internal/redis'
+import type { RedisScript } from '@x/internal/redis'
 
 /** The clock is that of Redis: processes that share it agree on it. */
 const PRELUDE = `
@@ -192,6 +186,5 @@ return wait
 `)
 
 function script(body: string): RedisScript {
-  const text = PRELUDE + body
-  return { text, sha: createHash('sha1').update(text).digest('hex') }
+  return createRedisScript(PRELUDE + body)
 }

@@ -1,40 +1,32 @@
-import { GatewayError } from '../../errors.ts'
-import type { Messages } from '../gateway-store.ts'
-import { jsonTextOf } from '../json-text.ts'
-import { afterAwake, noUndo } from './awake-timer.ts'
-import type { RedisSubscriber } from './redis-client.ts'
-import type { RedisCommands } from './redis-commands.ts'
-import type { RedisKeys } from './redis-keys.ts'
-import { numberFrom } from './redis-reply.ts'
-import { PUBLISH } from './redis-scripts.ts'
-
-export interface RedisMessagesOptions {
-  readonly commands: RedisCommands
-  readonly keys: RedisKeys
-  /** A new connection for messages. */
-  readonly subscriber: () => Promise<RedisSubscriber>
-  readonly timeoutMs: number
-  readonly onError: (error: unknown) => void
-}
+import { within as settleWithin } from '@x/internal'
+import { parseNumber } from '@x/internal/redis'
+import { GatewayError } from '@x/mcp-gateway'
+import type { Messages } from '@x/mcp-gateway'
+import { toJsonText } from '@x/mcp-gateway/adapter'
+import { destroy } from './redis-commands.ts'
+import type { RedisCommands, RedisConnection } from './redis-commands.ts'
+import { PUBLISH } from './scripts.ts'
 
 /**
  * Messages by pub/sub, which loses them while a connection is down. So each carries a number of its topic:
  * whoever sees one missing, or a connection come back to another number, is told of a gap.
  */
 export class RedisMessages implements Messages {
-  readonly #options: RedisMessagesOptions
+  readonly #commands: RedisCommands
+  readonly #onError: (error: unknown) => void
   readonly #topics = new Map<string, Topic>()
-  #connecting: Promise<RedisSubscriber> | undefined
+  #connecting: Promise<RedisConnection> | undefined
   #isClosed = false
 
-  constructor(options: RedisMessagesOptions) {
-    this.#options = options
+  constructor(commands: RedisCommands, onError: (error: unknown) => void) {
+    this.#commands = commands
+    this.#onError = onError
   }
 
   async publish(topic: string, message: unknown): Promise<void> {
-    const { commands, keys } = this.#options
-    const args = [keys.channel(topic), jsonTextOf(message)]
-    await commands.run(PUBLISH, [keys.counter(topic)], args)
+    const { keys } = this.#commands
+    const args = [keys.channel(topic), toJsonText(message)]
+    await this.#commands.run(PUBLISH, [keys.counter(topic)], args)
   }
 
   async subscribe(
@@ -83,7 +75,7 @@ export class RedisMessages implements Messages {
   }
 
   async #join(name: string, topic: Topic): Promise<void> {
-    const { keys, timeoutMs } = this.#options
+    const { keys, timeoutMs } = this.#commands
     const client = await within(timeoutMs, (this.#connecting ??= this.#connect()))
     await within(timeoutMs, client.subscribe(keys.channel(name), topic.receive))
     topic.seen ??= await this.#count(name)
@@ -92,15 +84,15 @@ export class RedisMessages implements Messages {
   async #leave(name: string, topic: Topic): Promise<void> {
     try {
       const client = await this.#connecting
-      await client?.unsubscribe(this.#options.keys.channel(name), topic.receive)
+      await client?.unsubscribe(this.#commands.keys.channel(name), topic.receive)
     } catch {
       // The connection is gone, and the subscription with it; nobody listens any more in any case.
     }
   }
 
   /** One connection for all topics. A first attempt that fails is over; a later break is healed by the client. */
-  async #connect(): Promise<RedisSubscriber> {
-    const client = await this.#options.subscriber()
+  async #connect(): Promise<RedisConnection> {
+    const client = this.#commands.createSubscriber()
     let hasConnected = false
     // Without a listener it would end the process. What was lost shows in the numbers.
     client.on('error', () => {})
@@ -109,7 +101,7 @@ export class RedisMessages implements Messages {
       hasConnected = true
     })
     try {
-      await within(this.#options.timeoutMs, client.connect())
+      await within(this.#commands.timeoutMs, client.connect())
       if (this.#isClosed) throw new GatewayError('CLOSED', 'The store is closed')
       return client
     } catch (error) {
@@ -141,9 +133,8 @@ export class RedisMessages implements Messages {
   }
 
   async #count(name: string): Promise<number> {
-    const { commands, keys } = this.#options
-    const reply = await commands.send(['GET', keys.counter(name)])
-    return reply === null ? 0 : numberFrom(reply)
+    const reply = await this.#commands.send(['GET', this.#commands.keys.counter(name)])
+    return reply === null ? 0 : parseNumber(reply)
   }
 
   #tell(topic: Topic, call: (listener: Listener) => void): void {
@@ -151,7 +142,7 @@ export class RedisMessages implements Messages {
       try {
         call(listener)
       } catch (error) {
-        this.#options.onError(error)
+        this.#onError(error)
       }
     }
   }
@@ -170,26 +161,13 @@ interface Topic {
   subscribed: Promise<void>
 }
 
-function destroy(client: RedisSubscriber): void {
-  try {
-    client.destroy()
-  } catch {
-    // It has ended by itself.
-  }
-}
-
 async function within<Result>(timeoutMs: number, work: Promise<Result>): Promise<Result> {
-  let undo = noUndo
-  const expired = new Promise<never>((_resolve, reject) => {
-    const message = `Redis did not take a subscription within ${timeoutMs} ms`
-    undo = afterAwake(timeoutMs, () => reject(new GatewayError('UNAVAILABLE', message)))
-  })
   try {
-    return await Promise.race([work, expired])
+    return await settleWithin(work, timeoutMs, () => {
+      throw new GatewayError('UNAVAILABLE', `Redis did not answer within ${timeoutMs} ms`)
+    })
   } catch (cause) {
     if (GatewayError.is(cause)) throw cause
-    throw new GatewayError('UNAVAILABLE', 'Redis cannot be subscribed to now', { cause })
-  } finally {
-    undo()
+    throw new GatewayError('UNAVAILABLE', 'Redis cannot be subscribed to: see the cause', { cause })
   }
 }

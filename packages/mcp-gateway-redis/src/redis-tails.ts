@@ -1,14 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { within } from '@x/internal'
-import { GatewayError } from '../../errors.ts'
-import { eventIdOf } from '../event-id.ts'
-import type { LoggedEvent, LogListener } from '../gateway-store.ts'
-import { randomId } from '../random-id.ts'
-import type { RedisCommand, RedisSubscriber } from './redis-client.ts'
-import type { RedisCommands } from './redis-commands.ts'
-import type { RedisKeys } from './redis-keys.ts'
-import { jsonFrom, listFrom, textFrom } from './redis-reply.ts'
-import { WAKE } from './redis-scripts.ts'
+
+import { parseList, parseText } from '@x/internal/redis'
+import { GatewayError } from '@x/mcp-gateway'
+import type { LoggedEvent, LogListener } from '@x/mcp-gateway'
+import { formatEventId, randomId } from '@x/mcp-gateway/adapter'
+import { destroy, parseJson } from './redis-commands.ts'
+import type { RedisCommand, RedisCommands, RedisConnection } from './redis-commands.ts'
+import { WAKE } from './scripts.ts'
 
 /** Redis answers a read without events after so long. This notices a dead connection. */
 const BLOCK_MS = 2000
@@ -17,39 +16,32 @@ const RETRY_MIN_MS = 100
 const RETRY_MAX_MS = 5000
 const BYTES = { 36: Buffer } as const
 
-export interface RedisTailsOptions {
-  readonly commands: RedisCommands
-  readonly keys: RedisKeys
-  /** A new connection for blocking reads. */
-  readonly connection: () => Promise<RedisSubscriber>
-  readonly timeoutMs: number
-  readonly onError: (error: unknown) => void
-}
-
 /**
  * All tails of a process over one connection, which waits in one blocking read of all their streams. A change of
  * the set of streams ends the read through a stream of the process itself: `CLIENT UNBLOCK` needs a permission that
  * users often do not have. There is no connection while there are no tails.
  */
 export class RedisTails {
-  readonly #options: RedisTailsOptions
+  readonly #commands: RedisCommands
+  readonly #onError: (error: unknown) => void
   readonly #tails = new Map<string, Set<Tail>>()
   readonly #wakeKey: string
   readonly #closing = new AbortController()
   #isWoken = true
   #running: Promise<void> | undefined
-  #current: RedisSubscriber | undefined
+  #current: RedisConnection | undefined
 
-  constructor(options: RedisTailsOptions) {
-    this.#options = options
-    this.#wakeKey = options.keys.wake(randomId())
+  constructor(commands: RedisCommands, onError: (error: unknown) => void) {
+    this.#commands = commands
+    this.#onError = onError
+    this.#wakeKey = commands.keys.wake(randomId())
   }
 
   /** @param after the place of an entry, `now`, or `undefined` for a place that no entry has */
   async add(tag: string, after: string | undefined, listener: LogListener): Promise<() => void> {
     const tail: Tail = { listener, place: after ?? BEGINNING, state: 'unknown' }
     if (after === undefined) this.#call(listener.onGap)
-    await this.#settle(tag, tail, (command) => this.#options.commands.send(command)).catch(
+    await this.#settle(tag, tail, (command) => this.#commands.send(command)).catch(
       (error: unknown) => {
         // The loop settles it when Redis is back.
         if (this.#closing.signal.aborted) throw error
@@ -83,7 +75,7 @@ export class RedisTails {
     this.#isWoken = true
     const lifetime = String(BLOCK_MS * 2)
     // If this fails, the read ends by itself after BLOCK_MS.
-    this.#options.commands.run(WAKE, [this.#wakeKey], [lifetime]).catch(() => {})
+    this.#commands.run(WAKE, [this.#wakeKey], [lifetime]).catch(() => {})
   }
 
   async #run(): Promise<void> {
@@ -113,7 +105,7 @@ export class RedisTails {
         const read = this.#nextRead(woken)
         const reply = await this.#bounded(client.sendCommand(read, { typeMapping: BYTES }))
         for (const [key, entries] of parseStreams(reply)) {
-          if (key === this.#wakeKey) woken = placeOf(listFrom(entries.at(-1))[0])
+          if (key === this.#wakeKey) woken = placeOf(parseList(entries.at(-1))[0])
           else this.#deliver(key, entries)
         }
       }
@@ -123,8 +115,8 @@ export class RedisTails {
     }
   }
 
-  async #connect(): Promise<RedisSubscriber> {
-    const client = await this.#options.connection()
+  async #connect(): Promise<RedisConnection> {
+    const client = this.#commands.createReader()
     this.#current = client
     client.on('error', () => {}) // without a listener it would end the process; commands reject, too
     try {
@@ -139,7 +131,7 @@ export class RedisTails {
 
   #nextRead(woken: string): RedisCommand {
     this.#isWoken = false
-    const { keys } = this.#options
+    const { keys } = this.#commands
     const places = new Map<string, string>()
     for (const [tag, tails] of this.#tails) {
       for (const tail of tails) {
@@ -154,7 +146,7 @@ export class RedisTails {
     return ['XREAD', ...limits, 'STREAMS', ...streams, ...from]
   }
 
-  async #settleAll(client: RedisSubscriber): Promise<void> {
+  async #settleAll(client: RedisConnection): Promise<void> {
     const send: Send = (command) =>
       this.#bounded(client.sendCommand(command, { typeMapping: BYTES }))
     const waiting = [...this.#tails].flatMap(([tag, tails]) =>
@@ -171,13 +163,13 @@ export class RedisTails {
 
   /** Checks that the entry at the place of a tail still exists: else entries after it may have been dropped, too. */
   async #settle(tag: string, tail: Tail, send: Send): Promise<void> {
-    const key = this.#options.keys.events(tag)
+    const key = this.#commands.keys.events(tag)
     if (tail.place === 'now') {
-      const [last] = listFrom(await send(['XREVRANGE', key, '+', '-', 'COUNT', '1']))
-      tail.place = last === undefined ? ZERO : placeOf(listFrom(last)[0])
+      const [last] = parseList(await send(['XREVRANGE', key, '+', '-', 'COUNT', '1']))
+      tail.place = last === undefined ? ZERO : placeOf(parseList(last)[0])
     } else if (tail.place !== BEGINNING) {
       const id = toEntryId(tail.place)
-      const found = listFrom(await send(['XRANGE', key, id, id]))
+      const found = parseList(await send(['XRANGE', key, id, id]))
       if (found.length === 0) {
         this.#call(tail.listener.onGap)
         tail.place = BEGINNING // no entry that is left was delivered
@@ -202,7 +194,7 @@ export class RedisTails {
   }
 
   #bounded<Result>(work: Promise<Result>): Promise<Result> {
-    return within(work, BLOCK_MS + this.#options.timeoutMs, () => {
+    return within(work, BLOCK_MS + this.#commands.timeoutMs, () => {
       throw new GatewayError('UNAVAILABLE', 'Redis did not answer a read in time')
     })
   }
@@ -211,7 +203,7 @@ export class RedisTails {
     try {
       listener()
     } catch (error) {
-      this.#options.onError(error)
+      this.#onError(error)
     }
   }
 }
@@ -239,7 +231,7 @@ export function toPlace(entryId: string): string {
 }
 
 function placeOf(entryId: unknown): string {
-  return toPlace(textFrom(entryId))
+  return toPlace(parseText(entryId))
 }
 
 /** Id of the entry at a place. No entry has an id that is made from a place of another form. */
@@ -249,10 +241,14 @@ export function toEntryId(place: string): string {
 }
 
 export function parseEntry(tag: string, entry: unknown): ParsedEntry {
-  const [id, fields] = listFrom(entry)
-  const [, text, , last, , before] = listFrom(fields)
+  const [id, fields] = parseList(entry)
+  const [, text, , last, , before] = parseList(fields)
   const place = placeOf(id)
-  const event = { id: eventIdOf(tag, place), event: jsonFrom(text), isLast: textFrom(last) === '1' }
+  const event = {
+    id: formatEventId(tag, place),
+    event: parseJson(text),
+    isLast: parseText(last) === '1',
+  }
   return { place, before: placeOf(before), event }
 }
 
@@ -268,19 +264,15 @@ function* parseStreams(reply: unknown): Generator<[key: string, entries: readonl
   if (typeof reply !== 'object' || reply === null) return
   if (Array.isArray(reply)) {
     for (const pair of reply) {
-      const [key, entries] = listFrom(pair)
-      yield [textFrom(key), listFrom(entries)]
+      const [key, entries] = parseList(pair)
+      yield [toText(key), parseList(entries)]
     }
     return
   }
   const pairs = reply instanceof Map ? reply : Object.entries(reply)
-  for (const [key, entries] of pairs) yield [textFrom(key), listFrom(entries)]
+  for (const [key, entries] of pairs) yield [toText(key), parseList(entries)]
 }
 
-function destroy(client: RedisSubscriber): void {
-  try {
-    client.destroy()
-  } catch {
-    // The client has ended already.
-  }
+function toText(key: unknown): string {
+  return typeof key === 'string' ? key : parseText(key)
 }

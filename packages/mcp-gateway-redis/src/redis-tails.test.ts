@@ -5,7 +5,7 @@ import { startRedisServer } from '@x/internal/testing'
 import { seededRandom } from '@x/mcp-testing'
 import { createClient } from 'redis'
 import { afterAll, describe, expect, test } from 'vitest'
-import { RedisGatewayStore } from './redis-gateway-store.ts'
+import { redisStore } from './redis-store.ts'
 
 const redis = await startRedisServer()
 afterAll(() => redis?.[Symbol.asyncDispose]())
@@ -98,8 +98,8 @@ describe.runIf(redis)('tails in Redis', () => {
     async (seed) => {
       await using proxy = await startProxy(url)
       const prefix = `cut-${seed}`
-      await using writer = new RedisGatewayStore({ url, prefix, timeoutMs })
-      await using store = new RedisGatewayStore({ url: proxy.url, prefix, timeoutMs })
+      await using writer = redisStore({ url, prefix, timeoutMs })
+      await using store = redisStore({ url: proxy.url, prefix, timeoutMs })
       const random = seededRandom(seed)
       const [first, second] = [newReader(), newReader()]
       const options = { limits: LIMITS, isLast: false }
@@ -118,7 +118,7 @@ describe.runIf(redis)('tails in Redis', () => {
   )
 
   test('go on after Redis ended their connection', async () => {
-    await using store = new RedisGatewayStore({ url, prefix: 'killed', timeoutMs })
+    await using store = redisStore({ url, prefix: 'killed', timeoutMs })
     const reader = newReader()
     const options = { limits: LIMITS, isLast: false }
     const beginning = await store.eventLogs.append('one', 'beginning', options)
@@ -139,8 +139,8 @@ describe.runIf(redis)('tails in Redis', () => {
     await using server = await startRedisServer()
     const at = server?.url ?? ''
     await using proxy = await startProxy(at)
-    await using writer = new RedisGatewayStore({ url: at, timeoutMs })
-    await using store = new RedisGatewayStore({ url: proxy.url, timeoutMs })
+    await using writer = redisStore({ url: at, timeoutMs })
+    await using store = redisStore({ url: proxy.url, timeoutMs })
     const reader = newReader()
     const options = { limits: { maxEvents: 3, ttlMs: 3_600_000 }, isLast: false }
     await store.eventLogs.tail('one', 'now', reader)
@@ -153,7 +153,7 @@ describe.runIf(redis)('tails in Redis', () => {
   })
 
   test('tell of a gap if events were dropped faster than they were read', async () => {
-    await using store = new RedisGatewayStore({ url, prefix: 'fast', timeoutMs })
+    await using store = redisStore({ url, prefix: 'fast', timeoutMs })
     const reader = newReader()
     await store.eventLogs.tail('one', 'now', reader)
     const options = { limits: { maxEvents: 3, ttlMs: 3_600_000 }, isLast: false }
@@ -174,7 +174,7 @@ describe.runIf(redis)('tails in Redis', () => {
 
   test('tell of a gap when Redis was restarted and forgot all', async () => {
     await using server = await startRedisServer()
-    await using store = new RedisGatewayStore({ url: server?.url, timeoutMs })
+    await using store = redisStore({ url: server?.url, timeoutMs })
     const reader = newReader()
     const options = { limits: LIMITS, isLast: false }
     await store.eventLogs.tail('one', 'now', reader)
@@ -190,7 +190,7 @@ describe.runIf(redis)('tails in Redis', () => {
 
   test('can begin while Redis is away', async () => {
     await using server = await startRedisServer()
-    await using store = new RedisGatewayStore({ url: server?.url, timeoutMs })
+    await using store = redisStore({ url: server?.url, timeoutMs })
     const reader = newReader()
     await server?.stop()
     const end = await store.eventLogs.tail('one', 'now', reader)
@@ -204,11 +204,12 @@ describe.runIf(redis)('tails in Redis', () => {
 
   test('notice a Redis that hangs', async () => {
     await using server = await startRedisServer()
-    await using store = new RedisGatewayStore({ url: server?.url, timeoutMs })
-    await using quick = new RedisGatewayStore({ url: server?.url, timeoutMs: 100 })
+    await using store = redisStore({ url: server?.url, timeoutMs })
+    await using quick = redisStore({ url: server?.url, timeoutMs: 100 })
     const reader = newReader()
     const options = { limits: LIMITS, isLast: false }
-    await quick.eventLogs.tail('one', 'now', reader)
+    const beginning = await store.eventLogs.append('one', 'beginning', options)
+    await quick.eventLogs.tail('one', beginning, reader)
     await store.eventLogs.append('one', 1, options)
     await reader.until(1)
     server?.pause()
@@ -222,7 +223,7 @@ describe.runIf(redis)('tails in Redis', () => {
 
   test('use one connection for all, and none when the last one ended', async () => {
     await using proxy = await startProxy(url)
-    await using store = new RedisGatewayStore({ url: proxy.url, prefix: 'shared', timeoutMs })
+    await using store = redisStore({ url: proxy.url, prefix: 'shared', timeoutMs })
     const options = { limits: LIMITS, isLast: false }
     const readers = Array.from({ length: 20 }, newReader)
     const ends = await Promise.all(
@@ -242,7 +243,7 @@ describe.runIf(redis)('tails in Redis', () => {
   test('work over the connection of a client of the caller, which stays open', async () => {
     const client = createClient({ url })
     await client.connect()
-    const store = new RedisGatewayStore({ client, prefix: 'borrowed-tails', timeoutMs })
+    const store = redisStore({ client, prefix: 'borrowed-tails', timeoutMs })
     const reader = newReader()
     await store.eventLogs.tail('one', 'now', reader)
     await store.eventLogs.append('one', 'ä', { limits: LIMITS, isLast: false })
@@ -253,7 +254,7 @@ describe.runIf(redis)('tails in Redis', () => {
   })
 
   test('end with the store, which refuses new ones', async () => {
-    const store = new RedisGatewayStore({ url, prefix: 'closed', timeoutMs })
+    const store = redisStore({ url, prefix: 'closed', timeoutMs })
     const reader = newReader()
     await store.eventLogs.tail('one', 'now', reader)
     await store.eventLogs.append('one', 1, { limits: LIMITS, isLast: false })
@@ -265,7 +266,7 @@ describe.runIf(redis)('tails in Redis', () => {
   })
 
   test('leave nothing of logs that have ended', async () => {
-    await using store = new RedisGatewayStore({ url, prefix: 'gone', timeoutMs })
+    await using store = redisStore({ url, prefix: 'gone', timeoutMs })
     const header = { session: 's', owner: 'p', requestIds: [1] }
     await store.eventLogs.open('one', header, { maxEvents: 5, ttlMs: 20 })
     await store.eventLogs.append('two', 1, { limits: { maxEvents: 5, ttlMs: 20 }, isLast: true })

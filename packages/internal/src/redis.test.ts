@@ -1,0 +1,100 @@
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import { afterEach, expect, test, vi } from 'vitest'
+import { RedisOperations } from './redis.ts'
+
+afterEach(() => void vi.restoreAllMocks())
+
+interface Server {
+  readonly operations: RedisOperations
+  readonly received: string[]
+  mood: 'answers' | 'hangs' | 'fails'
+  now: number
+}
+
+function newServer(): Server {
+  const received: string[] = []
+  const client = {
+    sendCommand: async (command: readonly (string | Buffer)[]): Promise<unknown> => {
+      received.push(String(command[0]))
+      if (server.mood === 'fails') throw new Error('Connection lost')
+      return server.mood === 'hangs' ? new Promise(() => {}) : 'OK'
+    },
+  }
+  const operations = new RedisOperations(client, 5, 1000)
+  const server: Server = { operations, received, mood: 'answers', now: 1 }
+  vi.spyOn(performance, 'now').mockImplementation(() => server.now)
+  return server
+}
+
+const timeout = expect.objectContaining({ name: 'RedisError', code: 'TIMEOUT' })
+
+function send({ operations }: Server, command: string): Promise<unknown> {
+  return operations.operate((operation) => operation.send([command]))
+}
+
+test('rejects operations at once after one that timed out', async () => {
+  const server = newServer()
+  server.mood = 'hangs'
+  await expect(send(server, 'GET')).rejects.toEqual(timeout)
+  for (let n = 0; n < 20; n++) await expect(send(server, 'GET')).rejects.toEqual(timeout)
+  expect(server.received).toEqual(['GET'])
+})
+
+test('tries a single operation after the pause, and all when it is answered', async () => {
+  const server = newServer()
+  server.mood = 'hangs'
+  await expect(send(server, 'GET')).rejects.toEqual(timeout)
+  server.now += 1000
+  const tried = send(server, 'TRY')
+  await expect(send(server, 'GET')).rejects.toEqual(timeout)
+  await expect(tried).rejects.toEqual(timeout)
+  await expect(send(server, 'GET')).rejects.toEqual(timeout)
+  expect(server.received).toEqual(['GET', 'TRY'])
+  server.now += 1000
+  server.mood = 'answers'
+  await expect(send(server, 'TRY')).resolves.toBe('OK')
+  await expect(send(server, 'SET')).resolves.toBe('OK')
+})
+
+test('tries each operation while Redis fails at once', async () => {
+  const server = newServer()
+  server.mood = 'hangs'
+  await expect(send(server, 'GET')).rejects.toEqual(timeout)
+  server.now += 1000
+  server.mood = 'fails'
+  await expect(send(server, 'TRY')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  server.mood = 'answers'
+  await expect(send(server, 'GET')).resolves.toBe('OK')
+})
+
+test('pings also during the pause, and ends it when Redis answers', async () => {
+  const server = newServer()
+  server.mood = 'hangs'
+  await expect(send(server, 'GET')).rejects.toEqual(timeout)
+  server.mood = 'answers'
+  await server.operations.ping()
+  await expect(send(server, 'GET')).resolves.toBe('OK')
+})
+
+test('reads an answer that came while the process was busy for longer than the limit', async () => {
+  const echo = createServer((socket) => socket.pipe(socket)).listen(0, '127.0.0.1')
+  await once(echo, 'listening')
+  const address = echo.address()
+  const socket = connect(typeof address === 'object' ? (address?.port ?? 0) : 0, '127.0.0.1')
+  await once(socket, 'connect')
+  const client = {
+    sendCommand: async (): Promise<unknown> => {
+      const answer = once(socket, 'data')
+      socket.write('answer', () => {
+        const end = performance.now() + 200
+        while (performance.now() < end);
+      })
+      return String((await answer)[0])
+    },
+  }
+  const operations = new RedisOperations(client, 80)
+  expect(await operations.operate(({ send: ask }) => ask(['GET']))).toBe('answer')
+  socket.destroy()
+  echo.close()
+})

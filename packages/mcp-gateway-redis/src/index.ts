@@ -1,0 +1,10 @@
+// Everything exported here is public API.
+import './runtime-check.ts' // stays the first import
+export { redisStore } from './redis-store.ts'
+export type { RedisStore, RedisStoreOptions } from './redis-store.ts'
+export type {
+  RedisClient,
+  RedisCommand,
+  RedisCommandOptions,
+  RedisConnection,
+} from './redis-commands.ts'

@@ -1,0 +1,164 @@
+import { GatewayError } from '@x/mcp-gateway'
+import { parseText, RedisError, RedisOperations } from '@x/internal/redis'
+import type {
+  RedisClient as BasicClient,
+  RedisCommand,
+  RedisCommandOptions,
+  RedisScript,
+} from '@x/internal/redis'
+import { createClient } from 'redis'
+
+export type { RedisCommand, RedisCommandOptions }
+
+/** The methods of a Redis client that the store calls. Clients of the `redis` package fit. */
+export interface RedisClient extends BasicClient {
+  /** Returns another connection to the same server, which is not connected yet. */
+  duplicate(): RedisConnection
+}
+
+/** A connection that waits for events and messages. */
+export interface RedisConnection extends BasicClient {
+  on(event: 'error' | 'ready', listener: (error?: unknown) => void): unknown
+  connect(): Promise<unknown>
+  destroy(): void
+  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
+  unsubscribe(channel: string, listener: (message: string) => void): Promise<unknown>
+}
+
+/** After a command that timed out, others reject at once for this time. */
+const PAUSE_MS = 1000
+/** A connection for messages is tried again after at most this time. */
+const RETRY_MAX_MS = 30_000
+/** Finds a dead connection for messages. */
+const PING_EVERY_MS = 10_000
+
+/** Sends commands, each within the time limit, and converts their errors. */
+export class RedisCommands {
+  readonly timeoutMs: number
+  readonly keys: RedisKeys
+  readonly #target: string | RedisClient
+  readonly #operations: RedisOperations
+
+  /** @throws GatewayError `CONFIG` */
+  constructor(target: string | RedisClient, prefix: string, timeoutMs: number) {
+    this.timeoutMs = timeoutMs
+    this.keys = createKeys(prefix)
+    this.#target = target
+    try {
+      this.#operations = new RedisOperations(target, timeoutMs, PAUSE_MS)
+    } catch (cause) {
+      const message = '`url` must start with redis:// or rediss:// and have a host'
+      throw new GatewayError('CONFIG', message, { path: 'url', cause })
+    }
+  }
+
+  /** @throws GatewayError `UNAVAILABLE`: a write that was cut off may or may not have happened; `CLOSED` */
+  send(command: RedisCommand): Promise<unknown> {
+    return convertErrors(this.#operations.operate(({ send }) => send(command)))
+  }
+
+  /** Runs a script as one step. @throws GatewayError as `send` does */
+  run(script: RedisScript, keys: readonly string[], args: RedisCommand): Promise<unknown> {
+    return convertErrors(this.#operations.operate(({ run }) => run(script, keys, args)))
+  }
+
+  async isReady(): Promise<boolean> {
+    return this.#operations.ping().then(
+      () => true,
+      () => false,
+    )
+  }
+
+  /** Returns a connection for blocking reads. It is not connected yet, and does not connect again. */
+  createReader(): RedisConnection {
+    if (typeof this.#target !== 'string') return this.#target.duplicate()
+    return createClient({
+      url: this.#target,
+      disableOfflineQueue: true,
+      commandOptions: { timeout: 0 },
+      socket: { connectTimeout: this.timeoutMs, reconnectStrategy: false },
+    })
+  }
+
+  /** Returns a connection for messages. It is not connected yet, and connects again whenever it breaks. */
+  createSubscriber(): RedisConnection {
+    if (typeof this.#target !== 'string') return this.#target.duplicate()
+    return createClient({
+      url: this.#target,
+      pingInterval: PING_EVERY_MS,
+      socket: {
+        connectTimeout: this.timeoutMs,
+        socketTimeout: PING_EVERY_MS * 2,
+        reconnectStrategy: (failures) => Math.min(RETRY_MAX_MS, 50 * 2 ** Math.min(failures, 10)),
+      },
+    })
+  }
+
+  /** Waits for commands in flight. Each of them ends within the time limit. */
+  async close(): Promise<void> {
+    await this.#operations.close()
+  }
+}
+
+/** Names of the keys. The part in braces decides the node of a cluster: all keys of a gateway are on one. */
+export interface RedisKeys {
+  /** Followed by the key of a record. */
+  readonly records: string
+  readonly names: string
+  readonly ends: string
+  /** Events of a log. */
+  events(tag: string): string
+  /** Name and header of a log. */
+  head(tag: string): string
+  /** Stream that ends the blocking read of a process. */
+  wake(process: string): string
+  blob(id: string): string
+  bucket(name: string): string
+  stream(name: string): string
+  tagOf(stream: string): string
+  streamOfTag(tag: string): string
+  channel(topic: string): string
+  counter(topic: string): string
+}
+
+function createKeys(prefix: string): RedisKeys {
+  const all = `{${prefix}}`
+  return {
+    records: `${all}:value:`,
+    names: `${all}:names`,
+    ends: `${all}:ends`,
+    events: (tag) => `${all}:events:${tag}`,
+    head: (tag) => `${all}:head:${tag}`,
+    wake: (process) => `${all}:wake:${process}`,
+    blob: (id) => `${all}:blob:${id}`,
+    bucket: (name) => `${all}:rate:${name}`,
+    stream: (name) => `${all}:log:${name}`,
+    tagOf: (stream) => `${all}:tag:${stream}`,
+    streamOfTag: (tag) => `${all}:stream:${tag}`,
+    channel: (topic) => `${all}:channel:${topic}`,
+    counter: (topic) => `${all}:counter:${topic}`,
+  }
+}
+
+async function convertErrors<Result>(work: Promise<Result>): Promise<Result> {
+  try {
+    return await work
+  } catch (error) {
+    if (!(error instanceof RedisError)) throw error
+    const code = error.code === 'CLOSED' ? 'CLOSED' : 'UNAVAILABLE'
+    throw new GatewayError(code, error.message, { cause: error.cause ?? error })
+  }
+}
+
+export function parseJson(reply: unknown): unknown {
+  return JSON.parse(parseText(reply))
+}
+
+/** Ends a connection, in whatever state it is. */
+export function destroy(connection: RedisConnection): void {
+  try {
+    connection.destroy()
+  } catch {
+    // The connection has ended already: versions of the client before 6.3 throw then.
+  }
+}

@@ -1,0 +1,148 @@
+import { check, optionProblem } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { parseNumber } from '@x/internal/redis'
+import { GatewayError } from '@x/mcp-gateway'
+import type { Blobs, EventLogs, GatewayStore, Logs, Rate, Rates, Values } from '@x/mcp-gateway'
+import { FileBlobs, TokenBuckets } from '@x/mcp-gateway/adapter'
+import { RedisBlobs } from './redis-blobs.ts'
+import { RedisCommands } from './redis-commands.ts'
+import type { RedisClient } from './redis-commands.ts'
+import { RedisLogs } from './redis-logs.ts'
+import { RedisMessages } from './redis-messages.ts'
+import { RedisRecords } from './redis-records.ts'
+import { RedisStreams } from './redis-streams.ts'
+import { RedisTails } from './redis-tails.ts'
+import { TAKE_TOKEN } from './scripts.ts'
+
+export interface RedisStoreOptions {
+  /** `redis[s]://[[user][:password]@]host[:port][/database]`. @default 'redis://127.0.0.1:6379' */
+  readonly url?: string | undefined
+  /** A connected client to use instead of `url`. The caller listens to its `error` events and closes it. */
+  readonly client?: RedisClient | undefined
+  /** First part of all keys: 1 to 64 of `A-Z a-z 0-9 . _ : -`. Processes with the same prefix are one gateway. @default 'mcp-gateway' */
+  readonly prefix?: string | undefined
+  /** A folder that all processes share, for the bytes of files. @default in Redis, in chunks */
+  readonly blobFolder?: string | undefined
+  /** Limit of one command, with connecting. Milliseconds. @default 2000 */
+  readonly timeoutMs?: number | undefined
+  /** Clock of the local rate limits that apply while Redis is down. Milliseconds since 1970. @default Date.now */
+  readonly now?: (() => number) | undefined
+  /** Called with the error of a listener. @default a process warning */
+  readonly onError?: ((error: unknown) => void) | undefined
+  /** Called once each time Redis goes down and rates are counted in this process. @default a process warning */
+  readonly onWarning?: ((error: unknown) => void) | undefined
+}
+
+/** A store in Redis. */
+export interface RedisStore extends GatewayStore, AsyncDisposable {}
+
+const optionChecks: Checks<RedisStoreOptions> = {
+  url: check.string,
+  client: check.record,
+  prefix: check.string,
+  blobFolder: check.text,
+  timeoutMs: check.number(1),
+  now: check.func,
+  onError: check.func,
+  onWarning: check.func,
+}
+
+/**
+ * Creates a store in Redis (6.2 or newer, or Valkey), for several processes that are one gateway.
+ *
+ * It connects on first use. While Redis is down, each operation rejects with `UNAVAILABLE` within `timeoutMs`, and the
+ * first operation after that connects again. While Redis does not answer, one operation per second waits for
+ * `timeoutMs`, and the others reject at once. Tails of logs continue by themselves. Which writes survive a crash of
+ * Redis depends on its settings `appendonly` and `appendfsync`.
+ *
+ * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
+ */
+export function redisStore(options: RedisStoreOptions = {}): RedisStore {
+  const problem = optionProblem(options, optionChecks)
+  if (problem) throw new GatewayError('CONFIG', `redisStore: ${problem.message}`, problem)
+  const { prefix = 'mcp-gateway' } = options
+  if (!/^[A-Za-z0-9._:-]{1,64}$/.test(prefix)) {
+    const message = '`prefix` must have 1 to 64 of the characters A-Z a-z 0-9 . _ : -'
+    throw new GatewayError('CONFIG', message, { path: 'prefix' })
+  }
+  return new Store(options, prefix)
+}
+
+class Store implements RedisStore {
+  readonly isShared = true
+  readonly values: Values
+  readonly logs: Logs
+  readonly eventLogs: EventLogs
+  readonly messages: RedisMessages
+  readonly blobs: Blobs
+  readonly rates: Rates
+  readonly #commands: RedisCommands
+  readonly #tails: RedisTails
+
+  constructor(options: RedisStoreOptions, prefix: string) {
+    const { url = 'redis://127.0.0.1:6379', timeoutMs = 2000, blobFolder } = options
+    const { client = url, now = Date.now, onError = warnAboutListener } = options
+    const commands = new RedisCommands(client, prefix, timeoutMs)
+    this.#commands = commands
+    this.#tails = new RedisTails(commands, onError)
+    this.values = new RedisRecords(commands)
+    this.eventLogs = new RedisLogs(commands, this.#tails)
+    this.logs = new RedisStreams(commands)
+    this.messages = new RedisMessages(commands, onError)
+    this.blobs = blobFolder ? new FileBlobs(blobFolder, now) : new RedisBlobs(commands)
+    this.rates = new RedisRates(commands, now, options.onWarning ?? warnAboutRates)
+  }
+
+  isReady(): Promise<boolean> {
+    return this.#commands.isReady()
+  }
+
+  async close(): Promise<void> {
+    await this.messages.close()
+    await this.#tails.close()
+    await this.#commands.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+}
+
+/** Token buckets of all processes. While Redis is down, each process counts for itself. */
+class RedisRates implements Rates {
+  readonly #commands: RedisCommands
+  readonly #local: TokenBuckets
+  readonly #onWarning: (error: unknown) => void
+  #isDown = false
+
+  constructor(commands: RedisCommands, now: () => number, onWarning: (error: unknown) => void) {
+    this.#commands = commands
+    this.#local = new TokenBuckets(now)
+    this.#onWarning = onWarning
+  }
+
+  async take(bucket: string, rate: Rate): Promise<number> {
+    const { perMinute, burst = perMinute } = rate
+    try {
+      const args = [String(perMinute / 60_000), String(burst)]
+      const key = this.#commands.keys.bucket(bucket)
+      const wait = parseNumber(await this.#commands.run(TAKE_TOKEN, [key], args))
+      this.#isDown = false
+      return wait
+    } catch (error) {
+      if (!this.#isDown) this.#onWarning(error)
+      this.#isDown = true
+      return this.#local.take(bucket, rate)
+    }
+  }
+}
+
+function warnAboutListener(cause: unknown): void {
+  const message = 'A listener of the store threw an error: see the cause'
+  process.emitWarning(new GatewayError('UNAVAILABLE', message, { cause }))
+}
+
+function warnAboutRates(cause: unknown): void {
+  const message = 'Redis is down: until it is back, each process counts rates for itself'
+  process.emitWarning(new GatewayError('UNAVAILABLE', message, { cause }))
+}
