@@ -1,11 +1,21 @@
 // The clients of both SDKs on a server that is replaced by a server of the other era.
 import { Client as ClientV2 } from '@modelcontextprotocol/client'
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
-import { startReplaceableServer, startScriptedServer } from '@x/mcp-testing'
+import {
+  deferred,
+  discoverResult,
+  startReplaceableServer,
+  startScriptedServer,
+} from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
-import type { SessionReplaced, StreamableHttpTransportOptions } from '../src/index.ts'
-import { RawClient } from './raw-client.ts'
+import type {
+  SessionRecord,
+  SessionReplaced,
+  StreamableHttpTransportOptions,
+} from '../src/index.ts'
+import { RawClient, rawClient } from './raw-client.ts'
+import { errorOf, json, resultOf, scriptedServer } from './scripted-server.ts'
 
 const clients = [
   ['v1', ClientV1],
@@ -16,7 +26,7 @@ interface App extends AsyncDisposable {
   readonly transport: StreamableHttpTransport
   readonly replaced: SessionReplaced[]
   echo(text: string): Promise<unknown>
-  slow(): Promise<unknown>
+  slow(signal?: AbortSignal): Promise<unknown>
 }
 
 async function startApp(
@@ -31,13 +41,24 @@ async function startApp(
   })
   const client = new Client({ name: 'app', version: '1.0.0' })
   await client.connect(transport)
-  const call = async (name: string, args: Record<string, unknown>): Promise<unknown> =>
-    (await client.callTool({ name, arguments: args })).content
+  const call = async (
+    name: string,
+    args: Record<string, unknown>,
+    signal?: AbortSignal,
+  ): Promise<unknown> => {
+    const request = { name, arguments: args }
+    const options = signal === undefined ? {} : { signal }
+    const { content } =
+      client instanceof ClientV1
+        ? await client.callTool(request, undefined, options)
+        : await client.callTool(request, options)
+    return content
+  }
   return {
     transport,
     replaced,
     echo: (text) => call('echo', { text }),
-    slow: () => call('slow', {}),
+    slow: (signal) => call('slow', {}, signal),
     [Symbol.asyncDispose]: () => client.close(),
   }
 }
@@ -56,6 +77,56 @@ test('answers calls and sends nothing more when the client closes during another
   expect(server.ledger.executions('echo')).toBe(0)
   expect(app.replaced).toEqual([])
 })
+
+test('a client that closes while the store is read for another era sends nothing more', async () => {
+  for (let delay = 0; delay < 40; delay++) {
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST tools/call') return json(errorOf(seen, -32000, 'No session'), {}, 400)
+      if (seen.what !== 'POST server/discover') return undefined
+      return server.count(seen.what) === 1
+        ? json(resultOf(seen, discoverResult))
+        : json(errorOf(seen, -32601, 'Method not found'), {}, 404)
+    })
+    let posted = 0
+    const dispatcher = server.dispatcher.compose((dispatch) => (options, handler) => {
+      if (options.method === 'POST') posted++ // DELETE ends a session that was just opened
+      return dispatch(options, handler)
+    })
+    const sessionInfo = new HeldSessionInfo()
+    await using client = rawClient(server, {
+      era: 'auto',
+      dispatcher,
+      sessionInfo,
+      listen: false,
+      onSessionLost: 'reinitialize',
+    })
+    await client.handshake()
+    sessionInfo.isHeld = true
+    const call = client.failureOf('tools/call')
+    await sessionInfo.asked.promise
+    sessionInfo.gate.resolve()
+    for (let n = 0; n < delay; n++) await Promise.resolve()
+    const before = posted
+    await client.transport.close()
+    await expect(call).resolves.toHaveProperty('code', 'CLOSED')
+    expect(posted).toBe(before)
+  }
+})
+
+/** A session store whose record can be read only after `gate`. */
+class HeldSessionInfo extends SessionInfo {
+  readonly asked = deferred()
+  readonly gate = deferred()
+  isHeld = false
+
+  override async getRecord(): Promise<SessionRecord | undefined> {
+    if (this.isHeld) {
+      this.asked.resolve()
+      await this.gate.promise
+    }
+    return super.getRecord()
+  }
+}
 
 test('keeps the unknown outcome of a call if no session can be opened', async () => {
   await using server = await startScriptedServer()
@@ -105,6 +176,19 @@ describe.each(clients)('the client of SDK %s', (_sdk, Client) => {
       server[before].release('done')
       expect(await slow).toEqual(said('done'))
       expect(server.ledger.executions('slow')).toBe(1)
+    })
+
+    test('can cancel a call that was in flight before', async () => {
+      await using server = await startReplaceableServer(before)
+      await using app = await startApp(Client, server.url)
+      const cancelling = new AbortController()
+      const slow = app.slow(cancelling.signal).catch((error: unknown) => error)
+      const call = await server[before].waitFor(({ toolName }) => toolName === 'slow')
+      server.kind = after
+      await app.echo('b')
+      cancelling.abort()
+      await slow
+      await expect.poll(() => call.end).toBe('client-gone')
     })
 
     test('gets SESSION_LOST without `reinitialize`, and the next client works', async () => {

@@ -4,9 +4,9 @@ import type { CannedAnswer, Exchange, LegacyServer, LegacyServerOptions } from '
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { SessionReplaced, StreamableHttpTransportOptions } from '../src/index.ts'
-import { failureIn, RawClient } from './raw-client.ts'
+import { failureIn, RawClient, rawClient } from './raw-client.ts'
 import { rawServer } from './raw-server.ts'
-import { openSse } from './scripted-server.ts'
+import { openSse, scriptedServer } from './scripted-server.ts'
 
 interface Healing extends AsyncDisposable {
   readonly server: LegacyServer
@@ -279,6 +279,34 @@ describe('a call that waits for the new session', () => {
     expect(server.count('notifications/cancelled')).toBe(0)
     expect(client.messages.filter((one) => !('method' in one))).toHaveLength(2)
     expect(client.errors).toEqual([])
+  })
+
+  test('and is cancelled at any moment is not sent again, or is cancelled on the server', async () => {
+    for (let delay = 0; delay < 30; delay++) {
+      const server = scriptedServer((seen) => {
+        if (seen.what !== 'POST tools/call') return undefined
+        return server.count(seen.what) === 1
+          ? new Response(null, { status: 404 })
+          : openSse().response
+      })
+      const cancel = async (): Promise<void> => {
+        for (let n = 0; n < delay; n++) await Promise.resolve()
+        await client.notify('notifications/cancelled', { requestId: 1 })
+      }
+      const cancelled = deferred()
+      await using client = rawClient(server, {
+        listen: false,
+        onSessionLost: 'reinitialize',
+        onSessionReplaced: () => void cancel().then(cancelled.resolve),
+      })
+      await client.handshake()
+      void client.request('tools/call')
+      await cancelled.promise
+      await client.request('ping')
+      const resent = server.seen.filter(({ what }) => what === 'POST tools/call').slice(1)
+      expect(resent.map(({ signal }) => signal.aborted).filter((isOver) => !isOver)).toEqual([])
+      expect(server.count('POST notifications/cancelled')).toBe(resent.length)
+    }
   })
 
   test('is answered once by close(), without later messages', async () => {

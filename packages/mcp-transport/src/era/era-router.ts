@@ -9,7 +9,13 @@ import {
   takeInputInstructions,
   versionOf,
 } from '../json-rpc.ts'
-import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
+import type {
+  JsonRpcMessage,
+  JsonRpcNotification,
+  JsonRpcRequest,
+  JsonRpcResponse,
+  RequestId,
+} from '../json-rpc.ts'
 import { initializeParamsHash } from '../legacy/handshake.ts'
 import { LegacyProtocol } from '../legacy/legacy-protocol.ts'
 import type { LegacyProtocolOptions, Router } from '../legacy/legacy-protocol.ts'
@@ -27,7 +33,7 @@ import {
 } from '../session-record.ts'
 import { closedError, errorAnswer, TransportError, toTransportError } from '../transport-error.ts'
 import type { ServerError } from '../transport-error.ts'
-import type { EraOption, PassthroughOptions } from '../transport-options.ts'
+import type { CallOptions, EraOption, PassthroughOptions } from '../transport-options.ts'
 import { detectEra } from './probe.ts'
 
 export interface EraRouterOptions extends LegacyProtocolOptions {
@@ -100,23 +106,21 @@ export class EraRouter implements Router {
       }
       if (message.method === 'initialize') return this.#initialize(message)
       if (this.#modern === undefined) {
-        // Instructions about inputs have no meaning for a server with sessions.
-        const { request, instructions } = takeInputInstructions(message)
-        if (instructions.answers === undefined) return this.legacy.send(request, options)
-        const text = `${message.method} cannot be continued: this server is not of 2026-07-28. Start the call again`
-        this.#options.deliver(localError(message.id, INVALID_PARAMS, text))
-        return Promise.resolve()
+        const request = this.#toLegacy(message)
+        return request === undefined ? Promise.resolve() : this.legacy.send(request, options)
       }
     } else if (this.modernVersion !== undefined && this.#modern === undefined) {
       return Promise.resolve() // in the stateless revision, a client sends only requests
     } else if (!isResponse(message) && message.method === 'notifications/cancelled') {
-      const id = message.params?.['requestId']
-      if (this.#negotiating !== undefined && id === this.#negotiating.id) {
-        this.#negotiating.controller.abort()
-        this.#negotiating = undefined
-      }
+      return this.#cancel(message)
     }
     return (this.#modern ?? this.legacy).send(message, options)
+  }
+
+  sendAgain(message: JsonRpcRequest, options: CallOptions): Promise<void> {
+    if (this.#modern !== undefined) return this.#modern.send(message, options)
+    const request = this.#toLegacy(message)
+    return request === undefined ? Promise.resolve() : this.legacy.start(request, options)
   }
 
   /** @throws TransportError if a session may still exist on the server. */
@@ -134,8 +138,7 @@ export class EraRouter implements Router {
       this.#options.deliver(errorAnswer(negotiating.id, this.#closedError()))
     }
     this.#passthrough?.close()
-    const protocols = [...(this.#retired ?? []), ...(this.#modern ? [this.#modern] : [])]
-    const closing = protocols.map((protocol) => protocol.close())
+    const closing = this.#modernProtocols.map((protocol) => protocol.close())
     await this.legacy.close()
     await Promise.all(closing)
   }
@@ -152,6 +155,32 @@ export class EraRouter implements Router {
   /** A server with sessions refused `initialize`, because it is a modern one now. */
   leaveLegacy(signal: AbortSignal, refused: JsonRpcResponse): Promise<void> {
     return this.#changeEra(undefined, { signal, refused })
+  }
+
+  get #modernProtocols(): readonly ModernProtocol[] {
+    return [...(this.#retired ?? []), ...(this.#modern ? [this.#modern] : [])]
+  }
+
+  /** Instructions about inputs have no meaning for a server with sessions. Answers a call that depends on them. */
+  #toLegacy(message: JsonRpcRequest): JsonRpcRequest | undefined {
+    const { request, instructions } = takeInputInstructions(message)
+    if (instructions.answers === undefined) return request
+    const text = `${message.method} cannot be continued: this server is not of 2026-07-28. Start the call again`
+    this.#options.deliver(localError(message.id, INVALID_PARAMS, text))
+    return undefined
+  }
+
+  /** The request may belong to the era before. A protocol object ignores unknown ids. */
+  async #cancel(message: JsonRpcNotification): Promise<void> {
+    if (this.#negotiating !== undefined && message.params?.['requestId'] === this.#negotiating.id) {
+      this.#negotiating.controller.abort()
+      this.#negotiating = undefined
+    }
+    await this.legacy.load() // requests wait for it too, so that the cancellation does not overtake its request
+    await Promise.all([
+      ...this.#modernProtocols.map((protocol) => protocol.send(message, {})),
+      this.legacy.cancel(message),
+    ])
   }
 
   async #initialize(request: JsonRpcRequest): Promise<void> {
@@ -199,9 +228,9 @@ export class EraRouter implements Router {
     const request = this.#request
     if (request === undefined)
       throw closedError('There is no initialize to repeat', http.url.display)
-    await this.legacy.reload()
     const { signal: own } = (this.#changeSignal = new AbortController())
     const signal = outer === undefined ? own : AbortSignal.any([own, outer])
+    await this.legacy.reload()
     const negotiating = this.#negotiate({ request, signal, isRepeated: true, refused })
     const answer = await untilAborted(negotiating, signal).catch((error: unknown) => {
       if (!signal.aborted) throw error
@@ -332,7 +361,7 @@ export class EraRouter implements Router {
       identity: toIdentity(request, version),
       recovery: onReplaced && {
         replace: () => this.#changeEra(protocol, UNKNOWN_CHANGE),
-        sendAgain: (message, options) => this.send(message, options),
+        sendAgain: (message, options) => this.sendAgain(message, options),
       },
     })
     this.#modern = protocol

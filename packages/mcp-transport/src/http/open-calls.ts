@@ -26,7 +26,7 @@ export interface CallRecovery<Call> {
    * @throws TransportError if that failed
    */
   replace(call: Call): Promise<unknown>
-  /** Sends a request to the server as it is now. */
+  /** Sends a request to the server as it is now. It can be cancelled as soon as this method returns a promise. */
   sendAgain(request: JsonRpcRequest, options: CallOptions): Promise<void>
 }
 

@@ -50,7 +50,7 @@ export class LegacyCalls {
       recovery: isRecovering
         ? {
             replace: ({ session }) => protocol.replacementOf(session),
-            sendAgain: (request, sent) => protocol.router.send(request, sent),
+            sendAgain: (request, sent) => protocol.router.sendAgain(request, sent),
           }
         : undefined,
     })

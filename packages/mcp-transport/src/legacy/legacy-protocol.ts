@@ -39,7 +39,8 @@ export interface Router {
    * @throws TransportError if the server does not support that revision
    */
   leaveLegacy(signal: AbortSignal, refused: JsonRpcResponse): Promise<void>
-  send(request: JsonRpcRequest, options: CallOptions): Promise<void>
+  /** Sends a request that was refused to the server as it is now. Starts at once: see `LegacyProtocol.start()`. */
+  sendAgain(request: JsonRpcRequest, options: CallOptions): Promise<void>
 }
 
 export interface LegacyProtocolOptions {
@@ -111,27 +112,33 @@ export class LegacyProtocol {
   /** @throws TransportError for a notification or response that was not accepted, and after `close`. */
   async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
     await this.load() // awaited even if done, so that no answer arrives while the client is still sending
-    if (this.#isClosed) {
-      throw closedError('The transport is closed', this.#options.http.url.display, 'not-executed')
-    }
+    this.#assertOpen()
     if (isRequest(message)) {
       if (message.method === 'initialize') {
         const answer = await this.initialize(message)
         if (answer !== undefined) this.#options.deliver(answer)
         return
       }
-      await this.#calls.start(message, this.#current(), options)
-      return
+      return this.start(message, options)
     }
     if (isResponse(message)) return this.#reply(message)
     switch (message.method) {
       case 'notifications/initialized':
         return this.#initialized(message)
       case 'notifications/cancelled':
-        return this.#cancel(message)
+        return this.cancel(message)
       default:
         return this.#notify(message, this.#current())
     }
+  }
+
+  /**
+   * Starts a request in the current session. Call it after `load`. From the return on, `cancel` finds the request: there
+   * is no moment at which a request that is sent again cannot be cancelled.
+   */
+  async start(request: JsonRpcRequest, options: CallOptions): Promise<void> {
+    this.#assertOpen()
+    await this.#calls.start(request, this.#current(), options)
   }
 
   /**
@@ -384,7 +391,8 @@ export class LegacyProtocol {
     return true
   }
 
-  async #cancel(message: JsonRpcNotification): Promise<void> {
+  /** Cancels a request, or the client's `initialize`. Does nothing for an unknown id. */
+  async cancel(message: JsonRpcNotification): Promise<void> {
     const id = message.params?.['requestId']
     if (typeof id !== 'string' && typeof id !== 'number') return
     if (this.#initializing?.id === id) {
@@ -460,6 +468,11 @@ export class LegacyProtocol {
     }
     this.#publish('ended', session)
     await this.#options.keeper.lost(session.id)
+  }
+
+  #assertOpen(): void {
+    if (!this.#isClosed) return
+    throw closedError('The transport is closed', this.#options.http.url.display, 'not-executed')
   }
 
   #current(): LegacySession {
