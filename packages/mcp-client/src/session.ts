@@ -51,6 +51,8 @@ type Setting = Pick<Operation<unknown>, 'method' | 'params'>
 const SUPERSEDED = 'Another process stored its session first'
 const CLIENT_INFO = { name: 'mcp-client', version: '0.1.0' }
 const DISPOSE_MS = 5000
+/** A session that is lost while its settings are restored is replaced. After so many, the next one gets no settings. */
+const MAX_SETTINGS_LOSSES = 2
 /**
  * For so many milliseconds after a connection problem, the client pings the server before each request that must not
  * run twice. After that time, one successful ping ends the checks.
@@ -384,9 +386,15 @@ export class Session implements ConnectionOwner, ReceivingSession {
       if (known === undefined) await this.#connectClient(link, deadline.signal)
       // After an aborted handshake, the transport may have a session that no call has used.
       else await transport.replaceSession?.(this.#history.last?.number, deadline.signal)
-      await this.#restoreSettings(client, deadline.signal).catch((error: unknown) => {
-        this.log('warning', 'the settings of the old session could not be restored', error)
-      })
+      for (let losses = 1; losses <= MAX_SETTINGS_LOSSES; losses++) {
+        const failure = await this.#restoreSettings(client, deadline.signal)
+        const isLost = getTransportError(failure)?.code === 'SESSION_LOST'
+        if (failure !== undefined && (!isLost || losses === MAX_SETTINGS_LOSSES)) {
+          this.log('warning', 'the settings of the old session could not be restored', failure)
+        }
+        if (!isLost) break
+        await transport.replaceSession?.(transport.epoch, deadline.signal)
+      }
       if (client.transport === undefined) {
         this.#link = undefined
         throw new TransportError('UNREACHABLE', whyClosed(transport.evidence))
@@ -431,14 +439,19 @@ export class Session implements ConnectionOwner, ReceivingSession {
     return client
   }
 
-  /** Sends the log level and the subscriptions to a new session. Rejects with the first refusal. */
-  async #restoreSettings(client: SessionClient, signal: AbortSignal): Promise<void> {
+  /** Sends the log level and the subscriptions to a new session. Returns the loss of that session, or a refusal. */
+  async #restoreSettings(client: SessionClient, signal: AbortSignal): Promise<unknown> {
     const settings = [...(this.#settings?.values() ?? [])]
-    await Promise.all(
+    const results = await Promise.allSettled(
       settings.map(({ method, params }) =>
         client.send({ method, params }, EmptyResultSchema, { signal }),
       ),
     )
+    const failures: unknown[] = results.flatMap((one) =>
+      one.status === 'rejected' ? [one.reason] : [],
+    )
+    const isLoss = (error: unknown): boolean => getTransportError(error)?.code === 'SESSION_LOST'
+    return failures.find(isLoss) ?? failures[0]
   }
 
   #publish(generation: Generation): void {

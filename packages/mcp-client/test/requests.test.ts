@@ -1,5 +1,10 @@
 import { startEverythingServer } from '@x/internal/testing'
-import { startModernServer, startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
+import {
+  lossForms,
+  startModernServer,
+  startRecordingProxy,
+  startLegacyServer,
+} from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers, McpClientEvents } from '../src/index.ts'
@@ -176,6 +181,35 @@ test('sets the log level and the subscriptions in a new session before any call'
     ['tools/call', { name: 'counter_add', arguments: {} }],
   ])
 })
+
+test.each([
+  ['once', 1, 3],
+  ['each time', Infinity, 4],
+])(
+  'replaces a session that is lost %s while its settings are restored',
+  async (_, times, opened) => {
+    await using server = await startLegacyServer()
+    await using client = new McpClient({ url: server.url })
+    const warnings: string[] = []
+    client.on('log', ({ level, message }) => {
+      if (level === 'warning') warnings.push(message)
+    })
+    await client.setLoggingLevel('warning')
+    await client.subscribeResource('cart://items')
+    server.forgetSessions()
+    server.inject({ method: 'logging/setLevel', instead: { status: 400 } })
+    server.inject({ method: 'resources/subscribe', instead: lossForms['404-empty'], times })
+    await client.callTool('counter_add')
+    expect(server.count('initialize')).toBe(opened)
+    expect(server.executions('counter_add')).toBe(1)
+    const { sessionId } = server.received.at(-1) ?? {}
+    const restored = server.received.filter(
+      (one) => one.sessionId === sessionId && one.rpcMethod === 'resources/subscribe',
+    )
+    expect(restored).toHaveLength(times === 1 ? 1 : 0)
+    expect(warnings).toHaveLength(times === 1 ? 0 : 1)
+  },
+)
 
 describe('output', () => {
   const output = { type: 'object', properties: { count: { type: 'string' } }, required: ['count'] }

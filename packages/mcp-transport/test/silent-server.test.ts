@@ -1,7 +1,7 @@
 // A server that stops answering: open calls end, and calls that it still answers continue.
 import { deferred, startScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { StreamableHttpTransport } from '../src/index.ts'
+import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { RequestContext } from '../src/index.ts'
 import { RawClient, rawClient } from './raw-client.ts'
 import { json, openSse, resultOf, scriptedServer } from './scripted-server.ts'
@@ -102,16 +102,18 @@ test('starts the time limit of a check when the check is sent, not while its hea
   await expect(answer).resolves.toMatchObject({ result: { ok: true } })
 })
 
-test('sends one check for all calls of all clients of a server', async () => {
+test('sends one check for all calls of all clients in a session', async () => {
   const answered = deferred<Response>()
   const server = scriptedServer((seen) => {
     if (seen.what === 'POST tools/call') return never
     return seen.what === 'POST ping' ? answered.promise : undefined
   })
-  const slow = { ...timeouts, checkMs: 150 }
-  await using one = rawClient(server, { listen: false, timeouts: slow })
-  await using other = rawClient(server, { listen: false, timeouts: slow })
-  await Promise.all([one.handshake(), other.handshake()])
+  const sessionInfo = new SessionInfo()
+  const options = { listen: false, timeouts: { ...timeouts, checkMs: 150 }, sessionInfo }
+  await using one = rawClient(server, options)
+  await one.handshake()
+  await using other = rawClient(server, options)
+  await other.handshake()
   const calls = [one, other].flatMap((client) =>
     Array.from({ length: 5 }, () => client.failureOf('tools/call')),
   )
@@ -119,12 +121,33 @@ test('sends one check for all calls of all clients of a server', async () => {
   expect(server.count('POST ping')).toBe(2)
 })
 
+test('checks each session, because a gateway may pass two sessions to two servers', async () => {
+  const answered = deferred<Response>()
+  const server = scriptedServer((seen) => {
+    const isLive = seen.sessionId === 'session-2'
+    if (seen.what === 'POST tools/call') return isLive ? answered.promise : never
+    if (seen.what !== 'POST ping') return undefined
+    return isLive ? json(resultOf(seen, {})) : never
+  })
+  await using silent = rawClient(server, { listen: false, timeouts })
+  await silent.handshake()
+  await using live = rawClient(server, { listen: false, timeouts })
+  await live.handshake()
+  const failure = silent.failureOf('tools/call')
+  const answer = live.request('tools/call')
+  await expect(failure).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')
+  answered.resolve(json({ jsonrpc: '2.0', id: 1, result: { ok: true } }))
+  await expect(answer).resolves.toMatchObject({ result: { ok: true } })
+})
+
 test('ends no calls of other clients when a client is closed during its check', async () => {
   const server = scriptedServer(silentCalls(() => never))
-  const options = { listen: false, timeouts: { silentMs: 60, checkMs: 300 } }
+  const sessionInfo = new SessionInfo()
+  const options = { listen: false, timeouts: { silentMs: 60, checkMs: 300 }, sessionInfo }
   const first = rawClient(server, options)
+  await first.handshake()
   await using other = rawClient(server, options)
-  await Promise.all([first.handshake(), other.handshake()])
+  await other.handshake()
   const closed = first.failureOf('tools/call')
   await server.waitFor('POST ping')
   const call = other.failureOf('tools/call')

@@ -8,6 +8,8 @@ import type { HttpClient, HttpRequest } from './http-client.ts'
 export interface OpenCall {
   readonly request: JsonRpcRequest
   readonly options: CallOptions
+  /** Session of the request. Undefined in the stateless revision. */
+  readonly session?: { readonly id: string | undefined }
   /** Number of ticks without data. Increased by `OpenCalls`; incoming data sets it to 0. */
   quietTicks: number
   /** False while the call waits for a user, and not for the server. */
@@ -46,7 +48,10 @@ export interface OpenCallsOptions<Call> {
 const TICKS = 6
 const CHECKS = 2
 
-/** Checks in progress by server, shared by all clients of the process. */
+/**
+ * Checks in progress by server and session, shared by all clients of the process. A gateway may pass two sessions to
+ * two servers, of which one is silent.
+ */
 const checks = new Map<string, Promise<'alive' | 'gone' | 'unknown'>>()
 
 /** Requests that were sent again. They are not sent a third time. */
@@ -161,13 +166,17 @@ export class OpenCalls<Call extends OpenCall> {
     if (this.#calls.length === 0) return
     this.#startTimer()
     for (const call of this.#calls) call.quietTicks = call.isAwaited ? call.quietTicks + 1 : 0
-    const [first, ...others] = this.#calls.filter(isSilent)
-    if (first !== undefined && !this.#isChecking) void this.#checkSilent([first, ...others])
+    const first = this.#calls.find(isSilent)
+    if (first !== undefined && !this.#isChecking) void this.#checkSilent(first)
   }
 
-  async #checkSilent(silent: readonly [Call, ...Call[]]): Promise<void> {
+  /** Checks the server of a silent call, for all silent calls of the same session. Others are checked later. */
+  async #checkSilent(first: Call): Promise<void> {
+    const silent = this.#calls.filter(
+      (call) => isSilent(call) && call.session?.id === first.session?.id,
+    )
     this.#isChecking = true
-    const state = await this.#checkServer(silent[0])
+    const state = await this.#checkServer(first)
     this.#isChecking = false
     if (state === 'unknown') return
     for (const call of silent) {
@@ -178,11 +187,11 @@ export class OpenCalls<Call extends OpenCall> {
   }
 
   #checkServer(call: Call): Promise<'alive' | 'gone' | 'unknown'> {
-    const { identity } = this.#options.http.url
-    const running = checks.get(identity)
+    const key = `${this.#options.http.url.identity} ${call.session?.id ?? ''}`
+    const running = checks.get(key)
     if (running !== undefined) return running
-    const own = this.#ask(call).finally(() => checks.delete(identity))
-    checks.set(identity, own)
+    const own = this.#ask(call).finally(() => checks.delete(key))
+    checks.set(key, own)
     return own
   }
 
