@@ -388,7 +388,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
       else await transport.replaceSession?.(this.#history.last?.number, deadline.signal)
       for (let losses = 1; losses <= MAX_SETTINGS_LOSSES; losses++) {
         const failure = await this.#restoreSettings(client, deadline.signal)
-        const isLost = getTransportError(failure)?.code === 'SESSION_LOST'
+        const isLost = isSessionLoss(failure)
         if (failure !== undefined && (!isLost || losses === MAX_SETTINGS_LOSSES)) {
           this.log('warning', 'the settings of the old session could not be restored', failure)
         }
@@ -450,8 +450,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
     const failures: unknown[] = results.flatMap((one) =>
       one.status === 'rejected' ? [one.reason] : [],
     )
-    const isLoss = (error: unknown): boolean => getTransportError(error)?.code === 'SESSION_LOST'
-    return failures.find(isLoss) ?? failures[0]
+    return failures.find(isSessionLoss) ?? failures[0]
   }
 
   #publish(generation: Generation): void {
@@ -659,6 +658,10 @@ export class Session implements ConnectionOwner, ReceivingSession {
 }
 
 function ignore(): void {}
+
+function isSessionLoss(error: unknown): boolean {
+  return getTransportError(error)?.code === 'SESSION_LOST'
+}
 
 function whyClosed(evidence: TransportError | undefined): string {
   return evidence?.message ?? 'the connection was closed'

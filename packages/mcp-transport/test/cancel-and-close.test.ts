@@ -1,3 +1,5 @@
+import { createHook } from 'node:async_hooks'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { deferred, startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
@@ -118,6 +120,31 @@ describe('cancelling a request', () => {
     expect(client.messages).toHaveLength(1)
     await expect(client.failureOf('ping')).resolves.toHaveProperty('code', 'SESSION_LOST')
   })
+})
+
+test('close() leaves no timer of a cancellation or a DELETE', async () => {
+  const timers = new Set<number>()
+  const hook = createHook({
+    init(id, type) {
+      if (type === 'Timeout' && new Error().stack?.includes('/mcp-transport/src/')) timers.add(id)
+    },
+    destroy: (id) => void timers.delete(id),
+  }).enable()
+  const stream = openSse()
+  const server = scriptedServer((seen) =>
+    seen.what === 'POST tools/call' ? stream.response : undefined,
+  )
+  const client = rawClient(server, { listen: false })
+  await client.handshake()
+  void client.request('tools/call')
+  await server.waitFor('POST tools/call')
+  await client.notify(cancelled, { requestId: 1 })
+  await client.transport.terminateSession()
+  await client.transport.close()
+  await nextTurn()
+  await nextTurn()
+  hook.disable()
+  expect(timers).toEqual(new Set())
 })
 
 describe('a response stream that breaks', () => {

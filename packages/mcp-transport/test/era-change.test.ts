@@ -47,11 +47,11 @@ async function startApp(
     signal?: AbortSignal,
   ): Promise<unknown> => {
     const request = { name, arguments: args }
-    const options = signal === undefined ? {} : { signal }
+    const cancel = signal === undefined ? {} : { signal }
     const { content } =
       client instanceof ClientV1
-        ? await client.callTool(request, undefined, options)
-        : await client.callTool(request, options)
+        ? await client.callTool(request, undefined, cancel)
+        : await client.callTool(request, cancel)
     return content
   }
   return {

@@ -4,6 +4,7 @@ import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { HttpClient, HttpRequest } from '../http/http-client.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId } from '../session-record.ts'
+import { TransportError } from '../transport-error.ts'
 import { RequestIds, LegacySession } from './legacy-session.ts'
 import { isLostSession, toRefusalError } from './session-loss.ts'
 
@@ -92,11 +93,17 @@ async function send(
   limitMs: number | undefined,
   request: HttpRequest,
 ): Promise<Refusal | undefined> {
+  const limit = new AbortController()
+  const onLate = (): void => {
+    const { display: url } = http.url
+    limit.abort(new TransportError('TIMEOUT', `${url} sent no answer in ${limitMs} ms`, { url }))
+  }
+  const timer = limitMs === undefined ? undefined : setTimeout(onLate, limitMs).unref()
   const outcome = await new Promise<AnswerOutcome>((resolve) => {
-    const signal = limitMs === undefined ? undefined : AbortSignal.timeout(limitMs)
     const handlers = { message: () => {}, outcome: resolve }
-    http.sendWithin({ signal, limitMs: undefined }, request, handlers)
+    http.sendWithin({ signal: limit.signal, limitMs: undefined }, request, handlers)
   })
+  clearTimeout(timer)
   if (outcome.kind === 'failed') throw outcome.error
   if (outcome.kind === 'ended') return undefined
   const { status } = outcome.refusal
