@@ -122,7 +122,7 @@ describe('cancelling a request', () => {
   })
 })
 
-test('close() leaves no timer of a cancellation or a DELETE', async () => {
+test('keeps no timer of a cancellation or a DELETE after close()', async () => {
   const timers = new Set<number>()
   const hook = createHook({
     init(id, type) {

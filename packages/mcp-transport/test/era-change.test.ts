@@ -78,7 +78,7 @@ test('answers calls and sends nothing more when the client closes during another
   expect(app.replaced).toEqual([])
 })
 
-test('a client that closes while the store is read for another era sends nothing more', async () => {
+test('sends nothing more after a close() while the store is read for the other era', async () => {
   for (let delay = 0; delay < 40; delay++) {
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST tools/call') return json(errorOf(seen, -32000, 'No session'), {}, 400)
@@ -178,7 +178,7 @@ describe.each(clients)('the client of SDK %s', (_sdk, Client) => {
       expect(server.ledger.executions('slow')).toBe(1)
     })
 
-    test('can cancel a call that was in flight before', async () => {
+    test('cancels a call that was in flight before', async () => {
       await using server = await startReplaceableServer(before)
       await using app = await startApp(Client, server.url)
       const cancelling = new AbortController()

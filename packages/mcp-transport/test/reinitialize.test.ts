@@ -281,7 +281,7 @@ describe('a call that waits for the new session', () => {
     expect(client.errors).toEqual([])
   })
 
-  test('and is cancelled at any moment is not sent again, or is cancelled on the server', async () => {
+  test('is not sent again if it is cancelled, or is cancelled on the server too, at any moment', async () => {
     for (let delay = 0; delay < 30; delay++) {
       const server = scriptedServer((seen) => {
         if (seen.what !== 'POST tools/call') return undefined

@@ -73,7 +73,7 @@ test('reports a failed connection after a redirect as not executed', async () =>
   expect(failure.status).toBeUndefined()
 })
 
-test('a request is sent from its first start on, also while it waits for a connection after a redirect', async () => {
+test('counts a redirected request as sent while it waits for a connection again', async () => {
   const redirecting = new RedirectsThenRefuses()
   const sent: (boolean | undefined)[] = []
   let exchange: Exchange | undefined
