@@ -94,7 +94,7 @@ describe('a write is conditional on the last known state', () => {
     expect(service.values.get(ID)?.text).toBe('ours')
   })
 
-  test('also loses a race for a value that was set meanwhile', async () => {
+  test('also keeps the session of another process that was stored in the meantime', async () => {
     const service = new FakeService()
     const { info } = startClient(service)
     await info.getSessionId()

@@ -93,12 +93,15 @@ test('refuses the same options for tools of a client', async () => {
   await expect(tools).rejects.toMatchObject({ code: 'CONFIG' })
 })
 
-test.each([[undefined], ['https://shop.example/mcp'], [{}]])('%o is no client', async (given) => {
-  await expect(loadMcpTools(given as never)).rejects.toMatchObject({
-    code: 'CONFIG',
-    message: expect.stringMatching(/^client: expected a connected client/),
-  })
-})
+test.each([[undefined], ['https://shop.example/mcp'], [{}]])(
+  'refuses %o as a client',
+  async (given) => {
+    await expect(loadMcpTools(given as never)).rejects.toMatchObject({
+      code: 'CONFIG',
+      message: expect.stringMatching(/^client: expected a connected client/),
+    })
+  },
+)
 
 test('refuses a rule for a server that the agent does not name, and creates no client', async () => {
   const made: unknown[] = []

@@ -193,7 +193,7 @@ test('asks the owner of the stream that a question arrives on, and no other user
 
 describe('questions on the listening stream', () => {
   test.each(['shared', 'thread', 'run'] as const)(
-    'calls of one thread that follow each other are asked in their own session (%s)',
+    'reach consecutive calls of one thread in their own session (%s)',
     async (session) => {
       await using here = await setting('session', { session })
       const all = async (): Promise<void> => {

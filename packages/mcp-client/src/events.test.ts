@@ -43,7 +43,7 @@ test('ignores errors of a listener for "log", so that it is not called without e
   expect(calls).toBe(1)
 })
 
-test('tells the scope of the session that emits', () => {
+test('passes the scope of the session to the listeners', () => {
   const events = new ClientEvents()
   const scopes: unknown[] = []
   events.on('resourceUpdated', (_, scope) => scopes.push(scope))

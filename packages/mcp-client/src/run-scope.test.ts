@@ -165,7 +165,7 @@ describe('the end', () => {
     })
   })
 
-  test('comes at once on an abort', async () => {
+  test('follows an abort at once', async () => {
     const ends: RunEnd[] = []
     const controller = new AbortController()
     const run = runInSessionScope(

@@ -69,7 +69,7 @@ describe('the list', () => {
     expect(reads).toBe(1)
   })
 
-  test('is outdated when the server says so, also during a request', async () => {
+  test('is outdated when the server announces a change, also during a request', async () => {
     const { read, answer, count } = startFetches()
     const list = new ToolList(new ClientEvents())
     const first = list.get(read, cached)
@@ -245,9 +245,12 @@ test('parseToolPage() removes an output schema whose type is not object, and kee
   expect(page).toEqual({ items: [{ name: 'a', inputSchema }], invalid: [] })
 })
 
-test.each([{}, { tools: 'none' }, { tools: [], nextCursor: 7 }])('%o is no page', (result) => {
-  expect(parseToolPage(result)).toBe(undefined)
-})
+test.each([{}, { tools: 'none' }, { tools: [], nextCursor: 7 }])(
+  'parseToolPage() returns undefined for %o',
+  (result) => {
+    expect(parseToolPage(result)).toBe(undefined)
+  },
+)
 
 const counter: Tool = {
   name: 'count',

@@ -60,7 +60,7 @@ test.each(['killed', 'ended'])(
   15_000,
 )
 
-test('leaves nothing that keeps a process alive', async () => {
+test('leaves no socket and no timer that keeps a process alive', async () => {
   await using shop = await startShop()
   await using child = await startClientProcess(shop.proxy.url, shop.file)
   await child.ask('session') // the pipes are in use from now on

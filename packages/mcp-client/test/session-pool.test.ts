@@ -352,7 +352,7 @@ describe('the end of a run', () => {
     expect(server.executions('echo')).toBe(0)
   })
 
-  test('leaves nothing of a failed connect, and the next call tries again', async () => {
+  test('closes everything after a failed connect, and the next call tries again', async () => {
     const port = await freePort()
     await using server = await startLegacyServer({
       faults: [{ method: 'initialize', times: 1, instead: { status: 500, body: 'no' } }],

@@ -223,7 +223,7 @@ test('closes all connections in a crash, and serves the next request', async () 
   expect(server.count('server/discover')).toBe(1)
 })
 
-test('answers every request with an event stream if the option says so', async () => {
+test('answers every request with an event stream if the option is set', async () => {
   await using server = await startModernServer({ answerAs: 'sse' })
   const types: (string | null)[] = []
   await using client = await connectModernClient(server.url)

@@ -522,7 +522,7 @@ test('close() answers each open request once, and closes each stream', async () 
   expect([client.errors, client.closed]).toEqual([[], 1])
 })
 
-test('close() leaves nothing that keeps a process alive', async () => {
+test('close() leaves no socket and no timer that keeps a process alive', async () => {
   const ask = {
     method: 'elicitation/create',
     params: { message: 'Go on?', requestedSchema: empty },

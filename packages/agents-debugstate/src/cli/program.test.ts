@@ -136,7 +136,7 @@ describe('list', () => {
     })
   })
 
-  test('escapes control characters of keys, and says that a list is cut', async () => {
+  test('escapes control characters of keys, and shows a message for a truncated list', async () => {
     const entry = { bytes: 1, ageMs: 0, updatedAt: '2026-11-01', expiresAt: '2026-11-02' }
     await using service = await startTestServer((_request, response) => {
       const keys = [{ key: 'a\u001B[2J', ...entry }]

@@ -92,7 +92,7 @@ describe('a value', () => {
     expect(await (await ask('GET', KEY)).text()).toBe(present === 204 ? 'c' : 'a')
   })
 
-  test('is not overwritten when another write comes after the check of a precondition', async () => {
+  test('is not overwritten if another write follows the check of a precondition', async () => {
     class RivalStore extends MemoryDebugStateStore {
       override async get(
         ...args: Parameters<DebugStateStore['get']>

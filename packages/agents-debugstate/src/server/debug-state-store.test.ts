@@ -203,7 +203,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     expect(outcomes.filter((outcome) => outcome === 'conflict')).toHaveLength(49)
   })
 
-  test('deletes, and tells whether there was a value', async () => {
+  test('deletes a value, and returns whether it existed', async () => {
     await using opened = await open()
     const { store } = opened
     const version = await versionAfterPut(store, 'a')
@@ -216,7 +216,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     expect(await store.list('agent', 10)).toEqual([])
   })
 
-  test('forgets a value after its time to live', async () => {
+  test('removes a value after its time to live', async () => {
     await using opened = await open()
     const { store, shortMs, expiry } = opened
     const version = await versionAfterPut(store, 'a', { ttlMs: shortMs })

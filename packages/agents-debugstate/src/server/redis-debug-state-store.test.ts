@@ -254,7 +254,7 @@ describe.runIf(redis)('a Redis that goes away', () => {
   })
 
   test.each(['pause', 'stop'] as const)(
-    'leaves nothing that would keep a process from ending (%s)',
+    'leaves no socket and no timer that keeps a process alive (%s)',
     async (loss) => {
       await using server = await startOwn()
       await server[loss]()

@@ -25,7 +25,7 @@ test('reports a replaced session to each thread that shared it', () => {
   expect(startCall(replacements, 's', 'bob')()).toEqual(lost(2))
 })
 
-test('reports nothing to a thread that comes after the replacement', () => {
+test('reports nothing to a thread that starts after the replacement', () => {
   const replacements = new SessionReplacements(10)
   replacements.add('s', lost(2))
   expect(startCall(replacements, 's', 'ada')()).toBeUndefined()

@@ -234,7 +234,7 @@ test('rethrows an interrupt of the graph', async () => {
   await expect(call({ item: 'apple' })).rejects.toBe(server.list)
 })
 
-test('rejects with the reason of a run that is aborted meanwhile', async () => {
+test('rejects with the reason of a run that is aborted during the list request', async () => {
   const { server, tool } = subject()
   const controller = new AbortController()
   server.listTools = () => {

@@ -22,7 +22,7 @@ test.each([
   ['get-Item_2', 'get-Item_2'],
   ['files/read.v2', 'filesreadv2'],
   ['größe', 'gre'],
-])('names %j %j', (raw, shown) => {
+])('names the tool %j for the model %j', (raw, shown) => {
   expect(names([[shop, raw]])).toEqual([shown])
 })
 
@@ -42,10 +42,13 @@ test('keeps long names apart that differ only at the end', () => {
   expect(one).not.toBe(two)
 })
 
-test.each(['', '   .', '工具', '!!!'])('%j leaves nothing, so a hash takes its place', (raw) => {
-  const [name] = names([[shop, raw]])
-  expect(name).toMatch(/^(?:tool_[0-9a-f]{8}|_)$/)
-})
+test.each(['', '   .', '工具', '!!!'])(
+  'uses a hash for %j, which has no allowed character',
+  (raw) => {
+    const [name] = names([[shop, raw]])
+    expect(name).toMatch(/^(?:tool_[0-9a-f]{8}|_)$/)
+  },
+)
 
 test('gives different hashes to names without any allowed character', () => {
   const [one, two] = names([

@@ -68,7 +68,7 @@ describe('PATH of the child', () => {
     expect(await pathOf({ system, stdio, env: { PATH: '/config' } })).toBe('/config')
   })
 
-  test('comes from the login shell only if that is wanted and needed', async () => {
+  test('comes from the login shell only if the option is set and the command is missing', async () => {
     const shellPath = fakeShell('/shell')
     const here = { system: systemWith(linux, '/process/npx'), shellPath }
     const elsewhere = { system: systemWith(linux, '/shell/npx'), shellPath }

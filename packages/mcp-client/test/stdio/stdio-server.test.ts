@@ -125,7 +125,7 @@ describe('a server on stdio', { timeout: 20_000 }, () => {
     await expect(client.callTool('meta', {}, { resume })).rejects.toThrow('2026-07-28')
   })
 
-  test('is found in the PATH of the login shell if stdio.pathFrom says so', async () => {
+  test('is found in the PATH of the login shell with stdio.pathFrom', async () => {
     await using folder = await makeTemporaryFolder()
     await symlink(process.execPath, `${folder.path}/only-in-shell`)
     await writeFile(`${folder.path}/shell`, `#!/bin/sh\necho welcome\necho ${folder.path}:/bin\n`)
