@@ -1,10 +1,9 @@
 import type { AgentRegistry } from './tools/agent-registry.ts'
 import { Assembly } from './gateway/assembly.ts'
 import { assertGatewayOptions } from './errors.ts'
+import { listenChecks, stdioChecks } from './gateway/checked-options.ts'
 import type { GatewayListener, ListenOptions } from './gateway/gateway-listener.ts'
-import type { GatewayOptions } from './options.ts'
-import type { LiveOptions } from './gateway/live-options.ts'
-import { gatewayChecks, listenChecks, liveChecks, stdioChecks } from './gateway/option-checks.ts'
+import type { GatewayOptions, LiveOptions } from './options.ts'
 import type { StdioConnection, StdioOptions } from './mcp/stdio.ts'
 
 /** Agents as an MCP server. Nothing starts before it is first used. */
@@ -42,7 +41,6 @@ export interface Gateway extends AsyncDisposable {
  * @throws GatewayError `CONFIG` for options that are unknown or cannot be right
  */
 export function createGateway(options: GatewayOptions): Gateway {
-  assertGatewayOptions('createGateway()', options, gatewayChecks)
   const assembly = new Assembly(options)
   const close = (): Promise<void> => assembly.close()
   return {
@@ -56,10 +54,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       assertGatewayOptions('gateway.serveStdio()', stdioOptions, stdioChecks)
       return assembly.serveStdio(stdioOptions)
     },
-    update: async (liveOptions) => {
-      assertGatewayOptions('gateway.update()', liveOptions, liveChecks)
-      await assembly.update(liveOptions)
-    },
+    update: (liveOptions) => assembly.update(liveOptions),
     close,
     [Symbol.asyncDispose]: close,
   }

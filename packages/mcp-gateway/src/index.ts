@@ -4,27 +4,38 @@ export { createGateway } from './gateway.ts'
 export type { Gateway } from './gateway.ts'
 export type { GatewayListener, ListenOptions } from './gateway/gateway-listener.ts'
 export type {
-  EraOptions,
+  ArtifactSettings,
+  BreakerSettings,
+  ClientProfile,
+  EraSettings,
+  EventStoreSettings,
+  ExtraSettings,
+  GatewayObjects,
   GatewayOptions,
-  GatewayToolOptions,
-  HttpOptions,
-  LimitOptions,
-  RegistryOptions,
-  RunOptions,
-  SecretOptions,
-  ServerOptions,
-  StreamingOptions,
+  GatewaySettings,
+  Given,
+  HealthSettings,
+  HttpSettings,
+  InlineSettings,
+  LimitSettings,
+  LiveOptions,
+  NameSettings,
+  QuotaSettings,
+  RegistrySettings,
+  RunSettings,
+  SecretSettings,
+  ServerSettings,
+  SessionSettings,
+  StreamingSettings,
+  ToolOverride,
+  ToolSettings,
+  UploadSettings,
+  WaitForSettings,
 } from './options.ts'
-export type { LiveOptions } from './gateway/live-options.ts'
 export type { ClientAddress } from './http/client-address.ts'
-export type { RateLimits } from './http/request-rates.ts'
-export type { ArtifactOptions, QuotaOptions, UploadOptions } from './files/artifact-options.ts'
-export type { ClientProfile, InlineOptions } from './files/inline-limits.ts'
-export type { EventStoreLimits, SessionLimits } from './mcp/sessions/session-limits.ts'
 export type { StdioConnection, StdioOptions } from './mcp/stdio.ts'
 export type { Clock } from './internal/clock.ts'
 export { callSpans } from './gateway/call-spans.ts'
-export type { HealthOptions } from './gateway/health-routes.ts'
 export type { GatewayLogger, LogDetails } from './internal/logger.ts'
 export type {
   CallEnd,
@@ -60,12 +71,7 @@ export type {
 export type { CachePolicy } from './tools/cache-policy.ts'
 export type { MetaTool, MetaToolName } from './tools/meta-tools.ts'
 export type { PlannedPrompt } from './tools/skill-prompts.ts'
-export type {
-  ExtraParameters,
-  NameOptions,
-  ToolOptions,
-  ToolOverride,
-} from './tools/tool-options.ts'
+export type { ToolOptions } from './tools/tool-options.ts'
 export type { DroppedTool, NameCollision, PlannedTool, ToolPlan } from './tools/tool-plan.ts'
 export type { ListedTool, ToolDefinition } from './tools/tool-definition.ts'
 

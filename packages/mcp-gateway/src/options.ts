@@ -1,200 +1,468 @@
-import type { AgentRegistryOptions } from './tools/agent-registry-options.ts'
+// All settings of a gateway: their types, and what they mean. Defaults, ranges and what may change while the gateway
+// runs are in `gateway/settings.ts`. `docs/gateway-configuration.md` is generated from both files.
 import type { AgentSource } from './agents/agent-source.ts'
-import type { ArtifactOptions } from './files/artifact-options.ts'
+import type { SkillAnnotations } from './agents/agent.ts'
 import type { Authenticator } from './http/auth/authenticator.ts'
 import type { Clock } from './internal/clock.ts'
-import type { InlineOptions } from './files/inline-limits.ts'
 import type { ClientAddress } from './http/client-address.ts'
-import type { HealthOptions } from './gateway/health-routes.ts'
-import type { RateLimits } from './http/request-rates.ts'
+import type { GuardedFetch } from './internal/guarded-fetch.ts'
 import type { GatewayLogger } from './internal/logger.ts'
-import type { UnreadLimits } from './http/unread-bytes.ts'
 import type { GatewayObserver } from './internal/observer.ts'
-import type { SessionLimits } from './mcp/sessions/session-limits.ts'
-import type { AskingOptions } from './runs/interrupts/asking.ts'
-import type { ProgressOptions } from './runs/progress-feed.ts'
 import type { RunEvent } from './internal/run-event.ts'
-import type { RunSlotsOptions } from './runs/run-slots.ts'
 import type { GraphDefinition } from './agents/langgraph/graph-definition.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
-import type { ToolOptions } from './tools/tool-options.ts'
+import type { CachePolicy } from './tools/cache-policy.ts'
 
-/** What `createGateway` takes. Only something to offer is needed: `agents` or `sources`. Times are milliseconds, sizes bytes. */
-export interface GatewayOptions {
-  /** Compiled graphs of this process, by name. Short for a `langGraphSource()` among the sources. */
+/**
+ * Options of `createGateway`. Only agents are needed: `agents` or `sources`. Settings that are left out have the
+ * defaults of `docs/gateway-configuration.md`. Times are milliseconds, sizes are bytes, `Infinity` means "no limit".
+ */
+export interface GatewayOptions extends GatewayObjects, Given<GatewaySettings> {}
+
+/** Options that are objects of your program. They have no place in a configuration file. */
+export interface GatewayObjects {
+  /** Compiled graphs of this process, by name. The same as a `langGraphSource()` in `sources`. */
   readonly agents?: Readonly<Record<string, GraphDefinition>> | undefined
-  /** Where agents come from, beside `agents`. @default none */
+  /** Sources of agents, besides `agents`. @default none */
   readonly sources?: readonly AgentSource[] | undefined
-  /** Who may call. @default everybody, as one anonymous caller; then only this machine may reach it */
+  /** Checks who calls. @default every caller is one anonymous principal, and only this machine can connect */
   readonly auth?: Authenticator | undefined
-  /** What the gateway tells clients of itself. */
-  readonly server?: ServerOptions | undefined
-  /** Where it listens, and which requests it answers. */
-  readonly http?: HttpOptions | undefined
-  /** Which revisions of MCP it speaks. @default all */
-  readonly eras?: EraOptions | undefined
-  /** Limits of sessions, which only clients of the legacy revisions have. */
-  readonly sessions?: SessionLimits | undefined
-  /** How agents come and go. */
-  readonly registry?: RegistryOptions | undefined
-  /** Which skills become tools, and how these are called and listed. */
-  readonly tools?: GatewayToolOptions | undefined
-  /** How many calls run at a time, and for how long. */
-  readonly runs?: RunOptions | undefined
-  /** What is told of a call before its result. */
-  readonly streaming?: StreamingOptions | undefined
-  /** Up to which size a result holds a file itself, and not a link to it. */
-  readonly inline?: InlineOptions | undefined
-  /** Files that agents make, and that clients upload. */
-  readonly artifacts?: ArtifactOptions | undefined
-  /** How much one caller may ask for. */
-  readonly limits?: LimitOptions | undefined
-  /** What all processes of one gateway have to share. */
-  readonly secrets?: SecretOptions | undefined
-  /** What callers are called where there is no `auth`. @default 'mcp_user' */
-  readonly anonymousPrincipal?: string | undefined
-  /** Stays open when the gateway closes. @default a `MemoryGatewayStore` of its own */
+  /** Keeps sessions, files and paused runs. It stays open when the gateway closes. @default a new `MemoryGatewayStore` */
   readonly store?: GatewayStore | undefined
   /**
-   * Gets warnings and errors, such as failed runs with their stack; `console` fits. `false`: nothing is logged.
+   * Receives warnings and errors, such as failed runs with their stack. `console` is one. `false`: no log.
    *
-   * @default standard error, for what neither `observer`, `onEvent` nor `onWarning` is told
+   * @default standard error, for events that neither `observer`, `onEvent` nor `onWarning` receives
    */
   readonly logger?: GatewayLogger | false | undefined
-  /** Told what the gateway does: for logs, traces, metrics of your own. @default nobody */
+  /** Receives what the gateway does, for your own logs, traces and metrics. @default none */
   readonly observer?: GatewayObserver | undefined
-  /** Told when a run starts, ends, fails, or does not stop when it is told to. @default nobody */
+  /** Called when a run starts, ends or fails, and when an agent does not stop. @default none */
   readonly onEvent?: ((event: RunEvent) => void) | undefined
-  /** Told what is odd, or went wrong beside any answer; no credential and no text of a user is in it. @default nobody */
+  /** Called with warnings. They hold no credential and no text of a user. @default none */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
   /** @default the time of this machine */
   readonly clock?: Clock | undefined
 }
 
-/** What the gateway says of itself. */
-export interface ServerOptions {
-  /** Name of the MCP server. @default 'Agent Gateway' */
-  readonly name?: string | undefined
-  /** @default that of this package */
-  readonly version?: string | undefined
-  /** Sent to clients as `instructions`, for their models. @default 'Agents over MCP' */
-  readonly description?: string | undefined
-}
+/** Options after they were checked: every setting has a value. */
+export interface CheckedOptions extends GatewayObjects, GatewaySettings {}
 
-export interface HttpOptions {
-  /** Address to listen on. @default '127.0.0.1' */
-  readonly host?: string | undefined
-  /** 0: any that is free. @default 8000 */
-  readonly port?: number | undefined
-  /** Path of the MCP endpoint, where the gateway listens itself. @default '/mcp' */
-  readonly path?: string | undefined
-  /** How clients reach the gateway (`https://agents.example`), if not by the address it listens on. */
-  readonly publicUrl?: string | undefined
-  /**
-   * Names, without port, by which requests may address the gateway, beside those of loopback and of `publicUrl`.
-   *
-   * @default with `auth` and without `publicUrl` any name: a page that lies about it holds no credential
-   */
-  readonly allowedHosts?: readonly string[] | undefined
-  /** Origins of pages that may call from a browser. @default pages of this machine, unless other hosts are allowed */
-  readonly allowedOrigins?: readonly string[] | undefined
-  /**
-   * How to find the address of a client: limits for one address count by it.
-   *
-   * @default the other end of the connection; where `fetch` is mounted, nothing: then no such limit holds
-   */
-  readonly clientAddress?: ClientAddress | undefined
-  /** Larger request bodies are refused with 413. @default 4_194_304 */
-  readonly maxBodyBytes?: number | undefined
-  /**
-   * How long a client may take none of the bytes that wait for it, before its connection is ended. Holds where the
-   * gateway listens itself. @default 30_000
-   */
-  readonly writeTimeoutMs?: number | undefined
-  /** How often a silent stream gets a comment, so that no proxy takes it for dead. @default 15_000 */
-  readonly keepAliveMs?: number | undefined
-  /**
-   * How long `close()` goes on serving while `readyPath` says 503, so that a load balancer takes the process out before
-   * it refuses anything. @default 0
-   */
-  readonly drainDelayMs?: number | undefined
-  /** How long calls may take to end by themselves when the gateway closes. @default 10_000 */
-  readonly shutdownGraceMs?: number | undefined
-  /** Where orchestrators ask whether the process lives, and whether calls may come. */
-  readonly health?: HealthOptions | undefined
-  /** Path of the metrics, in the format of Prometheus; everybody who reaches it may read them. @default no metrics are kept */
-  readonly metricsPath?: string | undefined
-}
-
-export interface EraOptions {
-  /** Revision 2026-07-28. @default true */
-  readonly modern?: boolean | undefined
-  /** Revisions 2025-03-26 … 2025-11-25; `stateless` for clients that lose the session's header. @default 'sessions' */
-  readonly legacy?: 'sessions' | 'stateless' | 'off' | undefined
-}
-
-export type RegistryOptions = Pick<
-  AgentRegistryOptions,
-  'breaker' | 'ttlMs' | 'checkMs' | 'debounceMs' | 'waitFor'
+/** Settings that may change while a gateway runs. A section that is given replaces the whole section; its missing settings get their defaults. */
+export type LiveOptions = Given<
+  Pick<GatewaySettings, 'tools' | 'sessions'> & {
+    readonly registry: Pick<RegistrySettings, 'ttlMs' | 'checkMs'>
+    readonly runs: Omit<
+      RunSettings,
+      'mode' | 'threadTtlMs' | 'needsInputTtlMs' | 'questionTimeoutMs' | 'repeatTtlMs' | 'sweepMs'
+    >
+    readonly streaming: Omit<StreamingSettings, 'channel'>
+    readonly limits: Pick<
+      LimitSettings,
+      | 'requestsPerMinutePerPrincipal'
+      | 'requestsPerMinutePerIp'
+      | 'wrongTokensPerMinutePerIp'
+      | 'argumentBytes'
+    >
+  }
 >
 
-/** Which skills become tools, and how these are listed. */
-export interface GatewayToolOptions extends Omit<ToolOptions, 'artifactTtlMs' | 'ownTools'> {
-  /** How long a modern client may keep a list. @default 5000 */
-  readonly listTtlMs?: number | undefined
-  /** Entries on one page of a list. @default 200 */
-  readonly pageSize?: number | undefined
+/** The same settings, each of which may be left out. Lists, functions and objects with names of the user stay as they are. */
+export type Given<T> = { readonly [Key in keyof T]?: GivenValue<T[Key]> | undefined }
+
+type GivenValue<T> = T extends readonly unknown[] | Uint8Array | ((...args: never) => unknown)
+  ? T
+  : T extends object
+    ? string extends keyof T
+      ? T
+      : Given<T>
+    : T
+
+/** All settings of a gateway, with their defaults in place. */
+export interface GatewaySettings {
+  /** What the gateway tells clients about itself. */
+  readonly server: ServerSettings
+  /** Where the gateway listens, and which requests it answers. */
+  readonly http: HttpSettings
+  /** Revisions of MCP that the gateway serves. */
+  readonly eras: EraSettings
+  /** Limits of sessions. Only clients of the revisions up to 2025-11-25 have sessions. */
+  readonly sessions: SessionSettings
+  /** How agents come and go. */
+  readonly registry: RegistrySettings
+  /** Which skills become tools, and how tools are listed and called. */
+  readonly tools: ToolSettings
+  /** How many calls run at a time, and for how long. */
+  readonly runs: RunSettings
+  /** What a client receives about a call before its result. */
+  readonly streaming: StreamingSettings
+  /** Up to which size a result holds a file itself instead of a link. Sizes are raw bytes; a file of exactly the limit is inline. */
+  readonly inline: InlineSettings
+  /** Files that agents make and that clients upload. */
+  readonly artifacts: ArtifactSettings
+  /** How much one caller may ask for. Addresses are those of connections, unless `http.clientAddress` says otherwise. */
+  readonly limits: LimitSettings
+  /** Secrets that all processes of one gateway share. */
+  readonly secrets: SecretSettings
+  /** Principal of callers if there is no `auth`. */
+  readonly anonymousPrincipal: string
 }
 
-export interface RunOptions extends RunSlotsOptions, AskingOptions {
+export interface ServerSettings {
+  /** Name of the MCP server. */
+  readonly name: string
+  /** Version of the MCP server. */
+  readonly version: string
+  /** Sent to clients as `instructions`, for their models. */
+  readonly description: string
+}
+
+export interface HttpSettings {
+  /** Address to listen on. */
+  readonly host: string
+  /** Port to listen on. 0: any free port. */
+  readonly port: number
+  /** Path of the MCP endpoint, if the gateway listens itself. */
+  readonly path: string
+  /** URL at which clients reach the gateway, such as `https://agents.example`, if it is not the address it listens on. */
+  readonly publicUrl: string | undefined
   /**
-   * `run`: each call stands for itself. `thread`: all calls of one caller to one agent are one conversation, if the
-   * agent keeps what was said. A caller without a name is known by its session, or by the `scope` that it passes.
-   *
-   * @default 'run'
+   * Host names, without port, that requests may use besides loopback names and `publicUrl`. With `auth`, and if both
+   * are empty, every name is accepted: a web page that uses a false name has no credential.
    */
-  readonly mode?: 'run' | 'thread' | undefined
-  /** How long a conversation is kept after its last call. @default 86_400_000 */
-  readonly threadTtlMs?: number | undefined
-  /** How long a whole run may take. @default 300_000 */
+  readonly allowedHosts: readonly string[]
+  /** Origins of web pages that may call, besides pages of this machine. */
+  readonly allowedOrigins: readonly string[]
+  /**
+   * How to find the address of a client, which limits per address use. If it is left out: the other end of the
+   * connection; where `fetch` is mounted there is none, and these limits do not apply.
+   */
+  readonly clientAddress: ClientAddress | undefined
+  /** Larger request bodies are refused with 413. */
+  readonly maxBodyBytes: number
+  /** A connection that accepts no bytes for this time is closed. Applies if the gateway listens itself. */
+  readonly writeTimeoutMs: number
+  /** A silent stream gets a comment this often, so that proxies keep it open. */
+  readonly keepAliveMs: number
+  /** Time for which `close()` still serves while `health.readyPath` answers 503, so that a load balancer notices. */
+  readonly drainDelayMs: number
+  /** Time that calls have to end when the gateway closes. Then they are aborted. */
+  readonly shutdownGraceMs: number
+  /** Probes for orchestrators. */
+  readonly health: HealthSettings
+  /** Path of the metrics in the format of Prometheus. Everyone who can connect may read them. If it is left out: no metrics. */
+  readonly metricsPath: string | undefined
+  /** Listens without `auth` even at an address that other machines can reach. */
+  readonly insecure: boolean
+}
+
+export interface HealthSettings {
+  /** Answers 200 while the process lives. */
+  readonly path: string
+  /** Answers 200 while calls may come, else 503 with the reasons. */
+  readonly readyPath: string
+}
+
+export interface EraSettings {
+  /** Serves revision 2026-07-28. */
+  readonly modern: boolean
+  /** How the revisions 2025-03-26 to 2025-11-25 are served. `stateless` is for clients that lose the session header. */
+  readonly legacy: 'sessions' | 'stateless' | 'off'
+}
+
+export interface SessionSettings {
+  /** A session ends after this time without a request, a call or a stream. */
+  readonly idleTtlMs: number
+  /** A session ends after this time in any case. New requests are refused; calls in flight may end. */
+  readonly absoluteTtlMs: number
+  /** Number of sessions. Further handshakes are refused. */
+  readonly max: number
+  /** Number of sessions of one verified caller. */
+  readonly maxPerPrincipal: number
+  /** Handshakes per minute from one address. */
+  readonly initializePerMinutePerIp: number
+  /** Time that a client has to come back to a lost stream. Then its call is cancelled. */
+  readonly disconnectGraceMs: number
+  /** Time that a client is asked to wait before it comes back to a stream. */
+  readonly retryMs: number
+  /** Events that are kept for clients that come back with `Last-Event-ID`. */
+  readonly eventStore: EventStoreSettings
+}
+
+export interface EventStoreSettings {
+  /** `false`: no events are kept, and a call whose stream is lost is cancelled. */
+  readonly enabled: boolean
+  /** Events of one stream. Older events are dropped. */
+  readonly maxEventsPerStream: number
+  /** Time for which the events of a stream are kept after the last one. */
+  readonly ttlMs: number
+}
+
+export interface RegistrySettings {
+  /** An agent of another process leaves if its source has not seen it for this time. */
+  readonly ttlMs: number
+  /** Time between two checks for such agents. */
+  readonly checkMs: number
+  /** Clients are notified of a change after this time without another change, and after four times this time at most. */
+  readonly debounceMs: number
+  /** When runs of an agent that keeps failing are refused. */
+  readonly breaker: BreakerSettings
+  /**
+   * Makes first lists wait for agents. If it is left out: they wait for graphs of this process, 10 s at most, and for
+   * other agents 1 s.
+   */
+  readonly waitFor: WaitForSettings | undefined
+}
+
+export interface BreakerSettings {
+  /** Failed runs in a row after which a caller's runs are refused. 0: never. */
+  readonly maxFailures: number
+  /** Number of callers with so many failures, and without a success of any caller, after which all runs are refused. */
+  readonly minCallers: number
+  /** Time for which runs are refused. Then one run is tried. */
+  readonly openMs: number
+}
+
+export interface WaitForSettings {
+  /** After this time, lists show the agents that are there. */
+  readonly timeoutMs: number
+  /** Number of agents to wait for. */
+  readonly minAgents: number
+  /** Time between two checks whether they are there. */
+  readonly pollMs: number
+}
+
+export interface ToolSettings {
+  /**
+   * Offers only tools that match, by the name of the agent, the skill or the tool. A text is compared exactly; a text
+   * with one of `. * + ? [ ] { } ( ) ^ $ | \` is a regular expression.
+   */
+  readonly include: readonly string[]
+  /** Leaves out tools that match. Exact text wins over an expression; of two equal matches `exclude` wins. */
+  readonly exclude: readonly string[]
+  /** How names of tools are made. */
+  readonly names: NameSettings
+  /** Settings of single tools, by `agent/skill`; for an agent without skills by the agent alone. */
+  readonly overrides: Readonly<Record<string, ToolOverride>>
+  /**
+   * Parameters of tools. `message`: one text, except for graphs that cannot start from one. `schema`: those of the
+   * skill's schema, if it has one. `auto`: those of a schema with plain fields, and of a typed graph without `messages`.
+   */
+  readonly parameters: 'message' | 'schema' | 'auto'
+  /** Parameters that the gateway adds, unless the skill has one of that name. */
+  readonly extras: ExtraSettings
+  /** Offers the tools `agents_list` and `agent_call`: besides the others (`on`), or alone (`only`). */
+  readonly metaTools: 'off' | 'on' | 'only'
+  /** Offers the examples of skills as prompts. */
+  readonly prompts: boolean
+  /** Time for which a client of 2026-07-28 may keep a list. */
+  readonly listTtlMs: number
+  /** Entries on one page of a list. */
+  readonly pageSize: number
+}
+
+export interface NameSettings {
+  /** Holds `{agent}`, `{skill}` or both. */
+  readonly pattern: string
+  /** Characters that model providers accept, with the prefix that clients put before a name. */
+  readonly maxLength: number
+  /** Characters that are left for that prefix. */
+  readonly reserve: number
+  /** Turns `WeatherAgent` into `weather_agent` instead of `weatheragent`. */
+  readonly splitCamelCase: boolean
+  /** Time for which the name of a tool that left is given to no other tool. */
+  readonly stickyTtlMs: number
+}
+
+/** Settings of one tool. What is left out is as for all tools, or as the agent says. */
+export interface ToolOverride {
+  /** Name of the tool. */
+  readonly name?: string | undefined
+  /** Title of the tool. */
+  readonly title?: string | undefined
+  /** Description for models. */
+  readonly description?: string | undefined
+  /** Time that a whole run may take. */
   readonly timeoutMs?: number | undefined
-  /** How long an agent may be silent; 0: no such limit. @default 300_000 */
+  /** Time that the agent may be silent. 0: no limit. */
   readonly idleTimeoutMs?: number | undefined
-  /** How long an agent that was told to stop may take for it. @default 2000 */
-  readonly stopGraceMs?: number | undefined
-  /** How long a person may take to answer an elicitation in a session. @default 600_000 */
-  readonly questionTimeoutMs?: number | undefined
+  /** Scopes that a caller needs, all of them. Without this: `agent:<agent id>:call`. */
+  readonly scopes?: readonly string[] | undefined
+  /** Answers the same arguments with the same result for some time. */
+  readonly cache?: CachePolicy | undefined
+  /** Leaves the tool out. */
+  readonly hidden?: boolean | undefined
+  /** Hints for clients. They win over the hints of the agent. */
+  readonly annotations?: SkillAnnotations | undefined
 }
 
-export interface StreamingOptions extends Omit<ProgressOptions, 'from'> {
-  /** `false`: nothing is sent before the result, which holds all of it. @default true */
-  readonly enabled?: boolean | undefined
-  /** `progress`: for calls with a progress token. `log`: as log messages, for clients that set a level. @default 'progress' */
-  readonly channel?: 'progress' | 'log' | 'both' | undefined
+/** They depend on the configuration only: a list must not vary by connection (specification 2026-07-28, "Tools"). */
+export interface ExtraSettings {
+  /** Adds `files`: URIs of artifacts for the agent. If it is left out: added where files can be uploaded. */
+  readonly files: boolean | undefined
+  /** Adds `resume`: the answer to a question, from a client that cannot be asked directly. */
+  readonly resume: boolean
+  /** Adds `scope`: where files go. If it is left out: added where callers have no names. */
+  readonly scope: boolean | undefined
+  /** Adds `idempotencyKey`: a call with the same key and arguments joins the first call, or gets its result. */
+  readonly idempotencyKey: boolean
 }
 
-/** How much one caller may ask for. Addresses are those of connections, unless `http.clientAddress` says otherwise. */
-export interface LimitOptions extends RateLimits, UnreadLimits {
-  /** How many `subscriptions/listen` streams may be open at a time, at each process. @default 1024 */
-  readonly subscriptions?: number | undefined
-  /** How many of them one caller may have, at each process. @default 8 */
-  readonly subscriptionsPerPrincipal?: number | undefined
+export interface RunSettings {
   /**
-   * How many of them callers without a name may have from one address, at each process, with the streams on which
-   * their sessions listen; where addresses are not known, there is no such limit.
-   *
-   * @default 64
+   * `run`: each call has a thread of its own. `thread`: all calls of one caller to one agent are one conversation. A
+   * caller without a name is known by its session, or by the `scope` argument.
    */
-  readonly subscriptionsPerAddress?: number | undefined
-  /** How large the arguments of one call may be, as JSON. @default 262_144 */
-  readonly argumentBytes?: number | undefined
+  readonly mode: 'run' | 'thread'
+  /** Time for which a conversation is kept after its last call. */
+  readonly threadTtlMs: number
+  /** Time that a whole run may take. */
+  readonly timeoutMs: number
+  /** Time that an agent may be silent. 0: no limit. */
+  readonly idleTimeoutMs: number
+  /** Time that an agent has to end after it was told to stop. */
+  readonly stopGraceMs: number
+  /** Number of runs at a time. Further calls wait. */
+  readonly maxConcurrent: number
+  /** Number of runs of one principal at a time; of one address for callers without a name. */
+  readonly maxConcurrentPerPrincipal: number
+  /** Number of calls that wait. Beyond it, a call of the caller with the most waiting calls fails with `busy`. */
+  readonly maxQueued: number
+  /** Time that a call waits before it fails with `busy`. */
+  readonly queueTimeoutMs: number
+  /** Time that a paused run waits for its answer. */
+  readonly needsInputTtlMs: number
+  /** Time that a person has to answer an elicitation in a session. */
+  readonly questionTimeoutMs: number
+  /** Time for which a repeated answer or a repeated call with an idempotency key gets the same result. */
+  readonly repeatTtlMs: number
+  /** Time between two searches for runs and conversations that have ended. */
+  readonly sweepMs: number
 }
 
-export interface SecretOptions {
+export interface StreamingSettings {
+  /** `false`: nothing is sent before the result. */
+  readonly enabled: boolean
+  /** `progress`: to calls with a progress token. `log`: as log messages, to clients that set a level. */
+  readonly channel: 'progress' | 'log' | 'both'
+  /** Time for which text is collected before it is sent. */
+  readonly coalesceMs: number
+  /** A silent run sends progress this often. 0: never. Many clients give up after 60 s. */
+  readonly heartbeatMs: number
+}
+
+export interface InlineSettings {
+  /** Size of an image. */
+  readonly imageMaxBytes: number
+  /** Size of a sound. */
+  readonly audioMaxBytes: number
+  /** Size of a text file. */
+  readonly textMaxBytes: number
+  /** Size of any other file. */
+  readonly binaryMaxBytes: number
+  /** Size of all files of one result, in the order in which they appear. */
+  readonly totalMaxBytes: number
   /**
-   * Signs cursors, questions and links: at least 32 bytes, the same in every process that shares the store.
-   *
-   * @default random: what was signed is of no use to another process, or after a restart
+   * Size of a whole result as JSON. A longer text is cut, marked and kept as a file; a file that does not fit becomes
+   * a link. Clients of the Python SDK refuse 1 MiB.
    */
-  readonly stateKey?: string | Uint8Array | undefined
+  readonly resultMaxBytes: number
+  /** Lower limits for single clients. The first profile that matches counts. */
+  readonly clientProfiles: readonly ClientProfile[]
+}
+
+/** Limits for clients with a certain name. What is left out is as for all clients. */
+export interface ClientProfile {
+  /** Regular expression, searched in the name that the client gives itself. */
+  readonly match: string
+  /** Size of all files of one result. */
+  readonly totalMaxBytes?: number | undefined
+  /** Size of a whole result. */
+  readonly resultMaxBytes?: number | undefined
+  /** Characters of all text files of one result. */
+  readonly textMaxChars?: number | undefined
+}
+
+export interface ArtifactSettings {
+  /** `false`: files are not kept. A result shows the files that fit, and names the others. */
+  readonly enabled: boolean
+  /** Scheme of the URIs of files. */
+  readonly uriScheme: string
+  /** Time for which a version of a file is kept. */
+  readonly ttlMs: number
+  /** Size of one file. */
+  readonly maxBytes: number
+  /** Size up to which `resources/read` answers. A larger file is downloaded. */
+  readonly readMaxBytes: number
+  /** How much one caller may keep. Callers without a name are counted by address. */
+  readonly quota: QuotaSettings
+  /** How clients bring files. */
+  readonly upload: UploadSettings
+  /** Time for which a download link or an upload link works. */
+  readonly downloadUrlTtlMs: number
+  /** Path of downloads and uploads. */
+  readonly path: string
+  /**
+   * URL of the same path as clients see it, such as `https://agents.example/artifacts`. If it is left out: `path` at
+   * `http.publicUrl`, or at the address the gateway listens on; without both there are no links.
+   */
+  readonly baseUrl: string | undefined
+  /**
+   * Fetches files that agents give by URL. `guarded`: a `createGuardedFetch()`. `never`: the URL is passed on as a link.
+   * A function: your own fetch.
+   */
+  readonly fetch: GuardedFetch | 'guarded' | 'never'
+}
+
+export interface QuotaSettings {
+  /** Bytes of all files of one caller. */
+  readonly bytesPerPrincipal: number
+  /** Number of versions of all files of one caller. */
+  readonly countPerPrincipal: number
+  /** Number of versions of one name. Older versions are deleted. */
+  readonly versionsPerName: number
+}
+
+export interface UploadSettings {
+  /** Accepts files by `PUT`, and offers the parameter `files`. */
+  readonly enabled: boolean
+  /**
+   * Offers the tool `artifact_upload_link`, for clients that cannot send a credential. If it is left out: offered where
+   * `http.publicUrl` or `artifacts.baseUrl` is set.
+   */
+  readonly linkTool: boolean | undefined
+  /** Size of one upload. If it is left out: `artifacts.maxBytes`. */
+  readonly maxBytes: number | undefined
+}
+
+export interface LimitSettings {
+  /** Requests of one caller per minute; of one address for callers without a name. 0: no limit. */
+  readonly requestsPerMinutePerPrincipal: number
+  /** Requests of one address per minute, before the caller is known. 0: no limit. Behind a proxy, also set `http.clientAddress`. */
+  readonly requestsPerMinutePerIp: number
+  /**
+   * Requests of one address per minute with a wrong credential. 0: no limit. Credentials that this process has accepted
+   * still work then. Behind a proxy, also set `http.clientAddress`.
+   */
+  readonly wrongTokensPerMinutePerIp: number
+  /** Number of open `subscriptions/listen` streams of this process. */
+  readonly subscriptions: number
+  /** Number of such streams of one caller. */
+  readonly subscriptionsPerPrincipal: number
+  /** Number of such streams from one address for callers without a name, together with the listening streams of their sessions. */
+  readonly subscriptionsPerAddress: number
+  /** Size of the arguments of one call, as JSON. */
+  readonly argumentBytes: number
+  /** Bytes of large answers and of events that clients have not read yet, of all connections. */
+  readonly unreadBytes: number
+  /** The same for one connection. A single answer or event may be larger. */
+  readonly unreadBytesPerConnection: number
+}
+
+export interface SecretSettings {
+  /**
+   * Key that signs cursors, questions and links: at least 32 bytes, the same in every process that shares the store.
+   * If it is left out: random, so that signed values end with the process.
+   */
+  readonly stateKey: string | Uint8Array | undefined
 }

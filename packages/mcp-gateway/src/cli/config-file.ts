@@ -1,34 +1,323 @@
-import { UsageError } from '@x/internal/command-line'
-import type { ConfigSetting } from './config-setting.ts'
-import type { Environment } from './expand-variables.ts'
-import { readConfig, type ReadConfig } from './read-config.ts'
+// Reads a configuration: YAML with lines, variables, the environment, flags; and says where a mistake is.
+import { readFile } from 'node:fs/promises'
+
+import { isRecord } from '@x/internal'
+import { CommandError, UsageError } from '@x/internal/command-line'
+import { isCollection, isPair, isScalar, isNode, LineCounter, parseDocument } from 'yaml'
+import type { Document } from 'yaml'
+
+import { systemClock, type Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
-import { readText } from './settled-file.ts'
+import {
+  knownKeys,
+  parsePath,
+  pathText,
+  problemsOf,
+  shapesAt,
+  type SettingPath,
+} from '../gateway/setting-paths.ts'
+import { fileSchema, type FileSettings } from './file-settings.ts'
+import { problemText } from './masked-config.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** One value from outside of the file. */
+export interface OuterSetting {
+  readonly path: SettingPath
+  readonly text: string
+  /** Where it comes from, for people: `--port`, `MCP_GATEWAY_HTTP_PORT`. */
+  readonly from: string
+}
 
 export interface ConfigFile {
   readonly file: string
   readonly env: Environment
-  readonly flags: readonly ConfigSetting[]
+  readonly flags: readonly OuterSetting[]
+}
+
+/** A configuration, and where each setting comes from. */
+export interface ReadConfig {
+  readonly config: FileSettings
+  /** `gateway.yaml:12`, `MCP_GATEWAY_HTTP_PORT` or `--port`. For a default: the nearest section, or the file. */
+  readonly placeOf: (path: string) => string
 }
 
 /**
- * Reads a file, with what flags and environment say.
+ * Reads a file, the environment and flags.
  *
- * @throws UsageError for a flag that cannot be right, whatever the file says; CommandError, GatewayError `CONFIG`
+ * @throws UsageError for a wrong flag; CommandError for a file that cannot be read; GatewayError `CONFIG`
  */
 export async function readConfigFile(
   { file, env, flags }: ConfigFile,
   read: (file: string) => Promise<string> = readText,
 ): Promise<ReadConfig> {
-  checkFlags(flags)
-  return readConfig({ content: await read(file), name: file, env, flags })
-}
-
-function checkFlags(flags: readonly ConfigSetting[]): void {
   try {
     readConfig({ content: {}, flags })
   } catch (error) {
     if (!GatewayError.is(error)) throw error
     throw new UsageError(error.message, { cause: error })
   }
+  return readConfig({ content: await read(file), name: file, env, flags })
+}
+
+export interface ConfigSource {
+  /** YAML, or the same as an object. */
+  readonly content: string | object
+  /** Name of the file, for messages. @default 'configuration' */
+  readonly name?: string
+  readonly env?: Environment
+  /** Flags win over the environment, which wins over the file. */
+  readonly flags?: readonly OuterSetting[]
+}
+
+/**
+ * Reads a configuration: expands variables, adds flags and environment, checks it, and fills in the defaults.
+ *
+ * @throws GatewayError `CONFIG` with a line for each mistake, and the path of the first one
+ */
+export function readConfig({
+  content,
+  name = 'configuration',
+  env = {},
+  flags = [],
+}: ConfigSource): ReadConfig {
+  const yaml = typeof content === 'string' ? parseYaml(content, name) : undefined
+  const outer = [...environmentSettings(env), ...flags]
+  const placeOf = (path: SettingPath): string => {
+    const setting = outer.findLast((each) => isWithin(path, each.path))
+    if (setting) return setting.from
+    const line = yaml?.lineOf(path)
+    return line === undefined ? name : `${name}:${line}`
+  }
+  const mistakes: Mistake[] = []
+  const value = withOuter(expand((yaml ? yaml.value : content) ?? {}, env, mistakes), outer)
+  const result = fileSchema.safeParse(value)
+  if (result.success && mistakes.length === 0) {
+    return { config: result.data, placeOf: (path) => placeOf(parsePath(path)) }
+  }
+  const problems = result.error?.issues.flatMap((issue) => problemsOf(fileSchema, issue, value))
+  for (const problem of problems ?? []) {
+    // A variable that is not set explains why its setting is wrong.
+    if (mistakes.some((each) => isWithin(problem.path, each.path))) continue
+    mistakes.push({ path: problem.path, text: problemText(problem) })
+  }
+  const lines = mistakes.map(({ path, text }) => `${placeOf(path)}: ${text}`)
+  throw new GatewayError('CONFIG', lines.join('\n'), { path: pathText(mistakes[0]?.path ?? []) })
+}
+
+interface Mistake {
+  readonly path: SettingPath
+  readonly text: string
+}
+
+function isWithin(path: SettingPath, section: SettingPath): boolean {
+  return section.every((part, index) => part === path[index])
+}
+
+// ---- YAML ----------------------------------------------------------------------------------------------------------
+
+interface Yaml {
+  readonly value: unknown
+  /** Returns the line of a place, from 1. For a place without a line of its own: the line of the nearest section. */
+  lineOf(path: SettingPath): number | undefined
+}
+
+/** A file whose aliases refer to aliases could expand to gigabytes. */
+const MAX_ALIASES = 100
+
+/** Reads YAML or JSON. @throws GatewayError `CONFIG` with name and line */
+function parseYaml(text: string, name: string): Yaml {
+  const counter = new LineCounter()
+  const document = parseDocument(text, { lineCounter: counter, prettyErrors: false })
+  const [error] = document.errors
+  if (error) {
+    const { line } = counter.linePos(error.pos[0])
+    throw new GatewayError('CONFIG', `${name}:${line}: ${error.message}`, { cause: error })
+  }
+  const lineOf = (path: SettingPath): number | undefined => {
+    for (let length = path.length; length > 0; length--) {
+      const at = startOf(document, path.slice(0, length))
+      if (at !== undefined) return counter.linePos(at).line
+    }
+    return undefined
+  }
+  try {
+    return { value: document.toJS({ maxAliasCount: MAX_ALIASES }), lineOf }
+  } catch (cause) {
+    throw new GatewayError('CONFIG', `${name}: it cannot be read as YAML`, { cause })
+  }
+}
+
+function startOf(document: Document.Parsed, path: SettingPath): number | undefined {
+  const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true)
+  if (!isCollection(parent)) return undefined
+  const key = path.at(-1)
+  const item = parent.items.find((each, index) => {
+    if (!isPair(each)) return index === key
+    return isScalar(each.key) && String(each.key.value) === key
+  })
+  const node = isPair(item) ? item.key : item
+  return isNode(node) ? node.range?.[0] : undefined
+}
+
+// ---- variables, environment, flags ---------------------------------------------------------------------------------
+
+/**
+ * Expands variables. Leaves out values that are `null`: they mean the default, as in a section whose keys are all
+ * comments.
+ */
+function expand(content: unknown, env: Environment, mistakes: Mistake[]): unknown {
+  const visit = (value: unknown, path: SettingPath): unknown => {
+    if (Array.isArray(value)) return value.map((each, index) => visit(each, [...path, index]))
+    if (isRecord(value)) {
+      const given = Object.entries(value).filter(([, each]) => each !== null && each !== undefined)
+      return Object.fromEntries(given.map(([key, each]) => [key, visit(each, [...path, key])]))
+    }
+    if (typeof value !== 'string') return value
+    const text = expandText(value, env, (problem) => {
+      mistakes.push({ path, text: `${pathText(path)} ${problem}` })
+    })
+    return text === undefined ? value : valueFromText(text, path)
+  }
+  return visit(content, [])
+}
+
+const VARIABLE = /\$\$\{|\$\{(?:([A-Za-z_]\w*)(?::-([^}]*))?\})?/g
+
+/**
+ * Replaces `${NAME}` and `${NAME:-default}`; the default also replaces an empty value. `$${` stands for `${`.
+ *
+ * @returns `undefined` if there is nothing to replace
+ */
+function expandText(
+  text: string,
+  env: Environment,
+  onProblem: (problem: string) => void,
+): string | undefined {
+  let isExpanded = false
+  const expanded = text.replaceAll(VARIABLE, (found: string, ...groups: unknown[]) => {
+    const [name, fallback] = groups
+    isExpanded = true
+    if (found === '$${') return '${'
+    if (typeof name !== 'string') {
+      const advice = 'write ${NAME} or ${NAME:-default}, and $${ for the characters themselves'
+      onProblem(`has a "${found}" that begins no variable: ${advice}`)
+      return found
+    }
+    const value = env[name]
+    if (typeof fallback === 'string') return value === undefined || value === '' ? fallback : value
+    if (value === undefined) {
+      const advice = `set it, or give a default: \${${name}:-…}`
+      onProblem(`needs the variable ${name}, which is not set: ${advice}`)
+    }
+    return value ?? ''
+  })
+  return isExpanded ? expanded : undefined
+}
+
+/**
+ * Returns the settings of the environment: `MCP_GATEWAY_HTTP_PORT` is `http.port`. Other variables are ignored:
+ * Kubernetes sets `MCP_GATEWAY_PORT` and the like for a service with that name.
+ */
+export function environmentSettings(env: Environment): readonly OuterSetting[] {
+  return settablePaths().flatMap((path) => {
+    const from = variableOf(path)
+    const text = env[from]
+    return text === undefined || text === '' ? [] : [{ path, text, from }]
+  })
+}
+
+/** The environment variable of a setting. */
+export function variableOf(path: SettingPath): string {
+  const words = path.map((part) => String(part).replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2'))
+  return ['MCP_GATEWAY', ...words].join('_').toUpperCase()
+}
+
+/** All settings that have one value or a list of texts, outside of lists and of names of the user. */
+function settablePaths(path: SettingPath = []): readonly SettingPath[] {
+  const keys = knownKeys(fileSchema, path)
+  if (keys.length === 0) return kindAt(path) === undefined ? [] : [path]
+  return keys.flatMap((key) => settablePaths([...path, key]))
+}
+
+function kindAt(path: SettingPath): 'number' | 'boolean' | 'text' | 'texts' | undefined {
+  for (const { type, items } of shapesAt(fileSchema, path)) {
+    if (type === 'integer' || type === 'number') return 'number'
+    if (type === 'boolean') return 'boolean'
+    if (type === 'string') return 'text'
+    if (type === 'array' && isRecord(items) && items['type'] === 'string') return 'texts'
+  }
+  return undefined
+}
+
+/** Reads a text from a flag or a variable as the kind of value of its place. A text that does not fit stays a text. */
+function valueFromText(text: string, path: SettingPath): unknown {
+  const word = text.trim()
+  switch (kindAt(path)) {
+    case 'number':
+      return /^-?\d+(?:\.\d+)?$/.test(word) ? Number(word) : text
+    case 'boolean':
+      return /^(?:true|false)$/i.test(word) ? word.toLowerCase() === 'true' : text
+    case 'texts':
+      return text
+        .split(',')
+        .map((each) => each.trim())
+        .filter((each) => each !== '')
+    case 'text':
+    case undefined:
+      return text
+  }
+}
+
+/** Adds settings to a configuration. Of two for one place, the later one counts. */
+function withOuter(value: unknown, settings: readonly OuterSetting[]): unknown {
+  return settings.reduce(
+    (before, { path, text }) => withValue(before, path, valueFromText(text, path)),
+    value,
+  )
+}
+
+function withValue(within: unknown, [key, ...rest]: SettingPath, value: unknown): unknown {
+  if (key === undefined) return value
+  const record = within ?? {}
+  if (!isRecord(record)) return within // the schema refuses it
+  return { ...record, [key]: withValue(record[key], rest, value) }
+}
+
+// ---- files ---------------------------------------------------------------------------------------------------------
+
+/** Reads the text of a file. @throws CommandError that names it */
+export async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (cause) {
+    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
+    const advice = ': name another, or see mcp-gateway --help'
+    const why = isMissing ? `there is no such file${advice}` : 'it cannot be read'
+    throw new CommandError(`${file}: ${why}`, { cause })
+  }
+}
+
+/** Time for which a file must not change before it counts as complete. */
+const QUIET_MS = 100
+const MAX_READS = 20
+
+/**
+ * Reads the text of a file that an editor may be writing: editors empty a file first, and the first half of a
+ * configuration is a configuration. The text must be the same twice, and not empty.
+ *
+ * @throws CommandError that names the file
+ */
+export async function readSettled(file: string, clock: Clock = systemClock): Promise<string> {
+  let before = await readText(file)
+  for (let reads = 0; reads < MAX_READS; reads++) {
+    await new Promise<void>((resolve) => {
+      clock.after(QUIET_MS, resolve)
+    })
+    const now = await readText(file)
+    if (now === before && now.trim() === '') throw new CommandError(`${file}: it is empty`)
+    if (now === before) return now
+    before = now
+  }
+  throw new CommandError(`${file}: it is being written all the time`)
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import { maskedConfig } from './masked-config.ts'
-import { readConfig } from './read-config.ts'
+import { readConfig } from './config-file.ts'
 
 test.each([
   { secrets: 'S3CRET' },

@@ -1,11 +1,19 @@
+// Configurations and their values as they may be shown: without secrets.
 import { isRecord } from '@x/internal'
+
 import { redacted } from '../internal/redacted.ts'
-import type { ConfigPath } from './config-path.ts'
+import {
+  isSecret,
+  pathText,
+  type SettingPath,
+  type SettingProblem,
+} from '../gateway/setting-paths.ts'
+import { fileSchema } from './file-settings.ts'
 
 const MASK = '[masked]'
 
-/** A copy to be shown: keys, tokens and headers masked, and of URLs what may be a credential. */
-export function maskedConfig(value: unknown, path: ConfigPath = []): unknown {
+/** Returns a copy that may be shown: secrets are masked, also passwords in URLs. Settings without a value are left out. */
+export function maskedConfig(value: unknown, path: SettingPath = []): unknown {
   if (value === null || value === undefined) return value
   if (Array.isArray(value)) return value.map((each, index) => maskedConfig(each, [...path, index]))
   if (isRecord(value)) {
@@ -13,28 +21,38 @@ export function maskedConfig(value: unknown, path: ConfigPath = []): unknown {
       Object.entries(value).map(([key, each]) => [key, maskedConfig(each, [...path, key])]),
     )
   }
-  if (isSecret(path)) return MASK
+  if (isSecret(fileSchema, path)) return MASK
   return typeof value === 'string' && value.includes('://') ? redactedUrl(value) : value
 }
 
-/** A password may hold what ends a host, such as `/` and `@`: all up to the last `@` is taken for a credential. */
-export function redactedUrl(text: string): string {
+/** A password may hold characters that end a host, such as `/` and `@`: all text up to the last `@` is masked. */
+function redactedUrl(text: string): string {
   const url = /^https?:/i.test(text) && URL.canParse(text) ? new URL(text) : undefined
   if (url?.username === '' && url.password === '') return redacted(text)
   return redacted(text.replace(/^([a-z][a-z0-9+.-]*:\/\/).*@/is, '$1[redacted]@'))
 }
 
-/**
- * Whether a value there is nobody's business. Also in place of a section that should be there: whoever writes
- * `tokens: { ci: <the token> }` is told of the mistake, and the log is not told of the token.
- */
-export function isSecret(path: ConfigPath): boolean {
-  const [first, second, third, fourth] = path
-  if (first === 'secrets') return true
-  if (first === 'auth' && second === 'tokens') return fourth !== 'scopes' && fourth !== 'expiresAt'
-  if (first === 'agents' && second === 'sources' && typeof third === 'number') {
-    // Headers of a server, and of each card.
-    return fourth === 'apiKey' || path.slice(3).includes('headers')
-  }
-  return false
+const MAX_SHOWN = 60
+
+/** A problem as a sentence about a configuration. Shows the wrong value, unless it is secret. */
+export function problemText({ path, type, expected, nearest, found }: SettingProblem): string {
+  const place = path.length === 0 ? 'The configuration' : pathText(path)
+  if (type === 'missing') return `${place} is missing; expected ${expected}`
+  if (type === 'wrong') return `${place} is ${shown(found, path)}; expected ${expected}`
+  const advice =
+    nearest === undefined
+      ? `known here: ${expected}`
+      : `did you mean ${pathText([...path.slice(0, -1), nearest])}?`
+  return `${place} is no known key: ${advice}`
+}
+
+function shown(value: unknown, path: SettingPath): string {
+  if (isSecret(fileSchema, path)) return MASK
+  if (Array.isArray(value)) return 'a list'
+  if (isRecord(value)) return 'a section'
+  const text =
+    typeof value === 'string'
+      ? JSON.stringify(redactedUrl(value))
+      : redacted(JSON.stringify(value) ?? String(value))
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text
 }

@@ -63,7 +63,7 @@ describe('the command line', () => {
     expect(await run(['check', '/nowhere/g.yaml'])).toEqual({
       code: 1,
       out: '',
-      err: 'mcp-gateway: /nowhere/g.yaml: there is no such file\n',
+      err: 'mcp-gateway: /nowhere/g.yaml: there is no such file: name another, or see mcp-gateway --help\n',
     })
   })
 

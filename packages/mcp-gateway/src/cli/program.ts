@@ -2,9 +2,11 @@ import { createProgram, runProgram, toLine, UsageError } from '@x/internal/comma
 import type { CommandContext } from '@x/internal/command-line'
 import type { Command } from 'commander'
 import { redacted } from '../internal/redacted.ts'
-import type { ConfigSetting } from './config-setting.ts'
 import { GatewayError } from '../errors.ts'
-import { DEFAULT_FILE } from './settled-file.ts'
+import type { OuterSetting } from './config-file.ts'
+
+/** Configuration that a command reads if no file is named. */
+const DEFAULT_FILE = 'gateway.yaml'
 
 /** Runs `mcp-gateway` and resolves to its exit code. Never rejects: errors are lines on `stderr`. */
 export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
@@ -52,7 +54,7 @@ function addServeOptions(command: Command): Command {
     .optionsGroup('Options:')
 }
 
-function toSettings(flags: ServeFlags): readonly ConfigSetting[] {
+function toSettings(flags: ServeFlags): readonly OuterSetting[] {
   const settings = [
     ['http.port', '--port', flags.port],
     ['http.host', '--host', flags.host],
@@ -88,7 +90,7 @@ function addServeCommand(program: Command, context: CommandContext): void {
       if (file === context.args[0] && /^[a-z]+$/.test(file)) {
         throw new UsageError(`Unknown command ${JSON.stringify(file)}: see mcp-gateway --help`)
       }
-      const { serveFile } = await import('./serving.ts')
+      const { serveFile } = await import('./serve.ts')
       await serveFile({
         context,
         configFile: { file, env: context.env, flags: toSettings(flags) },
@@ -112,7 +114,7 @@ function addCheckCommand(program: Command, { env, stdout }: CommandContext): voi
       'print JSON: {"config", "tools", "collisions", "dropped", "sources", "warnings"}',
     )
     .action(async (file: string, flags: ServeFlags & { json?: true }) => {
-      const { checkFile } = await import('./check-command.ts')
+      const { checkFile } = await import('./inspect.ts')
       const { json = false } = flags
       await checkFile({ file, env, flags: toSettings(flags) }, { json, stdout })
     })
@@ -128,7 +130,7 @@ function addToolsCommand(program: Command, { env, stdout }: CommandContext): voi
     .argument('[file]', 'configuration', DEFAULT_FILE)
     .option('--json', 'print JSON: {"tools", "collisions", "dropped", "sources", "warnings"}')
     .action(async (file: string, { json = false }: { json?: boolean }) => {
-      const { listTools } = await import('./check-command.ts')
+      const { listTools } = await import('./inspect.ts')
       await listTools({ file, env, flags: [] }, { json, stdout })
     })
 }
@@ -146,7 +148,7 @@ function addCallCommand(program: Command, { env, stdout }: CommandContext): void
     .option('--args <json>', 'arguments, for a tool that takes more than a message')
     .option('--json', 'print the result as MCP has it')
     .action(async (tool: string, message: string | undefined, flags: CallFlags) => {
-      const { callTool } = await import('./call-command.ts')
+      const { callTool } = await import('./inspect.ts')
       await callTool({ tool, message, env, stdout, ...flags })
     })
 }
@@ -170,7 +172,7 @@ function addSessionsCommand(program: Command, { env, stdout }: CommandContext): 
       'print JSON: [{"session", "caller", "client", "version", "revision", "startedAt"}]',
     )
     .action(async (file: string, { json = false }: { json?: boolean }) => {
-      const { listSessions } = await import('./sessions-command.ts')
+      const { listSessions } = await import('./inspect.ts')
       stdout.write(await listSessions({ file, env, flags: [] }, json))
     })
 }
@@ -194,7 +196,7 @@ function addTokenCommand(program: Command, { stdin, stdout }: CommandContext): v
     .option('--json', 'print JSON: {"token", "sha256"}; with --stdin {"sha256"}')
     .addHelpText('after', TOKEN_HELP)
     .action(async (flags: { stdin?: true; json?: true }) => {
-      const { makeToken } = await import('./token-command.ts')
+      const { makeToken } = await import('./token.ts')
       const shown = await makeToken(flags.stdin && stdin)
       const lines = Object.entries(shown).map(([name, value]) => `${name.padEnd(8)}${value}`)
       stdout.write(`${flags.json ? JSON.stringify(shown) : lines.join('\n')}\n`)

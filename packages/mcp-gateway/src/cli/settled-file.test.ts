@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 
 import { configFolder, type ConfigFolder } from '../../test/config-folder.ts'
 import type { Clock } from '../internal/clock.ts'
-import { readSettled } from './settled-file.ts'
+import { readSettled } from './config-file.ts'
 
 let folder: ConfigFolder
 
@@ -32,14 +32,14 @@ function writing(...texts: readonly string[]): Clock {
 test('a file is read when it is whole', async () => {
   const file = await folder.file('g.yaml', '')
   const clock = writing('agents:', 'agents: { ttlMs: 5 }')
-  expect(await readSettled(file, { clock })).toBe('agents: { ttlMs: 5 }')
+  expect(await readSettled(file, clock)).toBe('agents: { ttlMs: 5 }')
 })
 
 test('an empty file is none, and one that is always written has an end', async () => {
   const file = await folder.file('g.yaml', '\n')
-  await expect(readSettled(file, { clock: writing() })).rejects.toThrow(/g\.yaml: it is empty$/)
+  await expect(readSettled(file, writing())).rejects.toThrow(/g\.yaml: it is empty$/)
   const clock = writing(...Array.from({ length: 30 }, (_, n) => `a: ${n}`))
-  await expect(readSettled(file, { clock })).rejects.toThrow(/written all the time/)
-  const missing = readSettled(`${file}.old`, { clock: writing() })
+  await expect(readSettled(file, clock)).rejects.toThrow(/written all the time/)
+  const missing = readSettled(`${file}.old`, writing())
   await expect(missing).rejects.toThrow(/there is no such file/)
 })

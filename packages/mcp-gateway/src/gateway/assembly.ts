@@ -13,7 +13,13 @@ import { gatewayFront } from './gateway-front.ts'
 import { gatewayLegs, type GatewayLegs } from './gateway-legs.ts'
 import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
 import { GatewayListeners } from './gateway-listeners.ts'
-import type { GatewayOptions } from '../options.ts'
+import type {
+  CheckedOptions,
+  GatewayOptions,
+  GatewaySettings,
+  LiveOptions,
+  ToolSettings,
+} from '../options.ts'
 import { gatewayServerParts } from './gateway-server-parts.ts'
 import { Admission } from '../http/admission.ts'
 import { readWebBody } from '../http/bounded-body.ts'
@@ -23,7 +29,8 @@ import type { Front } from '../http/front.ts'
 import { RequestRates } from '../http/request-rates.ts'
 import { UnreadBytes } from '../http/unread-bytes.ts'
 import { isEventStream, watchedBody } from '../internal/watched-body.ts'
-import type { LiveOptions } from './live-options.ts'
+import { checkedOptions } from './checked-options.ts'
+import { updatedSettings } from './settings.ts'
 import { gatewayMetrics, type GatewayMetrics } from './gateway-metrics.ts'
 import { loggerObserver, stderrLogger } from '../internal/logger.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
@@ -50,12 +57,13 @@ import type { ToolOptions } from '../tools/tool-options.ts'
 const LAST_WORDS_MS = 1000
 /** A client on a pipe reads the list once, if it is like most: it waits for the first look of all sources. */
 const STDIO_WAIT_MS = 5000
-const MAX_BODY_BYTES = 4_194_304
 
 /** All parts of one gateway, put together: what `createGateway` shows the outside of. */
 export class Assembly implements AsyncDisposable {
   readonly registry: AgentRegistry
-  readonly #options: GatewayOptions
+  readonly #options: CheckedOptions
+  /** As the last update left them. */
+  #settings: GatewaySettings
   readonly #clock: Clock
   readonly #store: GatewayStore
   readonly #key: Uint8Array
@@ -73,7 +81,6 @@ export class Assembly implements AsyncDisposable {
   readonly #legacy: GatewayLegs['legacy']
   readonly #front: Front
   readonly #rates: RequestRates
-  #argumentBytes: number | undefined
   readonly #maxBodyBytes: number
   readonly #listeners: GatewayListeners
   readonly #pipes = new Set<StdioConnection>()
@@ -83,27 +90,32 @@ export class Assembly implements AsyncDisposable {
   #isDraining = false
   #closing: Promise<void> | undefined
 
-  /** @param makeServers what answers behind all this; by default the agents */
+  /**
+   * @param makeServers makes the MCP servers behind HTTP and sessions; by default those of the agents
+   * @throws GatewayError `CONFIG`
+   */
   constructor(
-    options: GatewayOptions,
+    given: GatewayOptions,
     makeServers: (parts: ServerParts) => ServerMaker = (parts) =>
       new SdkServers(new GatewayHandlers(parts), parts),
   ) {
-    const { clock = systemClock, store, http = {} } = options
+    const options = checkedOptions('createGateway()', given)
+    const { clock = systemClock, store, http } = options
     this.#options = options
+    this.#settings = options
     this.#clock = clock
     this.#metrics = http.metricsPath === undefined ? undefined : this.#makeMetrics()
     this.#observer = observerOf(options, this.#metrics)
     const onWarning = this.#observer.warned
     this.#store = store ?? new MemoryGatewayStore({ now: () => clock.now() })
     this.#key = stateKeyFrom({
-      stateKey: options.secrets?.stateKey,
+      stateKey: options.secrets.stateKey,
       isShared: this.#store.isShared,
       isLasting: this.#store.isDurable ?? store !== undefined,
       onWarning,
     })
     this.#anonymous = anonymousPrincipal(options.anonymousPrincipal)
-    this.#maxBodyBytes = http.maxBodyBytes ?? MAX_BODY_BYTES
+    this.#maxBodyBytes = http.maxBodyBytes
     this.#changes = new Changes(this.#onError)
     this.#sharedChanges = this.#store.isShared ? this.#shareChanges() : undefined
     this.#artifacts = this.#makeArtifacts()
@@ -135,7 +147,6 @@ export class Assembly implements AsyncDisposable {
       onEvent: this.#observer.runEvent,
       clock,
     })
-    this.#argumentBytes = options.limits?.argumentBytes
     this.#rates = new RequestRates(this.#store.rates, { ...options.limits, onError: this.#onError })
     const parts = this.#partsFor(new Callers())
     this.#servers = makeServers(parts)
@@ -151,7 +162,7 @@ export class Assembly implements AsyncDisposable {
     this.#modern = legs.modern
     this.#legacy = legs.legacy
     this.#front = this.#makeFront()
-    const path = http.path ?? '/mcp'
+    const { path } = http
     this.#listeners = new GatewayListeners({
       auth: options.auth,
       http,
@@ -191,7 +202,7 @@ export class Assembly implements AsyncDisposable {
   }
 
   serveStdio(options: StdioOptions = {}): StdioConnection {
-    const { auth, eras = {} } = this.#options
+    const { auth, eras, limits } = this.#options
     checkAuthFits({ auth, transport: { type: 'stdio' } })
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
     const started = this.#start()
@@ -202,8 +213,8 @@ export class Assembly implements AsyncDisposable {
       caller,
       parts,
       servers: new SdkServers(new GatewayHandlers(parts), parts),
-      eras: { modern: eras.modern ?? true, legacy: eras.legacy !== 'off' },
-      maxSubscriptions: this.#options.limits?.subscriptionsPerPrincipal ?? 8,
+      eras: { modern: eras.modern, legacy: eras.legacy !== 'off' },
+      maxSubscriptions: limits.subscriptionsPerPrincipal,
       whenListable: async () => {
         await Promise.all([this.#within(STDIO_WAIT_MS, started), this.registry.whenPopulated()])
       },
@@ -216,15 +227,14 @@ export class Assembly implements AsyncDisposable {
   /** @throws GatewayError `CONFIG`, and then nothing has changed */
   async update(options: LiveOptions): Promise<void> {
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
-    const { registry, tools, runs, streaming, limits, sessions } = options
-    // First, because it may refuse what it is given.
-    await this.registry.update({ ...registry, tools: tools && this.#planOptions(tools) })
+    const settings = updatedSettings('gateway.update()', this.#settings, options)
+    const { registry, tools, runs, streaming, limits, sessions } = settings
+    // The registry comes first, because it may still refuse the new overrides.
+    await this.registry.update({ ...registry, tools: this.#planOptions(tools) })
+    this.#settings = settings
     this.#runs.update({ runs, streaming })
-    if (sessions && this.#legacy instanceof LegacyLeg) this.#legacy.limit(sessions)
-    if (limits) {
-      this.#rates.limit(limits)
-      this.#argumentBytes = limits.argumentBytes
-    }
+    if (this.#legacy instanceof LegacyLeg) this.#legacy.limit(sessions)
+    this.#rates.limit(limits)
   }
 
   close(): Promise<void> {
@@ -238,11 +248,11 @@ export class Assembly implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#isUnready = true
-    const { drainDelayMs = 0 } = this.#options.http ?? {}
+    const { drainDelayMs, shutdownGraceMs } = this.#options.http
     if (drainDelayMs > 0) await this.#wait(drainDelayMs)
     this.#isDraining = true
     this.#listeners.stop()
-    await this.#runs.close(this.#options.http?.shutdownGraceMs ?? 10_000)
+    await this.#runs.close(shutdownGraceMs)
     await this.#within(LAST_WORDS_MS, this.#front.whenIdle())
     await Promise.all([
       this.#modern?.close(),
@@ -267,16 +277,14 @@ export class Assembly implements AsyncDisposable {
     exchange: HttpExchange,
     { endpoint, context }: { readonly endpoint?: string; readonly context?: unknown },
   ): Promise<HttpAnswer> {
-    const { clientAddress } = this.#options.http ?? {}
+    const { clientAddress } = this.#options.http
     if (clientAddress === undefined) return this.#front.serve(exchange, endpoint)
     const address = clientAddressOf(clientAddress, { request: exchange.request, context })
     return this.#front.serve({ ...exchange, address }, endpoint)
   }
 
-  /** Whether there are prompts was announced to clients: it does not change. */
-  #planOptions(tools: ToolOptions = {}): ToolOptions {
-    const options = { ...tools, prompts: this.#options.tools?.prompts }
-    return this.#artifacts?.planOptions(options) ?? options
+  #planOptions(tools: ToolSettings): ToolOptions {
+    return this.#artifacts?.planOptions(tools) ?? tools
   }
 
   #start(): Promise<void> {
@@ -298,7 +306,7 @@ export class Assembly implements AsyncDisposable {
       clock: this.#clock,
       observer: this.#observer,
       isObserved: this.#isObserved,
-      argumentBytes: () => this.#argumentBytes ?? 262_144,
+      argumentBytes: () => this.#settings.limits.argumentBytes,
       onError: this.#onError,
     }
     return gatewayServerParts(gateway, callers)
@@ -308,7 +316,7 @@ export class Assembly implements AsyncDisposable {
     return new SharedChanges({
       messages: this.#store.messages,
       changes: this.#changes,
-      lists: this.#options.tools?.prompts === false ? ['tools'] : ['tools', 'prompts'],
+      lists: this.#options.tools.prompts ? ['tools', 'prompts'] : ['tools'],
       replica: this.#replica,
       clock: this.#clock,
       onError: this.#onError,
@@ -316,8 +324,8 @@ export class Assembly implements AsyncDisposable {
   }
 
   #makeFront(): Front {
-    const { auth, http = {} } = this.#options
-    const publicUrl = http.publicUrl && new URL(http.path ?? '/mcp', http.publicUrl).href
+    const { auth, http } = this.#options
+    const publicUrl = http.publicUrl && new URL(http.path, http.publicUrl).href
     const admission = new Admission({
       auth,
       anonymous: this.#anonymous,
@@ -356,8 +364,8 @@ export class Assembly implements AsyncDisposable {
   }
 
   #makeArtifacts(): GatewayArtifacts | undefined {
-    const { artifacts, auth, http = {}, inline, tools = {} } = this.#options
-    if (artifacts?.enabled === false) return undefined
+    const { artifacts, auth, http, inline, tools } = this.#options
+    if (!artifacts.enabled) return undefined
     return new GatewayArtifacts({
       artifacts,
       inline,

@@ -1,7 +1,8 @@
 import { artifactDownload } from '../http/artifact-download.ts'
 import { ArtifactLinks } from '../files/artifact-links.ts'
 import { ArtifactNews, type News } from '../files/artifact-news.ts'
-import type { ArtifactOptions } from '../files/artifact-options.ts'
+import { GatewayError } from '../errors.ts'
+import type { ArtifactSettings, InlineSettings, ToolSettings } from '../options.ts'
 import { artifactResources } from '../files/artifact-resources.ts'
 import { artifactRoute, type ArtifactRouteOptions } from '../http/artifact-route.ts'
 import { artifactUpload } from '../http/artifact-upload.ts'
@@ -11,10 +12,8 @@ import { UploadTickets } from '../files/upload-tickets.ts'
 import type { Clock } from '../internal/clock.ts'
 import { fileTypeOf } from '../files/file-kind.ts'
 import { gatewayFiles } from '../files/gateway-files.ts'
-import type { InlineOptions } from '../files/inline-limits.ts'
 import { textFrom } from '../files/text-type.ts'
-import { GatewayError } from '../errors.ts'
-import { createGuardedFetch } from '../internal/guarded-fetch.ts'
+import { createGuardedFetch, type GuardedFetch } from '../internal/guarded-fetch.ts'
 import type { HttpRoute } from '../http/http-route.ts'
 import type { ArtifactCaller } from '../files/artifact-caller.ts'
 import type { Changes } from '../mcp/changes/changes.ts'
@@ -25,18 +24,18 @@ import type { GatewayStore } from '../store/gateway-store.ts'
 import type { ToolOptions } from '../tools/tool-options.ts'
 
 export interface GatewayArtifactsOptions {
-  readonly artifacts?: ArtifactOptions | undefined
-  readonly inline?: InlineOptions | undefined
+  readonly artifacts: ArtifactSettings
+  readonly inline: InlineSettings
   /** Whether callers have names. Those who have none may say where their files go. */
   readonly hasAuth: boolean
   /** Resources on one page. */
-  readonly pageSize?: number | undefined
+  readonly pageSize: number
   readonly store: GatewayStore
   readonly key: Uint8Array
   readonly clock: Clock
   readonly changes: Changes
   /** Where clients reach this gateway over HTTP (`https://agents.example`), as configured. */
-  readonly publicUrl?: string | undefined
+  readonly publicUrl: string | undefined
   /** The same without configuration: where it listens, if it does. */
   readonly listensAt: () => string | undefined
   /** Lists of files changed, and clients were told. */
@@ -44,16 +43,17 @@ export interface GatewayArtifactsOptions {
   readonly onError: (error: Error) => void
 }
 
-const MAX_BYTES = 100 * 1024 * 1024
-
-/** Of a gateway that keeps no files: results show what they have room for. */
+/** Files of a gateway that does not keep them: results show the files that fit. */
 export function unkeptFiles({
-  artifacts = {},
+  artifacts,
   inline,
   clock,
 }: Pick<GatewayArtifactsOptions, 'artifacts' | 'inline' | 'clock'>): ResultFiles {
-  const { maxBytes = MAX_BYTES, fetch = createGuardedFetch({ maxBytes, clock }) } = artifacts
-  return gatewayFiles({ inline, maxBytes, fetch })
+  return gatewayFiles({ inline, maxBytes: artifacts.maxBytes, fetch: fetchOf(artifacts, clock) })
+}
+
+function fetchOf({ fetch, maxBytes }: ArtifactSettings, clock: Clock): GuardedFetch | 'never' {
+  return fetch === 'guarded' ? createGuardedFetch({ maxBytes, clock }) : fetch
 }
 
 /** All that a gateway has to do with files, put together. */
@@ -70,20 +70,19 @@ export class GatewayArtifacts {
   readonly #takesUploads: boolean
 
   constructor(options: GatewayArtifactsOptions) {
-    const { artifacts: own = {}, clock, key, store } = options
-    const { downloadUrlTtlMs: ttlMs = 900_000, upload = {} } = own
+    const { artifacts: own, clock, key, store } = options
+    const { downloadUrlTtlMs: ttlMs, upload, maxBytes } = own
     this.#options = options
-    this.#path = pathFrom(own.path)
-    this.#takesUploads = upload.enabled ?? true
+    this.#path = own.path
+    this.#takesUploads = upload.enabled
     this.#artifacts = artifactsFrom(options)
-    const { maxBytes } = this.#artifacts
     const baseUrl = (): string | undefined => this.#baseUrl()
     this.#links = new ArtifactLinks({ baseUrl, key, ttlMs, clock })
     this.#tickets = new UploadTickets({ values: store.values, baseUrl, ttlMs, clock })
     this.files = gatewayFiles({
       artifacts: this.#artifacts,
       inline: options.inline,
-      fetch: own.fetch ?? createGuardedFetch({ maxBytes, clock }),
+      fetch: fetchOf(own, clock),
     })
     this.resources = artifactResources({
       artifacts: this.#artifacts,
@@ -136,12 +135,12 @@ export class GatewayArtifacts {
   }
 
   /** What tools say and take, now that there are files. What the user says wins. */
-  planOptions(tools: ToolOptions): ToolOptions {
+  planOptions(tools: ToolSettings): ToolOptions {
     const { hasAuth, artifacts } = this.#options
-    const { extras = {} } = tools
+    const { extras } = tools
     return {
       ...tools,
-      artifactTtlMs: artifacts?.ttlMs ?? 86_400_000,
+      artifactTtlMs: artifacts.ttlMs,
       ownTools: this.tools.map(({ definition }) => definition),
       extras: {
         ...extras,
@@ -157,11 +156,11 @@ export class GatewayArtifacts {
     isDraining,
     observer,
   }: Pick<ArtifactRouteOptions, 'admission' | 'isDraining' | 'observer'>): HttpRoute {
-    const { uriScheme, upload } = this.#options.artifacts ?? {}
+    const { uriScheme, upload } = this.#options.artifacts
     const path = this.#path
     const artifacts = this.#artifacts
     const download = artifactDownload({ artifacts, links: this.#links, path, uriScheme })
-    const { maxBytes } = upload ?? {}
+    const { maxBytes } = upload
     const handlers = this.#takesUploads
       ? [download, artifactUpload({ artifacts, tickets: this.#tickets, path, maxBytes })]
       : [download]
@@ -170,7 +169,8 @@ export class GatewayArtifacts {
   }
 
   #baseUrl(): string | undefined {
-    const { artifacts: { baseUrl } = {}, publicUrl, listensAt } = this.#options
+    const { artifacts, publicUrl, listensAt } = this.#options
+    const { baseUrl } = artifacts
     if (baseUrl !== undefined) return baseUrl.replace(/\/+$/, '')
     const origin = publicUrl ?? listensAt()
     return origin === undefined ? undefined : new URL(this.#path, origin).href
@@ -187,13 +187,13 @@ export class GatewayArtifacts {
 }
 
 function artifactsFrom({
-  artifacts = {},
+  artifacts,
   clock,
   key,
   store,
   onError,
 }: GatewayArtifactsOptions): Artifacts {
-  const { uriScheme, ttlMs, maxBytes, readMaxBytes, quota = {} } = artifacts
+  const { uriScheme, ttlMs, maxBytes, readMaxBytes, quota } = artifacts
   const { versionsPerName, ...rest } = quota
   return new Artifacts({
     store,
@@ -207,11 +207,4 @@ function artifactsFrom({
     clock,
     onError: (cause) => onError(new Error('Files that have ended could not be removed', { cause })),
   })
-}
-
-/** @throws GatewayError `CONFIG` */
-function pathFrom(path = '/artifacts'): string {
-  if (/^(?:\/[\w.~-]+)+$/.test(path)) return path
-  const message = 'artifacts.path is a path such as /artifacts, without a slash at its end'
-  throw new GatewayError('CONFIG', message, { path: 'artifacts.path' })
 }

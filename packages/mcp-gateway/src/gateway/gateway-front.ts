@@ -1,6 +1,6 @@
 import type { Authenticator } from '../http/auth/authenticator.ts'
 import { signInRefusal } from '../http/auth/sign-in-refusal.ts'
-import type { GatewayOptions } from '../options.ts'
+import type { CheckedOptions } from '../options.ts'
 import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
 import { Front } from '../http/front.ts'
 import type { HttpRoute } from '../http/http-route.ts'
@@ -10,7 +10,7 @@ import type { GatewayObserver } from '../internal/observer.ts'
 import { healthRoutes, type Readiness } from './health-routes.ts'
 
 export interface GatewayFrontParts {
-  readonly options: Pick<GatewayOptions, 'auth' | 'http'>
+  readonly options: Pick<CheckedOptions, 'auth' | 'http'>
   /** Beside those of authentication and of whoever looks after the process. */
   readonly routes: readonly HttpRoute[]
   /** Serves the MCP endpoint. */
@@ -24,8 +24,8 @@ export interface GatewayFrontParts {
 /** All that answers HTTP, behind the checks that every request passes. */
 export function gatewayFront(parts: GatewayFrontParts): Front {
   const { options, routes, serve, readiness, metrics, observer, onError } = parts
-  const { auth, http = {} } = options
-  const { allowedOrigins, health = {}, metricsPath } = http
+  const { auth, http } = options
+  const { allowedOrigins, health, metricsPath } = http
   return new Front({
     origin: new RequestOrigin({ hosts: hostsOf(options), origins: allowedOrigins }),
     routes: [
@@ -41,8 +41,8 @@ export function gatewayFront(parts: GatewayFrontParts): Front {
 }
 
 /** Names by which requests may address the gateway. */
-function hostsOf({ auth, http = {} }: GatewayFrontParts['options']): readonly string[] | 'any' {
-  const { allowedHosts = [], publicUrl } = http
+function hostsOf({ auth, http }: GatewayFrontParts['options']): readonly string[] | 'any' {
+  const { allowedHosts, publicUrl } = http
   const own = publicUrl === undefined ? [] : [new URL(publicUrl).hostname]
   // A page that lies about its name has no credential to show; where none is asked for, the name is all there is.
   const isVerified = auth !== undefined && !auth.isDevMode

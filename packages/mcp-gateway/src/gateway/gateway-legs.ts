@@ -1,6 +1,6 @@
 import type { Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
-import type { GatewayOptions } from '../options.ts'
+import type { GatewaySettings } from '../options.ts'
 import { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
 import { ModernLeg } from '../mcp/modern-leg.ts'
 import { OpenStreams } from '../mcp/open-streams.ts'
@@ -10,7 +10,7 @@ import { StatelessLeg } from '../mcp/stateless-leg.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 
 export interface GatewayLegsParts {
-  readonly options: Pick<GatewayOptions, 'eras' | 'http' | 'limits' | 'sessions'>
+  readonly options: Pick<GatewaySettings, 'eras' | 'http' | 'limits' | 'sessions'>
   readonly parts: ServerParts
   readonly servers: ServerMaker
   readonly store: GatewayStore
@@ -26,20 +26,17 @@ export interface GatewayLegs {
   readonly legacy: LegacyLeg | StatelessLeg | undefined
 }
 
-const KEEP_ALIVE_MS = 15_000
-
 /** @throws GatewayError `CONFIG` where no era is served at all */
 export function gatewayLegs(made: GatewayLegsParts): GatewayLegs {
-  const { eras = {} } = made.options
-  if (eras.modern === false && eras.legacy === 'off') {
+  const { eras, limits } = made.options
+  if (!eras.modern && eras.legacy === 'off') {
     const message =
       'No revision of the protocol would be served: eras.modern is false, and eras.legacy off'
     throw new GatewayError('CONFIG', message, { path: 'eras' })
   }
-  const { subscriptionsPerPrincipal = 8, subscriptionsPerAddress = 64 } = made.options.limits ?? {}
   const streams = new OpenStreams({
-    perPrincipal: subscriptionsPerPrincipal,
-    perAddress: subscriptionsPerAddress,
+    perPrincipal: limits.subscriptionsPerPrincipal,
+    perAddress: limits.subscriptionsPerAddress,
   })
   return { modern: modernLeg(made, streams), legacy: legacyLeg(made, streams) }
 }
@@ -48,14 +45,14 @@ function modernLeg(
   { options, parts, servers, maxBodyBytes }: GatewayLegsParts,
   streams: OpenStreams,
 ): ModernLeg | undefined {
-  const { eras = {}, http = {}, limits = {} } = options
-  if (eras.modern === false) return undefined
+  const { eras, http, limits } = options
+  if (!eras.modern) return undefined
   return new ModernLeg({
     parts,
     servers,
-    maxSubscriptions: limits.subscriptions ?? 1024,
+    maxSubscriptions: limits.subscriptions,
     streams,
-    keepAliveMs: http.keepAliveMs ?? KEEP_ALIVE_MS,
+    keepAliveMs: http.keepAliveMs,
     maxBodyBytes,
   })
 }
@@ -65,10 +62,9 @@ function legacyLeg(
   streams: OpenStreams,
 ): LegacyLeg | StatelessLeg | undefined {
   const { options, parts, servers, store, replica, clock, maxBodyBytes } = made
-  const { eras = {}, http = {}, sessions } = options
-  const { legacy = 'sessions' } = eras
-  if (legacy === 'off') return undefined
-  if (legacy === 'stateless') return new StatelessLeg({ parts, servers, maxBodyBytes })
+  const { eras, http, sessions } = options
+  if (eras.legacy === 'off') return undefined
+  if (eras.legacy === 'stateless') return new StatelessLeg({ parts, servers, maxBodyBytes })
   return new LegacyLeg({
     parts,
     servers,
@@ -77,7 +73,7 @@ function legacyLeg(
     limits: sessions,
     streams,
     clock,
-    keepAliveMs: http.keepAliveMs ?? KEEP_ALIVE_MS,
+    keepAliveMs: http.keepAliveMs,
     maxBodyBytes,
   })
 }

@@ -2,14 +2,14 @@ import type { Authenticator } from '../http/auth/authenticator.ts'
 import { checkAuthFits } from '../http/auth/auth-fit.ts'
 import { GatewayError } from '../errors.ts'
 import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
-import type { HttpOptions } from '../options.ts'
+import type { HttpSettings } from '../options.ts'
 import { listenOn, type Listening } from '../http/listening.ts'
 import { nodeListener, type NodeListenerOptions } from '../http/node-listener.ts'
 
 export interface GatewayListenersOptions extends NodeListenerOptions {
   readonly auth: Authenticator | undefined
   /** Where to listen, unless told otherwise. */
-  readonly http: Pick<HttpOptions, 'host' | 'port' | 'writeTimeoutMs'>
+  readonly http: Pick<HttpSettings, 'host' | 'port' | 'writeTimeoutMs' | 'insecure'>
   /** Of the MCP endpoint. */
   readonly path: string
   /** Told what a server says of itself once it listens. */
@@ -37,13 +37,17 @@ export class GatewayListeners {
   }
 
   /** @throws GatewayError `CONFIG`, `CLOSED` after `stop()`, `LISTEN` with the cause */
-  async listen({ insecure, ...address }: ListenOptions = {}): Promise<GatewayListener> {
+  async listen(place: ListenOptions = {}): Promise<GatewayListener> {
     const { auth, http, path, onError, ...options } = this.#options
-    const { host = http.host ?? '127.0.0.1', port = http.port ?? 8000 } = address
+    const { host = http.host, port = http.port, insecure = http.insecure } = place
     checkAuthFits({ auth, transport: { type: 'http', host }, isInsecureAllowed: insecure })
     if (this.#isStopped) throw closed()
-    const place = { host, port, writeTimeoutMs: http.writeTimeoutMs }
-    const listening = await listenOn(place, nodeListener({ ...options, onError }), onError)
+    const { writeTimeoutMs } = http
+    const listening = await listenOn(
+      { host, port, writeTimeoutMs },
+      nodeListener({ ...options, onError }),
+      onError,
+    )
     // The gateway may have been closed meanwhile, and does not know of this one.
     if (this.#isStopped) {
       await listening.close()

@@ -3,7 +3,7 @@ import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/
 import type { AgentRegistry } from '../tools/agent-registry.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { GatewayArtifacts } from './gateway-artifacts.ts'
-import type { GatewayOptions } from '../options.ts'
+import type { CheckedOptions } from '../options.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import type { Callers } from '../mcp/caller.ts'
 import type { Changes } from '../mcp/changes/changes.ts'
@@ -13,10 +13,9 @@ import { RequestStates } from '../runs/interrupts/request-state.ts'
 import type { Runs } from '../runs/runs.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { ResultCache } from '../tools/result-cache.ts'
-import { packageVersion } from '../version.ts'
 
 export interface GatewayServerParts {
-  readonly options: GatewayOptions
+  readonly options: CheckedOptions
   readonly registry: AgentRegistry
   readonly runs: Runs
   readonly changes: Changes
@@ -36,12 +35,12 @@ export interface GatewayServerParts {
 export function gatewayServerParts(gateway: GatewayServerParts, callers: Callers): ServerParts {
   const { options, artifacts, key, clock, observer, isObserved, argumentBytes } = gateway
   const { registry, runs, changes, store, onError } = gateway
-  const { auth, server = {}, streaming = {}, tools = {} } = options
-  const { needsInputTtlMs, questionTimeoutMs = 600_000 } = options.runs ?? {}
-  const { listTtlMs: ttlMs = 5000, pageSize = 200 } = tools
+  const { auth, server, streaming, tools } = options
+  const { needsInputTtlMs, questionTimeoutMs } = options.runs
+  const { listTtlMs: ttlMs, pageSize } = tools
   return {
-    info: { name: server.name ?? 'Agent Gateway', version: server.version ?? packageVersion() },
-    instructions: server.description ?? 'Agents over MCP',
+    info: { name: server.name, version: server.version },
+    instructions: server.description,
     registry,
     runs,
     callers,
@@ -58,8 +57,8 @@ export function gatewayServerParts(gateway: GatewayServerParts, callers: Callers
     get argumentBytes() {
       return argumentBytes()
     },
-    channel: streaming.channel ?? 'progress',
-    hasPrompts: tools.prompts ?? true,
+    channel: streaming.channel,
+    hasPrompts: tools.prompts,
     observer: isObserved ? observer : undefined,
     now: () => clock.now(),
     onError,

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 
 import { initialize } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
-import type { HttpOptions } from '../options.ts'
+import type { GatewayOptions } from '../options.ts'
 import { clientAddressOf } from './client-address.ts'
 
 const asked = (forwarded?: string): Request =>
@@ -33,7 +33,7 @@ test('a function is told what the application hands on', () => {
 
 /** Statuses of handshakes from these places, where each place has one in a minute. */
 async function handshakes(
-  http: HttpOptions,
+  http: GatewayOptions['http'],
   places: readonly string[],
 ): Promise<readonly number[]> {
   await using gateway = createGateway({ http, sessions: { initializePerMinutePerIp: 1 } })

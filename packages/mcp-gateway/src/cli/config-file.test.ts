@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 
 import { GatewayError } from '../errors.ts'
 import { maskedConfig } from './masked-config.ts'
-import { readConfig, type ConfigSource } from './read-config.ts'
+import { readConfig, type ConfigSource } from './config-file.ts'
 
 function failureOf(source: ConfigSource): GatewayError {
   try {

@@ -1,0 +1,285 @@
+import { expect, test } from 'vitest'
+
+import { startA2aAgent } from '../../test/a2a-agent.ts'
+import { packageVersion } from '../version.ts'
+import { environmentSettings, readConfig } from './config-file.ts'
+import { toOptions, type FileContext, type FileSettings } from './file-settings.ts'
+import { configChange } from './serve.ts'
+
+const CONTEXT: FileContext = { file: '', watch: false, onWarning: () => undefined }
+
+test('gives every setting of an empty file this default', () => {
+  expect(readConfig({ content: '' }).config).toEqual({
+    server: {
+      version: packageVersion(),
+      name: 'Agent Gateway',
+      description: 'Agents over MCP',
+    },
+    transport: 'http',
+    http: {
+      host: '127.0.0.1',
+      port: 8000,
+      path: '/mcp',
+      allowedHosts: [],
+      allowedOrigins: [],
+      maxBodyBytes: 4_194_304,
+      writeTimeoutMs: 30_000,
+      keepAliveMs: 15_000,
+      drainDelayMs: 0,
+      shutdownGraceMs: 10_000,
+      health: {
+        path: '/healthz',
+        readyPath: '/readyz',
+      },
+      insecure: false,
+    },
+    eras: {
+      modern: true,
+      legacy: 'sessions',
+    },
+    sessions: {
+      idleTtlMs: 1_800_000,
+      absoluteTtlMs: 43_200_000,
+      max: 10_000,
+      maxPerPrincipal: 100,
+      initializePerMinutePerIp: 60,
+      disconnectGraceMs: 10_000,
+      eventStore: {
+        enabled: true,
+        maxEventsPerStream: 1000,
+        ttlMs: 300_000,
+      },
+      retryMs: 1000,
+    },
+    agents: {
+      sources: [],
+      ttlMs: 60_000,
+      checkMs: 10_000,
+      listChangedDebounceMs: 250,
+      breaker: {
+        maxFailures: 5,
+        minCallers: 3,
+        openMs: 30_000,
+      },
+      waitFor: {
+        enabled: false,
+        timeoutMs: 10_000,
+        minAgents: 1,
+        pollMs: 250,
+      },
+    },
+    tools: {
+      include: [],
+      exclude: [],
+      names: {
+        pattern: '{agent}_{skill}',
+        maxLength: 64,
+        reserve: 16,
+        splitCamelCase: false,
+        stickyTtlMs: 86_400_000,
+      },
+      overrides: {},
+      parameters: 'auto',
+      extras: {
+        resume: true,
+        idempotencyKey: false,
+      },
+      metaTools: 'off',
+      prompts: true,
+      listTtlMs: 5000,
+      pageSize: 200,
+    },
+    runs: {
+      timeoutMs: 300_000,
+      idleTimeoutMs: 300_000,
+      maxConcurrent: 64,
+      maxConcurrentPerPrincipal: 8,
+      maxQueued: 64,
+      queueTimeoutMs: 30_000,
+      mode: 'run',
+      threadTtlMs: 86_400_000,
+      needsInputTtlMs: 3_600_000,
+      questionTimeoutMs: 600_000,
+      stopGraceMs: 2000,
+      repeatTtlMs: 600_000,
+      sweepMs: 60_000,
+    },
+    streaming: {
+      enabled: true,
+      channel: 'progress',
+      coalesceMs: 100,
+      heartbeatMs: 15_000,
+    },
+    inline: {
+      imageMaxBytes: 5_242_880,
+      audioMaxBytes: 10_485_760,
+      textMaxBytes: 1_048_576,
+      binaryMaxBytes: 524_288,
+      totalMaxBytes: 10_485_760,
+      resultMaxBytes: 1_000_000,
+      clientProfiles: [],
+    },
+    artifacts: {
+      enabled: true,
+      uriScheme: 'artifact',
+      ttlMs: 86_400_000,
+      maxBytes: 104_857_600,
+      readMaxBytes: 8_388_608,
+      quota: {
+        bytesPerPrincipal: 1_073_741_824,
+        countPerPrincipal: 1000,
+        versionsPerName: 20,
+      },
+      upload: {
+        enabled: true,
+      },
+      downloadUrlTtlMs: 900_000,
+      path: '/artifacts',
+      fetch: 'guarded',
+    },
+    auth: {
+      mode: 'none',
+      anonymousPrincipal: 'mcp_user',
+      tokens: {},
+      issuers: [],
+      principalClaim: 'sub',
+      scopesSupported: [],
+      devMode: false,
+      facade: {
+        upstreamUrl: 'http://localhost:8050',
+        provider: 'azure',
+        requirePkce: true,
+        stateTtlMs: 300_000,
+        codeTtlMs: 300_000,
+        upstreamTimeoutMs: 10_000,
+        redirectUris: [],
+      },
+    },
+    secrets: {},
+    store: {
+      type: 'memory',
+      prefix: 'mcp-gateway',
+    },
+    limits: {
+      requestsPerMinutePerPrincipal: 600,
+      requestsPerMinutePerIp: 0,
+      wrongTokensPerMinutePerIp: 60,
+      subscriptions: 1024,
+      subscriptionsPerPrincipal: 8,
+      subscriptionsPerAddress: 64,
+      argumentBytes: 262_144,
+      unreadBytes: 268_435_456,
+      unreadBytesPerConnection: 33_554_432,
+    },
+    log: {
+      level: 'info',
+      to: 'stderr',
+    },
+  })
+})
+
+test('gives each setting an environment variable of its own', () => {
+  const everything = new Proxy<Record<string, string>>({}, { get: () => 'something' })
+  const settings = environmentSettings(everything)
+  expect(settings.length).toBeGreaterThan(100)
+  expect(new Set(settings.map(({ from }) => from)).size).toBe(settings.length)
+})
+
+test('reads cards of A2A agents with their headers', async () => {
+  await using agent = await startA2aAgent((turn) => turn.answer('Hello'))
+  const content = `
+agents:
+  sources:
+    - type: a2a
+      cards:
+        - url: ${agent.url}
+          headers: { authorization: "Bearer \${AGENT_KEY}" }
+      trustedOrigins: [${agent.origin}]
+`
+  const { config } = readConfig({ content, env: { AGENT_KEY: 'k1' } })
+  await using configured = await toOptions(config, CONTEXT)
+  const source = configured.sources[0]?.source
+  if (source === undefined) throw new Error('There is no source')
+  const found: string[] = []
+  await source.start({ found: ({ name }) => found.push(name), seen() {}, gone() {} })
+  expect(found).toEqual(['Weather'])
+  expect(agent.requests[0]?.headers.authorization).toBe('Bearer k1')
+  await source.close()
+})
+
+test('names the place of a wrong card', () => {
+  const content = 'agents:\n  sources:\n    - type: a2a\n      cards: [5]'
+  expect(() => readConfig({ content, name: 'g.yaml' })).toThrow(
+    'g.yaml:4: agents.sources[0].cards[0] is 5; expected the URL of a card, or { url, headers }',
+  )
+})
+
+test('passes settings of files on to the gateway', async () => {
+  const content = `
+inline: { imageMaxBytes: 0, clientProfiles: [{ match: ^small, totalMaxBytes: 10 }] }
+artifacts: { ttlMs: 5000, uriScheme: file-of, quota: { versionsPerName: 3 }, upload: { linkTool: true } }
+tools: { extras: { scope: false } }`
+  await using configured = await toOptions(readConfig({ content }).config, CONTEXT)
+  expect(configured.options).toMatchObject({
+    inline: { imageMaxBytes: 0, clientProfiles: [{ match: '^small', totalMaxBytes: 10 }] },
+    artifacts: {
+      ttlMs: 5000,
+      uriScheme: 'file-of',
+      quota: { versionsPerName: 3, countPerPrincipal: 1000 },
+      upload: { enabled: true, linkTool: true },
+    },
+    tools: { extras: { scope: false } },
+  })
+})
+
+test('leaves settings without a value to the gateway', async () => {
+  await using configured = await toOptions(readConfig({ content: '' }).config, CONTEXT)
+  const { artifacts, tools } = configured.options
+  expect(artifacts?.upload?.linkTool).toBeUndefined()
+  expect(tools?.extras).toEqual({ resume: true, idempotencyKey: false })
+})
+
+function config(content: Readonly<Record<string, unknown>>): FileSettings {
+  return readConfig({ content }).config
+}
+
+test('separates changes that take effect from changes that need a restart', () => {
+  const before = config({})
+  const after = config({
+    agents: {
+      sources: [{ type: 'langgraph', config: './langgraph.json' }],
+      waitFor: { minAgents: 2 },
+    },
+    http: { port: 9000 },
+    tools: { exclude: ['secret'], overrides: { 'a b/c': { hidden: true } }, pageSize: 5 },
+    runs: { timeoutMs: 5, needsInputTtlMs: 6 },
+    streaming: { heartbeatMs: 1, channel: 'log' },
+    limits: { requestsPerMinutePerPrincipal: 0, subscriptions: 1 },
+    sessions: { max: 2 },
+    log: { level: 'debug' },
+    auth: { principalClaim: 'email' },
+  })
+  const change = configChange(before, after)
+  expect(change.live.toSorted()).toEqual([
+    'agents.sources',
+    'limits.requestsPerMinutePerPrincipal',
+    'log.level',
+    'runs.timeoutMs',
+    'sessions.max',
+    'streaming.heartbeatMs',
+    'tools.exclude',
+    'tools.overrides["a b/c"]',
+  ])
+  expect(change.waiting.toSorted()).toEqual([
+    'agents.waitFor.minAgents',
+    'auth.principalClaim',
+    'http.port',
+    'limits.subscriptions',
+    'runs.needsInputTtlMs',
+    'streaming.channel',
+    'tools.pageSize',
+  ])
+  expect(change.config).toMatchObject({ http: { port: 8000 }, runs: { timeoutMs: 5 } })
+  expect(configChange(change.config, after)).toMatchObject({ live: [], waiting: change.waiting })
+  expect(configChange(change.config, before).live).toEqual(change.live)
+})

@@ -1,0 +1,390 @@
+// The commands that look at a file without serving it: `check`, `tools`, `call` and `sessions`.
+import { randomBytes } from 'node:crypto'
+import { stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import type { Writable } from 'node:stream'
+
+import { isRecord } from '@x/internal'
+import { CommandError, toLine, UsageError } from '@x/internal/command-line'
+import { stringify } from 'yaml'
+
+import { GatewayError } from '../errors.ts'
+import { createGateway, type Gateway } from '../gateway.ts'
+import { errorText } from '../internal/error-text.ts'
+import type { GatewayOptions } from '../options.ts'
+import { SessionRecords } from '../mcp/replicas/session-records.ts'
+import type { ListedSession } from '../mcp/replicas/session-records.ts'
+import type { RunEvent } from '../internal/run-event.ts'
+import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import {
+  readConfigFile,
+  type ConfigFile,
+  type Environment,
+  type ReadConfig,
+} from './config-file.ts'
+import { makeStore, toOptions, type FileSettings, type StoreSettings } from './file-settings.ts'
+import { maskedConfig } from './masked-config.ts'
+import { checkServable, withPlace } from './serve.ts'
+
+interface PlannedGateway extends AsyncDisposable {
+  readonly read: ReadConfig
+  readonly gateway: Gateway
+  readonly warnings: readonly string[]
+}
+
+interface PlanOptions {
+  /** Options that win over the file. */
+  readonly over: Partial<GatewayOptions>
+  /** Also finds mistakes that only matter when clients are served. */
+  readonly isToServe: boolean
+}
+
+/**
+ * Makes the gateway of a file, and asks its sources for agents once. It serves no client, and leaves the store of the
+ * file alone.
+ *
+ * @throws CommandError, GatewayError `CONFIG`, with the line of the mistake
+ */
+async function planGateway(
+  configFile: ConfigFile,
+  { over = {}, isToServe = false }: Partial<PlanOptions> = {},
+): Promise<PlannedGateway> {
+  const read = await readConfigFile(configFile)
+  const warnings: string[] = []
+  const onWarning = (message: string, cause?: unknown): void => {
+    const isComplete = !(cause instanceof Error) || message.includes(cause.message)
+    warnings.push(isComplete ? message : `${message}: ${cause.message}`)
+  }
+  try {
+    const { file } = configFile
+    const settings = await withoutFolder(read.config, file)
+    const configured = await toOptions(settings, { file, watch: false, onWarning })
+    if (isToServe) checkServable(read.config, configured.options, onWarning)
+    const store = new MemoryGatewayStore()
+    // Nothing that it signs outlives this command, so a random key needs no warning.
+    const secrets = isToServe ? configured.options.secrets : { stateKey: randomBytes(32) }
+    const gateway = createGateway({ ...configured.options, logger: false, secrets, ...over, store })
+    await gateway.registry.start()
+    return {
+      read,
+      gateway,
+      warnings,
+      [Symbol.asyncDispose]: async () => {
+        await gateway.close()
+        await Promise.all([configured.close(), store.close()])
+      },
+    }
+  } catch (error) {
+    throw withPlace(error, read)
+  }
+}
+
+/**
+ * Does not open the folder of a store on disk: a running gateway may use it, or it will belong to another user.
+ *
+ * @throws GatewayError `CONFIG` if the folder cannot exist
+ */
+async function withoutFolder(settings: FileSettings, file: string): Promise<FileSettings> {
+  const { type, dir } = settings.store
+  if (type !== 'disk' || dir === undefined) return settings
+  for (let at = resolve(dirname(file), dir); ; at = dirname(at)) {
+    const found = await stat(at).catch(() => undefined)
+    if (found?.isDirectory() === false) {
+      throw new GatewayError('CONFIG', `${dir} can be no folder: ${at} is a file`, {
+        path: 'store.dir',
+      })
+    }
+    if (found || at === dirname(at)) break
+  }
+  return { ...settings, store: { ...settings.store, type: 'memory' } }
+}
+
+interface ReportOptions {
+  readonly json: boolean
+  readonly stdout: Writable
+}
+
+/** Prints the configuration and the tools of a file. @throws CommandError, GatewayError */
+export async function checkFile(file: ConfigFile, { json, stdout }: ReportOptions): Promise<void> {
+  await using planned = await planGateway(file, { isToServe: true })
+  const report = planReport(planned.gateway, planned.warnings)
+  const config = maskedConfig(planned.read.config)
+  stdout.write(
+    json
+      ? `${JSON.stringify({ config, ...report })}\n`
+      : `${stringify(config)}\n${reportText(report)}`,
+  )
+  checkSources(report)
+}
+
+/** Prints the tools of a file. @throws CommandError, GatewayError */
+export async function listTools(file: ConfigFile, { json, stdout }: ReportOptions): Promise<void> {
+  await using planned = await planGateway(file)
+  const report = planReport(planned.gateway, planned.warnings)
+  stdout.write(json ? `${JSON.stringify(report)}\n` : reportText(report))
+  checkSources(report)
+}
+
+function checkSources({ sources }: PlanReport): void {
+  const failed = sources.filter(({ state }) => state === 'failed')
+  if (failed.length === 0) return
+  throw new CommandError(`Failed: ${failed.map(({ name }) => name).join(', ')}`)
+}
+
+/** The tools that a configuration gives, and what is wrong with the others. */
+interface PlanReport {
+  readonly tools: readonly {
+    readonly name: string
+    readonly agent: string
+    readonly skill: string
+    readonly title: string
+  }[]
+  readonly collisions: readonly {
+    readonly wanted: string
+    readonly owner: string
+    readonly other: string
+    readonly given: string
+  }[]
+  readonly dropped: readonly {
+    readonly agent: string
+    readonly skill: string
+    readonly why: string
+    readonly reason: string
+  }[]
+  readonly sources: readonly {
+    readonly name: string
+    readonly state: string
+    readonly reason?: string | undefined
+  }[]
+  readonly warnings: readonly string[]
+}
+
+function planReport({ registry }: Gateway, warnings: readonly string[]): PlanReport {
+  const { tools, collisions, dropped, warnings: odd } = registry.plan()
+  return {
+    tools: tools.map(({ name, agent, skill, title }) => ({
+      name,
+      agent: agent.id,
+      skill: skill.id,
+      title,
+    })),
+    collisions,
+    dropped: dropped.map(({ agentId, skillId, why, reason }) => ({
+      agent: agentId,
+      skill: skillId,
+      why,
+      reason,
+    })),
+    sources: registry.status().sources,
+    warnings: [...new Set([...odd, ...warnings])],
+  }
+}
+
+/** For people. Sections without a line are left out, except the tools. */
+function reportText({ tools, collisions, dropped, sources, warnings }: PlanReport): string {
+  const width = Math.max(0, ...tools.map(({ name }) => name.length))
+  const failed = sources.filter(({ state }) => state === 'failed')
+  const sections = [
+    section(
+      tools.length === 1 ? '1 tool' : `${tools.length} tools`,
+      tools.map(({ name, title }) => `${name.padEnd(width)}  ${title}`),
+      true,
+    ),
+    section(
+      'Names that several wanted',
+      collisions.map(({ wanted, owner, other, given }) => {
+        return `${wanted}: ${owner} has it, ${other} is ${given}`
+      }),
+    ),
+    section(
+      'Left out',
+      dropped.map(({ agent, skill, reason }) => `${agent}/${skill}: ${reason}`),
+    ),
+    section(
+      'Sources that failed',
+      failed.map(({ name, reason }) => `${name}: ${reason ?? 'it gave no reason'}`),
+    ),
+    section('Warnings', warnings),
+  ]
+  return sections.filter((each) => each !== '').join('\n')
+}
+
+function section(title: string, lines: readonly string[], isAlways = false): string {
+  if (lines.length === 0 && !isAlways) return ''
+  return `${title}\n${lines.map((line) => `  ${printable(line)}\n`).join('')}`
+}
+
+/** Removes characters that move the cursor or hide text: agents and clients choose these texts. */
+function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ' ')
+}
+
+interface ToolCall {
+  readonly tool: string
+  /** Needed if there are no `args`. */
+  readonly message: string | undefined
+  /** A JSON object. */
+  readonly args?: string
+  readonly file: string
+  readonly json?: boolean
+  readonly env: Environment
+  readonly stdout: Writable
+}
+
+/** Calls a tool and prints its answer. @throws CommandError, also if the tool failed; GatewayError */
+export async function callTool(call: ToolCall): Promise<void> {
+  const { tool, file, json, env, stdout } = call
+  const given = parseArguments(call.message, call.args)
+  const errors: string[] = []
+  const onEvent = (event: RunEvent): void => {
+    if (event.type === 'failed') errors.push(errorText(event.error))
+  }
+  await using planned = await planGateway(
+    { file, env, flags: [] },
+    // It sends one request, without a session.
+    { over: { auth: undefined, eras: { modern: false, legacy: 'stateless' }, onEvent } },
+  )
+  const result = await resultOf(planned, { name: tool, arguments: given })
+  stdout.write(`${json ? JSON.stringify(result) : textOf(result)}\n`)
+  if (result['isError'] === true) throw new CommandError([`${tool} failed`, ...errors].join(': '))
+}
+
+function parseArguments(message: string | undefined, json: string | undefined): object {
+  if ((message === undefined) === (json === undefined)) {
+    throw new UsageError('Give a message, or --args: see mcp-gateway call --help')
+  }
+  if (json === undefined) return { message }
+  let value: unknown
+  try {
+    value = JSON.parse(json)
+  } catch (cause) {
+    throw new UsageError(`--args must be a JSON object: ${toLine(cause)}`, { cause })
+  }
+  if (!isRecord(value))
+    throw new UsageError('--args must be a JSON object, such as {"city": "Oslo"}')
+  return value
+}
+
+type Result = Readonly<Record<string, unknown>>
+
+/** @throws CommandError with the warnings of the file: they may explain why the tool is missing */
+async function resultOf(planned: PlannedGateway, params: object): Promise<Result> {
+  const { gateway, warnings } = planned
+  const response = await gateway.fetch(
+    new Request('http://localhost/mcp', {
+      method: 'POST',
+      headers: {
+        host: 'localhost',
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
+    }),
+  )
+  const answer = messagesFrom(await response.text()).find((each) => each['id'] === 1)
+  const result = answer?.['result']
+  if (isRecord(result)) return result
+  const error = answer?.['error']
+  if (!isRecord(error))
+    throw new CommandError(`The gateway answered ${response.status} without a result`)
+  const message = `${String(error['message'])}${nearestText(error['data'])}`
+  throw new CommandError([message, ...warnings].join('; '))
+}
+
+/** Names of tools that are most like the one that is missing. */
+function nearestText(data: unknown): string {
+  const nearest: unknown = isRecord(data) ? data['nearest'] : undefined
+  if (!Array.isArray(nearest) || nearest.length === 0) return ''
+  return `; nearest: ${nearest.map(String).join(', ')}`
+}
+
+/** Reads JSON, or a stream of events (WHATWG HTML, section 9.2.6) with one line of data each. */
+function messagesFrom(body: string): readonly Result[] {
+  const texts = body.startsWith('{')
+    ? [body]
+    : body.split(/\r?\n/).flatMap((line) => (line.startsWith('data:') ? [line.slice(5)] : []))
+  return texts
+    .filter((text) => text.trim() !== '')
+    .map((text): unknown => JSON.parse(text))
+    .filter(isRecord)
+}
+
+function textOf({ content }: Result): string {
+  if (!Array.isArray(content)) return ''
+  return content.map((block: unknown) => blockText(block)).join('\n')
+}
+
+function blockText(block: unknown): string {
+  if (!isRecord(block)) return ''
+  if (block['type'] === 'text') return String(block['text'])
+  if (block['type'] === 'resource_link') return String(block['uri'])
+  const file = block['resource']
+  if (isRecord(file)) return `${String(file['uri'])}${lines(file['text'])}`
+  const { type, mimeType } = block
+  return typeof mimeType === 'string' ? `[${String(type)} ${mimeType}]` : `[${String(type)}]`
+}
+
+function lines(text: unknown): string {
+  return typeof text === 'string' ? `\n${text}` : ''
+}
+
+/** Returns the sessions of all gateways that share the store of a file, as a table or as JSON. */
+export async function listSessions(file: ConfigFile, json: boolean): Promise<string> {
+  const { config } = await readConfigFile(file)
+  const sessions = (await sessionsOf(config.store)).map(shownSession)
+  return json ? `${JSON.stringify(sessions)}\n` : tableOf(sessions)
+}
+
+interface ShownSession {
+  readonly session: string
+  readonly caller: string
+  readonly client: string
+  readonly version: string
+  readonly revision: string
+  /** ISO 8601 */
+  readonly startedAt: string
+}
+
+/** @throws CommandError if the store is not shared: then only the gateway itself can see its sessions */
+async function sessionsOf(settings: StoreSettings): Promise<readonly ListedSession[]> {
+  if (settings.type !== 'redis') {
+    const what = `With store.type ${settings.type} only the gateway itself knows its sessions`
+    throw new CommandError(`${what}: see mcp_gateway_sessions of its metrics`)
+  }
+  const store = await makeStore(settings, { file: '', onWarning: () => undefined })
+  try {
+    return await new SessionRecords(store.values).all()
+  } finally {
+    await store.close()
+  }
+}
+
+const SHOWN_DIGITS = 8
+
+function shownSession({ name, record }: ListedSession): ShownSession {
+  const [caller = '', session = ''] = name.split(':')
+  const { protocolVersion, clientInfo } = record.handshake
+  return {
+    session: session.slice(0, SHOWN_DIGITS),
+    caller: caller.slice(0, SHOWN_DIGITS),
+    client: safeText(clientInfo['name']),
+    version: safeText(clientInfo['version']),
+    revision: safeText(protocolVersion),
+    startedAt: new Date(record.createdAt).toISOString(),
+  }
+}
+
+/** A name or version that a client gives itself. */
+function safeText(value: unknown): string {
+  return typeof value === 'string' ? printable(value).slice(0, 64) : ''
+}
+
+function tableOf(sessions: readonly ShownSession[]): string {
+  const title = sessions.length === 1 ? '1 session' : `${sessions.length} sessions`
+  const lines = sessions
+    .toSorted((a, b) => (a.startedAt < b.startedAt ? -1 : 1))
+    .map(({ session, caller, client, version, revision, startedAt }) => {
+      return `  ${session}  of ${caller}  ${startedAt}  ${revision}  ${client} ${version}`.trimEnd()
+    })
+  return `${[title, ...lines].join('\n')}\n`
+}

@@ -1,0 +1,311 @@
+// The command that serves: starts a gateway from a file, and brings new versions of the file into it.
+import { isDeepStrictEqual } from 'node:util'
+
+import { isLoopback, isRecord } from '@x/internal'
+import { CommandError, listenToStopSignals } from '@x/internal/command-line'
+import type { CommandContext } from '@x/internal/command-line'
+import type { Logger } from 'pino'
+
+import { checkAuthFits } from '../http/auth/auth-fit.ts'
+import { GatewayError } from '../errors.ts'
+import { createGateway, type Gateway } from '../gateway.ts'
+import { mergeLive, pathText, type SettingPath } from '../gateway/setting-paths.ts'
+import { gatewayLog, logObserver } from '../gateway/gateway-log.ts'
+import { allObservers } from '../internal/observers.ts'
+import { spansOnDemand } from '../gateway/spans-on-demand.ts'
+import { watchedFile } from '../internal/watched-file.ts'
+import type { GatewayOptions } from '../options.ts'
+import { stateKeyFrom } from '../internal/state-key.ts'
+import { readConfigFile, readSettled, type ConfigFile, type ReadConfig } from './config-file.ts'
+import {
+  fileSchema,
+  toLiveOptions,
+  toOptions,
+  type FileOptions,
+  type FileSettings,
+  type PlacedSource,
+  type SourceSettings,
+} from './file-settings.ts'
+
+export interface ServingOptions {
+  readonly context: CommandContext
+  readonly configFile: ConfigFile
+  /** Loads graphs again when their files are written. */
+  readonly watch: boolean
+  /** Prints the address as JSON. */
+  readonly json: boolean
+}
+
+/** Serves the agents of a file until a signal, or until the client on the pipe leaves. @throws CommandError, GatewayError */
+export async function serveFile(options: ServingOptions): Promise<void> {
+  const { context, configFile } = options
+  const read = await readConfigFile(configFile)
+  using signals = listenToStopSignals(context.onSignal, context.exit)
+  try {
+    await serveConfig({ ...options, read, stopped: signals.stopped })
+  } catch (error) {
+    throw withPlace(error, read)
+  }
+}
+
+interface Serving extends ServingOptions {
+  readonly read: ReadConfig
+  readonly stopped: Promise<NodeJS.Signals>
+}
+
+async function serveConfig(serving: Serving): Promise<void> {
+  const { context, configFile, read } = serving
+  const { config } = read
+  const log = gatewayLog({ level: config.log.level, output: context.stderr })
+  const observer = allObservers([logObserver(log), await spansOnDemand()])
+  const { file } = configFile
+  const { watch } = serving
+  const configured = await toOptions(config, { file, watch, onWarning: observer.warned })
+  try {
+    checkServable(config, configured.options, observer.warned)
+    // The observer receives warnings already.
+    const gateway = createGateway({
+      ...configured.options,
+      onWarning: undefined,
+      logger: false,
+      observer,
+    })
+    try {
+      await serveGateway(serving, { gateway, configured, log })
+    } finally {
+      await gateway.close()
+    }
+  } finally {
+    await configured.close()
+  }
+}
+
+interface Running {
+  readonly gateway: Gateway
+  readonly configured: FileOptions
+  readonly log: Logger
+}
+
+async function serveGateway(
+  serving: Serving,
+  { gateway, configured, log }: Running,
+): Promise<void> {
+  const { context, configFile, read, stopped } = serving
+  const { http, transport } = read.config
+  const ended: Promise<unknown>[] = [stopped]
+  if (transport === 'stdio') {
+    const { stdin: input, stdout: output } = context
+    ended.push(gateway.serveStdio({ input, output }).closed)
+  } else {
+    const { url } = await gateway.listen({ insecure: http.insecure })
+    context.stdout.write(`${serving.json ? JSON.stringify({ url }) : url}\n`)
+    log.info({ url }, 'listening')
+  }
+  const reloads = new Reloads({ configFile, read, gateway, log, configured })
+  const reload = (): void => void reloads.reload()
+  const undoSignal = context.onSignal('SIGHUP', reload)
+  const undoWatch = watchedFile(configFile.file, {
+    onChange: reload,
+    onError: (error) => {
+      const message = error instanceof Error ? error.message : String(error)
+      log.warn({ error: message }, 'the file is not watched; SIGHUP reads it again')
+    },
+  })
+  try {
+    // In development, a graph with a mistake will be corrected while the gateway runs.
+    if (!serving.watch) await Promise.race([checkSources(gateway), ...ended])
+    const signal = await Promise.race(ended)
+    log.info(typeof signal === 'string' ? { signal } : {}, 'stopping')
+  } finally {
+    undoSignal()
+    undoWatch()
+    await reloads.settled()
+  }
+}
+
+/**
+ * Waits until all sources were asked once. A source that cannot be reached now may come later.
+ *
+ * @throws CommandError for sources that can never work
+ */
+async function checkSources({ registry }: Gateway): Promise<void> {
+  await registry.start()
+  const failed = registry.status().sources.filter(({ state }) => state === 'failed')
+  if (failed.length === 0) return
+  const reasons = failed.map(({ name, reason = 'it gave no reason' }) => `${name}: ${reason}`)
+  throw new CommandError(reasons.join('; '))
+}
+
+/** Adds the line of a wrong setting to an error. */
+export function withPlace(error: unknown, { placeOf }: ReadConfig): unknown {
+  if (!GatewayError.is(error) || error.path === undefined) return error
+  return new CommandError(`${placeOf(error.path)}: ${error.message}`, { cause: error })
+}
+
+/**
+ * Finds mistakes that only matter when clients are served: auth on stdio, a public address without auth, processes
+ * that cannot verify each other's signatures. An address at which requests would be refused is only a warning: it may
+ * be the address of a container.
+ *
+ * @throws GatewayError `CONFIG`, as the start would
+ */
+export function checkServable(
+  { http, transport }: FileSettings,
+  { auth, secrets, store }: GatewayOptions,
+  onWarning: (message: string) => void,
+): void {
+  checkAuthFits({
+    auth,
+    transport: transport === 'stdio' ? { type: 'stdio' } : { type: 'http', host: http.host },
+    isInsecureAllowed: http.insecure,
+  })
+  const { host, publicUrl, allowedHosts } = http
+  const isNamed = publicUrl !== undefined || allowedHosts.length > 0
+  if (transport === 'http' && auth === undefined && !isLoopback(host) && !isNamed) {
+    onWarning(
+      `Without auth, only requests for localhost are answered at ${host}: set http.publicUrl, or name hosts in http.allowedHosts`,
+    )
+  }
+  const isShared = store?.isShared ?? false
+  stateKeyFrom({ stateKey: secrets?.stateKey, isShared, onWarning: () => undefined })
+}
+
+// ---- new versions of the file --------------------------------------------------------------------------------------
+
+interface ReloadsOptions {
+  readonly configFile: ConfigFile
+  /** The configuration that the gateway was started with. */
+  readonly read: ReadConfig
+  readonly configured: FileOptions
+  readonly gateway: Gateway
+  readonly log: Logger
+}
+
+/** Brings new versions of a file into a running gateway, one after the other. */
+class Reloads {
+  readonly #options: ReloadsOptions
+  #config: FileSettings
+  #sources: readonly PlacedSource[]
+  #last: Promise<void> = Promise.resolve()
+
+  constructor(options: ReloadsOptions) {
+    this.#options = options
+    this.#config = options.read.config
+    this.#sources = options.configured.sources
+  }
+
+  /** Never rejects: a file with a mistake changes nothing, and the log says why. */
+  reload(): Promise<void> {
+    this.#last = this.#after(this.#last)
+    return this.#last
+  }
+
+  /** Resolves when no reload is in progress. */
+  settled(): Promise<void> {
+    return this.#last
+  }
+
+  async #after(last: Promise<void>): Promise<void> {
+    await last
+    try {
+      await this.#reload()
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error)
+      this.#options.log.error({ error: message }, 'the file has a mistake: nothing is changed')
+    }
+  }
+
+  async #reload(): Promise<void> {
+    const { configFile, gateway, log } = this.#options
+    const read = await readConfigFile(configFile, readSettled)
+    const { config, live, waiting } = configChange(this.#config, read.config)
+    if (live.length > 0) {
+      try {
+        // All sources are made before the first change, so that a wrong source changes nothing.
+        const sources = await this.#makeSources(config.agents.sources)
+        await gateway.update(toLiveOptions(config))
+        await this.#useSources(sources)
+      } catch (error) {
+        throw withPlace(error, read)
+      }
+      log.level = config.log.level
+      // A source that failed to start is not in this list, so that the next reload tries it again.
+      const sources = this.#sources.map((placed) => placed.config)
+      this.#config = { ...config, agents: { ...config.agents, sources } }
+    }
+    if (live.length > 0) log.info({ changed: live }, 'the file was read again')
+    if (waiting.length > 0) log.warn({ waiting }, 'these changes wait for the next start')
+  }
+
+  /** Keeps sources whose settings are the same as before. */
+  async #makeSources(wanted: readonly SourceSettings[]): Promise<readonly PlacedSource[]> {
+    const left = [...this.#sources]
+    return Promise.all(
+      wanted.map(async (config) => {
+        const index = left.findIndex((each) => isDeepStrictEqual(each.config, config))
+        const [kept] = index < 0 ? [] : left.splice(index, 1)
+        return kept ?? { config, source: await this.#options.configured.makeSource(config) }
+      }),
+    )
+  }
+
+  async #useSources(wanted: readonly PlacedSource[]): Promise<void> {
+    const { gateway, log } = this.#options
+    const changes = sourceChanges(this.#sources, wanted)
+    const failed = await gateway.registry.replaceSources(
+      changes.map(({ gone, come }) => ({ gone: gone?.source, come: come?.source })),
+    )
+    this.#sources = wanted.map((placed) => {
+      if (!failed.includes(placed.source)) return placed
+      return changes.find(({ come }) => come === placed)?.gone ?? placed
+    })
+    if (failed.length > 0) {
+      const sources = failed.map(({ name }) => name)
+      log.error({ sources }, 'these could not be started: what they were to replace stays')
+    }
+  }
+}
+
+interface SourceChange {
+  readonly gone: PlacedSource | undefined
+  readonly come: PlacedSource | undefined
+}
+
+/** A new source replaces the source that had its place in the file. */
+function sourceChanges(
+  before: readonly PlacedSource[],
+  wanted: readonly PlacedSource[],
+): readonly SourceChange[] {
+  const changes: SourceChange[] = []
+  for (let at = 0; at < Math.max(before.length, wanted.length); at += 1) {
+    const [gone] = before.slice(at, at + 1).filter((placed) => !wanted.includes(placed))
+    const [come] = wanted.slice(at, at + 1).filter((placed) => !before.includes(placed))
+    if (gone || come) changes.push({ gone, come })
+  }
+  return changes
+}
+
+export interface ConfigChange {
+  /** The configuration before, with all changes that take effect now. */
+  readonly config: FileSettings
+  /** Settings that take effect now. */
+  readonly live: readonly string[]
+  /** Settings that need a restart. */
+  readonly waiting: readonly string[]
+}
+
+export function configChange(before: FileSettings, after: FileSettings): ConfigChange {
+  const config = mergeLive(fileSchema, before, after)
+  return {
+    config,
+    live: differences(before, config, []).map(pathText),
+    waiting: differences(config, after, []).map(pathText),
+  }
+}
+
+function differences(before: unknown, after: unknown, path: SettingPath): readonly SettingPath[] {
+  if (isDeepStrictEqual(before, after)) return []
+  if (!isRecord(before) || !isRecord(after)) return [path]
+  const keys = new Set([...Object.keys(before), ...Object.keys(after)])
+  return [...keys].flatMap((key) => differences(before[key], after[key], [...path, key]))
+}

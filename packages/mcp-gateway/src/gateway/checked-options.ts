@@ -1,0 +1,71 @@
+// Checks the options of `createGateway`: settings by their schema, objects of the program by what they can do.
+import { check, isRecord } from '@x/internal'
+import type { Check, Checks } from '@x/internal'
+
+import { assertGatewayOptions } from '../errors.ts'
+import type { ListenOptions } from './gateway-listener.ts'
+import type { GatewayObserver } from '../internal/observer.ts'
+import type { CheckedOptions, GatewayObjects, GatewayOptions } from '../options.ts'
+import type { StdioOptions } from '../mcp/stdio.ts'
+import { graphChecks } from '../agents/langgraph/graph-definition.ts'
+import { completeSettings, settingsShape } from './settings.ts'
+
+const { flag, func, methods, number, section, text } = check
+
+const observerChecks: Checks<GatewayObserver> = {
+  callStarted: func,
+  activate: func,
+  callEnded: func,
+  requestRefused: func,
+  fileTransferred: func,
+  runEvent: func,
+  sessionOpened: func,
+  sessionClosed: func,
+  listChanged: func,
+  warned: func,
+}
+
+const objectChecks: Checks<GatewayObjects> = {
+  agents: check.mapOf(section(graphChecks)),
+  sources: check.listOf({
+    ...methods('start', 'run', 'close'),
+    takes: 'a source, such as langGraphSource(graphs)',
+  }),
+  auth: { ...methods('authenticate'), takes: 'an authenticator, such as bearerAuth(token)' },
+  store: {
+    takes: 'a store, such as new MemoryGatewayStore()',
+    accepts: (value) => isRecord(value) && isRecord(value['values']),
+  },
+  logger: {
+    takes: 'a logger, or false',
+    accepts: (value) => value === false || methods('warn', 'error').accepts(value),
+  },
+  observer: section(observerChecks),
+  onEvent: func,
+  onWarning: func,
+  clock: methods('now', 'after'),
+}
+
+/** The schema checks these. */
+const settingChecks: Readonly<Record<string, Check>> = Object.fromEntries(
+  Object.keys(settingsShape).map((name) => [name, check.anything]),
+)
+
+/** Returns options with a value for every setting. @throws GatewayError `CONFIG` with the path of a wrong option */
+export function checkedOptions(owner: string, options: GatewayOptions): CheckedOptions {
+  assertGatewayOptions(owner, options, { ...objectChecks, ...settingChecks })
+  const entries = Object.entries(options)
+  const objects = entries.filter(([name]) => Object.hasOwn(objectChecks, name))
+  const settings = entries.filter(([name]) => Object.hasOwn(settingChecks, name))
+  return {
+    ...Object.fromEntries(objects),
+    ...completeSettings(owner, Object.fromEntries(settings)),
+  }
+}
+
+export const listenChecks: Checks<ListenOptions> = { host: text, port: number(), insecure: flag }
+
+export const stdioChecks: Checks<StdioOptions> = {
+  input: { ...methods('on', 'read'), takes: 'a readable stream' },
+  output: { ...methods('on', 'write'), takes: 'a writable stream' },
+}

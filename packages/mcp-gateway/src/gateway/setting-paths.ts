@@ -1,0 +1,207 @@
+// What a schema says about one place: its keys, its kind, whether it may change, whether it is secret; and the
+// sentences for values that do not fit.
+import { isRecord, nearestWord } from '@x/internal'
+import { z } from 'zod'
+
+/** A place in settings. */
+export type SettingPath = readonly (string | number)[]
+
+/** For people: `agents.sources[0].url`, `tools.overrides["support/ask"].title`. */
+export function pathText(path: SettingPath): string {
+  return path.reduce<string>((text, part) => {
+    if (typeof part === 'number') return `${text}[${part}]`
+    if (!/^[\w$-]+$/.test(part) && text !== '') return `${text}[${JSON.stringify(part)}]`
+    return text === '' ? part : `${text}.${part}`
+  }, '')
+}
+
+/** Reads such a text. A text that is no path is one key. */
+export function parsePath(text: string): SettingPath {
+  const parts = text.matchAll(/\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]|([^.[\]]+)/g)
+  return [...parts].map(([, index, quoted, key]) =>
+    index === undefined ? (quoted ?? key ?? '') : Number(index),
+  )
+}
+
+type JsonShape = Readonly<Record<string, unknown>>
+
+const shapes = new WeakMap<z.ZodType, unknown>()
+
+/** The JSON Schemas of a place: several where the schema has alternatives, none where it knows no such place. */
+export function shapesAt(schema: z.ZodType, path: SettingPath): readonly JsonShape[] {
+  if (!shapes.has(schema)) {
+    shapes.set(schema, z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }))
+  }
+  let found = alternatives(shapes.get(schema))
+  for (const part of path) {
+    found = found.flatMap((each) => {
+      if (typeof part === 'number') return alternatives(each['items'])
+      const properties = recordAt(each, 'properties')
+      return alternatives(
+        Object.hasOwn(properties, part) ? properties[part] : each['additionalProperties'],
+      )
+    })
+  }
+  return found
+}
+
+/** A schema with alternatives is replaced by them; what it says about itself holds for each of them. */
+function alternatives(schema: unknown): readonly JsonShape[] {
+  if (!isRecord(schema)) return []
+  const { anyOf, oneOf, ...own } = schema
+  const choices = anyOf ?? oneOf
+  if (!Array.isArray(choices)) return [schema]
+  return choices.flatMap(alternatives).map((each) => ({ ...own, ...each }))
+}
+
+function recordAt(value: JsonShape, key: string): JsonShape {
+  const found = value[key]
+  return isRecord(found) ? found : {}
+}
+
+/** Keys that are known at a place. None where the keys are names of the user. */
+export function knownKeys(schema: z.ZodType, path: SettingPath): readonly string[] {
+  const all = shapesAt(schema, path).flatMap((each) => Object.keys(recordAt(each, 'properties')))
+  return [...new Set(all)]
+}
+
+/** A mark of a place, or of the nearest section around it that has one. */
+function isMarked(schema: z.ZodType, path: SettingPath, mark: 'live' | 'secret'): boolean {
+  for (let length = path.length; length >= 0; length--) {
+    for (const shape of shapesAt(schema, path.slice(0, length))) {
+      if (typeof shape[mark] === 'boolean') return shape[mark]
+    }
+  }
+  return false
+}
+
+/** Whether the value at a place may change while the gateway runs. */
+export const isLive = (schema: z.ZodType, path: SettingPath): boolean =>
+  isMarked(schema, path, 'live')
+
+/**
+ * Whether the value at a place must not be shown. This holds also for a value of a wrong kind: with
+ * `tokens: { ci: <the token> }` the message names the mistake, but not the token.
+ */
+export const isSecret = (schema: z.ZodType, path: SettingPath): boolean =>
+  isMarked(schema, path, 'secret')
+
+/** The settings `before` with all values of `after` that may change. */
+export function mergeLive<T>(schema: z.ZodType, before: T, after: T): T {
+  const merged = (old: unknown, next: unknown, path: SettingPath): unknown => {
+    const keys = knownKeys(schema, path)
+    if (keys.length === 0 || !isRecord(old) || !isRecord(next)) {
+      return isLive(schema, path) ? next : old
+    }
+    return Object.fromEntries(keys.map((key) => [key, merged(old[key], next[key], [...path, key])]))
+  }
+  // eslint-disable-next-line typescript/no-unsafe-type-assertion -- each value is one of `before` or `after`
+  return merged(before, after, []) as T
+}
+
+/** Only the values that may change. Sections without such values are left out. */
+export function pickLive(schema: z.ZodType, value: unknown, path: SettingPath = []): unknown {
+  const keys = knownKeys(schema, path)
+  if (keys.length === 0 || !isRecord(value)) return isLive(schema, path) ? value : undefined
+  const entries = keys
+    .map((key) => [key, pickLive(schema, value[key], [...path, key])] as const)
+    .filter(([, each]) => each !== undefined)
+  return entries.length === 0 ? undefined : Object.fromEntries(entries)
+}
+
+/** One value that does not fit. */
+export interface SettingProblem {
+  readonly path: SettingPath
+  readonly type: 'unknown' | 'missing' | 'wrong'
+  /** Completes the sentence "… expected". */
+  readonly expected: string
+  /** Words that the place accepts. */
+  readonly words: readonly string[] | undefined
+  /** Known key or word that is most like the given one. */
+  readonly nearest: string | undefined
+  readonly found: unknown
+}
+
+/** What a schema found wrong with `value`. */
+export function problemsOf(
+  schema: z.ZodType,
+  issue: z.core.$ZodIssue,
+  value: unknown,
+): readonly SettingProblem[] {
+  const path = issue.path.map((part) => (typeof part === 'number' ? part : String(part)))
+  if (issue.code === 'unrecognized_keys') {
+    const known = knownKeys(schema, path)
+    return issue.keys.map((key) => ({
+      path: [...path, key],
+      type: 'unknown',
+      expected: known.join(', '),
+      words: undefined,
+      nearest: nearestWord(key, known),
+      found: valueAt(value, [...path, key]),
+    }))
+  }
+  const found = valueAt(value, path)
+  if (issue.code === 'invalid_union' && isRecord(found)) {
+    // Of the alternatives, the one that is an object was meant.
+    const meant = issue.errors.find((errors) =>
+      errors.every((each) => each.path.length > 0 || each.code === 'unrecognized_keys'),
+    )
+    if (meant !== undefined) {
+      return meant.flatMap((each) =>
+        problemsOf(schema, { ...each, path: [...issue.path, ...each.path] }, value),
+      )
+    }
+  }
+  const words = issue.code === 'invalid_value' ? issue.values.map(String) : undefined
+  const nearest = words && typeof found === 'string' ? nearestWord(found, words) : undefined
+  const type = found === undefined ? 'missing' : 'wrong'
+  return [{ path, type, expected: issue.message, words, nearest, found }]
+}
+
+/** A problem as a sentence about an option of a function. Shows no string but a word that should be another one. */
+export function optionText(schema: z.ZodType, problem: SettingProblem): string {
+  const { path, type, nearest, words, found } = problem
+  const place = path.length === 0 ? 'the options' : `option "${pathText(path)}"`
+  if (type === 'unknown') {
+    const around = path.slice(0, -1)
+    const advice =
+      nearest === undefined
+        ? `The options${around.length === 0 ? '' : ` of "${pathText(around)}"`} are ${problem.expected}`
+        : `Did you mean "${pathText([...around, nearest])}"?`
+    return `there is no ${place}. ${advice}`
+  }
+  const expected = words ? orList(words.map((each) => `'${each}'`)) : expectedAt(schema, problem)
+  if (type === 'missing') return `${place} is missing: it must be ${expected}`
+  const advice = nearest === undefined ? '' : `. Did you mean '${nearest}'?`
+  return `${place} must be ${expected}, not ${kindOf(found, words !== undefined)}${advice}`
+}
+
+/** A section is described by its keys. */
+function expectedAt(schema: z.ZodType, { path, expected, found }: SettingProblem): string {
+  const keys = isRecord(found) ? [] : knownKeys(schema, path)
+  return keys.length === 0 ? expected : `{ ${keys.join(', ')} }`
+}
+
+function orList(words: readonly string[]): string {
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+}
+
+const MAX_WORD = 40
+
+function kindOf(value: unknown, isWord: boolean): string {
+  if (typeof value === 'string') {
+    return isWord
+      ? `'${value.length > MAX_WORD ? `${value.slice(0, MAX_WORD)}…` : value}'`
+      : 'a string'
+  }
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object' && value !== null) return 'an object'
+  return typeof value === 'function' ? 'a function' : String(value)
+}
+
+function valueAt(value: unknown, path: SettingPath): unknown {
+  return path.reduce<unknown>((within, part) => {
+    if (Array.isArray(within)) return within[Number(part)]
+    return isRecord(within) && Object.hasOwn(within, part) ? within[part] : undefined
+  }, value)
+}

@@ -1,0 +1,359 @@
+// The one description of all settings as values: kinds, ranges, defaults, which may change while the gateway runs, and
+// which are secret. `createGateway`, `update`, the configuration file, the environment, flags, masking and the
+// generated reference use it. What each setting means is said in `options.ts`.
+import { check } from '@x/internal'
+import { z } from 'zod'
+
+import { assertGatewayOptions, GatewayError } from '../errors.ts'
+import type {
+  ClientProfile,
+  GatewaySettings,
+  Given,
+  LiveOptions,
+  RegistrySettings,
+  ToolOverride,
+  WaitForSettings,
+} from '../options.ts'
+import { packageVersion } from '../version.ts'
+import {
+  isLive,
+  mergeLive,
+  optionText,
+  pathText,
+  problemsOf,
+  type SettingPath,
+} from './setting-paths.ts'
+
+// ---- kinds of values: `error` completes the sentence "… must be", "… expected" -------------------------------------
+
+/** What a timer of Node can hold, 24.8 days. */
+const MAX_TIMER_MS = 2_147_483_647
+
+/** A whole number within these limits, both included. `Infinity` is the largest one. */
+export function whole(min: number, max: number = Number.MAX_SAFE_INTEGER): z.ZodType<number> {
+  const isOpen = max === Number.MAX_SAFE_INTEGER
+  const error = isOpen ? `a whole number of ${min} or more` : `a whole number from ${min} to ${max}`
+  const number = z.int({ error }).min(min, { error }).max(max, { error })
+  return z.preprocess((value) => (value === Infinity ? max : value), number)
+}
+
+/** Milliseconds that a timer waits. */
+export const ms = (min = 0): z.ZodType<number> => whole(min, MAX_TIMER_MS)
+export const bytes: z.ZodType<number> = whole(1)
+export const flag: z.ZodType<boolean> = z.boolean({ error: 'true or false' })
+export const text: z.ZodString = z
+  .string({ error: 'text' })
+  .min(1, { error: 'text that is not empty' })
+export const texts: z.ZodArray<z.ZodString> = z.array(text, { error: 'a list of texts' })
+export const url: z.ZodURL = z.url({ protocol: /^https?$/, error: 'an http or https URL' })
+export const matching = (pattern: RegExp, error: string): z.ZodString =>
+  z.string({ error }).regex(pattern, { error })
+export const path: z.ZodString = matching(/^\/[\w./~-]*$/, 'a path such as /mcp')
+
+/** As requests name it, and as `URL` reads it. */
+const host = matching(
+  /^(?:\[[\da-f:.]+\]|[a-z\d_-]+(?:\.[a-z\d_-]+)*)$/,
+  'a host name in small letters, without port, such as agents.example',
+)
+/** As browsers send it. `*` and the URL of a page are refused. */
+const origin = matching(
+  /^[a-z][a-z\d+.-]*:\/\/[^\sA-Z/?#*@]+$/,
+  'the origin of a page, such as https://app.example',
+)
+
+export const oneOf = <const T extends readonly [string, ...string[]]>(
+  ...values: T
+): z.ZodEnum<{ [Each in T[number]]: Each }> =>
+  z.enum(values, { error: `one of ${values.join(', ')}` })
+
+/** Settings with names of their own. A section that is left out has its defaults. */
+export const section = <T extends z.core.$ZodLooseShape>(
+  shape: T,
+): z.ZodPrefault<z.ZodObject<T, z.core.$strict>> =>
+  // eslint-disable-next-line typescript/no-unsafe-type-assertion -- each setting has a default, which the type of any shape cannot say
+  z.strictObject(shape, { error: 'a section with keys of its own' }).prefault(() => ({}) as never)
+
+/** A setting without a default. */
+export const unset = <T>(schema: z.ZodType<T>): z.ZodType<T | undefined> => schema.optional()
+
+const func = z.custom<never>((value) => typeof value === 'function')
+
+/** Marks what may change while the gateway runs, also inside of a section. */
+export const live = <T extends z.ZodType>(schema: T): T => schema.meta({ live: true })
+/** Marks what may not change inside of a live section: clients know it, or something open depends on it. */
+const fixed = <T extends z.ZodType>(schema: T): T => schema.meta({ live: false })
+/** Marks what is never shown. */
+export const secret = <T extends z.ZodType>(schema: T): T => schema.meta({ secret: true })
+
+// ---- the settings --------------------------------------------------------------------------------------------------
+
+type Shape<T> = { readonly [Key in keyof T]-?: z.ZodType<T[Key]> }
+
+const override: z.ZodType<ToolOverride> = z.strictObject({
+  name: text.optional(),
+  title: text.optional(),
+  description: text.optional(),
+  timeoutMs: ms(1).optional(),
+  idleTimeoutMs: ms().optional(),
+  scopes: texts.optional(),
+  cache: z.strictObject({ ttlMs: whole(1), anonymous: flag.optional() }).optional(),
+  hidden: flag.optional(),
+  annotations: z
+    .strictObject({
+      readOnlyHint: flag.optional(),
+      destructiveHint: flag.optional(),
+      idempotentHint: flag.optional(),
+      openWorldHint: flag.optional(),
+    })
+    .optional(),
+})
+
+const profile: z.ZodType<ClientProfile> = z.strictObject({
+  match: text,
+  totalMaxBytes: whole(0).optional(),
+  resultMaxBytes: whole(16_384).optional(),
+  textMaxChars: whole(0).optional(),
+})
+
+export const waitForShape: Shape<WaitForSettings> = {
+  timeoutMs: ms().default(10_000),
+  minAgents: whole(1).default(1),
+  pollMs: ms(1).default(250),
+}
+
+export const registryShape: Shape<RegistrySettings> = {
+  ttlMs: live(ms(1).default(60_000)),
+  checkMs: live(ms(1).default(10_000)),
+  debounceMs: ms().default(250),
+  breaker: section({
+    maxFailures: whole(0).default(5),
+    minCallers: whole(1).default(3),
+    openMs: ms(1).default(30_000),
+  }),
+  waitFor: unset(z.strictObject(waitForShape, { error: 'a section with keys of its own' })),
+}
+
+/** Each section of settings. The schema of a configuration file is made of these, too. */
+export const settingsShape: Shape<GatewaySettings> = {
+  server: section({
+    name: text.default('Agent Gateway'),
+    description: text.default('Agents over MCP'),
+    version: text.default(packageVersion),
+  }),
+  http: section({
+    host: text.default('127.0.0.1'),
+    port: whole(0, 65_535).default(8000),
+    path: path.default('/mcp'),
+    publicUrl: unset(url),
+    allowedHosts: z.array(host, { error: 'a list of host names' }).default([]),
+    allowedOrigins: z.array(origin, { error: 'a list of origins' }).default([]),
+    clientAddress: unset(
+      z.union(
+        [
+          z.strictObject({
+            header: matching(/^[\w-]+$/, 'the name of a header'),
+            proxies: whole(1, 16).default(1),
+          }),
+          func,
+        ],
+        { error: '{ header, proxies } or a function' },
+      ),
+    ),
+    maxBodyBytes: bytes.default(4_194_304),
+    writeTimeoutMs: ms(1).default(30_000),
+    keepAliveMs: ms(1).default(15_000),
+    drainDelayMs: ms().default(0),
+    shutdownGraceMs: ms().default(10_000),
+    health: section({
+      path: path.default('/healthz'),
+      readyPath: path.default('/readyz'),
+    }),
+    metricsPath: unset(path),
+    insecure: flag.default(false),
+  }),
+  eras: section({
+    modern: flag.default(true),
+    legacy: oneOf('sessions', 'stateless', 'off').default('sessions'),
+  }),
+  sessions: live(
+    section({
+      idleTtlMs: whole(1).default(1_800_000),
+      absoluteTtlMs: whole(1).default(43_200_000),
+      max: whole(1).default(10_000),
+      maxPerPrincipal: whole(1).default(100),
+      initializePerMinutePerIp: whole(1).default(60),
+      disconnectGraceMs: ms().default(10_000),
+      retryMs: ms().default(1000),
+      eventStore: section({
+        enabled: flag.default(true),
+        maxEventsPerStream: whole(1).default(1000),
+        ttlMs: whole(1).default(300_000),
+      }),
+    }),
+  ),
+  registry: section(registryShape),
+  tools: live(
+    section({
+      include: texts.default([]),
+      exclude: texts.default([]),
+      names: section({
+        pattern: text.default('{agent}_{skill}'),
+        maxLength: whole(16, 128).default(64),
+        reserve: whole(0, 112).default(16),
+        splitCamelCase: flag.default(false),
+        stickyTtlMs: whole(1).default(86_400_000),
+      }),
+      overrides: z
+        .record(z.string(), override, { error: 'overrides by "agent/skill"' })
+        .default({}),
+      parameters: oneOf('message', 'schema', 'auto').default('auto'),
+      extras: section({
+        files: unset(flag),
+        resume: flag.default(true),
+        scope: unset(flag),
+        idempotencyKey: flag.default(false),
+      }),
+      metaTools: oneOf('off', 'on', 'only').default('off'),
+      prompts: fixed(flag.default(true)),
+      listTtlMs: fixed(whole(0).default(5000)),
+      pageSize: fixed(whole(1, 10_000).default(200)),
+    }),
+  ),
+  runs: live(
+    section({
+      mode: fixed(oneOf('run', 'thread').default('run')),
+      threadTtlMs: fixed(whole(1).default(86_400_000)),
+      timeoutMs: ms(1).default(300_000),
+      idleTimeoutMs: ms().default(300_000),
+      stopGraceMs: ms().default(2000),
+      maxConcurrent: whole(1).default(64),
+      maxConcurrentPerPrincipal: whole(1).default(8),
+      maxQueued: whole(0).default(64),
+      queueTimeoutMs: ms(1).default(30_000),
+      needsInputTtlMs: fixed(whole(1).default(3_600_000)),
+      questionTimeoutMs: fixed(ms(1).default(600_000)),
+      repeatTtlMs: fixed(whole(1).default(600_000)),
+      sweepMs: fixed(ms(1).default(60_000)),
+    }),
+  ),
+  streaming: live(
+    section({
+      enabled: flag.default(true),
+      channel: fixed(oneOf('progress', 'log', 'both').default('progress')),
+      coalesceMs: ms().default(100),
+      heartbeatMs: ms().default(15_000),
+    }),
+  ),
+  inline: section({
+    imageMaxBytes: whole(0).default(5_242_880),
+    audioMaxBytes: whole(0).default(10_485_760),
+    textMaxBytes: whole(0).default(1_048_576),
+    binaryMaxBytes: whole(0).default(524_288),
+    totalMaxBytes: whole(0).default(10_485_760),
+    resultMaxBytes: whole(16_384).default(1_000_000),
+    clientProfiles: z.array(profile, { error: 'a list of profiles' }).default([]),
+  }),
+  artifacts: section({
+    enabled: flag.default(true),
+    uriScheme: matching(/^[a-z][a-z0-9+.-]*$/, 'a URI scheme such as artifact').default('artifact'),
+    ttlMs: whole(1).default(86_400_000),
+    maxBytes: bytes.default(104_857_600),
+    readMaxBytes: bytes.default(8_388_608),
+    quota: section({
+      bytesPerPrincipal: bytes.default(1_073_741_824),
+      countPerPrincipal: whole(1).default(1000),
+      versionsPerName: whole(1).default(20),
+    }),
+    upload: section({
+      enabled: flag.default(true),
+      linkTool: unset(flag),
+      maxBytes: unset(bytes),
+    }),
+    downloadUrlTtlMs: whole(1).default(900_000),
+    path: matching(
+      /^(?:\/[\w.~-]+)+$/,
+      'a path such as /artifacts, without a slash at its end',
+    ).default('/artifacts'),
+    baseUrl: unset(url),
+    fetch: z
+      .union([oneOf('guarded', 'never'), func], { error: "'guarded', 'never' or a function" })
+      .default('guarded'),
+  }),
+  limits: section({
+    requestsPerMinutePerPrincipal: live(whole(0).default(600)),
+    requestsPerMinutePerIp: live(whole(0).default(0)),
+    wrongTokensPerMinutePerIp: live(whole(0).default(60)),
+    subscriptions: whole(1).default(1024),
+    subscriptionsPerPrincipal: whole(1).default(8),
+    subscriptionsPerAddress: whole(1).default(64),
+    argumentBytes: live(bytes.default(262_144)),
+    unreadBytes: bytes.default(268_435_456),
+    unreadBytesPerConnection: bytes.default(33_554_432),
+  }),
+  secrets: secret(
+    section({
+      stateKey: unset(
+        z.union([matching(/^.{32,}$/s, 'text of 32 bytes or more'), z.instanceof(Uint8Array)], {
+          error: 'text of 32 bytes or more',
+        }),
+      ),
+    }),
+  ),
+  anonymousPrincipal: text.default('mcp_user'),
+}
+
+/** All of them. */
+export const settingsSchema: z.ZodType<GatewaySettings> = z.strictObject(settingsShape)
+
+// ---- for createGateway() and update() ------------------------------------------------------------------------------
+
+/**
+ * Returns all settings of a gateway: the given ones, and defaults for the rest.
+ *
+ * @param owner function that takes the settings, for messages
+ * @throws GatewayError `CONFIG` with the path of the first setting that is unknown or wrong
+ */
+export function completeSettings(owner: string, given: Given<GatewaySettings>): GatewaySettings {
+  const result = settingsSchema.safeParse(given)
+  if (result.success) return result.data
+  const problems = result.error.issues.flatMap((issue) => problemsOf(settingsSchema, issue, given))
+  // A misspelled setting explains why another one is missing.
+  const problem = problems.find(({ type }) => type === 'unknown') ?? problems[0]
+  if (problem === undefined) throw result.error
+  throw configError(owner, optionText(settingsSchema, problem), problem.path)
+}
+
+/** Sections of which something may change while the gateway runs. */
+const LIVE_SECTIONS = ['registry', 'tools', 'runs', 'streaming', 'limits', 'sessions'] as const
+
+/**
+ * Returns the settings after an update: each given section replaces the section before, except what is fixed.
+ *
+ * @throws GatewayError `CONFIG` with the path of the first setting that is unknown, wrong or fixed
+ */
+export function updatedSettings(
+  owner: string,
+  before: GatewaySettings,
+  given: LiveOptions,
+): GatewaySettings {
+  assertGatewayOptions(
+    owner,
+    given,
+    Object.fromEntries(LIVE_SECTIONS.map((name) => [name, check.anything])),
+  )
+  const after = completeSettings(owner, given)
+  for (const [name, settings] of Object.entries(given)) {
+    for (const [key, value] of Object.entries(settings ?? {})) {
+      if (value === undefined || isLive(settingsSchema, [name, key])) continue
+      const why = 'left out here, because it does not change while the gateway runs'
+      throw configError(owner, `option "${name}.${key}" must be ${why}`, [name, key])
+    }
+  }
+  const untouched = LIVE_SECTIONS.filter((name) => given[name] === undefined)
+  const kept = Object.fromEntries(untouched.map((name) => [name, before[name]]))
+  return mergeLive(settingsSchema, before, { ...after, ...kept })
+}
+
+function configError(owner: string, problem: string, place: SettingPath): GatewayError {
+  return new GatewayError('CONFIG', `${owner}: ${problem}`, { path: pathText(place) })
+}
