@@ -15,6 +15,9 @@ const OWNERS: Readonly<Record<string, string>> = {
   'questions-to-people.md': join('packages', 'langchain-mcp'), // needs `@x/mcp-transport/auth`
   'sessions-and-runs.md': join('packages', 'mcp-client'), // needs `@x/mcp-transport`
   'authorization.md': join('packages', 'mcp-transport'), // needs `@x/mcp-transport/auth`
+  'gateway-sessions.md': join('packages', 'mcp-gateway'), // needs Express and Fastify
+  'gateway-files.md': join('packages', 'mcp-gateway'), // needs `@modelcontextprotocol/client`
+  'gateway-access.md': join('packages', 'mcp-gateway'), // needs Hono
 }
 const TSC = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
 

@@ -134,8 +134,9 @@ export interface HttpSettings {
   /** Origins of web pages that may call, besides pages of this machine. */
   readonly allowedOrigins: readonly string[]
   /**
-   * How to find the address of a client, which limits per address use. If it is left out: the other end of the
-   * connection; where `fetch` is mounted there is none, and these limits do not apply.
+   * How to find the address of a client, which limits per address use: `header` is a header that your proxies write,
+   * `proxies` is their number (1 by default). If it is left out: the other end of the connection; where `fetch` is
+   * mounted there is none, and these limits do not apply.
    */
   readonly clientAddress: ClientAddress | undefined
   /** Larger request bodies are refused with 413. */

@@ -14,9 +14,11 @@ afterEach(() => {
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url))
 
-test('the example about files is in the README as it is, and works', async () => {
+test('the example about files is in its page, and works', async () => {
   const example = await readFile(here('example-files.ts'), 'utf8')
-  expect(await readFile(here('../README.md'), 'utf8')).toContain(`\`\`\`ts\n${example}\`\`\``)
+  expect(await readFile(here('../../../docs/gateway-files.md'), 'utf8')).toContain(
+    `\`\`\`ts\n${example}\`\`\``,
+  )
   const args = ['--conditions=mcp-source', here('example-files.ts')]
   const { stdout } = await promisify(execFile)(sourceNode, args)
   expect(stdout).toMatch(

@@ -287,7 +287,7 @@ function withValue(within: unknown, [key, ...rest]: SettingPath, value: unknown)
 // ---- files ---------------------------------------------------------------------------------------------------------
 
 /** Reads the text of a file. @throws CommandError that names it */
-export async function readText(file: string): Promise<string> {
+async function readText(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (cause) {

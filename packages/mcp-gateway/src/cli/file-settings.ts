@@ -54,7 +54,7 @@ export interface FileSettings extends Omit<GatewaySettings, 'registry' | 'anonym
   readonly log: LogSettings
 }
 
-export interface AgentSettings extends Omit<RegistrySettings, 'debounceMs' | 'waitFor'> {
+interface AgentSettings extends Omit<RegistrySettings, 'debounceMs' | 'waitFor'> {
   /** Sources of agents: `langgraph`, `langgraph-server` or `a2a`. */
   readonly sources: readonly SourceSettings[]
   /** Clients are notified of a change after this time without another change, and after four times this time at most. */
@@ -63,7 +63,7 @@ export interface AgentSettings extends Omit<RegistrySettings, 'debounceMs' | 'wa
   readonly waitFor: FileWaitForSettings
 }
 
-export interface FileWaitForSettings extends WaitForSettings {
+interface FileWaitForSettings extends WaitForSettings {
   /** `false`: first lists wait for graphs of this process, 10 s at most, and for other agents 1 s. */
   readonly enabled: boolean
 }
@@ -95,7 +95,7 @@ export type SourceSettings =
       readonly maxBytes?: number | undefined
     }
 
-export interface AuthSettings {
+interface AuthSettings {
   /** How callers are checked. `facade`: a sign-in for people, in front of an identity service. */
   readonly mode: 'none' | 'bearer' | 'jwt' | 'facade'
   /** Principal of callers if `mode` is `none`. */
@@ -116,7 +116,7 @@ export interface AuthSettings {
   readonly facade: FacadeSettings
 }
 
-export interface FacadeSettings {
+interface FacadeSettings {
   /** URL of the identity service. */
   readonly upstreamUrl: string
   /** Provider of the identity service. */
@@ -144,7 +144,7 @@ export interface StoreSettings {
   readonly prefix: string
 }
 
-export interface LogSettings {
+interface LogSettings {
   /** Least severe level that is written. */
   readonly level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
   /** Standard output may carry the protocol, so the log always goes to standard error. */

@@ -331,7 +331,7 @@ function lines(text: unknown): string {
 /** Returns the sessions of all gateways that share the store of a file, as a table or as JSON. */
 export async function listSessions(file: ConfigFile, json: boolean): Promise<string> {
   const { config } = await readConfigFile(file)
-  const sessions = (await sessionsOf(config.store)).map(shownSession)
+  const sessions = (await sessionsOf(config.store, file.file)).map(shownSession)
   return json ? `${JSON.stringify(sessions)}\n` : tableOf(sessions)
 }
 
@@ -346,12 +346,15 @@ interface ShownSession {
 }
 
 /** @throws CommandError if the store is not shared: then only the gateway itself can see its sessions */
-async function sessionsOf(settings: StoreSettings): Promise<readonly ListedSession[]> {
+async function sessionsOf(
+  settings: StoreSettings,
+  file: string,
+): Promise<readonly ListedSession[]> {
   if (settings.type !== 'redis') {
     const what = `With store.type ${settings.type} only the gateway itself knows its sessions`
     throw new CommandError(`${what}: see mcp_gateway_sessions of its metrics`)
   }
-  const store = await makeStore(settings, { file: '', onWarning: () => undefined })
+  const store = await makeStore(settings, { file, onWarning: () => undefined })
   try {
     return await new SessionRecords(store.values).all()
   } finally {

@@ -1,3 +1,5 @@
+import { DEFAULTS } from '../../test/settings.ts'
+import type { InlineSettings } from '../options.ts'
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
@@ -17,7 +19,8 @@ interface World extends AsyncDisposable {
   readonly stop: AbortController
 }
 
-interface WorldOptions extends Partial<GatewayFilesOptions> {
+interface WorldOptions extends Partial<Omit<GatewayFilesOptions, 'inline'>> {
+  readonly inline?: Partial<InlineSettings>
   readonly clientName?: string
   readonly earlier?: EarlierFiles
 }
@@ -27,7 +30,11 @@ function world(options: WorldOptions = {}): World {
   const artifacts = new Artifacts({ store, key: new Uint8Array(32) })
   const stop = new AbortController()
   const { clientName, earlier } = options
-  const files = gatewayFiles({ artifacts, ...options }).open({
+  const files = gatewayFiles({
+    artifacts,
+    ...options,
+    inline: { ...DEFAULTS.inline, ...options.inline },
+  }).open({
     runId: 'run_0123456789abcdef',
     agentId: 'a',
     principal,

@@ -21,7 +21,8 @@ import { inlineBlock, linkBlock, previewBlock, unkeptBlock, type ShownFile } fro
 import { fileTypeOf, type FileKind } from './file-kind.ts'
 import { HeldBytes } from './held-bytes.ts'
 import { InlineBudget } from './inline-budget.ts'
-import { inlineLimitsFrom, type InlineLimits, type InlineOptions } from './inline-limits.ts'
+import type { InlineSettings } from '../options.ts'
+import { inlineLimitsFrom, type InlineLimits } from './inline-limits.ts'
 import { namedTypeOf } from './named-type.ts'
 import { peekedBytes } from './peeked-bytes.ts'
 import { isPublicLink } from './public-link.ts'
@@ -34,7 +35,7 @@ export interface GatewayFilesOptions {
   readonly artifacts?: Artifacts | undefined
   /** Of one file, where none is kept. @default 104_857_600 */
   readonly maxBytes?: number | undefined
-  readonly inline?: InlineOptions | undefined
+  readonly inline: InlineSettings
   /** Fetches files that agents give by URL. @default 'never': public ones are passed on as links, others refused */
   readonly fetch?: GuardedFetch | 'never' | undefined
 }

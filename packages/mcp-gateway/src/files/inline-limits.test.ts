@@ -1,9 +1,14 @@
 import { expect, test } from 'vitest'
 
+import { DEFAULTS } from '../../test/settings.ts'
+import type { InlineSettings } from '../options.ts'
 import { HeldBytes } from './held-bytes.ts'
 import { InlineBudget } from './inline-budget.ts'
 import { inlineLimitsFrom } from './inline-limits.ts'
 import { isPublicLink } from './public-link.ts'
+
+const limitsFrom = (inline: Partial<InlineSettings>): ReturnType<typeof inlineLimitsFrom> =>
+  inlineLimitsFrom({ ...DEFAULTS.inline, ...inline })
 
 test.for([
   ['image', 5_242_880],
@@ -11,13 +16,13 @@ test.for([
   ['text', 1_048_576],
   ['binary', 524_288],
 ] as const)('an %s of exactly the limit is inline, one byte more is not', ([kind, limit]) => {
-  const limits = inlineLimitsFrom({ resultMaxBytes: 20_000_000 })()
+  const limits = limitsFrom({ resultMaxBytes: 20_000_000 })()
   expect(new InlineBudget(limits).spend(kind, { bytes: limit, chars: 0 })).toBe(true)
   expect(new InlineBudget(limits).spend(kind, { bytes: limit + 1, chars: 0 })).toBe(false)
 })
 
 test('what does not fit leaves its room to what comes after it', () => {
-  const budget = new InlineBudget(inlineLimitsFrom({ totalMaxBytes: 10 })())
+  const budget = new InlineBudget(limitsFrom({ totalMaxBytes: 10 })())
   expect(budget.spend('text', { bytes: 6, chars: 6 })).toBe(true)
   expect(budget.spend('text', { bytes: 5, chars: 5 })).toBe(false)
   expect(budget.spend('text', { bytes: 4, chars: 4 })).toBe(true)
@@ -25,7 +30,7 @@ test('what does not fit leaves its room to what comes after it', () => {
 })
 
 test('a client takes less by its name, never more', () => {
-  const limitsOf = inlineLimitsFrom({
+  const limitsOf = limitsFrom({
     totalMaxBytes: 100,
     clientProfiles: [
       { match: '^small', totalMaxBytes: 10, textMaxChars: 3 },
@@ -40,18 +45,18 @@ test('a client takes less by its name, never more', () => {
 test.each(['(a+)+$', '^(a|a)*$', '(x*)*y'])(
   'a name cannot keep %s busy: it is refused at the start',
   (match) => {
-    expect(() => inlineLimitsFrom({ clientProfiles: [{ match }] })).toThrow(
+    expect(() => limitsFrom({ clientProfiles: [{ match }] })).toThrow(
       expect.objectContaining({ code: 'CONFIG', path: 'inline.clientProfiles[0].match' }),
     )
   },
 )
 
 test.each(['claude.*(code|desktop)', '.*small.*', '^[\\w-]+ client$'])('%s is fine', (match) => {
-  expect(() => inlineLimitsFrom({ clientProfiles: [{ match }] })).not.toThrow()
+  expect(() => limitsFrom({ clientProfiles: [{ match }] })).not.toThrow()
 })
 
 test('an expression that is none is named', () => {
-  expect(() => inlineLimitsFrom({ clientProfiles: [{ match: '(' }] })).toThrow(
+  expect(() => limitsFrom({ clientProfiles: [{ match: '(' }] })).toThrow(
     expect.objectContaining({ code: 'CONFIG', path: 'inline.clientProfiles[0].match' }),
   )
 })

@@ -44,9 +44,12 @@ test('labels have a bound: what comes after a thousand of them is counted as oth
   expect(lines.length).toBeLessThan(1010)
 })
 
-test('the README names each metric, and no other', async () => {
+test('the page about operation names each metric, and no other', async () => {
   const { text } = gatewayMetrics({ agents: () => 0, degradedAgents: () => 0, tools: () => 0 })
-  const readme = await readFile(new URL('../../README.md', import.meta.url), 'utf8')
+  const readme = await readFile(
+    new URL('../../../../docs/gateway-operation.md', import.meta.url),
+    'utf8',
+  )
   const named = [...readme.matchAll(/(?<=`)(?:mcp_gateway|process)_\w+(?=`)/g)].join('\n')
   const made = [...text().matchAll(/(?<=^# TYPE )\S+/gm)].join('\n')
   expect(named.split('\n').toSorted()).toEqual(made.split('\n').toSorted())

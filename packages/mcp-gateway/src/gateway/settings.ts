@@ -48,7 +48,7 @@ export const texts: z.ZodArray<z.ZodString> = z.array(text, { error: 'a list of 
 export const url: z.ZodURL = z.url({ protocol: /^https?$/, error: 'an http or https URL' })
 export const matching = (pattern: RegExp, error: string): z.ZodString =>
   z.string({ error }).regex(pattern, { error })
-export const path: z.ZodString = matching(/^\/[\w./~-]*$/, 'a path such as /mcp')
+const path: z.ZodString = matching(/^\/[\w./~-]*$/, 'a path such as /mcp')
 
 /** As requests name it, and as `URL` reads it. */
 const host = matching(

@@ -13,11 +13,8 @@ import { OpenSessions } from './open-sessions.ts'
 import type { ServerMaker } from '../sdk-server.ts'
 import type { ServerParts } from '../sdk-server.ts'
 import { SessionAdoption } from '../replicas/session-adoption.ts'
-import {
-  effectiveLimits,
-  type EffectiveSessionLimits,
-  type SessionLimits,
-} from './session-limits.ts'
+import type { SessionSettings } from '../../options.ts'
+import { effectiveLimits, type EffectiveSessionLimits } from './session-limits.ts'
 import { SessionMaker } from './session-maker.ts'
 import { SessionOpening } from './session-opening.ts'
 import { noSession, refused, tryLater } from './session-refusals.ts'
@@ -32,7 +29,7 @@ export interface LegacyLegOptions {
   >
   /** Names this process among those that share the store. */
   readonly replica: string
-  readonly limits?: SessionLimits | undefined
+  readonly limits: SessionSettings
   /** Of callers without a name; those of others are bounded by their sessions. */
   readonly streams: OpenStreams
   readonly clock: Clock
@@ -108,7 +105,7 @@ export class LegacyLeg {
   }
 
   /** Other limits. What concerns streams holds for sessions that begin. */
-  limit(limits: SessionLimits): void {
+  limit(limits: SessionSettings): void {
     this.#limits = effectiveLimits(limits)
   }
 
