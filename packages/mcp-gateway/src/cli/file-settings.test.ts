@@ -239,13 +239,13 @@ test('leaves settings without a value to the gateway', async () => {
   expect(tools?.extras).toEqual({ resume: true, idempotencyKey: false })
 })
 
-function config(content: Readonly<Record<string, unknown>>): FileSettings {
+function settingsOf(content: Readonly<Record<string, unknown>>): FileSettings {
   return readConfig({ content }).config
 }
 
 test('separates changes that take effect from changes that need a restart', () => {
-  const before = config({})
-  const after = config({
+  const before = settingsOf({})
+  const after = settingsOf({
     agents: {
       sources: [{ type: 'langgraph', config: './langgraph.json' }],
       waitFor: { minAgents: 2 },

@@ -319,12 +319,12 @@ function blockText(block: unknown): string {
   if (block['type'] === 'text') return String(block['text'])
   if (block['type'] === 'resource_link') return String(block['uri'])
   const file = block['resource']
-  if (isRecord(file)) return `${String(file['uri'])}${lines(file['text'])}`
+  if (isRecord(file)) return `${String(file['uri'])}${onNewLine(file['text'])}`
   const { type, mimeType } = block
   return typeof mimeType === 'string' ? `[${String(type)} ${mimeType}]` : `[${String(type)}]`
 }
 
-function lines(text: unknown): string {
+function onNewLine(text: unknown): string {
   return typeof text === 'string' ? `\n${text}` : ''
 }
 
