@@ -114,8 +114,9 @@ export function takeInputInstructions(request: JsonRpcRequest): {
   readonly request: JsonRpcRequest
   readonly instructions: InputInstructions
 } {
-  const { _meta: meta, ...params } = request.params ?? {}
+  const meta = request.params?.['_meta']
   if (!isRecord(meta) || !Object.hasOwn(meta, INPUT_META_KEY)) return { request, instructions: {} }
+  const { _meta, ...params } = request.params ?? {}
   const { [INPUT_META_KEY]: given, ...rest } = meta
   const kept = Object.keys(rest).length === 0 ? params : { ...params, _meta: rest }
   const surface = isRecord(given) ? given['surface'] === true : undefined

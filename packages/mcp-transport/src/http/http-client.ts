@@ -128,12 +128,13 @@ export class HttpClient {
       : this.asOwner(() => this.#send(request, handlers))
   }
 
-  /** Sends a request that has a limit. A failure before it is sent is an outcome, too. */
+  /** Sends a request that may have a limit. A failure before it is sent is an outcome, too. */
   sendWithin(
     { signal, limitMs }: RequestLimit,
     request: HttpRequest,
     handlers: AnswerHandlers,
   ): void {
+    if (signal === undefined && limitMs === undefined) return this.#sendOrFail(request, handlers)
     const url = this.url.display
     let exchange: Exchange | undefined
     let timer: NodeJS.Timeout | undefined
@@ -169,8 +170,12 @@ export class HttpClient {
     }
     if (signal?.aborted === true) return onAbort()
     signal?.addEventListener('abort', onAbort, { once: true })
-    this.send({ ...request, onStart }, { ...handlers, outcome }).catch((error: unknown) =>
-      outcome({ kind: 'failed', error: toTransportError(error) }),
+    this.#sendOrFail({ ...request, onStart }, { ...handlers, outcome })
+  }
+
+  #sendOrFail(request: HttpRequest, handlers: AnswerHandlers): void {
+    this.send(request, handlers).catch((error: unknown) =>
+      handlers.outcome({ kind: 'failed', error: toTransportError(error) }),
     )
   }
 

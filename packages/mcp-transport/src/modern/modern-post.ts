@@ -43,8 +43,8 @@ export interface ModernPostOptions
   extends RequestLimit, Pick<HttpRequest, 'isOfCaller' | 'headersMs' | 'idleMs'> {
   /** Headers besides those that every request has, as a flat list. */
   readonly headers: readonly string[]
-  /** The call that waits for the answer: gets the exchange, and notices incoming data. */
-  readonly call: { exchange: Exchange | undefined; quietTicks: number } | undefined
+  /** The call that waits for the answer. It aborts the exchange if it ends early. */
+  readonly call: { starts(exchange: Exchange): boolean; quietTicks: number } | undefined
   /** Called with each notification of this request, in order. */
   readonly onMessage: (message: JsonRpcMessage) => void
 }
@@ -84,14 +84,13 @@ export async function modernPost(
         method: 'POST',
         rpcMethod: request.method,
         era: 'modern',
-        headers: [...modernHeaders(request), ...added],
+        headers: modernHeaders(request).concat(added),
         body,
         isLongLived,
         ...timing,
         onStart: (started) => {
           exchange = started
-          if (call !== undefined) call.exchange = started
-          return true
+          return call?.starts(started) !== false
         },
       },
       {

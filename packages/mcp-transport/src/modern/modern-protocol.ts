@@ -209,7 +209,7 @@ export class ModernProtocol {
   /** Requires an answer of the server, so that `ping` shows that the server is alive. */
   async #ping(call: ModernCall): Promise<JsonRpcResponse> {
     const { id } = call.request
-    const asked = await this.ask('server/discover', {}, { signal: call.signal, call })
+    const asked = await this.ask('server/discover', {}, { signal: undefined, call })
     const outcome = await this.checked(asked, true)
     if (outcome.kind !== 'answered') return errorAnswer(id, outcome.error)
     return 'result' in outcome.answer
