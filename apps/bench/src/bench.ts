@@ -2,7 +2,6 @@ import { cpus } from 'node:os'
 import { resolve } from 'node:path'
 import { benchClient, benchTools, benchTransport } from './calls/benches.ts'
 import { ensureInstalled, runCommand, UserError, wholeNumber } from './cli.ts'
-import { benchDebugState } from './debugstate/debugstate.ts'
 import { callFigures } from './gateway/calls.ts'
 import { cancelFigures } from './gateway/cancel.ts'
 import { overheadFigures } from './gateway/overhead.ts'
@@ -16,7 +15,6 @@ import { joined, MIN_ROUNDS } from './measure/rounds.ts'
 const BENCHES: Readonly<Record<string, Readonly<Record<string, Bench>>>> = {
   transport: benchTransport,
   client: benchClient,
-  debugstate: benchDebugState,
   tools: benchTools,
   gateway: {
     modern: (options) => callFigures('modern', options),

@@ -93,7 +93,7 @@ export const benchClient: Readonly<Record<string, Bench>> = {
     await using folder = await mkdtempDisposable(join(tmpdir(), 'bench-client-'))
     const args = [`${server.origin}/json`, join(folder.path, 'session.json')]
     const postsOfFirstCall = async (): Promise<number> => {
-      await using worker = startProcess('mcp-client-in-file', args)
+      await using worker = startProcess('mcp-client', args)
       await server.worker.call('takeCounts')
       await worker.call('callAndClose')
       const { GET: _get, DELETE: _delete, ...posts } = await server.worker.call('takeCounts')

@@ -41,20 +41,13 @@ const makers = {
     const { overTransport } = await import('./over-transport.ts')
     return overTransport(new sdk.StreamableHTTPClientTransport(new URL(url)))
   },
-  async 'mcp-client'(url) {
-    const { McpClient } = await import('@x/mcp-client')
-    const client = new McpClient({ url }, { clientInfo: CLIENT_INFO })
-    return {
-      call: async () => checkResult(await client.callTool(TOOL, ARGS)),
-      [Symbol.asyncDispose]: () => client.dispose(),
-    }
-  },
-  /** `McpClient` with its session in a file. */
-  async 'mcp-client-in-file'(url, file) {
+  /** `McpClient`, with its session in a file if one is named. */
+  async 'mcp-client'(url, file) {
     const { McpClient, SessionInfoFactory } = await import('@x/mcp-client')
     const { FileSessionInfo } = await import('@x/mcp-transport')
-    const sessionInfoFactory = new SessionInfoFactory()
-    sessionInfoFactory.createSession = () => new FileSessionInfo(file)
+    const inFile = new SessionInfoFactory()
+    inFile.createSession = () => new FileSessionInfo(file)
+    const sessionInfoFactory = file === '' ? undefined : inFile
     const client = new McpClient({ url }, { clientInfo: CLIENT_INFO, sessionInfoFactory })
     return {
       call: async () => checkResult(await client.callTool(TOOL, ARGS)),
@@ -67,20 +60,14 @@ const makers = {
     const sdk = await import('@modelcontextprotocol/sdk/client/streamableHttp.js')
     const client = new Client(CLIENT_INFO)
     await client.connect(new sdk.StreamableHTTPClientTransport(new URL(url)))
-    return {
-      call: async () => checkResult(await client.callTool({ name: TOOL, arguments: ARGS })),
-      [Symbol.asyncDispose]: () => client.close(),
-    }
+    return overClient(client)
   },
   /** The `Client` of SDK v2 on its own transport. */
   async 'sdk-v2'(url) {
     const sdk = await import('@modelcontextprotocol/client')
     const client = new sdk.Client(CLIENT_INFO)
     await client.connect(new sdk.StreamableHTTPClientTransport(new URL(url)))
-    return {
-      call: async () => checkResult(await client.callTool({ name: TOOL, arguments: ARGS })),
-      [Symbol.asyncDispose]: () => client.close(),
-    }
+    return overClient(client)
   },
   /** A tool of `createMcpTools`, called as an agent calls it. */
   async 'tools-live'(url) {
@@ -118,6 +105,19 @@ export type ContenderName = keyof typeof makers
 
 export function makeContender(name: ContenderName, url: string, file = ''): Promise<Contender> {
   return (makers[name] as Maker)(url, file)
+}
+
+/** The method that both versions of the SDK's `Client` have. */
+interface SdkClient {
+  callTool(params: { name: string; arguments: typeof ARGS }): Promise<unknown>
+  close(): Promise<void>
+}
+
+function overClient(client: SdkClient): Contender {
+  return {
+    call: async () => checkResult(await client.callTool({ name: TOOL, arguments: ARGS })),
+    [Symbol.asyncDispose]: () => client.close(),
+  }
 }
 
 interface Invokable {

@@ -44,7 +44,7 @@ const api = {
     for (const socket of sockets) await once(socket, 'close')
     return (await memory()).heapBytes
   },
-  /** Counts functions and files that one warm call runs, until undici creates the request. */
+  /** Counts our functions and files that one warm call runs, until undici creates the request. */
   async path() {
     for (let time = 0; time < 100; time += 1) await contender.call()
     const session = new Session()
@@ -86,18 +86,9 @@ async function failuresOf(times: number, atOnce: number): Promise<number> {
 }
 
 function countsIn(scripts: readonly Profiler.ScriptCoverage[]) {
-  const called = scripts
-    .map(({ url: script, functions }) => ({
-      isOurs: /\/packages\/[^/]+\/src\//.test(script),
-      count: functions.filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0).length,
-    }))
-    .filter(({ count }) => count > 0)
-  const ours = called.filter(({ isOurs }) => isOurs)
-  const sum = (files: typeof called): number => files.reduce((total, { count }) => total + count, 0)
-  return {
-    functions: sum(ours),
-    files: ours.length,
-    allFunctions: sum(called),
-    allFiles: called.length,
-  }
+  const counts = scripts
+    .filter(({ url: script }) => /\/packages\/[^/]+\/src\//.test(script))
+    .map(({ functions }) => functions.filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0).length)
+    .filter((count) => count > 0)
+  return { functions: counts.reduce((sum, count) => sum + count, 0), files: counts.length }
 }

@@ -1,13 +1,12 @@
 import { expect, test } from 'vitest'
 import { parseAnswer } from './raw-http.ts'
 
-const OK = 'HTTP/1.1 200 OK\r\netag: "v1"\r\nContent-Length: 4\r\n\r\nbody'
+const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody'
 const CHUNKED = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nMcp-Session-Id: abc\r\n\r\n'
 
-test('parses status, ETag and body', () => {
-  expect(parseAnswer(OK)).toEqual({ status: 200, etag: '"v1"', session: undefined, body: 'body' })
-  const empty = 'HTTP/1.1 204 No Content\r\nETag: "v2"\r\n\r\n'
-  expect(parseAnswer(empty)).toEqual({ status: 204, etag: '"v2"', body: '' })
+test('parses status and body', () => {
+  expect(parseAnswer(OK)).toEqual({ status: 200, session: undefined, body: 'body' })
+  expect(parseAnswer('HTTP/1.1 204 No Content\r\n\r\n')).toEqual({ status: 204, body: '' })
 })
 
 test('joins chunks, and parses the session id', () => {
@@ -18,9 +17,9 @@ test('joins chunks, and parses the session id', () => {
   }
 })
 
-test('leaves the ETag out where there is none', () => {
+test('parses an empty body', () => {
   const bare = 'HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n'
-  expect(parseAnswer(bare)).toEqual({ status: 200, etag: undefined, body: '' })
+  expect(parseAnswer(bare)).toEqual({ status: 200, body: '' })
 })
 
 test('waits for the rest of an answer', () => {

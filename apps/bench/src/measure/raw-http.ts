@@ -7,14 +7,12 @@ import type { Socket } from 'node:net'
 /** The parts of an answer that are checked. */
 export interface Answer {
   readonly status: number
-  readonly etag: string | undefined
   /** `Mcp-Session-Id` header. */
   readonly session: string | undefined
   readonly body: string
 }
 
 const LENGTH = /\r\ncontent-length: *(\d+) *\r\n/i
-const ETAG = /\r\netag: *("[^"\r]+") *\r\n/i
 const CHUNKED = /\r\ntransfer-encoding: *chunked *\r\n/i
 const SESSION = /\r\nmcp-session-id: *([^\r]+?) *\r\n/i
 
@@ -32,7 +30,7 @@ export function parseAnswer(text: string): Answer | undefined {
   const rest = text.slice(end + 4)
   const body = CHUNKED.test(head) ? chunksFrom(rest) : sizedFrom(rest, status, head)
   if (body === undefined) return undefined
-  return { status, etag: ETAG.exec(head)?.[1], session: SESSION.exec(head)?.[1], body }
+  return { status, session: SESSION.exec(head)?.[1], body }
 }
 
 function sizedFrom(body: string, status: number, head: string): string | undefined {

@@ -114,7 +114,6 @@ export class ModernCall implements OpenCall {
   async #post(request: JsonRpcRequest, answers: InputAnswers | undefined): Promise<PostOutcome> {
     const { tools } = this.#protocol
     const posted = await this.#postOnce(request, answers)
-    this.#exchange = undefined // the response may stay open
     const checked = this.#protocol.checked(posted, answers === undefined)
     const outcome = checked instanceof Promise ? await checked : checked
     const isMismatch =
@@ -153,6 +152,7 @@ export class ModernCall implements OpenCall {
   }
 
   async #answersTo({ inputRequests, requestState }: InputRequired): Promise<InputAnswers> {
+    this.#exchange = undefined // its response may stay open
     const { signal } = this
     const state = requestState === undefined ? {} : { requestState }
     if (inputRequests === undefined || Object.keys(inputRequests).length === 0) {
