@@ -1,40 +1,25 @@
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, request as requestOf } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { startModernServer, type ModernServer } from '@x/mcp-testing'
 
 /** A server that requires a token, and its authorization server, which accepts every code. */
 export interface GuardedServer extends AsyncDisposable {
   readonly url: string
-  /** The server without the check of tokens. */
-  readonly inner: ModernServer
+  /** Invalidates the token. The authorization server gives another one. */
+  revoke(): void
 }
 
-export async function startGuardedServer(): Promise<GuardedServer> {
-  const inner = await startModernServer()
+/** Guards another server, which it disposes of. */
+export async function startGuardedServer(
+  inner: AsyncDisposable & { readonly url: string },
+): Promise<GuardedServer> {
+  let tokens = 1
   const http = createServer((request, response) => {
-    const { host = '', authorization } = request.headers
+    const { host = '', authorization, ...others } = request.headers
     const origin = `http://${host}`
     const { pathname } = new URL(request.url ?? '/', origin)
     const json = (value: unknown): void => {
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(value))
-    }
-    const forward = async (): Promise<void> => {
-      const chunks: Buffer[] = []
-      for await (const chunk of request) chunks.push(chunk as Buffer)
-      const headers = Object.entries(request.headers).flatMap(([name, value]) =>
-        typeof value === 'string' &&
-        (name.startsWith('mcp-') || /^(accept|content-type)$/.test(name))
-          ? [[name, value] as [string, string]]
-          : [],
-      )
-      const answer = await fetch(inner.url, {
-        method: 'POST',
-        headers,
-        body: Buffer.concat(chunks),
-      })
-      const type = answer.headers.get('content-type') ?? 'text/plain'
-      response.writeHead(answer.status, { 'content-type': type }).end(await answer.text())
     }
     if (pathname.startsWith('/.well-known/oauth-protected-resource')) {
       json({ resource: `${origin}/mcp`, authorization_servers: [origin] })
@@ -48,23 +33,29 @@ export async function startGuardedServer(): Promise<GuardedServer> {
         token_endpoint_auth_methods_supported: ['none'],
       })
     } else if (pathname === '/token') {
-      json({ access_token: 'granted', token_type: 'Bearer' })
-    } else if (authorization !== 'Bearer granted') {
+      json({ access_token: `granted-${tokens}`, token_type: 'Bearer' })
+    } else if (authorization === `Bearer granted-${tokens}`) {
+      const { method } = request
+      const forwarded = requestOf(inner.url, { method, headers: others }, (answer) => {
+        response.writeHead(answer.statusCode ?? 502, answer.headers)
+        response.flushHeaders()
+        answer.pipe(response)
+      })
+      forwarded.on('error', () => response.destroy())
+      response.on('close', () => forwarded.destroy())
+      request.pipe(forwarded)
+    } else {
       const metadata = `${origin}/.well-known/oauth-protected-resource/mcp`
       response
         .writeHead(401, { 'www-authenticate': `Bearer resource_metadata="${metadata}"` })
         .end()
-    } else if (request.method === 'POST') {
-      forward().catch(() => response.destroy())
-    } else {
-      response.writeHead(405).end()
     }
   })
   http.listen(0, '127.0.0.1')
   await once(http, 'listening')
   return {
     url: `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`,
-    inner,
+    revoke: () => void tokens++,
     async [Symbol.asyncDispose]() {
       http.closeAllConnections()
       http.close()

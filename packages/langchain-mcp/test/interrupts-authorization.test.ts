@@ -2,59 +2,79 @@
 import { MemorySaver } from '@langchain/langgraph'
 import { McpClient } from '@x/mcp-client'
 import { createAuthProvider, memoryTokenStore } from '@x/mcp-transport/auth'
+import {
+  deferred,
+  startModernServer,
+  startScriptedServer,
+  type ScriptedEvent,
+} from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import {
   authorizationResume,
   authorizationToInterrupt,
+  elicitationResume,
   elicitationToInterrupt,
   isAuthorizationInterrupt,
   McpTool,
+  type ElicitationAnswer,
   type PendingInterrupt,
 } from '../src/index.ts'
 import { askingGraph, type AskingGraph } from './asking-graph.ts'
-import { startGuardedServer } from './guarded-server.ts'
+import { startGuardedServer, type GuardedServer } from './guarded-server.ts'
 
-/** Node 22 has no `AsyncDisposableStack`. */
-function disposables(): AsyncDisposable & { add(one: AsyncDisposable): void } {
-  const all: AsyncDisposable[] = []
+interface Processes extends AsyncDisposable {
+  /** Returns a tool as another process would make it. */
+  tool(name: string): McpTool
+}
+
+function startProcesses(url: string): Processes {
+  const store = memoryTokenStore() // shared by all processes
+  const clients: McpClient[] = []
   return {
-    add: (one) => void all.push(one),
+    tool: (name) => {
+      const provider = createAuthProvider({
+        redirectUrl: 'http://127.0.0.1:3000/callback',
+        redirect: () => undefined,
+        clientId: 'agent',
+        store,
+      })
+      const authorization = authorizationToInterrupt(provider, url)
+      const elicitation = elicitationToInterrupt({ authorization })
+      const { handlers } = elicitation
+      const { authProvider } = authorization
+      const source = new McpClient({ url }, { handlers, authProvider })
+      clients.push(source)
+      const server = { slug: 'shop' }
+      return new McpTool({ name, definition: { name }, server, source, options: { elicitation } })
+    },
     async [Symbol.asyncDispose]() {
-      await Promise.all(all.map((one) => one[Symbol.asyncDispose]()))
+      await Promise.all(clients.map((client) => client.dispose()))
     },
   }
 }
 
+/** Signs in on the page of a question. */
+function signInResume(interrupt: PendingInterrupt): ReturnType<typeof authorizationResume> {
+  const { value } = interrupt
+  if (!isAuthorizationInterrupt(value)) throw new Error('No person was asked to sign in')
+  const { searchParams } = new URL(value.url)
+  const callback = new URL('http://127.0.0.1:3000/callback?code=abc')
+  callback.searchParams.set('state', searchParams.get('state') ?? '')
+  return authorizationResume(interrupt, callback)
+}
+
 test('interrupts the graph with the URL for a 401 that needs a person, and then sends the call once', async () => {
-  await using server = await startGuardedServer()
-  const store = memoryTokenStore() // shared by all processes
+  await using inner = await startModernServer()
+  await using server = await startGuardedServer(inner)
   const checkpointer = new MemorySaver()
-  await using clients = disposables()
-  /** Like another process. */
-  const newGraph = (): AskingGraph => {
-    const provider = createAuthProvider({
-      redirectUrl: 'http://127.0.0.1:3000/callback',
-      redirect: () => undefined,
-      clientId: 'agent',
-      store,
+  await using processes = startProcesses(server.url)
+  const newGraph = (): AskingGraph =>
+    askingGraph({
+      kind: 'fanOutToolCalls',
+      tools: [processes.tool('add')],
+      calls: [{ name: 'add', args: { a: 1, b: 2 } }],
+      checkpointer,
     })
-    const authorization = authorizationToInterrupt(provider, server.url)
-    const elicitation = elicitationToInterrupt({ authorization })
-    const client = new McpClient(
-      { url: server.url },
-      { handlers: elicitation.handlers, authProvider: authorization.authProvider },
-    )
-    clients.add(client)
-    const add = new McpTool({
-      name: 'add',
-      definition: { name: 'add' },
-      server: { slug: 'shop' },
-      source: client,
-      options: { elicitation },
-    })
-    const calls = [{ name: 'add', args: { a: 1, b: 2 } }]
-    return askingGraph({ kind: 'fanOutToolCalls', tools: [add], calls, checkpointer })
-  }
 
   const { interrupts } = await newGraph().start()
   const [interrupt] = interrupts
@@ -64,19 +84,76 @@ test('interrupts the graph with the URL for a 401 that needs a person, and then 
   expect(value).toMatchObject({ server: 'shop', tool: 'add' })
   const url = new URL(value.url)
   expect(url.pathname).toBe('/authorize')
-  expect(server.inner.received).toEqual([])
+  expect(inner.received).toEqual([])
 
   const wrong = 'http://127.0.0.1:3000/callback?code=abc&state=forged'
   const again = await newGraph().resume(authorizationResume(interrupt, wrong))
   const second: PendingInterrupt = again.interrupts[0] ?? {}
   expect(second.value).toMatchObject({ problem: expect.stringContaining('another') })
-  expect(server.inner.received).toEqual([])
-  if (!isAuthorizationInterrupt(second.value)) throw new Error('Nobody was asked')
-  const { searchParams } = new URL(second.value.url)
-
-  const callback = new URL('http://127.0.0.1:3000/callback?code=abc')
-  callback.searchParams.set('state', searchParams.get('state') ?? '')
-  const { answers } = await newGraph().resume(authorizationResume(second, callback))
+  expect(inner.received).toEqual([])
+  const { answers } = await newGraph().resume(signInResume(second))
   expect(answers['call-0']).toMatchObject({ status: 'success', content: '3' })
-  expect(server.inner.executions('add')).toBe(1)
+  expect(inner.executions('add')).toBe(1)
 })
+
+/** A server with sessions that calls `onCall` for each call, and then ends the response stream without a result. */
+async function startForgetfulServer(
+  onCall: () => readonly ScriptedEvent[],
+): Promise<{ readonly url: string } & AsyncDisposable> {
+  return startScriptedServer({
+    'server/discover': { status: 400, error: { code: -32601 } },
+    initialize: {
+      headers: { 'mcp-session-id': 'session-1' },
+      result: {
+        resultType: undefined,
+        protocolVersion: '2025-11-25',
+        capabilities: { tools: {} },
+        serverInfo: { name: 'shop', version: '1.0.0' },
+      },
+    },
+    'tools/call': () => ({ events: ['id: 1\ndata:\n\n', ...onCall()], end: 'eof' }),
+  })
+}
+
+const question = {
+  id: 'q1',
+  method: 'elicitation/create',
+  params: { message: 'Who?', requestedSchema: { type: 'object', properties: {} } },
+}
+
+test.each(['before any question', 'after a question'])(
+  'asks nobody to sign in for a call that was sent and lost its stream %s',
+  async (when) => {
+    const asked = deferred()
+    let calls = 0
+    await using inner = await startForgetfulServer(() => {
+      calls++
+      if (when === 'after a question') return [question, asked.promise]
+      server.revoke()
+      return []
+    })
+    await using server: GuardedServer = await startGuardedServer(inner)
+    await using processes = startProcesses(server.url)
+    const graph = askingGraph({
+      kind: 'fanOutToolCalls',
+      tools: [processes.tool('pay')],
+      calls: [{ name: 'pay' }],
+    })
+    const first = await graph.start()
+    let turn = await graph.resume(signInResume(first.interrupts[0] ?? {}))
+    if (when === 'after a question') {
+      const [interrupt] = turn.interrupts
+      expect(interrupt?.value).toMatchObject({ type: 'mcp_elicitation' })
+      server.revoke()
+      asked.resolve()
+      const answer: ElicitationAnswer = { action: 'accept', content: {} }
+      turn = await graph.resume(elicitationResume(interrupt ?? {}, { 'question-1': answer }))
+    }
+    expect(turn.interrupts).toEqual([])
+    expect(turn.answers['call-0']).toMatchObject({
+      status: 'error',
+      content: expect.stringMatching(/may or may not have been executed/),
+    })
+    expect(calls).toBe(1)
+  },
+)

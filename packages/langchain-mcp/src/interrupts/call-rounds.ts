@@ -179,13 +179,16 @@ export class CallRounds {
       return await this.send(asked && resumeFrom(asked, answers), place)
     } catch (error) {
       if (options.config.signal?.aborted === true) throw error
-      const url = this.#answering === 'interrupt' ? authorization?.urlIn(error) : undefined
-      if (url !== undefined) {
-        return { kind: 'authorization', url, problem }
-      }
+      const failure = toolErrorFrom(error, origin)
+      // After the sign-in the call is sent again, so it must not have been executed. The request that needs access may
+      // also be a later one, which continues the response of the call or answers a question.
+      const isUnsent = failure === undefined || failure.outcome === 'not-executed'
+      const mayRepeat = isUnsent && asked?.isHeld !== true
+      const url =
+        mayRepeat && this.#answering === 'interrupt' ? authorization?.urlIn(error) : undefined
+      if (url !== undefined) return { kind: 'authorization', url, problem }
       const fatal = fatalFrom(error, origin, secrets)
       if (fatal !== undefined) throw fatal.error // the task ends the run with exactly this error
-      const failure = toolErrorFrom(error, origin)
       if (failure === undefined) throw error
       this.#thrown = failure
       return failedOutcomeFrom(failure)
