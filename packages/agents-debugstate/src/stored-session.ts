@@ -1,5 +1,5 @@
 import { isRecord } from '@x/internal'
-import { isSessionId, sessionRecordFrom } from '@x/mcp-transport'
+import { isNewerRecord, isRecordOfEndpoint, isSessionId, sessionRecordFrom } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
 
 /** The stored session of one server: an id, a record, both, or nothing. A record names the same id. */
@@ -67,7 +67,7 @@ export function parseRecordHead(
 ): { readonly isNewer: boolean; readonly sessionId: unknown } | undefined {
   const value = parseJson(text)
   if (!isRecord(value) || typeof value['v'] !== 'number') return undefined
-  return { isNewer: value['v'] > 1, sessionId: value['sessionId'] ?? undefined }
+  return { isNewer: isNewerRecord(value), sessionId: value['sessionId'] ?? undefined }
 }
 
 /** Returns whether the client of one session can go on in the other session without a handshake. */
@@ -107,14 +107,7 @@ export function serializeRecord(record: SessionRecord, replaces?: string): strin
 
 function belongsTo(record: SessionRecord, owner: SessionOwner): boolean {
   if (record.principal !== undefined && record.principal !== owner.principal) return false
-  return owner.serverUrl === undefined || isSameEndpoint(record.serverUrl, owner.serverUrl)
-}
-
-/** Ignores the query: a record holds a digest of it, which `@x/mcp-transport` compares before it uses the record. */
-function isSameEndpoint(one: string, other: string): boolean {
-  if (!URL.canParse(one) || !URL.canParse(other)) return false
-  const [a, b] = [new URL(one), new URL(other)]
-  return a.origin === b.origin && a.pathname === b.pathname
+  return owner.serverUrl === undefined || isRecordOfEndpoint(record, owner.serverUrl)
 }
 
 function parseJson(text: string | undefined): unknown {

@@ -27,7 +27,7 @@ export type { HeadersFunction, HeadersOption, RequestContext } from './headers.t
 export { FileSessionInfo } from './session-info.ts'
 export { SessionInfo } from './session-info.ts'
 export { isSessionId, shortSessionId } from './session-record.ts'
-export { sessionRecordFrom } from './session-record.ts'
+export { isNewerRecord, isRecordOfEndpoint, sessionRecordFrom } from './session-record.ts'
 export type { Era, InitializeResult, SessionRecord } from './session-record.ts'
 // Helpers for other transports, such as stdio.
 export { messageFrom } from './json-rpc.ts'

@@ -72,6 +72,21 @@ export function sessionRecordFrom(value: unknown): SessionRecord | undefined {
   return isSessionRecord(value) ? value : undefined
 }
 
+/** Returns whether a value from a store is a record of a newer format, which must not be overwritten. */
+export function isNewerRecord(value: unknown): boolean {
+  return isRecord(value) && typeof value['v'] === 'number' && value['v'] > 1
+}
+
+/**
+ * Returns whether a record belongs to an endpoint. Ignores the query: a record holds a digest of it, which the
+ * transport compares before it uses the record.
+ */
+export function isRecordOfEndpoint(record: SessionRecord, serverUrl: string): boolean {
+  const [own, other] = [URL.parse(record.serverUrl), URL.parse(serverUrl)]
+  if (own === null || other === null) return false
+  return own.origin === other.origin && own.pathname === other.pathname
+}
+
 function isSessionRecord(value: unknown): value is SessionRecord {
   if (!isRecord(value)) return false
   const isAbsentOr = (key: string, isValid: (field: unknown) => boolean): boolean =>

@@ -1,8 +1,8 @@
-import { check, isRecord, within } from '@x/internal'
+import { check, within } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { SessionInfoFactory } from '@x/mcp-client'
 import type { McpServer, SessionScope } from '@x/mcp-client'
-import { SessionInfo, sessionRecordFrom } from '@x/mcp-transport'
+import { isNewerRecord, isRecordOfEndpoint, SessionInfo, sessionRecordFrom } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
 import { processWarnings, type ToolLog } from '../base/log.ts'
 import { assertOptions } from '../base/options.ts'
@@ -116,12 +116,13 @@ export class SessionInfoLangGraphStore extends SessionInfo {
     if (read === undefined) return undefined
     const value = read.result?.value
     this.#wasRead = true
-    this.#isNewerFormat = isNewerFormat(value)
+    this.#isNewerFormat = isNewerRecord(value)
     const record = sessionRecordFrom(value)
     const isOurs =
-      record?.principal === principal &&
-      (serverUrl === undefined || isSameEndpoint(record?.serverUrl, serverUrl))
-    return record !== undefined && isOurs ? { sessionId: record.sessionId, record } : NOTHING
+      record !== undefined &&
+      record.principal === principal &&
+      (serverUrl === undefined || isRecordOfEndpoint(record, serverUrl))
+    return isOurs ? { sessionId: record.sessionId, record } : NOTHING
   }
 
   async #set(session: StoredSession): Promise<void> {
@@ -169,17 +170,6 @@ export class SessionInfoLangGraphStore extends SessionInfo {
       return undefined
     }
   }
-}
-
-function isNewerFormat(value: unknown): boolean {
-  return isRecord(value) && typeof value['v'] === 'number' && value['v'] > 1
-}
-
-/** Ignores the query: a record holds only a digest of it, which the transport compares. */
-function isSameEndpoint(one: string | undefined, other: string): boolean {
-  const a = URL.parse(one ?? '')
-  const b = URL.parse(other)
-  return a !== null && b !== null && a.origin === b.origin && a.pathname === b.pathname
 }
 
 export interface SessionInfoLangGraphStoreFactoryOptions extends Pick<
