@@ -47,7 +47,7 @@ export interface CreateMcpToolsOptions extends BuildToolsOptions, ServerClientsO
   readonly listMaxAgeMs?: number | undefined
 }
 
-const { scope: _scope, around: _around, ...sharedClientChecks } = clientOptionChecks
+const { scope: _scope, ...sharedClientChecks } = clientOptionChecks
 
 const optionChecks: Checks<CreateMcpToolsOptions> = {
   ...sharedClientChecks,

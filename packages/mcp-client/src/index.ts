@@ -1,7 +1,6 @@
 // Everything exported here is public API. The state machine and the replay table are deliberately private.
 import './runtime-check.ts' // stays the first import
 export type {
-  AroundOperation,
   AuthProviderOf,
   CallOptions,
   CallToolOptions,

@@ -67,6 +67,13 @@ interface Lease {
   readonly options: CallToolOptions
 }
 
+/** For `SessionPool`. Creates a client whose every operation, including the call of its scope function, runs inside a function. */
+export let createWrappedClient: (
+  config: McpServerConfig,
+  options: McpClientOptions,
+  around: AroundOperation,
+) => McpClient
+
 /**
  * A client of one MCP server. Opens nothing until the first call. Then it finds the server (phase 1), opens a session
  * (phase 2) and uses it for all calls. When the server has lost the session, the client opens a new one on the same
@@ -81,8 +88,16 @@ export class McpClient implements AsyncDisposable {
   readonly #events = new ClientEvents()
   readonly #sessions: SessionManager
   readonly #options: SessionSetup['options']
-  readonly #around: AroundOperation | undefined
+  #around: AroundOperation | undefined
   #lastError: LastError | undefined
+
+  static {
+    createWrappedClient = (config, options, around) => {
+      const client = new McpClient(config, options)
+      client.#around = around
+      return client
+    }
+  }
 
   /**
    * @param config a URL is short for `{ url }`
@@ -96,10 +111,9 @@ export class McpClient implements AsyncDisposable {
     const server = (this.#label = options.label ?? name)
     assertServerConfig(this.#config, options.secrets)
     reserveProvider(this.#config, options)
-    const { scope, idleScopes, around, ...rest } = options
+    const { scope, idleScopes, ...rest } = options
     if (rest.logger !== undefined) logTo(rest.logger, this.#events, server)
     this.#options = rest
-    this.#around = around
     this.#sessions = new SessionManager({
       config: this.#config,
       options: rest,

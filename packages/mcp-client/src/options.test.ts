@@ -44,6 +44,7 @@ describe('McpClient rejects the option', () => {
       '"sessionInfoFactory" must be a SessionInfoFactory',
     ],
     [{ headers: {} }, 'there is no option "headers"'],
+    [{ around: () => undefined }, 'there is no option "around"'],
     [{ timeoutMs: '5000' }, '"timeoutMs" must be a number from 0, not a string'],
     [{ maxRetries: NaN }, '"maxRetries" must be a number from 0, not NaN'],
     [{ handlers: { elicit() {} } }, 'there is no option "handlers.elicit"'],

@@ -44,8 +44,6 @@ export interface McpClientOptions extends Pick<
   readonly scope?: SessionScope | (() => SessionScope) | undefined
   /** Which unused sessions are kept. Only with a scope function. */
   readonly idleScopes?: IdleScopeOptions | undefined
-  /** Wraps every operation, including the call of the scope function. @default runs it */
-  readonly around?: AroundOperation | undefined
   /** Limit for one operation with lookup, handshake and retries, in milliseconds. @default 600_000 */
   readonly timeoutMs?: number | undefined
   /** Lets progress extend the limit of a tool call. @default progress does not extend it */
@@ -147,7 +145,6 @@ export const clientOptionChecks: Checks<McpClientOptions> = {
   label: check.text,
   scope: check.or(check.section(scopeChecks), check.func),
   idleScopes: check.section(idleScopeChecks),
-  around: check.func,
   timeoutMs: check.number(),
   timeout: {
     ...check.section(extensionChecks),

@@ -3,7 +3,7 @@ import type { Checks } from '@x/internal'
 import type { SessionInfo } from '@x/mcp-transport'
 import { clientOptionChecks, scopeChecks } from './options.ts'
 import type { McpClientOptions, PerServerOptions } from './options.ts'
-import { McpClient } from './mcp-client.ts'
+import { createWrappedClient, type McpClient } from './mcp-client.ts'
 import { LONGEST_MS } from './deadline.ts'
 import { assertClientOptions, notExecuted } from './errors.ts'
 import type { McpClientError } from './errors.ts'
@@ -27,10 +27,7 @@ import type { McpClientStatus } from './session-state.ts'
 /** Owner of the sessions, apart from the run. */
 export type RunlessScope = Omit<SessionScope, 'run'>
 
-export interface SessionPoolOptions extends Omit<
-  McpClientOptions,
-  'scope' | 'around' | 'idleScopes'
-> {
+export interface SessionPoolOptions extends Omit<McpClientOptions, 'scope' | 'idleScopes'> {
   /** Owner of the sessions. A function is called at every call. The pool adds the run. */
   readonly scope?: RunlessScope | (() => RunlessScope) | undefined
   /**
@@ -42,7 +39,7 @@ export interface SessionPoolOptions extends Omit<
   readonly runTtlMs?: number | undefined
 }
 
-const { around: _around, idleScopes: _idle, ...clientChecks } = clientOptionChecks
+const { idleScopes: _idle, ...clientChecks } = clientOptionChecks
 const { run: _run, ...runlessChecks } = scopeChecks
 const optionChecks: Checks<SessionPoolOptions> = {
   ...clientChecks,
@@ -147,17 +144,17 @@ export class SessionPool implements AsyncDisposable {
   #create(server: string, config: McpServerConfig, own: PerServerOptions): McpClient {
     const { sessionInfoFactory = new SessionInfoFactory() } = this.#clientOptions
     const label = own.label ?? serverLabel(config)
-    const client: McpClient = new McpClient(config, {
+    const options: McpClientOptions = {
       ...this.#clientOptions,
       ...own,
       sessionInfoFactory: this.#factoryFor(server, sessionInfoFactory),
       scope: () => this.#scopeOf(client, server, label),
-      around: (operation, { method }) => {
-        const run = currentRun()
-        if (run !== undefined) return operation(run)
-        const mayBeEphemeral = this.#allowEphemeral || method.endsWith('/list')
-        return mayBeEphemeral && !this.#isClosed ? inRunOfItsOwn(operation) : operation()
-      },
+    }
+    const client: McpClient = createWrappedClient(config, options, (operation, { method }) => {
+      const run = currentRun()
+      if (run !== undefined) return operation(run)
+      const mayBeEphemeral = this.#allowEphemeral || method.endsWith('/list')
+      return mayBeEphemeral && !this.#isClosed ? inRunOfItsOwn(operation) : operation()
     })
     return client
   }

@@ -37,7 +37,7 @@ import { schemaValidator, ToolList } from './tool-list.ts'
 /** Values that all sessions of one client share. */
 export interface SessionSetup {
   readonly config: McpServerConfig
-  readonly options: Omit<McpClientOptions, 'scope' | 'around' | 'idleScopes'>
+  readonly options: Omit<McpClientOptions, 'scope' | 'idleScopes'>
   /** Name of the server in messages. */
   readonly server: string
   readonly events: ClientEvents

@@ -44,7 +44,7 @@ export type McpToolsServerConfig = PerServerOptions &
   )
 
 /** Options for the clients and sessions of all servers. */
-export interface ServerClientsOptions extends Omit<McpClientOptions, 'scope' | 'around'> {
+export interface ServerClientsOptions extends Omit<McpClientOptions, 'scope'> {
   /**
    * Provides the tokens of a server whose entry has no `authProvider`. A function receives the server; its
    * `name` is the key in `servers`. One provider for servers of several origins is refused (`CONFIG`),

@@ -26,10 +26,7 @@ import type { ClientIdentity, ModernPostOptions, PostOutcome } from './modern-po
 import { Subscriptions } from './subscriptions.ts'
 import { ToolCatalog } from './tools.ts'
 
-export interface ModernProtocolOptions extends Omit<
-  LegacyProtocolOptions,
-  'onReplaced' | 'changeEra' | 'sendAgain'
-> {
+export interface ModernProtocolOptions extends Omit<LegacyProtocolOptions, 'onReplaced'> {
   /** Identity from the client's `initialize`. */
   readonly identity: ClientIdentity
   readonly discovered: DiscoverResult
