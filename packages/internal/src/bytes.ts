@@ -15,5 +15,16 @@ export async function readAtMost(
 
 /** Compares two texts by their bytes in UTF-8, as databases do. `sort()` alone compares UTF-16 units. */
 export function compareBytes(one: string, other: string): number {
-  return Buffer.compare(Buffer.from(one), Buffer.from(other))
+  const length = Math.min(one.length, other.length)
+  for (let at = 0; at < length; at++) {
+    const [left, right] = [one.charCodeAt(at), other.charCodeAt(at)]
+    if (left !== right) return rank(left) - rank(right)
+  }
+  return one.length - other.length
+}
+
+/** Surrogates stand for characters beyond U+FFFF, which come after U+E000 to U+FFFF. */
+function rank(unit: number): number {
+  if (unit < 0xd800) return unit
+  return unit < 0xe000 ? unit + 0x2000 : unit - 0x800
 }

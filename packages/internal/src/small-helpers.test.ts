@@ -127,12 +127,14 @@ test.each([
 })
 
 test('compareBytes orders texts as their bytes in UTF-8', () => {
-  expect(['\u{1F600}', '\uFB00', 'b', 'a'].toSorted(compareBytes)).toEqual([
-    'a',
-    'b',
-    '\uFB00',
-    '\u{1F600}',
-  ])
+  const characters = ['', '/', 'a', 'ä', '\uD7FF', '\uE000', '\uFFFF', '\u{10000}', '\u{10FFFF}']
+  const texts = characters.flatMap((one) => characters.map((other) => `${one}${other}`))
+  for (const one of texts) {
+    for (const other of texts) {
+      const expected = Buffer.compare(Buffer.from(one), Buffer.from(other))
+      expect(Math.sign(compareBytes(one, other))).toBe(expected)
+    }
+  }
 })
 
 test('canonicalJson gives equal text for equal values, whatever the order of their keys', () => {

@@ -118,10 +118,10 @@ export { createGuardedFetch } from './internal/guarded-fetch.ts'
 export type { GuardedFetch, GuardedFetchOptions } from './internal/guarded-fetch.ts'
 export type { ResolvedAddress } from './internal/pinned-request.ts'
 
-export { DiskGatewayStore } from './store/disk-gateway-store.ts'
-export type { DiskGatewayStoreOptions } from './store/disk-gateway-store.ts'
-export { MemoryGatewayStore } from './store/memory-gateway-store.ts'
-export type { MemoryGatewayStoreOptions } from './store/memory-gateway-store.ts'
+export { DiskGatewayStore } from './store/sqlite-store.ts'
+export type { DiskGatewayStoreOptions } from './store/sqlite-store.ts'
+export { MemoryGatewayStore } from './store/memory-store.ts'
+export type { MemoryGatewayStoreOptions } from './store/memory-store.ts'
 export type {
   AppendOptions,
   Blobs,

@@ -8,9 +8,9 @@ import type { ArtifactCaller } from '../src/files/artifact-caller.ts'
 import { Artifacts, type ArtifactsOptions } from '../src/files/artifacts.ts'
 import { newScopeId } from '../src/files/scope-id.ts'
 import type { Principal } from '../src/internal/principal.ts'
-import { DiskGatewayStore } from '../src/store/disk-gateway-store.ts'
+import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
-import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { redisStore } from './redis-store.ts'
 
 /** A caller with a name. */

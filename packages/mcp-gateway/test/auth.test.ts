@@ -17,7 +17,7 @@ import { facadeAuth } from '../src/http/auth/facade/facade-auth.ts'
 import type { IdentityService } from '../src/http/auth/facade/identity-service.ts'
 import { jwtAuth } from '../src/http/auth/jwt-auth.ts'
 import { createGateway } from '../src/gateway.ts'
-import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from './mcp-clients.ts'
 

@@ -11,7 +11,7 @@ import { expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
 import { createGateway } from '../src/gateway.ts'
-import { DiskGatewayStore } from '../src/store/disk-gateway-store.ts'
+import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 
 const token = 'the-token-of-ada-0123456789'

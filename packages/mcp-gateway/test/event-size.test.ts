@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Gateway } from '../src/gateway.ts'
 import { createGateway } from '../src/gateway.ts'
 import type { GatewayOptions } from '../src/options.ts'
-import { DiskGatewayStore } from '../src/store/disk-gateway-store.ts'
+import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import { WireSession } from './wire-session.ts'
 
 const MIB = 1_048_576

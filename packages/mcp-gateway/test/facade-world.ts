@@ -5,7 +5,7 @@ import { expect } from 'vitest'
 
 import type { Authenticator } from '../src/http/auth/authenticator.ts'
 import { facadeAuth, type FacadeAuthOptions } from '../src/http/auth/facade/facade-auth.ts'
-import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 
 export const ORIGIN = 'https://gateway.example'
 export const RESOURCE: string = `${ORIGIN}/mcp`

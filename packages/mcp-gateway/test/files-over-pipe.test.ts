@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 
 import { createGateway } from '../src/gateway.ts'
 import type { AgentUpdate } from '../src/agents/agent-update.ts'
-import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { AgentsAtHand, type Behaviour } from './agents-at-hand.ts'
 import { connectForFiles, connectPipe } from './file-clients.ts'
 import { giving, reader, serve, textFile, textOf, uriOf } from './served-files.ts'

@@ -2,7 +2,7 @@ import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
 import type { Blobs } from '../src/store/gateway-store.ts'
-import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { connectForFiles } from './file-clients.ts'
 import { ManualClock } from './manual-clock.ts'
 import { TOKENS, serve, twoPeople, reader } from './served-files.ts'

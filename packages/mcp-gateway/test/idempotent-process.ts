@@ -1,7 +1,7 @@
 // A gateway with its store in a folder and an agent that never ends; tells its port, and `begun` when a call runs.
 import { createGateway } from '../src/gateway.ts'
 import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
-import { DiskGatewayStore } from '../src/store/disk-gateway-store.ts'
+import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 
 const [, , folder = '', token = ''] = process.argv

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 
 import type { Gateway } from '../src/gateway.ts'
 import { createGateway } from '../src/gateway.ts'
-import { DiskGatewayStore } from '../src/store/disk-gateway-store.ts'
+import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 import { WireSession } from './wire-session.ts'
 

@@ -4,7 +4,7 @@ import type { RunEvent } from '../src/internal/run-event.ts'
 import type { RunsOptions } from '../src/runs/runs-options.ts'
 import { Runs } from '../src/runs/runs.ts'
 import type { ToolOutcome } from '../src/runs/tool-outcome.ts'
-import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { ManualClock } from './manual-clock.ts'
 import { ScriptedSource, type Script } from './scripted-source.ts'
 

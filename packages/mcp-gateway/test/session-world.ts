@@ -13,7 +13,7 @@ import type { RequestContext } from '../src/mcp/request-context.ts'
 import { SessionHttp, toResponse, type SessionServer } from '../src/mcp/session-http.ts'
 import type { SessionSettings, SessionStore } from '../src/mcp/sessions.ts'
 import { ProcessLease } from '../src/store/lease.ts'
-import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { ManualClock, settled } from './manual-clock.ts'
 
 export type Tool = (context: RequestContext, text: string) => Promise<string> | string

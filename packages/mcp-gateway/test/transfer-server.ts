@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { createGateway } from '../src/gateway.ts'
 import type { AgentUpdate } from '../src/agents/agent-update.ts'
-import { DiskGatewayStore } from '../src/store/disk-gateway-store.ts'
+import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 import { redisStore } from './redis-store.ts'
 

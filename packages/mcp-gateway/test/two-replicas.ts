@@ -1,7 +1,7 @@
 import { Assembly } from '../src/gateway/assembly.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
-import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'
 import { ManualClock } from './manual-clock.ts'
 

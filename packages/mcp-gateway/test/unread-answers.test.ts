@@ -8,7 +8,7 @@ import { expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
-import { MemoryGatewayStore } from '../src/store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
 import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'

@@ -1,5 +1,5 @@
 // Writes to a store on disk and says what was acknowledged, line by line, until it is killed.
-import { DiskGatewayStore } from '../src/store/disk-gateway-store.ts'
+import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 
 const [, , folder = '', name = ''] = process.argv
 const store = new DiskGatewayStore(folder)

@@ -24,7 +24,7 @@ export async function importAdapter(
   } catch (cause) {
     if (!isMissing(cause, name)) throw cause
     const message = `The setting "${path}" needs the package ${name}. Install it: npm install ${name}`
-    throw new GatewayError('CONFIG', message, { path, cause })
+    throw new GatewayError('CONFIG', message, { path })
   }
 }
 

@@ -437,12 +437,12 @@ export async function makeStore(
   const onError = (error: unknown): void => onWarning('A listener of the store failed', error)
   switch (type) {
     case 'memory': {
-      const { MemoryGatewayStore } = await import('../store/memory-gateway-store.ts')
+      const { MemoryGatewayStore } = await import('../store/memory-store.ts')
       return new MemoryGatewayStore({ onError })
     }
     case 'disk': {
       if (dir === undefined) throw missing('store.dir', 'A store on disk needs a folder: store.dir')
-      const { DiskGatewayStore } = await import('../store/disk-gateway-store.ts')
+      const { DiskGatewayStore } = await import('../store/sqlite-store.ts')
       return new DiskGatewayStore(resolve(dirname(file), dir), { onError })
     }
     case 'redis': {

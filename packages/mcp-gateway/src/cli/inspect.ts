@@ -15,7 +15,7 @@ import type { GatewayOptions } from '../options.ts'
 import { SessionRecords } from '../mcp/replicas/session-records.ts'
 import type { ListedSession } from '../mcp/replicas/session-records.ts'
 import type { RunEvent } from '../internal/run-event.ts'
-import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 import {
   readConfigFile,
   type ConfigFile,

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { run, start } from '../../test/command-line.ts'
 import { configFolder, YAML, type ConfigFolder } from '../../test/config-folder.ts'
 import { connect } from '../../test/mcp-clients.ts'
-import { DiskGatewayStore } from '../store/disk-gateway-store.ts'
+import { DiskGatewayStore } from '../store/sqlite-store.ts'
 import { packageVersion } from '../version.ts'
 
 let folder: ConfigFolder

@@ -4,7 +4,7 @@ import { HeldBytes } from './held-bytes.ts'
 import { namedTypeOf } from './named-type.ts'
 import { GatewayError } from '../errors.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import { randomId } from '../store/random-id.ts'
+import { randomId } from '../internal/random-hex.ts'
 import type { ArtifactCaller } from './artifact-caller.ts'
 import { accountOf, listKey } from './artifact-caller.ts'
 import type {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { ArtifactCaller } from './artifact-caller.ts'
 import { ArtifactLinks } from './artifact-links.ts'
 import { artifactResources } from './artifact-resources.ts'

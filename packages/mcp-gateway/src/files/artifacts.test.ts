@@ -16,7 +16,7 @@ import {
   textOf,
   notFound,
 } from '../../test/artifact-world.ts'
-import { DiskGatewayStore } from '../store/disk-gateway-store.ts'
+import { DiskGatewayStore } from '../store/sqlite-store.ts'
 import type { ArtifactCaller } from './artifact-caller.ts'
 import type { Artifact, ArtifactChange } from './artifact.ts'
 import { Artifacts } from './artifacts.ts'

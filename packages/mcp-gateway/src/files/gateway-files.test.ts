@@ -8,7 +8,7 @@ import { Artifacts } from './artifacts.ts'
 import { createGuardedFetch } from '../internal/guarded-fetch.ts'
 import type { Principal } from '../internal/principal.ts'
 import type { EarlierFiles, RunFiles } from './result-files.ts'
-import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { gatewayFiles, type GatewayFilesOptions } from './gateway-files.ts'
 
 const principal: Principal = { id: 'ada', isAnonymous: false, scopes: [], claims: {} }

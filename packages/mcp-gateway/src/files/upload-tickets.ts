@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { systemClock, type Clock } from '../internal/clock.ts'
 import type { Values } from '../store/gateway-store.ts'
-import { isRandomId, randomId } from '../store/random-id.ts'
+import { isRandomId, randomId } from '../internal/random-hex.ts'
 import type { ArtifactCaller } from './artifact-caller.ts'
 import { encodedName } from './artifact-uri.ts'
 import { artifactNameFrom } from './artifact-name.ts'

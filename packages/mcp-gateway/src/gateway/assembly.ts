@@ -50,7 +50,7 @@ import {
 } from '../agents/langgraph/lang-graph-source.ts'
 import { stateKeyFrom } from '../internal/state-key.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { ToolOptions } from '../tools/tool-options.ts'
 
 /** Answers that are on their way get so long to arrive, when the gateway closes. */

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import { ManualClock } from '../../test/manual-clock.ts'
 import { createGateway } from '../gateway.ts'
-import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { reasonsAgainst } from './health-routes.ts'
 
 const HOST = { host: '10.1.2.3:8000' }

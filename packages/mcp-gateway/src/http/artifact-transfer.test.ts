@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { ArtifactCaller } from '../files/artifact-caller.ts'
 import type { Artifact } from '../files/artifact.ts'
 import { artifactDownload } from './artifact-download.ts'

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import type { Principal } from '../internal/principal.ts'
-import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { RequestRates } from './request-rates.ts'
 import { subnetOf } from '../internal/principal.ts'
 

@@ -16,3 +16,13 @@ export function randomHex(bytes: number): string {
   taken = end
   return text
 }
+
+/** Returns 128 random bits in hex. */
+export function randomId(): string {
+  return randomHex(16)
+}
+
+/** Whether a text may be a `randomId()`. Such a text is safe as a part of a path. */
+export function isRandomId(text: string): boolean {
+  return /^[0-9a-f]{32}$/.test(text)
+}

@@ -9,7 +9,7 @@ import {
   tool,
   type Script,
 } from '../../test/scripted-source.ts'
-import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { AgentUpdate } from '../agents/agent-update.ts'
 import { Runs } from './runs.ts'
 import type { RunsOptions } from './runs-options.ts'

@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { isRecord } from '@x/internal'
 import type { AgentSource } from '../agents/agent-source.ts'
 import type { Clock } from '../internal/clock.ts'
-import { everyValue } from '../store/every-value.ts'
+import { listAll } from '../store/gateway-store.ts'
 import type { Values } from '../store/gateway-store.ts'
 import { Sweeper } from '../internal/sweeper.ts'
 import type { RunOrder } from './run-ending.ts'
@@ -126,7 +126,7 @@ export class Conversations {
 
   async #sweep(): Promise<void> {
     const { values, clock, sourceOf } = this.#options
-    for await (const { key, value, version } of everyValue(values, PREFIX)) {
+    for await (const { key, value, version } of listAll(values, PREFIX)) {
       if (this.#sweeper.isClosed) return
       const row = rowFrom(value)
       if (row === undefined || row.expiresAt > clock.now()) continue

@@ -10,7 +10,7 @@ import {
   type Script,
 } from '../../test/scripted-source.ts'
 import { newScopeId } from '../files/scope-id.ts'
-import { MemoryGatewayStore } from '../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { Runs } from './runs.ts'
 import type { ToolOutcome } from './tool-outcome.ts'
 

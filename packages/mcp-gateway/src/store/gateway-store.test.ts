@@ -6,9 +6,9 @@ import { startRedisServer } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { afterAll, describe, expect, test } from 'vitest'
 import { redisStore } from '../../test/redis-store.ts'
-import { DiskGatewayStore } from './disk-gateway-store.ts'
+import { DiskGatewayStore } from './sqlite-store.ts'
 import type { GatewayStore, LoggedEvent, LogListener } from './gateway-store.ts'
-import { MemoryGatewayStore } from './memory-gateway-store.ts'
+import { MemoryGatewayStore } from './memory-store.ts'
 
 /** What every store has to do, on each of them. */
 interface OpenStore extends AsyncDisposable {

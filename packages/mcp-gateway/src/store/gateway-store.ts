@@ -13,36 +13,36 @@ export interface GatewayStore {
   readonly messages: Messages
   readonly blobs: Blobs
   readonly rates: Rates
-  /** Whether other processes see what is written here. */
+  /** Whether other processes use the same store. */
   readonly isShared: boolean
-  /** Whether what is written here is still there after a restart: sessions go on then. @default isShared */
+  /** Whether the records are still there after a restart, so that sessions continue. @default isShared */
   readonly isDurable?: boolean | undefined
-  /** Whether it can be used now; for readiness. Never throws. */
+  /** Whether the store can be used now, for readiness checks. Never rejects. */
   isReady(): Promise<boolean>
   close(): Promise<void>
 }
 
-/** Small JSON values by key, each with an end. Keys are sorted by their bytes. */
+/** Small JSON records by key, each with a time to live. Keys are sorted by their bytes. */
 export interface Values {
   get(key: string): Promise<Versioned | undefined>
-  /** @returns the new version; `undefined` if `ifVersion` did not hold */
+  /** Returns the new version. `undefined`: the record has another version than `ifVersion`. */
   put(key: string, value: unknown, options?: PutOptions): Promise<string | undefined>
-  /** Moves the end without touching value and version. @returns whether it was there */
+  /** Sets a new time to live. Value and version stay. Returns whether the record exists. */
   touch(key: string, ttlMs: number): Promise<boolean>
-  /** Reads and removes in one step: whoever gets the value is the only one. */
+  /** Reads and deletes a record in one step, so that one caller only gets the value. */
   take(key: string): Promise<unknown>
-  /** @returns whether it was there, in this version if one is given */
+  /** Returns whether the record existed, in the given version if there is one. */
   delete(key: string, ifVersion?: string): Promise<boolean>
-  /** Entries whose key begins so, in order, at most `limit` (default 1000) after `after`. */
+  /** Returns records whose keys begin with `prefix`, in order: at most `limit` (default 1000) after `after`. */
   list(prefix: string, options?: ListOptions): Promise<readonly ListedValue[]>
-  /** How many entries have a key that begins so; of those that ended a moment ago some may be counted. */
+  /** Returns the number of records whose keys begin with `prefix`. May include some that ended a moment ago. */
   count(prefix: string): Promise<number>
 }
 
 export interface PutOptions {
-  /** @default never ends */
+  /** @default the record has no end */
   readonly ttlMs?: number | undefined
-  /** Only if the value still has this version; `null`: only if there is none. @default in any case */
+  /** Writes only if the record has this version. `null`: only if there is no record. @default always writes */
   readonly ifVersion?: string | null | undefined
 }
 
@@ -60,7 +60,7 @@ export interface ListedValue extends Versioned {
   readonly key: string
 }
 
-/** Events in order, for clients that come back to a stream. */
+/** Events in order, for clients that resume a stream. Goes with `eventLogs`. */
 export interface Logs {
   /** @returns the id of the event, which is unique over all streams and sorts by time in its own */
   append(stream: string, event: unknown, limits: LogLimits): Promise<string>
@@ -161,15 +161,15 @@ export interface Messages {
 }
 
 /**
- * Bytes, each write under an id of its own. Streams both ways. That the same bytes are kept once is the
- * business of whoever counts who has them: an id that nobody else can have got is safe to delete.
+ * Bytes of files. Each write gets an id of its own, also for the same bytes, so an id can be deleted as soon as its owner
+ * does not need it.
  */
 export interface Blobs {
-  /** @throws what `bytes` throws, and then nothing is kept; more bytes than `limit`: GatewayError `LIMIT` */
+  /** Keeps nothing if it rejects. @throws GatewayError `LIMIT` for more bytes than `limit`, and the error of `bytes` */
   write(bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob>
-  /** `undefined`: not there. A range ends at the last byte there is. */
+  /** `undefined`: there is no such file. A range may end behind the last byte. */
   read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined>
-  /** Harmless where there is none. */
+  /** Does nothing if there is no such file. */
   delete(id: string): Promise<void>
 }
 
@@ -189,12 +189,34 @@ export interface ByteRange {
 
 /** Token buckets. */
 export interface Rates {
-  /** @returns 0 if it may go on, else the milliseconds until it may */
+  /** Returns 0 if a token was taken, else the milliseconds until there is one. */
   take(bucket: string, rate: Rate): Promise<number>
 }
 
 export interface Rate {
   readonly perMinute: number
-  /** What may be taken at once. @default perMinute */
+  /** Maximum number of tokens in the bucket. @default perMinute */
   readonly burst?: number | undefined
+}
+
+const PAGE_RECORDS = 200
+
+/** Yields all records whose keys begin with `prefix`, in the order of the keys. Concurrent changes may be missing. */
+export async function* listAll(
+  values: Pick<Values, 'list'>,
+  prefix: string,
+): AsyncGenerator<ListedValue, void, undefined> {
+  let after: string | undefined
+  do {
+    const page = await values.list(prefix, { after, limit: PAGE_RECORDS })
+    yield* page
+    after = page.length < PAGE_RECORDS ? undefined : page.at(-1)?.key
+  } while (after !== undefined)
+}
+
+/** @throws TypeError for a value that JSON cannot hold, such as `undefined` */
+export function toJsonText(value: unknown): string {
+  const text: string | undefined = JSON.stringify(value)
+  if (text === undefined) throw new TypeError('Only values that JSON can hold can be stored')
+  return text
 }

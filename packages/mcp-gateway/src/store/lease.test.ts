@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
 import { ProcessLease } from './lease.ts'
-import { MemoryGatewayStore } from './memory-gateway-store.ts'
+import { MemoryGatewayStore } from './memory-store.ts'
 
 describe('the lease of a process', () => {
   beforeEach(() => void vi.useFakeTimers())

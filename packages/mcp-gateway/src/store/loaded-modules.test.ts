@@ -24,11 +24,7 @@ async function loadedWith(...paths: readonly string[]): Promise<string> {
 }
 
 test('loads SQLite only when a store uses it', async () => {
-  const loaded = await loadedWith(
-    './memory-gateway-store.ts',
-    './disk-gateway-store.ts',
-    '../files/artifacts.ts',
-  )
+  const loaded = await loadedWith('./memory-store.ts', './sqlite-store.ts', '../files/artifacts.ts')
   expect(loaded).toContain('artifacts.ts')
   expect(loaded).not.toContain('node:sqlite')
 })

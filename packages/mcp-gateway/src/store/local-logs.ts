@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { isRecord } from '@x/internal'
-import { parseEventId, formatEventId, toPlace } from './event-id.ts'
+import { toJsonText } from './gateway-store.ts'
 import type {
   AppendOptions,
   EventLogs,
@@ -10,7 +10,6 @@ import type {
   LogLimits,
   LogListener,
 } from './gateway-store.ts'
-import { toJsonText } from './json-text.ts'
 
 /** Characters of events that are kept. Above it, the log with the most is dropped. */
 const MAX_CHARS = 67_108_864
@@ -147,7 +146,33 @@ interface Tail {
   isEnded: boolean
 }
 
-/** Stands for a log in the ids of its events. Names that nobody should guess have a random part. */
+/**
+ * Returns the id of an event: a tag that stands for the log, so that clients do not learn its name, and the place of the
+ * event in the log. Places of one log have one length, so their ids sort as the events do.
+ *
+ * @param place 16 digits, or 16 digits, a hyphen and 12 digits
+ */
+export function formatEventId(tag: string, place: string): string {
+  return `${tag}.${place}`
+}
+
+/** Parses an id that a client sent. `undefined`: no event has such an id. */
+export function parseEventId(text: string): EventId | undefined {
+  const [, tag, place] = /^([0-9a-f]{32})\.(\d{16}(?:-\d{12})?)$/.exec(text) ?? []
+  return tag !== undefined && place !== undefined ? { tag, place } : undefined
+}
+
+/** Returns the place of an event that has a number. */
+export function toPlace(number: number): string {
+  return String(number).padStart(16, '0')
+}
+
+export interface EventId {
+  readonly tag: string
+  readonly place: string
+}
+
+/** Returns the tag of a log, a hash of its name. The name of a log that nobody may guess has a random part. */
 export function toLogTag(log: string): string {
   return hash('sha256', log).slice(0, 32)
 }

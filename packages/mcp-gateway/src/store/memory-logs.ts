@@ -1,7 +1,7 @@
-import { parseEventId, formatEventId, toPlace } from './event-id.ts'
+import { parseEventId, formatEventId, toPlace } from './local-logs.ts'
 import type { LogLimits, Logs, StreamEvent } from './gateway-store.ts'
-import { toJsonText } from './json-text.ts'
-import { randomId } from './random-id.ts'
+import { toJsonText } from './gateway-store.ts'
+import { randomId } from '../internal/random-hex.ts'
 
 /** Characters of events that are kept; beyond it the stream with the most is forgotten. */
 const MAX_CHARS = 67_108_864

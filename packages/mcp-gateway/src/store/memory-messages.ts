@@ -1,5 +1,5 @@
 import type { Messages } from './gateway-store.ts'
-import { toJsonText } from './json-text.ts'
+import { toJsonText } from './gateway-store.ts'
 
 /** Messages within this process. None is ever lost, so nobody hears of a gap. */
 export class MemoryMessages implements Messages {

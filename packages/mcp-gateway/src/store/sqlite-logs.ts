@@ -1,9 +1,9 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite'
 import { columnNumber, columnText } from '@x/internal'
-import { parseEventId, formatEventId, toPlace } from './event-id.ts'
+import { parseEventId, formatEventId, toPlace } from './local-logs.ts'
 import type { LogLimits, Logs, StreamEvent } from './gateway-store.ts'
-import { toJsonText } from './json-text.ts'
-import { randomId } from './random-id.ts'
+import { toJsonText } from './gateway-store.ts'
+import { randomId } from '../internal/random-hex.ts'
 
 /** Streams of events in a database that nobody else has open. */
 export class SqliteLogs implements Logs {

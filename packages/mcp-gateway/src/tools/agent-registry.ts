@@ -1,7 +1,7 @@
 import type { Principal } from '../internal/principal.ts'
 import { type Clock, systemClock } from '../internal/clock.ts'
 import type { AgentListener, AgentSource, RunnableAgents } from '../agents/agent-source.ts'
-import { MemoryValues } from '../store/memory-values.ts'
+import { MemoryRecords } from '../store/memory-store.ts'
 import type { ToolPlan } from './tool-plan.ts'
 import type { Agent } from '../agents/agent.ts'
 import type {
@@ -44,7 +44,7 @@ export class AgentRegistry implements RunnableAgents {
   /** @throws GatewayError `CONFIG` */
   constructor(options: AgentRegistryOptions = {}) {
     const { clock = systemClock, tools = {}, debounceMs = 250, waitFor } = options
-    const { values = new MemoryValues(() => clock.now()), onWarning = () => undefined } = options
+    const { values = new MemoryRecords(() => clock.now()), onWarning = () => undefined } = options
     this.#clock = clock
     this.#ttlMs = options.ttlMs ?? 60_000
     this.#checkMs = options.checkMs ?? 10_000

@@ -3,14 +3,14 @@ import { describe, expect, test } from 'vitest'
 import { ManualClock } from '../../test/manual-clock.ts'
 import { agentOf, FakeSource, worldOf } from '../../test/registry-world.ts'
 import type { Values } from '../store/gateway-store.ts'
-import { MemoryValues } from '../store/memory-values.ts'
+import { MemoryRecords } from '../store/memory-store.ts'
 import type { Agent } from '../agents/agent.ts'
 
 describe('names of tools', () => {
   const twin = (id: string): Agent => agentOf(id, { name: 'twin' })
 
   test('agree in two processes that met the agents in another order', async () => {
-    const values = new MemoryValues(() => 0)
+    const values = new MemoryRecords(() => 0)
     const [one, two] = [new FakeSource([twin('b')]), new FakeSource([twin('a')])]
     await using first = worldOf([one], { values })
     await using second = worldOf([two], { values })
@@ -35,7 +35,7 @@ describe('names of tools', () => {
   })
 
   test('never change when another agent joins, also after a restart', async () => {
-    const values = new MemoryValues(() => 0)
+    const values = new MemoryRecords(() => 0)
     await using before = worldOf([new FakeSource([twin('b')])], { values })
     await before.registry.start()
     await using after = worldOf([new FakeSource([twin('a'), twin('b')])], { values })
@@ -46,7 +46,7 @@ describe('names of tools', () => {
 
   test('are free a day after their owner was there last, and not before', async () => {
     const clock = new ManualClock()
-    const values = new MemoryValues(() => clock.now())
+    const values = new MemoryRecords(() => clock.now())
     const local = (agent: Agent): FakeSource => {
       const source = new FakeSource([agent])
       source.isLocal = true
@@ -72,7 +72,7 @@ describe('names of tools', () => {
     ['fails', () => Promise.reject(new Error('away'))],
     ['never answers', () => new Promise(() => undefined)],
   ])('are given all the same while the store %s, and kept when it is back', async (_how, away) => {
-    const values = new MemoryValues(() => 0)
+    const values = new MemoryRecords(() => 0)
     let isAway = true
     const flaky: Values = {
       get: (key) => (isAway ? away() : values.get(key)),

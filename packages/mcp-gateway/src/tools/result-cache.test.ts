@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import type { Principal } from '../internal/principal.ts'
-import { MemoryValues } from '../store/memory-values.ts'
+import { MemoryRecords } from '../store/memory-store.ts'
 import type { CheckedArguments } from './argument-check.ts'
 import type { CachePolicy } from './cache-policy.ts'
 import { type CachedCall, cacheKeyOf, ResultCache } from './result-cache.ts'
@@ -21,7 +21,7 @@ function callOf(
 }
 
 function cacheAt(clock: { now: number } = { now: 0 }): ResultCache {
-  return new ResultCache(new MemoryValues(() => clock.now))
+  return new ResultCache(new MemoryRecords(() => clock.now))
 }
 
 test('a result is given again until its time is over', async () => {

@@ -26,7 +26,7 @@ import type { OutputFile } from '../../files/result-files.ts'
 import type { AgentUpdate } from '../agent-update.ts'
 import type { RunTool } from '../run-tool.ts'
 import { Runs } from '../../runs/runs.ts'
-import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../../store/memory-store.ts'
 import type { GraphDefinition } from './graph-definition.ts'
 import { langGraphSource } from './lang-graph-source.ts'
 

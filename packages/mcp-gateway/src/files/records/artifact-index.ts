@@ -1,5 +1,5 @@
 import type { Clock } from '../../internal/clock.ts'
-import { everyValue } from '../../store/every-value.ts'
+import { listAll } from '../../store/gateway-store.ts'
 import type { GatewayStore } from '../../store/gateway-store.ts'
 import {
   endKey,
@@ -216,7 +216,7 @@ export class ArtifactIndex {
 
   async #usageOf(account: string): Promise<Usage> {
     let [bytes, count] = [0, 0]
-    for await (const { value } of everyValue(this.#options.store.values, NAMES)) {
+    for await (const { value } of listAll(this.#options.store.values, NAMES)) {
       for (const version of storedNameFrom(value)?.versions ?? []) {
         if (version.account !== account) continue
         bytes += version.size

@@ -3,7 +3,7 @@ import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { eventsOf, get, initialize, inSession, post } from '../../../test/rpc-requests.ts'
-import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../../store/memory-store.ts'
 import type { HeldOutcome } from './held-request.ts'
 import { SessionEvents } from './session-events.ts'
 import { SessionTransport } from './session-transport.ts'

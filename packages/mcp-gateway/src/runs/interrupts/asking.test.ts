@@ -10,7 +10,7 @@ import {
   type Script,
 } from '../../../test/scripted-source.ts'
 import type { JsonSchema } from '../../agents/agent.ts'
-import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../../store/memory-store.ts'
 import { NO_OWN_FILES } from '../../../test/runs-world.ts'
 import type { AgentUpdate, Question } from '../../agents/agent-update.ts'
 import type { EarlierFiles, ResultFiles } from '../../files/result-files.ts'

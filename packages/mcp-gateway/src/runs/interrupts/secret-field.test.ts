@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import { requestOf, ScriptedSource, tool } from '../../../test/scripted-source.ts'
-import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../../store/memory-store.ts'
 import { Runs } from '../runs.ts'
 import { asksForSecret } from './secret-field.ts'
 

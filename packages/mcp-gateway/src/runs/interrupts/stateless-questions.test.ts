@@ -6,7 +6,7 @@ import { post } from '../../../test/rpc-requests.ts'
 import type { Message } from '../../../test/wire-session.ts'
 import { bearerAuth } from '../../http/auth/bearer-auth.ts'
 import { createGateway } from '../../gateway.ts'
-import { MemoryGatewayStore } from '../../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../../store/memory-store.ts'
 
 const asking: Behaviour = function* ask({ resume }) {
   const questions = ['a', 'b'].map((id) => ({ id, message: `${id}?` }))

@@ -2,7 +2,7 @@ import type { CallToolResult } from '@modelcontextprotocol/server'
 
 import type { AgentSource } from '../../agents/agent-source.ts'
 import type { Clock } from '../../internal/clock.ts'
-import { everyValue } from '../../store/every-value.ts'
+import { listAll } from '../../store/gateway-store.ts'
 import type { Values } from '../../store/gateway-store.ts'
 import { Sweeper } from '../../internal/sweeper.ts'
 import { RunFailure } from '../../agents/run-failure.ts'
@@ -74,7 +74,7 @@ export class WaitingRuns {
   }
 
   async #sweep(): Promise<void> {
-    for await (const { value, version } of everyValue(this.#options.values, PREFIX)) {
+    for await (const { value, version } of listAll(this.#options.values, PREFIX)) {
       if (this.#sweeper.isClosed) return
       const row = waitingRunFrom(value)
       if (row !== undefined && this.#isOver(row)) await this.#sweepOne(row, version)

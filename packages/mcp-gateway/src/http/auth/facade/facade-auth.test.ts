@@ -18,7 +18,7 @@ import {
   type Tokens,
   tokensOf,
 } from '../../../../test/facade-world.ts'
-import { MemoryGatewayStore } from '../../../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../../../store/memory-store.ts'
 import { facadeAuth, type FacadeAuthOptions } from './facade-auth.ts'
 
 test('each step in another process: register, sign in, come back, get a token, call', async () => {

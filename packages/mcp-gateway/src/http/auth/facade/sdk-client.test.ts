@@ -6,7 +6,7 @@ import type {
 } from '@modelcontextprotocol/sdk/shared/auth.js'
 import { expect, test } from 'vitest'
 
-import { MemoryGatewayStore } from '../../../store/memory-gateway-store.ts'
+import { MemoryGatewayStore } from '../../../store/memory-store.ts'
 import { facadeAuth } from './facade-auth.ts'
 
 const RESOURCE = 'https://gateway.example/mcp'

@@ -17,7 +17,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
-import { DiskGatewayStore } from './disk-gateway-store.ts'
+import { DiskGatewayStore } from './sqlite-store.ts'
 
 interface Folder extends AsyncDisposable {
   readonly path: string

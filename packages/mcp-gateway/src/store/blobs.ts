@@ -1,0 +1,215 @@
+import { createHash } from 'node:crypto'
+import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import type { FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
+import { GatewayError } from '../errors.ts'
+import { isRandomId, randomId } from '../internal/random-hex.ts'
+import type { Blobs, ByteRange, WrittenBlob } from './gateway-store.ts'
+
+/** A partial file of this age was left by a process that ended. */
+const ABANDONED_MS = 86_400_000
+const FILE_PIECE_BYTES = 131_072
+const MEMORY_PIECE_BYTES = 65_536
+
+/** Passes bytes on, and counts and hashes them. Stops before the first byte above the limit. */
+export class MeasuredBytes implements AsyncIterable<Uint8Array> {
+  readonly #bytes: AsyncIterable<Uint8Array>
+  readonly #limit: number
+  readonly #hash = createHash('sha256')
+  /** Number of bytes so far. */
+  size = 0
+
+  constructor(bytes: AsyncIterable<Uint8Array>, limit: number) {
+    this.#bytes = bytes
+    this.#limit = limit
+  }
+
+  /** @throws GatewayError `LIMIT`, and the error of the bytes */
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    for await (const chunk of this.#bytes) {
+      this.size += chunk.byteLength
+      if (this.size > this.#limit) {
+        throw new GatewayError(
+          'LIMIT',
+          `The file has more than the ${this.#limit} bytes that are allowed`,
+        )
+      }
+      this.#hash.update(chunk)
+      yield chunk
+    }
+  }
+
+  /** Returns the hash in hex. Can be called once, after the last byte. */
+  sha256(): string {
+    return this.#hash.digest('hex')
+  }
+}
+
+/** Bytes in the memory of this process, up to a maximum of all files together. */
+export class MemoryBlobs implements Blobs {
+  readonly #maxBytes: number
+  readonly #blobs = new Map<string, Buffer>()
+  #held = 0
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  async write(bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
+    const measured = new MeasuredBytes(bytes, limit)
+    const chunks: Uint8Array[] = []
+    let held = 0
+    try {
+      for await (const chunk of measured) {
+        held += chunk.byteLength
+        this.#held += chunk.byteLength
+        if (this.#held > this.#maxBytes) throw createFullError(this.#maxBytes)
+        chunks.push(Uint8Array.from(chunk)) // the owner of the chunk may use its memory again
+      }
+    } catch (error) {
+      this.#held -= held
+      throw error
+    }
+    const id = randomId()
+    this.#blobs.set(id, Buffer.concat(chunks))
+    return { id, sha256: measured.sha256(), size: measured.size }
+  }
+
+  async read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
+    const blob = this.#blobs.get(id)
+    return blob && readMemory(range ? blob.subarray(range.first, range.last + 1) : blob)
+  }
+
+  async delete(id: string): Promise<void> {
+    this.#held -= this.#blobs.get(id)?.byteLength ?? 0
+    this.#blobs.delete(id)
+  }
+}
+
+async function* readMemory(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.byteLength; at += MEMORY_PIECE_BYTES) {
+    yield Uint8Array.from(bytes.subarray(at, at + MEMORY_PIECE_BYTES))
+  }
+}
+
+function createFullError(maxBytes: number): GatewayError {
+  const message = `There is no room for more files: all files together may have ${maxBytes} bytes`
+  return new GatewayError('QUOTA', message)
+}
+
+/**
+ * Bytes as files: `{folder}/ab/ab12…`, written to `{folder}/partial/` first. Several processes may share the folder.
+ * A file is on the disk before `write()` resolves. Partial files of ended processes are deleted a day later.
+ */
+export class FileBlobs implements Blobs {
+  readonly #folder: string
+  readonly #now: () => number
+  #prepared: Promise<void> | undefined
+
+  constructor(folder: string, now: () => number = Date.now) {
+    this.#folder = folder
+    this.#now = now
+  }
+
+  async write(bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
+    const measured = new MeasuredBytes(bytes, limit)
+    const id = randomId()
+    const partial = join(this.#folder, 'partial', id)
+    try {
+      await (this.#prepared ??= this.#prepare())
+      const file = await open(partial, 'wx', 0o600)
+      try {
+        for await (const chunk of measured) await writeAll(file, chunk)
+        await file.datasync()
+      } finally {
+        await file.close()
+      }
+      await mkdir(join(this.#folder, id.slice(0, 2)), { recursive: true, mode: 0o700 })
+      await rename(partial, this.#pathOf(id))
+    } catch (error) {
+      await rm(partial, { force: true }).catch(() => {}) // the first error says more
+      throw toStorageError(error)
+    }
+    return { id, sha256: measured.sha256(), size: measured.size }
+  }
+
+  async read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
+    if (!isRandomId(id)) return undefined
+    const path = this.#pathOf(id)
+    try {
+      const { size } = await stat(path)
+      const last = Math.min(range?.last ?? size - 1, size - 1)
+      return readFilePieces(path, { first: range?.first ?? 0, last })
+    } catch (error) {
+      if (isAbsent(error)) return undefined
+      throw toStorageError(error)
+    }
+  }
+
+  async delete(id: string): Promise<void> {
+    if (!isRandomId(id)) return
+    await rm(this.#pathOf(id), { force: true }).catch((error: unknown) => {
+      throw toStorageError(error)
+    })
+  }
+
+  #pathOf(id: string): string {
+    return join(this.#folder, id.slice(0, 2), id)
+  }
+
+  async #prepare(): Promise<void> {
+    try {
+      const partial = join(this.#folder, 'partial')
+      await mkdir(partial, { recursive: true, mode: 0o700 })
+      for (const name of await readdir(partial)) {
+        const path = join(partial, name)
+        const found = await stat(path).catch(() => undefined) // another process may have deleted it
+        if (found && found.mtimeMs < this.#now() - ABANDONED_MS) await rm(path, { force: true })
+      }
+    } catch (error) {
+      this.#prepared = undefined
+      throw error
+    }
+  }
+}
+
+/** Opens the file at the first pull, and closes it however the iteration ends. */
+async function* readFilePieces(
+  path: string,
+  { first, last }: ByteRange,
+): AsyncGenerator<Uint8Array> {
+  const file = await open(path, 'r').catch((error: unknown) => {
+    throw toStorageError(error)
+  })
+  try {
+    for (let at = first; at <= last;) {
+      const length = Math.min(FILE_PIECE_BYTES, last + 1 - at)
+      const { buffer, bytesRead } = await file.read(new Uint8Array(length), 0, length, at)
+      if (bytesRead === 0)
+        throw new GatewayError('UNAVAILABLE', 'A stored file became shorter while it was read')
+      yield buffer.subarray(0, bytesRead)
+      at += bytesRead
+    }
+  } finally {
+    await file.close()
+  }
+}
+
+async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
+  for (let at = 0; at < chunk.byteLength;) {
+    const { bytesWritten } = await file.write(chunk, at)
+    at += bytesWritten
+  }
+}
+
+function isAbsent(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT'
+}
+
+/** Converts an error of the file system. Errors of the source of the bytes stay as they are. */
+function toStorageError(error: unknown): unknown {
+  if (!(error instanceof Error && 'syscall' in error)) return error
+  const code = 'code' in error ? String(error.code) : 'unknown'
+  const message = `Files cannot be stored or read (${code}): check the disk and its permissions`
+  return new GatewayError('UNAVAILABLE', message, { cause: error })
+}

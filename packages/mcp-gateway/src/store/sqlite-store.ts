@@ -1,0 +1,403 @@
+import { chmodSync, lstatSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import { check, columnNumber, columnText, openSqliteFile, toSqliteFileError } from '@x/internal'
+import type { Checks, SqliteFileFormat } from '@x/internal'
+import { assertGatewayOptions, GatewayError } from '../errors.ts'
+import { randomId } from '../internal/random-hex.ts'
+import { FileBlobs } from './blobs.ts'
+import { toJsonText } from './gateway-store.ts'
+import type {
+  EventLogs,
+  FoundLog,
+  GatewayStore,
+  ListedValue,
+  ListOptions,
+  LogLimits,
+  Logs,
+  PutOptions,
+  Values,
+  Versioned,
+} from './gateway-store.ts'
+import { LocalLogs, parseFoundLog, toLogTag } from './local-logs.ts'
+import type { LogRow, LogRows } from './local-logs.ts'
+import { MemoryMessages } from './memory-messages.ts'
+import { warnAboutListener } from './memory-store.ts'
+import { SqliteLogs } from './sqlite-logs.ts'
+import { TokenBuckets } from './token-buckets.ts'
+
+export interface DiskGatewayStoreOptions {
+  /** Milliseconds since 1970. @default Date.now */
+  readonly now?: (() => number) | undefined
+  /** Called with the error of a listener. @default a process warning */
+  readonly onError?: ((error: unknown) => void) | undefined
+}
+
+const optionChecks: Checks<DiskGatewayStoreOptions & { folder: string }> = {
+  folder: check.required(check.text),
+  now: check.func,
+  onError: check.func,
+}
+
+const SWEEP_EVERY_MS = 1000
+const SWEEP_ROWS = 500
+
+/**
+ * Keeps everything in a folder of one process: `gateway.db` (`node:sqlite`), and files under `blobs/`. Rates are counted
+ * in memory. A write that was acknowledged survives a kill of the process at any moment.
+ */
+export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
+  readonly isShared = false
+  readonly isDurable = true
+  readonly values: Values
+  readonly logs: Logs
+  readonly eventLogs: EventLogs
+  readonly messages: MemoryMessages
+  readonly blobs: FileBlobs
+  readonly rates: TokenBuckets
+  readonly #database: DatabaseSync
+  readonly #path: string
+  readonly #localLogs: LocalLogs
+  readonly #sweeping: NodeJS.Timeout
+
+  /** @throws GatewayError `CONFIG`: another program owns the folder, or a process uses it; `UNAVAILABLE` */
+  constructor(folder: string, options: DiskGatewayStoreOptions = {}) {
+    assertGatewayOptions('DiskGatewayStore', { folder, ...options }, optionChecks)
+    const { now = Date.now, onError = warnAboutListener } = options
+    this.#path = join(resolve(folder), 'gateway.db')
+    this.#database = openDatabase(this.#path)
+    const records = new SqliteRecords(this.#database, now)
+    const logs = new SqliteLogs(this.#database, now)
+    this.values = this.#withErrors(records)
+    this.logs = this.#withErrors(logs)
+    const logRows = new SqliteLogRows(this.#database, now)
+    this.#localLogs = new LocalLogs(logRows, now, onError)
+    this.eventLogs = this.#withErrors(this.#localLogs)
+    this.messages = new MemoryMessages(onError)
+    this.blobs = new FileBlobs(join(resolve(folder), 'blobs'), now)
+    this.rates = new TokenBuckets(now)
+    this.#sweeping = setInterval(() => {
+      try {
+        records.sweep(SWEEP_ROWS)
+        logs.sweep(SWEEP_ROWS)
+        logRows.sweep(SWEEP_ROWS)
+      } catch {
+        // Reads leave out rows that have ended. The next write meets the same error, and reports it.
+      }
+    }, SWEEP_EVERY_MS).unref()
+  }
+
+  async isReady(): Promise<boolean> {
+    try {
+      this.#database.prepare('SELECT 1').get()
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  async close(): Promise<void> {
+    if (!this.#database.isOpen) return
+    clearInterval(this.#sweeping)
+    this.messages.clear()
+    this.#localLogs.close()
+    this.#database.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  /** Returns the part with errors that name the file. */
+  #withErrors<Part extends Values | Logs | EventLogs>(part: Part): Part {
+    return new Proxy(part, {
+      get: (target, name) => {
+        const method: unknown = Reflect.get(target, name)
+        if (typeof method !== 'function') return method
+        return async (...args: unknown[]): Promise<unknown> => {
+          if (!this.#database.isOpen) throw new GatewayError('CLOSED', 'The store is closed')
+          try {
+            return await Reflect.apply(method, target, args)
+          } catch (error) {
+            throw error instanceof TypeError ? error : toGatewayError(error, this.#path)
+          }
+        }
+      },
+    })
+  }
+}
+
+const FILE_FORMAT: SqliteFileFormat = {
+  applicationId: 0x4d435067, // `MCPg`
+  schemaVersion: 1,
+  schema: `
+    CREATE TABLE IF NOT EXISTS stored_value (
+      key TEXT PRIMARY KEY, text TEXT NOT NULL, version TEXT NOT NULL, ends_at REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS stored_value_ends_at ON stored_value (ends_at);
+    CREATE TABLE IF NOT EXISTS log (
+      stream TEXT PRIMARY KEY, tag TEXT NOT NULL UNIQUE, count INTEGER NOT NULL, ends_at REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS logged_event (
+      tag TEXT NOT NULL, number INTEGER NOT NULL, text TEXT NOT NULL, ends_at REAL NOT NULL,
+      PRIMARY KEY (tag, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX IF NOT EXISTS logged_event_ends_at ON logged_event (ends_at);`,
+}
+
+/** Opens the database for this process alone. A killed process loses no write that was acknowledged. */
+function openDatabase(path: string): DatabaseSync {
+  try {
+    keepToOwner(path)
+    return openSqliteFile(path, FILE_FORMAT, { synchronous: 'normal', isExclusive: true })
+  } catch (error) {
+    throw toGatewayError(error, path)
+  }
+}
+
+/** Refuses a link in place of a file, and withdraws the permissions of other users from files that exist. */
+function keepToOwner(path: string): void {
+  for (const each of [path, `${path}-wal`, `${path}-shm`]) {
+    const found = lstatSync(each, { throwIfNoEntry: false })
+    if (found === undefined) continue
+    if (!found.isFile()) throw new GatewayError('UNAVAILABLE', `${each} is not a regular file`)
+    if ((found.mode & 0o077) !== 0 && found.uid === process.getuid?.()) chmodSync(each, 0o600)
+  }
+}
+
+/** Converts an error of SQLite or of the file system. Keeps it as the `cause`. */
+function toGatewayError(error: unknown, path: string): Error {
+  if (GatewayError.is(error)) return error
+  const cause = toSqliteFileError(error, path)
+  if (cause.code === 'TIMEOUT') {
+    const message = `${path} is in use by another process: one folder serves one gateway`
+    return new GatewayError('CONFIG', message, { cause })
+  }
+  const isWrongFile = ['CORRUPT', 'FOREIGN', 'NEWER'].includes(cause.code)
+  return new GatewayError(isWrongFile ? 'CONFIG' : 'UNAVAILABLE', cause.message, { cause })
+}
+
+/** Records in a database that only this process has open: no other write comes between the read and the write of a call. */
+class SqliteRecords implements Values {
+  readonly #now: () => number
+  readonly #statements: RecordStatements
+
+  constructor(database: DatabaseSync, now: () => number) {
+    this.#now = now
+    this.#statements = prepareRecords(database)
+  }
+
+  async get(key: string): Promise<Versioned | undefined> {
+    return this.#live(key)
+  }
+
+  async put(key: string, value: unknown, options: PutOptions = {}): Promise<string | undefined> {
+    const { ttlMs = Infinity, ifVersion } = options
+    const text = toJsonText(value)
+    const before = ifVersion === undefined ? undefined : (this.#live(key)?.version ?? null)
+    if (ifVersion !== before) return undefined
+    const version = randomId()
+    this.#statements.put.run(key, text, version, this.#now() + ttlMs)
+    return version
+  }
+
+  async touch(key: string, ttlMs: number): Promise<boolean> {
+    const now = this.#now()
+    return this.#statements.touch.run(now + ttlMs, key, now).changes !== 0
+  }
+
+  async take(key: string): Promise<unknown> {
+    const live = this.#live(key)
+    if (live) this.#statements.delete.run(key)
+    return live?.value
+  }
+
+  async delete(key: string, ifVersion?: string): Promise<boolean> {
+    const live = this.#live(key)
+    if (!live || (ifVersion !== undefined && ifVersion !== live.version)) return false
+    this.#statements.delete.run(key)
+    return true
+  }
+
+  async list(prefix: string, options: ListOptions = {}): Promise<readonly ListedValue[]> {
+    const { after = '', limit = 1000 } = options
+    const listed: ListedValue[] = []
+    if (limit <= 0) return listed
+    for (const row of this.#statements.list.iterate(prefix, after, this.#now())) {
+      const key = columnText(row['key'])
+      if (!key.startsWith(prefix)) break
+      listed.push({ key, ...toVersioned(row) })
+      if (listed.length >= limit) break
+    }
+    return listed
+  }
+
+  async count(prefix: string): Promise<number> {
+    const row = this.#statements.count.get(prefix, `${prefix}\u{10ffff}`, this.#now())
+    return columnNumber(row?.['count'])
+  }
+
+  /** Deletes at most `limit` records that have ended. */
+  sweep(limit: number): void {
+    this.#statements.sweep.run(this.#now(), limit)
+  }
+
+  #live(key: string): Versioned | undefined {
+    const row = this.#statements.get.get(key, this.#now())
+    return row && toVersioned(row)
+  }
+}
+
+function toVersioned(row: Readonly<Record<string, unknown>>): Versioned {
+  const value: unknown = JSON.parse(columnText(row['text']))
+  return { value, version: columnText(row['version']) }
+}
+
+interface RecordStatements {
+  readonly get: StatementSync
+  readonly put: StatementSync
+  readonly touch: StatementSync
+  readonly delete: StatementSync
+  readonly list: StatementSync
+  readonly count: StatementSync
+  readonly sweep: StatementSync
+}
+
+function prepareRecords(database: DatabaseSync): RecordStatements {
+  return {
+    get: database.prepare('SELECT text, version FROM stored_value WHERE key = ? AND ends_at > ?'),
+    put: database.prepare('INSERT OR REPLACE INTO stored_value VALUES (?, ?, ?, ?)'),
+    touch: database.prepare('UPDATE stored_value SET ends_at = ? WHERE key = ? AND ends_at > ?'),
+    delete: database.prepare('DELETE FROM stored_value WHERE key = ?'),
+    list: database.prepare(
+      `SELECT key, text, version FROM stored_value
+       WHERE key >= ? AND key > ? AND ends_at > ? ORDER BY key`,
+    ),
+    count: database.prepare(
+      'SELECT count(*) AS count FROM stored_value WHERE key >= ? AND key < ? AND ends_at > ?',
+    ),
+    sweep: database.prepare(
+      `DELETE FROM stored_value WHERE key IN
+         (SELECT key FROM stored_value WHERE ends_at <= ? LIMIT ?)`,
+    ),
+  }
+}
+
+/** Tables of event logs. Older versions created files without them. */
+const LOG_TABLES = `
+  CREATE TABLE IF NOT EXISTS event_log (
+    tag TEXT PRIMARY KEY, head TEXT NOT NULL, ends_at REAL NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS event_log_ends_at ON event_log (ends_at);
+  CREATE TABLE IF NOT EXISTS event_log_row (
+    tag TEXT NOT NULL, number INTEGER NOT NULL, text TEXT NOT NULL, is_last INTEGER NOT NULL,
+    ends_at REAL NOT NULL, PRIMARY KEY (tag, number)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS event_log_row_ends_at ON event_log_row (ends_at);`
+
+/** Event logs in a database that only this process has open. */
+class SqliteLogRows implements LogRows {
+  readonly #now: () => number
+  readonly #database: DatabaseSync
+  readonly #statements: LogStatements
+
+  constructor(database: DatabaseSync, now: () => number) {
+    this.#now = now
+    this.#database = database
+    database.exec(LOG_TABLES)
+    this.#statements = prepareLogs(database)
+  }
+
+  append(found: FoundLog, row: LogRow, limits: LogLimits): void {
+    const tag = toLogTag(found.log)
+    const now = this.#now()
+    const endsAt = now + limits.ttlMs
+    const { begin, insert, trim } = this.#statements
+    this.#database.exec('BEGIN')
+    try {
+      begin.run(tag, JSON.stringify(found), endsAt)
+      insert.run(tag, row.number, row.text, Number(row.isLast), endsAt)
+      trim.run(tag, now, tag, limits.maxEvents)
+      this.#database.exec('COMMIT')
+    } catch (error) {
+      this.#database.exec('ROLLBACK')
+      throw error
+    }
+  }
+
+  find(tag: string, number: number): FoundLog | undefined {
+    const row = this.#statements.find.get(tag, number, this.#now())
+    return row && parseFoundLog(columnText(row['head']))
+  }
+
+  *after(tag: string, number: number): Iterable<LogRow> {
+    for (const row of this.#statements.after.all(tag, number, this.#now())) {
+      yield {
+        number: columnNumber(row['number']),
+        text: columnText(row['text']),
+        isLast: row['is_last'] === 1,
+      }
+    }
+  }
+
+  delete(tag: string): void {
+    this.#statements.delete.run(tag)
+    this.#statements.clear.run(tag)
+  }
+
+  lastNumber(): number {
+    const last = this.#database.prepare('SELECT max(number) AS last FROM event_log_row').get()
+    return last?.['last'] == null ? 0 : columnNumber(last['last'])
+  }
+
+  /** Deletes at most `limit` events and `limit` logs that have ended. */
+  sweep(limit: number): void {
+    const now = this.#now()
+    this.#statements.sweepRows.run(now, limit)
+    this.#statements.sweepLogs.run(now, limit)
+  }
+}
+
+interface LogStatements {
+  readonly begin: StatementSync
+  readonly insert: StatementSync
+  readonly trim: StatementSync
+  readonly find: StatementSync
+  readonly after: StatementSync
+  readonly delete: StatementSync
+  readonly clear: StatementSync
+  readonly sweepRows: StatementSync
+  readonly sweepLogs: StatementSync
+}
+
+function prepareLogs(database: DatabaseSync): LogStatements {
+  return {
+    begin: database.prepare(
+      `INSERT INTO event_log VALUES (?, ?, ?)
+       ON CONFLICT (tag) DO UPDATE SET ends_at = excluded.ends_at`,
+    ),
+    insert: database.prepare('INSERT INTO event_log_row VALUES (?, ?, ?, ?, ?)'),
+    // The event with this offset from the end, and all before it, are too many.
+    trim: database.prepare(
+      `DELETE FROM event_log_row WHERE tag = ? AND (ends_at <= ? OR number <=
+         (SELECT number FROM event_log_row WHERE tag = ? ORDER BY number DESC LIMIT 1 OFFSET ?))`,
+    ),
+    find: database.prepare(
+      `SELECT head FROM event_log JOIN event_log_row USING (tag)
+       WHERE tag = ? AND number = ? AND event_log.ends_at > ?`,
+    ),
+    after: database.prepare(
+      `SELECT number, text, is_last FROM event_log_row
+       WHERE tag = ? AND number > ? AND ends_at > ? ORDER BY number`,
+    ),
+    delete: database.prepare('DELETE FROM event_log WHERE tag = ?'),
+    clear: database.prepare('DELETE FROM event_log_row WHERE tag = ?'),
+    sweepRows: database.prepare(
+      `DELETE FROM event_log_row WHERE (tag, number) IN
+         (SELECT tag, number FROM event_log_row WHERE ends_at <= ? LIMIT ?)`,
+    ),
+    sweepLogs: database.prepare(
+      'DELETE FROM event_log WHERE tag IN (SELECT tag FROM event_log WHERE ends_at <= ? LIMIT ?)',
+    ),
+  }
+}
