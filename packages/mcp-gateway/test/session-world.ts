@@ -9,8 +9,9 @@ import {
 import { anonymousPrincipal } from '../src/internal/anonymous.ts'
 import type { Principal } from '../src/internal/principal.ts'
 import { EventStream } from '../src/mcp/event-stream.ts'
+import type { McpHandlers } from '../src/mcp/handlers.ts'
 import type { RequestContext } from '../src/mcp/request-context.ts'
-import { SessionHttp, toResponse, type SessionServer } from '../src/mcp/session-http.ts'
+import { SessionHttp, toResponse } from '../src/mcp/session-http.ts'
 import type { SessionSettings, SessionStore } from '../src/mcp/sessions.ts'
 import { ProcessLease } from '../src/store/lease.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
@@ -64,7 +65,7 @@ const SETTINGS: SessionSettings = {
 }
 
 /** Tools of tests answer by their text. */
-class TestServer implements SessionServer {
+class TestServer implements Omit<McpHandlers, 'methods'> {
   readonly serverInfo: Implementation = { name: 'test', version: '1.0.0' }
   readonly instructions = 'Use the tools'
   readonly #tools: Readonly<Record<string, Tool>>

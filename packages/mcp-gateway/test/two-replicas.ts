@@ -18,6 +18,9 @@ export interface TwoReplicas extends AsyncDisposable {
   readonly warnings: readonly string[]
 }
 
+/** `SESSION_EDGE=own` runs tests with the sessions that replace those of the SDK. */
+const EDGE = process.env['SESSION_EDGE'] === 'own' ? 'own' : 'sdk'
+
 /** Two processes, as they are to each other: both in this one, with a store between them. */
 export function twoReplicas(
   options: Partial<GatewayOptions> = {},
@@ -40,14 +43,18 @@ export function twoReplicas(
   const agents = new AgentsAtHand({ echo, endless })
   const warnings: string[] = []
   const make = (): Assembly =>
-    new Assembly({
-      sources: [agents],
-      clock,
-      store,
-      secrets: { stateKey: 'the same in all processes, and long enough' },
-      onWarning: (message) => void warnings.push(message),
-      ...options,
-    })
+    new Assembly(
+      {
+        sources: [agents],
+        clock,
+        store,
+        secrets: { stateKey: 'the same in all processes, and long enough' },
+        onWarning: (message) => void warnings.push(message),
+        ...options,
+      },
+      undefined,
+      EDGE,
+    )
   const [a, b] = [make(), make()]
   return {
     a: (request) => a.fetch(request),

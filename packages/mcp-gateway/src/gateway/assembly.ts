@@ -10,7 +10,7 @@ import { inTime } from '../internal/deadline.ts'
 import { GatewayArtifacts, unkeptFiles } from './gateway-artifacts.ts'
 import { GatewayError } from '../errors.ts'
 import { gatewayFront } from './gateway-front.ts'
-import { gatewayLegs, type GatewayLegs } from './gateway-legs.ts'
+import { gatewayLegs, type GatewayLegs, type SessionEdge } from './gateway-legs.ts'
 import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
 import { GatewayListeners } from './gateway-listeners.ts'
 import type {
@@ -37,7 +37,6 @@ import type { GatewayObserver } from '../internal/observer.ts'
 import { allObservers } from '../internal/observers.ts'
 import { Callers } from '../mcp/caller.ts'
 import { Changes } from '../mcp/changes/changes.ts'
-import { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
 import { GatewayHandlers } from '../mcp/handlers.ts'
 import { Routing } from '../http/routing.ts'
 import { SdkServers, type ServerMaker, type ServerParts } from '../mcp/sdk-server.ts'
@@ -98,6 +97,7 @@ export class Assembly implements AsyncDisposable {
     given: GatewayOptions,
     makeServers: (parts: ServerParts) => ServerMaker = (parts) =>
       new SdkServers(new GatewayHandlers(parts), parts),
+    sessionEdge: SessionEdge = 'sdk',
   ) {
     const options = checkedOptions('createGateway()', given)
     const { clock = systemClock, store, http } = options
@@ -158,6 +158,7 @@ export class Assembly implements AsyncDisposable {
       replica: this.#replica,
       clock,
       maxBodyBytes: this.#maxBodyBytes,
+      sessionEdge,
     })
     this.#modern = legs.modern
     this.#legacy = legs.legacy
@@ -182,7 +183,7 @@ export class Assembly implements AsyncDisposable {
 
   /** Sessions that are open. */
   get sessions(): number {
-    return this.#legacy instanceof LegacyLeg ? this.#legacy.size : 0
+    return this.#legacy && 'size' in this.#legacy ? this.#legacy.size : 0
   }
 
   async fetch(request: Request, context?: unknown): Promise<Response> {
@@ -233,7 +234,7 @@ export class Assembly implements AsyncDisposable {
     await this.registry.update({ ...registry, tools: this.#planOptions(tools) })
     this.#settings = settings
     this.#runs.update({ runs, streaming })
-    if (this.#legacy instanceof LegacyLeg) this.#legacy.limit(sessions)
+    if (this.#legacy && 'limit' in this.#legacy) this.#legacy.limit(sessions)
     this.#rates.limit(limits)
   }
 

@@ -1,6 +1,7 @@
 import type { Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
 import type { GatewaySettings } from '../options.ts'
+import { SessionLeg } from '../mcp/session-leg.ts'
 import { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
 import { ModernLeg } from '../mcp/modern-leg.ts'
 import { OpenStreams } from '../mcp/open-streams.ts'
@@ -18,12 +19,16 @@ export interface GatewayLegsParts {
   readonly replica: string
   readonly clock: Clock
   readonly maxBodyBytes: number
+  readonly sessionEdge: SessionEdge
 }
+
+/** `own`: sessions without servers and transports of the SDK. Only tests use it, until it replaces `sdk`. */
+export type SessionEdge = 'sdk' | 'own'
 
 /** What serves each era; `undefined`: it is not served. */
 export interface GatewayLegs {
   readonly modern: ModernLeg | undefined
-  readonly legacy: LegacyLeg | StatelessLeg | undefined
+  readonly legacy: LegacyLeg | SessionLeg | StatelessLeg | undefined
 }
 
 /** @throws GatewayError `CONFIG` where no era is served at all */
@@ -60,20 +65,14 @@ function modernLeg(
 function legacyLeg(
   made: GatewayLegsParts,
   streams: OpenStreams,
-): LegacyLeg | StatelessLeg | undefined {
+): LegacyLeg | SessionLeg | StatelessLeg | undefined {
   const { options, parts, servers, store, replica, clock, maxBodyBytes } = made
   const { eras, http, sessions } = options
   if (eras.legacy === 'off') return undefined
   if (eras.legacy === 'stateless') return new StatelessLeg({ parts, servers, maxBodyBytes })
-  return new LegacyLeg({
-    parts,
-    servers,
-    store,
-    replica,
-    limits: sessions,
-    streams,
-    clock,
-    keepAliveMs: http.keepAliveMs,
-    maxBodyBytes,
-  })
+  const { keepAliveMs } = http
+  const own = { parts, store, limits: sessions, streams, clock, keepAliveMs }
+  return made.sessionEdge === 'own'
+    ? new SessionLeg(own)
+    : new LegacyLeg({ ...own, servers, replica, maxBodyBytes })
 }

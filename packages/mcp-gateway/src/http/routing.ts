@@ -11,6 +11,7 @@ import { slotOwnerOf } from '../runs/run-slots.ts'
 import type { PlannedTool } from '../tools/tool-plan.ts'
 import type { Caller } from '../mcp/caller.ts'
 import { inboundRoute } from '../mcp/inbound-route.ts'
+import type { SessionLeg } from '../mcp/session-leg.ts'
 import type { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
 import type { ModernLeg } from '../mcp/modern-leg.ts'
 import { reportRefusedCall } from '../mcp/tool-call.ts'
@@ -21,7 +22,7 @@ export interface RoutingOptions {
   /** @default the revision is not served */
   readonly modern?: ModernLeg | undefined
   /** @default revisions with sessions are not served */
-  readonly legacy?: LegacyLeg | StatelessLeg | undefined
+  readonly legacy?: LegacyLeg | SessionLeg | StatelessLeg | undefined
   readonly admission: Admission
   /** Told of calls that are refused. @default nobody */
   readonly observer?: Required<GatewayObserver> | undefined

@@ -578,6 +578,19 @@ describe('a question', () => {
     await events.return(undefined)
   })
 
+  test('of a process that dies with the answer on its way is refused as soon as that is seen', async () => {
+    await using w = sessionWorld({ tools: { asking } })
+    const headers = inSession(await openSession(w.a))
+    const { id, events } = await asked(await w.a(post(call(1, 'asking'), headers)))
+    w.processes[0].http.sessions.onSignal = undefined
+    const answering = w.b(post(accepted(id), headers))
+    await w.clock.advance(1000)
+    await w.processes[0].kill()
+    await w.clock.advance(500)
+    expect((await answering).status).toBe(400)
+    await events.return(undefined)
+  })
+
   test('is one of several, which are answered in any order', async () => {
     const both: Tool = async (context) =>
       Object.keys((await context.ask({ x: elicit, y: elicit })) ?? {}).join()

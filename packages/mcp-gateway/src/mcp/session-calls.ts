@@ -1,13 +1,9 @@
 import {
-  BAGGAGE_META_KEY,
   isSpecType,
   ProtocolError,
   SdkError,
   SdkErrorCode,
-  TRACEPARENT_META_KEY,
-  TRACESTATE_META_KEY,
   type InputRequest,
-  type InputRequiredResult,
   type InputResponse,
   type LoggingLevel,
   type RequestId,
@@ -22,6 +18,7 @@ import { randomHex } from '../internal/random-hex.ts'
 import type { EventLogs } from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import { EventStream, toEvent, toPrimingEvent } from './event-stream.ts'
+import type { McpHandlers } from './handlers.ts'
 import {
   isRequestId,
   metaOf,
@@ -34,23 +31,15 @@ import {
 } from './json-rpc.ts'
 import {
   QuestionTimeout,
+  readTrace,
   type ClientInfo,
   type Continuation,
   type ProgressPiece,
   type RequestContext,
   type SessionHandle,
 } from './request-context.ts'
+import { questionForSession, resultForRevision } from './revisions.ts'
 import type { LiveSession, Sessions, SessionUse } from './sessions.ts'
-
-/** Answers the requests of sessions. */
-export interface SessionHandlers {
-  /** @throws ProtocolError with the code, message and data of the answer */
-  handle(
-    method: string,
-    params: Params,
-    context: RequestContext,
-  ): Promise<Result | InputRequiredResult> | Result | InputRequiredResult
-}
 
 /** One HTTP request of a client, whose credential was checked. */
 export interface SessionRequest {
@@ -75,7 +64,7 @@ export interface SessionReply {
 }
 
 export interface SessionCallsOptions {
-  readonly handlers: SessionHandlers
+  readonly handlers: Pick<McpHandlers, 'handle'>
   readonly sessions: Sessions
   readonly logs: EventLogs
   readonly lease: ProcessLease
@@ -167,11 +156,8 @@ export class SessionCalls {
   }
 
   /** Asks a client on the stream of a call. Rejects when `signal` aborts. */
-  ask(
-    call: CallStream,
-    { method, params }: InputRequest,
-    signal: AbortSignal,
-  ): Promise<InputResponse> {
+  ask(call: CallStream, request: InputRequest, signal: AbortSignal): Promise<InputResponse> {
+    const { method, params } = questionForSession(request)
     const { clock, lease, questionTimeoutMs } = this.#options
     const id = `${lease.id}.${++this.#asked}`
     const { session } = call
@@ -229,7 +215,8 @@ export class SessionCalls {
     try {
       const handled = this.#handle(call, request, http)
       const result = handled instanceof Promise ? await handled : handled
-      call.respond({ jsonrpc: '2.0', id, result })
+      const { protocolVersion } = call.session.record.handshake
+      call.respond({ jsonrpc: '2.0', id, result: resultForRevision(result, protocolVersion) })
     } catch (error) {
       if (!(error instanceof ProtocolError) && call.isOpen(id)) {
         const text = `A request "${request.method.slice(0, 64)}" could not be served`
@@ -745,18 +732,6 @@ class Subscriptions implements SessionHandle {
       return { ...record, followed: record.followed.filter((each) => each !== uri) }
     })
   }
-}
-
-/** Reads the trace context that the client sent: with the request, else as headers. */
-function readTrace(meta: Params, headers: Pick<Headers, 'get'>): TraceCarrier | undefined {
-  const isInMeta = typeof meta[TRACEPARENT_META_KEY] === 'string'
-  if (!isInMeta && headers.get(TRACEPARENT_META_KEY) === null) return undefined
-  const trace: Record<string, string> = {}
-  for (const key of [TRACEPARENT_META_KEY, TRACESTATE_META_KEY, BAGGAGE_META_KEY]) {
-    const value = isInMeta ? meta[key] : headers.get(key)
-    if (typeof value === 'string') trace[key] = value
-  }
-  return trace
 }
 
 function isAnswerTo(method: InputRequest['method'], result: unknown): result is InputResponse {

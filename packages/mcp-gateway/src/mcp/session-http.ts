@@ -2,8 +2,6 @@ import {
   LATEST_PROTOCOL_VERSION,
   isInitializeRequest,
   SUPPORTED_PROTOCOL_VERSIONS,
-  type Implementation,
-  type ServerCapabilities,
 } from '@modelcontextprotocol/server'
 
 import { GatewayError } from '../errors.ts'
@@ -12,6 +10,7 @@ import type { GatewayObserver } from '../internal/observer.ts'
 import type { Principal } from '../internal/principal.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import { ChangeFeed, CHANGES, SessionListener } from './change-feed.ts'
+import type { McpHandlers } from './handlers.ts'
 import { EventStream, isEndOfStream, toPrimingEvent } from './event-stream.ts'
 import {
   cancelledId,
@@ -20,6 +19,7 @@ import {
   isResponse,
   parseMessages,
   RPC_ERROR,
+  type Params,
   type RpcMessage,
   type RpcNotification,
   type RpcResponse,
@@ -27,7 +27,6 @@ import {
 import {
   PRIMED_SINCE,
   SessionCalls,
-  type SessionHandlers,
   type SessionReply,
   type SessionRequest,
 } from './session-calls.ts'
@@ -41,15 +40,8 @@ import {
   type SessionStore,
 } from './sessions.ts'
 
-/** What sessions need of the MCP handlers of a gateway. */
-export interface SessionServer extends SessionHandlers {
-  readonly serverInfo: Implementation
-  readonly instructions: string | undefined
-  capabilities(kind: 'session'): ServerCapabilities
-}
-
 export interface SessionHttpOptions {
-  readonly handlers: SessionServer
+  readonly handlers: Pick<McpHandlers, 'serverInfo' | 'instructions' | 'capabilities' | 'handle'>
   readonly store: SessionStore
   readonly lease: ProcessLease
   readonly settings: SessionSettings
@@ -72,6 +64,9 @@ export interface SessionHttpOptions {
 
 const MAX_BATCH = 100
 const MAX_HANDSHAKE_CHARS = 32_768
+/** Time between two checks whether a process takes an answer, and how many there are. */
+const CHECK_MS = 500
+const MAX_CHECKS = 20
 /** Time after which some stream may have ended. */
 const LATER_MS = 60_000
 
@@ -104,6 +99,8 @@ export class SessionHttp {
   readonly #options: SessionHttpOptions
   readonly #calls: SessionCalls
   readonly #replays: SessionReplays
+  /** Answers that another process has not confirmed yet. */
+  readonly #forwarded = new Set<Forwarded>()
   readonly #open = new Set<EventStream>()
   #stopKeepAlive: (() => void) | undefined
 
@@ -134,7 +131,14 @@ export class SessionHttp {
         case 'cancel':
           return void calls.cancel(session, signal.requestId)
         case 'answer':
-          if (signal.to === process) calls.answer(session, signal.message)
+          if (signal.to === process) this.#takeAnswer(session, signal.message, from)
+          return
+        case 'taken':
+          for (const each of this.#forwarded) {
+            if (each.id !== signal.id) continue
+            each.isTaken = true
+            each.wake()
+          }
           return
         case 'progress':
           if (signal.to === process) calls.extend(session, signal.token)
@@ -179,7 +183,7 @@ export class SessionHttp {
     const id = headers.get('mcp-session-id')
     if (id === null) return this.#initialize(http)
     const session = await this.sessions.find(id, principal)
-    if (!session) return noSession()
+    if (!session || session.isEnded) return noSession()
     const version = headers.get('mcp-protocol-version')
     const accepted = headers.get('accept') ?? ''
     if (method !== 'DELETE' && !accepts(accepted, method)) return notAcceptable(method)
@@ -275,12 +279,46 @@ export class SessionHttp {
     const to = processOf(message.id)
     if (to === this.#options.lease.id) this.#calls.answer(session, message)
     if (to === undefined || to === this.#options.lease.id) return undefined
-    if (!this.sessions.isShared || !(await this.#options.lease.isAlive(to))) {
-      const text = 'The process that asked for this has ended, and its call with it: call again'
-      return refused(400, RPC_ERROR.refused, text)
+    if (this.sessions.isShared && (await this.#forward(session, message, to))) return undefined
+    const text = 'The process that asked for this has ended, and its call with it: call again'
+    return refused(400, RPC_ERROR.refused, text)
+  }
+
+  /**
+   * Hands an answer to the process that asked for it. Resolves to whether that process lives.
+   *
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  async #forward(session: LiveSession, message: RpcResponse, to: string): Promise<boolean> {
+    const { clock, lease } = this.#options
+    const forwarded: Forwarded = { id: String(message.id), isTaken: false, wake: () => undefined }
+    this.#forwarded.add(forwarded)
+    try {
+      const signal = { type: 'answer' as const, to, message: { ...message } }
+      for (let checks = 0; checks < MAX_CHECKS; checks++) {
+        if (!(await lease.isAlive(to))) return false
+        if (checks === 0 && !(await this.sessions.signal(session, signal))) {
+          throw new GatewayError('UNAVAILABLE', 'Other processes cannot be reached')
+        }
+        if (forwarded.isTaken) return true
+        await new Promise<void>((resolve) => {
+          const stop = clock.after(CHECK_MS, resolve)
+          forwarded.wake = () => {
+            stop()
+            resolve()
+          }
+        })
+      }
+      return true
+    } finally {
+      this.#forwarded.delete(forwarded)
     }
-    const signal = { type: 'answer' as const, to, message: { ...message } }
-    return (await this.sessions.signal(session, signal)) ? undefined : undelivered()
+  }
+
+  /** Takes an answer that came in at another process. */
+  #takeAnswer(session: LiveSession, message: Params, from: string): void {
+    this.#calls.answer(session, message)
+    void this.sessions.signal(session, { type: 'taken', to: from, id: String(message['id']) })
   }
 
   async #receiveProgress(
@@ -388,6 +426,13 @@ export class SessionHttp {
       this.#stopKeepAlive = this.#open.size > 0 ? this.#keepAliveLater() : undefined
     })
   }
+}
+
+interface Forwarded {
+  /** Id of the question. */
+  readonly id: string
+  isTaken: boolean
+  wake: () => void
 }
 
 /** Returns the `Response` of a reply, for servers that speak the web's `fetch`. */

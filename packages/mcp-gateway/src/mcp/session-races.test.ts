@@ -7,7 +7,13 @@ import { settled } from '../../test/manual-clock.ts'
 import { RACING_AGENTS } from '../../test/racing-agents.ts'
 import { RacingClient } from '../../test/racing-client.ts'
 import { get, inSession, post, URL_OF_TESTS } from '../../test/rpc-requests.ts'
-import { sessionWorld, type Fetch, type SessionWorld, type Tool } from '../../test/session-world.ts'
+import {
+  sessionWorld,
+  turnsPass,
+  type Fetch,
+  type SessionWorld,
+  type Tool,
+} from '../../test/session-world.ts'
 import { SlowStore } from '../../test/slow-store.ts'
 import { oneOf, turns } from '../../test/turns.ts'
 import { CallStream } from './session-calls.ts'
@@ -92,6 +98,9 @@ async function worldOf(random: () => number): Promise<World> {
   const response = await sessions.a(post({ jsonrpc: '2.0', id: 0, method: 'initialize', params }))
   await response.text()
   const headers = inSession(response.headers.get('mcp-session-id') ?? '')
+  // Both load the session: a cancellation could overtake a call that waits for it.
+  const ping = { jsonrpc: '2.0', id: 0, method: 'ping' }
+  for (const fetch of [sessions.a, sessions.b]) await (await fetch(post(ping, headers))).text()
   return { random, store, sessions, fetches: [sessions.a, sessions.b], headers }
 }
 
@@ -222,6 +231,7 @@ async function run(seed: number): Promise<void> {
   store.slowness = 0
   for (const { client } of races) client.close()
   await sessions.clock.advance(3 * GRACE_MS)
+  await turnsPass(20)
   const isLeft = races.some(({ client }) => client.seen.some((each) => each.startsWith('leaves')))
   // Logs that were not read to their end are kept until the store drops them.
   const logs = ending.isEnded ? 0 : isLeft ? Infinity : KEPT_LOGS

@@ -62,6 +62,8 @@ export type SessionSignal =
   | { readonly type: 'ended' | 'changed' }
   | { readonly type: 'cancel'; readonly requestId: string | number }
   | { readonly type: 'answer'; readonly to: string; readonly message: Params }
+  /** The process that asked has the answer with this id. */
+  | { readonly type: 'taken'; readonly to: string; readonly id: string }
   | { readonly type: 'progress'; readonly to: string; readonly token: string }
   /** A client resumed a log at the sender, or left it. */
   | { readonly type: 'reading' | 'left'; readonly log: string; readonly by: string }
@@ -112,8 +114,10 @@ export class LiveSession {
     return false
   }
 
-  /** @returns a function that removes it */
+  /** Notes a use, which ends with the session. @returns a function that removes it */
   use(use: SessionUse, now: () => number): () => void {
+    // The session may have ended while the request was read.
+    if (this.isEnded) queueMicrotask(() => use.end(new Error('The session has ended')))
     this.#uses ??= new Set()
     this.#uses.add(use)
     return () => {
@@ -567,7 +571,7 @@ function parseSessionRecord(value: unknown): SessionRecord | undefined {
 
 /** `undefined` for signals that this version does not know. */
 function parseSignal(value: Params): SessionSignal | undefined {
-  const { type, log, by, to, requestId, token, message } = value
+  const { type, log, by, to, id, requestId, token, message } = value
   switch (type) {
     case 'ended':
     case 'changed':
@@ -577,6 +581,9 @@ function parseSignal(value: Params): SessionSignal | undefined {
       return { type, requestId }
     case 'answer':
       return typeof to === 'string' && isRecord(message) ? { type, to, message } : undefined
+    case 'taken':
+      if (typeof to !== 'string' || typeof id !== 'string') return undefined
+      return { type, to, id }
     case 'progress':
       if (typeof to !== 'string' || typeof token !== 'string') return undefined
       return { type, to, token }

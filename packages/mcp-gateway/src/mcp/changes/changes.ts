@@ -38,6 +38,7 @@ export class Changes {
   readonly #listeners = new Set<{ readonly uris: readonly string[] }>()
   readonly #onError: (error: Error) => void
   #notifier: ServerNotifier | undefined
+  #also: ((change: Change) => void) | undefined
   #carry: ((list: ChangingList) => void) | undefined
   #keep: ((server: Server, uri: string, isFollowed: boolean) => Promise<void>) | undefined
 
@@ -112,9 +113,15 @@ export class Changes {
     this.#noticed('prompts')
   }
 
+  /** Also told of each change. */
+  also(listener: (change: Change) => void): void {
+    this.#also = listener
+  }
+
   /** Tells the clients of this process, and nobody else. */
   deliver(change: Change): void {
     this.#notify(change)
+    this.#also?.(change)
     for (const [server, hearer] of this.#hearers) {
       if (hearer.isListening && concerns(change, hearer)) this.#send(server, change)
     }

@@ -27,7 +27,8 @@ interface World extends AsyncDisposable {
 function world(options: Partial<GatewayOptions> = {}): World {
   const clock = new ManualClock()
   const agents = new AgentsAtHand({ echo, endless })
-  const assembly = new Assembly({ sources: [agents], clock, ...options })
+  const edge = process.env['SESSION_EDGE'] === 'own' ? 'own' : 'sdk'
+  const assembly = new Assembly({ sources: [agents], clock, ...options }, undefined, edge)
   return {
     assembly,
     agents,
