@@ -172,13 +172,18 @@ test('a hundred agents that come and go are two notices at most, in both eras', 
   await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()))
 })
 
-test('each request of a modern client, and each session, has a server of its own', async () => {
+test('requests of modern clients share no server, and each session has its own', async () => {
   await using assembly = new Assembly({ sources: [new AgentsAtHand({ echo })] })
   const { url } = await assembly.listen({ port: 0 })
   await using modern = await connect('v2 pinned', url)
   const before = assembly.serversMade
   for (let n = 0; n < 5; n++) await modern.callTool('echo', 'again')
-  expect(assembly.serversMade - before).toBe(5)
+  expect(assembly.serversMade).toBe(before) // plain calls need none
+  for (let n = 0; n < 5; n++) {
+    await using each = await connect('v2 pinned', url)
+    await each.listTools()
+  }
+  expect(assembly.serversMade - before).toBeGreaterThanOrEqual(5)
 
   await using legacy = await connect('v1', url)
   const opened = assembly.serversMade

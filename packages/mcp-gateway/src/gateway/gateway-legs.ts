@@ -3,7 +3,7 @@ import { GatewayError } from '../errors.ts'
 import type { GatewaySettings } from '../options.ts'
 import { SessionLeg } from '../mcp/session-leg.ts'
 import { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
-import { ModernLeg } from '../mcp/modern-leg.ts'
+import { StatelessHttp } from '../mcp/stateless-http.ts'
 import { OpenStreams } from '../mcp/open-streams.ts'
 import type { ServerMaker } from '../mcp/sdk-server.ts'
 import type { ServerParts } from '../mcp/sdk-server.ts'
@@ -27,7 +27,7 @@ export type SessionEdge = 'sdk' | 'own'
 
 /** What serves each era; `undefined`: it is not served. */
 export interface GatewayLegs {
-  readonly modern: ModernLeg | undefined
+  readonly modern: StatelessHttp | undefined
   readonly legacy: LegacyLeg | SessionLeg | StatelessLeg | undefined
 }
 
@@ -49,10 +49,10 @@ export function gatewayLegs(made: GatewayLegsParts): GatewayLegs {
 function modernLeg(
   { options, parts, servers, maxBodyBytes }: GatewayLegsParts,
   streams: OpenStreams,
-): ModernLeg | undefined {
+): StatelessHttp | undefined {
   const { eras, http, limits } = options
   if (!eras.modern) return undefined
-  return new ModernLeg({
+  return new StatelessHttp({
     parts,
     servers,
     maxSubscriptions: limits.subscriptions,

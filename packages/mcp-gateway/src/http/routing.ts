@@ -10,17 +10,16 @@ import type { GatewayObserver } from '../internal/observer.ts'
 import { slotOwnerOf } from '../runs/run-slots.ts'
 import type { PlannedTool } from '../tools/tool-plan.ts'
 import type { Caller } from '../mcp/caller.ts'
-import { inboundRoute } from '../mcp/inbound-route.ts'
 import type { SessionLeg } from '../mcp/session-leg.ts'
 import type { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
-import type { ModernLeg } from '../mcp/modern-leg.ts'
+import { classifyRequest, type StatelessHttp } from '../mcp/stateless-http.ts'
 import { reportRefusedCall } from '../mcp/tool-call.ts'
 import { methodOf, requestIdsOf } from '../mcp/rpc-method.ts'
 import type { StatelessLeg } from '../mcp/stateless-leg.ts'
 
 export interface RoutingOptions {
   /** @default the revision is not served */
-  readonly modern?: ModernLeg | undefined
+  readonly modern?: StatelessHttp | undefined
   /** @default revisions with sessions are not served */
   readonly legacy?: LegacyLeg | SessionLeg | StatelessLeg | undefined
   readonly admission: Admission
@@ -112,7 +111,7 @@ export class Routing {
     }
     const isOfEarlierList = calledTools(body).some((name) => !toolByName(name))
     if (isOfEarlierList || FIRST_METHODS.has(methodOf(body) ?? '')) await whenListable()
-    const route = inboundRoute(exchange.request, body)
+    const route = classifyRequest(exchange.request, body)
     const check = { principal, auth, request: admission.asked(exchange.request), toolByName }
     const refusal = scopeRefusal(body, check)
     if (refusal) {
@@ -124,7 +123,7 @@ export class Routing {
     if (isLegacy && (this.#options.legacy || !modern)) return this.#legacy(exchange, body, caller)
     if (!modern)
       return refused(400, RPC.refused, 'This revision of the protocol is not served here')
-    return modern.serve(exchange.request, { body, route }, caller)
+    return modern.serve(exchange, { body, route }, caller)
   }
 
   async #legacy(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {

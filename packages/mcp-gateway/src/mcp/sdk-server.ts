@@ -23,7 +23,6 @@ import { slotOwnerOf } from '../runs/run-slots.ts'
 import type { Caller, Callers } from './caller.ts'
 import type { Changes } from './changes/changes.ts'
 import type { ClientKind, HandlerParts, McpHandlers, McpResult, Params } from './handlers.ts'
-import { LONE_CALL_REVISION } from './lone-call.ts'
 import {
   QuestionTimeout,
   readTrace,
@@ -53,16 +52,12 @@ export interface ServerParts extends HandlerParts {
 
 /** Makes the MCP servers of a gateway: one for each request or each session. */
 export interface ServerMaker {
+  /** Answer requests where no server is needed. @default each request needs a server */
+  readonly handlers?: McpHandlers | undefined
   /** How many were made. */
   readonly made: number
   /** @param method the only method that the client will call, where that is known. @default any */
   create(kind: ClientKind, method?: string | null): Server
-  /**
-   * Makes a server for a single `tools/call` of revision 2026-07-28 without progress and logs.
-   *
-   * @default not supported
-   */
-  createForCall?(): Server
   /**
    * Makes a server for a session.
    *
@@ -76,22 +71,20 @@ export interface ServerMaker {
  * (CVE-2026-25536), and grow with each use (typescript-sdk #2607).
  */
 export class SdkServers implements ServerMaker {
-  readonly #handlers: McpHandlers
+  readonly handlers: McpHandlers
   readonly #parts: ServerParts
-  readonly #options: Readonly<Record<ClientKind | 'call', ServerOptions>>
+  readonly #options: Readonly<Record<ClientKind, ServerOptions>>
   readonly #methods: readonly string[]
   #made = 0
 
   constructor(handlers: McpHandlers, parts: ServerParts) {
-    this.#handlers = handlers
+    this.handlers = handlers
     this.#parts = parts
     this.#methods = handlers.methods
-    const modern = optionsFor('modern', handlers, parts)
     this.#options = {
       session: optionsFor('session', handlers, parts),
       stateless: optionsFor('stateless', handlers, parts),
-      modern,
-      call: { ...modern, supportedProtocolVersions: [LONE_CALL_REVISION] },
+      modern: optionsFor('modern', handlers, parts),
     }
   }
 
@@ -103,12 +96,6 @@ export class SdkServers implements ServerMaker {
     const server = this.#make(kind)
     if (typeof method !== 'string') for (const each of this.#methods) this.#serve(server, each)
     else if (this.#methods.includes(method)) this.#serve(server, method)
-    return server
-  }
-
-  createForCall(): Server {
-    const server = this.#make('call')
-    this.#serve(server, 'tools/call')
     return server
   }
 
@@ -126,9 +113,9 @@ export class SdkServers implements ServerMaker {
     return server
   }
 
-  #make(kind: ClientKind | 'call'): Server {
+  #make(kind: ClientKind): Server {
     this.#made++
-    const server = new Server(this.#handlers.serverInfo, this.#options[kind])
+    const server = new Server(this.handlers.serverInfo, this.#options[kind])
     server.onerror = this.#parts.onError
     return server
   }
@@ -138,7 +125,7 @@ export class SdkServers implements ServerMaker {
     const add = server.setRequestHandler.bind(server) as unknown as AddHandler
     add(method, ({ params = {} }, context) => {
       const request = new SdkRequestContext(server, context, this.#parts)
-      const result = this.#handlers.handle(method, params, request)
+      const result = this.handlers.handle(method, params, request)
       const revision = request.protocolVersion
       return result instanceof Promise
         ? result.then((each) => resultForRevision(each, revision))

@@ -11,7 +11,7 @@ import {
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 
 import type { Caller } from './caller.ts'
-import { ownFilter } from './changes/listen-filter.ts'
+import { ownFilter } from './stateless-http.ts'
 import { cancelledIdsOf, methodOf } from './rpc-method.ts'
 import type { ServerMaker } from './sdk-server.ts'
 import type { ServerParts } from './sdk-server.ts'

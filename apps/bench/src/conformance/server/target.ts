@@ -1,3 +1,4 @@
+import { MissingRequiredClientCapabilityError } from '@modelcontextprotocol/server'
 import { createGateway } from '@x/mcp-gateway'
 import type {
   Agent,
@@ -80,6 +81,10 @@ function withSampling(handlers: McpHandlers): McpHandlers {
     handle(method, params, context) {
       if (method !== 'tools/call' || params['name'] !== 'test_missing_capability') {
         return handlers.handle(method, params, context)
+      }
+      const missing = { requiredCapabilities: { sampling: {} } }
+      if (!context.client.capabilities['sampling']) {
+        throw new MissingRequiredClientCapabilityError(missing, 'This tool needs sampling')
       }
       return {
         resultType: 'input_required',

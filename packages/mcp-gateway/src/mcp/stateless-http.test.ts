@@ -2,10 +2,12 @@ import { describe, expect, test } from 'vitest'
 
 import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
 import { post } from '../../test/rpc-requests.ts'
+import { Assembly } from '../gateway/assembly.ts'
 import { createGateway } from '../gateway.ts'
 import type { AgentCall } from '../agents/agent-call.ts'
-import { inboundRoute } from './inbound-route.ts'
-import { loneRouteFrom } from './lone-call.ts'
+import { GatewayHandlers, type McpHandlers } from './handlers.ts'
+import { SdkServers } from './sdk-server.ts'
+import { classifyRequest, ownFilter, plainCallFrom } from './stateless-http.ts'
 
 const REVISION = 'io.modelcontextprotocol/protocolVersion'
 const META = {
@@ -36,9 +38,9 @@ function called(changed: Changed = {}): Request {
   return signal ? new Request(request, { signal }) : request
 }
 
-describe('a call is alone', () => {
-  test('if it is plainly right', () => {
-    expect(loneRouteFrom(inboundRoute(called(), bodyOf({})), called())).toBeDefined()
+describe('a call is answered without a server of the SDK', () => {
+  test('if it is valid and asks for nothing but its result', () => {
+    expect(plainCallFrom(classifyRequest(called(), bodyOf({})), called())).toBeDefined()
   })
 
   test.each<[string, Changed]>([
@@ -49,9 +51,17 @@ describe('a call is alone', () => {
     ['names its tool in Base64', { headers: { 'mcp-name': '=?base64?ZWNobw==?=' } }],
     ['names another method in its header', { headers: { 'mcp-method': 'tools/list' } }],
     ['is of another revision', { meta: { [REVISION]: '2027-01-01' } }],
+    [
+      'describes its client without a version',
+      { meta: { 'io.modelcontextprotocol/clientInfo': { name: 'test' } } },
+    ],
+    [
+      'declares a capability that is not an object',
+      { meta: { 'io.modelcontextprotocol/clientCapabilities': { elicitation: true } } },
+    ],
   ])('not if it %s', (_, changed) => {
     const request = called(changed)
-    expect(loneRouteFrom(inboundRoute(request, bodyOf(changed)), request)).toBeUndefined()
+    expect(plainCallFrom(classifyRequest(request, bodyOf(changed)), request)).toBeUndefined()
   })
 })
 
@@ -62,7 +72,7 @@ async function messageOf(response: Response): Promise<unknown> {
   return JSON.parse(at < 0 ? text : text.slice(at + 6))
 }
 
-test('is answered as all others are', async () => {
+test('a call without a server gets the same answer as any other call', async () => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   const alone = await gateway.fetch(called())
   const other = await gateway.fetch(called({ meta: { progressToken: 1 } }))
@@ -72,14 +82,37 @@ test('is answered as all others are', async () => {
   expect(first).toMatchObject({ id: 7, result: { content: [{ text: 'Hi' }] } })
 })
 
-test('of a tool that is not there is an error of the protocol', async () => {
+test('a call of a tool that does not exist is an error of the protocol', async () => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   const response = await gateway.fetch(called({ name: 'none', headers: { 'mcp-name': 'none' } }))
   expect(response.status).toBe(200)
   expect(await response.json()).toMatchObject({ id: 7, error: { code: -32_602 } })
 })
 
-test('ends when its client leaves, and when the gateway is closed', async () => {
+test.each<[string, McpHandlers['handle']]>([
+  ['an error that was not expected', () => Promise.reject(new Error('password 1234'))],
+  ['a result that JSON cannot express', () => ({ content: [], count: 1n })],
+])('%s is an error without details for the client, and goes to the log', async (_, handle) => {
+  const warnings: string[] = []
+  await using assembly = new Assembly(
+    { logger: { warn: (message) => void warnings.push(message), error: () => undefined } },
+    (parts) => {
+      const { serverInfo, instructions, methods } = new GatewayHandlers(parts)
+      const capabilities = () => ({ tools: {} })
+      return new SdkServers({ serverInfo, instructions, methods, capabilities, handle }, parts)
+    },
+  )
+  const response = await assembly.fetch(called())
+  expect(response.status).toBe(200)
+  expect(await response.json()).toEqual({
+    jsonrpc: '2.0',
+    id: 7,
+    error: { code: -32_603, message: 'Internal error' },
+  })
+  expect(warnings).toEqual(['A call could not be answered'])
+})
+
+test('a call ends when its client leaves, and when the gateway is closed', async () => {
   const begun: AgentCall[] = []
   let bothBegan = (): void => undefined
   const underWay = new Promise<void>((resolve) => {
@@ -103,3 +136,29 @@ test('ends when its client leaves, and when the gateway is closed', async () => 
   await gateway.close()
   expect(await (await kept).json()).toMatchObject({ result: { isError: true } })
 })
+
+function listening(resourceSubscriptions: unknown): object {
+  const notifications = { toolsListChanged: true, resourceSubscriptions }
+  return { jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params: { notifications } }
+}
+
+const own = async (uri: string): Promise<string | undefined> =>
+  uri.startsWith('a:own') ? uri.split('?')[0] : undefined
+
+test('a listener subscribes to its own resources only, each once and by its name in notifications', async () => {
+  const uris = ['a:own/1?version=2', 'a:other/1', 'a:own/1', 'no uri']
+  const { body, followed } = await ownFilter(listening(uris), own)
+  expect(body).toEqual(listening(['a:own/1']))
+  expect(followed).toEqual(['a:own/1'])
+})
+
+test('without resources there is nothing to subscribe to', async () => {
+  expect(await ownFilter(listening(['a:own/1']), () => undefined)).toMatchObject({ followed: [] })
+})
+
+test.each([[null], [{}], [listening('a:own/1')], [listening([1, 'a:other/1'])], [{ params: [] }]])(
+  'any other body stays as it is: %j',
+  async (body) => {
+    expect(await ownFilter(body, own)).toEqual({ body, followed: [] })
+  },
+)
