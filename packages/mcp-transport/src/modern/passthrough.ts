@@ -1,3 +1,4 @@
+import { removeFrom } from '@x/internal'
 import type { HttpClient } from '../http/http-client.ts'
 import { versionOf } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest } from '../json-rpc.ts'
@@ -14,7 +15,7 @@ export class Passthrough {
   version: string | undefined
   readonly #http: HttpClient
   readonly #deliver: (message: JsonRpcMessage) => void
-  readonly #open = new Set<OpenRequest>()
+  readonly #open: OpenRequest[] = []
   #isClosed = false
 
   constructor(options: { http: HttpClient; deliver: (message: JsonRpcMessage) => void }) {
@@ -25,7 +26,7 @@ export class Passthrough {
   send(request: JsonRpcRequest, options: PassthroughOptions): void {
     this.version = versionOf(request)
     const open = { id: request.id }
-    this.#open.add(open)
+    this.#open.push(open)
     this.#post(request, options, open).catch((error: unknown) => {
       this.#settle(open, errorAnswer(request.id, toTransportError(error)))
     })
@@ -34,7 +35,7 @@ export class Passthrough {
   /** Answers open requests. The streams are closed with the HTTP client. */
   close(): void {
     const error = closedError('The transport was closed', this.#http.url.display)
-    for (const open of this.#open) this.#settle(open, errorAnswer(open.id, error))
+    for (const open of this.#open.slice()) this.#settle(open, errorAnswer(open.id, error))
     this.#isClosed = true
   }
 
@@ -56,7 +57,7 @@ export class Passthrough {
         if (!this.#isClosed) this.#deliver(message)
       },
     })
-    if (requestSignal?.aborted === true) this.#open.delete(open)
+    if (requestSignal?.aborted === true) removeFrom(this.#open, open)
     else if (outcome.kind === 'answered') this.#settle(open, outcome.answer)
     // First the error with its reason: the end of the stream settles requests without a reason.
     else if (this.#settle(open, errorAnswer(open.id, outcome.error))) onRequestStreamEnd?.()
@@ -64,7 +65,7 @@ export class Passthrough {
 
   /** Answers a request once, and not after `close`. */
   #settle(open: OpenRequest, answer: JsonRpcMessage): boolean {
-    const isOpen = this.#open.delete(open)
+    const isOpen = removeFrom(this.#open, open)
     if (isOpen) this.#deliver(answer)
     return isOpen
   }
