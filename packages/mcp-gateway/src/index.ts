@@ -51,14 +51,12 @@ export { skillsOf } from './agents/agent.ts'
 export type { Agent, AgentHealth, JsonSchema, Skill, SkillAnnotations } from './agents/agent.ts'
 export type { AgentListener, AgentSource } from './agents/agent-source.ts'
 export { AgentRegistry } from './tools/agent-registry.ts'
-export type { BreakerOptions } from './agents/breaker.ts'
 export type {
   AgentRegistryOptions,
   AgentStatus,
   PlanChange,
   RegistryStatus,
   SourceReplacement,
-  WaitFor,
 } from './tools/agent-registry-options.ts'
 export type { SourceStatus } from './agents/registry-sources.ts'
 
@@ -71,7 +69,7 @@ export type {
 export type { CachePolicy } from './tools/cache-policy.ts'
 export type { MetaTool, MetaToolName } from './tools/meta-tools.ts'
 export type { PlannedPrompt } from './tools/skill-prompts.ts'
-export type { ToolOptions } from './tools/tool-options.ts'
+export type { PlanOptions } from './tools/tool-planner.ts'
 export type { DroppedTool, NameCollision, PlannedTool, ToolPlan } from './tools/tool-plan.ts'
 export type { ListedTool, ToolDefinition } from './tools/tool-definition.ts'
 

@@ -1,4 +1,5 @@
-import type { AgentRegistryOptions, PlanChange } from '../src/tools/agent-registry-options.ts'
+import { registryOptions, type GivenRegistry } from './settings.ts'
+import type { PlanChange } from '../src/tools/agent-registry-options.ts'
 import { AgentRegistry } from '../src/tools/agent-registry.ts'
 import type { AgentListener, AgentSource } from '../src/agents/agent-source.ts'
 import type { Agent } from '../src/agents/agent.ts'
@@ -58,16 +59,18 @@ export interface RegistryWorld extends AsyncDisposable {
 
 export function worldOf(
   sources: readonly FakeSource[],
-  options: AgentRegistryOptions = {},
+  options: GivenRegistry = {},
 ): RegistryWorld {
   const clock = new ManualClock()
   const warnings: string[] = []
-  const registry = new AgentRegistry({
-    sources,
-    clock,
-    onWarning: (message) => warnings.push(message),
-    ...options,
-  })
+  const registry = new AgentRegistry(
+    registryOptions({
+      sources,
+      clock,
+      onWarning: (message) => warnings.push(message),
+      ...options,
+    }),
+  )
   const changes: PlanChange[] = []
   registry.on('changed', (change) => changes.push(change))
   return {

@@ -1,7 +1,7 @@
+import { runsOptions, type GivenRuns } from './settings.ts'
 import { GatewayError } from '../src/errors.ts'
 import type { ResultFiles, RunFiles } from '../src/files/result-files.ts'
 import type { RunEvent } from '../src/internal/run-event.ts'
-import type { RunsOptions } from '../src/runs/runs-options.ts'
 import { Runs } from '../src/runs/runs.ts'
 import type { ToolOutcome } from '../src/runs/tool-outcome.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
@@ -16,18 +16,20 @@ export interface RunsWorld extends AsyncDisposable {
   readonly events: readonly RunEvent[]
 }
 
-export function runsOf(script: Script, options: Partial<RunsOptions> = {}): RunsWorld {
+export function runsOf(script: Script, options: Partial<GivenRuns> = {}): RunsWorld {
   const clock = new ManualClock()
   const source = new ScriptedSource(script)
   const events: RunEvent[] = []
   const store = new MemoryGatewayStore({ now: () => clock.now() })
-  const runs = new Runs({
-    agents: source,
-    values: store.values,
-    clock,
-    onEvent: (event) => events.push(event),
-    ...options,
-  })
+  const runs = new Runs(
+    runsOptions({
+      agents: source,
+      values: store.values,
+      clock,
+      onEvent: (event) => events.push(event),
+      ...options,
+    }),
+  )
   return {
     runs,
     source,

@@ -1,5 +1,72 @@
 import { completeSettings } from '../src/gateway/settings.ts'
-import type { GatewaySettings } from '../src/options.ts'
+import { systemClock } from '../src/internal/clock.ts'
+import type {
+  GatewaySettings,
+  Given,
+  RegistrySettings,
+  StreamingSettings,
+  ToolSettings,
+} from '../src/options.ts'
+import type { RunsOptions } from '../src/runs/runs.ts'
+import { MemoryRecords } from '../src/store/memory-store.ts'
+import type { AgentRegistryOptions } from '../src/tools/agent-registry-options.ts'
+import type { PlanOptions } from '../src/tools/tool-planner.ts'
 
 /** All settings with their defaults. */
 export const DEFAULTS: GatewaySettings = completeSettings('a test', {})
+
+export type GivenRuns = Partial<Omit<RunsOptions, 'streaming'>> &
+  Pick<RunsOptions, 'agents' | 'values'> & { readonly streaming?: Partial<StreamingSettings> }
+
+/** Adds defaults to the options of `Runs`. */
+export const runsOptions = (given: GivenRuns): RunsOptions => ({
+  ...DEFAULTS.runs,
+  files: undefined,
+  onEvent: () => undefined,
+  clock: systemClock,
+  ...given,
+  streaming: { ...DEFAULTS.streaming, ...given.streaming },
+})
+
+export type GivenPlan = Given<ToolSettings> &
+  Partial<Pick<PlanOptions, 'artifactTtlMs' | 'ownTools'>>
+
+/** Adds defaults to the options of a plan. Checks no range. */
+export const planOptions = (given: GivenPlan = {}): PlanOptions => ({
+  artifactTtlMs: undefined,
+  ownTools: [],
+  ...withDefaults(DEFAULTS.tools, given),
+})
+
+export type GivenRegistry = Given<RegistrySettings> & { readonly tools?: GivenPlan } & Partial<
+    Pick<AgentRegistryOptions, 'sources' | 'values' | 'onWarning' | 'clock'>
+  >
+
+/** Adds defaults to the options of a registry. */
+export function registryOptions({ tools, waitFor, ...given }: GivenRegistry): AgentRegistryOptions {
+  const { clock = systemClock } = given
+  const usual = { timeoutMs: 10_000, minAgents: 1, pollMs: 250 }
+  return {
+    sources: [],
+    values: new MemoryRecords(() => clock.now()),
+    onWarning: () => undefined,
+    clock,
+    ...withDefaults(DEFAULTS.registry, given),
+    waitFor: waitFor && withDefaults(usual, waitFor),
+    tools: planOptions(tools),
+  }
+}
+
+/** Adds defaults, also inside of sections. */
+function withDefaults<T extends object>(defaults: T, given: object): T {
+  const entries = Object.entries(defaults).map(([key, usual]: [string, unknown]) => {
+    const own: unknown = Reflect.get(given, key)
+    if (own === undefined) return [key, usual]
+    return [key, isSection(own) && isSection(usual) ? { ...usual, ...own } : own]
+  })
+  // eslint-disable-next-line typescript/no-unsafe-type-assertion -- the keys are those of the defaults
+  return { ...given, ...Object.fromEntries(entries) } as T
+}
+
+const isSection = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype

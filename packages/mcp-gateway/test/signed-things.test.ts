@@ -18,7 +18,7 @@ function signers(): {
   readonly links: ArtifactLinks
 } {
   return {
-    states: new RequestStates({ key }),
+    states: new RequestStates({ ttlMs: 3_600_000, key }),
     cursors: new SignedCursors(key),
     links: new ArtifactLinks({ key, baseUrl: () => 'https://files.example/artifacts' }),
   }

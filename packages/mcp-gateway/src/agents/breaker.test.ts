@@ -1,3 +1,4 @@
+import { DEFAULTS } from '../../test/settings.ts'
 import { expect, test } from 'vitest'
 
 import { ManualClock } from '../../test/manual-clock.ts'
@@ -5,7 +6,7 @@ import { Breaker, type RunEnd } from './breaker.ts'
 
 function breakerAfter(...ends: readonly RunEnd[]): { breaker: Breaker; clock: ManualClock } {
   const clock = new ManualClock()
-  const breaker = new Breaker(clock)
+  const breaker = new Breaker(clock, DEFAULTS.registry.breaker)
   runs(breaker, 'ada', ends)
   return { breaker, clock }
 }

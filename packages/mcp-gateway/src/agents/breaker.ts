@@ -1,16 +1,8 @@
+import type { BreakerSettings } from '../options.ts'
 import type { Clock } from '../internal/clock.ts'
 
 /** How a run ended, as far as it tells whether its agent works. `unknown`: the caller gave up, or made an error. */
 export type RunEnd = 'worked' | 'failed' | 'unknown'
-
-export interface BreakerOptions {
-  /** Failed runs in a row after which a caller's runs are refused; 0: never. @default 5 */
-  readonly maxFailures?: number | undefined
-  /** Callers with so many failures, without a success of anybody between, after which all are refused. @default 3 */
-  readonly minCallers?: number | undefined
-  /** Time for which runs are refused, in milliseconds; then one run is let through. @default 30_000 */
-  readonly openMs?: number | undefined
-}
 
 type State =
   | { readonly phase: 'closed'; readonly failures: number }
@@ -90,10 +82,7 @@ export class Breaker {
   readonly #failing = new Set<string>()
   readonly #all: Circuit
 
-  constructor(
-    clock: Clock,
-    { maxFailures = 5, minCallers = 3, openMs = 30_000 }: BreakerOptions = {},
-  ) {
+  constructor(clock: Clock, { maxFailures, minCallers, openMs }: BreakerSettings) {
     this.#options = { clock, openMs, maxFailures: maxFailures === 0 ? Infinity : maxFailures }
     this.#minCallers = minCallers
     this.#all = new Circuit({ clock, openMs, maxFailures: 1 })

@@ -1,12 +1,13 @@
 import type { Clock } from '../internal/clock.ts'
 import type { AgentSource } from './agent-source.ts'
-import { Breaker, type BreakerOptions } from './breaker.ts'
+import type { BreakerSettings } from '../options.ts'
+import { Breaker } from './breaker.ts'
 import { GuardedSource } from './guarded-source.ts'
 
 export interface GuardedAgentsOptions {
   readonly clock: Clock
   /** When runs of an agent are refused. */
-  readonly breaker?: BreakerOptions | undefined
+  readonly breaker: BreakerSettings
   /** One of its runs ended well. */
   readonly onWorked: (agentId: string) => void
   /** Runs of it keep failing, and none ended well between. */

@@ -50,7 +50,7 @@ import {
 import { stateKeyFrom } from '../internal/state-key.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import type { ToolOptions } from '../tools/tool-options.ts'
+import type { PlanOptions } from '../tools/tool-planner.ts'
 
 /** Answers that are on their way get so long to arrive, when the gateway closes. */
 const LAST_WORDS_MS = 1000
@@ -143,7 +143,6 @@ export class Assembly implements AsyncDisposable {
       values: this.#store.values,
       files: this.#artifacts?.files ?? unkeptFiles({ ...options, clock }),
       streaming: options.streaming,
-      asking: options.runs,
       onEvent: this.#observer.runEvent,
       clock,
     })
@@ -284,8 +283,9 @@ export class Assembly implements AsyncDisposable {
     return this.#front.serve({ ...exchange, address }, endpoint)
   }
 
-  #planOptions(tools: ToolSettings): ToolOptions {
-    return this.#artifacts?.planOptions(tools) ?? tools
+  #planOptions(tools: ToolSettings): PlanOptions {
+    const options = { ...tools, artifactTtlMs: undefined, ownTools: [] }
+    return this.#artifacts?.planOptions(tools) ?? options
   }
 
   #start(): Promise<void> {

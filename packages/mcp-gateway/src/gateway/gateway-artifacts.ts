@@ -21,7 +21,7 @@ import type { OwnTool } from '../mcp/tool-call.ts'
 import type { ResourceHandlers } from '../files/resource-handlers.ts'
 import type { InputFile, ResultFiles } from '../files/result-files.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import type { ToolOptions } from '../tools/tool-options.ts'
+import type { PlanOptions } from '../tools/tool-planner.ts'
 
 export interface GatewayArtifactsOptions {
   readonly artifacts: ArtifactSettings
@@ -135,7 +135,7 @@ export class GatewayArtifacts {
   }
 
   /** What tools say and take, now that there are files. What the user says wins. */
-  planOptions(tools: ToolSettings): ToolOptions {
+  planOptions(tools: ToolSettings): PlanOptions {
     const { hasAuth, artifacts } = this.#options
     const { extras } = tools
     return {

@@ -1,16 +1,10 @@
+import type { HealthSettings } from '../options.ts'
 import type { Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/deadline.ts'
 import { getRoute } from '../http/get-route.ts'
 import type { HttpRoute } from '../http/http-route.ts'
 
-export interface HealthOptions {
-  /** Whether the process answers at all. @default '/healthz' */
-  readonly path?: string | undefined
-  /** Whether calls may come. @default '/readyz' */
-  readonly readyPath?: string | undefined
-}
-
-/** What has to be so before calls may come. */
+/** Conditions for accepting calls. */
 export interface Readiness {
   /** Never throws. */
   readonly isStoreReady: () => Promise<boolean>
@@ -29,8 +23,10 @@ const STORE_MS = 2000
  * `GET` of two paths, for orchestrators, who know no name of the gateway: `200 {"status":"ok"}`, or 503 with the
  * reasons for which no calls should come now.
  */
-export function healthRoutes(options: HealthOptions, readiness: Readiness): readonly HttpRoute[] {
-  const { path = '/healthz', readyPath = '/readyz' } = options
+export function healthRoutes(
+  { path, readyPath }: HealthSettings,
+  readiness: Readiness,
+): readonly HttpRoute[] {
   return [routeOf(path, async () => []), routeOf(readyPath, () => reasonsAgainst(readiness))]
 }
 

@@ -1,3 +1,4 @@
+import { DEFAULTS } from '../../test/settings.ts'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
@@ -8,7 +9,8 @@ import { expect, test } from 'vitest'
 import { listenOn } from './listening.ts'
 import { nodeListener } from './node-listener.ts'
 import { writeResponse } from './node-response.ts'
-import { UnreadBytes, type UnreadLimits } from './unread-bytes.ts'
+import type { LimitSettings } from '../options.ts'
+import { UnreadBytes } from './unread-bytes.ts'
 
 const MIB = 1_048_576
 
@@ -23,8 +25,8 @@ interface Stream extends Disposable {
 }
 
 /** A stream of events that come whether they are read or not, and a client that reads nothing yet. */
-async function streamOf(limits?: UnreadLimits): Promise<Stream> {
-  const unread = new UnreadBytes(limits)
+async function streamOf(limits?: Partial<LimitSettings>): Promise<Stream> {
+  const unread = new UnreadBytes({ ...DEFAULTS.limits, ...limits })
   const written = deferred<boolean>()
   const cancelled = deferred()
   let controller: ReadableStreamDefaultController<Uint8Array> | undefined
@@ -95,7 +97,7 @@ test('gives up a body that comes too slowly', async () => {
     maxBodyBytes: MIB,
     bodyTimeoutMs: 50,
     isStreamed: () => false,
-    unread: new UnreadBytes(),
+    unread: new UnreadBytes(DEFAULTS.limits),
     onError: unexpected,
     serve: async (exchange) => {
       const body = await exchange.readBody()

@@ -1,3 +1,4 @@
+import { DEFAULTS } from '../../test/settings.ts'
 import { expect, test } from 'vitest'
 
 import type { Principal } from '../internal/principal.ts'
@@ -14,7 +15,7 @@ const unexpected = (error: Error): never => {
 test('who comes too often gets 429 and is told when to come back; others are not touched', async () => {
   let now = 0
   await using store = new MemoryGatewayStore({ now: () => now })
-  const options = { requestsPerMinutePerPrincipal: 2, onError: unexpected }
+  const options = { ...DEFAULTS.limits, requestsPerMinutePerPrincipal: 2, onError: unexpected }
   const one = new RequestRates(store.rates, options)
   const other = new RequestRates(store.rates, options)
   expect(await one.byCaller(caller('ann'), '192.0.2.1')).toBeUndefined()
@@ -30,6 +31,7 @@ test('who comes too often gets 429 and is told when to come back; others are not
 test('anonymous callers are not counted as one, but by where they are', async () => {
   await using store = new MemoryGatewayStore({ now: () => 0 })
   const rates = new RequestRates(store.rates, {
+    ...DEFAULTS.limits,
     requestsPerMinutePerPrincipal: 1,
     onError: unexpected,
   })
@@ -42,7 +44,11 @@ test('anonymous callers are not counted as one, but by where they are', async ()
 
 test('an address is counted before anybody is known', async () => {
   await using store = new MemoryGatewayStore({ now: () => 0 })
-  const rates = new RequestRates(store.rates, { requestsPerMinutePerIp: 1, onError: unexpected })
+  const rates = new RequestRates(store.rates, {
+    ...DEFAULTS.limits,
+    requestsPerMinutePerIp: 1,
+    onError: unexpected,
+  })
   expect(await rates.byAddress('2001:db8::1')).toBeUndefined()
   expect((await rates.byAddress('2001:db8::2'))?.status).toBe(429)
   expect(await rates.byAddress(undefined)).toBeUndefined()
@@ -51,14 +57,14 @@ test('an address is counted before anybody is known', async () => {
 
 test('a caller may come six hundred times in a minute, unless told otherwise; 0 is no limit', async () => {
   await using store = new MemoryGatewayStore({ now: () => 0 })
-  const rates = new RequestRates(store.rates, { onError: unexpected })
+  const rates = new RequestRates(store.rates, { ...DEFAULTS.limits, onError: unexpected })
   const statuses = new Set<number | undefined>()
   for (let n = 0; n < 600; n++)
     statuses.add((await rates.byCaller(caller('ann'), undefined))?.status)
   expect([...statuses]).toEqual([undefined])
   expect((await rates.byCaller(caller('ann'), undefined))?.status).toBe(429)
   expect(await rates.byAddress('192.0.2.1')).toBeUndefined()
-  rates.limit({ requestsPerMinutePerPrincipal: 0 })
+  rates.limit({ ...DEFAULTS.limits, requestsPerMinutePerPrincipal: 0 })
   expect(await rates.byCaller(caller('ann'), undefined)).toBeUndefined()
 })
 
@@ -67,7 +73,7 @@ test('a store that cannot count refuses nobody, and is reported', async () => {
   const cause = new Error('down')
   const rates = new RequestRates(
     { take: () => Promise.reject(cause) },
-    { requestsPerMinutePerIp: 1, onError: (error) => errors.push(error) },
+    { ...DEFAULTS.limits, requestsPerMinutePerIp: 1, onError: (error) => errors.push(error) },
   )
   expect(await rates.byAddress('192.0.2.1')).toBeUndefined()
   expect(errors).toMatchObject([{ cause }])

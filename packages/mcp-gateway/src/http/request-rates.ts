@@ -1,3 +1,4 @@
+import type { LimitSettings } from '../options.ts'
 import { hash } from 'node:crypto'
 
 import { BoundedMap } from '@x/internal'
@@ -5,17 +6,11 @@ import { type Principal, subnetOf } from '../internal/principal.ts'
 import type { Rate, Rates } from '../store/gateway-store.ts'
 import { RPC, rpcErrorResponse } from '../mcp/rpc-error.ts'
 
-export interface RateLimits {
-  /** Requests of one caller, or of one address where callers are not verified; 0: no limit. @default 600 */
-  readonly requestsPerMinutePerPrincipal?: number | undefined
-  /** Requests of one address, before it is known who calls; 0: no limit. Behind a proxy, set `http.clientAddress` too. @default 0 */
-  readonly requestsPerMinutePerIp?: number | undefined
-  /**
-   * Requests of one address with a credential that is not accepted; 0: no limit. Credentials that this process has
-   * accepted go on then: others may share the address. Behind a proxy, set `http.clientAddress` too. @default 60
-   */
-  readonly wrongTokensPerMinutePerIp?: number | undefined
-}
+/** Limits of the rates of requests. */
+export type RateSettings = Pick<
+  LimitSettings,
+  'requestsPerMinutePerPrincipal' | 'requestsPerMinutePerIp' | 'wrongTokensPerMinutePerIp'
+>
 
 /** Addresses that are remembered as refused. */
 const MAX_REFUSED = 10_000
@@ -23,7 +18,7 @@ const MAX_REFUSED = 10_000
 /** Accepted credentials that are remembered. */
 const MAX_ACCEPTED = 10_000
 
-export interface RequestRatesOptions extends RateLimits {
+export interface RequestRatesOptions extends RateSettings {
   /** Told when the store cannot count; requests go on then. */
   readonly onError: (error: Error) => void
 }
@@ -37,7 +32,7 @@ export class RequestRates {
   readonly #rates: Rates
   readonly #onError: (error: Error) => void
   readonly #names = new WeakMap<Principal, string>()
-  #limits: RateLimits
+  #limits: RateSettings
   /** Addresses that sent too many wrong credentials: until when, by `performance.now()`. */
   readonly #refused: Map<string, number> = new BoundedMap(MAX_REFUSED)
   /** Digests: a credential is not kept. */
@@ -50,13 +45,13 @@ export class RequestRates {
   }
 
   /** Other limits, from the next request on. */
-  limit(limits: RateLimits): void {
+  limit(limits: RateSettings): void {
     this.#limits = limits
   }
 
   /** Any request, before its credential is looked at. Without an address nothing is counted. */
   async byAddress(address: string | undefined): Promise<Response | undefined> {
-    const { requestsPerMinutePerIp: perMinute = 0 } = this.#limits
+    const { requestsPerMinutePerIp: perMinute } = this.#limits
     if (perMinute === 0 || address === undefined) return undefined
     return this.#take(`ip:${subnetOf(address)}`, { perMinute })
   }
@@ -79,7 +74,7 @@ export class RequestRates {
 
   /** A credential was not accepted. @returns the answer in place of the authenticator's, if there were too many */
   async wrongToken(address: string | undefined): Promise<Response | undefined> {
-    const { wrongTokensPerMinutePerIp: perMinute = 60 } = this.#limits
+    const { wrongTokensPerMinutePerIp: perMinute } = this.#limits
     if (perMinute === 0 || address === undefined) return undefined
     const subnet = subnetOf(address)
     const waitMs = await this.#waitFor(`wrong:${subnet}`, { perMinute })
@@ -98,7 +93,7 @@ export class RequestRates {
     address: string | undefined,
     count = 1,
   ): Promise<Response | undefined> {
-    const { requestsPerMinutePerPrincipal: perMinute = 600 } = this.#limits
+    const { requestsPerMinutePerPrincipal: perMinute } = this.#limits
     if (perMinute === 0 || (principal.isAnonymous && address === undefined)) return undefined
     const bucket = principal.isAnonymous
       ? `anonymous:${subnetOf(address ?? '')}`

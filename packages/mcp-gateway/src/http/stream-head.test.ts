@@ -1,3 +1,4 @@
+import { DEFAULTS } from '../../test/settings.ts'
 import { once } from 'node:events'
 import { createServer, request, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
@@ -21,7 +22,7 @@ async function given(body: ReadableStream): Promise<Given> {
     await writeResponse(outgoing, new Response(body, { headers }), {
       headers,
       signal,
-      unread: () => new UnreadBytes().open('', () => outgoing.destroy()),
+      unread: () => new UnreadBytes(DEFAULTS.limits).open('', () => outgoing.destroy()),
     })
     outgoing.end()
   }

@@ -1,12 +1,6 @@
+import type { LimitSettings } from '../options.ts'
 /** Answers that accepted nothing for this long are given up first when memory is short. */
 const STALLED_MS = 5000
-
-export interface UnreadLimits {
-  /** Bytes of large answers and of events that clients have not taken yet, over all connections. @default 268_435_456 */
-  readonly unreadBytes?: number | undefined
-  /** The same for one connection; a single answer or event may be larger. @default 33_554_432 */
-  readonly unreadBytesPerConnection?: number | undefined
-}
 
 /**
  * Memory that answers hold until their clients take them. When it is full, answers that are not read are given up,
@@ -19,9 +13,9 @@ export class UnreadBytes {
   #total = 0
 
   constructor({
-    unreadBytes = 268_435_456,
-    unreadBytesPerConnection = 33_554_432,
-  }: UnreadLimits = {}) {
+    unreadBytes,
+    unreadBytesPerConnection,
+  }: Pick<LimitSettings, 'unreadBytes' | 'unreadBytesPerConnection'>) {
     this.#max = unreadBytes
     this.#maxPerConnection = unreadBytesPerConnection
   }

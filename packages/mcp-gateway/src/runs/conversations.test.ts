@@ -1,3 +1,4 @@
+import { runsOptions, type GivenRuns } from '../../test/settings.ts'
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
@@ -12,16 +13,17 @@ import {
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { AgentUpdate } from '../agents/agent-update.ts'
 import { Runs } from './runs.ts'
-import type { RunsOptions } from './runs-options.ts'
 import type { ToolOutcome } from './tool-outcome.ts'
 
 /** Two processes with one store, whose runs remember. */
-function replicas(script: Script, options: Partial<RunsOptions> = {}) {
+function replicas(script: Script, options: Partial<GivenRuns> = {}) {
   const clock = new ManualClock()
   const store = new MemoryGatewayStore({ now: () => clock.now() })
   const source = new ScriptedSource(script)
   const make = (): Runs => {
-    return new Runs({ agents: source, values: store.values, clock, mode: 'thread', ...options })
+    return new Runs(
+      runsOptions({ agents: source, values: store.values, clock, mode: 'thread', ...options }),
+    )
   }
   const [a, b] = [make(), make()]
   return {
@@ -73,7 +75,7 @@ test('callers without a name are known by a scope that nobody guesses, or not at
 })
 
 test('without the option each call stands for itself', async () => {
-  await using world = replicas(done, { mode: undefined })
+  await using world = replicas(done, { mode: 'run' })
   await world.a.call(tool, requestOf('Hello'))
   expect(world.threads()).toEqual([undefined])
 })

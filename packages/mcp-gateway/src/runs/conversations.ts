@@ -1,3 +1,4 @@
+import type { RunSettings } from '../options.ts'
 import { createHash, randomUUID } from 'node:crypto'
 
 import { isRecord } from '@x/internal'
@@ -12,16 +13,12 @@ import type { RunRequest } from './run-request.ts'
 import { isScopeHandle } from './scope-handle.ts'
 import { Turns } from './turns.ts'
 
-export interface ConversationsOptions {
+export interface ConversationsOptions extends Pick<RunSettings, 'threadTtlMs' | 'sweepMs'> {
   readonly values: Values
   readonly clock: Clock
   readonly sourceOf: (agentId: string) => AgentSource | undefined
   /** The longest that a run may take, by which one is known to be dead. */
   readonly maxRunMsOf: (order: RunOrder) => number
-  /** How long one is kept after it was last used. @default 86_400_000 */
-  readonly threadTtlMs?: number | undefined
-  /** How often to look for such that are over. @default 60_000 */
-  readonly sweepMs?: number | undefined
 }
 
 /** A run's part in a conversation. */
@@ -60,7 +57,7 @@ export class Conversations {
   constructor(options: ConversationsOptions) {
     this.#options = options
     this.#turns = new Turns(options.clock)
-    const { clock, sweepMs: everyMs = 60_000 } = options
+    const { clock, sweepMs: everyMs } = options
     this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweep() })
   }
 
@@ -76,7 +73,7 @@ export class Conversations {
     try {
       const { row, version } = await this.#begin(key, order)
       const leave = async (isAsking: boolean): Promise<void> => {
-        const expiresAt = this.#options.clock.now() + (this.#options.threadTtlMs ?? 86_400_000)
+        const expiresAt = this.#options.clock.now() + this.#options.threadTtlMs
         const left: Row = { ...row, phase: isAsking ? 'asking' : 'free', expiresAt }
         // If it cannot be said now, the next call comes when this run must be dead.
         await this.#put(key, left, version).catch(nothing)

@@ -1,3 +1,4 @@
+import { runsOptions } from '../../test/settings.ts'
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
@@ -18,8 +19,8 @@ function replicas(script: Script) {
   const store = new MemoryGatewayStore()
   const source = new ScriptedSource(script)
   const [a, b] = [
-    new Runs({ agents: source, values: store.values }),
-    new Runs({ agents: source, values: store.values }),
+    new Runs(runsOptions({ agents: source, values: store.values })),
+    new Runs(runsOptions({ agents: source, values: store.values })),
   ]
   return {
     a,
@@ -150,7 +151,7 @@ function mortals(script: Script) {
   const store = new MemoryGatewayStore({ now: () => clocks.store.now() })
   const source = new ScriptedSource(script)
   const [a, b] = [clocks.a, clocks.b].map((clock) => {
-    return new Runs({ agents: source, values: store.values, clock })
+    return new Runs(runsOptions({ agents: source, values: store.values, clock }))
   })
   if (!a || !b) throw new Error('There are two')
   return {

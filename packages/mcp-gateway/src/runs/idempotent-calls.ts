@@ -17,8 +17,8 @@ export interface IdempotentCallsOptions {
   readonly clock: Clock
   /** The longest that a call may take. */
   readonly maxRunMs: (tool: RunTool) => number
-  /** For how long a finished call gives its result again. @default 600_000 */
-  readonly repeatTtlMs?: number | undefined
+  /** Time for which a repeat gets the result of a finished call. */
+  readonly repeatTtlMs: number
 }
 
 const PREFIX = 'idempotent-call:'
@@ -81,7 +81,7 @@ export class IdempotentCalls {
     tool: RunTool,
     start: () => Promise<ToolOutcome>,
   ): Promise<ToolOutcome> {
-    const { values, maxRunMs, repeatTtlMs = 600_000 } = this.#options
+    const { values, maxRunMs, repeatTtlMs } = this.#options
     await this.#beAlive()
     // Kept for as long as a result would be: a repeat after the death of this process must not run.
     const options = { ttlMs: maxRunMs(tool) + repeatTtlMs, ifVersion: null }
@@ -104,7 +104,7 @@ export class IdempotentCalls {
 
   /** What became of a call that was issued before, elsewhere or in an earlier life of this process. */
   async #earlier(key: string): Promise<ToolOutcome> {
-    const { values, repeatTtlMs = 600_000 } = this.#options
+    const { values, repeatTtlMs } = this.#options
     for (;;) {
       const found = await values.get(key)
       const record = isRecord(found?.value) ? found.value : {}

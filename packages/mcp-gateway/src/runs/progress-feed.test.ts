@@ -1,3 +1,4 @@
+import { DEFAULTS } from '../../test/settings.ts'
 import { expect, test } from 'vitest'
 
 import { deferred } from '@x/mcp-testing'
@@ -10,10 +11,12 @@ interface Piece {
   readonly message: string
 }
 
+const SETTINGS = { ...DEFAULTS.streaming, from: 0 }
+
 test('pieces of text are joined until it is time, and numbered upwards', async () => {
   const clock = new ManualClock()
   const pieces: Piece[] = []
-  const feed = new ProgressFeed((piece) => void pieces.push(piece), clock)
+  const feed = new ProgressFeed((piece) => void pieces.push(piece), clock, SETTINGS)
   feed.text('Hel')
   feed.text('lo')
   await clock.advance(99)
@@ -29,7 +32,7 @@ test('pieces of text are joined until it is time, and numbered upwards', async (
 
 test('much text does not wait', async () => {
   const pieces: Piece[] = []
-  const feed = new ProgressFeed((piece) => void pieces.push(piece), new ManualClock())
+  const feed = new ProgressFeed((piece) => void pieces.push(piece), new ManualClock(), SETTINGS)
   feed.text('x'.repeat(2048))
   expect(pieces).toHaveLength(1)
 })
@@ -37,7 +40,7 @@ test('much text does not wait', async () => {
 test('a client hears of a silent agent every 15 seconds', async () => {
   const clock = new ManualClock()
   const pieces: Piece[] = []
-  const feed = new ProgressFeed((piece) => void pieces.push(piece), clock)
+  const feed = new ProgressFeed((piece) => void pieces.push(piece), clock, SETTINGS)
   await clock.advance(14_999)
   expect(pieces).toEqual([])
   await clock.advance(15_001)
@@ -52,7 +55,7 @@ test('a client hears of a silent agent every 15 seconds', async () => {
 test('what was not sent yet goes out before the result, and nothing after it', async () => {
   const clock = new ManualClock()
   const pieces: Piece[] = []
-  const feed = new ProgressFeed((piece) => void pieces.push(piece), clock)
+  const feed = new ProgressFeed((piece) => void pieces.push(piece), clock, SETTINGS)
   feed.text('the end')
   feed.stop({ flush: true })
   feed.text('too late')
@@ -62,10 +65,14 @@ test('what was not sent yet goes out before the result, and nothing after it', a
 
 test('what was said while an earlier piece was on its way goes out before the result, too', () => {
   const pieces: Piece[] = []
-  const feed = new ProgressFeed((piece) => {
-    pieces.push(piece)
-    return deferred().promise
-  }, new ManualClock())
+  const feed = new ProgressFeed(
+    (piece) => {
+      pieces.push(piece)
+      return deferred().promise
+    },
+    new ManualClock(),
+    SETTINGS,
+  )
   feed.line('Accepted')
   feed.line('Done: think')
   feed.text('the end')
@@ -87,7 +94,7 @@ test('a slow reader costs progress, never memory', async () => {
       return taken.promise
     },
     clock,
-    { heartbeatMs: 0 },
+    { ...SETTINGS, heartbeatMs: 0 },
   )
   feed.line('first')
   for (let count = 0; count < 1000; count += 1) feed.line(`${count}`.padEnd(1024))
@@ -102,10 +109,14 @@ test('a slow reader costs progress, never memory', async () => {
 test('a client that is gone is not written to again', async () => {
   const clock = new ManualClock()
   let sent = 0
-  const feed = new ProgressFeed(() => {
-    sent += 1
-    return Promise.reject(new Error('socket closed'))
-  }, clock)
+  const feed = new ProgressFeed(
+    () => {
+      sent += 1
+      return Promise.reject(new Error('socket closed'))
+    },
+    clock,
+    SETTINGS,
+  )
   feed.line('one')
   await settled()
   feed.line('two')

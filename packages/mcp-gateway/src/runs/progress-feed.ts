@@ -1,13 +1,10 @@
+import type { StreamingSettings } from '../options.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { RunProgress } from './run-request.ts'
 
-export interface ProgressOptions {
-  /** How long text is collected before it is sent, in milliseconds. @default 100 */
-  readonly coalesceMs?: number | undefined
-  /** A sign of life is sent after so many milliseconds of silence; 0: never. Many clients give up after 60 s without one. @default 15_000 */
-  readonly heartbeatMs?: number | undefined
-  /** What was sent before, by an earlier part of the same run. @default 0 */
-  readonly from?: number | undefined
+export interface ProgressOptions extends Pick<StreamingSettings, 'coalesceMs' | 'heartbeatMs'> {
+  /** Number of pieces that an earlier part of the same run has sent. */
+  readonly from: number
 }
 
 /** Text is sent at once when there is so much of it. */
@@ -33,8 +30,8 @@ export class ProgressFeed {
   #stopFlush: (() => void) | undefined
   #stopHeartbeat: (() => void) | undefined
 
-  constructor(send: RunProgress, clock: Clock, options: ProgressOptions = {}) {
-    const { coalesceMs = 100, heartbeatMs = 15_000, from = 0 } = options
+  constructor(send: RunProgress, clock: Clock, options: ProgressOptions) {
+    const { coalesceMs, heartbeatMs, from } = options
     this.#count = from
     this.#send = send
     this.#clock = clock

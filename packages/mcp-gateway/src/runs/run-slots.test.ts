@@ -1,3 +1,4 @@
+import { DEFAULTS } from '../../test/settings.ts'
 import { describe, expect, test } from 'vitest'
 
 import { ManualClock } from '../../test/manual-clock.ts'
@@ -28,7 +29,11 @@ function callsOn(slots: RunSlots): {
 
 describe('a queue that is full', () => {
   test('takes a call of a principal with fewer, in place of the last of whoever has the most', async () => {
-    const slots = new RunSlots(new ManualClock(), { maxConcurrent: 1, maxQueued: 3 })
+    const slots = new RunSlots(new ManualClock(), {
+      ...DEFAULTS.runs,
+      maxConcurrent: 1,
+      maxQueued: 3,
+    })
     const { told, call } = callsOn(slots)
     const leave = await slots.take('ada', forEver)
     const waiting = ['a1', 'a2', 'a3'].map((name) => call('ada', name))
@@ -42,7 +47,11 @@ describe('a queue that is full', () => {
   })
 
   test('takes no call of whoever has the most, nor one that would only turn it round', async () => {
-    const slots = new RunSlots(new ManualClock(), { maxConcurrent: 0, maxQueued: 2 })
+    const slots = new RunSlots(new ManualClock(), {
+      ...DEFAULTS.runs,
+      maxConcurrent: 0,
+      maxQueued: 2,
+    })
     const { told, call } = callsOn(slots)
     void call('ada', 'a1')
     void call('bob', 'b1')
@@ -53,7 +62,11 @@ describe('a queue that is full', () => {
   })
 
   test('of no places takes nobody', async () => {
-    const slots = new RunSlots(new ManualClock(), { maxConcurrent: 0, maxQueued: 0 })
+    const slots = new RunSlots(new ManualClock(), {
+      ...DEFAULTS.runs,
+      maxConcurrent: 0,
+      maxQueued: 0,
+    })
     await expect(slots.take('ada', forEver)).rejects.toMatchObject({ reason: 'busy' })
   })
 })
@@ -70,7 +83,7 @@ test('a slot is that of a principal, or of the network of callers without a name
 
 test('who waits too long gives up, and leaves nothing', async () => {
   const clock = new ManualClock()
-  const slots = new RunSlots(clock, { maxConcurrent: 0, queueTimeoutMs: 100 })
+  const slots = new RunSlots(clock, { ...DEFAULTS.runs, maxConcurrent: 0, queueTimeoutMs: 100 })
   const { told, call } = callsOn(slots)
   const calling = call('ada', 'a1')
   await clock.advance(100)

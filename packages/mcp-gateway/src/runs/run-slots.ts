@@ -1,20 +1,14 @@
+import type { RunSettings } from '../options.ts'
 import type { Clock } from '../internal/clock.ts'
 import { subnetOf } from '../internal/principal.ts'
 import { RunFailure } from '../agents/run-failure.ts'
 import type { RunRequest } from './run-request.ts'
 
-export interface RunSlotsOptions {
-  /** How many runs there may be at a time; further calls wait. @default 64 */
-  readonly maxConcurrent?: number | undefined
-  /** How many of them one principal may have; callers without a name, one address. @default 8 */
-  readonly maxConcurrentPerPrincipal?: number | undefined
-  /** How many calls may wait; beyond it a call of whoever has the most there fails with `busy`. @default 64 */
-  readonly maxQueued?: number | undefined
-  /** How long a call waits before it fails with `busy`, in milliseconds. @default 30_000 */
-  readonly queueTimeoutMs?: number | undefined
-}
-
-type Limits = { readonly [Key in keyof RunSlotsOptions]-?: number }
+/** How many runs there may be at a time, and how many calls may wait. */
+export type SlotSettings = Pick<
+  RunSettings,
+  'maxConcurrent' | 'maxConcurrentPerPrincipal' | 'maxQueued' | 'queueTimeoutMs'
+>
 
 interface Waiter {
   readonly principal: string
@@ -38,19 +32,19 @@ export function slotOwnerOf({
  */
 export class RunSlots {
   readonly #clock: Clock
-  #limits: Limits
+  #limits: SlotSettings
   readonly #taken = new Map<string, number>()
   readonly #queue = new Set<Waiter>()
   #total = 0
 
-  constructor(clock: Clock, options: RunSlotsOptions = {}) {
+  constructor(clock: Clock, limits: SlotSettings) {
     this.#clock = clock
-    this.#limits = limitsFrom(options)
+    this.#limits = limits
   }
 
   /** Other limits. Who has a slot keeps it, and who waits enters where there is room now. */
-  limit(options: RunSlotsOptions): void {
-    this.#limits = limitsFrom(options)
+  limit(limits: SlotSettings): void {
+    this.#limits = limits
     for (const waiter of this.#queue) if (this.#isFree(waiter.principal)) waiter.enter()
   }
 
@@ -145,15 +139,6 @@ export class RunSlots {
       }
     }
   }
-}
-
-function limitsFrom({
-  maxConcurrent = 64,
-  maxConcurrentPerPrincipal = 8,
-  maxQueued = 64,
-  queueTimeoutMs = 30_000,
-}: RunSlotsOptions): Limits {
-  return { maxConcurrent, maxConcurrentPerPrincipal, maxQueued, queueTimeoutMs }
 }
 
 const RETRY_AFTER_MS = 5000

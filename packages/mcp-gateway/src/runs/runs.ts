@@ -1,3 +1,7 @@
+import type { GatewaySettings, RunSettings, StreamingSettings } from '../options.ts'
+import type { RunnableAgents } from '../agents/agent-source.ts'
+import type { Values } from '../store/gateway-store.ts'
+import type { ResultFiles } from '../files/result-files.ts'
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
 import { systemClock, type Clock } from '../internal/clock.ts'
@@ -19,16 +23,27 @@ import type { RunRequest } from './run-request.ts'
 import { failureResult } from './run-result.ts'
 import { RunSlots, slotOwnerOf } from './run-slots.ts'
 import type { RunTool } from '../agents/run-tool.ts'
-import type { RunsOptions, RunStreaming, RunsUpdate, RunTimes } from './runs-options.ts'
 import type { ToolOutcome } from './tool-outcome.ts'
+
+export interface RunsOptions extends RunSettings {
+  readonly agents: RunnableAgents
+  /** Keeps runs that wait for answers, conversations, and results of calls with an idempotency key. */
+  readonly values: Values
+  /** `undefined`: files are named in the result, and lost. */
+  readonly files: ResultFiles | undefined
+  readonly streaming: StreamingSettings
+  /** Called with what happens. Does not throw. */
+  readonly onEvent: (event: RunEvent) => void
+  readonly clock: Clock
+}
 
 /** All runs of this gateway. */
 export class Runs {
   readonly #options: RunsOptions
   readonly #clock: Clock
   readonly #slots: RunSlots
-  #times: RunTimes
-  #streaming: RunStreaming
+  #settings: RunSettings
+  #streaming: StreamingSettings
   readonly #asking: Asking
   readonly #conversations: Conversations | undefined
   readonly #idempotent: IdempotentCalls
@@ -38,18 +53,21 @@ export class Runs {
 
   constructor(options: RunsOptions) {
     this.#options = options
-    this.#clock = options.clock ?? systemClock
+    this.#clock = options.clock
     this.#slots = new RunSlots(this.#clock, options)
-    this.#times = options
-    this.#streaming = options.streaming ?? {}
+    this.#settings = options
+    this.#streaming = options.streaming
     this.#conversations = this.#conversationsOf(options)
     this.#idempotent = new IdempotentCalls({
       values: options.values,
       clock: this.#clock,
       maxRunMs: (tool) => this.#timeoutOf(tool),
+      repeatTtlMs: options.repeatTtlMs,
     })
     this.#asking = new Asking({
-      ...options.asking,
+      needsInputTtlMs: options.needsInputTtlMs,
+      repeatTtlMs: options.repeatTtlMs,
+      sweepMs: options.sweepMs,
       values: options.values,
       clock: this.#clock,
       maxRunMsOf: ({ tool }) => this.#timeoutOf(tool),
@@ -58,7 +76,13 @@ export class Runs {
     })
   }
 
-  #conversationsOf({ mode, values, agents, threadTtlMs }: RunsOptions): Conversations | undefined {
+  #conversationsOf({
+    mode,
+    values,
+    agents,
+    threadTtlMs,
+    sweepMs,
+  }: RunsOptions): Conversations | undefined {
     if (mode !== 'thread') return undefined
     return new Conversations({
       values,
@@ -66,6 +90,7 @@ export class Runs {
       sourceOf: (agentId) => agents.sourceOf(agentId),
       maxRunMsOf: ({ tool }) => this.#timeoutOf(tool),
       threadTtlMs,
+      sweepMs,
     })
   }
 
@@ -74,13 +99,11 @@ export class Runs {
     return this.#active.size
   }
 
-  /** For runs that begin, and for who waits for a slot. */
-  update({ runs, streaming }: RunsUpdate): void {
-    if (runs) {
-      this.#times = runs
-      this.#slots.limit(runs)
-    }
-    if (streaming) this.#streaming = streaming
+  /** Changes settings for runs that begin, and for calls that wait for a slot. */
+  update({ runs, streaming }: Pick<GatewaySettings, 'runs' | 'streaming'>): void {
+    this.#settings = runs
+    this.#slots.limit(runs)
+    this.#streaming = streaming
   }
 
   /**
@@ -182,7 +205,7 @@ export class Runs {
       isStarted = true
       const ending = await run.untilEnd(
         endingOf({ source, call, collector, limits, files, tool, canVisit: request.canVisit }),
-        this.#times.stopGraceMs ?? 2000,
+        this.#settings.stopGraceMs,
         () => this.#orphan(run),
       )
       feed?.stop({ flush: true })
@@ -214,21 +237,20 @@ export class Runs {
   }
 
   #limitsOf(tool: RunTool, run: ActiveRun): RunLimits {
-    const { idleTimeoutMs = 300_000 } = this.#times
     return new RunLimits({
       clock: this.#clock,
       timeoutMs: this.#timeoutOf(tool),
-      idleTimeoutMs: tool.idleTimeoutMs ?? idleTimeoutMs,
+      idleTimeoutMs: tool.idleTimeoutMs ?? this.#settings.idleTimeoutMs,
       onReached: (failure) => run.stop(failure),
     })
   }
 
   #timeoutOf(tool: RunTool): number {
-    return tool.timeoutMs ?? this.#times.timeoutMs ?? 300_000
+    return tool.timeoutMs ?? this.#settings.timeoutMs
   }
 
-  #feedOf({ request: { progress }, progress: from }: RunOrder): ProgressFeed | undefined {
-    const { enabled = true, ...options } = this.#streaming
+  #feedOf({ request: { progress }, progress: from = 0 }: RunOrder): ProgressFeed | undefined {
+    const { enabled, ...options } = this.#streaming
     return progress === undefined || !enabled
       ? undefined
       : new ProgressFeed(progress, this.#clock, { ...options, from })
@@ -257,7 +279,7 @@ export class Runs {
   }
 
   #tell(event: RunEvent): void {
-    this.#options.onEvent?.(event)
+    this.#options.onEvent(event)
   }
 }
 

@@ -1,31 +1,20 @@
 import type { Clock } from '../internal/clock.ts'
 import type { Values } from '../store/gateway-store.ts'
-import type { ToolOptions } from './tool-options.ts'
+import type { RegistrySettings } from '../options.ts'
+import type { PlanOptions } from './tool-planner.ts'
 import type { ToolPlan } from './tool-plan.ts'
 import type { Agent } from '../agents/agent.ts'
 import type { AgentSource } from '../agents/agent-source.ts'
-import type { BreakerOptions } from '../agents/breaker.ts'
 import type { SourceStatus } from '../agents/registry-sources.ts'
 
-export interface AgentRegistryOptions {
-  readonly sources?: readonly AgentSource[] | undefined
-  readonly tools?: ToolOptions | undefined
-  /** Where the names of tools are kept, so that they stay, and replicas agree. @default in this registry */
-  readonly values?: Values | undefined
-  /** An agent of another process leaves when its source has not seen it for so many milliseconds. @default 60_000 */
-  readonly ttlMs?: number | undefined
-  /** How often to look for such agents, in milliseconds. @default 10_000 */
-  readonly checkMs?: number | undefined
-  /** A change is told after so many milliseconds without another, and at most four times as long after the first. @default 250 */
-  readonly debounceMs?: number | undefined
-  /** Whether, and how long, first lists wait for agents. @default until graphs of this process are loaded, 10 s at most; 1 s for others */
-  readonly waitFor?: WaitFor | undefined
-  /** When runs of an agent that keeps failing are refused. */
-  readonly breaker?: BreakerOptions | undefined
-  /** Told what is odd but stops nothing. No text of a user, no credential is in it. @default nobody */
-  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
-  /** @default systemClock */
-  readonly clock?: Clock | undefined
+export interface AgentRegistryOptions extends RegistrySettings {
+  readonly sources: readonly AgentSource[]
+  readonly tools: PlanOptions
+  /** Keeps the names of tools, so that they stay, and so that processes agree. */
+  readonly values: Values
+  /** Called with warnings. They hold no text of a user and no credential. */
+  readonly onWarning: (message: string, cause?: unknown) => void
+  readonly clock: Clock
 }
 
 /** A source that leaves, one that comes, or one that comes in place of another. */
@@ -34,17 +23,8 @@ export interface SourceReplacement {
   readonly come?: AgentSource | undefined
 }
 
-/** What of the options may change. */
+/** Options that may change. */
 export type RegistryUpdate = Pick<AgentRegistryOptions, 'tools' | 'ttlMs' | 'checkMs'>
-
-export interface WaitFor {
-  /** After that, lists say what is there. @default 10_000 */
-  readonly timeoutMs?: number | undefined
-  /** @default 1 */
-  readonly minAgents?: number | undefined
-  /** How often to look meanwhile whether they are there: `debounceMs` does not delay first lists any further. @default 250 */
-  readonly pollMs?: number | undefined
-}
 
 /** What a new plan brought. Health alone is never told. */
 export interface PlanChange {

@@ -1,3 +1,4 @@
+import type { WaitForSettings } from '../options.ts'
 import type { Principal } from '../internal/principal.ts'
 import { type Clock, systemClock } from '../internal/clock.ts'
 import type { AgentListener, AgentSource, RunnableAgents } from '../agents/agent-source.ts'
@@ -10,7 +11,6 @@ import type {
   RegistryStatus,
   RegistryUpdate,
   SourceReplacement,
-  WaitFor,
 } from './agent-registry-options.ts'
 import { CurrentPlan } from './current-plan.ts'
 import { FirstList } from '../agents/first-list.ts'
@@ -20,13 +20,15 @@ import { RegistrySources } from '../agents/registry-sources.ts'
 
 /** How long somebody is kept waiting for a first agent who is served alone, as over a pipe. */
 const ONE_READER_MS = 5000
+/** First lists wait this long for graphs of this process. */
+const FIRST_LIST_MS = 10_000
 
 /** Every agent of every source: the one place that decides what is there. */
 export class AgentRegistry implements RunnableAgents {
   readonly #clock: Clock
   #ttlMs: number
   #checkMs: number
-  readonly #waitFor: WaitFor | undefined
+  readonly #waitFor: WaitForSettings | undefined
   readonly #minAgents: number
   readonly #sources: RegistrySources
   readonly #known = new KnownAgents()
@@ -42,12 +44,11 @@ export class AgentRegistry implements RunnableAgents {
   #closing: Promise<void> | undefined
 
   /** @throws GatewayError `CONFIG` */
-  constructor(options: AgentRegistryOptions = {}) {
-    const { clock = systemClock, tools = {}, debounceMs = 250, waitFor } = options
-    const { values = new MemoryRecords(() => clock.now()), onWarning = () => undefined } = options
+  constructor(options: AgentRegistryOptions) {
+    const { clock, tools, debounceMs, waitFor, values, onWarning } = options
     this.#clock = clock
-    this.#ttlMs = options.ttlMs ?? 60_000
-    this.#checkMs = options.checkMs ?? 10_000
+    this.#ttlMs = options.ttlMs
+    this.#checkMs = options.checkMs
     this.#waitFor = waitFor
     this.#minAgents = waitFor?.minAgents ?? 1
     this.#current = new CurrentPlan({
@@ -63,7 +64,7 @@ export class AgentRegistry implements RunnableAgents {
       },
       onWarning,
     })
-    const timeoutMs = waitFor?.timeoutMs ?? 10_000
+    const timeoutMs = waitFor?.timeoutMs ?? FIRST_LIST_MS
     this.#soonMs = 4 * debounceMs
     this.#firstList = new FirstList(clock, timeoutMs)
     this.#firstAgents = new FirstList(clock, waitFor === undefined ? ONE_READER_MS : timeoutMs)
@@ -76,7 +77,7 @@ export class AgentRegistry implements RunnableAgents {
       onFailing: (agentId) => this.degrade(agentId, 'its last runs failed'),
     })
     this.#sources = new RegistrySources({ clock, onWarning })
-    for (const source of options.sources ?? []) this.#sources.add(source)
+    for (const source of options.sources) this.#sources.add(source)
   }
 
   /**
@@ -132,15 +133,15 @@ export class AgentRegistry implements RunnableAgents {
   }
 
   /**
-   * Other rules, while it runs: what is given takes the place of what was. Resolves with the new plan in force.
+   * Changes settings while it runs. Resolves when the new plan is in force.
    *
    * @throws GatewayError `CONFIG`, and then nothing has changed
    */
   async update({ tools, ttlMs, checkMs }: RegistryUpdate): Promise<void> {
-    if (tools !== undefined) this.#current.use(tools)
-    this.#ttlMs = ttlMs ?? this.#ttlMs
-    this.#checkMs = checkMs ?? this.#checkMs
-    if (tools !== undefined && this.#starting !== undefined) await this.#current.remake()
+    this.#current.use(tools)
+    this.#ttlMs = ttlMs
+    this.#checkMs = checkMs
+    if (this.#starting !== undefined) await this.#current.remake()
   }
 
   /** Sorted by id. */
@@ -303,8 +304,8 @@ export class AgentRegistry implements RunnableAgents {
   }
 
   /** Until the first list is open, which has a deadline of its own. */
-  #lookForFirst(waitFor: WaitFor): void {
-    this.#stopLooking = this.#clock.after(waitFor.pollMs ?? 250, () => {
+  #lookForFirst(waitFor: WaitForSettings): void {
+    this.#stopLooking = this.#clock.after(waitFor.pollMs, () => {
       if (this.#closing !== undefined || this.#firstList.isOpen) return
       this.#current.flush()
       this.#lookForFirst(waitFor)

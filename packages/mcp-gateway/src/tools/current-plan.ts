@@ -3,16 +3,16 @@ import { mayUse } from '../internal/principal.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer } from '../internal/debouncer.ts'
 import type { Values } from '../store/gateway-store.ts'
-import type { ToolOptions } from './tool-options.ts'
 import type { ToolPlan } from './tool-plan.ts'
 import type { Agent } from '../agents/agent.ts'
 import type { PlanChange } from './agent-registry-options.ts'
 import { DepartedTools } from './departed-tools.ts'
 import { PlanMaker } from './plan-maker.ts'
+import type { PlanOptions } from './tool-planner.ts'
 import { PlanOddities } from './plan-oddities.ts'
 
 export interface CurrentPlanOptions {
-  readonly tools: ToolOptions
+  readonly tools: PlanOptions
   readonly values: Values
   readonly clock: Clock
   /** A change is planned after so long without another, and at most four times as long after the first. */
@@ -62,7 +62,7 @@ export class CurrentPlan {
   }
 
   /** For plans that are made from now on. @throws GatewayError `CONFIG`, and then nothing has changed */
-  use(tools: ToolOptions): void {
+  use(tools: PlanOptions): void {
     this.#maker = this.#maker.with(tools)
   }
 

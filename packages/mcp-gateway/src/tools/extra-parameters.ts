@@ -1,9 +1,9 @@
 import { isRecord } from '@x/internal'
 import type { CheckedArguments } from './argument-check.ts'
-import type { ExtraParameters } from './tool-options.ts'
+import type { ExtraSettings } from '../options.ts'
 
 /** Properties that the gateway adds to what a tool takes. */
-export type ExtraName = keyof ExtraParameters
+export type ExtraName = keyof ExtraSettings
 
 const EXTRA_NAMES: readonly ExtraName[] = ['files', 'resume', 'scope', 'idempotencyKey']
 
@@ -42,7 +42,7 @@ export const EXTRA_SCHEMAS: Readonly<Record<ExtraName, Readonly<Record<string, u
 }
 
 export interface ExtraSituation {
-  readonly wanted: ExtraParameters
+  readonly wanted: ExtraSettings
   /** Whether the agent can ask, and so be answered. */
   readonly canAsk: boolean
   /** What the skill's own schema has already: those win. */
@@ -51,10 +51,9 @@ export interface ExtraSituation {
 
 /** Which of them a tool takes. */
 export function extrasFor({ wanted, canAsk, taken }: ExtraSituation): readonly ExtraName[] {
-  return EXTRA_NAMES.filter((name) => {
-    const isWanted = wanted[name] ?? name === 'resume'
-    return isWanted && !taken.has(name) && (name !== 'resume' || canAsk)
-  })
+  return EXTRA_NAMES.filter(
+    (name) => wanted[name] === true && !taken.has(name) && (name !== 'resume' || canAsk),
+  )
 }
 
 type Extras = Omit<CheckedArguments, 'input'>

@@ -1,3 +1,4 @@
+import { planOptions } from '../../test/settings.ts'
 import { describe, expect, test } from 'vitest'
 
 import type { Agent, Skill } from '../agents/agent.ts'
@@ -6,11 +7,13 @@ import { agentsPage, type AgentsPage, resolveAgentCall } from './meta-tools.ts'
 import { ToolPlanner } from './tool-planner.ts'
 
 const all: Principal = { id: 'p', scopes: ['*'], isAnonymous: false, claims: {} }
-const planner = new ToolPlanner({
-  metaTools: 'only',
-  parameters: 'schema',
-  extras: { files: true, resume: true },
-})
+const planner = new ToolPlanner(
+  planOptions({
+    metaTools: 'only',
+    parameters: 'schema',
+    extras: { files: true, resume: true },
+  }),
+)
 
 function agentOf(
   id: string,

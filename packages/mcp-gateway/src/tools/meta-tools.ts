@@ -7,7 +7,7 @@ import { nearestNames } from './nearest-names.ts'
 import { withoutHeaderHints } from '../agents/schema-defect.ts'
 import type { ToolDefinition } from './tool-definition.ts'
 import { shortened } from './tool-description.ts'
-import type { ExtraParameters } from './tool-options.ts'
+import type { ExtraSettings } from '../options.ts'
 import type { PlannedTool, ToolPlan } from './tool-plan.ts'
 
 /** A tool of the gateway itself, for clients that do not follow changes, or are given too many tools. */
@@ -21,7 +21,7 @@ export type MetaToolName = 'agent_call' | 'agents_list'
 export const META_TOOL_NAMES: readonly MetaToolName[] = ['agent_call', 'agents_list']
 
 /** Sorted by name. */
-export function metaToolsWith(wanted: ExtraParameters): readonly MetaTool[] {
+export function metaToolsWith(wanted: ExtraSettings): readonly MetaTool[] {
   const extras = extrasFor({ wanted, canAsk: true, taken: new Set() })
   const definitions: readonly ToolDefinition[] = [
     {

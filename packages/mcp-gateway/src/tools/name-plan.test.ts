@@ -1,3 +1,4 @@
+import { DEFAULTS } from '../../test/settings.ts'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 
@@ -5,7 +6,7 @@ import { type NameCandidate, type NamePlanOptions, planNames } from './name-plan
 import { nameShapeFrom } from './name-shape.ts'
 import { suffixedNameOf } from './skill-name.ts'
 
-const shape = nameShapeFrom()
+const shape = nameShapeFrom(DEFAULTS.tools.names)
 
 function candidate(agentId: string, skillName: string, over: Partial<NameCandidate> = {}) {
   return { agentId, agentName: agentId, skillId: skillName || agentId, skillName, ...over }
@@ -27,7 +28,7 @@ describe('a name', () => {
 
   test('of an agent without skills is its own', () => {
     expect(namesOf([candidate('support', '')])).toEqual(['support'])
-    const onlySkill = nameShapeFrom({ pattern: '{skill}' })
+    const onlySkill = nameShapeFrom({ ...DEFAULTS.tools.names, pattern: '{skill}' })
     expect(namesOf([candidate('support', '')], { shape: onlySkill })).toEqual(['support'])
   })
 
@@ -37,7 +38,7 @@ describe('a name', () => {
   })
 
   test('is split where it is configured', () => {
-    const split = nameShapeFrom({ splitCamelCase: true })
+    const split = nameShapeFrom({ ...DEFAULTS.tools.names, splitCamelCase: true })
     expect(namesOf([candidate('WeatherAgent', 'getForecast')], { shape: split })).toEqual([
       'weather_agent_get_forecast',
     ])

@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts'
-import type { NameOptions } from './tool-options.ts'
+import type { NameSettings } from '../options.ts'
 
 /** How names of tools are made. */
 export interface NameShape {
@@ -15,8 +15,12 @@ const MIN_BUDGET = 16
 const MAX_LENGTH = 128
 
 /** @throws GatewayError `CONFIG` */
-export function nameShapeFrom(options: NameOptions = {}): NameShape {
-  const { pattern = '{agent}_{skill}', maxLength = 64, reserve = 16 } = options
+export function nameShapeFrom({
+  pattern,
+  maxLength,
+  reserve,
+  splitCamelCase,
+}: NameSettings): NameShape {
   if (!/\{(?:agent|skill)\}/.test(pattern)) {
     throw bad('pattern', 'it holds neither {agent} nor {skill}, so all names would be the same')
   }
@@ -28,7 +32,7 @@ export function nameShapeFrom(options: NameOptions = {}): NameShape {
   if (!Number.isInteger(reserve) || reserve < 0 || maxLength - reserve < MIN_BUDGET) {
     throw bad('reserve', `it leaves less than ${MIN_BUDGET} characters of maxLength for names`)
   }
-  return { pattern, budget: maxLength - reserve, splitCamelCase: options.splitCamelCase ?? false }
+  return { pattern, budget: maxLength - reserve, splitCamelCase }
 }
 
 function bad(option: string, why: string): GatewayError {

@@ -1,22 +1,20 @@
 import type { Clock } from '../internal/clock.ts'
 import type { Values } from '../store/gateway-store.ts'
 import { AnnouncedNames, type NamesSnapshot } from './announced-names.ts'
-import type { ToolOptions } from './tool-options.ts'
 import type { ToolPlan } from './tool-plan.ts'
-import { ToolPlanner } from './tool-planner.ts'
+import { ToolPlanner, type PlanOptions } from './tool-planner.ts'
 import type { Agent } from '../agents/agent.ts'
 import { withDeadline } from '../internal/deadline.ts'
 
 export interface PlanMakerOptions {
   readonly values: Values
   readonly clock: Clock
-  readonly tools: ToolOptions
+  readonly tools: PlanOptions
   readonly onWarning: (message: string, cause?: unknown) => void
 }
 
 /** Processes that announce names at the same time take turns; more often than this it is no coincidence. */
 const MAX_ATTEMPTS = 16
-const DAY_MS = 86_400_000
 const STORE_MS = 5000
 
 /** Makes plans whose names all processes agree on. */
@@ -34,7 +32,7 @@ export class PlanMaker {
   constructor(options: PlanMakerOptions) {
     const { values, clock, tools, onWarning } = options
     this.#options = options
-    const ttlMs = tools.names?.stickyTtlMs ?? DAY_MS
+    const ttlMs = tools.names.stickyTtlMs
     this.#planner = new ToolPlanner(tools)
     this.#names = new AnnouncedNames({ values, rules: this.#planner.namesVersion, ttlMs, clock })
     this.#onWarning = onWarning
@@ -43,7 +41,7 @@ export class PlanMaker {
   }
 
   /** The same with other options; names that were announced stay, where the new ones leave them. @throws GatewayError `CONFIG` */
-  with(tools: ToolOptions): PlanMaker {
+  with(tools: PlanOptions): PlanMaker {
     const next = new PlanMaker({ ...this.#options, tools })
     if (next.#planner.namesVersion === this.#planner.namesVersion) next.#snapshot = this.#snapshot
     return next

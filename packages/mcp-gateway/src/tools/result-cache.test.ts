@@ -1,3 +1,4 @@
+import { planOptions } from '../../test/settings.ts'
 import { expect, test } from 'vitest'
 
 import type { Principal } from '../internal/principal.ts'
@@ -16,7 +17,8 @@ function callOf(
   cache: CachePolicy | undefined = { ttlMs: 1000 },
 ): CachedCall {
   const agent = { id: 'a', name: 'a', description: '', skills: [], health: 'healthy' } as const
-  const [tool] = new ToolPlanner({ overrides: { a: { cache } } }).plan([agent]).plan.tools
+  const [tool] = new ToolPlanner(planOptions({ overrides: { a: { cache } } })).plan([agent]).plan
+    .tools
   return { tool: tool!, principal: ada, arguments: hello, ...over }
 }
 

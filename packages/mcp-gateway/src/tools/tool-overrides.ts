@@ -1,6 +1,6 @@
 import type { Agent, Skill } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
-import type { ToolOptions, ToolOverride } from './tool-options.ts'
+import type { ToolOverride, ToolSettings } from '../options.ts'
 
 type Overrides = Readonly<Record<string, ToolOverride>>
 
@@ -27,14 +27,14 @@ export function overrideFor(
  *
  * @throws GatewayError `CONFIG` for a name that MCP does not allow, or that two of them give
  */
-export function checkOverrides(options: ToolOptions, reservedNames: readonly string[]): void {
+export function checkOverrides(options: ToolSettings, reservedNames: readonly string[]): void {
   const owners = new Map<string, string>()
   const reserved = new Set(reservedNames)
-  for (const [key, override] of Object.entries(options.overrides ?? {})) {
+  for (const [key, override] of Object.entries(options.overrides)) {
     const path = `tools.overrides["${key}"]`
     const { name } = override
     if (name === undefined) continue
-    const maxLength = options.names?.maxLength ?? 64
+    const maxLength = options.names.maxLength
     const defect = nameDefect(name, maxLength)
     const other = owners.get(name)
     const why =

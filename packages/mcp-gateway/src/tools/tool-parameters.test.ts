@@ -1,8 +1,8 @@
+import { planOptions, type GivenPlan } from '../../test/settings.ts'
 import { describe, expect, test } from 'vitest'
 
 import type { Agent, JsonSchema, Skill } from '../agents/agent.ts'
 import type { ArgumentCheck } from './argument-check.ts'
-import type { ToolOptions } from './tool-options.ts'
 import { parametersOf, type ToolParameters } from './tool-parameters.ts'
 
 const agent: Agent = { id: 'a', name: 'A', description: '', skills: [], health: 'healthy' }
@@ -16,18 +16,18 @@ const allExtras = { files: true, resume: true, scope: true, idempotencyKey: true
 
 function parametersWith(
   inputSchema: unknown,
-  { extras = { resume: false }, ...options }: Pick<ToolOptions, 'parameters' | 'extras'> = {},
+  { extras = { resume: false }, ...options }: Pick<GivenPlan, 'parameters' | 'extras'> = {},
   over: Partial<Agent> = {},
 ): ToolParameters {
   const skill = { id: 's', name: 'S', description: '', inputSchema } as Skill
-  const parameters = parametersOf({ ...agent, ...over }, skill, { ...options, extras })
+  const parameters = parametersOf({ ...agent, ...over }, skill, planOptions({ ...options, extras }))
   if ('defect' in parameters) throw new Error(parameters.defect)
   return parameters
 }
 
 function defectOf(inputSchema: unknown): string | undefined {
   const skill = { id: 's', name: 'S', description: '', inputSchema } as Skill
-  const parameters = parametersOf(agent, skill, { parameters: 'schema' })
+  const parameters = parametersOf(agent, skill, planOptions({ parameters: 'schema' }))
   return 'defect' in parameters ? parameters.defect : undefined
 }
 
@@ -175,7 +175,7 @@ describe('what the gateway adds', () => {
   const options = { extras: allExtras } as const
 
   test('depends on the configuration, and on whether the agent can ask', () => {
-    const namesWith = (extras: ToolOptions['extras'], over: Partial<Agent> = {}) =>
+    const namesWith = (extras: GivenPlan['extras'], over: Partial<Agent> = {}) =>
       Object.keys(parametersWith(undefined, { extras }, over).inputSchema['properties'] as object)
     expect(namesWith({})).toEqual(['message', 'resume'])
     expect(namesWith({ resume: false })).toEqual(['message'])

@@ -4,7 +4,7 @@ import type { ArgumentCheck, CheckedArguments, CheckedInput } from './argument-c
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor, readExtras } from './extra-parameters.ts'
 import { schemaDefectOf, withoutHeaderHints } from '../agents/schema-defect.ts'
 import { validatorFor } from '../agents/schema-validator.ts'
-import type { ToolOptions } from './tool-options.ts'
+import type { ToolSettings } from '../options.ts'
 
 /** An object schema, as lists of tools have it. */
 export type ObjectSchema = { readonly type: 'object'; readonly [keyword: string]: unknown }
@@ -23,9 +23,9 @@ export interface ToolParameters {
 export function parametersOf(
   agent: Agent,
   skill: Skill,
-  options: Pick<ToolOptions, 'parameters' | 'extras'>,
+  options: Pick<ToolSettings, 'parameters' | 'extras'>,
 ): ToolParameters | { readonly defect: string } {
-  const { parameters = 'auto', extras: wanted = {} } = options
+  const { parameters, extras: wanted } = options
   const canAsk = agent.canAsk !== false
   const own = skill.inputSchema
   if (own === undefined) return takingMessage()

@@ -1,7 +1,7 @@
+import { planOptions, type GivenPlan } from '../../test/settings.ts'
 import { describe, expect, test } from 'vitest'
 
 import type { Agent, Skill } from '../agents/agent.ts'
-import type { ToolOptions } from './tool-options.ts'
 import type { ToolPlan } from './tool-plan.ts'
 import { ToolPlanner } from './tool-planner.ts'
 
@@ -25,8 +25,8 @@ function agentOf(
   }
 }
 
-function planOf(agents: readonly Agent[], options: ToolOptions = {}): ToolPlan {
-  return new ToolPlanner(options).plan(agents).plan
+function planOf(agents: readonly Agent[], options: GivenPlan = {}): ToolPlan {
+  return new ToolPlanner(planOptions(options)).plan(agents).plan
 }
 
 const names = (plan: ToolPlan): readonly string[] => plan.tools.map(({ name }) => name)
@@ -89,7 +89,7 @@ describe('filters', () => {
   })
 
   test('announce no name of what they leave out', () => {
-    const planner = new ToolPlanner({ include: ['news'] })
+    const planner = new ToolPlanner(planOptions({ include: ['news'] }))
     expect(planner.plan([agentOf('news'), agentOf('weather')]).names).toHaveLength(1)
   })
 })
@@ -136,7 +136,7 @@ describe('overrides', () => {
     ['a long name', { a: { name: 'x'.repeat(65) } }, 'tools.overrides["a"].name'],
     ['a name of the gateway', { a: { name: 'agent_call' } }, 'tools.overrides["a"].name'],
   ])('with %s are an error that names its place', (_what, overrides, path) => {
-    expect(() => new ToolPlanner({ overrides, metaTools: 'on' })).toThrow(
+    expect(() => new ToolPlanner(planOptions({ overrides, metaTools: 'on' }))).toThrow(
       expect.objectContaining({ code: 'CONFIG', path }),
     )
   })
@@ -148,7 +148,7 @@ test.each([
   [{ maxLength: 200 }, 'maxLength'],
   [{ maxLength: 20, reserve: 10 }, 'reserve'],
 ])('names cannot be made by %j', (options, path) => {
-  expect(() => new ToolPlanner({ names: options })).toThrow(
+  expect(() => new ToolPlanner(planOptions({ names: options }))).toThrow(
     expect.objectContaining({ code: 'CONFIG', path: `tools.names.${path}` }),
   )
 })

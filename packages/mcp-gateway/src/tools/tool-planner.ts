@@ -18,10 +18,18 @@ import type { ListedTool, ToolDefinition } from './tool-definition.ts'
 import { descriptionOf, NOTHING } from './tool-description.ts'
 import { legible } from '../internal/redacted.ts'
 import { createToolFilter, type ToolFilter } from './tool-filter.ts'
-import type { ToolOptions, ToolOverride } from './tool-options.ts'
+import type { ToolOverride, ToolSettings } from '../options.ts'
 import { checkOverrides, overrideFor } from './tool-overrides.ts'
 import { type ObjectSchema, parametersOf, type ToolParameters } from './tool-parameters.ts'
 import type { DroppedTool, PlannedTool, ToolPlan } from './tool-plan.ts'
+
+/** How plans are made. */
+export interface PlanOptions extends ToolSettings {
+  /** Time for which files of a run are kept, for descriptions of tools that make files. `undefined`: it is not mentioned. */
+  readonly artifactTtlMs: number | undefined
+  /** Tools of the gateway itself. They are listed to every caller, and no tool of an agent gets one of their names. */
+  readonly ownTools: readonly ToolDefinition[]
+}
 
 /** A plan, and the names that were announced with it. */
 export interface Planned {
@@ -31,16 +39,16 @@ export interface Planned {
 
 /** Makes plans by one configuration. Each is a function of the agents and of the names announced before. */
 export class ToolPlanner {
-  readonly #options: ToolOptions
+  readonly #options: PlanOptions
   readonly #shape: NameShape
   readonly #filter: ToolFilter
   readonly #reserved: readonly string[]
   readonly #own: readonly ListedTool[]
 
   /** @throws GatewayError `CONFIG` */
-  constructor(options: ToolOptions = {}) {
-    const hasMetaTools = (options.metaTools ?? 'off') !== 'off'
-    const { ownTools = [] } = options
+  constructor(options: PlanOptions) {
+    const hasMetaTools = options.metaTools !== 'off'
+    const { ownTools } = options
     this.#own = ownTools.map((definition) => ({ name: definition.name, definition }))
     const own = ownTools.map(({ name }) => name)
     this.#reserved = [...own, ...(hasMetaTools ? META_TOOL_NAMES : [])]
@@ -65,10 +73,9 @@ export class ToolPlanner {
       .map(({ draft, name }) => this.#tool(draft, { name, warnings }))
       .toSorted((a, b) => compareText(a.name, b.name))
     const hidesTools = this.#options.metaTools === 'only'
-    const prompts = this.#options.prompts === false ? [] : tools.flatMap(promptsOf)
+    const prompts = this.#options.prompts ? tools.flatMap(promptsOf) : []
     prompts.sort((a, b) => compareText(a.name, b.name))
-    const metaTools =
-      (this.#options.metaTools ?? 'off') === 'off' ? [] : metaToolsWith(this.#options.extras ?? {})
+    const metaTools = this.#options.metaTools === 'off' ? [] : metaToolsWith(this.#options.extras)
     const listed = [...(hidesTools ? [] : tools), ...metaTools, ...this.#own].toSorted((a, b) =>
       compareText(a.name, b.name),
     )

@@ -1,3 +1,4 @@
+import { runsOptions } from '../../../test/settings.ts'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -323,7 +324,7 @@ async function replicas(definition: () => GraphDefinition) {
     if (skill === undefined) throw new Error('there is no skill')
     const known = { sourceOf: () => source, degrade: () => {} }
     return {
-      runs: new Runs({ agents: known, values: store.values, clock }),
+      runs: new Runs(runsOptions({ agents: known, values: store.values, clock })),
       tool: { name: 'support', agent, skill },
     }
   }

@@ -1,3 +1,4 @@
+import { runsOptions, type GivenRuns } from '../../../test/settings.ts'
 import { isRecord } from '@x/internal'
 import { expect, test } from 'vitest'
 
@@ -16,7 +17,6 @@ import type { AgentUpdate, Question } from '../../agents/agent-update.ts'
 import type { EarlierFiles, ResultFiles } from '../../files/result-files.ts'
 import type { RunRequest } from '../run-request.ts'
 import { Runs } from '../runs.ts'
-import type { RunsOptions } from '../runs-options.ts'
 import type { ToolOutcome } from '../tool-outcome.ts'
 
 const question: Question = { id: 'q', message: 'Which size?' }
@@ -36,11 +36,12 @@ function heardBefore(state: unknown): readonly unknown[] {
 }
 
 /** Two processes with one store. */
-function replicas(script: Script, options: Partial<RunsOptions> = {}) {
+function replicas(script: Script, options: Partial<GivenRuns> = {}) {
   const clock = new ManualClock()
   const store = new MemoryGatewayStore({ now: () => clock.now() })
   const source = new ScriptedSource(script)
-  const make = (): Runs => new Runs({ agents: source, values: store.values, clock, ...options })
+  const make = (): Runs =>
+    new Runs(runsOptions({ agents: source, values: store.values, clock, ...options }))
   const [a, b] = [make(), make()]
   return {
     a,
@@ -197,7 +198,9 @@ test('a good answer stays when the others find no free slot', async () => {
     maxConcurrent: 0,
     maxQueued: 0,
   })
-  const free = new Runs({ agents: world.source, values: world.store.values, clock: world.clock })
+  const free = new Runs(
+    runsOptions({ agents: world.source, values: world.store.values, clock: world.clock }),
+  )
   const first = await free.call(tool, asked)
   const again = await free.call(tool, answering(first, large))
   const rest = answering(again, { i1: 'small' })
@@ -350,12 +353,14 @@ test('of a process that died in the middle of a run, the answer says so, and run
   })
   const outcome = await world.a.call(tool, asked)
   // The process of this one is gone with all that it would have done: only the row tells of it.
-  const dead = new Runs({
-    agents: world.source,
-    values: world.store.values,
-    clock: new ManualClock(),
-    stopGraceMs: 0,
-  })
+  const dead = new Runs(
+    runsOptions({
+      agents: world.source,
+      values: world.store.values,
+      clock: new ManualClock(),
+      stopGraceMs: 0,
+    }),
+  )
   void dead.call(tool, answering(outcome, large))
   await settled()
   expect(reasonOf(await world.b.call(tool, answering(outcome, large)))).toBe('busy')
@@ -367,7 +372,7 @@ test('of a process that died in the middle of a run, the answer says so, and run
 })
 
 test('a question that nobody answers is forgotten, with what the agent kept for it', async () => {
-  await using world = replicas(asking([question]), { asking: { needsInputTtlMs: 3_600_000 } })
+  await using world = replicas(asking([question]), { needsInputTtlMs: 3_600_000 })
   const outcome = await world.a.call(tool, asked)
   await world.clock.advance(3_540_000)
   expect(world.source.forgotten).toEqual([])
@@ -381,7 +386,9 @@ test('a question that nobody answers is forgotten, with what the agent kept for 
 
 test('an answer that found no free slot can be given again', async () => {
   await using world = replicas(asking([question]), { maxConcurrent: 0, maxQueued: 0 })
-  const free = new Runs({ agents: world.source, values: world.store.values, clock: world.clock })
+  const free = new Runs(
+    runsOptions({ agents: world.source, values: world.store.values, clock: world.clock }),
+  )
   const outcome = await free.call(tool, asked)
   expect(reasonOf(await world.a.call(tool, answering(outcome, large)))).toBe('busy')
   expect(textOf(await free.call(tool, answering(outcome, large)))).toContain('large')

@@ -1,3 +1,4 @@
+import type { RunSettings } from '../../options.ts'
 import { ProtocolError } from '@modelcontextprotocol/server'
 
 import type { AgentSource } from '../../agents/agent-source.ts'
@@ -22,19 +23,10 @@ import { resumeClaimFrom, type ResumeClaim } from './request-state.ts'
 import type { WaitingRun } from './waiting-run.ts'
 import { died, WaitingRuns } from './waiting-runs.ts'
 
-export interface AskingOptions {
-  /** How long a run waits for its answer. @default 3_600_000 */
-  readonly needsInputTtlMs?: number | undefined
-  /** For how long an answer that is sent again gets the same outcome. @default 600_000 */
-  readonly repeatTtlMs?: number | undefined
-  /** How often to look for runs that waited too long. @default 60_000 */
-  readonly sweepMs?: number | undefined
-}
-
-interface AskingContext extends AskingOptions {
+interface AskingContext extends Pick<RunSettings, 'needsInputTtlMs' | 'repeatTtlMs' | 'sweepMs'> {
   readonly values: Values
   readonly clock: Clock
-  /** The longest that a run may take, by which one is known to be dead. */
+  /** The longest time that a run may take. Then its process is dead. */
   readonly maxRunMsOf: (order: RunOrder) => number
   readonly execute: (order: RunOrder) => Promise<RunEnding>
   readonly sourceOf: (agentId: string) => AgentSource | undefined
@@ -62,7 +54,7 @@ export class Asking {
   readonly #underWay = new Map<string, Promise<ToolOutcome>>()
 
   constructor(context: AskingContext) {
-    const { needsInputTtlMs = 3_600_000, repeatTtlMs = 600_000, sweepMs = 60_000 } = context
+    const { needsInputTtlMs, repeatTtlMs, sweepMs } = context
     const { values, clock, sourceOf } = context
     this.#context = context
     this.#ttlMs = needsInputTtlMs

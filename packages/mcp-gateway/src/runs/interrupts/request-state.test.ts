@@ -7,7 +7,7 @@ const state = { runId: 'run_0123456789abcdef', round: 1, tool: 'support', args: 
 const binding = { method: 'tools/call', principal: 'ada' }
 
 test('a state is valid for the same caller and method only, and cannot be changed', async () => {
-  const states = new RequestStates({ key })
+  const states = new RequestStates({ key, ttlMs: 3_600_000 })
   const text = await states.mint(state, binding)
   expect(await states.verify(text, binding)).toEqual(state)
   const forPrompts = { ...binding, method: 'prompts/get' }

@@ -20,8 +20,8 @@ export interface RequestState {
 export interface RequestStateOptions {
   /** At least 32 bytes, the same in all processes. */
   readonly key: Uint8Array | string
-  /** Time in which a state is accepted, in milliseconds: that of waiting runs. @default 3_600_000 */
-  readonly ttlMs?: number | undefined
+  /** Time for which a state is accepted, in milliseconds: the same as for waiting runs. */
+  readonly ttlMs: number
 }
 
 /** Who may use a state, and for which method. */
@@ -36,7 +36,7 @@ export class RequestStates {
   readonly #key: Uint8Array | string
   readonly #ttlSeconds: number
 
-  constructor({ key, ttlMs = 3_600_000 }: RequestStateOptions) {
+  constructor({ key, ttlMs }: RequestStateOptions) {
     this.#key = key
     this.#ttlSeconds = Math.ceil(ttlMs / 1000)
   }

@@ -1,3 +1,4 @@
+import { runsOptions } from '../../../test/settings.ts'
 import { expect, test } from 'vitest'
 
 import { requestOf, ScriptedSource, tool } from '../../../test/scripted-source.ts'
@@ -21,7 +22,7 @@ test('a run that asks for a secret ends, and the question is put to nobody', asy
   await using store = new MemoryGatewayStore()
   const questions = [{ id: 'q', message: 'Your key?', schema: secret }]
   const source = new ScriptedSource(() => [{ type: 'asked', questions, state: { thread: 't' } }])
-  const runs = new Runs({ agents: source, values: store.values })
+  const runs = new Runs(runsOptions({ agents: source, values: store.values }))
   const outcome = await runs.call(tool, requestOf('Go', { canAsk: true }))
   expect(outcome).toMatchObject({
     result: { isError: true, _meta: { reason: 'agent_failed' } },
