@@ -4,7 +4,7 @@ import type { Values } from '../store/gateway-store.ts'
 import type { ResultFiles } from '../files/result-files.ts'
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
-import { systemClock, type Clock } from '../internal/clock.ts'
+import type { Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
 import { ActiveRun } from './active-run.ts'
 import type { AgentInput } from '../agents/agent-call.ts'

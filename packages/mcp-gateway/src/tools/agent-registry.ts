@@ -1,8 +1,7 @@
 import type { WaitForSettings } from '../options.ts'
 import type { Principal } from '../internal/principal.ts'
-import { type Clock, systemClock } from '../internal/clock.ts'
+import type { Clock } from '../internal/clock.ts'
 import type { AgentListener, AgentSource, RunnableAgents } from '../agents/agent-source.ts'
-import { MemoryRecords } from '../store/memory-store.ts'
 import type { ToolPlan } from './tool-plan.ts'
 import type { Agent } from '../agents/agent.ts'
 import type {

@@ -110,7 +110,7 @@ export class ToolPlanner {
   }
 
   #drafts(agents: readonly Agent[], { dropped, warnings }: Findings): readonly Draft[] {
-    const { overrides = {} } = this.#options
+    const { overrides } = this.#options
     const unused = new Set(Object.keys(overrides))
     const drafts: Draft[] = []
     for (const agent of agents) {
