@@ -12,11 +12,12 @@ export type HeadersFunction = (
 
 export type HeadersOption = Readonly<Record<string, string>> | HeadersFunction
 
-const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
+/** A token of HTTP (RFC 9110, 5.6.2), such as the name of a header. */
+export const TOKEN: RegExp = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const UNSAFE_VALUE = /[^\t\x20-\x7E\x80-\xFF]/
 
 /** Shorter values are not treated as secrets: they may occur in any text. */
-const SECRET_LENGTH = 8
+export const SECRET_LENGTH = 8
 
 const OURS = new Set([
   'accept',

@@ -215,10 +215,16 @@ export function hasLegacyVersion(offered: readonly string[]): boolean {
   return offered.some((version) => version < '2026')
 }
 
-/** Error codes of servers of 2026-07-28 only: header mismatch, missing capability, unsupported version. */
-export const MODERN_CODES: readonly number[] = [-32020, -32021, -32022]
-
+export const HEADER_MISMATCH = -32020
+export const MISSING_CAPABILITY = -32021
 export const UNSUPPORTED_VERSION = -32022
+
+/** Error codes that only servers of 2026-07-28 use. */
+export const MODERN_CODES: readonly number[] = [
+  HEADER_MISMATCH,
+  MISSING_CAPABILITY,
+  UNSUPPORTED_VERSION,
+]
 
 /**
  * Returns the versions that a modern server offers in its error to `initialize`. Undefined if the error does

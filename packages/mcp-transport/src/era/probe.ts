@@ -10,7 +10,9 @@ import type { PostOutcome } from '../modern/modern-post.ts'
 import {
   commonVersion,
   hasLegacyVersion,
+  HEADER_MISMATCH,
   isDiscoverResult,
+  MISSING_CAPABILITY,
   MODERN_VERSIONS,
   UNSUPPORTED_VERSION,
 } from '../session-record.ts'
@@ -88,9 +90,6 @@ function probe(options: ProbeOptions, version: string): Promise<PostOutcome> {
 
 const LEGACY = { kind: 'legacy', evidence: undefined, offered: undefined } as const
 
-const HEADER_MISMATCH = -32020
-const MISSING_CAPABILITY = -32021
-
 /**
  * Derives the era from the result of a probe (2026-07-28, basic/versioning and
  * basic/transports/streamable-http, "Backward Compatibility"). A server is legacy unless the result clearly
@@ -126,14 +125,15 @@ function refusedVerdict(
   // A refusal of the credentials says nothing about the era.
   if (status === 401 || status === 403) return { kind: 'error', error }
   const code = serverError?.code
-  if (code === UNSUPPORTED_VERSION) return versionVerdict(serverError?.data, error)
+  if (code === UNSUPPORTED_VERSION) return verdictOfVersions(serverError?.data, error)
   if (code === HEADER_MISMATCH || code === MISSING_CAPABILITY) {
     return { ...LEGACY, evidence: error }
   }
   return isTemporary(status) ? { kind: 'later', error } : LEGACY
 }
 
-function versionVerdict(data: unknown, error: TransportError): ProbeVerdict {
+/** Judges the versions that a server offers in its error. */
+function verdictOfVersions(data: unknown, error: TransportError): ProbeVerdict {
   const supported = isRecord(data) ? data['supported'] : undefined
   if (!Array.isArray(supported)) return LEGACY
   const offered = supported.filter((version) => typeof version === 'string')

@@ -3,7 +3,7 @@ import { canonicalJson } from '@x/internal'
 import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import { isAnswerTo, isResponse } from '../json-rpc.ts'
+import { isAnswerTo, isResponse, METHOD_NOT_FOUND } from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
@@ -134,7 +134,6 @@ export type LiveSession =
   | { readonly kind: 'failed'; readonly error: TransportError }
 
 const LISTS = ['tools', 'prompts', 'resources'] as const
-const METHOD_NOT_FOUND = -32601
 const SILENCE_MS = 30_000
 
 /**

@@ -1,7 +1,7 @@
 import { isRecord } from '@x/internal'
-import { headerValue, retryAfterMs } from '../headers.ts'
+import { headerValue, retryAfterMs, SECRET_LENGTH } from '../headers.ts'
 import type { Refusal } from '../http/answer-reader.ts'
-import { messageFrom } from '../json-rpc.ts'
+import { messageFrom, parseJson } from '../json-rpc.ts'
 import type { JsonRpcError, JsonRpcResponse, RequestId } from '../json-rpc.ts'
 import { shortSessionId, MODERN_CODES, UNSUPPORTED_VERSION } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
@@ -252,14 +252,6 @@ function saysAlreadyInitialized(text: string): boolean {
   return /already initialized/i.test(text)
 }
 
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined // plain text or HTML
-  }
-}
-
 export interface RefusalContext {
   /** Endpoint without query. */
   readonly url: string
@@ -287,9 +279,6 @@ const MCP_VERSION = /\b20\d\d-\d\d-\d\d\b/
 
 /** Limit for ids in messages: a server may send any text as id. */
 const MAX_ID_LENGTH = 40
-
-/** Shorter values are not treated as secrets: they may occur in any text. */
-const SECRET_LENGTH = 8
 
 /** Converts a response without an answer to an error. */
 export function toRefusalError(refusal: Refusal, context: RefusalContext): TransportError {
@@ -405,10 +394,6 @@ function withoutId(text: string, id: string | undefined): string {
 }
 
 function parseServerError(text: string): ServerError | undefined {
-  try {
-    const message = messageFrom(JSON.parse(text))
-    return message !== undefined && 'error' in message ? message.error : undefined
-  } catch {
-    return undefined // not JSON
-  }
+  const message = messageFrom(parseJson(text))
+  return message !== undefined && 'error' in message ? message.error : undefined
 }

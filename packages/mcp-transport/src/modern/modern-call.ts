@@ -10,6 +10,7 @@ import type {
   JsonRpcRequest,
   JsonRpcResponse,
 } from '../json-rpc.ts'
+import { HEADER_MISMATCH } from '../session-record.ts'
 import { errorAnswer, TransportError } from '../transport-error.ts'
 import type { CallOptions } from '../transport-options.ts'
 import { InputError, mayRequireInput, parseInputRequired } from './inputs.ts'
@@ -19,7 +20,6 @@ import type { PostOutcome } from './modern-post.ts'
 const MAX_ROUNDS = 10
 /** Delay before a round without inputs. */
 const EMPTY_ROUND_MS = 250
-const HEADER_MISMATCH = -32020
 
 /** One request of the client. Sends a new request with the inputs each time the server requires inputs. */
 export class ModernCall implements OpenCall {

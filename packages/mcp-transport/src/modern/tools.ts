@@ -1,4 +1,5 @@
 import { isRecord, mapSubschemas } from '@x/internal'
+import { TOKEN } from '../headers.ts'
 import type { JsonRpcRequest } from '../json-rpc.ts'
 import type { ToolHeader } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
@@ -191,7 +192,6 @@ export type CompiledToolHeaders =
   /** The tool must not be offered (2026-07-28, server/tools, `x-mcp-header`). */
   | { readonly invalid: string }
 
-const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const TYPES = new Set(['string', 'integer', 'boolean'])
 
 /**
