@@ -4,9 +4,9 @@ import { join } from 'node:path'
 
 import { startRedisServer } from '@x/internal/testing'
 
-import type { ArtifactCaller } from '../src/files/artifact-caller.ts'
+import type { ArtifactCaller } from '../src/files/namespaces.ts'
 import { Artifacts, type ArtifactsOptions } from '../src/files/artifacts.ts'
-import { newScopeId } from '../src/files/scope-id.ts'
+import { newScopeId } from '../src/files/namespaces.ts'
 import type { Principal } from '../src/internal/principal.ts'
 import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'

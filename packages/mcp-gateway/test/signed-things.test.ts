@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
-import { ArtifactLinks } from '../src/files/artifact-links.ts'
-import { newScopeId } from '../src/files/scope-id.ts'
+import { ArtifactLinks } from '../src/files/links.ts'
+import { newScopeId } from '../src/files/namespaces.ts'
 import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
 import { createGateway } from '../src/gateway.ts'
 import { SignedCursors } from '../src/internal/signed-cursor.ts'

@@ -17,10 +17,10 @@ import {
   notFound,
 } from '../../test/artifact-world.ts'
 import { DiskGatewayStore } from '../store/sqlite-store.ts'
-import type { ArtifactCaller } from './artifact-caller.ts'
-import type { Artifact, ArtifactChange } from './artifact.ts'
+import type { ArtifactCaller } from './namespaces.ts'
+import type { Artifact, ArtifactChange } from './artifacts.ts'
 import { Artifacts } from './artifacts.ts'
-import { newScopeId } from './scope-id.ts'
+import { newScopeId } from './namespaces.ts'
 
 const stores = await storesOfTests()
 afterAll(() => stores[Symbol.asyncDispose]())

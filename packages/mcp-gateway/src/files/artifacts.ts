@@ -1,29 +1,43 @@
 import { setImmediate, setTimeout } from 'node:timers/promises'
-
-import type { Clock } from '../internal/clock.ts'
-import { systemClock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
-import { SignedCursors } from '../internal/signed-cursor.ts'
+import {
+  ArtifactIndex,
+  listedPrefix,
+  liveFrom,
+  nameKey,
+  storedPlaceFrom,
+} from './artifact-index.ts'
+import type {
+  AddedVersion,
+  Addition,
+  IndexChange,
+  NewVersion,
+  StoredName,
+  StoredVersion,
+} from './artifact-index.ts'
+import { ArtifactChanges } from './changes.ts'
+import { fileTypeOf, mediaTypeFrom, namedTypeOf } from './media-types.ts'
+import { ArtifactScopes, accountOf, listKey, principalKey } from './namespaces.ts'
+import type { ArtifactCaller } from './namespaces.ts'
+import { ArtifactUsage, AtomicUpdates, BlobHolds } from './quotas.ts'
+import type { ArtifactQuota, Usage } from './quotas.ts'
 import type { InputFile } from './result-files.ts'
-import type { ByteRange, GatewayStore } from '../store/gateway-store.ts'
+import {
+  artifactAddressFrom,
+  artifactNameFrom,
+  artifactTitleFrom,
+  artifactUriOf,
+  decodedName,
+  fileNameFrom,
+  isArtifactName,
+} from './uri.ts'
+import type { ArtifactAddress } from './uri.ts'
+import { systemClock } from '../internal/clock.ts'
+import type { Clock } from '../internal/clock.ts'
+import { randomId } from '../internal/random-hex.ts'
+import { SignedCursors } from '../internal/signed-cursor.ts'
 import { Sweeper } from '../internal/sweeper.ts'
-import type { ArtifactCaller } from './artifact-caller.ts'
-import { listKey, principalKey } from './artifact-caller.ts'
-import { ArtifactChanges } from './artifact-changes.ts'
-import { ArtifactIndex, liveFrom } from './records/artifact-index.ts'
-import { ArtifactIntake } from './artifact-intake.ts'
-import { listedPrefix, nameKey } from './records/artifact-keys.ts'
-import { fileNameFrom, isArtifactName } from './artifact-name.ts'
-import { ArtifactScopes } from './artifact-scopes.ts'
-import { artifactAddressFrom, artifactUriOf, decodedName } from './artifact-uri.ts'
-import type { ArtifactAddress } from './artifact-uri.ts'
-import { ArtifactUsage } from './records/artifact-usage.ts'
-import type { ArtifactQuota } from './records/artifact-usage.ts'
-import type { Artifact, ArtifactChange, NewArtifact } from './artifact.ts'
-import { AtomicUpdates } from './records/atomic-updates.ts'
-import { BlobHolds } from './records/blob-holds.ts'
-import { storedPlaceFrom } from './records/stored-artifact.ts'
-import type { StoredName, StoredVersion } from './records/stored-artifact.ts'
+import type { ByteRange, GatewayStore } from '../store/gateway-store.ts'
 
 export interface ArtifactsOptions {
   readonly store: GatewayStore
@@ -390,4 +404,201 @@ export interface ArtifactPage {
 
 function notFound(): GatewayError {
   return new GatewayError('NOT_FOUND', 'Artifact not found')
+}
+
+/** One version of a file, as its owner may see it. */
+export interface Artifact {
+  /** Of the latest version, whichever that is. */
+  readonly uri: string
+  /** Of this version. */
+  readonly versionUri: string
+  readonly scope: string
+  readonly name: string
+  /** As the agent or the client called it, in one line. */
+  readonly title: string
+  readonly version: number
+  readonly mimeType: string
+  /** bytes */
+  readonly size: number
+  /** hex */
+  readonly sha256: string
+  /** The run that made it; none for an upload. */
+  readonly runId?: string | undefined
+  /** Milliseconds since 1970. */
+  readonly createdAt: number
+  readonly expiresAt: number
+}
+
+/** A file that is to be kept, as a new name or as the next version of one. */
+export interface NewArtifact {
+  /** Made safe where it becomes part of a URI. */
+  readonly name: string
+  /** What the bytes contradict is put right. @default by the name, else by the bytes */
+  readonly mimeType?: string | undefined
+  readonly bytes: AsyncIterable<Uint8Array>
+  /** Of this one. @default what all files may have, which is the most */
+  readonly maxBytes?: number | undefined
+  readonly runId?: string | undefined
+  /** An earlier scope of the caller's. @default the caller's own, or a new one */
+  readonly scope?: string | undefined
+}
+
+/** Something that whoever follows an artifact, or lists their artifacts, may want to know. */
+export interface ArtifactChange {
+  /** Without a version. */
+  readonly uri: string
+  readonly scope: string
+  /** The list it belongs to: compare with `Artifacts.listOf(caller)`. */
+  readonly list: string
+  /** The list has another entry, or one less. */
+  readonly isListChange: boolean
+  /** There is something new to read. */
+  readonly isUpdate: boolean
+}
+
+export interface ArtifactIntakeOptions {
+  readonly store: GatewayStore
+  readonly scopes: ArtifactScopes
+  readonly usage: ArtifactUsage
+  readonly index: ArtifactIndex
+  readonly clock: Clock
+  readonly ttlMs: number
+  /** Of one file. */
+  readonly maxBytes: number
+  readonly versionsPerName: number
+}
+
+/** What was taken in. */
+export interface TakenVersion {
+  readonly scope: string
+  readonly name: string
+  /** All versions of the name, the new one last. */
+  readonly stored: StoredName
+  /** `undefined`: the same was there already. */
+  readonly change: IndexChange | undefined
+}
+
+/** Takes new versions in: first the bytes, then the place in the index, then the account. */
+export class ArtifactIntake {
+  readonly #options: ArtifactIntakeOptions
+
+  constructor(options: ArtifactIntakeOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Nothing of what fails is kept.
+   *
+   * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND`: not a scope of the caller's; what the bytes throw
+   */
+  async take(caller: ArtifactCaller, file: NewArtifact): Promise<TakenVersion> {
+    const { scopes, usage, store, clock, ttlMs, maxBytes } = this.#options
+    const { scope, owner } = await scopes.forWriting(caller, file.scope)
+    const name = artifactNameFrom(file.name)
+    const account = accountOf(caller)
+    const spare = await this.#spareOf(scope, name, account)
+    const head = new HeldBytes(0)
+    const bytes = head.through(usage.within(account, file.bytes, spare))
+    const written = await store.blobs.write(bytes, Math.min(file.maxBytes ?? maxBytes, maxBytes))
+    const { id: blob, sha256, size } = written
+    const createdAt = clock.now()
+    const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name)
+    const { mimeType } = fileTypeOf(declared, head.head)
+    const { runId } = file
+    const facts = { size, mimeType, account, principal: caller.principal.id, createdAt, runId }
+    const version = { ...facts, hold: randomId(), blob, sha256, expiresAt: createdAt + ttlMs }
+    const list = listKey(scope, owner)
+    const added = await this.#added({
+      scope,
+      name,
+      title: artifactTitleFrom(file.name),
+      list,
+      version,
+    })
+    return { scope, name, stored: added.name, change: added.change }
+  }
+
+  /** What goes if there is no room for one more version. */
+  async #spareOf(scope: string, name: string, account: string): Promise<Usage> {
+    const { index, versionsPerName } = this.#options
+    const versions = (await index.find(scope, name))?.versions ?? []
+    const excess = Math.max(0, versions.length - (versionsPerName - 1))
+    const going = excess === versions.length ? [] : versions.slice(0, excess)
+    const own = going.filter((version) => version.account === account)
+    return { bytes: own.reduce((sum, { size }) => sum + size, 0), count: own.length }
+  }
+
+  async #added(file: NewVersion): Promise<AddedVersion> {
+    const { index, store } = this.#options
+    const { scope, name, version } = file
+    let addition: Addition | undefined
+    try {
+      addition = await index.begin(file)
+      await this.#count(version.account, version.size, () => index.makeRoom(scope, name))
+    } catch (error) {
+      // The first reason says more.
+      if (addition) await index.abandon(addition).catch(() => {})
+      else await store.blobs.delete(version.blob).catch(() => {})
+      throw error
+    }
+    return index.add(addition)
+  }
+
+  async #count(account: string, size: number, makeRoom: () => Promise<void>): Promise<void> {
+    const { usage } = this.#options
+    try {
+      await usage.add(account, size)
+    } catch (error) {
+      if (!GatewayError.is(error) || error.code !== 'QUOTA') throw error
+      await makeRoom()
+      await usage.add(account, size)
+    }
+  }
+}
+
+/** Bytes kept of every file, for the preview of one that is too large: 2,000 characters of up to four bytes. */
+const HEAD_BYTES = 8000
+
+/** Passes a file on, and keeps it as long as it may still be shown itself: at most `maxBytes`, else its beginning. */
+export class HeldBytes {
+  readonly #maxBytes: number
+  #chunks: Uint8Array[] = []
+  #held = 0
+  #size = 0
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  /** All of it; `undefined` if that is more than `maxBytes`. */
+  get all(): Uint8Array | undefined {
+    return this.#size <= this.#maxBytes ? Buffer.concat(this.#chunks) : undefined
+  }
+
+  /** Its first bytes, at most 8,000. */
+  get head(): Uint8Array {
+    return Buffer.concat(this.#chunks).subarray(0, HEAD_BYTES)
+  }
+
+  async *through(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+    for await (const chunk of bytes) {
+      this.#take(chunk)
+      yield chunk
+    }
+  }
+
+  #take(chunk: Uint8Array): void {
+    this.#size += chunk.byteLength
+    const limit = this.#size <= this.#maxBytes ? this.#maxBytes : HEAD_BYTES
+    const room = limit - this.#held
+    if (room > 0) {
+      // A copy: whoever gave it may use the memory again.
+      const kept = Uint8Array.prototype.slice.call(chunk, 0, room)
+      this.#chunks.push(kept)
+      this.#held += kept.byteLength
+    } else if (room < 0) {
+      this.#chunks = [Uint8Array.prototype.slice.call(Buffer.concat(this.#chunks), 0, limit)]
+      this.#held = limit
+    }
+  }
 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 
 import { AgentRegistry } from '../tools/agent-registry.ts'
-import { newScopeId } from '../files/scope-id.ts'
+import { newScopeId } from '../files/namespaces.ts'
 import { anonymousPrincipal } from '../internal/anonymous.ts'
 import { checkAuthFits } from '../http/auth/auth-fit.ts'
 import type { Principal } from '../internal/principal.ts'

@@ -1,14 +1,12 @@
 import { GatewayError } from '../errors.ts'
-import type { ArtifactCaller } from '../files/artifact-caller.ts'
-import type { ArtifactLinks } from '../files/artifact-links.ts'
-import { artifactTitleFrom, fileNameFrom } from '../files/artifact-name.ts'
-import { artifactUriOf, decodedName } from '../files/artifact-uri.ts'
-import type { ArtifactAddress } from '../files/artifact-uri.ts'
-import type { Artifact } from '../files/artifact.ts'
-import type { Artifacts, OpenArtifact } from '../files/artifacts.ts'
+import type { ArtifactCaller } from '../files/namespaces.ts'
+import type { ArtifactLinks } from '../files/links.ts'
+import { artifactTitleFrom, artifactUriOf, decodedName, fileNameFrom } from '../files/uri.ts'
+import type { ArtifactAddress } from '../files/uri.ts'
+import type { Artifact, Artifacts, OpenArtifact } from '../files/artifacts.ts'
 import { byteRangeFrom } from './byte-range.ts'
 import { problemResponse, problemResponseFrom } from './problem-response.ts'
-import { isScopeId } from '../files/scope-id.ts'
+import { isScopeId } from '../files/namespaces.ts'
 
 export interface ArtifactDownloadOptions {
   readonly artifacts: Artifacts

@@ -1,14 +1,13 @@
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import type { ArtifactCaller } from '../files/artifact-caller.ts'
-import type { Artifact } from '../files/artifact.ts'
+import type { ArtifactCaller } from '../files/namespaces.ts'
+import type { Artifact } from '../files/artifacts.ts'
 import { artifactDownload } from './artifact-download.ts'
-import { ArtifactLinks } from '../files/artifact-links.ts'
+import { ArtifactLinks, UploadTickets } from '../files/links.ts'
 import { artifactUpload } from './artifact-upload.ts'
 import { Artifacts } from '../files/artifacts.ts'
-import { newScopeId } from '../files/scope-id.ts'
-import { UploadTickets } from '../files/upload-tickets.ts'
+import { newScopeId } from '../files/namespaces.ts'
 
 const baseUrl = 'https://gateway.example/artifacts'
 const ada: ArtifactCaller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }

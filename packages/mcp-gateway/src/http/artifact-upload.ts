@@ -1,8 +1,8 @@
 import type { ArtifactHandler } from './artifact-download.ts'
-import { decodedName } from '../files/artifact-uri.ts'
+import { decodedName } from '../files/uri.ts'
 import type { Artifacts } from '../files/artifacts.ts'
 import { problemResponse, problemResponseFrom } from './problem-response.ts'
-import type { TakenTicket, UploadTickets } from '../files/upload-tickets.ts'
+import type { TakenTicket, UploadTickets } from '../files/links.ts'
 
 export interface ArtifactUploadOptions {
   readonly artifacts: Artifacts

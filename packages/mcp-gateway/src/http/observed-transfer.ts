@@ -2,8 +2,8 @@ import type { Clock } from '../internal/clock.ts'
 import { countedBody } from './counted-body.ts'
 import type { HttpExchange } from '../internal/exchange.ts'
 import type { FileTransfer, GatewayObserver } from '../internal/observer.ts'
-import type { ArtifactCaller } from '../files/artifact-caller.ts'
-import type { Artifact } from '../files/artifact.ts'
+import type { ArtifactCaller } from '../files/namespaces.ts'
+import type { Artifact } from '../files/artifacts.ts'
 
 export interface ObservedTransferOptions {
   readonly exchange: HttpExchange

@@ -10,8 +10,8 @@ import {
 
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
-import type { ArtifactCaller } from '../files/artifact-caller.ts'
-import type { ResourceHandlers } from '../files/resource-handlers.ts'
+import type { ArtifactCaller } from '../files/namespaces.ts'
+import type { ResourceHandlers } from '../files/resources.ts'
 import type { InputFile } from '../files/result-files.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { mayUse } from '../internal/principal.ts'

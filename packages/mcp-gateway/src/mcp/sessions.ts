@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 
 import { isRecord } from '@x/internal'
-import { newScopeId } from '../files/scope-id.ts'
+import { newScopeId } from '../files/namespaces.ts'
 import type { Principal } from '../internal/principal.ts'
 import type { Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'

@@ -11,7 +11,7 @@ import {
 import { isRecord } from '@x/internal'
 import type { AgentInput } from '../agents/agent-call.ts'
 import { GatewayError } from '../errors.ts'
-import type { ArtifactCaller } from '../files/artifact-caller.ts'
+import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import type { RunFailureReason } from '../internal/run-event.ts'

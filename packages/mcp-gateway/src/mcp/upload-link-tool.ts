@@ -1,7 +1,7 @@
 import type { Clock } from '../internal/clock.ts'
 import { toolError, type OwnTool } from './tool-call.ts'
 import type { ToolDefinition } from '../tools/tool-definition.ts'
-import type { UploadTickets } from '../files/upload-tickets.ts'
+import type { UploadTickets } from '../files/links.ts'
 
 export interface UploadLinkToolOptions {
   readonly tickets: UploadTickets

@@ -5,7 +5,7 @@ import type { RunFiles } from '../files/result-files.ts'
 import type { RunEnding } from './run-ending.ts'
 import { RunFailure } from '../agents/run-failure.ts'
 import { resultOf } from './run-result.ts'
-import { RESULT_MAX_BYTES } from '../files/inline-limits.ts'
+import { RESULT_MAX_BYTES } from '../files/blocks.ts'
 import type { RunTool } from '../agents/run-tool.ts'
 
 export interface EndingRun extends AgentRun {

@@ -10,7 +10,7 @@ import {
   tool,
   type Script,
 } from '../../test/scripted-source.ts'
-import { newScopeId } from '../files/scope-id.ts'
+import { newScopeId } from '../files/namespaces.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { Runs } from './runs.ts'
 import type { ToolOutcome } from './tool-outcome.ts'

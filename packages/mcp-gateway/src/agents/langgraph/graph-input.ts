@@ -1,4 +1,4 @@
-import { bareType, isTextType, textFrom } from '../../files/text-type.ts'
+import { bareType, isTextType, textFrom } from '../../files/media-types.ts'
 import type { AgentInput } from '../agent-call.ts'
 import type { InputFile } from '../../files/result-files.ts'
 import { type JsonSchema, messageFieldOf } from '../agent.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 
 import { isRecord } from '@x/internal'
-import { newScopeId } from '../../files/scope-id.ts'
+import { newScopeId } from '../../files/namespaces.ts'
 import type { Principal } from '../../internal/principal.ts'
 import type { Clock } from '../../internal/clock.ts'
 import type { HttpAnswer, HttpExchange } from '../../internal/exchange.ts'

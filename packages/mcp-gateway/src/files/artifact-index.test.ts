@@ -10,7 +10,7 @@ import {
   notFound,
 } from '../../test/artifact-world.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import type { Artifact } from './artifact.ts'
+import type { Artifact } from './artifacts.ts'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import { Artifacts } from './artifacts.ts'
 

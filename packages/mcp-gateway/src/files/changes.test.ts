@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 
 import { ManualClock, settled } from '../../test/manual-clock.ts'
-import { ArtifactNews, type News } from './artifact-news.ts'
-import type { ArtifactChange } from './artifact.ts'
+import { ArtifactNews, type News } from './changes.ts'
+import type { ArtifactChange } from './artifacts.ts'
 
 type Listener = (change: ArtifactChange) => void
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import type { ArtifactCaller } from './artifact-caller.ts'
-import { ArtifactLinks } from './artifact-links.ts'
-import { artifactResources } from './artifact-resources.ts'
+import type { ArtifactCaller } from './namespaces.ts'
+import { ArtifactLinks } from './links.ts'
+import { artifactResources } from './resources.ts'
 import { Artifacts } from './artifacts.ts'
 
 const ada: ArtifactCaller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }

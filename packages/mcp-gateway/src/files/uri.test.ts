@@ -1,8 +1,15 @@
 import { seededRandom } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import { artifactNameFrom, isArtifactName } from './artifact-name.ts'
-import { artifactAddressFrom, artifactUriOf, encodedName } from './artifact-uri.ts'
-import { isScopeId, newScopeId } from './scope-id.ts'
+import { isScopeId, newScopeId } from './namespaces.ts'
+import {
+  artifactAddressFrom,
+  artifactNameFrom,
+  artifactTitleFrom,
+  artifactUriOf,
+  encodedName,
+  fileNameFrom,
+  isArtifactName,
+} from './uri.ts'
 
 const scope = 'abcdefghijklmnopqrstuvwxyz'
 const random = seededRandom(7)
@@ -98,3 +105,34 @@ test('scopes are 128 random bits', () => {
   expect(new Set(scopes).size).toBe(1000)
   expect(new Set(scopes.join('')).size).toBe(32)
 })
+
+test.each([
+  ['report.pdf', 'report.pdf'],
+  ['out/Größe 👩‍💻.csv', 'out/Größe 👩‍💻.csv'],
+  ['a\r\nSet-Cookie: b', 'a Set-Cookie: b'],
+  ['\u202Egpj.exe', 'gpj.exe'],
+  ['a\u{E0041}\u0000b', 'ab'],
+  ['\u2028', 'file'],
+  ['', 'file'],
+  ['x'.repeat(1_000_000), 'x'.repeat(255)],
+])('%j is shown as one line that can be read', (text, expected) => {
+  expect(artifactTitleFrom(text)).toBe(expected)
+})
+
+test.each([
+  ['../../etc/passwd', '.._.._etc_passwd'],
+  ['/etc/passwd', '_etc_passwd'],
+  ['..\\..\\boot.ini', '.._.._boot.ini'],
+  ['..', '__'],
+  ['.', '_'],
+  ['report.pdf', 'report.pdf'],
+])('%j leads out of no folder', (title, expected) => {
+  expect(fileNameFrom(title)).toBe(expected)
+})
+
+test.each(['../a', 'a\0b', '..', '', '\ud800', 'x'.repeat(5000), '__proto__'])(
+  'whatever a file is called, %j, it has a name',
+  (text) => {
+    expect(isArtifactName(artifactNameFrom(text))).toBe(true)
+  },
+)

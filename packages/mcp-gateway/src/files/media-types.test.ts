@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest'
-
-import { fileTypeOf } from './file-kind.ts'
-import { isTextType, looksLikeText, previewFrom, textFrom } from './text-type.ts'
+import {
+  fileTypeOf,
+  isTextType,
+  looksLikeText,
+  namedTypeOf,
+  previewFrom,
+  textFrom,
+} from './media-types.ts'
 
 const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13])
 const JPEG = Buffer.from([0xff, 0xd8, 0xff, 0xe0])
@@ -80,4 +85,15 @@ describe('text', () => {
     expect(previewFrom(Buffer.from('é').subarray(0, 1), 9)).toBe('')
     expect(previewFrom(Buffer.from([0xff]), 9)).toBeUndefined()
   })
+})
+
+test.each([
+  ['notes.md', 'text/markdown'],
+  ['DATA.JSON', 'application/json'],
+  ['archive.tar.gz', 'application/gzip'],
+  ['main.ts', undefined],
+  ['README', undefined],
+  ['.env', undefined],
+])('%s: %s', (name, type) => {
+  expect(namedTypeOf(name)).toBe(type)
 })

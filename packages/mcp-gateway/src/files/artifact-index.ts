@@ -1,21 +1,9 @@
-import type { Clock } from '../../internal/clock.ts'
-import { listAll } from '../../store/gateway-store.ts'
-import type { GatewayStore } from '../../store/gateway-store.ts'
-import {
-  endKey,
-  ENDS,
-  listedKey,
-  nameKey,
-  NAMES,
-  timeOf,
-  UNFINISHED,
-  unfinishedKey,
-} from './artifact-keys.ts'
-import type { ArtifactUsage, Usage } from './artifact-usage.ts'
-import type { AtomicUpdates } from './atomic-updates.ts'
-import type { BlobHolds } from './blob-holds.ts'
-import { storedNameFrom, storedPlaceFrom } from './stored-artifact.ts'
-import type { StoredName, StoredPlace, StoredVersion } from './stored-artifact.ts'
+import { z } from 'zod'
+import type { ArtifactUsage, AtomicUpdates, BlobHolds, Usage } from './quotas.ts'
+import { encodedName } from './uri.ts'
+import type { Clock } from '../internal/clock.ts'
+import { listAll } from '../store/gateway-store.ts'
+import type { GatewayStore } from '../store/gateway-store.ts'
 
 /** Nobody takes so long between the last byte and the answer: whoever did that was killed. */
 const ABANDONED_MS = 600_000
@@ -254,4 +242,129 @@ function isSameFile(a: Omit<StoredVersion, 'version'>, b: Omit<StoredVersion, 'v
 function placeOf({ scope, name, version }: NewVersion): StoredPlace {
   const { hold, blob, sha256, account } = version
   return { scope, name, hold, blob, sha256, account }
+}
+
+const NAMES = 'artifacts/name/'
+
+/** All versions of a name. Names of a scope are listed in the order of their escaped form. */
+export function nameKey(scope: string, name: string): string {
+  return `${NAMES}${scope}/${encodedName(name)}`
+}
+
+interface ListedAt {
+  readonly createdAt: number
+  /** Of what this process has written: two files may have been made at the same time. */
+  readonly count: number
+  readonly id: string
+}
+
+/** Newest first, in the order of the keys. */
+function listedKey(list: string, { createdAt, count, id }: ListedAt): string {
+  const [time, order] = [createdAt, count].map((n) => timeText(Number.MAX_SAFE_INTEGER - n))
+  return `${listedPrefix(list)}${time}-${order}-${id}`
+}
+
+export function listedPrefix(list: string): string {
+  return `artifacts/listed/${list}/`
+}
+
+const ENDS = 'artifacts/ends/'
+
+/** Those that end first come first. */
+function endKey(expiresAt: number, hold: string): string {
+  return `${ENDS}${timeText(expiresAt)}-${hold}`
+}
+
+const UNFINISHED = 'artifacts/unfinished/'
+
+/** Written by somebody who has not come to the end of it. */
+function unfinishedKey(startedAt: number, hold: string): string {
+  return `${UNFINISHED}${timeText(startedAt)}-${hold}`
+}
+
+/** Of a key of `ENDS` or `UNFINISHED`. */
+function timeOf(key: string): number {
+  return Number(key.slice(key.lastIndexOf('/') + 1).split('-')[0])
+}
+
+function timeText(ms: number): string {
+  return String(Math.floor(ms)).padStart(16, '0')
+}
+
+/** All that is kept of a name: one value, so that versions are given out and taken back in one step. */
+export interface StoredName {
+  /** Under what it is listed. */
+  readonly list: string
+  /** As the agent or the client wrote it. */
+  readonly title: string
+  readonly next: number
+  /** Its entry in the list of its owner. */
+  readonly listedAs: string
+  /** From the oldest to the latest. */
+  readonly versions: readonly StoredVersion[]
+}
+
+export interface StoredVersion {
+  readonly version: number
+  /** The hold on its bytes. */
+  readonly hold: string
+  readonly blob: string
+  readonly sha256: string
+  readonly size: number
+  readonly mimeType: string
+  readonly account: string
+  readonly principal: string
+  readonly runId?: string | undefined
+  readonly createdAt: number
+  readonly expiresAt: number
+}
+
+const StoredVersion: z.ZodType<StoredVersion> = z.object({
+  version: z.int(),
+  hold: z.string(),
+  blob: z.string(),
+  sha256: z.string(),
+  size: z.int(),
+  mimeType: z.string(),
+  account: z.string(),
+  principal: z.string(),
+  runId: z.string().optional(),
+  createdAt: z.number(),
+  expiresAt: z.number(),
+})
+
+const StoredName: z.ZodType<StoredName> = z.object({
+  list: z.string(),
+  title: z.string(),
+  next: z.int(),
+  listedAs: z.string(),
+  versions: z.array(StoredVersion),
+})
+
+/** Where a version is, and what goes with it: all that is needed to put right what was left half done. */
+export interface StoredPlace {
+  readonly scope: string
+  readonly name: string
+  readonly hold: string
+  readonly blob: string
+  readonly sha256: string
+  readonly account: string
+}
+
+const StoredPlace: z.ZodType<StoredPlace> = z.object({
+  scope: z.string(),
+  name: z.string(),
+  hold: z.string(),
+  blob: z.string(),
+  sha256: z.string(),
+  account: z.string(),
+})
+
+/** `undefined`: there is none, or nothing that this version of the gateway understands. */
+function storedNameFrom(value: unknown): StoredName | undefined {
+  return StoredName.safeParse(value).data
+}
+
+export function storedPlaceFrom(value: unknown): StoredPlace | undefined {
+  return StoredPlace.safeParse(value).data
 }

@@ -2,10 +2,9 @@ import { expect, test } from 'vitest'
 
 import { DEFAULTS } from '../../test/settings.ts'
 import type { InlineSettings } from '../options.ts'
-import { HeldBytes } from './held-bytes.ts'
-import { InlineBudget } from './inline-budget.ts'
-import { inlineLimitsFrom } from './inline-limits.ts'
-import { isPublicLink } from './public-link.ts'
+import { HeldBytes } from './artifacts.ts'
+import { InlineBudget, inlineLimitsFrom } from './blocks.ts'
+import { isPublicLink } from './run-files.ts'
 
 const limitsFrom = (inline: Partial<InlineSettings>): ReturnType<typeof inlineLimitsFrom> =>
   inlineLimitsFrom({ ...DEFAULTS.inline, ...inline })

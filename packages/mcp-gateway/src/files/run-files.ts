@@ -1,12 +1,24 @@
-import { hash } from 'node:crypto'
-
+import { createHash, hash } from 'node:crypto'
+import { isIP } from 'node:net'
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
-
 import { untilAborted } from '@x/internal'
-import type { Artifacts } from './artifacts.ts'
-import { RunArtifacts } from './run-artifacts.ts'
 import { GatewayError } from '../errors.ts'
-import type { GuardedFetch } from '../internal/guarded-fetch.ts'
+import type { Artifact, Artifacts } from './artifacts.ts'
+import {
+  InlineBudget,
+  inlineBlock,
+  inlineLimitsFrom,
+  jsonBytesOf,
+  linkBlock,
+  previewBlock,
+  sizeOfBlock,
+  unkeptBlock,
+} from './blocks.ts'
+import type { InlineLimits, ShownFile } from './blocks.ts'
+import { HeldBytes } from './artifacts.ts'
+import { TEXT_TEST_BYTES, fileTypeOf, namedTypeOf, textFrom } from './media-types.ts'
+import type { FileKind } from './media-types.ts'
+import type { ArtifactCaller } from './namespaces.ts'
 import type {
   EarlierFiles,
   OutputFile,
@@ -15,20 +27,11 @@ import type {
   ResultFilesContext,
   RunFiles,
 } from './result-files.ts'
-import { fetchedFile } from './fetched-file.ts'
-import type { FileKeeper, TakenFile } from './file-keeper.ts'
-import { inlineBlock, linkBlock, previewBlock, unkeptBlock, type ShownFile } from './file-blocks.ts'
-import { fileTypeOf, type FileKind } from './file-kind.ts'
-import { HeldBytes } from './held-bytes.ts'
-import { InlineBudget } from './inline-budget.ts'
+import { artifactNameFrom, artifactTitleFrom, encodedName } from './uri.ts'
+import { abortable } from '../internal/abortable.ts'
+import { isPublicAddress } from '../internal/address-ranges.ts'
+import type { GuardedFetch } from '../internal/guarded-fetch.ts'
 import type { InlineSettings } from '../options.ts'
-import { inlineLimitsFrom, type InlineLimits } from './inline-limits.ts'
-import { namedTypeOf } from './named-type.ts'
-import { peekedBytes } from './peeked-bytes.ts'
-import { isPublicLink } from './public-link.ts'
-import { jsonBytesOf, sizeOfBlock } from './shown-size.ts'
-import { TEXT_TEST_BYTES, textFrom } from './text-type.ts'
-import { UnkeptFiles } from './unkept-files.ts'
 
 export interface GatewayFilesOptions {
   /** @default nothing is kept: results show what they have room for */
@@ -259,4 +262,201 @@ function noRoom(size: number): GatewayError {
 
 function noFetch(): GatewayError {
   return new GatewayError('UNAVAILABLE', 'This gateway fetches no files by their URL')
+}
+
+/** Takes the files of one run. */
+interface FileKeeper {
+  /** Where they go, if others have to know. */
+  readonly scope?: string | undefined
+  /** @throws GatewayError `QUOTA`, `LIMIT`, `NOT_FOUND` (not a scope of the caller's); the reason of the run's signal */
+  write(file: GivenFile): Promise<TakenFile>
+}
+
+/** A file whose type is known. */
+interface GivenFile {
+  readonly name: string
+  readonly mimeType: string
+  readonly data: AsyncIterable<Uint8Array>
+}
+
+interface TakenFile extends Pick<
+  Artifact,
+  'name' | 'title' | 'mimeType' | 'size' | 'sha256' | 'version' | 'uri' | 'versionUri'
+> {
+  /** Nobody can read it later: it is shown now, or not at all. @default false */
+  readonly isUnkept?: boolean | undefined
+}
+
+interface UnkeptFilesOptions {
+  /** Of one file. */
+  readonly maxBytes: number
+  readonly signal: AbortSignal
+}
+
+/** Where nothing is kept: files pass by, and only the result has them. */
+class UnkeptFiles implements FileKeeper {
+  readonly #options: UnkeptFilesOptions
+  readonly #versions = new Map<string, number>()
+
+  constructor(options: UnkeptFilesOptions) {
+    this.#options = options
+  }
+
+  async write(file: GivenFile): Promise<TakenFile> {
+    const { maxBytes, signal } = this.#options
+    const digest = createHash('sha256')
+    let size = 0
+    for await (const chunk of abortable(file.data, signal)) {
+      size += chunk.byteLength
+      if (size > maxBytes) throw new GatewayError('LIMIT', `A file may have ${maxBytes} bytes`)
+      digest.update(chunk)
+    }
+    const name = artifactNameFrom(file.name)
+    const version = (this.#versions.get(name) ?? 0) + 1
+    this.#versions.set(name, version)
+    const uri = `inline:///${encodedName(name)}`
+    return {
+      name,
+      title: artifactTitleFrom(file.name),
+      mimeType: file.mimeType,
+      size,
+      sha256: digest.digest('hex'),
+      version,
+      uri,
+      versionUri: `${uri}?version=${version}`,
+      isUnkept: true,
+    }
+  }
+}
+
+export interface RunArtifactsOptions {
+  readonly artifacts: Artifacts
+  readonly caller: ArtifactCaller
+  readonly runId: string
+  /** An earlier scope that the caller named. @default the caller's own, or one that the first file makes */
+  readonly scope?: string | undefined
+  readonly signal: AbortSignal
+}
+
+/** A file of the run. */
+interface RunFile {
+  readonly name: string
+  /** @default by the name, else by the bytes */
+  readonly mimeType?: string | undefined
+  readonly data: AsyncIterable<Uint8Array>
+}
+
+/**
+ * Keeps the files of one run. For callers without a name and without a session all of them go to one scope,
+ * which the first file makes.
+ */
+export class RunArtifacts {
+  readonly #options: RunArtifactsOptions
+  /** Where files of this run go, once that is known. */
+  #scope: string | undefined
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(options: RunArtifactsOptions) {
+    this.#options = options
+    this.#scope = options.scope
+  }
+
+  /** Where its files go, if that is known by now. */
+  get scope(): string | undefined {
+    return this.#scope
+  }
+
+  /** @throws GatewayError `QUOTA`, `LIMIT`; `NOT_FOUND`: not a scope of the caller's; the reason of the signal */
+  write(file: RunFile): Promise<Artifact> {
+    // One after the other: versions of a name come in the order of the calls.
+    const written = this.#last.then(() => this.#write(file))
+    this.#last = written.catch(() => {})
+    return written
+  }
+
+  async #write({ name, mimeType, data }: RunFile): Promise<Artifact> {
+    const { artifacts, caller, runId, signal } = this.#options
+    const bytes = abortable(data, signal)
+    const scope = this.#scope
+    const written = await artifacts.write(caller, { name, mimeType, bytes, runId, scope })
+    this.#scope = written.scope
+    return written
+  }
+}
+
+interface FetchedFile {
+  readonly bytes: AsyncIterable<Uint8Array>
+  readonly mimeType?: string | undefined
+}
+
+/**
+ * A file that an agent gave by its URL, streamed.
+ *
+ * @throws GatewayError `UNAVAILABLE` for an answer other than 2xx; what the guard throws
+ */
+async function fetchedFile(
+  fetch: GuardedFetch,
+  url: string,
+  signal: AbortSignal,
+): Promise<FetchedFile> {
+  if (!URL.canParse(url)) throw new GatewayError('REFUSED', 'Refused to ask: what is no URL')
+  const { ok, status, body, headers } = await fetch(url, { signal })
+  if (!ok) {
+    await body?.cancel()
+    throw new GatewayError('UNAVAILABLE', `The address of the file answered with ${status}`)
+  }
+  return { bytes: body ?? nothing(), mimeType: headers.get('content-type') ?? undefined }
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array> {}
+
+/** The beginning of a file, and all of it. */
+interface PeekedBytes {
+  /** At least so many bytes as were asked for, if there are so many. */
+  readonly head: Uint8Array
+  /** From the start. To be read once. */
+  readonly bytes: AsyncIterable<Uint8Array>
+  /** Lets go of what is read from, for a file that is not read to its end. */
+  end(): void
+}
+
+/** Reads the first bytes of a file without losing them. @throws what the file throws */
+async function peekedBytes(bytes: AsyncIterable<Uint8Array>, count: number): Promise<PeekedBytes> {
+  const iterator = bytes[Symbol.asyncIterator]()
+  const first: Uint8Array[] = []
+  let size = 0
+  while (size < count) {
+    const next = await iterator.next()
+    if (next.done) break
+    first.push(next.value)
+    size += next.value.byteLength
+  }
+  return {
+    head: Buffer.concat(first),
+    bytes: resumed(first, iterator),
+    // Not waited for: a source that hangs would hang its end, too.
+    end: () => void Promise.resolve(iterator.return?.()).catch(() => {}),
+  }
+}
+
+async function* resumed(
+  first: readonly Uint8Array[],
+  iterator: AsyncIterator<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  yield* first
+  for (;;) {
+    const next = await iterator.next()
+    if (next.done) return
+    yield next.value
+  }
+}
+
+/** Whether a URL may be handed to a client as it is: https, without a password, at a name or address of the internet. */
+export function isPublicLink(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, username, password, hostname } = new URL(text)
+  if (protocol !== 'https:' || username !== '' || password !== '') return false
+  const host = hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')
+  if (isIP(host) !== 0) return isPublicAddress(host)
+  return host.includes('.') && !/\.(?:localhost|local|internal|home\.arpa)$/.test(host)
 }

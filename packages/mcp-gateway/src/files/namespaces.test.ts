@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import { anonymousPrincipal } from '../internal/anonymous.ts'
-import { accountOf } from './artifact-caller.ts'
+import { accountOf } from './namespaces.ts'
 
 const ada = { id: 'ada', scopes: [], isAnonymous: false, claims: {} }
 const from = (address?: string): string => accountOf({ principal: anonymousPrincipal(), address })

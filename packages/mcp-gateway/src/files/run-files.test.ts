@@ -1,15 +1,16 @@
-import { DEFAULTS } from '../../test/settings.ts'
-import type { InlineSettings } from '../options.ts'
-import { createServer } from 'node:http'
 import { once } from 'node:events'
+import { createServer } from 'node:http'
 import { expect, test } from 'vitest'
-
 import { Artifacts } from './artifacts.ts'
+import type { EarlierFiles, RunFiles } from './result-files.ts'
+import { RunArtifacts, gatewayFiles } from './run-files.ts'
+import type { GatewayFilesOptions } from './run-files.ts'
 import { createGuardedFetch } from '../internal/guarded-fetch.ts'
 import type { Principal } from '../internal/principal.ts'
-import type { EarlierFiles, RunFiles } from './result-files.ts'
+import type { InlineSettings } from '../options.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import { gatewayFiles, type GatewayFilesOptions } from './gateway-files.ts'
+import { bytesOf, inMemory, named, nobody, openWorld } from '../../test/artifact-world.ts'
+import { DEFAULTS } from '../../test/settings.ts'
 
 const principal: Principal = { id: 'ada', isAnonymous: false, scopes: [], claims: {} }
 
@@ -230,4 +231,42 @@ test('a file whose bytes never come ends with its run', async () => {
   it.stop.abort(new Error('stopped'))
   await expect(written).rejects.toThrow('stopped')
   expect(await it.files.blocks()).toEqual([])
+})
+
+test('files of a run for a caller without a name go to one scope, in the order of the calls', async () => {
+  await using stored = await openWorld(inMemory)
+  const { artifacts } = stored
+  const signal = new AbortController().signal
+  const run = new RunArtifacts({ artifacts, caller: { principal: nobody }, runId: 'r', signal })
+  const written = await Promise.all([
+    run.write({ name: 'f', data: bytesOf('1') }),
+    run.write({ name: 'f', data: bytesOf('2'), mimeType: 'text/x;nonsense\r\n' }),
+    run.write({ name: 'g', data: bytesOf('3'), mimeType: 'text/csv; charset="utf-8"' }),
+  ])
+  expect(new Set(written.map(({ scope }) => scope)).size).toBe(1)
+  expect(written.map(({ version }) => version)).toEqual([1, 2, 1])
+  expect(written.map(({ mimeType }) => mimeType)).toEqual([
+    'text/plain',
+    'text/plain',
+    'text/csv; charset="utf-8"',
+  ])
+})
+
+test('files of a run end with it, also when a source of bytes hangs', async () => {
+  await using stored = await openWorld(inMemory)
+  const { artifacts } = stored
+  const ending = new AbortController()
+  const data: AsyncIterable<Uint8Array> = {
+    [Symbol.asyncIterator]: () => ({
+      next: () => {
+        ending.abort(new Error('the run is over'))
+        return new Promise<never>(() => {})
+      },
+    }),
+  }
+  const { signal } = ending
+  const run = new RunArtifacts({ artifacts, caller: named('a'), runId: 'r', signal })
+  const writing = run.write({ name: 'f', data })
+  await expect(writing).rejects.toThrow('the run is over')
+  expect(await stored.keptBlobs()).toEqual([])
 })

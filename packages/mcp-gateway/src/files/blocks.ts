@@ -1,0 +1,208 @@
+import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
+import { longestTextFor } from '@x/internal'
+import { GatewayError } from '../errors.ts'
+import { previewFrom } from './media-types.ts'
+import type { FileKind } from './media-types.ts'
+import type { InlineSettings } from '../options.ts'
+
+/** A file as a result tells of it. */
+export interface ShownFile {
+  readonly uri: string
+  readonly name: string
+  readonly mimeType: string
+  /** bytes */
+  readonly size: number
+  readonly version: number
+  /** Its URI leads nowhere. @default false */
+  readonly isUnkept?: boolean | undefined
+}
+
+/** Characters of a text that is too large to be shown whole. */
+const PREVIEW_CHARS = 2000
+
+/** The file itself. A text that was given is shown as it is; without one its bytes are. */
+export function inlineBlock(
+  file: ShownFile,
+  {
+    kind,
+    bytes,
+    text,
+  }: { readonly kind: FileKind; readonly bytes: Uint8Array; readonly text?: string | undefined },
+): ContentBlock {
+  const { uri, mimeType, isUnkept = false } = file
+  if (text !== undefined) return { type: 'resource', resource: { uri, mimeType, text } }
+  const data = Buffer.from(bytes).toString('base64')
+  if (kind === 'image' || kind === 'audio') {
+    return { type: kind, data, mimeType, ...(!isUnkept && { _meta: { uri } }) }
+  }
+  return { type: 'resource', resource: { uri, mimeType, blob: data } }
+}
+
+/** Where the file is. */
+export function linkBlock({ uri, name, mimeType, size, version }: ShownFile): ResourceLink {
+  const facts = [mimeType, `${size} bytes`, ...(version > 1 ? [`version ${version}`] : [])]
+  return { type: 'resource_link', uri, name, mimeType, size, description: facts.join(', ') }
+}
+
+/** In place of a file that nobody can read later. */
+export function unkeptBlock({ name, mimeType, size }: ShownFile): ContentBlock {
+  const text = `The file "${name}" (${mimeType}, ${size} bytes) was made, and is not kept here.`
+  return { type: 'text', text }
+}
+
+/** How a text begins that is not shown itself: at most 2,000 characters. `undefined`: there is no room, or no text. */
+export function previewBlock(
+  { name }: ShownFile,
+  { head, maxBytes, maxChars }: PreviewOptions,
+): ContentBlock | undefined {
+  const preview = previewFrom(head.subarray(0, maxBytes), Math.min(PREVIEW_CHARS, maxChars))
+  return preview ? { type: 'text', text: `${name} begins:\n${preview}` } : undefined
+}
+
+interface PreviewOptions {
+  /** Its first bytes. */
+  readonly head: Uint8Array
+  /** What the result has room for. */
+  readonly maxBytes: number
+  readonly maxChars: number
+}
+
+/** What is left of the limits of one result. */
+export class InlineBudget {
+  readonly #limits: InlineLimits
+  #bytes: number
+  #chars: number
+
+  constructor(limits: InlineLimits) {
+    this.#limits = limits
+    // Bytes that no result can hold need not be kept in memory until it is made.
+    this.#bytes = Math.min(limits.totalMaxBytes, limits.resultMaxBytes)
+    this.#chars = limits.textMaxChars
+  }
+
+  /** Bytes that there is still room for, of whatever kind. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Characters of text that there is still room for. */
+  get chars(): number {
+    return this.#chars
+  }
+
+  /** Bytes that a file of a kind may have now, inclusive. */
+  roomFor(kind: FileKind): number {
+    return Math.min(this.#limits.maxBytes[kind], this.#bytes)
+  }
+
+  /** Takes the room of a file, if there is enough; else nothing. */
+  spend(kind: FileKind, size: ShownSize): boolean {
+    if (size.bytes > this.roomFor(kind) || size.chars > this.#chars) return false
+    this.take(size)
+    return true
+  }
+
+  /** Takes room for what is shown in any case, as far as there is some. */
+  take(size: ShownSize): void {
+    this.#bytes = Math.max(0, this.#bytes - size.bytes)
+    this.#chars = Math.max(0, this.#chars - size.chars)
+  }
+}
+
+/** Limits of one result. */
+export interface InlineLimits {
+  readonly maxBytes: Readonly<Record<FileKind, number>>
+  readonly totalMaxBytes: number
+  readonly resultMaxBytes: number
+  readonly textMaxChars: number
+}
+
+/** A client chooses its name: expressions are tried on this many characters of it. */
+const MAX_NAME_CHARS = 128
+
+/**
+ * Returns a function that finds the limits for the name of a client.
+ *
+ * @throws GatewayError `CONFIG` for an expression with a mistake, or that a name could keep busy
+ */
+export function inlineLimitsFrom(settings: InlineSettings): (clientName?: string) => InlineLimits {
+  const { totalMaxBytes, resultMaxBytes } = settings
+  const maxBytes = {
+    image: settings.imageMaxBytes,
+    audio: settings.audioMaxBytes,
+    text: settings.textMaxBytes,
+    binary: settings.binaryMaxBytes,
+  }
+  const profiles = settings.clientProfiles.map((profile, index) => ({
+    ...profile,
+    expression: expressionFrom(profile.match, `inline.clientProfiles[${index}].match`),
+  }))
+  return (clientName = '') => {
+    const name = clientName.slice(0, MAX_NAME_CHARS)
+    const profile = profiles.find(({ expression }) => expression.test(name))
+    return {
+      maxBytes,
+      totalMaxBytes: Math.min(totalMaxBytes, profile?.totalMaxBytes ?? totalMaxBytes),
+      resultMaxBytes: Math.min(resultMaxBytes, profile?.resultMaxBytes ?? resultMaxBytes),
+      textMaxChars: profile?.textMaxChars ?? Number.POSITIVE_INFINITY,
+    }
+  }
+}
+
+function expressionFrom(source: string, path: string): RegExp {
+  let expression: RegExp
+  try {
+    expression = new RegExp(source)
+  } catch (cause) {
+    throw new GatewayError('CONFIG', `${path} is no regular expression`, { cause, path })
+  }
+  if (longestTextFor(source) >= MAX_NAME_CHARS) return expression
+  const message = `${path} may take too long. Do not repeat what holds a repetition or a choice, and begin with "^"`
+  throw new GatewayError('CONFIG', message, { path })
+}
+
+/** Python clients refuse an event of 1 MiB (1,048,576 bytes). The rest is for the envelope. */
+export const RESULT_MAX_BYTES = 1_000_000
+
+/** What a file takes of a result. */
+export interface ShownSize {
+  /** Of the file, not of its base64. */
+  readonly bytes: number
+  /** Of text. */
+  readonly chars: number
+}
+
+/** Of a block that is shown already. A link takes nothing. */
+export function sizeOfBlock(block: ContentBlock): ShownSize {
+  switch (block.type) {
+    case 'text':
+      return textSize(block.text)
+    case 'image':
+    case 'audio':
+      return { bytes: Buffer.byteLength(block.data, 'base64'), chars: 0 }
+    case 'resource': {
+      const { resource } = block
+      if ('text' in resource) return textSize(resource.text)
+      return { bytes: Buffer.byteLength(resource.blob, 'base64'), chars: 0 }
+    }
+    case 'resource_link':
+      return { bytes: 0, chars: 0 }
+  }
+}
+
+/** Bytes of a block as JSON. Base64 is not copied for it. */
+export function jsonBytesOf(block: ContentBlock): number {
+  if (block.type === 'image' || block.type === 'audio') {
+    return block.data.length + Buffer.byteLength(JSON.stringify({ ...block, data: '' }))
+  }
+  if (block.type !== 'resource' || !('blob' in block.resource)) {
+    return Buffer.byteLength(JSON.stringify(block))
+  }
+  const { blob } = block.resource
+  const rest = { ...block, resource: { ...block.resource, blob: '' } }
+  return blob.length + Buffer.byteLength(JSON.stringify(rest))
+}
+
+function textSize(text: string): ShownSize {
+  return { bytes: Buffer.byteLength(text), chars: text.length }
+}
