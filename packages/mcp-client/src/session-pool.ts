@@ -58,7 +58,7 @@ interface PooledSession {
   info: SessionInfo | undefined
 }
 
-/** Beyond this number, the oldest detached session is forgotten; the server ends it after its own time limit. */
+/** Beyond this number, the oldest detached session is removed; the server ends it after its own time limit. */
 const MAX_DETACHED = 1000
 
 /**
@@ -72,7 +72,7 @@ export class SessionPool implements AsyncDisposable {
   readonly #clientOptions: McpClientOptions
   /** Weak: a client stays while the caller holds it or one of its sessions is open. */
   readonly #clients = new Map<string, WeakRef<McpClient>>()
-  readonly #forgotten: FinalizationRegistry<string>
+  readonly #collected: FinalizationRegistry<string>
   /** Open sessions, oldest first. */
   readonly #sessions = new Map<string, PooledSession>()
   /** Sessions of detached runs, until these are continued in this process. A durable store keeps its own. */
@@ -92,7 +92,7 @@ export class SessionPool implements AsyncDisposable {
     // not before.
     const { terminateOnClose = true } = rest
     this.#clientOptions = { ...rest, terminateOnClose, idleScopes: { max: Infinity, ms: Infinity } }
-    this.#forgotten = new FinalizationRegistry((key) => {
+    this.#collected = new FinalizationRegistry((key) => {
       if (this.#clients.get(key)?.deref() === undefined) this.#clients.delete(key)
     })
   }
@@ -114,7 +114,7 @@ export class SessionPool implements AsyncDisposable {
     if (known !== undefined) return known
     const client = this.#create(key, config, own)
     this.#clients.set(key, new WeakRef(client))
-    this.#forgotten.register(client, key)
+    this.#collected.register(client, key)
     return client
   }
 
@@ -195,7 +195,7 @@ export class SessionPool implements AsyncDisposable {
     this.#sessions.set(key, session)
     if (!session.runs.has(run)) {
       session.runs.add(run)
-      run.defer((end) => this.#leave(session, run, end))
+      run.defer((end) => this.#endRun(session, run, end))
     }
     return scope
   }
@@ -209,7 +209,7 @@ export class SessionPool implements AsyncDisposable {
     run.defer(() => clearTimeout(timer))
   }
 
-  async #leave(session: PooledSession, run: Run, end: RunEnd): Promise<void> {
+  async #endRun(session: PooledSession, run: Run, end: RunEnd): Promise<void> {
     session.runs.delete(run)
     if (session.runs.size === 0) await this.#close(session, end)
   }

@@ -253,10 +253,10 @@ export class Session implements ConnectionOwner, ReceivingSession {
       this.#lost(generation, loss)
       return loss
     }
-    // The transport gave the session up, because the server refused this and other requests in it.
-    const isGivenUp =
+    // For the transport the session is lost, because the server refused this and other requests in it.
+    const isLost =
       generation.sessionId !== undefined && this.#link?.transport.sessionId === undefined
-    if (isGivenUp && failure !== undefined && failure.code !== 'CLOSED') {
+    if (isLost && failure !== undefined && failure.code !== 'CLOSED') {
       this.#lost(generation, failure)
     }
     // The SDK's error for a request that was about to be sent when its transport was closed.
@@ -512,11 +512,11 @@ export class Session implements ConnectionOwner, ReceivingSession {
   }
 
   /**
-   * Leaves a session of this client, because the store holds the session of another process instead. Calls in flight
+   * Replaces a session of this client, because the store holds the session of another process instead. Calls in flight
    * stay in the old session; later calls use the session in the store. Opens that session at once, so that the client
    * receives its notifications.
    *
-   * @param sessionId The session to leave
+   * @param sessionId The session to replace
    */
   superseded(sessionId: string): void {
     this.#supersededId = sessionId
@@ -575,8 +575,8 @@ export class Session implements ConnectionOwner, ReceivingSession {
     } else if (transport?.sessionId !== undefined && this.#connection && !isBusy) {
       // Now the store may report that it has kept another session. Calls in flight do not wait for that.
       await inTime(flushed(this.#connection.sessionInfo))
-      const isAbandoned = this.#supersededId === transport.sessionId && !transport.isResumed
-      if (isAbandoned) await inTime(terminateSession(transport, this))
+      const isSuperseded = this.#supersededId === transport.sessionId && !transport.isResumed
+      if (isSuperseded) await inTime(terminateSession(transport, this))
     }
     await inTime(this.#closeLink())
     await inTime(this.#disconnect())

@@ -129,7 +129,7 @@ export function toTransportError(thrown: unknown): TransportError {
 }
 
 /**
- * Creates a `CLOSED` error: the transport was closed, the session terminated or the request abandoned.
+ * Creates a `CLOSED` error: the transport was closed, the session terminated or the request cancelled.
  *
  * @param url Without query
  */

@@ -70,7 +70,7 @@ export class EraRouter implements Router {
   /** Set while the server is a modern one. */
   #modern: ModernProtocol | undefined
   /** Protocol objects from before a change of the era. Their calls in flight wait for their answers. */
-  #retired: ModernProtocol[] | undefined
+  #replaced: ModernProtocol[] | undefined
   /** The client's last `initialize`. After it, the transport chooses the era. */
   #request: JsonRpcRequest | undefined
   #negotiating: { readonly id: RequestId; readonly controller: AbortController } | undefined
@@ -153,12 +153,12 @@ export class EraRouter implements Router {
   }
 
   /** A server with sessions refused `initialize`, because it is a modern one now. */
-  leaveLegacy(signal: AbortSignal, refused: JsonRpcResponse): Promise<void> {
+  changeToStateless(signal: AbortSignal, refused: JsonRpcResponse): Promise<void> {
     return this.#changeEra(undefined, { signal, refused })
   }
 
   get #modernProtocols(): readonly ModernProtocol[] {
-    return [...(this.#retired ?? []), ...(this.#modern ? [this.#modern] : [])]
+    return [...(this.#replaced ?? []), ...(this.#modern ? [this.#modern] : [])]
   }
 
   /** Instructions about inputs have no meaning for a server with sessions. Answers a call that depends on them. */
@@ -239,9 +239,9 @@ export class EraRouter implements Router {
     if ('error' in answer) throw rejectedError(answer.error, http.url.display)
     if (this.#modern === before) this.#modern = undefined
     if (before !== undefined) {
-      before.retire()
-      this.#retired ??= []
-      this.#retired.push(before)
+      before.closeSubscriptions()
+      this.#replaced ??= []
+      this.#replaced.push(before)
     }
     await this.#modern?.send({ jsonrpc: '2.0', method: 'notifications/initialized' }, {})
     const now = this.#modern === undefined ? this.legacy.session : undefined
@@ -255,7 +255,7 @@ export class EraRouter implements Router {
 
   /**
    * Detects the era, and opens the session of a legacy server. Returns the answer to `initialize`; undefined if it was
-   * abandoned. Call it after the store was read.
+   * cancelled. Call it after the store was read.
    */
   async #negotiate(opening: Opening): Promise<JsonRpcResponse | undefined> {
     const { era, http, keeper, timeouts } = this.#options
@@ -319,7 +319,7 @@ export class EraRouter implements Router {
     }
   }
 
-  /** Returns the answer of a server with sessions; undefined if the client abandoned the request. */
+  /** Returns the answer of a server with sessions; undefined if the client cancelled the request. */
   async #openLegacy(opening: Opening): Promise<JsonRpcResponse | undefined> {
     const { request, signal, isRepeated, refused } = opening
     if (refused !== undefined) return refused

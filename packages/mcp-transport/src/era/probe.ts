@@ -4,7 +4,7 @@ import { retryAfterMs } from '../headers.ts'
 import { isTemporary } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import type { JsonRpcRequest } from '../json-rpc.ts'
-import { endAssignedSession } from '../legacy/one-way.ts'
+import { discardAssignedSession } from '../legacy/one-way.ts'
 import { modernPost, toIdentity, withIdentity } from '../modern/modern-post.ts'
 import type { PostOutcome } from '../modern/modern-post.ts'
 import {
@@ -59,7 +59,7 @@ export async function detectEra(options: ProbeOptions): Promise<ProbeVerdict> {
   for (let retries = 0; ;) {
     const outcome = await probe(options, version)
     const verdict = probeVerdict(outcome, http.url.display)
-    if (verdict.kind !== 'modern') endAssignedSession(http, outcome.headers)
+    if (verdict.kind !== 'modern') discardAssignedSession(http, outcome.headers)
     if (verdict.kind === 'again' && !isSecond) {
       isSecond = true
       version = verdict.version

@@ -334,7 +334,7 @@ export class AuthorizedExchange implements Exchange {
       }
       if (signal.aborted) return { kind: 'failed', error: toTransportError(signal.reason) }
       if (request.onStart?.(this) === false) {
-        const message = 'The request was abandoned before it was sent again'
+        const message = 'The request was cancelled before it was sent again'
         const error = new TransportError('CLOSED', message, { outcome: 'not-executed' })
         return { kind: 'failed', error }
       }

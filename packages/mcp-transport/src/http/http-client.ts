@@ -202,7 +202,7 @@ export class HttpClient {
       exchange = new AuthorizedExchange(this, given)
     }
     if (this.#isClosed || request.onStart?.(exchange) === false) {
-      const message = 'Nothing was sent: the request was abandoned'
+      const message = 'Nothing was sent: the request was cancelled'
       throw closedError(message, this.url.display, 'not-executed')
     }
     this.open.push(exchange)

@@ -69,11 +69,11 @@ export class LegacyCalls {
     await new PendingCall(this, { request, session, options: {} }).start()
   }
 
-  /** Removes a call that the client cancelled. The caller releases its connection. */
-  giveUp(id: RequestId): PendingCall | undefined {
+  /** Removes a call that the client cancelled. The caller closes its streams. */
+  cancel(id: RequestId): PendingCall | undefined {
     const call = this.open.find(id)
     if (call === undefined) return undefined // already answered
-    call.abandon()
+    call.end()
     this.open.remove(call)
     return call
   }
@@ -106,7 +106,7 @@ export class LegacyCalls {
     await session.lost // the failure below may open another session
     const message = 'The session was lost before the request; nothing was sent'
     call.fail(
-      session.isEnded
+      session.isTerminated
         ? closedError('The session was terminated; nothing was sent', url, 'not-executed')
         : new TransportError('SESSION_LOST', message, { certain: true, epoch: session.epoch, url }),
     )
@@ -201,7 +201,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   }
 
   /** Ends the call without an answer: later messages are dropped. Returns false if it has ended before. */
-  abandon(): boolean {
+  end(): boolean {
     if (this.#phase === 'settled') return false
     this.#phase = 'settled'
     this.#resuming?.abort()
@@ -210,14 +210,14 @@ export class PendingCall implements AnswerHandlers, OpenCall {
   }
 
   /** Closes the open streams of the call. */
-  release(reason: TransportError): void {
+  closeStreams(reason: TransportError): void {
     this.#resuming?.abort()
     this.#exchange?.abort(reason)
   }
 
   fail(error: TransportError): void {
     this.#settle(errorAnswer(this.request.id, error))
-    this.release(error)
+    this.closeStreams(error)
   }
 
   // Methods of AnswerHandlers
@@ -355,7 +355,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     this.fail(new TransportError('OUTCOME_UNKNOWN', message, { url, status: cause?.status, cause }))
   }
 
-  /** The request fails with its own error, even if the session is abandoned. */
+  /** The request fails with its own error, even if the session counts as lost now. */
   #refused(error: TransportError): void {
     if (this.session.refused(this.#refusalsBefore)) void this.#lose(error)
     else this.fail(error)
@@ -363,12 +363,12 @@ export class PendingCall implements AnswerHandlers, OpenCall {
 
   async #lose(error: TransportError): Promise<void> {
     this.#phase = 'ending'
-    await this.#calls.protocol.forgetSession(this.session, error.certain === true)
+    await this.#calls.protocol.loseSession(this.session, error.certain === true)
     this.inContext(() => this.fail(error)) // another session is opened for this call
   }
 
   #settle(answer: JsonRpcResponse): void {
-    if (this.abandon()) this.#calls.open.settle(this, answer)
+    if (this.end()) this.#calls.open.settle(this, answer)
   }
 
   #toError(refusal: Refusal): TransportError {

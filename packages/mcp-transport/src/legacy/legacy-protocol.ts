@@ -18,7 +18,7 @@ import { listen } from './event-stream.ts'
 import { LegacyCalls } from './legacy-calls.ts'
 import { ServerRequests } from './legacy-session.ts'
 import type { LegacySession } from './legacy-session.ts'
-import { deleteSession, postAndForget } from './one-way.ts'
+import { deleteSession, postOneWay } from './one-way.ts'
 import { SessionOpener } from './session-opener.ts'
 import type { OpenOptions, OpenOutcome } from './session-opener.ts'
 
@@ -38,7 +38,7 @@ export interface Router {
    * @param refused The error with which the server has just answered `initialize`
    * @throws TransportError if the server does not support that revision
    */
-  leaveLegacy(signal: AbortSignal, refused: JsonRpcResponse): Promise<void>
+  changeToStateless(signal: AbortSignal, refused: JsonRpcResponse): Promise<void>
   /** Sends a request that was refused to the server as it is now. Starts at once: see `LegacyProtocol.start()`. */
   sendAgain(request: JsonRpcRequest, options: CallOptions): Promise<void>
 }
@@ -79,8 +79,8 @@ export class LegacyProtocol {
   #settings: Map<string, JsonRpcRequest> | undefined
   #loading: Promise<void> | undefined
   #terminating: Promise<void> | undefined
-  /** Resolves when the last call of each earlier session has ended. */
-  #leaving: Promise<void> | undefined
+  /** Resolves when the last call of each lost or replaced session has ended. */
+  #stopping: Promise<void> | undefined
   #isClosed = false
 
   constructor(options: LegacyProtocolOptions, router: Router) {
@@ -166,7 +166,7 @@ export class LegacyProtocol {
     this.#serverRequests = undefined
     const session = this.#session
     session?.endListening()
-    await Promise.all([this.#opener.close(), this.#leaving])
+    await Promise.all([this.#opener.close(), this.#stopping])
     await this.#terminating?.catch(() => {}) // the caller of terminate() gets the error
     this.#session = undefined
     if (session?.lastEventId !== undefined && session.lost === undefined) {
@@ -210,13 +210,13 @@ export class LegacyProtocol {
    * Resolves when the session is removed from the store. `isCertain` is false if the server may still have the session:
    * it is then terminated after its last call.
    */
-  forgetSession(session: LegacySession, isCertain: boolean): Promise<void> {
+  loseSession(session: LegacySession, isCertain: boolean): Promise<void> {
     session.endListening()
-    this.#opener.release(session)
+    this.#opener.removeHalfOpen(session)
     if (isCertain) session.mayBeOpen = false
     if (session.lost === undefined) {
       this.#publish('lost', session)
-      this.#leave(session)
+      this.#stopUsing(session)
     }
     return (session.lost ??=
       session.unstored === undefined ? this.#options.keeper.lost(session.id) : Promise.resolve())
@@ -258,11 +258,11 @@ export class LegacyProtocol {
     if (outcome.kind === 'failed') {
       const { answer } = outcome
       if (modernEvidence(answer) === undefined) throw toFailure(answer)
-      await this.router.leaveLegacy(options.signal, answer)
+      await this.router.changeToStateless(options.signal, answer)
       return 'stateless'
     }
     const { session } = outcome
-    if (old.lost === undefined && old.id !== session.id) this.#leave(old)
+    if (old.lost === undefined && old.id !== session.id) this.#stopUsing(old)
     this.#options.onReplaced?.({
       oldEpoch: old.epoch,
       newEpoch: session.epoch,
@@ -293,7 +293,7 @@ export class LegacyProtocol {
       try {
         await untilAborted(this.#post(INITIALIZED, session, limitMs), signal)
       } catch (error) {
-        this.#opener.abandon(session)
+        this.#opener.discard(session)
         throw toTransportError(error)
       }
       await this.#opener.opened(session)
@@ -305,21 +305,21 @@ export class LegacyProtocol {
     return outcome
   }
 
-  /** Requests are sent in another session from now on. */
-  #leave(session: LegacySession): void {
+  /** The session is lost or replaced: no other request is sent in it. */
+  #stopUsing(session: LegacySession): void {
     session.endListening()
-    const ended = this.#end(session).catch((error: unknown) => {
+    const ended = this.#terminateAfterLastCall(session).catch((error: unknown) => {
       this.#options.report(toTransportError(error))
     })
-    const before = this.#leaving
-    this.#leaving = ended.then(() => before)
+    const before = this.#stopping
+    this.#stopping = ended.then(() => before)
   }
 
   /**
    * Waits for the last call of a session. Then cancels its requests to the client, and terminates it if this transport
    * opened it and the server may have it: no store holds its id any more.
    */
-  async #end(session: LegacySession): Promise<void> {
+  async #terminateAfterLastCall(session: LegacySession): Promise<void> {
     await this.#calls.open.ended((call) => call.session === session)
     for (const cancelled of this.#serverRequests?.ended(session) ?? []) {
       this.#options.deliver(cancelled)
@@ -333,12 +333,12 @@ export class LegacyProtocol {
 
   // Messages of the client
 
-  /** Returns the answer to the client's `initialize`; undefined if the client abandoned it. */
+  /** Returns the answer to the client's `initialize`; undefined if the client cancelled it. */
   async initialize(request: JsonRpcRequest): Promise<JsonRpcResponse | undefined> {
     await this.load()
     this.#initialize = request
     this.#session?.endListening() // one listening stream at a time
-    if (this.#session !== undefined) this.#opener.abandon(this.#session)
+    if (this.#session !== undefined) this.#opener.discard(this.#session)
     this.#initializing?.controller.abort(this.#closed('The client sent initialize again'))
     const initializing = { id: request.id, controller: new AbortController() }
     const { signal } = initializing.controller
@@ -387,7 +387,7 @@ export class LegacyProtocol {
   /** Removes a request that was not sent, and is then never sent. Returns false if the server may have received it. */
   withdraw(id: RequestId): boolean {
     if (this.#calls.open.find(id)?.isSent !== false) return false
-    this.#calls.giveUp(id)?.release(this.#closed('The client cancelled the request'))
+    this.#calls.cancel(id)?.closeStreams(this.#closed('The client cancelled the request'))
     return true
   }
 
@@ -396,23 +396,24 @@ export class LegacyProtocol {
     const id = message.params?.['requestId']
     if (typeof id !== 'string' && typeof id !== 'number') return
     if (this.#initializing?.id === id) {
-      this.#initializing.controller.abort(this.#closed('The client abandoned initialize'))
+      this.#initializing.controller.abort(this.#closed('The client cancelled initialize'))
       this.#initializing = undefined
-      this.#opener.abandonAll()
+      this.#opener.discardAll()
       return
     }
-    const call = this.withdraw(id) ? undefined : this.#calls.giveUp(id)
+    const call = this.withdraw(id) ? undefined : this.#calls.cancel(id)
     if (call === undefined) return // not sent, or already answered
     const { session } = call
     const params = { ...message.params, requestId: session.ids.toWire(id) }
-    const release = (): void => call.release(this.#closed('The client cancelled the request'))
+    const closeStreams = (): void =>
+      call.closeStreams(this.#closed('The client cancelled the request'))
     // A silent server must not keep the connection of a cancelled request.
-    const late = setTimeout(release, CANCEL_MS).unref()
+    const late = setTimeout(closeStreams, CANCEL_MS).unref()
     try {
       await call.inContext(() => this.#notify({ ...message, params }, session, CANCEL_MS))
     } finally {
       clearTimeout(late)
-      release()
+      closeStreams()
     }
   }
 
@@ -438,10 +439,10 @@ export class LegacyProtocol {
     limitMs?: number,
   ): Promise<void> {
     try {
-      await postAndForget(this.#options.http, message, { session, limitMs })
+      await postOneWay(this.#options.http, message, { session, limitMs })
     } catch (error) {
       if (TransportError.is(error) && error.code === 'SESSION_LOST')
-        await this.forgetSession(session, error.certain === true)
+        await this.loseSession(session, error.certain === true)
       throw error
     }
   }
@@ -454,10 +455,10 @@ export class LegacyProtocol {
     this.#calls.open.failAll(why)
     session.endListening()
     if (session.id === undefined || session.lost !== undefined) return
-    session.isEnded = true
+    session.isTerminated = true
     session.mayBeOpen = false
     session.lost = Promise.resolve()
-    this.#opener.release(session)
+    this.#opener.removeHalfOpen(session)
     // Another process may have replaced and terminated the stored session.
     if (session.isResumed && (await this.#options.keeper.isReplaced(session.id))) return
     try {

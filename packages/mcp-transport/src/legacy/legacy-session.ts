@@ -22,7 +22,7 @@ export interface LegacySessionOptions {
   readonly unstored?: SessionRecord | undefined
 }
 
-/** One session with the server, from the answer to `initialize` until it is lost, terminated or detached. */
+/** One session with the server, from the answer to `initialize` until it is lost, terminated or replaced. */
 export class LegacySession {
   /** Undefined if the server has no sessions. Then it cannot be lost. */
   readonly id: string | undefined
@@ -56,7 +56,7 @@ export class LegacySession {
   /** False if the server has refused the session, or was asked to terminate it. */
   mayBeOpen = true
   /** The session was terminated by the client. */
-  isEnded = false
+  isTerminated = false
   /** State of the listening stream, which is opened at most once. */
   #listening: AbortController | 'over' | undefined
 
@@ -85,7 +85,7 @@ export class LegacySession {
   }
 
   /**
-   * Counts the refusal of a request. Returns true if the session must be abandoned: otherwise a client could
+   * Counts the refusal of a request. Returns true if the session counts as lost: otherwise a client could
    * stay in a session that the server has forgotten.
    *
    * @param before Value of `refusals` when the request was created

@@ -19,7 +19,7 @@ const DELETE_MS = 800
  *
  * @throws TransportError if it was not accepted.
  */
-export async function postAndForget(
+export async function postOneWay(
   http: HttpClient,
   message: JsonRpcNotification | JsonRpcResponse,
   { session, limitMs }: { readonly session: LegacySession; readonly limitMs: number | undefined },
@@ -66,10 +66,10 @@ export async function deleteSession(http: HttpClient, session: LegacySession): P
 }
 
 /**
- * Terminates a session that a server assigned to a request without one. It would stay unused (python-sdk
+ * Discards a session that a server assigned to a request without one. It would stay unused (python-sdk
  * #3228).
  */
-export function endAssignedSession(http: HttpClient, headers: ResponseHeaders): void {
+export function discardAssignedSession(http: HttpClient, headers: ResponseHeaders): void {
   const id = headerValue(headers, 'mcp-session-id')
   if (!isSessionId(id)) return
   const unused = new LegacySession({

@@ -33,7 +33,7 @@ export type ErrorId = 'own' | 'other' | 'none'
 
 /**
  * - `lost`: the server refused the session before it dispatched the request
- * - `ambiguous`: the session is abandoned, but the request may have been executed
+ * - `ambiguous`: the session counts as lost, but the request may have been executed
  * - `not-lost`: an ordinary error of this request
  */
 export type LossVerdict = 'lost' | 'ambiguous' | 'not-lost'

@@ -36,7 +36,7 @@ export interface OpenOptions {
 }
 
 /** Time limit for terminating an unused session. */
-const END_MS = 2000
+const TERMINATE_MS = 2000
 
 /** Number of stored sessions that are tried, one after another, before a new one is opened. */
 const MAX_STORED = 3
@@ -62,7 +62,7 @@ export class SessionOpener {
   /** Ids of sessions that were opened here and are not stored. No other process can terminate them. */
   #halfOpen: Set<string> | undefined
   /** Unused sessions that are being terminated. */
-  #ending: Set<Promise<void>> | undefined
+  #terminating: Set<Promise<void>> | undefined
 
   constructor(options: SessionOpenerOptions) {
     this.#options = options
@@ -106,27 +106,27 @@ export class SessionOpener {
     const { unstored } = session
     if (session.lost !== undefined) return
     session.unstored = undefined
-    this.release(session)
+    this.removeHalfOpen(session)
     if (unstored !== undefined) await this.#options.keeper.opened(unstored)
   }
 
-  /** Returns true if the session was half-open. From now on it is not terminated here. */
-  release({ id }: LegacySession): boolean {
+  /** Returns true if the session was half-open. From now on it is not discarded here. */
+  removeHalfOpen({ id }: LegacySession): boolean {
     const wasHalfOpen = id !== undefined && this.#halfOpen?.delete(id) === true
     if (this.#halfOpen?.size === 0) this.#halfOpen = undefined // saves memory
     return wasHalfOpen
   }
 
   /** Terminates an unused half-open session. Does nothing for an open one. */
-  abandon(session: LegacySession): void {
-    if (this.release(session) && session.id !== undefined) this.#end(session.id)
+  discard(session: LegacySession): void {
+    if (this.removeHalfOpen(session) && session.id !== undefined) this.#terminate(session.id)
   }
 
   /** Terminates the half-open sessions. */
-  abandonAll(): void {
+  discardAll(): void {
     const ids = [...(this.#halfOpen ?? [])]
     this.#halfOpen = undefined
-    for (const id of ids) this.#end(id)
+    for (const id of ids) this.#terminate(id)
   }
 
   /** Returns the stored session for a client that sends another message before `initialize`. */
@@ -136,8 +136,8 @@ export class SessionOpener {
 
   /** Terminates half-open sessions, and waits at most 2 s for all unused ones. */
   async close(): Promise<void> {
-    this.abandonAll()
-    if (this.#ending) await Promise.all(this.#ending)
+    this.discardAll()
+    if (this.#terminating) await Promise.all(this.#terminating)
   }
 
   /** Resumes the stored session, or opens a new one if none is stored. */
@@ -201,7 +201,7 @@ export class SessionOpener {
   async #openByHandshake(opening: Opening, stored?: StoredId): Promise<OpenOutcome | 'refused'> {
     const { signal, request } = opening
     const outcome = await initialize(opening, stored, (id, isOpen) => {
-      if (!isOpen || signal.aborted) return this.#end(id)
+      if (!isOpen || signal.aborted) return this.#terminate(id)
       this.#halfOpen ??= new Set()
       this.#halfOpen.add(id)
     })
@@ -258,7 +258,7 @@ export class SessionOpener {
 
   #unlessAborted(outcome: OpenOutcome, { signal, request, http }: Opening): OpenOutcome {
     if (!signal.aborted || outcome.kind === 'failed') return outcome
-    this.abandon(outcome.session)
+    this.discard(outcome.session)
     const error = closedError('The opening of the session was aborted', http.url.display)
     return { kind: 'failed', answer: errorAnswer(request.id, error) }
   }
@@ -276,11 +276,11 @@ export class SessionOpener {
   }
 
   /** Best effort: the server ends unused sessions after a while. */
-  #end(id: string): void {
+  #terminate(id: string): void {
     const { http } = this.#options
     const deleting = deleteSession(http, this.#resumed({ bareId: id })).catch(() => {})
-    const ending = within(deleting, END_MS, () => {})
-    const all = (this.#ending ??= new Set())
+    const ending = within(deleting, TERMINATE_MS, () => {})
+    const all = (this.#terminating ??= new Set())
     all.add(ending)
     void ending.then(() => all.delete(ending))
   }

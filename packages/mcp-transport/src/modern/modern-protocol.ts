@@ -9,7 +9,7 @@ import type {
   JsonRpcResponse,
 } from '../json-rpc.ts'
 import type { LegacyProtocolOptions } from '../legacy/legacy-protocol.ts'
-import { endAssignedSession } from '../legacy/one-way.ts'
+import { discardAssignedSession } from '../legacy/one-way.ts'
 import type { DiscoverResult, ToolHeaderMap } from '../session-record.ts'
 import { closedError, errorAnswer, TransportError, toTransportError } from '../transport-error.ts'
 import type { CallOptions } from '../transport-options.ts'
@@ -134,7 +134,7 @@ export class ModernProtocol {
   }
 
   /** Closes the subscriptions. Calls in flight wait for their answers. */
-  retire(): void {
+  closeSubscriptions(): void {
     this.#subscriptions.close()
   }
 
@@ -216,7 +216,7 @@ export class ModernProtocol {
 
   async #checkedAgain(outcome: PostOutcome, isFirst: boolean): Promise<PostOutcome> {
     const { headers } = outcome
-    endAssignedSession(this.http, headers)
+    discardAssignedSession(this.http, headers)
     this.#checking ??= this.#isStillModern().finally(() => {
       this.#checking = undefined
     })
@@ -241,7 +241,7 @@ export class ModernProtocol {
   async #isStillModern(): Promise<boolean> {
     const { signal } = this.#closing
     const outcome = await this.ask('server/discover', {}, { signal })
-    endAssignedSession(this.http, outcome.headers)
+    discardAssignedSession(this.http, outcome.headers)
     const status = outcome.kind === 'answered' ? outcome.status : outcome.error.status
     const isAnswered = outcome.kind === 'answered' && 'result' in outcome.answer
     const isUnknown =
