@@ -84,8 +84,8 @@ export interface TimeoutOptions {
   readonly probeMs?: number | undefined
   /**
    * Time without data for a request, until the server is checked on another connection: by `ping`, or by
-   * `server/discover` for servers of 2026-07-28. Two checks without a response end the request with an unknown
-   * outcome. 0 for no checks. @default 30_000
+   * `server/discover` for servers of 2026-07-28. Two checks without a response end the request. Its
+   * outcome is unknown if it was sent. 0 for no checks. @default 30_000
    */
   readonly silentMs?: number | undefined
   /** Time limit of one such check. @default 10_000 */

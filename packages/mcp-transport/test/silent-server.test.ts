@@ -1,7 +1,7 @@
 // A server that stops answering: open calls end, and calls that it still answers continue.
-import { deferred, startScriptedServer } from '@x/mcp-testing'
+import { deferred, startLegacyServer, startScriptedServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import { createDispatcher, SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type { RequestContext } from '../src/index.ts'
 import { RawClient, rawClient } from './raw-client.ts'
 import { json, openSse, resultOf, scriptedServer } from './scripted-server.ts'
@@ -100,6 +100,26 @@ test('starts the time limit of a check when the check is sent, not while its hea
   await server.waitFor('POST ping', 2)
   answered.resolve(json({ jsonrpc: '2.0', id: 1, result: { ok: true } }))
   await expect(answer).resolves.toMatchObject({ result: { ok: true } })
+})
+
+test('ends a call that still waits for a connection as not executed', async () => {
+  await using server = await startLegacyServer()
+  server.inject({ method: 'ping', instead: 'hang', times: Infinity })
+  const dispatcher = createDispatcher({ connections: 1 })
+  await using client = new RawClient(
+    new StreamableHttpTransport(server.url, { era: 'legacy', listen: false, timeouts, dispatcher }),
+  )
+  await client.handshake()
+  const sent = client.failureOf('tools/call', { name: 'slow', arguments: {} })
+  const waiting = client.failureOf('tools/call', { name: 'counter_add', arguments: {} })
+  expect(await sent).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
+  expect(await waiting).toMatchObject({
+    code: 'UNREACHABLE',
+    outcome: 'not-executed',
+    message: expect.stringContaining('The request was not sent'),
+  })
+  await dispatcher.destroy()
+  expect(server.count('tools/call')).toBe(1)
 })
 
 test('sends one check for all calls of all clients in a session', async () => {

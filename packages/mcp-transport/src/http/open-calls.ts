@@ -62,8 +62,8 @@ const sentAgain = new WeakSet<JsonRpcRequest>()
  * call that lost its session waits for the next session, and is sent again at most once.
  *
  * Ends calls to a server that stopped responding. After `silentMs` without data for a call, a cheap request on
- * another connection checks the server. Two checks without any response within `checkMs` each end the call with
- * an unknown outcome. There is one timer for all calls, and none without calls.
+ * another connection checks the server. Two checks without any response within `checkMs` each end the call. Its
+ * outcome is unknown, unless the call still waits for a connection. There is one timer for all calls, and none without calls.
  */
 export class OpenCalls<Call extends OpenCall> {
   readonly #options: OpenCallsOptions<Call>
@@ -182,7 +182,7 @@ export class OpenCalls<Call extends OpenCall> {
     for (const call of silent) {
       // Data during the check has set the count to 0.
       if (state === 'alive' || !isSilent(call)) call.quietTicks = 0
-      else if (this.#calls.includes(call)) call.fail(this.#gone())
+      else if (this.#calls.includes(call)) call.fail(this.#gone(call))
     }
   }
 
@@ -213,11 +213,15 @@ export class OpenCalls<Call extends OpenCall> {
     return 'gone'
   }
 
-  #gone(): TransportError {
+  #gone({ isSent }: Call): TransportError {
     const { http, timeouts } = this.#options
     const url = http.url.display
-    const message = `${url} stopped responding: it sent nothing for ${timeouts.silentMs} ms, and ${CHECKS} checks on another connection had no response within ${timeouts.checkMs} ms each. The request may have been executed`
-    return new TransportError('OUTCOME_UNKNOWN', message, { url })
+    const message = `${url} stopped responding: it sent nothing for ${timeouts.silentMs} ms, and ${CHECKS} checks on another connection had no response within ${timeouts.checkMs} ms each`
+    return isSent
+      ? new TransportError('OUTCOME_UNKNOWN', `${message}. The request may have been executed`, {
+          url,
+        })
+      : new TransportError('UNREACHABLE', `${message}. The request was not sent`, { url })
   }
 }
 
