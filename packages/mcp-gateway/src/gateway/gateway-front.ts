@@ -5,7 +5,7 @@ import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
 import { Front } from '../http/front.ts'
 import type { HttpRoute } from '../http/http-route.ts'
 import { LOOPBACK_NAMES, RequestOrigin } from '../http/request-origin.ts'
-import { metricsRoute, type GatewayMetrics } from './gateway-metrics.ts'
+import { metricsRoute, type GatewayMetrics } from './metrics.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { healthRoutes, type Readiness } from './health-routes.ts'
 

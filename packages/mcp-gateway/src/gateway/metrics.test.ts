@@ -2,46 +2,27 @@ import { readFile } from 'node:fs/promises'
 
 import { expect, test } from 'vitest'
 
-import { gatewayMetrics } from './gateway-metrics.ts'
-import { MetricSet } from './metric-set.ts'
+import { boundedLabels, gatewayMetrics } from './metrics.ts'
 import type { ObservedCall } from '../internal/observer.ts'
 
-test('counters, gauges and histograms are written as Prometheus reads them', () => {
-  const set = new MetricSet()
-  const calls = set.counter('calls_total', 'Calls.')
-  const seconds = set.histogram({ name: 'seconds', help: 'How long.' }, [0.1, 1])
-  set.gauge('open', 'Open now.', () => 3)
-  calls.add({ tool: 'a "quoted"\n\\ one' })
-  calls.add({ tool: 'b' }, 2)
-  for (const each of [0.1, 0.5, 7]) seconds.observe(each)
-  expect(set.text()).toBe(
-    `# HELP calls_total Calls.
-# TYPE calls_total counter
-calls_total{tool="a \\"quoted\\"\\n\\\\ one"} 1
-calls_total{tool="b"} 2
-# HELP seconds How long.
-# TYPE seconds histogram
-seconds_bucket{le="0.1"} 1
-seconds_bucket{le="1"} 2
-seconds_bucket{le="+Inf"} 3
-seconds_sum 7.6
-seconds_count 3
-# HELP open Open now.
-# TYPE open gauge
-open 3
-`,
-  )
+test('counts labels beyond a thousand sets as other', () => {
+  const bounded = boundedLabels()
+  for (let i = 0; i < 1000; i++) expect(bounded({ tool: `t${i}` })).toEqual({ tool: `t${i}` })
+  expect(bounded({ tool: 'one more' })).toEqual({ tool: 'other' })
+  expect(bounded({ tool: 't3' })).toEqual({ tool: 't3' })
 })
 
-test('labels have a bound: what comes after a thousand of them is counted as other', () => {
-  const set = new MetricSet()
-  const calls = set.counter('calls_total', 'Calls.')
-  for (let i = 0; i < 1500; i++) calls.add({ tool: `t${i}` })
-  calls.add({ tool: 't3' })
-  const lines = set.text().split('\n')
-  expect(lines).toContain('calls_total{tool="other"} 500')
-  expect(lines).toContain('calls_total{tool="t3"} 2')
-  expect(lines.length).toBeLessThan(1010)
+test('writes labels as Prometheus reads them', async () => {
+  const { observer, text } = gatewayMetrics({
+    agents: () => 0,
+    degradedAgents: () => 0,
+    tools: () => 0,
+  })
+  const run = { runId: 'r', agentId: 'a', skillId: 's', principal: 'p' }
+  observer.runEvent?.({ type: 'orphaned', ...run, tool: 'a "quoted"\n\\ one' })
+  expect(await text()).toContain(
+    'mcp_gateway_orphaned_runs_total{tool="a \\"quoted\\"\\n\\\\ one"} 1\n',
+  )
 })
 
 test('the page about operation names each metric, and no other', async () => {
@@ -51,11 +32,11 @@ test('the page about operation names each metric, and no other', async () => {
     'utf8',
   )
   const named = [...readme.matchAll(/(?<=`)(?:mcp_gateway|process)_\w+(?=`)/g)].join('\n')
-  const made = [...text().matchAll(/(?<=^# TYPE )\S+/gm)].join('\n')
+  const made = [...(await text()).matchAll(/(?<=^# TYPE )\S+/gm)].join('\n')
   expect(named.split('\n').toSorted()).toEqual(made.split('\n').toSorted())
 })
 
-test('says what a gateway did, without principals and without names that clients made up', () => {
+test('says what a gateway did, without principals and without names that clients made up', async () => {
   const { observer, text } = gatewayMetrics({
     agents: () => 2,
     degradedAgents: () => 1,
@@ -85,12 +66,12 @@ test('says what a gateway did, without principals and without names that clients
   observer.sessionClosed?.({ reason: 'idle', openMs: 1 })
   observer.listChanged?.('tools')
   observer.warned?.('odd')
-  const lines = text().split('\n')
+  const lines = (await text()).split('\n')
   expect(lines).toEqual(
     expect.arrayContaining([
       'mcp_gateway_calls_total{tool="support",outcome="ok"} 1',
       'mcp_gateway_calls_total{tool="unknown",outcome="unknown_tool"} 1',
-      'mcp_gateway_call_duration_seconds_bucket{tool="support",le="0.05"} 1',
+      'mcp_gateway_call_duration_seconds_bucket{le="0.05",tool="support"} 1',
       'mcp_gateway_call_argument_bytes_total 20',
       'mcp_gateway_call_result_bytes_total 40',
       'mcp_gateway_runs_total{tool="support",outcome="timeout"} 1',
@@ -106,6 +87,6 @@ test('says what a gateway did, without principals and without names that clients
       'mcp_gateway_tools 5',
     ]),
   )
-  expect(text()).not.toContain('somebody')
-  expect(text()).not.toContain('made-up')
+  expect(await text()).not.toContain('somebody')
+  expect(await text()).not.toContain('made-up')
 })

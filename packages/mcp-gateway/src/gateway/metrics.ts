@@ -1,0 +1,193 @@
+// Metrics of a gateway in the format of Prometheus. Labels are tools and outcomes, which are the gateway's own words;
+// never principals, whose number has no bound.
+import { createRequire } from 'node:module'
+
+import type * as PromClient from 'prom-client'
+
+import { getRoute } from '../http/get-route.ts'
+import type { HttpRoute } from '../http/http-route.ts'
+import type { GatewayObserver } from '../internal/observer.ts'
+
+/** Bounds of durations, in seconds: agents take as long as people do. */
+const DURATIONS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
+
+/** Values that are read when the metrics are read. */
+export interface GatewayGauges {
+  readonly agents: () => number
+  readonly degradedAgents: () => number
+  readonly tools: () => number
+}
+
+export interface GatewayMetrics {
+  /** Counts what it receives. */
+  readonly observer: GatewayObserver
+  /** Returns the metrics as text. */
+  readonly text: () => Promise<string>
+}
+
+type Labels = Readonly<Record<string, string>>
+
+/** Label sets of one metric. Agents come and go for years, so further label sets are counted as `other`. */
+const MAX_LABEL_SETS = 1000
+
+/** Returns a function that replaces labels by `other` when there are too many label sets. */
+export function boundedLabels(): (labels: Labels) => Labels {
+  const known = new Set<string>()
+  return (labels) => {
+    const key = Object.values(labels).join('\0')
+    if (known.has(key)) return labels
+    if (known.size < MAX_LABEL_SETS) {
+      known.add(key)
+      return labels
+    }
+    return Object.fromEntries(Object.keys(labels).map((name) => [name, 'other']))
+  }
+}
+
+/** Loads the library, which only gateways with metrics need. `createGateway` is synchronous, so this is too. */
+function loadPromClient(): typeof PromClient {
+  return createRequire(import.meta.url)('prom-client')
+}
+
+/** Makes the metrics of one gateway. */
+export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
+  const { Counter, Gauge, Histogram, Registry } = loadPromClient()
+  const registry = new Registry()
+  const registers = [registry]
+  const counter = (
+    name: string,
+    help: string,
+    labelNames: readonly string[] = [],
+  ): ((labels?: Labels, by?: number) => void) => {
+    const metric = new Counter({ name, help, labelNames, registers })
+    const bounded = boundedLabels()
+    return (labels, by = 1) => {
+      if (labels === undefined) metric.inc(by)
+      else metric.inc(bounded(labels), by)
+    }
+  }
+  const durations = (name: string, help: string): ((tool: string, ms: number) => void) => {
+    const metric = new Histogram({
+      name,
+      help,
+      labelNames: ['tool'],
+      buckets: DURATIONS,
+      registers,
+    })
+    const bounded = boundedLabels()
+    return (tool, ms) => metric.observe(bounded({ tool }), ms / 1000)
+  }
+  const gauge = (name: string, help: string, read: () => number): void => {
+    const metric: PromClient.Gauge = new Gauge({
+      name,
+      help,
+      registers,
+      collect: () => metric.set(read()),
+    })
+  }
+
+  const calls = counter('mcp_gateway_calls_total', 'Tool calls that ended, by outcome.', [
+    'tool',
+    'outcome',
+  ])
+  const callTime = durations('mcp_gateway_call_duration_seconds', 'Duration of tool calls.')
+  const argumentBytes = counter('mcp_gateway_call_argument_bytes_total', 'Bytes of arguments.')
+  const resultBytes = counter('mcp_gateway_call_result_bytes_total', 'Bytes of results.')
+  const refused = counter(
+    'mcp_gateway_refused_requests_total',
+    'Requests refused by credential, origin or rate, by reason.',
+    ['reason'],
+  )
+  const files = counter(
+    'mcp_gateway_file_transfers_total',
+    'Uploads and downloads over HTTP, by outcome.',
+    ['direction', 'outcome'],
+  )
+  const fileBytes = counter(
+    'mcp_gateway_file_bytes_total',
+    'Bytes of uploads and downloads over HTTP.',
+    ['direction'],
+  )
+  const runs = counter('mcp_gateway_runs_total', 'Agent runs that ended, by outcome.', [
+    'tool',
+    'outcome',
+  ])
+  const runTime = durations('mcp_gateway_run_duration_seconds', 'Duration of agent runs.')
+  const orphans = counter(
+    'mcp_gateway_orphaned_runs_total',
+    'Runs whose agent did not stop in time.',
+    ['tool'],
+  )
+  const opened = counter('mcp_gateway_sessions_opened_total', 'Sessions that were opened.')
+  const closed = counter('mcp_gateway_sessions_closed_total', 'Sessions that ended, by reason.', [
+    'reason',
+  ])
+  const changes = counter('mcp_gateway_list_changes_total', 'Notified changes of lists.', ['list'])
+  const warnings = counter('mcp_gateway_warnings_total', 'Warnings in the log.')
+  let [activeCalls, activeRuns, sessions] = [0, 0, 0]
+  const running = new Set<string>()
+  gauge('mcp_gateway_active_calls', 'Tool calls in flight.', () => activeCalls)
+  gauge('mcp_gateway_active_runs', 'Agent runs in flight.', () => activeRuns)
+  gauge('mcp_gateway_sessions', 'Open sessions.', () => sessions)
+  gauge('mcp_gateway_agents', 'Current agents.', gauges.agents)
+  gauge('mcp_gateway_degraded_agents', 'Current agents that do not work.', gauges.degradedAgents)
+  gauge('mcp_gateway_tools', 'Current tools.', gauges.tools)
+  const startedAt = performance.now()
+  gauge('mcp_gateway_uptime_seconds', 'Age of the gateway.', () => {
+    return Math.round(performance.now() - startedAt) / 1000
+  })
+  gauge('process_resident_memory_bytes', 'Memory of the process.', () => process.memoryUsage.rss())
+
+  const observer: GatewayObserver = {
+    callStarted: () => {
+      activeCalls += 1
+      return undefined
+    },
+    callEnded: ({ tool: name, isKnown }, end) => {
+      const tool = isKnown ? name : 'unknown'
+      activeCalls -= 1
+      calls({ tool, outcome: end.outcome })
+      callTime(tool, end.durationMs)
+      argumentBytes(undefined, end.requestBytes)
+      resultBytes(undefined, end.resultBytes)
+    },
+    requestRefused: ({ reason }) => refused({ reason }),
+    fileTransferred: ({ direction, outcome, bytes }) => {
+      files({ direction, outcome })
+      fileBytes({ direction }, bytes)
+    },
+    runEvent: (event) => {
+      const { type, runId, tool } = event
+      if (type === 'started') {
+        running.add(runId)
+        activeRuns += 1
+      } else if (type === 'ended') {
+        if (running.delete(runId)) activeRuns -= 1
+        runs({ tool, outcome: event.outcome })
+        runTime(tool, event.durationMs)
+      } else if (type === 'orphaned') orphans({ tool })
+    },
+    sessionOpened: () => {
+      sessions += 1
+      opened()
+    },
+    sessionClosed: ({ reason }) => {
+      sessions -= 1
+      closed({ reason })
+    },
+    listChanged: (list) => changes({ list }),
+    warned: () => warnings(),
+  }
+  return { observer, text: () => registry.metrics() }
+}
+
+/** Answers `GET` of a path, also for scrapers, which address the gateway by its IP address. */
+export function metricsRoute(path: string, metrics: Pick<GatewayMetrics, 'text'>): HttpRoute {
+  const route = getRoute(path, async () => ({
+    status: 200,
+    mimeType: 'text/plain; version=0.0.4; charset=utf-8',
+    body: await metrics.text(),
+  }))
+  // Without `auth`, the check of the Host header is all that keeps a web page from reading them.
+  return { ...route, isOpen: false }
+}
