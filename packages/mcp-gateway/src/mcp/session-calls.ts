@@ -1,27 +1,12 @@
-import {
-  isSpecType,
-  ProtocolError,
-  SdkError,
-  SdkErrorCode,
-  type InputRequest,
-  type InputResponse,
-  type LoggingLevel,
-  type RequestId,
-  type Result,
-} from '@modelcontextprotocol/server'
-import { isRecord } from '@x/internal'
+import { ProtocolError, type RequestId, type Result } from '@modelcontextprotocol/server'
 
-import type { Principal } from '../internal/principal.ts'
 import type { Clock } from '../internal/clock.ts'
-import type { TraceCarrier } from '../internal/observer.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import type { EventLogs } from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import { EventStream, toEvent, toPrimingEvent } from './event-stream.ts'
-import type { McpHandlers } from './handlers.ts'
+import type { McpHandlers, McpResult } from './handlers.ts'
 import {
-  isRequestId,
-  metaOf,
   RPC_ERROR,
   toErrorResponse,
   type Params,
@@ -29,32 +14,15 @@ import {
   type RpcRequest,
   type RpcResponse,
 } from './json-rpc.ts'
+import { resultForRevision } from './revisions.ts'
 import {
-  QuestionTimeout,
-  readTrace,
-  type ClientInfo,
-  type Continuation,
-  type ProgressPiece,
-  type RequestContext,
-  type SessionHandle,
-} from './request-context.ts'
-import { questionForSession, resultForRevision } from './revisions.ts'
+  parseLevel,
+  SessionContext,
+  type OpenCall,
+  type Questions,
+  type SessionRequest,
+} from './session-context.ts'
 import type { LiveSession, Sessions, SessionUse } from './sessions.ts'
-
-/** One HTTP request of a client, whose credential was checked. */
-export interface SessionRequest {
-  readonly method: string
-  readonly headers: Pick<Headers, 'get'>
-  /** Parsed body of a POST. */
-  readonly body?: unknown
-  readonly principal: Principal
-  /** IP address of the client, where it is known. */
-  readonly address?: string | undefined
-  /** Resolves when the client can take more of the response. @default at once */
-  readonly writable?: (() => Promise<void> | undefined) | undefined
-  /** Whether there is memory for a large answer to this caller. @default always */
-  readonly hasRoom?: (() => boolean) | undefined
-}
 
 /** The HTTP response to it: JSON text or a stream of events. */
 export interface SessionReply {
@@ -68,8 +36,7 @@ export interface SessionCallsOptions {
   readonly sessions: Sessions
   readonly logs: EventLogs
   readonly lease: ProcessLease
-  /** Time in which a client has to answer a question. Progress of the client extends it. */
-  readonly questionTimeoutMs: number
+  readonly questions: Questions
   readonly clock: Clock
   readonly onError: (error: Error) => void
 }
@@ -80,24 +47,10 @@ export const PRIMED_SINCE = '2025-11-25'
 /** In logs: ends a stream without an answer. Not sent to clients. */
 const NO_ANSWER: Params = {}
 
-const LEVELS: readonly LoggingLevel[] = [
-  'debug',
-  'info',
-  'notice',
-  'warning',
-  'error',
-  'critical',
-  'alert',
-  'emergency',
-]
-
 /** The requests of sessions that are in flight in this process. */
 export class SessionCalls {
   readonly #options: SessionCallsOptions
-  /** Questions that clients were asked, by the id of their request. */
-  readonly #questions = new Map<RequestId, Question>()
   #streams = 0
-  #asked = 0
   /** Events can be stored. Reported once each time that this changes. */
   #isStoring = true
 
@@ -135,66 +88,9 @@ export class SessionCalls {
     return this.#callsOf(session).find((call) => call.log === log)
   }
 
-  /** Settles a question with the response of its client. Other clients cannot answer it. */
-  answer(session: LiveSession, { id, result, error }: Partial<RpcResponse>): void {
-    const question = id === undefined ? undefined : this.#questions.get(id)
-    if (question?.session !== session) return
-    if (error) question.reject(new ProtocolError(error.code, error.message, error.data))
-    else if (isAnswerTo(question.method, result)) question.resolve(result)
-    else question.reject(malformedAnswer(question.method))
-  }
-
-  /** The client works on a question: it gets more time. */
-  extend(session: LiveSession, token: RequestId): void {
-    const question = this.#questions.get(token)
-    if (question?.session === session) question.extend()
-  }
-
   /** Makes the id of a stream of events. */
   newStreamId(): string {
     return `${this.#options.lease.id}.${++this.#streams}`
-  }
-
-  /** Asks a client on the stream of a call. Rejects when `signal` aborts. */
-  ask(call: CallStream, request: InputRequest, signal: AbortSignal): Promise<InputResponse> {
-    const { method, params } = questionForSession(request)
-    const { clock, lease, questionTimeoutMs } = this.#options
-    const id = `${lease.id}.${++this.#asked}`
-    const { session } = call
-    return new Promise((resolve, reject) => {
-      const settle = (): void => {
-        this.#questions.delete(id)
-        stopTimer()
-        signal.removeEventListener('abort', onAbort)
-      }
-      const withdraw = (reason: unknown): void => {
-        settle()
-        const text = reason instanceof Error ? reason.message : 'The request has ended'
-        const cancelled = { requestId: id, reason: text }
-        void call.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: cancelled })
-        reject(reason)
-      }
-      const onAbort = (): void => withdraw(signal.reason)
-      const startTimer = (): (() => void) =>
-        clock.after(questionTimeoutMs, () => withdraw(new QuestionTimeout(questionTimeoutMs)))
-      let stopTimer = startTimer()
-      if (signal.aborted) return onAbort()
-      signal.addEventListener('abort', onAbort)
-      this.#questions.set(id, {
-        session,
-        method,
-        resolve: (answer) => (settle(), resolve(answer)),
-        reject: (error) => (settle(), reject(error)),
-        extend: () => {
-          stopTimer()
-          stopTimer = startTimer()
-        },
-      })
-      const { _meta: meta } = params ?? {}
-      const named = { ...(isRecord(meta) && meta), progressToken: id }
-      const message = { jsonrpc: '2.0' as const, id, method, params: { ...params, _meta: named } }
-      call.send(message).catch(withdraw)
-    })
   }
 
   /** Reports that events cannot be stored, once for each outage. */
@@ -226,32 +122,24 @@ export class SessionCalls {
     }
   }
 
-  #handle(call: CallStream, request: RpcRequest, http: SessionRequest) {
+  #handle(
+    call: CallStream,
+    request: RpcRequest,
+    http: SessionRequest,
+  ): McpResult | Promise<McpResult> {
     const { method, params = {} } = request
     if (method === 'ping') return {}
     if (method === 'logging/setLevel') return this.#setLevel(call.session, params)
-    const context = new SessionContext(request, http, { call, calls: this, options: this.#options })
-    return this.#options.handlers.handle(method, params, context)
+    const { handlers, questions, sessions } = this.#options
+    const context = new SessionContext(request, http, { call, questions, sessions })
+    return handlers.handle(method, params, context)
   }
 
-  async #setLevel(session: LiveSession, { level }: Params): Promise<Result> {
-    if (!isLevel(level)) {
-      throw new ProtocolError(
-        RPC_ERROR.invalidParams,
-        `"level" must be one of ${LEVELS.join(', ')}`,
-      )
-    }
+  async #setLevel(session: LiveSession, params: Params): Promise<Result> {
+    const level = parseLevel(params['level'])
     await this.#options.sessions.update(session, (record) => ({ ...record, level }))
     return {}
   }
-}
-
-interface Question {
-  readonly session: LiveSession
-  readonly method: InputRequest['method']
-  readonly resolve: (answer: InputResponse) => void
-  readonly reject: (error: Error) => void
-  readonly extend: () => void
 }
 
 /**
@@ -277,7 +165,7 @@ interface CallParts {
 }
 
 /** The requests of one POST, from their arrival to the last answer. */
-export class CallStream implements SessionUse {
+export class CallStream implements SessionUse, OpenCall {
   readonly isCall = true
   readonly session: LiveSession
   /** Name of its event log. Clients do not see it. */
@@ -313,7 +201,6 @@ export class CallStream implements SessionUse {
     if (requests.length > 1) this.#stream()
   }
 
-  /** Whether this request has no answer yet. */
   isOpen(id: RequestId): boolean {
     return this.#open.has(id)
   }
@@ -322,17 +209,10 @@ export class CallStream implements SessionUse {
     return this.#open.get(id)?.signal ?? AbortSignal.abort()
   }
 
-  /** Whether the client reads what the call writes to the response of its POST. */
-  get isReadDirectly(): boolean {
-    return this.#state.type === 'streaming' && this.#state.isDirect
-  }
-
-  /** Resolves when the client can take more. */
   writable(): Promise<void> | undefined {
     return this.#state.type === 'streaming' ? this.#state.reader.writable?.() : undefined
   }
 
-  /** Sends a message before the answer. @throws TypeError for what JSON cannot express */
   async send(message: RpcMessage): Promise<void> {
     const text = JSON.stringify(message)
     if (this.#state.type === 'held') this.#stream()
@@ -372,7 +252,6 @@ export class CallStream implements SessionUse {
     return true
   }
 
-  /** Ends the response. The client comes back for the rest, if it can. */
   closeStream(): void {
     if (this.#state.type === 'held') this.#stream()
     void this.#enqueue(async () => {
@@ -600,162 +479,4 @@ export class CallStream implements SessionUse {
   #deleteLog(log: string): void {
     void this.#parts.options.logs.delete(log).catch(() => undefined)
   }
-}
-
-interface ContextParts {
-  readonly call: CallStream
-  readonly calls: SessionCalls
-  readonly options: SessionCallsOptions
-}
-
-/** What handlers learn about a request of a session. */
-class SessionContext implements RequestContext {
-  readonly requestId: RequestId
-  readonly principal: Principal
-  readonly signal: AbortSignal
-  readonly meta: Params
-  readonly progress: RequestContext['progress']
-  readonly continuation: Continuation | undefined = undefined
-  readonly #http: SessionRequest
-  readonly #parts: ContextParts
-
-  constructor(request: RpcRequest, http: SessionRequest, parts: ContextParts) {
-    this.requestId = request.id
-    this.principal = http.principal
-    this.signal = parts.call.signalOf(request.id)
-    this.meta = metaOf(request)
-    this.#http = http
-    this.#parts = parts
-    const { progressToken: token } = this.meta
-    this.progress = isRequestId(token) ? (piece) => this.#progress(token, piece) : undefined
-  }
-
-  get client(): ClientInfo {
-    const { clientInfo, capabilities, protocolVersion } = this.#parts.call.session.record.handshake
-    const { name } = clientInfo
-    return { name: typeof name === 'string' ? name : undefined, capabilities, protocolVersion }
-  }
-
-  get session(): SessionHandle {
-    return new Subscriptions(this.#parts.call.session, this.#parts.options.sessions)
-  }
-
-  get namespace(): string | undefined {
-    return this.#parts.call.session.record.scope
-  }
-
-  get address(): string | undefined {
-    return this.#http.address
-  }
-
-  get bodyBytes(): number | undefined {
-    const length = this.#http.headers.get('content-length')
-    return length === null ? undefined : Number(length)
-  }
-
-  get trace(): TraceCarrier | undefined {
-    return readTrace(this.meta, this.#http.headers)
-  }
-
-  hasRoom(): boolean {
-    return this.#http.hasRoom?.() ?? true
-  }
-
-  async log(level: LoggingLevel, text: string): Promise<void> {
-    const { call } = this.#parts
-    const { level: least } = call.session.record
-    if (isLevel(least) && LEVELS.indexOf(level) < LEVELS.indexOf(least)) return
-    await this.#send('notifications/message', { level, data: text })
-  }
-
-  async ask(
-    requests: Readonly<Record<string, InputRequest>>,
-  ): Promise<Readonly<Record<string, InputResponse>>> {
-    const { call, calls } = this.#parts
-    const failed = new AbortController()
-    const signal = AbortSignal.any([this.signal, failed.signal])
-    try {
-      const answers = await Promise.all(
-        Object.entries(requests).map(
-          async ([key, request]) => [key, await calls.ask(call, request, signal)] as const,
-        ),
-      )
-      return Object.fromEntries(answers)
-    } catch (error) {
-      failed.abort(error)
-      throw error
-    }
-  }
-
-  closeStream(): void {
-    this.#parts.call.closeStream()
-  }
-
-  #progress(progressToken: RequestId, piece: ProgressPiece): Promise<void> {
-    return this.#send('notifications/progress', { progressToken, ...piece })
-  }
-
-  async #send(method: string, params: Params): Promise<void> {
-    const { call } = this.#parts
-    if (!call.isOpen(this.requestId)) return
-    await call.send({ jsonrpc: '2.0', method, params })
-    await call.writable()
-  }
-}
-
-const MAX_FOLLOWED = 256
-
-/** Resources that the client of a session subscribed to. */
-class Subscriptions implements SessionHandle {
-  readonly #session: LiveSession
-  readonly #sessions: Sessions
-
-  constructor(session: LiveSession, sessions: Sessions) {
-    this.#session = session
-    this.#sessions = sessions
-  }
-
-  async subscribe(uri: string): Promise<boolean> {
-    let hasRoom = true
-    await this.#sessions.update(this.#session, (record) => {
-      const { followed } = record
-      if (followed.includes(uri)) return record
-      hasRoom = followed.length < MAX_FOLLOWED
-      return hasRoom ? { ...record, followed: [...followed, uri] } : record
-    })
-    return hasRoom
-  }
-
-  async unsubscribe(uri: string): Promise<void> {
-    if (!this.#session.record.followed.includes(uri)) return
-    await this.#sessions.update(this.#session, (record) => {
-      return { ...record, followed: record.followed.filter((each) => each !== uri) }
-    })
-  }
-}
-
-function isAnswerTo(method: InputRequest['method'], result: unknown): result is InputResponse {
-  switch (method) {
-    case 'elicitation/create':
-      return isSpecType.ElicitResult(result)
-    case 'sampling/createMessage':
-      return (
-        isSpecType.CreateMessageResult(result) || isSpecType.CreateMessageResultWithTools(result)
-      )
-    case 'roots/list':
-      return isSpecType.ListRootsResult(result)
-  }
-}
-
-/** Shorter than what a validator says about each form that an answer could have. */
-function malformedAnswer(method: InputRequest['method']): SdkError {
-  const text =
-    method === 'elicitation/create'
-      ? 'The answer to an elicitation is malformed: "action" must be accept, decline or cancel, and "content" an object of plain values.'
-      : `The answer to "${method}" is malformed: it must have the form that the specification requires.`
-  return new SdkError(SdkErrorCode.InvalidResult, text)
-}
-
-function isLevel(value: unknown): value is LoggingLevel {
-  return LEVELS.some((level) => level === value)
 }

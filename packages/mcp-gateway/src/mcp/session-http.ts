@@ -24,12 +24,8 @@ import {
   type RpcNotification,
   type RpcResponse,
 } from './json-rpc.ts'
-import {
-  PRIMED_SINCE,
-  SessionCalls,
-  type SessionReply,
-  type SessionRequest,
-} from './session-calls.ts'
+import { PRIMED_SINCE, SessionCalls, type SessionReply } from './session-calls.ts'
+import { Questions, type SessionRequest } from './session-context.ts'
 import { SessionReplays } from './session-replay.ts'
 import {
   parseHandshake,
@@ -98,6 +94,7 @@ export class SessionHttp {
   readonly changes: ChangeFeed
   readonly #options: SessionHttpOptions
   readonly #calls: SessionCalls
+  readonly #questions: Questions
   readonly #replays: SessionReplays
   /** Answers that another process has not confirmed yet. */
   readonly #forwarded = new Set<Forwarded>()
@@ -105,23 +102,24 @@ export class SessionHttp {
   #stopKeepAlive: (() => void) | undefined
 
   constructor(options: SessionHttpOptions) {
-    const { handlers, store, lease, settings, questionTimeoutMs, clock, onError } = options
+    const { handlers, store, lease, settings, observer, clock, onError } = options
     const { logs } = store
     const process = lease.id
     this.#options = options
-    const { observer } = options
+    const questions = new Questions({ process, timeoutMs: options.questionTimeoutMs, clock })
     const sessions = new Sessions({ store, process, settings, observer, clock, onError })
     const calls = new SessionCalls({
       handlers,
       sessions,
       logs,
       lease,
-      questionTimeoutMs,
+      questions,
       clock,
       onError,
     })
     this.sessions = sessions
     this.#calls = calls
+    this.#questions = questions
     this.#replays = new SessionReplays({ sessions, calls, logs, lease, clock })
     this.changes = new ChangeFeed({ logs, limits: settings.events, process, clock, onError })
     sessions.onSignal = (session, signal, from) => {
@@ -141,7 +139,7 @@ export class SessionHttp {
           }
           return
         case 'progress':
-          if (signal.to === process) calls.extend(session, signal.token)
+          if (signal.to === process) questions.extend(session, signal.token)
           return
         case 'reading':
         case 'left':
@@ -277,7 +275,7 @@ export class SessionHttp {
     message: RpcResponse,
   ): Promise<SessionReply | undefined> {
     const to = processOf(message.id)
-    if (to === this.#options.lease.id) this.#calls.answer(session, message)
+    if (to === this.#options.lease.id) this.#questions.answer(session, message)
     if (to === undefined || to === this.#options.lease.id) return undefined
     if (this.sessions.isShared && (await this.#forward(session, message, to))) return undefined
     const text = 'The process that asked for this has ended, and its call with it: call again'
@@ -317,7 +315,7 @@ export class SessionHttp {
 
   /** Takes an answer that came in at another process. */
   #takeAnswer(session: LiveSession, message: Params, from: string): void {
-    this.#calls.answer(session, message)
+    this.#questions.answer(session, message)
     void this.sessions.signal(session, { type: 'taken', to: from, id: String(message['id']) })
   }
 
@@ -328,7 +326,7 @@ export class SessionHttp {
     const token = params?.['progressToken']
     const to = processOf(token)
     if (to === undefined || typeof token !== 'string') return undefined
-    if (to === this.#options.lease.id) this.#calls.extend(session, token)
+    if (to === this.#options.lease.id) this.#questions.extend(session, token)
     else await this.sessions.signal(session, { type: 'progress', to, token })
     return undefined
   }

@@ -6,7 +6,8 @@ import type { EventLogs, LoggedEvent, LogHeader } from '../store/gateway-store.t
 import type { ProcessLease } from '../store/lease.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { isRequestId, RPC_ERROR } from './json-rpc.ts'
-import type { SessionCalls, SessionReply, SessionRequest } from './session-calls.ts'
+import type { SessionCalls, SessionReply } from './session-calls.ts'
+import type { SessionRequest } from './session-context.ts'
 import type { LiveSession, Sessions, SessionSignal, SessionUse } from './sessions.ts'
 
 export interface SessionReplaysOptions {
