@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 
 import { AgentsAtHand, echo, endless } from '../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../test/mcp-clients.ts'
-import { Assembly } from './gateway/assembly.ts'
+import { Runtime } from './gateway/runtime.ts'
 import { createGateway } from './gateway.ts'
 import type { AgentUpdate } from './agents/agent-update.ts'
 
@@ -173,25 +173,25 @@ test('a hundred agents that come and go are two notices at most, in both eras', 
 })
 
 test('requests of modern clients share no server, and each session has its own', async () => {
-  await using assembly = new Assembly({ sources: [new AgentsAtHand({ echo })] })
-  const { url } = await assembly.listen({ port: 0 })
+  await using runtime = new Runtime({ sources: [new AgentsAtHand({ echo })] })
+  const { url } = await runtime.listen({ port: 0 })
   await using modern = await connect('v2 pinned', url)
-  const before = assembly.serversMade
+  const before = runtime.serversMade
   for (let n = 0; n < 5; n++) await modern.callTool('echo', 'again')
-  expect(assembly.serversMade).toBe(before) // plain calls need none
+  expect(runtime.serversMade).toBe(before) // plain calls need none
   for (let n = 0; n < 5; n++) {
     await using each = await connect('v2 pinned', url)
     await each.listTools()
   }
-  expect(assembly.serversMade - before).toBeGreaterThanOrEqual(5)
+  expect(runtime.serversMade - before).toBeGreaterThanOrEqual(5)
 
   await using legacy = await connect('v1', url)
-  const opened = assembly.serversMade
+  const opened = runtime.serversMade
   for (let n = 0; n < 5; n++) await legacy.callTool('echo', 'again')
   await using other = await connect('v1', url)
   await other.ping()
-  expect(assembly.serversMade - opened).toBe(1)
-  expect(assembly.sessions).toBe(2)
+  expect(runtime.serversMade - opened).toBe(1)
+  expect(runtime.sessions).toBe(2)
 })
 
 test('an agent that clients of both eras call gets each its own words', async () => {

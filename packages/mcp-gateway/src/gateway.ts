@@ -1,8 +1,8 @@
 import type { AgentRegistry } from './tools/agent-registry.ts'
-import { Assembly } from './gateway/assembly.ts'
+import { Runtime } from './gateway/runtime.ts'
 import { assertGatewayOptions } from './errors.ts'
 import { listenChecks, stdioChecks } from './gateway/checked-options.ts'
-import type { GatewayListener, ListenOptions } from './gateway/gateway-listener.ts'
+import type { GatewayListener, ListenOptions } from './gateway/gateway-listeners.ts'
 import type { GatewayOptions, LiveOptions } from './options.ts'
 import type { StdioConnection, StdioOptions } from './mcp/stdio.ts'
 
@@ -41,20 +41,20 @@ export interface Gateway extends AsyncDisposable {
  * @throws GatewayError `CONFIG` for options that are unknown or cannot be right
  */
 export function createGateway(options: GatewayOptions): Gateway {
-  const assembly = new Assembly(options)
-  const close = (): Promise<void> => assembly.close()
+  const runtime = new Runtime(options)
+  const close = (): Promise<void> => runtime.close()
   return {
-    fetch: (request, context) => assembly.fetch(request, context),
-    registry: assembly.registry,
+    fetch: (request, context) => runtime.fetch(request, context),
+    registry: runtime.registry,
     listen: async (listenOptions = {}) => {
       assertGatewayOptions('gateway.listen()', listenOptions, listenChecks)
-      return assembly.listen(listenOptions)
+      return runtime.listen(listenOptions)
     },
     serveStdio: (stdioOptions = {}) => {
       assertGatewayOptions('gateway.serveStdio()', stdioOptions, stdioChecks)
-      return assembly.serveStdio(stdioOptions)
+      return runtime.serveStdio(stdioOptions)
     },
-    update: (liveOptions) => assembly.update(liveOptions),
+    update: (liveOptions) => runtime.update(liveOptions),
     close,
     [Symbol.asyncDispose]: close,
   }

@@ -2,7 +2,7 @@
 import './runtime-check.ts' // stays the first import
 export { createGateway } from './gateway.ts'
 export type { Gateway } from './gateway.ts'
-export type { GatewayListener, ListenOptions } from './gateway/gateway-listener.ts'
+export type { GatewayListener, ListenOptions } from './gateway/gateway-listeners.ts'
 export type {
   ArtifactSettings,
   BreakerSettings,

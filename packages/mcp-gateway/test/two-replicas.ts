@@ -1,4 +1,4 @@
-import { Assembly } from '../src/gateway/assembly.ts'
+import { Runtime } from '../src/gateway/runtime.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
@@ -11,7 +11,7 @@ export interface TwoReplicas extends AsyncDisposable {
   readonly a: Fetch
   /** Another process with the same store. */
   readonly b: Fetch
-  readonly assemblies: readonly [Assembly, Assembly]
+  readonly assemblies: readonly [Runtime, Runtime]
   readonly agents: AgentsAtHand
   readonly clock: ManualClock
   readonly store: GatewayStore
@@ -42,8 +42,8 @@ export function twoReplicas(
   })
   const agents = new AgentsAtHand({ echo, endless })
   const warnings: string[] = []
-  const make = (): Assembly =>
-    new Assembly(
+  const make = (): Runtime =>
+    new Runtime(
       {
         sources: [agents],
         clock,

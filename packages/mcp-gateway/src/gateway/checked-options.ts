@@ -3,7 +3,7 @@ import { check, isRecord } from '@x/internal'
 import type { Check, Checks } from '@x/internal'
 
 import { assertGatewayOptions } from '../errors.ts'
-import type { ListenOptions } from './gateway-listener.ts'
+import type { ListenOptions } from './gateway-listeners.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import type { CheckedOptions, GatewayObjects, GatewayOptions } from '../options.ts'
 import type { StdioOptions } from '../mcp/stdio.ts'

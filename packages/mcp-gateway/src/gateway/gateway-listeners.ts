@@ -1,25 +1,45 @@
 import type { Authenticator } from '../http/auth/authenticator.ts'
 import { checkAuthFits } from '../http/auth/auth-fit.ts'
 import { GatewayError } from '../errors.ts'
-import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
 import type { HttpSettings } from '../options.ts'
 import { listenOn, type Listening } from '../http/listening.ts'
 import { nodeListener, type NodeListenerOptions } from '../http/node-listener.ts'
 
+/** Address on which a gateway listens. */
+export interface ListenOptions {
+  /** Address to listen on. @default `http.host` */
+  readonly host?: string | undefined
+  /** 0: any free port. @default `http.port` */
+  readonly port?: number | undefined
+  /** Listens without `auth` even on an address that other machines can reach. @default false */
+  readonly insecure?: boolean | undefined
+}
+
+/** A gateway that listens on one address. */
+export interface GatewayListener extends AsyncDisposable {
+  readonly host: string
+  /** The port in use, also where 0 was given. */
+  readonly port: number
+  /** URL of the MCP endpoint. */
+  readonly url: string
+  /** Stops listening on this address. The gateway goes on. */
+  close(): Promise<void>
+}
+
 export interface GatewayListenersOptions extends NodeListenerOptions {
   readonly auth: Authenticator | undefined
-  /** Where to listen, unless told otherwise. */
+  /** Defaults for `listen()`. */
   readonly http: Pick<HttpSettings, 'host' | 'port' | 'writeTimeoutMs' | 'insecure'>
-  /** Of the MCP endpoint. */
+  /** Path of the MCP endpoint. */
   readonly path: string
-  /** Told what a server says of itself once it listens. */
+  /** Is called for errors of a server that listens. */
   readonly onError: (error: Error) => void
 }
 
-/** All places where one gateway listens by itself: each can be closed alone, and all of them together. */
+/** Servers of one gateway. Each can be closed alone, or all of them together. */
 export class GatewayListeners {
   readonly #options: GatewayListenersOptions
-  /** With the origin that clients can be told. */
+  /** With the origin that clients can use, where there is one. */
   readonly #listenings = new Map<Listening, { readonly origin: string | undefined }>()
   #isStopped = false
 
@@ -27,10 +47,7 @@ export class GatewayListeners {
     this.#options = options
   }
 
-  /**
-   * Where this process listens itself, if it does at an address that clients can be told:
-   * `http://127.0.0.1:8000`.
-   */
+  /** An origin at which clients reach this process, such as `http://127.0.0.1:8000`, if it listens on one. */
   get origin(): string | undefined {
     for (const { origin } of this.#listenings.values()) if (origin !== undefined) return origin
     return undefined
@@ -48,7 +65,7 @@ export class GatewayListeners {
       nodeListener({ ...options, onError }),
       onError,
     )
-    // The gateway may have been closed meanwhile, and does not know of this one.
+    // `stop()` may have been called meanwhile, without this server.
     if (this.#isStopped) {
       await listening.close()
       throw closed()
@@ -68,7 +85,7 @@ export class GatewayListeners {
     }
   }
 
-  /** Takes no more connections; those that are in use may go on. */
+  /** Accepts no more connections. Connections in use may go on. */
   stop(): void {
     this.#isStopped = true
     for (const listening of this.#listenings.keys()) listening.stop()
@@ -89,7 +106,7 @@ function isBareIpv6(host: string): boolean {
   return host.includes(':') && !host.startsWith('[')
 }
 
-/** `0.0.0.0` is where to listen, and nowhere to go. */
+/** Servers can listen on `0.0.0.0`, but clients cannot connect to it. */
 function isAnyAddress(host: string): boolean {
   return ['0.0.0.0', '::', '[::]', ''].includes(host)
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 
 import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
 import { post } from '../../test/rpc-requests.ts'
-import { Assembly } from '../gateway/assembly.ts'
+import { Runtime } from '../gateway/runtime.ts'
 import { createGateway } from '../gateway.ts'
 import type { AgentCall } from '../agents/agent-call.ts'
 import { GatewayHandlers, type McpHandlers } from './handlers.ts'
@@ -94,7 +94,7 @@ test.each<[string, McpHandlers['handle']]>([
   ['a result that JSON cannot express', () => ({ content: [], count: 1n })],
 ])('%s is an error without details for the client, and goes to the log', async (_, handle) => {
   const warnings: string[] = []
-  await using assembly = new Assembly(
+  await using assembly = new Runtime(
     { logger: { warn: (message) => void warnings.push(message), error: () => undefined } },
     (parts) => {
       const { serverInfo, instructions, methods } = new GatewayHandlers(parts)

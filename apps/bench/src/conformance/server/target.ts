@@ -10,7 +10,7 @@ import type {
   GatewayOptions,
 } from '@x/mcp-gateway'
 // Internal modules, because users cannot put anything but agents behind a gateway.
-import { Assembly } from '../../../../../packages/mcp-gateway/src/gateway/assembly.ts'
+import { Runtime } from '../../../../../packages/mcp-gateway/src/gateway/runtime.ts'
 import {
   GatewayHandlers,
   type McpHandlers,
@@ -43,11 +43,11 @@ export async function startTarget(kind: TargetKind): Promise<Target> {
 const MAKERS: Readonly<Record<TargetKind, () => Pick<Gateway, 'listen' | 'close'>>> = {
   agents: () => createGateway(withAgents()),
   sampling: () =>
-    new Assembly(
+    new Runtime(
       onlyModern(),
       (parts) => new SdkServers(withSampling(new GatewayHandlers(parts)), parts),
     ),
-  fixture: () => new Assembly({}, () => fixtureServers),
+  fixture: () => new Runtime({}, () => fixtureServers),
 }
 
 function onlyModern(): GatewayOptions {

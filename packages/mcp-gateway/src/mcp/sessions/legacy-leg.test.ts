@@ -13,12 +13,12 @@ import {
   toolCall,
   URL_OF_TESTS,
 } from '../../../test/rpc-requests.ts'
-import { Assembly } from '../../gateway/assembly.ts'
+import { Runtime } from '../../gateway/runtime.ts'
 import { bearerAuth } from '../../http/auth/bearer-auth.ts'
 import type { GatewayOptions } from '../../options.ts'
 
 interface World extends AsyncDisposable {
-  readonly assembly: Assembly
+  readonly assembly: Runtime
   readonly agents: AgentsAtHand
   readonly clock: ManualClock
   readonly fetch: (request: Request) => Promise<Response>
@@ -28,7 +28,7 @@ function world(options: Partial<GatewayOptions> = {}): World {
   const clock = new ManualClock()
   const agents = new AgentsAtHand({ echo, endless })
   const edge = process.env['SESSION_EDGE'] === 'own' ? 'own' : 'sdk'
-  const assembly = new Assembly({ sources: [agents], clock, ...options }, undefined, edge)
+  const assembly = new Runtime({ sources: [agents], clock, ...options }, undefined, edge)
   return {
     assembly,
     agents,

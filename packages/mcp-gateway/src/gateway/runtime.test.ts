@@ -1,7 +1,7 @@
 import { Server } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
-import { Assembly } from './assembly.ts'
+import { Runtime } from './runtime.ts'
 import type { ServerMaker } from '../mcp/sdk-server.ts'
 
 /** Whatever is asked, all these know is how to be pinged and discovered. */
@@ -26,9 +26,9 @@ function post(method: string, params: object, headers: object = {}): Request {
 }
 
 test('other servers than those of agents are served by the same legs', async () => {
-  await using assembly = new Assembly({}, () => bareServers)
+  await using runtime = new Runtime({}, () => bareServers)
 
-  const initialized = await assembly.fetch(
+  const initialized = await runtime.fetch(
     post('initialize', {
       protocolVersion: '2025-11-25',
       capabilities: {},
@@ -47,8 +47,8 @@ test('other servers than those of agents are served by the same legs', async () 
     { _meta: meta },
     { 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'server/discover' },
   )
-  expect(await (await assembly.fetch(discover)).text()).toContain('"name":"bare"')
+  expect(await (await runtime.fetch(discover)).text()).toContain('"name":"bare"')
 
   const rebound = post('server/discover', { _meta: meta }, { host: 'evil.example' })
-  expect((await assembly.fetch(rebound)).status).toBe(403)
+  expect((await runtime.fetch(rebound)).status).toBe(403)
 })

@@ -3,16 +3,16 @@ import { randomBytes } from 'node:crypto'
 import { AgentRegistry } from '../tools/agent-registry.ts'
 import { newScopeId } from '../files/namespaces.ts'
 import { anonymousPrincipal } from '../internal/anonymous.ts'
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv'
 import { checkAuthFits } from '../http/auth/auth-fit.ts'
+import type { Authenticator } from '../http/auth/authenticator.ts'
+import { signInRefusal } from '../http/auth/sign-in-refusal.ts'
 import type { Principal } from '../internal/principal.ts'
 import { systemClock, type Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/deadline.ts'
 import { GatewayArtifacts, unkeptFiles } from './gateway-artifacts.ts'
 import { GatewayError } from '../errors.ts'
-import { gatewayFront } from './gateway-front.ts'
-import { gatewayLegs, type GatewayLegs, type SessionEdge } from './gateway-legs.ts'
-import type { GatewayListener, ListenOptions } from './gateway-listener.ts'
-import { GatewayListeners } from './gateway-listeners.ts'
+import { GatewayListeners, type GatewayListener, type ListenOptions } from './gateway-listeners.ts'
 import type {
   CheckedOptions,
   GatewayOptions,
@@ -20,24 +20,34 @@ import type {
   LiveOptions,
   ToolSettings,
 } from '../options.ts'
-import { gatewayServerParts } from './gateway-server-parts.ts'
 import { Admission } from '../http/admission.ts'
 import { readWebBody } from '../http/bounded-body.ts'
 import { clientAddressOf } from '../http/client-address.ts'
 import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
-import type { Front } from '../http/front.ts'
+import { Front } from '../http/front.ts'
+import type { HttpRoute } from '../http/http-route.ts'
+import { LOOPBACK_NAMES, RequestOrigin } from '../http/request-origin.ts'
 import { RequestRates } from '../http/request-rates.ts'
 import { UnreadBytes } from '../http/unread-bytes.ts'
 import { isEventStream, watchedBody } from '../internal/watched-body.ts'
 import { checkedOptions } from './checked-options.ts'
 import { updatedSettings } from './settings.ts'
-import { gatewayMetrics, type GatewayMetrics } from './metrics.ts'
+import { gatewayMetrics, metricsRoute, type GatewayMetrics } from './metrics.ts'
+import { healthRoutes } from './health-routes.ts'
 import { loggerObserver, stderrLogger } from '../internal/logger.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { allObservers } from '../internal/observers.ts'
 import { Callers } from '../mcp/caller.ts'
 import { Changes } from '../mcp/changes/changes.ts'
 import { GatewayHandlers } from '../mcp/handlers.ts'
+import { OpenStreams } from '../mcp/open-streams.ts'
+import { SessionLeg } from '../mcp/session-leg.ts'
+import { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
+import { StatelessHttp } from '../mcp/stateless-http.ts'
+import { StatelessLeg } from '../mcp/stateless-leg.ts'
+import { RequestStates } from '../runs/interrupts/request-state.ts'
+import { ResultCache } from '../tools/result-cache.ts'
+import { SignedCursors } from '../internal/signed-cursor.ts'
 import { Routing } from '../http/routing.ts'
 import { SdkServers, type ServerMaker, type ServerParts } from '../mcp/sdk-server.ts'
 import { SharedChanges } from '../mcp/changes/shared-changes.ts'
@@ -52,16 +62,19 @@ import type { GatewayStore } from '../store/gateway-store.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { PlanOptions } from '../tools/tool-planner.ts'
 
-/** Answers that are on their way get so long to arrive, when the gateway closes. */
-const LAST_WORDS_MS = 1000
-/** A client on a pipe reads the list once, if it is like most: it waits for the first look of all sources. */
+/** Time that responses have to reach their clients when the gateway closes. */
+const LAST_RESPONSES_MS = 1000
+/** Most clients on a pipe read the list of tools once, so it waits until all sources have looked for agents. */
 const STDIO_WAIT_MS = 5000
 
-/** All parts of one gateway, put together: what `createGateway` shows the outside of. */
-export class Assembly implements AsyncDisposable {
+/** `own`: sessions without servers and transports of the SDK. Only tests use it, until it replaces `sdk`. */
+export type SessionEdge = 'sdk' | 'own'
+
+/** A running gateway: makes its parts, connects them, and closes them. `createGateway()` shows the public part of it. */
+export class Runtime implements AsyncDisposable {
   readonly registry: AgentRegistry
   readonly #options: CheckedOptions
-  /** As the last update left them. */
+  /** After the last update. */
   #settings: GatewaySettings
   readonly #clock: Clock
   readonly #store: GatewayStore
@@ -76,14 +89,15 @@ export class Assembly implements AsyncDisposable {
   readonly #artifacts: GatewayArtifacts | undefined
   readonly #runs: Runs
   readonly #servers: ServerMaker
-  readonly #modern: GatewayLegs['modern']
-  readonly #legacy: GatewayLegs['legacy']
+  /** Serves 2026-07-28, unless `eras.modern` is false. */
+  readonly #modern: StatelessHttp | undefined
+  /** Serves the revisions with sessions, unless `eras.legacy` is `off`. */
+  readonly #legacy: LegacyLeg | SessionLeg | StatelessLeg | undefined
   readonly #front: Front
   readonly #rates: RequestRates
-  readonly #maxBodyBytes: number
   readonly #listeners: GatewayListeners
   readonly #pipes = new Set<StdioConnection>()
-  /** Nobody should send calls here any more; those that come are served. */
+  /** Load balancers should send calls elsewhere. Calls are still served. */
   #isUnready = false
   /** Calls are refused. */
   #isDraining = false
@@ -115,7 +129,6 @@ export class Assembly implements AsyncDisposable {
       onWarning,
     })
     this.#anonymous = anonymousPrincipal(options.anonymousPrincipal)
-    this.#maxBodyBytes = http.maxBodyBytes
     this.#changes = new Changes(this.#onError)
     this.#sharedChanges = this.#store.isShared ? this.#shareChanges() : undefined
     this.#artifacts = this.#makeArtifacts()
@@ -149,25 +162,25 @@ export class Assembly implements AsyncDisposable {
     this.#rates = new RequestRates(this.#store.rates, { ...options.limits, onError: this.#onError })
     const parts = this.#partsFor(new Callers())
     this.#servers = makeServers(parts)
-    const legs = gatewayLegs({
-      options,
-      parts,
-      servers: this.#servers,
-      store: this.#store,
-      replica: this.#replica,
-      clock,
-      maxBodyBytes: this.#maxBodyBytes,
-      sessionEdge,
+    const { eras, limits } = options
+    if (!eras.modern && eras.legacy === 'off') {
+      const message =
+        'No revision of the protocol would be served: eras.modern is false, and eras.legacy off'
+      throw new GatewayError('CONFIG', message, { path: 'eras' })
+    }
+    const streams = new OpenStreams({
+      perPrincipal: limits.subscriptionsPerPrincipal,
+      perAddress: limits.subscriptionsPerAddress,
     })
-    this.#modern = legs.modern
-    this.#legacy = legs.legacy
+    this.#modern = eras.modern ? this.#makeModern(parts, streams) : undefined
+    this.#legacy = this.#makeLegacy(parts, streams, sessionEdge)
     this.#front = this.#makeFront()
     const { path } = http
     this.#listeners = new GatewayListeners({
       auth: options.auth,
       http,
       path,
-      maxBodyBytes: this.#maxBodyBytes,
+      maxBodyBytes: this.#options.http.maxBodyBytes,
       serve: (exchange) => this.#serve(exchange, { endpoint: path }),
       isStreamed: (requestPath) => this.#front.isStreamed(requestPath),
       unread: new UnreadBytes(options.limits),
@@ -187,7 +200,8 @@ export class Assembly implements AsyncDisposable {
 
   async fetch(request: Request, context?: unknown): Promise<Response> {
     void this.#start()
-    const readBody: HttpExchange['readBody'] = () => readWebBody(request, this.#maxBodyBytes)
+    const readBody: HttpExchange['readBody'] = () =>
+      readWebBody(request, this.#options.http.maxBodyBytes)
     const { response, onEnd } = await this.#serve({ request, readBody }, { context })
     if (onEnd && isEventStream(response))
       return watchedBody(response, onEnd, { signal: request.signal })
@@ -253,7 +267,7 @@ export class Assembly implements AsyncDisposable {
     this.#isDraining = true
     this.#listeners.stop()
     await this.#runs.close(shutdownGraceMs)
-    await this.#within(LAST_WORDS_MS, this.#front.whenIdle())
+    await this.#within(LAST_RESPONSES_MS, this.#front.whenIdle())
     await Promise.all([
       this.#modern?.close(),
       this.#legacy?.close(),
@@ -272,7 +286,7 @@ export class Assembly implements AsyncDisposable {
     })
   }
 
-  /** Says where a request comes from, as far as that is not for the connection to say. */
+  /** Serves a request, with the address of its client as `http.clientAddress` determines it. */
   #serve(
     exchange: HttpExchange,
     { endpoint, context }: { readonly endpoint?: string; readonly context?: unknown },
@@ -295,22 +309,67 @@ export class Assembly implements AsyncDisposable {
     return this.registry.start()
   }
 
+  /** Returns the parts of MCP servers for these callers. */
   #partsFor(callers: Callers): ServerParts {
-    const gateway = {
-      options: this.#options,
+    const { auth, runs, server, streaming, tools } = this.#options
+    const settings = (): GatewaySettings => this.#settings
+    return {
+      info: { name: server.name, version: server.version },
+      instructions: server.description,
       registry: this.registry,
       runs: this.#runs,
+      callers,
       changes: this.#changes,
-      artifacts: this.#artifacts,
-      store: this.#store,
-      key: this.#key,
-      clock: this.#clock,
-      observer: this.#observer,
-      isObserved: this.#isObserved,
-      argumentBytes: () => this.#settings.limits.argumentBytes,
+      resources: this.#artifacts?.resources,
+      inputFiles: this.#artifacts?.inputFiles,
+      ownTools: this.#artifacts?.tools,
+      cursors: new SignedCursors(this.#key),
+      states: new RequestStates({ key: this.#key, ttlMs: runs.needsInputTtlMs }),
+      lists: {
+        pageSize: tools.pageSize,
+        ttlMs: tools.listTtlMs,
+        cacheScope: auth ? 'private' : 'public',
+      },
+      results: new ResultCache(this.#store.values, this.#observer.warned),
+      validator: new AjvJsonSchemaValidator(),
+      questionTimeoutMs: runs.questionTimeoutMs,
+      get argumentBytes() {
+        return settings().limits.argumentBytes
+      },
+      channel: streaming.channel,
+      hasPrompts: tools.prompts,
+      observer: this.#isObserved ? this.#observer : undefined,
+      now: () => this.#clock.now(),
       onError: this.#onError,
     }
-    return gatewayServerParts(gateway, callers)
+  }
+
+  #makeModern(parts: ServerParts, streams: OpenStreams): StatelessHttp {
+    const { http, limits } = this.#options
+    return new StatelessHttp({
+      parts,
+      servers: this.#servers,
+      maxSubscriptions: limits.subscriptions,
+      streams,
+      keepAliveMs: http.keepAliveMs,
+      maxBodyBytes: http.maxBodyBytes,
+    })
+  }
+
+  #makeLegacy(
+    parts: ServerParts,
+    streams: OpenStreams,
+    sessionEdge: SessionEdge,
+  ): LegacyLeg | SessionLeg | StatelessLeg | undefined {
+    const { eras, http, sessions: limits } = this.#options
+    const { keepAliveMs, maxBodyBytes } = http
+    const servers = this.#servers
+    if (eras.legacy === 'off') return undefined
+    if (eras.legacy === 'stateless') return new StatelessLeg({ parts, servers, maxBodyBytes })
+    const own = { parts, store: this.#store, limits, streams, clock: this.#clock, keepAliveMs }
+    return sessionEdge === 'own'
+      ? new SessionLeg(own)
+      : new LegacyLeg({ ...own, servers, replica: this.#replica, maxBodyBytes })
   }
 
   #shareChanges(): SharedChanges {
@@ -341,24 +400,31 @@ export class Assembly implements AsyncDisposable {
       admission,
       auth,
       observer: this.#observer,
-      maxBodyBytes: this.#maxBodyBytes,
+      maxBodyBytes: this.#options.http.maxBodyBytes,
       toolByName: (name) => this.registry.plan().byName(name),
       whenListable: () => this.registry.whenListable(),
       isDraining,
     })
     const observer = this.#isObserved ? this.#observer : undefined
     const files = this.#artifacts?.route({ admission, isDraining, observer })
-    return gatewayFront({
-      options: this.#options,
-      routes: files ? [files] : [],
+    const { allowedOrigins: origins, health, metricsPath } = http
+    const readiness = {
+      isStoreReady: () => this.#store.isReady(),
+      isListable: () => this.registry.isListable,
+      isDraining: () => this.#isUnready,
+      clock: this.#clock,
+    }
+    return new Front({
+      origin: new RequestOrigin({ hosts: hostsOf(this.#options), origins }),
+      routes: [
+        ...(auth?.paths ? [authRoute(auth, auth.paths, this.#observer)] : []),
+        ...(files ? [files] : []),
+        ...healthRoutes(health, readiness),
+        ...(this.#metrics && metricsPath !== undefined
+          ? [metricsRoute(metricsPath, this.#metrics)]
+          : []),
+      ],
       serve: (exchange) => routing.serve(exchange),
-      readiness: {
-        isStoreReady: () => this.#store.isReady(),
-        isListable: () => this.registry.isListable,
-        isDraining: () => this.#isUnready,
-        clock: this.#clock,
-      },
-      metrics: this.#metrics,
       observer: this.#observer,
       onError: this.#onError,
     })
@@ -393,7 +459,7 @@ export class Assembly implements AsyncDisposable {
     })
   }
 
-  /** Somebody is told of each call, and of each file. */
+  /** Whether anybody observes calls and files. */
   get #isObserved(): boolean {
     return this.#options.observer !== undefined || this.#metrics !== undefined
   }
@@ -407,6 +473,33 @@ export class Assembly implements AsyncDisposable {
   }
 }
 
+/** Returns the host names by which requests may address the gateway. */
+function hostsOf({ auth, http }: CheckedOptions): readonly string[] | 'any' {
+  const { allowedHosts, publicUrl } = http
+  const own = publicUrl === undefined ? [] : [new URL(publicUrl).hostname]
+  // A page that lies about its host has no credential. Without credentials the host is the only protection.
+  const isVerified = auth !== undefined && !auth.isDevMode
+  if (isVerified && allowedHosts.length === 0 && own.length === 0) return 'any'
+  return [...LOOPBACK_NAMES, ...own, ...allowedHosts]
+}
+
+function authRoute(
+  auth: Authenticator,
+  paths: readonly string[],
+  observer: Required<GatewayObserver>,
+): HttpRoute {
+  return {
+    isStreamed: true,
+    matches: (path) => paths.some((each) => path === each || path.startsWith(`${each}/`)),
+    handle: async ({ request, address }) => {
+      const response = await auth.handle?.(request, { address })
+      const reason = response && signInRefusal(response)
+      if (reason) observer.requestRefused({ reason, status: response.status, address })
+      return response
+    },
+  }
+}
+
 function observerOf(
   { logger, observer, onEvent, onWarning }: GatewayOptions,
   metrics: GatewayMetrics | undefined,
@@ -417,7 +510,7 @@ function observerOf(
   }
   const others = [observer ?? {}, told]
   const log: GatewayObserver = logger === false ? {} : loggerObserver(logger ?? stderrLogger())
-  // Without a logger, standard error gets what would reach nobody.
+  // Without a logger, events without any other observer go to standard error.
   const isLeftOver = (name: keyof GatewayObserver): boolean =>
     logger !== undefined || !others.some((each) => name in each)
   return allObservers([
