@@ -1,25 +1,25 @@
 import { optionProblem } from '@x/internal'
 import type { Check } from '@x/internal'
 
-/** What went wrong on our side of the wire. Stable: callers switch on it. */
+/** Kinds of errors of the gateway. They stay the same, so that callers can switch on them. */
 export type GatewayErrorCode =
-  | 'CONFIG' // an option or a line of the configuration file cannot be right
+  | 'CONFIG' // an option or a line of the configuration file is wrong
   | 'LISTEN' // the address cannot be listened on
   | 'CLOSED' // the gateway was closed
   | 'UNAVAILABLE' // the store, or an agent, cannot be reached now
   | 'LIMIT' // larger than a limit allows
   | 'QUOTA' // the caller has no room left
-  | 'REFUSED' // an address that must not be asked
-  | 'NOT_FOUND' // there is none, or none for this caller
+  | 'REFUSED' // an address that must not be contacted
+  | 'NOT_FOUND' // it does not exist, or not for this caller
 
 export interface GatewayErrorOptions extends ErrorOptions {
-  /** Where in the configuration, as a path: `agents.sources[0].url`. */
+  /** Place in the configuration, such as `agents.sources[0].url`. */
   readonly path?: string | undefined
 }
 
 const BRAND = Symbol.for('mcp-gateway.GatewayError')
 
-/** The message names what was wrong, where, and what to do. It never holds a token, a text of a user, or a full id. */
+/** The message says what was wrong, where, and what to do. It never holds a token, a text of a user, or a full id. */
 export class GatewayError extends Error {
   override readonly name = 'GatewayError'
   readonly code: GatewayErrorCode
@@ -32,7 +32,7 @@ export class GatewayError extends Error {
     Object.defineProperty(this, BRAND, { value: true })
   }
 
-  /** Also for an error of another copy of this package. */
+  /** Recognises errors of other copies of this package too. */
   static is(value: unknown): value is GatewayError {
     return typeof value === 'object' && value !== null && BRAND in value
   }

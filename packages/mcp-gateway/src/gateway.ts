@@ -6,39 +6,38 @@ import type { GatewayListener, ListenOptions } from './gateway/gateway-listeners
 import type { GatewayOptions, LiveOptions } from './options.ts'
 import type { StdioConnection, StdioOptions } from './mcp/stdio.ts'
 
-/** Agents as an MCP server. Nothing starts before it is first used. */
+/** Agents as an MCP server. Nothing starts before the first use. */
 export interface Gateway extends AsyncDisposable {
-  /** Serves a request, in any application that has requests in the shape of `fetch`. Needs no `this`. Never rejects. `context` is for `http.clientAddress`. */
+  /** Serves a request of any application with `fetch`-shaped requests. Needs no `this`. Never rejects. `context` is passed to `http.clientAddress`. */
   readonly fetch: (request: Request, context?: unknown) => Promise<Response>
-  /** Who is there, and what they are called. */
+  /** The agents, and the names of their tools. */
   readonly registry: AgentRegistry
   /**
-   * Listens by itself.
+   * Listens on an address.
    *
-   * @throws GatewayError `LISTEN` where it cannot, `CONFIG` where it should not: at an address that others can
-   * reach, without auth
+   * @throws GatewayError `LISTEN` if it cannot; `CONFIG` for an address that other machines can reach, without auth
    */
   listen(options?: ListenOptions): Promise<GatewayListener>
-  /** Serves one client at the other end of a pipe. @throws GatewayError `CONFIG` with auth, for which a pipe has no place */
+  /** Serves one client on a pipe. @throws GatewayError `CONFIG` with auth: a pipe cannot carry a credential */
   serveStdio(options?: StdioOptions): StdioConnection
   /**
-   * Takes other filters, overrides and limits while it runs; resolves when clients were told of what changed for
-   * them. Sources come and go by `registry`.
+   * Changes filters, overrides and limits while the gateway runs. Resolves when clients were notified of changed lists.
+   * Sources are added and removed by `registry`.
    *
-   * @throws GatewayError `CONFIG` for options that cannot be right: then nothing has changed
+   * @throws GatewayError `CONFIG` for wrong options. Then nothing has changed
    */
   update(options: LiveOptions): Promise<void>
   /**
-   * Takes no more calls, lets those that are under way end for `http.shutdownGraceMs`, then aborts them. When it
-   * resolves, nothing is left: no run, no session, no timer, no socket.
+   * Refuses new calls, lets calls in flight end within `http.shutdownGraceMs`, then aborts them. When it resolves, no
+   * run, session, timer or socket is left.
    */
   close(): Promise<void>
 }
 
 /**
- * Offers agents as an MCP server: each of their skills is a tool.
+ * Makes a gateway that offers agents as an MCP server: each of their skills is a tool.
  *
- * @throws GatewayError `CONFIG` for options that are unknown or cannot be right
+ * @throws GatewayError `CONFIG` for options that are unknown or wrong
  */
 export function createGateway(options: GatewayOptions): Gateway {
   const runtime = new Runtime(options)

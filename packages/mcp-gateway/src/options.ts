@@ -80,7 +80,7 @@ type GivenValue<T> = T extends readonly unknown[] | Uint8Array | ((...args: neve
 
 /** All settings of a gateway, with their defaults in place. */
 export interface GatewaySettings {
-  /** What the gateway tells clients about itself. */
+  /** Name, version and description that clients receive. */
   readonly server: ServerSettings
   /** Where the gateway listens, and which requests it answers. */
   readonly http: HttpSettings
@@ -321,7 +321,7 @@ export interface RunSettings {
   readonly timeoutMs: number
   /** Time that an agent may be silent. 0: no limit. */
   readonly idleTimeoutMs: number
-  /** Time that an agent has to end after it was told to stop. */
+  /** Time that a cancelled agent has to end. */
   readonly stopGraceMs: number
   /** Number of runs at a time. Further calls wait. */
   readonly maxConcurrent: number

@@ -108,7 +108,7 @@ interface AuthSettings {
   readonly principalClaim: string
   /** URL of this gateway in tokens. If it is left out: `http.publicUrl` with `http.path`. */
   readonly resource: string | undefined
-  /** Scopes that clients are told to ask for. */
+  /** Scopes that clients should ask for. */
   readonly scopesSupported: readonly string[]
   /** Accepts every caller, for development. Works at loopback addresses only. */
   readonly devMode: boolean
@@ -306,7 +306,7 @@ function refreshMsOf(settings: SourceSettings): number {
   return settings.type === 'langgraph' ? 0 : (settings.refreshMs ?? REFRESH_MS)
 }
 
-/** Of two equal URL paths, one would never be reached. */
+/** Finds equal URL paths: one of them would never be reached. */
 function* sharedPaths({ http, artifacts }: FileSettings): Generator<Contradiction> {
   const paths: readonly (readonly [SettingPath, string | undefined])[] = [
     [['http', 'path'], http.path],
@@ -329,7 +329,7 @@ export interface PlacedSource {
   readonly source: AgentSource
 }
 
-/** What sources and stores need besides their settings. */
+/** Context in which sources and stores are made. */
 export interface FileContext {
   /** The configuration file. Relative paths start at its folder. */
   readonly file: string

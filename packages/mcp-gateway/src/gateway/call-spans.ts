@@ -1,14 +1,15 @@
+import { isRecord } from '@x/internal'
 import type * as OpenTelemetry from '@opentelemetry/api'
 
 import { packageVersion } from '../version.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
 
 /**
- * A span for each call, below the span of the client (`traceparent` in `_meta`, or as a header) and above whatever
- * the agent does with the trace that it gets. Follows the semantic conventions for MCP and GenAI. For
+ * Makes a span for each call: a child of the span of the client (`traceparent` in `_meta`, or as a header), and the
+ * parent of the spans of the agent. Follows the semantic conventions for MCP and GenAI. For
  * `createGateway({ observer: await callSpans() })`.
  *
- * @returns `undefined` where `@opentelemetry/api` is not installed; without an SDK behind it, spans are nothing
+ * @returns `undefined` if `@opentelemetry/api` is not installed. Without an SDK, the spans have no effect
  */
 export async function callSpans(): Promise<GatewayObserver | undefined> {
   const api = await loadApi()
@@ -25,7 +26,7 @@ export async function callSpans(): Promise<GatewayObserver | undefined> {
         ...(call.isKnown && { 'gen_ai.tool.name': call.tool }),
         'mcp.gateway.era': call.era,
       }
-      // Asked each time: an SDK may be registered after us.
+      // Looked up each time, because an SDK may be registered later.
       const tracer = trace.getTracer('mcp-gateway', packageVersion())
       const span = tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, parent)
       spans.set(call, span)
@@ -55,7 +56,7 @@ export async function callSpans(): Promise<GatewayObserver | undefined> {
   }
 }
 
-/** Without a propagator nothing is written, and the trace of the client goes on as it came. */
+/** Without a propagator, the agent gets the trace of the client. */
 function withOwn(theirs: TraceCarrier | undefined, own: TraceCarrier): TraceCarrier | undefined {
   return Object.keys(own).length === 0 ? theirs : own
 }
@@ -66,4 +67,37 @@ async function loadApi(): Promise<typeof OpenTelemetry | undefined> {
   } catch {
     return undefined
   }
+}
+
+/**
+ * The same for a process that may have no OpenTelemetry SDK: nothing is loaded until an SDK has registered itself,
+ * before the gateway (`node --import`) or with an agent.
+ *
+ * @param load @default callSpans()
+ */
+export async function spansOnDemand(load: typeof callSpans = callSpans): Promise<GatewayObserver> {
+  let spans: GatewayObserver | undefined
+  let loading: Promise<void> | undefined
+  const begin = async (): Promise<void> => {
+    spans = await load()
+  }
+  if (isTraced()) await (loading = begin())
+  return {
+    callStarted: (call) => {
+      // Calls that begin before it is loaded have no span.
+      if (loading === undefined && isTraced()) loading = begin()
+      return spans?.callStarted?.(call)
+    },
+    activate: (call, run) => {
+      if (spans?.activate) spans.activate(call, run)
+      else run()
+    },
+    callEnded: (call, end) => spans?.callEnded?.(call, end),
+  }
+}
+
+/** All copies of version 1 of the API keep the registered SDK in this place. */
+function isTraced(): boolean {
+  const api: unknown = Reflect.get(globalThis, Symbol.for('opentelemetry.js.api.1'))
+  return isRecord(api) && api['trace'] !== undefined
 }

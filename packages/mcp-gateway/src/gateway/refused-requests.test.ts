@@ -6,9 +6,8 @@ import { initialize, post, toolCall } from '../../test/rpc-requests.ts'
 import { bearerAuth } from '../http/auth/bearer-auth.ts'
 import { createGateway } from '../gateway.ts'
 import type { GatewayOptions } from '../options.ts'
-import { gatewayLog, logObserver } from './gateway-log.ts'
-import type { RefusedRequest } from '../internal/observer.ts'
-import { allObservers } from '../internal/observers.ts'
+import { gatewayLog, logObserver } from './logger.ts'
+import { allObservers, type RefusedRequest } from '../internal/observer.ts'
 
 const TOKEN = 'the-token-of-ada-0123456789'
 const WRONG = 'a-token-that-somebody-guessed'
@@ -31,7 +30,10 @@ async function toldOf(
   let log = ''
   const output = { write: (line: string) => void (log += line) }
   const requestRefused = (refusal: RefusedRequest): void => void refused.push(refusal)
-  const observer = allObservers([logObserver(gatewayLog({ output })), { requestRefused }])
+  const observer = allObservers([
+    logObserver(gatewayLog({ level: 'info', output })),
+    { requestRefused },
+  ])
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ echo })],
     observer,

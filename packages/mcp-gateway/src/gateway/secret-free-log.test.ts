@@ -5,7 +5,7 @@ import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
 import { eventsOf, get, inSession, openSession } from '../../test/rpc-requests.ts'
 import { bearerAuth } from '../http/auth/bearer-auth.ts'
 import { createGateway } from '../gateway.ts'
-import { gatewayLog, logObserver } from './gateway-log.ts'
+import { gatewayLog, logObserver } from './logger.ts'
 
 const TOKEN = 'the-token-of-ada-0123456789'
 const QUESTION = 'what is the salary of the director'

@@ -15,7 +15,7 @@ export function pathText(path: SettingPath): string {
   }, '')
 }
 
-/** Reads such a text. A text that is no path is one key. */
+/** Parses such a text. Any other text is one key. */
 export function parsePath(text: string): SettingPath {
   const parts = text.matchAll(/\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]|([^.[\]]+)/g)
   return [...parts].map(([, index, quoted, key]) =>
@@ -75,12 +75,12 @@ function isMarked(schema: z.ZodType, path: SettingPath, mark: 'live' | 'secret')
   return false
 }
 
-/** Whether the value at a place may change while the gateway runs. */
+/** Returns whether the value at a place may change while the gateway runs. */
 export const isLive = (schema: z.ZodType, path: SettingPath): boolean =>
   isMarked(schema, path, 'live')
 
 /**
- * Whether the value at a place must not be shown. This holds also for a value of a wrong kind: with
+ * Returns whether the value at a place must not be shown. This holds also for a value of a wrong kind: with
  * `tokens: { ci: <the token> }` the message names the mistake, but not the token.
  */
 export const isSecret = (schema: z.ZodType, path: SettingPath): boolean =>
@@ -142,7 +142,7 @@ export function problemsOf(
   }
   const found = valueAt(value, path)
   if (issue.code === 'invalid_union' && isRecord(found)) {
-    // Of the alternatives, the one that is an object was meant.
+    // The user meant the alternative that is an object.
     const meant = issue.errors.find((errors) =>
       errors.every((each) => each.path.length > 0 || each.code === 'unrecognized_keys'),
     )

@@ -9,8 +9,7 @@ import * as z from 'zod'
 
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
 import { createGateway } from '../gateway.ts'
-import { callSpans } from './call-spans.ts'
-import { spansOnDemand } from './spans-on-demand.ts'
+import { callSpans, spansOnDemand } from './call-spans.ts'
 
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c'
 const PARENT = 'b7ad6b7169203331'

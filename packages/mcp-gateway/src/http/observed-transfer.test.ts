@@ -7,9 +7,8 @@ import { settled } from '../../test/manual-clock.ts'
 import { inSession, openSession, post } from '../../test/rpc-requests.ts'
 import { bearerAuth } from './auth/bearer-auth.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
-import { gatewayLog, logObserver } from '../gateway/gateway-log.ts'
-import type { FileTransfer } from '../internal/observer.ts'
-import { allObservers } from '../internal/observers.ts'
+import { gatewayLog, logObserver } from '../gateway/logger.ts'
+import { allObservers, type FileTransfer } from '../internal/observer.ts'
 
 const TOKEN = 'the-token-of-ada-0123456789'
 const authorization = `Bearer ${TOKEN}`
@@ -33,7 +32,10 @@ async function world(): Promise<World> {
   const gateway = createGateway({
     sources: [new AgentsAtHand()],
     auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }),
-    observer: allObservers([logObserver(gatewayLog({ output })), { fileTransferred }]),
+    observer: allObservers([
+      logObserver(gatewayLog({ level: 'info', output })),
+      { fileTransferred },
+    ]),
     http: {
       clientAddress: () => '192.0.2.1',
       metricsPath: '/metrics',

@@ -1,74 +1,74 @@
 import type { RunEvent } from './run-event.ts'
 
 /**
- * Told what the gateway does: for metrics, traces, logs and the audit. No argument, answer, credential or session
- * id is in it. Everything is optional. What an observer throws is swallowed: it stops no call.
+ * Receives what the gateway does, for metrics, traces, logs and the audit. It gets no argument, answer, credential or
+ * session id. Every method is optional. Its errors are ignored, so that they stop no call.
  */
 export interface GatewayObserver {
   /**
-   * A call has come, by whichever leg.
+   * A tool call has arrived.
    *
-   * @returns the trace to hand on to the agent in place of the client's
+   * @returns the trace for the agent, if it is not that of the client
    */
   callStarted?(call: ObservedCall): TraceCarrier | undefined
   /**
-   * Calls `run` once, before it returns, in the context that the agent shall have: spans that the agent makes are
-   * children of the span of the call. @default calls it
+   * Calls `run` once, before it returns, in the context for the agent, so that spans of the agent are children of the
+   * span of the call.
    */
   activate?(call: ObservedCall, run: () => void): void
-  /** It was answered, or nobody wants the answer any more. Once for each `callStarted`, with the same object. */
+  /** A tool call was answered, or its client left. Called once for each `callStarted`, with the same object. */
   callEnded?(call: ObservedCall, end: CallEnd): void
-  /** A request was turned away for who sent it, or how often, before anybody looked at what it asks for. */
+  /** A request was refused by its credential, its origin or its rate. */
   requestRefused?(refusal: RefusedRequest): void
-  /** A file was uploaded or downloaded over HTTP, as far as it got. */
+  /** An upload or a download over HTTP has ended. */
   fileTransferred?(transfer: FileTransfer): void
-  /** What runs do. A call that is refused has none; one that asks and is answered has several. */
+  /** Events of runs. A refused call has no run; a call with questions has several. */
   runEvent?(event: RunEvent): void
   sessionOpened?(): void
   sessionClosed?(end: SessionEnd): void
-  /** Clients were told that a list says something else now. */
+  /** Clients were notified of a changed list. */
   listChanged?(list: 'tools' | 'prompts' | 'resources'): void
-  /** Something is odd, or went wrong beside any answer. */
+  /** A warning, or an error that no answer reports. */
   warned?(message: string, cause?: unknown): void
 }
 
 /** One `tools/call`. */
 export interface ObservedCall {
-  /** As the client asked for it. */
+  /** Name in the request. */
   readonly tool: string
-  /** Whether there is such a tool: what clients make up is no label of a metric. */
+  /** `true` if the tool exists. Other names must not become labels of metrics. */
   readonly isKnown: boolean
   /** Id of the principal. */
   readonly principal: string
   readonly isAnonymous: boolean
   readonly era: 'legacy' | 'modern'
-  /** Of the client, if known. */
+  /** Address of the client, if it is known. */
   readonly address?: string | undefined
-  /** `traceparent`, `tracestate` and `baggage`, as the client sent them: in `_meta`, else as headers. */
+  /** `traceparent`, `tracestate` and `baggage` of the client, from `_meta`, else from headers. */
   readonly trace?: TraceCarrier | undefined
 }
 
 export interface CallEnd {
   readonly runId?: string | undefined
-  /** `ok`, `asked`, or why not: `_meta.reason` of the result, `insufficient_scope`, `unknown_tool`, `internal` … */
+  /** `ok`, `asked`, or why it failed: `_meta.reason` of the result, `insufficient_scope`, `unknown_tool`, `internal` … */
   readonly outcome: string
-  /** Name of the tool behind `agent_call`, as far as it named one. */
+  /** Name of the tool behind `agent_call`, if it named one. */
   readonly target?: string | undefined
   readonly durationMs: number
-  /** Of the arguments. */
+  /** Size of the arguments. */
   readonly requestBytes: number
-  /** Of the result. */
+  /** Size of the result. */
   readonly resultBytes: number
 }
 
 export interface RefusedRequest {
   /**
-   * - `no_credential`: it held none, as the first request of every client that is to sign in.
-   * - `bad_credential`: what it held is not accepted.
-   * - `sign_in`: an endpoint of the authenticator's own refused it: a code that is not good, somebody who may not sign in.
-   * - `unavailable`: whoever could tell was not there.
-   * - `origin`: it was addressed to another name, or sent by a page that may not call.
-   * - `too_many`: its caller, or its address, came too often.
+   * - `no_credential`: it had none, like the first request of every client that signs in.
+   * - `bad_credential`: its credential is not accepted.
+   * - `sign_in`: an endpoint of the authenticator refused it: a wrong code, or a person who may not sign in.
+   * - `unavailable`: the credential could not be checked.
+   * - `origin`: it used another host name, or a web page sent it that may not call.
+   * - `too_many`: its caller, or its address, sent too many requests.
    */
   readonly reason:
     | 'no_credential'
@@ -77,29 +77,29 @@ export interface RefusedRequest {
     | 'unavailable'
     | 'origin'
     | 'too_many'
-  /** Of HTTP. */
+  /** HTTP status. */
   readonly status: number
-  /** Id of the principal, where it was verified. */
+  /** Id of the principal, if it was verified. */
   readonly principal?: string | undefined
-  /** Of the client, if known. */
+  /** Address of the client, if it is known. */
   readonly address?: string | undefined
 }
 
 export interface FileTransfer {
   readonly direction: 'upload' | 'download'
-  /** Id of the principal; of an upload by a link, of whoever asked for the link. A download by a link is nobody's. */
+  /** Id of the principal. An upload by a link has the principal that asked for the link; a download by a link has none. */
   readonly principal?: string | undefined
   readonly isAnonymous: boolean
-  /** By a link, and not by a credential. */
+  /** `true` for a link, `false` for a credential. */
   readonly isLinked: boolean
-  /** First digits of the file's SHA-256, which its `_meta` holds too: its name is a text, and its URI may be a secret. */
+  /** First digits of the SHA-256 of the file, which its `_meta` holds too. Its name is a text, and its URI may be secret. */
   readonly file?: string | undefined
-  /** `ok`, `lost` (its taker left), or why not: `not_found`, `too_large`, `no_room`, `invalid`, `unavailable`, `failed` */
+  /** `ok`, `lost` (the client left), or why it failed: `not_found`, `too_large`, `no_room`, `invalid`, `unavailable`, `failed` */
   readonly outcome: string
-  /** That were kept, or taken. */
+  /** Bytes that were stored, or sent. */
   readonly bytes: number
   readonly durationMs: number
-  /** Of the client, if known. */
+  /** Address of the client, if it is known. */
   readonly address?: string | undefined
 }
 
@@ -110,3 +110,52 @@ export interface SessionEnd {
 
 /** W3C trace context as fields. */
 export type TraceCarrier = Readonly<Record<string, string>>
+
+/** Makes one observer of several. An error of one of them reaches neither the others nor the gateway. */
+export function allObservers(observers: readonly GatewayObserver[]): Required<GatewayObserver> {
+  const each = (notify: (observer: GatewayObserver) => void): void => {
+    for (const observer of observers) {
+      try {
+        notify(observer)
+      } catch {
+        // There is no place to report this: observers are what errors are reported to.
+      }
+    }
+  }
+  return {
+    callStarted: (call) => {
+      let trace: TraceCarrier | undefined
+      each((observer) => {
+        trace = observer.callStarted?.(call) ?? trace
+      })
+      return trace
+    },
+    activate: (call, run) => {
+      let isRun = false
+      const once = (): void => {
+        if (isRun) return
+        isRun = true
+        run()
+      }
+      let next = once
+      for (const observer of observers) {
+        const inner = next
+        if (observer.activate) next = () => observer.activate?.(call, inner)
+      }
+      try {
+        next()
+      } catch {
+        // As above. The call continues without this context.
+      }
+      once()
+    },
+    callEnded: (call, end) => each((observer) => observer.callEnded?.(call, end)),
+    requestRefused: (refusal) => each((observer) => observer.requestRefused?.(refusal)),
+    fileTransferred: (transfer) => each((observer) => observer.fileTransferred?.(transfer)),
+    runEvent: (event) => each((observer) => observer.runEvent?.(event)),
+    sessionOpened: () => each((observer) => observer.sessionOpened?.()),
+    sessionClosed: (end) => each((observer) => observer.sessionClosed?.(end)),
+    listChanged: (list) => each((observer) => observer.listChanged?.(list)),
+    warned: (message, cause) => each((observer) => observer.warned?.(message, cause)),
+  }
+}

@@ -3,9 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
 
-import { gatewayLog, logObserver } from './gateway-log.ts'
-import type { ObservedCall } from '../internal/observer.ts'
-import { allObservers } from '../internal/observers.ts'
+import { gatewayLog, logObserver } from './logger.ts'
+import { allObservers, type ObservedCall } from '../internal/observer.ts'
 
 function logged(level?: 'info' | 'silent' | 'debug'): {
   readonly lines: () => readonly Record<string, unknown>[]
@@ -13,7 +12,10 @@ function logged(level?: 'info' | 'silent' | 'debug'): {
   readonly log: ReturnType<typeof gatewayLog>
 } {
   let text = ''
-  const log = gatewayLog({ level, output: { write: (line) => void (text += line) } })
+  const log = gatewayLog({
+    level: level ?? 'info',
+    output: { write: (line) => void (text += line) },
+  })
   const lines = (): Record<string, unknown>[] =>
     text
       .split('\n')
@@ -67,8 +69,8 @@ test('nobody fills a log with tokens that are none: sixty a minute are written, 
 })
 
 test('without a place of its own it writes to standard error, and never to standard output', () => {
-  const log = new URL('gateway-log.ts', import.meta.url).href
-  const program = `import { gatewayLog } from ${JSON.stringify(log)}; gatewayLog().info('said')`
+  const log = new URL('logger.ts', import.meta.url).href
+  const program = `import { gatewayLog } from ${JSON.stringify(log)}; gatewayLog({ level: 'info' }).info('said')`
   const args = ['--conditions=mcp-source', '--input-type=module', '--eval', program]
   const { stdout, stderr } = spawnSync(sourceNode, args, { encoding: 'utf8' })
   expect(stdout).toBe('')

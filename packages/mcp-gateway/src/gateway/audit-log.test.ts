@@ -1,18 +1,20 @@
 import { expect, test } from 'vitest'
 
-import { auditEntry } from './audit-entry.ts'
+import { callEntry } from './audit-log.ts'
 
 const SECRET = 'S3CRETs3cret0123456789'
 
-test('the audit line says who, what and how it ended, and nothing of what was said', () => {
-  const entry = auditEntry({
-    principal: {
-      id: 'https://login.example|ann',
-      scopes: ['a'],
-      isAnonymous: false,
-      claims: { email: SECRET },
-    },
+test('writes who called, which tool and the outcome, but no text of the call', () => {
+  const trace = { traceparent: SECRET }
+  const call = {
+    principal: 'https://login.example|ann',
+    isAnonymous: false,
+    isKnown: true,
+    era: 'modern' as const,
+    trace,
     tool: `shop_order\n{"event":"audit","tool":"fake"}${'x'.repeat(300)}`,
+  }
+  const entry = callEntry(call, {
     runId: 'run_0123456789abcdef',
     outcome: 'ok',
     durationMs: 12.6,

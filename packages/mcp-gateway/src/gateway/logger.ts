@@ -1,26 +1,24 @@
 import { pino, type Logger } from 'pino'
 
-import { auditEntry, refusalEntry, transferEntry } from './audit-entry.ts'
+import { callEntry, RefusalLimit, refusalEntry, transferEntry } from './audit-log.ts'
 import { redacted } from '../internal/redacted.ts'
 import type { LogLevel } from '../internal/logger.ts'
 import { errorText, stackText } from '../internal/error-text.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
-import { WrittenRefusals } from './written-refusals.ts'
 
 export interface LogOptions {
-  /** @default 'info' */
-  readonly level?: LogLevel | undefined
-  /** Gets one line of JSON at a time. @default standard error, without a buffer */
-  readonly output?: { write(line: string): void } | undefined
+  readonly level: LogLevel
+  /** Receives one line of JSON at a time. @default standard error, without a buffer */
+  readonly output?: { write(line: string): void }
 }
 
 const MAX_TEXT = 2000
 
-/** What is never written, wherever it stands in an entry. */
+/** Fields that are never written, at any depth of an entry. */
 const SECRETS = ['authorization', 'cookie', 'token', 'password', 'secret', 'apiKey', 'stateKey']
 
-/** A logger that writes to standard error only: standard output may be the protocol's. */
-export function gatewayLog({ level = 'info', output }: LogOptions = {}): Logger {
+/** Makes a logger. It never writes to standard output, which may carry the protocol. */
+export function gatewayLog({ level, output }: LogOptions): Logger {
   const paths = SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`])
   const options = {
     level,
@@ -29,22 +27,18 @@ export function gatewayLog({ level = 'info', output }: LogOptions = {}): Logger 
     formatters: { level: (label: string) => ({ level: label }) },
     timestamp: () => `,"time":"${new Date().toISOString()}"`,
   }
-  // Without a buffer: what a process says last is what one wants to read.
+  // Without a buffer, because the last lines of a process are the ones that matter.
   return pino(options, output ?? pino.destination({ dest: 2, sync: true }))
 }
 
-/** Writes what happens: a line of audit for each call and file, and each who did not get in; failures with their cause, oddities. */
-export function logObserver(log: Logger, now?: () => number): GatewayObserver {
-  const onMore = (): void => {
+/** Writes audit lines for calls, files and refused requests, failures with their cause, and warnings. */
+export function logObserver(log: Logger, now: () => number = Date.now): GatewayObserver {
+  const onLimit = (): void => {
     log.warn('more requests are refused than are written here: metrics count all of them')
   }
-  const refusals = new WrittenRefusals({ onMore, now })
+  const refusals = new RefusalLimit(onLimit, now)
   return {
-    callEnded: (call, end) => {
-      const { principal: id, isAnonymous, tool, address } = call
-      const principal = { id, isAnonymous, scopes: [], claims: {} }
-      log.info(auditEntry({ ...end, principal, tool, address }))
-    },
+    callEnded: (call, end) => log.info(callEntry(call, end)),
     requestRefused: (refusal) => {
       log[refusals.isWritten(refusal) ? 'info' : 'debug'](refusalEntry(refusal))
     },
