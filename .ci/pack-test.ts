@@ -1,6 +1,7 @@
 // Packs every published package, installs each tarball alone into an empty project with npm, type-checks
 // the example of its README with `skipLibCheck: false`, loads it with `require()`, runs the example
 // against a real server, also on Bun, asks its commands for help, and looks at what an old Node.js says.
+/// <reference lib="esnext.disposable" />
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -144,13 +145,26 @@ async function tryOldestPeers(
   console.log(`ok    ${packed.manifest.name} with ${peers.join(' ')}`)
 }
 
-/** The build copies the private helpers into the output, also into the declarations. */
+/**
+ * The build copies the private helpers into the output, also into the declarations. Source maps contain the text of
+ * the sources, because no sources are published: they would import the private helpers.
+ */
 async function assertNoPrivateImports(packed: Packed, project: string): Promise<void> {
-  const dist = join(project, 'node_modules', packed.manifest.name, 'dist')
+  const folder = join(project, 'node_modules', packed.manifest.name)
+  const dist = join(folder, 'dist')
+  if ((await readdir(folder)).includes('src')) throw new Error('The tarball contains src')
   for (const file of await readdir(dist, { recursive: true })) {
-    if (!/\.(?:js|d\.ts)$/.test(file)) continue
+    if (!/\.(?:js|d\.ts|map)$/.test(file)) continue
     const text = await readFile(join(dist, file), 'utf8')
-    if (text.includes('@x/internal')) throw new Error(`dist/${file} refers to @x/internal`)
+    if (!file.endsWith('.map')) {
+      if (text.includes('@x/internal')) throw new Error(`dist/${file} refers to @x/internal`)
+      const [, map] = /sourceMappingURL=(.+)/.exec(text) ?? []
+      if (file.endsWith('.js') && map === undefined) throw new Error(`dist/${file} has no map`)
+      continue
+    }
+    const { sources, sourcesContent = [] } = JSON.parse(text)
+    const isWhole = sources.every((_: string, index: number) => sourcesContent[index])
+    if (!isWhole) throw new Error(`dist/${file} refers to sources that are not published`)
   }
 }
 

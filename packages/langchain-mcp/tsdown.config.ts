@@ -10,7 +10,8 @@ export default defineConfig({
     resources: 'src/resources.ts',
   },
   fixedExtension: false,
-  dts: true,
+  sourcemap: true, // with the text of the sources, which are not published
+  dts: { sourcemap: false },
   exports: {
     devExports: 'mcp-source',
     exclude: ['runtime-check'],

@@ -8,7 +8,8 @@ export default defineConfig({
     cli: 'src/cli/main.ts',
   },
   fixedExtension: false,
-  dts: true,
+  sourcemap: true, // with the text of the sources, which are not published
+  dts: { sourcemap: false },
   exports: {
     devExports: 'mcp-source',
     exclude: ['cli', 'runtime-check'],

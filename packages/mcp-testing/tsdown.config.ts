@@ -7,7 +7,8 @@ export default defineConfig({
     matchers: 'src/matchers.ts',
   },
   fixedExtension: false,
-  dts: true,
+  sourcemap: true, // with the text of the sources, which are not published
+  dts: { sourcemap: false },
   exports: { devExports: 'mcp-source', exclude: ['runtime-check'] },
   publint: true,
   attw: { profile: 'esm-only' },
