@@ -88,7 +88,13 @@ export type {
 } from './agents/langgraph/graph-definition.ts'
 
 export type { AgentCall, AgentInput, Answer, Resume } from './agents/agent-call.ts'
-export type { ArtifactWriter, InputFile, OutputFile } from './files/result-files.ts'
+export type {
+  AgentArtifacts,
+  ArtifactWriter,
+  InputFile,
+  OutputFile,
+  StoredFile,
+} from './files/result-files.ts'
 export { isFinal } from './agents/agent-update.ts'
 export type { AgentUpdate, FinalUpdate, Question } from './agents/agent-update.ts'
 

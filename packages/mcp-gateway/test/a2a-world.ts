@@ -49,7 +49,11 @@ export function callOf(over: Partial<AgentCall> & { readonly agentId: string }):
     input: { kind: 'message', text: 'Rain?', files: [] },
     principal: { ...principalNamed('ada'), claims: { token: 'secret' } },
     signal: new AbortController().signal,
-    artifacts: { write: () => Promise.reject(new Error('no files here')) },
+    artifacts: {
+      write: () => Promise.reject(new Error('no files here')),
+      read: async () => undefined,
+      list: async () => [],
+    },
     ...over,
   }
 }

@@ -93,7 +93,11 @@ export function callWith(signal: AbortSignal = new AbortController().signal): Ag
     input: { kind: 'message', text: 'Hi', files: [] },
     principal: { id: 'p', scopes: [], isAnonymous: false, claims: {} },
     signal,
-    artifacts: { write: () => Promise.reject(new Error('none')) },
+    artifacts: {
+      write: () => Promise.reject(new Error('none')),
+      read: async () => undefined,
+      list: async () => [],
+    },
   }
 }
 

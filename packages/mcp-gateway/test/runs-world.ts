@@ -60,9 +60,11 @@ export const waitingForTheEnd: Script = async function* ({ signal }) {
 }
 
 /** What the gateway itself asks of the files of a run. */
-export const NO_OWN_FILES: Pick<RunFiles, 'keep' | 'resultMaxBytes'> = {
+export const NO_OWN_FILES: Pick<RunFiles, 'keep' | 'list' | 'read' | 'resultMaxBytes'> = {
   resultMaxBytes: 1_000_000,
   keep: async () => undefined,
+  read: async () => undefined,
+  list: async () => [],
 }
 
 /** Files that are kept by name alone; `too-large` finds no room. */

@@ -1,5 +1,5 @@
 import type { Principal } from '../internal/principal.ts'
-import type { ArtifactWriter, InputFile } from '../files/result-files.ts'
+import type { AgentArtifacts, InputFile } from '../files/result-files.ts'
 
 /** What an agent is asked, and all that it may know of whoever asks. A fresh object for each call. */
 export interface AgentCall {
@@ -18,8 +18,8 @@ export interface AgentCall {
   readonly signal: AbortSignal
   /** W3C trace context of the caller, to be passed on. */
   readonly trace?: Readonly<Record<string, string>> | undefined
-  /** Writes what the run makes, beside files that come as updates. */
-  readonly artifacts: ArtifactWriter
+  /** Writes files of the run, beside those that come as updates, and reads files that the agent wrote before. */
+  readonly artifacts: AgentArtifacts
   /** Continues a run that asked, instead of starting one. */
   readonly resume?: Resume | undefined
 }

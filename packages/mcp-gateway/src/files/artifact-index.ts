@@ -315,6 +315,8 @@ export interface StoredVersion {
   readonly account: string
   readonly principal: string
   readonly runId?: string | undefined
+  /** The agent that wrote it. */
+  readonly agentId?: string | undefined
   readonly createdAt: number
   readonly expiresAt: number
 }
@@ -329,6 +331,7 @@ const StoredVersion: z.ZodType<StoredVersion> = z.object({
   account: z.string(),
   principal: z.string(),
   runId: z.string().optional(),
+  agentId: z.string().optional(),
   createdAt: z.number(),
   expiresAt: z.number(),
 })

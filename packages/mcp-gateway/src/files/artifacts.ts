@@ -21,7 +21,7 @@ import { ArtifactScopes, accountOf, listKey, principalKey } from './namespaces.t
 import type { ArtifactCaller } from './namespaces.ts'
 import { ArtifactUsage, AtomicUpdates, BlobHolds } from './quotas.ts'
 import type { ArtifactQuota, Usage } from './quotas.ts'
-import type { InputFile } from './result-files.ts'
+import type { InputFile, StoredFile } from './result-files.ts'
 import {
   artifactAddressFrom,
   artifactNameFrom,
@@ -37,6 +37,7 @@ import type { Clock } from '../internal/clock.ts'
 import { randomId } from '../internal/random-hex.ts'
 import { SignedCursors } from '../internal/signed-cursor.ts'
 import { Sweeper } from '../internal/sweeper.ts'
+import { listAll } from '../store/gateway-store.ts'
 import type { ByteRange, GatewayStore } from '../store/gateway-store.ts'
 
 export interface ArtifactsOptions {
@@ -231,7 +232,47 @@ export class Artifacts implements AsyncDisposable {
 
   /** A file for an agent, by a URI that its caller gave. @throws GatewayError `NOT_FOUND` */
   async inputFile(caller: ArtifactCaller, uri: string): Promise<InputFile> {
-    const { artifact, blob } = await this.#found(caller, uri)
+    return this.#toInputFile(uri, await this.#found(caller, uri))
+  }
+
+  /** A file that an agent wrote in a scope of the caller. */
+  async agentFile(
+    caller: ArtifactCaller,
+    { scope, agentId }: AgentScope,
+    { name, version }: { readonly name: string; readonly version: number | undefined },
+  ): Promise<InputFile | undefined> {
+    if (!(await this.#scopes.mayRead(caller, scope))) return undefined
+    const safeName = artifactNameFrom(name)
+    const stored = await this.#index.find(scope, safeName)
+    const found = stored?.versions.findLast(
+      (one) => one.agentId === agentId && (version === undefined || one.version === version),
+    )
+    if (!stored || !found) return undefined
+    const artifact = this.#shown(scope, safeName, { stored, version: found })
+    return this.#toInputFile(artifact.versionUri, { artifact, blob: found.blob })
+  }
+
+  /** The latest versions of all files that an agent wrote in a scope of the caller. */
+  async agentFiles(
+    caller: ArtifactCaller,
+    { scope, agentId }: AgentScope,
+  ): Promise<readonly StoredFile[]> {
+    if (!(await this.#scopes.mayRead(caller, scope))) return []
+    const prefix = nameKey(scope, '')
+    const files: StoredFile[] = []
+    for await (const { key, value } of listAll(this.#store.values, prefix)) {
+      const stored = liveFrom(value, this.#clock.now())
+      const found = stored?.versions.findLast((one) => one.agentId === agentId)
+      const name = decodedName(key.slice(prefix.length))
+      if (!stored || !found || name === undefined) continue
+      const artifact = this.#shown(scope, name, { stored, version: found })
+      const { versionUri: uri, version, mimeType, size, createdAt } = artifact
+      files.push({ uri, name, version, mimeType, size, createdAt })
+    }
+    return files
+  }
+
+  #toInputFile(uri: string, { artifact, blob }: FoundArtifact): InputFile {
     const { blobs } = this.#store
     return {
       uri,
@@ -380,6 +421,12 @@ interface FoundArtifact {
   readonly blob: string
 }
 
+/** An agent, and the scope in which its files are. */
+export interface AgentScope {
+  readonly scope: string
+  readonly agentId: string
+}
+
 export interface OpenArtifact {
   readonly artifact: Artifact
   readonly bytes: AsyncIterable<Uint8Array>
@@ -439,6 +486,8 @@ export interface NewArtifact {
   /** Of this one. @default what all files may have, which is the most */
   readonly maxBytes?: number | undefined
   readonly runId?: string | undefined
+  /** The agent that writes it. */
+  readonly agentId?: string | undefined
   /** An earlier scope of the caller's. @default the caller's own, or a new one */
   readonly scope?: string | undefined
 }
@@ -504,8 +553,9 @@ export class ArtifactIntake {
     const createdAt = clock.now()
     const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name)
     const { mimeType } = fileTypeOf(declared, head.head)
-    const { runId } = file
-    const facts = { size, mimeType, account, principal: caller.principal.id, createdAt, runId }
+    const { runId, agentId } = file
+    const principal = caller.principal.id
+    const facts = { size, mimeType, account, principal, createdAt, runId, agentId }
     const version = { ...facts, hold: randomId(), blob, sha256, expiresAt: createdAt + ttlMs }
     const list = listKey(scope, owner)
     const added = await this.#added({

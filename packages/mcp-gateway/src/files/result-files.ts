@@ -25,7 +25,7 @@ export interface ResultFilesContext {
 }
 
 /** The files of one run, in the order in which they appeared. */
-export interface RunFiles extends ArtifactWriter {
+export interface RunFiles extends AgentArtifacts {
   /** Bytes that the whole result may have as JSON. */
   readonly resultMaxBytes: number
   /**
@@ -71,6 +71,28 @@ export interface InputFile {
 export interface ArtifactWriter {
   /** Stores a version of a file, and tells its URI. @throws GatewayError `QUOTA` */
   write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }>
+}
+
+/**
+ * The files that an agent wrote for a caller, also in earlier calls: in the scope that the call names, else in the session
+ * of a caller without a name, else for the principal. An agent does not see files of other agents or uploads.
+ */
+export interface AgentArtifacts extends ArtifactWriter {
+  /** Returns a file by the name under which the agent wrote it. `undefined`: there is none, or it has expired. @param version @default the latest */
+  read(name: string, version?: number): Promise<InputFile | undefined>
+  /** Returns the latest version of each file, in the order of the names. */
+  list(): Promise<readonly StoredFile[]>
+}
+
+export interface StoredFile {
+  readonly uri: string
+  readonly name: string
+  readonly version: number
+  readonly mimeType: string
+  /** bytes */
+  readonly size: number
+  /** Milliseconds since 1970. */
+  readonly createdAt: number
 }
 
 /** A file that an agent made: its bytes, or where they are. */

@@ -237,7 +237,13 @@ test('files of a run for a caller without a name go to one scope, in the order o
   await using stored = await openWorld(inMemory)
   const { artifacts } = stored
   const signal = new AbortController().signal
-  const run = new RunArtifacts({ artifacts, caller: { principal: nobody }, runId: 'r', signal })
+  const run = new RunArtifacts({
+    artifacts,
+    caller: { principal: nobody },
+    runId: 'r',
+    agentId: 'a',
+    signal,
+  })
   const written = await Promise.all([
     run.write({ name: 'f', data: bytesOf('1') }),
     run.write({ name: 'f', data: bytesOf('2'), mimeType: 'text/x;nonsense\r\n' }),
@@ -265,7 +271,7 @@ test('files of a run end with it, also when a source of bytes hangs', async () =
     }),
   }
   const { signal } = ending
-  const run = new RunArtifacts({ artifacts, caller: named('a'), runId: 'r', signal })
+  const run = new RunArtifacts({ artifacts, caller: named('a'), runId: 'r', agentId: 'a', signal })
   const writing = run.write({ name: 'f', data })
   await expect(writing).rejects.toThrow('the run is over')
   expect(await stored.keptBlobs()).toEqual([])

@@ -21,11 +21,13 @@ import type { FileKind } from './media-types.ts'
 import type { ArtifactCaller } from './namespaces.ts'
 import type {
   EarlierFiles,
+  InputFile,
   OutputFile,
   OwnFile,
   ResultFiles,
   ResultFilesContext,
   RunFiles,
+  StoredFile,
 } from './result-files.ts'
 import { artifactNameFrom, artifactTitleFrom, encodedName } from './uri.ts'
 import { abortable } from '../internal/abortable.ts'
@@ -83,6 +85,16 @@ class GatewayRunFiles implements RunFiles {
     const written = this.#last.then(() => this.#write(file))
     this.#last = written.catch(() => {})
     return written
+  }
+
+  async read(name: string, version?: number): Promise<InputFile | undefined> {
+    await this.#last
+    return this.#keeper.read(name, version)
+  }
+
+  async list(): Promise<readonly StoredFile[]> {
+    await this.#last
+    return this.#keeper.list()
   }
 
   async blocks(maxBytes = Number.POSITIVE_INFINITY): Promise<readonly ContentBlock[]> {
@@ -198,11 +210,13 @@ class GatewayRunFiles implements RunFiles {
 
 function keeperOf(
   { artifacts, maxBytes = MAX_BYTES }: GatewayFilesOptions,
-  { address, earlier, principal, runId, scope, sessionScope, signal }: ResultFilesContext,
+  run: ResultFilesContext,
 ): FileKeeper {
+  const { address, agentId, earlier, principal, runId, sessionScope, signal } = run
   if (!artifacts) return new UnkeptFiles({ maxBytes, signal })
   const caller = { principal, scope: sessionScope, address }
-  return new RunArtifacts({ artifacts, caller, runId, scope: scope ?? earlier?.scope, signal })
+  const scope = run.scope ?? earlier?.scope
+  return new RunArtifacts({ artifacts, caller, runId, agentId, scope, signal })
 }
 
 const MAX_BYTES = 100 * 1024 * 1024
@@ -270,6 +284,8 @@ interface FileKeeper {
   readonly scope?: string | undefined
   /** @throws GatewayError `QUOTA`, `LIMIT`, `NOT_FOUND` (not a scope of the caller's); the reason of the run's signal */
   write(file: GivenFile): Promise<TakenFile>
+  read(name: string, version: number | undefined): Promise<InputFile | undefined>
+  list(): Promise<readonly StoredFile[]>
 }
 
 /** A file whose type is known. */
@@ -300,6 +316,14 @@ class UnkeptFiles implements FileKeeper {
 
   constructor(options: UnkeptFilesOptions) {
     this.#options = options
+  }
+
+  async read(): Promise<undefined> {
+    return undefined
+  }
+
+  async list(): Promise<readonly StoredFile[]> {
+    return []
   }
 
   async write(file: GivenFile): Promise<TakenFile> {
@@ -333,6 +357,7 @@ export interface RunArtifactsOptions {
   readonly artifacts: Artifacts
   readonly caller: ArtifactCaller
   readonly runId: string
+  readonly agentId: string
   /** An earlier scope that the caller named. @default the caller's own, or one that the first file makes */
   readonly scope?: string | undefined
   readonly signal: AbortSignal
@@ -366,6 +391,27 @@ export class RunArtifacts {
     return this.#scope
   }
 
+  async read(name: string, version: number | undefined): Promise<InputFile | undefined> {
+    const { artifacts, caller, agentId } = this.#options
+    const scope = await this.#readScope()
+    if (scope === undefined) return undefined
+    return artifacts.agentFile(caller, { scope, agentId }, { name, version })
+  }
+
+  async list(): Promise<readonly StoredFile[]> {
+    const { artifacts, caller, agentId } = this.#options
+    const scope = await this.#readScope()
+    return scope === undefined ? [] : artifacts.agentFiles(caller, { scope, agentId })
+  }
+
+  /** `undefined`: the first file of the run makes the scope, or the principal has no files yet. */
+  async #readScope(): Promise<string | undefined> {
+    const { artifacts, caller, signal } = this.#options
+    await this.#last
+    signal.throwIfAborted()
+    return this.#scope ?? (await artifacts.ownScope(caller))
+  }
+
   /** @throws GatewayError `QUOTA`, `LIMIT`; `NOT_FOUND`: not a scope of the caller's; the reason of the signal */
   write(file: RunFile): Promise<Artifact> {
     // One after the other: versions of a name come in the order of the calls.
@@ -375,10 +421,11 @@ export class RunArtifacts {
   }
 
   async #write({ name, mimeType, data }: RunFile): Promise<Artifact> {
-    const { artifacts, caller, runId, signal } = this.#options
+    const { artifacts, caller, runId, agentId, signal } = this.#options
     const bytes = abortable(data, signal)
     const scope = this.#scope
-    const written = await artifacts.write(caller, { name, mimeType, bytes, runId, scope })
+    const file = { name, mimeType, bytes, runId, agentId, scope }
+    const written = await artifacts.write(caller, file)
     this.#scope = written.scope
     return written
   }

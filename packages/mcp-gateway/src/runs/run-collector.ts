@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts'
-import type { ArtifactWriter, OutputFile, RunFiles } from '../files/result-files.ts'
+import type { AgentArtifacts, OutputFile, RunFiles } from '../files/result-files.ts'
 import type { AgentUpdate, FinalUpdate } from '../agents/agent-update.ts'
 import { isFinal } from '../agents/agent-update.ts'
 import type { ProgressFeed } from './progress-feed.ts'
@@ -79,20 +79,34 @@ export class RunCollector {
     return more > 0 ? [`${more} more files could not be kept.`] : []
   }
 
-  /** For the agent itself. @throws GatewayError `QUOTA`, `LIMIT`, `UNAVAILABLE`; `CLOSED` after the run */
-  readonly write: ArtifactWriter['write'] = async (file) => {
-    try {
-      return await this.#write(file)
-    } catch (error) {
-      if (!GatewayError.is(error) || error.code !== 'NOT_FOUND') throw error
-      // Of the scope that the caller named: nothing that the agent could do about.
-      throw new RunFailure('invalid_arguments', `${error.message}.`, { cause: error })
-    }
+  /** Files for the agent itself. They throw GatewayError `QUOTA`, `LIMIT`, `UNAVAILABLE`, and `CLOSED` after the run. */
+  readonly artifacts: AgentArtifacts = {
+    write: async (file) => {
+      try {
+        return await this.#write(file)
+      } catch (error) {
+        if (!GatewayError.is(error) || error.code !== 'NOT_FOUND') throw error
+        // The caller named a scope that it does not own. The agent cannot change that.
+        throw new RunFailure('invalid_arguments', `${error.message}.`, { cause: error })
+      }
+    },
+    read: async (name, version) => {
+      this.#assertOpen()
+      return this.#options.files?.read(name, version)
+    },
+    list: async () => {
+      this.#assertOpen()
+      return this.#options.files?.list() ?? []
+    },
   }
 
-  async #write(file: OutputFile): ReturnType<ArtifactWriter['write']> {
+  #assertOpen(): void {
+    if (this.#isOver) throw new GatewayError('CLOSED', 'The run has ended, and its files with it')
+  }
+
+  async #write(file: OutputFile): ReturnType<AgentArtifacts['write']> {
     const { files, feed } = this.#options
-    if (this.#isOver) throw new GatewayError('CLOSED', 'The run is over: it takes no more files')
+    this.#assertOpen()
     if (files === undefined) throw new GatewayError('UNAVAILABLE', 'This gateway keeps no files')
     const written = await files.write(file)
     const { version } = written

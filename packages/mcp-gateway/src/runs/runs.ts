@@ -199,7 +199,7 @@ export class Runs {
         thread: turn?.thread,
         signal: run.signal,
         trace: request.trace,
-        artifacts: { write: collector.write },
+        artifacts: collector.artifacts,
         resume,
       }
       isStarted = true

@@ -12,7 +12,11 @@ const CALL: AgentCall = {
   input: { kind: 'message', text: 'Hello', files: [] },
   principal: principalNamed('ada'),
   signal: new AbortController().signal,
-  artifacts: { write: () => Promise.reject(new Error('none')) },
+  artifacts: {
+    write: () => Promise.reject(new Error('none')),
+    read: async () => undefined,
+    list: async () => [],
+  },
 }
 
 test('a call is a context of its own, a conversation one for all its calls, a task that of the agent', async () => {

@@ -105,7 +105,11 @@ function callOf(agentId: string, over: Partial<AgentCall> = {}): AgentCall {
     input: { kind: 'message', text: 'Hi', files: [] },
     principal: { ...principalNamed('ada'), claims: { token: 'secret' } },
     signal: new AbortController().signal,
-    artifacts: { write: () => Promise.reject(new Error('no files here')) },
+    artifacts: {
+      write: () => Promise.reject(new Error('no files here')),
+      read: async () => undefined,
+      list: async () => [],
+    },
     ...over,
   }
 }

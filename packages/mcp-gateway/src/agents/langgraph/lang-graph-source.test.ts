@@ -58,7 +58,11 @@ function callOf(over: Partial<AgentCall> = {}): AgentCall {
     input: { kind: 'message', text: 'Hi', files: [] },
     principal: principalNamed('ada'),
     signal: new AbortController().signal,
-    artifacts: { write: () => Promise.reject(new Error('no files here')) },
+    artifacts: {
+      write: () => Promise.reject(new Error('no files here')),
+      read: async () => undefined,
+      list: async () => [],
+    },
     ...over,
   }
 }

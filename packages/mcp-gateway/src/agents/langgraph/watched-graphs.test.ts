@@ -66,7 +66,11 @@ async function answerOf(source: AgentSource, agentId: string): Promise<string | 
     input: { kind: 'message', text: 'Hello', files: [] },
     principal: principalNamed('ada'),
     signal: new AbortController().signal,
-    artifacts: { write: () => Promise.reject(new Error('none')) },
+    artifacts: {
+      write: () => Promise.reject(new Error('none')),
+      read: async () => undefined,
+      list: async () => [],
+    },
   })
   let text: string | undefined
   for await (const update of updates) if (update.type === 'done') text = update.text
