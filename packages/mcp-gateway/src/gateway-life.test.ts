@@ -177,7 +177,7 @@ test('over a pipe, what is no message is said in one line', async () => {
   const connection = gateway.serveStdio({ input, output: new PassThrough() })
   input.end('{"jsonrpc":"2.0"}\n')
   await connection.closed
-  expect(warnings).toEqual(['What came over the pipe is no message of JSON-RPC'])
+  expect(warnings).toEqual(['A message on the pipe is not JSON-RPC'])
 })
 
 test('over a pipe, a client that reads the list once gets the agents that come a moment later', async () => {

@@ -47,7 +47,7 @@ import { StatelessLeg } from '../mcp/stateless-leg.ts'
 import { RequestStates } from '../runs/interrupts/request-state.ts'
 import { ResultCache } from '../tools/result-cache.ts'
 import { SignedCursors } from '../internal/signed-cursor.ts'
-import { Routing } from '../http/routing.ts'
+import { Router } from '../http/router.ts'
 import { SdkServers, type ServerMaker, type ServerParts } from '../mcp/sdk-server.ts'
 import { SharedChanges } from '../mcp/changes/shared-changes.ts'
 import { connectStdio, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
@@ -393,7 +393,7 @@ export class Runtime implements AsyncDisposable {
       observer: this.#observer,
     })
     const isDraining = (): boolean => this.#isDraining
-    const routing = new Routing({
+    const router = new Router({
       modern: this.#modern,
       legacy: this.#legacy,
       admission,
@@ -423,7 +423,7 @@ export class Runtime implements AsyncDisposable {
           ? [metricsRoute(metricsPath, this.#metrics)]
           : []),
       ],
-      serve: (exchange) => routing.serve(exchange),
+      serve: (exchange) => router.serve(exchange),
       observer: this.#observer,
       onError: this.#onError,
     })

@@ -2,25 +2,25 @@ import type { ServerContext } from '@modelcontextprotocol/server'
 
 import type { Principal } from '../internal/principal.ts'
 
-/** Who sent a request, and by what. */
+/** The caller of a request, and the connection that it uses. */
 export interface Caller {
   readonly principal: Principal
-  /** Where its files go, for callers without a name that have a session. */
+  /** Namespace of its files, for anonymous callers with a session. */
   readonly scope?: string | undefined
-  /** Of the network, as far as it is known: files of callers without a name are counted by it. */
+  /** IP address, where it is known. Files of anonymous callers are counted by it. */
   readonly address?: string | undefined
-  /** Resolves when the client took what was written, or has gone. @default at once */
+  /** Resolves when the client can take more, or has left. @default at once */
   readonly writable?: (() => Promise<void> | undefined) | undefined
-  /** Whether there is memory for an answer to this owner (`slotOwnerOf`). @default always */
+  /** Returns true if there is memory for a response to this owner (see `slotOwnerOf()`). @default always */
   readonly hasRoom?: ((owner: string) => boolean) | undefined
 }
 
-/** Remembers the caller of each request that is being served. Nothing of a request outlives it. */
+/** The callers of requests in flight, for servers of the SDK. */
 export class Callers {
   readonly #byRequest = new WeakMap<Request, Caller>()
   readonly #local: Caller | undefined
 
-  /** @param local whoever calls without HTTP; without one such calls are refused */
+  /** @param local caller of requests without HTTP. @default such requests are refused */
   constructor(local?: Caller) {
     this.#local = local
   }
@@ -29,7 +29,7 @@ export class Callers {
     this.#byRequest.set(request, caller)
   }
 
-  /** @throws for a request that did not come in by way of authentication */
+  /** @throws for a request that was not authenticated */
   of(context: ServerContext): Caller {
     const request = context.http?.req
     const caller = request ? this.#byRequest.get(request) : this.#local

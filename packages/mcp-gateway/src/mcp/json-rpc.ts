@@ -94,6 +94,33 @@ export function isRequestId(value: unknown): value is RequestId {
   return typeof value === 'string' || Number.isSafeInteger(value)
 }
 
+/** Returns the method of a message that was not checked. `undefined` if it has none. */
+export function methodOf(message: unknown): string | undefined {
+  if (!isRecord(message)) return undefined
+  return typeof message['method'] === 'string' ? message['method'] : undefined
+}
+
+/** Returns the ids of the requests in a body that was not checked. It may be a batch. */
+export function requestIdsOf(body: unknown): readonly RequestId[] {
+  const messages = Array.isArray(body) ? body : [body]
+  return messages.flatMap((message: unknown) => {
+    if (!isRecord(message) || typeof message['method'] !== 'string') return []
+    const { id } = message
+    return typeof id === 'string' || typeof id === 'number' ? [id] : []
+  })
+}
+
+const NONE: readonly RequestId[] = []
+
+/** Returns the ids of the requests that a body cancels. It was not checked, and may be a batch. */
+export function cancelledIdsOf(body: unknown): readonly RequestId[] {
+  if (Array.isArray(body)) return body.flatMap(cancelledIdsOf)
+  if (methodOf(body) !== 'notifications/cancelled' || !isRecord(body)) return NONE
+  const { params } = body
+  const id = isRecord(params) ? params['requestId'] : undefined
+  return typeof id === 'string' || typeof id === 'number' ? [id] : NONE
+}
+
 function isMessage(value: unknown): value is RpcMessage {
   if (!isRecord(value) || value['jsonrpc'] !== '2.0') return false
   return 'method' in value ? isCall(value) : isAnswer(value)

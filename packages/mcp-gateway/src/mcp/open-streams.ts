@@ -2,15 +2,15 @@ import { subnetOf } from '../internal/principal.ts'
 import type { Caller } from './caller.ts'
 
 export interface StreamLimits {
-  /** Of one verified caller. */
+  /** Streams of one verified caller. */
   readonly perPrincipal: number
-  /** Of one address, where callers are not verified. */
+  /** Streams of one address, for callers that are not verified. */
   readonly perAddress: number
 }
 
 /**
- * How many streams each caller has open, on which it waits for changes, at this process. All that are anonymous share
- * one name, and are told apart by address; where addresses are not known, they have no limit of their own.
+ * Counts the streams on which callers wait for changes in this process. Anonymous callers share one principal, so they
+ * are counted by address. Where the address is unknown, there is no limit.
  */
 export class OpenStreams {
   readonly #limits: StreamLimits
@@ -20,7 +20,7 @@ export class OpenStreams {
     this.#limits = limits
   }
 
-  /** @returns what is to be called when it has ended; `undefined`: the caller has as many as it may */
+  /** @returns a function to call at the end of the stream; `undefined` if the caller has too many streams */
   enter({ principal, address }: Caller): (() => void) | undefined {
     const { perPrincipal, perAddress } = this.#limits
     if (!principal.isAnonymous) return this.#take(`principal:${principal.id}`, perPrincipal)

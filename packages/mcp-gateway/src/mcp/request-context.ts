@@ -46,7 +46,7 @@ export interface RequestContext {
    * more.
    */
   readonly progress: ((piece: ProgressPiece) => Promise<void>) | undefined
-  /** Whether there is memory for a large answer to this caller. */
+  /** Returns true if there is memory for a large response to this caller. */
   hasRoom(): boolean
   /** Sends a log message if the client set a level that includes it. Resolves when the client can take more. */
   log(level: LoggingLevel, text: string): Promise<void>

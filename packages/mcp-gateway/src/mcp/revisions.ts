@@ -14,7 +14,7 @@ export function isModern(revision: string): boolean {
   return revision >= MODERN_REVISION
 }
 
-/** Whether clients of a revision can show every form. */
+/** Returns true if clients of a revision can show every form. */
 export function hasFormChoices(revision: string): boolean {
   return revision >= WITH_CHOICES
 }

@@ -21,7 +21,7 @@ import { isEventStream, watchedBody } from '../internal/watched-body.ts'
 import { slotOwnerOf } from '../runs/run-slots.ts'
 import type { Caller } from './caller.ts'
 import type { McpHandlers, Params } from './handlers.ts'
-import { isRequestId, toErrorResponse } from './json-rpc.ts'
+import { isRequestId, methodOf, toErrorResponse } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import {
   readTrace,
@@ -30,7 +30,6 @@ import {
   type RequestContext,
 } from './request-context.ts'
 import { MODERN_REVISION } from './revisions.ts'
-import { methodOf } from './rpc-method.ts'
 import type { ServerMaker, ServerParts } from './sdk-server.ts'
 
 export interface StatelessHttpOptions {
@@ -279,7 +278,7 @@ interface ContextParts {
   readonly continuation: Continuation | undefined
 }
 
-/** What handlers learn about a call without a stream. */
+/** Context of a call without a stream. */
 class StatelessContext implements RequestContext {
   readonly requestId: RequestId
   readonly meta: Params

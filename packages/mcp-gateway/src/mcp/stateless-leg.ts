@@ -4,7 +4,7 @@ import { isRecord } from '@x/internal'
 import { watchedBody } from '../internal/watched-body.ts'
 import type { Caller } from './caller.ts'
 import type { ServerMaker } from './sdk-server.ts'
-import { requestIdsOf } from './rpc-method.ts'
+import { requestIdsOf } from './json-rpc.ts'
 import type { ServerParts } from './sdk-server.ts'
 
 export interface StatelessLegOptions {

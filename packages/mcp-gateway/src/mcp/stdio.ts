@@ -12,7 +12,7 @@ import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/s
 
 import type { Caller } from './caller.ts'
 import { ownFilter } from './stateless-http.ts'
-import { cancelledIdsOf, methodOf } from './rpc-method.ts'
+import { cancelledIdsOf, methodOf } from './json-rpc.ts'
 import type { ServerMaker } from './sdk-server.ts'
 import type { ServerParts } from './sdk-server.ts'
 
@@ -23,9 +23,9 @@ export interface StdioOptions {
   readonly output?: Writable | undefined
 }
 
-/** One client at the other end of a pipe. */
+/** A client on a pipe. */
 export interface StdioConnection extends AsyncDisposable {
-  /** Resolves when either side has ended it. */
+  /** Resolves when one of the two sides has closed the pipe. */
   readonly closed: Promise<void>
   close(): Promise<void>
 }
@@ -33,15 +33,15 @@ export interface StdioConnection extends AsyncDisposable {
 export interface StdioServing extends StdioOptions {
   readonly parts: ServerParts
   readonly servers: ServerMaker
-  /** Who is at the other end. */
+  /** The client on the pipe. */
   readonly caller: Caller
   readonly eras: { readonly modern: boolean; readonly legacy: boolean }
   readonly maxSubscriptions: number
-  /** Resolves when lists are worth being asked for. Never rejects. */
+  /** Resolves when agents had time to appear in lists. Never rejects. */
   readonly whenListable: () => Promise<void>
 }
 
-/** Serves one client over a pipe: its first message decides the era, and one server serves it to the end. */
+/** Serves one client over a pipe. Its first message decides which revisions it speaks; one server serves it to the end. */
 export function connectStdio(options: StdioServing): StdioConnection {
   const { caller, parts, servers, eras, maxSubscriptions, whenListable } = options
   const wire = new WatchedStdio(options, async (message) => {
@@ -74,23 +74,24 @@ export function connectStdio(options: StdioServing): StdioConnection {
   return { closed: wire.closed, close, [Symbol.asyncDispose]: close }
 }
 
-/** A schema that says of each of its alternatives why it does not fit fills a log. */
+/** Validation errors of unions describe each alternative, which fills a log. */
 function legibleError(error: Error): Error {
   return error.name === 'ZodError' || error.name === '$ZodError'
-    ? new Error('What came over the pipe is no message of JSON-RPC')
+    ? new Error('A message on the pipe is not JSON-RPC')
     : error
 }
 
-/** Clients of the SDK end a process that is still there 2 s after they closed its input. */
+/** Clients of the SDK kill a process 2 s after they closed its input. */
 const LAST_ANSWERS_MS = 1500
 
 type ListenReading = (message: JSONRPCMessage) => Promise<JSONRPCMessage>
 
 /**
- * The SDK tells nobody that a pipe was closed before its first message, and honours what a listener names to the
- * letter: `readListen` writes that anew. Messages behind it wait, so that all arrive in the order in which they came.
- * It also closes as soon as its input ends, and whoever only writes requests into it (`printf … | mcp-gateway --stdio`)
- * would read nothing: what came before the end is answered first, as far as that takes no longer than a moment.
+ * The transport of the SDK, with three changes:
+ * - `closed` also resolves if the pipe is closed before its first message.
+ * - `readListen` replaces each `subscriptions/listen`. Messages behind it wait, so that the order stays.
+ * - At the end of the input, requests in flight are answered before the pipe is closed, for up to 1.5 s. Otherwise
+ *   `printf … | mcp-gateway --stdio` would print nothing.
  */
 class WatchedStdio extends StdioServerTransport {
   readonly closed: Promise<void>
@@ -132,7 +133,7 @@ class WatchedStdio extends StdioServerTransport {
     try {
       return await this.#readListen(message)
     } catch (cause) {
-      this.onerror?.(new Error('A listener cannot be looked at now', { cause }))
+      this.onerror?.(new Error('The resources of a listener could not be checked', { cause }))
       if (!isJSONRPCRequest(message)) return undefined
       const error = { code: ProtocolErrorCode.InternalError, message: 'Try again' }
       await this.send({ jsonrpc: '2.0', id: message.id, error }).catch(() => undefined)
@@ -158,7 +159,7 @@ class WatchedStdio extends StdioServerTransport {
     }
   }
 
-  /** Nobody waits for what was not answered yet. */
+  /** Closes without waiting for responses. */
   giveUp(): void {
     this.#unanswered.clear()
     this.#onAnswered()

@@ -5,7 +5,7 @@ import type { UploadTickets } from '../files/links.ts'
 
 export interface UploadLinkToolOptions {
   readonly tickets: UploadTickets
-  /** Of one file. */
+  /** Limit for one file. */
   readonly maxBytes: number
   /** How long a link works. */
   readonly ttlMs: number

@@ -14,35 +14,35 @@ import type { SessionLeg } from '../mcp/session-leg.ts'
 import type { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
 import { classifyRequest, type StatelessHttp } from '../mcp/stateless-http.ts'
 import { reportRefusedCall } from '../mcp/tool-call.ts'
-import { methodOf, requestIdsOf } from '../mcp/rpc-method.ts'
+import { methodOf, requestIdsOf } from '../mcp/json-rpc.ts'
 import type { StatelessLeg } from '../mcp/stateless-leg.ts'
 
-export interface RoutingOptions {
-  /** @default the revision is not served */
+export interface RouterOptions {
+  /** Serves 2026-07-28. @default that revision is refused */
   readonly modern?: StatelessHttp | undefined
-  /** @default revisions with sessions are not served */
+  /** Serves the revisions with sessions. @default they are refused */
   readonly legacy?: LegacyLeg | SessionLeg | StatelessLeg | undefined
   readonly admission: Admission
-  /** Told of calls that are refused. @default nobody */
+  /** Gets calls that are refused. */
   readonly observer?: Required<GatewayObserver> | undefined
-  /** Says which scopes are lacking. @default a challenge without metadata */
+  /** Names the missing scopes in its response. @default a challenge without metadata */
   readonly auth?: Authenticator | undefined
   readonly maxBodyBytes: number
-  /** The tool of this name, as of now. */
+  /** Returns the tool with this name. */
   readonly toolByName: (name: string) => PlannedTool | undefined
-  /** Resolves when lists are worth being asked for. Never rejects. */
+  /** Resolves when agents had time to appear in lists. Never rejects. */
   readonly whenListable: () => Promise<void>
-  /** The gateway is about to stop: what is under way may end, nothing new begins. */
+  /** Whether the gateway is about to stop: requests in flight may end, new ones are refused. */
   readonly isDraining: () => boolean
 }
 
-/** Of 2025-03-26. As many as the transport of its sessions takes. */
+/** Messages in a batch (2025-03-26). The SDK has the same limit. */
 const MAX_BATCH = 100
 const INVALID_REQUEST = -32_600
 const NO_ROOM =
-  'Too many answers wait for clients that do not read them. Nothing was executed: read the answers, and send the request again.'
+  'Too many responses wait for clients that do not read them. Nothing was executed: read the responses, then send the request again.'
 
-/** What clients read once, as they begin; and what they know the names for by a list that another process gave. */
+/** Methods that clients call once, when they begin, or with names from a list of another process. */
 const FIRST_METHODS = new Set([
   'initialize',
   'server/discover',
@@ -52,13 +52,12 @@ const FIRST_METHODS = new Set([
 ])
 
 /**
- * Sends each request of the MCP endpoint to the leg of its era. The era is decided by headers and body
- * together, with the classifier of the SDK's own handler, so that the two never disagree.
+ * Serves the MCP endpoint: reads the body, checks limits and scopes, and passes the request on by its revision.
  */
-export class Routing {
-  readonly #options: RoutingOptions
+export class Router {
+  readonly #options: RouterOptions
 
-  constructor(options: RoutingOptions) {
+  constructor(options: RouterOptions) {
     this.#options = options
   }
 
