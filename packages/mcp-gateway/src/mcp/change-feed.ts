@@ -5,9 +5,9 @@ import type { EventLogs, LoggedEvent, LogLimits } from '../store/gateway-store.t
 import { toEvent, type EventStream } from './event-stream.ts'
 import type { LiveSession, Sessions, SessionUse } from './sessions.ts'
 
-/** What clients are told about. */
+/** A change that clients receive a notification for. */
 export type Change =
-  /** `version`: of the list. The same version is told once, however many processes notice it. */
+  /** `version` of the list: clients are notified once per version, however many processes publish it. */
   | { readonly type: 'tools' | 'prompts'; readonly version?: string | undefined }
   /** The list of resources of one owner. */
   | { readonly type: 'resources'; readonly owner: string }
@@ -41,7 +41,7 @@ const RETRY_MS = 1000
 export class ChangeFeed {
   readonly #options: ChangeFeedOptions
   readonly #listeners = new Set<ChangeListener>()
-  /** Versions of lists that listeners were told about last. */
+  /** Versions of lists in the latest notifications. */
   readonly #versions = new Map<string, string>()
   /** Changes that could not be stored. */
   readonly #unsent = new Map<string, Change>()
@@ -92,7 +92,7 @@ export class ChangeFeed {
     }
   }
 
-  /** Whether an event id is one of this feed, also if the event was dropped. */
+  /** Returns whether an event id belongs to this feed, also if the event was dropped. */
   async isPlace(eventId: string): Promise<boolean> {
     const place = await this.place()
     return place !== undefined && tagOf(place) === tagOf(eventId)
@@ -131,7 +131,7 @@ export class ChangeFeed {
     }
   }
 
-  /** Tells other processes what they could not be told. The clients of this process know it. */
+  /** Sends changes again that other processes did not receive. Clients of this process have received them. */
   async #sendAgain(): Promise<void> {
     const { clock, limits, process } = this.#options
     this.#stopRetry = undefined
@@ -206,7 +206,7 @@ export interface SessionListenerOptions {
   readonly feed: ChangeFeed
   /** Whose resources the session may see. `undefined`: it has no list of resources. */
   readonly owner: string | undefined
-  /** Lists that the client is told about. */
+  /** Lists for which the client receives notifications. */
   readonly lists: readonly ('tools' | 'prompts')[]
   readonly clock: Clock
 }
@@ -218,7 +218,7 @@ export class SessionListener implements SessionUse, ChangeListener {
   readonly #options: SessionListenerOptions
   /** Changes that came while earlier ones were read. */
   #waiting: (LoggedChange & { readonly text: string })[] | undefined = []
-  /** Whether the record of the session names this stream. */
+  /** The record of the session names this stream. */
   #isRecorded = false
 
   constructor(options: SessionListenerOptions) {

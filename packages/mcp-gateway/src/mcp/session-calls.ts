@@ -69,7 +69,7 @@ export class SessionCalls {
     return call.reply
   }
 
-  /** Whether one of these ids is in flight in the session, or is there twice. */
+  /** Returns whether a request with one of these ids is in flight in the session, or an id occurs twice. */
   hasOneOf(session: LiveSession, requests: readonly RpcRequest[]): boolean {
     return requests.some(
       ({ id }, at) =>
@@ -147,7 +147,7 @@ export class SessionCalls {
  *
  * - `held`: nothing was sent. An answer in the turn in which the request came is sent as JSON.
  * - `streaming`: a client reads a stream of events.
- * - `away`: nobody reads here. The call is cancelled at the end of the grace period, unless a client has come back.
+ * - `away`: no client is connected here. The call is cancelled at the end of the grace period, unless the client reconnects.
  * - `ended`: every request was answered or cancelled.
  */
 type CallState =
@@ -179,7 +179,7 @@ export class CallStream implements SessionUse, OpenCall {
   #state: CallState
   /** Everything is stored and written in this order. */
   #queue: Promise<void> = Promise.resolve()
-  /** Whether all of its events are in the log. */
+  /** All events of the call are in the log. */
   #isResumable: boolean
   #releaseLease: (() => void) | undefined
   #settle: (reply: SessionReply) => void = () => undefined
@@ -393,7 +393,7 @@ export class CallStream implements SessionUse, OpenCall {
     return this.#state.type === 'ended'
   }
 
-  /** An event is not in the log: nobody can resume the stream. A client that is connected gets its answers. */
+  /** An event could not be stored: the stream cannot be resumed. A connected client still gets its answers. */
   #break(error: unknown): void {
     this.#parts.calls.noteStored(error)
     this.#isResumable = false
@@ -412,7 +412,7 @@ export class CallStream implements SessionUse, OpenCall {
     else this.#abandon()
   }
 
-  /** Nobody reads here. */
+  /** Begins a grace period: no client is connected here. */
   #wait(remote: string | undefined): void {
     const { clock, sessions } = this.#parts.options
     const stopGrace = clock.after(
@@ -426,7 +426,7 @@ export class CallStream implements SessionUse, OpenCall {
     const state = this.#state
     if (state.type !== 'away') return
     const [process = ''] = state.remote?.split('.') ?? []
-    // Where the store is away, nobody knows whether the client reads elsewhere.
+    // Without the store, assume that the client still reads at the other process.
     const isRead =
       process !== '' && (await this.#parts.options.lease.isAlive(process).catch(() => true))
     if (this.#state !== state) return
@@ -434,7 +434,7 @@ export class CallStream implements SessionUse, OpenCall {
     else this.#abandon()
   }
 
-  /** Nobody waits for the answers. A client that comes back later learns that its requests were cancelled. */
+  /** Cancels all requests, because the client did not reconnect. If it reconnects later, it receives an error for each. */
   #abandon(): void {
     const ids = [...this.#open.keys()]
     const requests = [...this.#open.values()]

@@ -45,14 +45,14 @@ export interface SessionRequest {
   readonly address?: string | undefined
   /** Resolves when the client can take more of the response. @default at once */
   readonly writable?: (() => Promise<void> | undefined) | undefined
-  /** Whether there is memory for a large answer to this caller. @default always */
+  /** Returns whether there is memory for a large answer to this caller. @default always */
   readonly hasRoom?: (() => boolean) | undefined
 }
 
 /** A call whose client can be sent messages before the answer. */
 export interface OpenCall {
   readonly session: LiveSession
-  /** Whether this request has no answer yet. */
+  /** Returns whether this request waits for its answer. */
   isOpen(id: RequestId): boolean
   signalOf(id: RequestId): AbortSignal
   /** Sends a message before the answer. @throws TypeError for what JSON cannot express */
@@ -165,7 +165,7 @@ interface ContextParts {
   readonly sessions: Sessions
 }
 
-/** What handlers learn about a request of a session. */
+/** The context of one request of a session. */
 export class SessionContext implements RequestContext {
   readonly requestId: RequestId
   readonly principal: Principal

@@ -45,7 +45,7 @@ export interface SessionHttpOptions {
   readonly questionTimeoutMs: number
   /** Time between two comments that keep a silent stream open. */
   readonly keepAliveMs: number
-  /** Owner of the resources that a caller may list. `undefined`: there is no list. */
+  /** Returns the owner of the resources that a caller may list. `undefined`: the caller has no list. */
   readonly ownerOf: (principal: Principal, namespace: string | undefined) => string | undefined
   /**
    * Counts streams of callers without a name. Returns the end of it, or `undefined` if the caller has too many.

@@ -133,7 +133,7 @@ class LogReader implements SessionUse {
   readonly isCall = false
   readonly stream: EventStream
   readonly log: string
-  /** Whether all processes were told about this reader. */
+  /** All processes have received the signal about this reader. */
   isAnnounced = false
   readonly #options: SessionReplaysOptions
   readonly #header: LogHeader
@@ -199,7 +199,7 @@ class LogReader implements SessionUse {
     try {
       if (!(await this.#options.lease.isAlive(this.#header.owner))) await this.#finish()
     } catch {
-      // The store is away: nobody knows whether the owner is alive.
+      // Without the store, the owner counts as alive.
     }
     this.#checkLater()
   }

@@ -57,7 +57,7 @@ export interface SessionStore {
   readonly isDurable: boolean
 }
 
-/** What processes tell each other about a session. `by` and `to` name a stream or a process. */
+/** A message between processes about a session. `by` is the id of a stream, `to` the id of a process. */
 export type SessionSignal =
   | { readonly type: 'ended' | 'changed' }
   | { readonly type: 'cancel'; readonly requestId: string | number }
@@ -178,7 +178,7 @@ export interface SessionsOptions {
   readonly settings: SessionSettings
   readonly observer?: Pick<Required<GatewayObserver>, 'sessionOpened' | 'sessionClosed'> | undefined
   readonly clock: Clock
-  /** Called for failures that no client is told about. */
+  /** Called for failures that no response reports. */
   readonly onError: (error: Error) => void
 }
 
@@ -400,7 +400,7 @@ export class Sessions {
     if (!record || this.#ttlOf(record) <= 0) return undefined
     if (this.#isClosed) throw new GatewayError('CLOSED', 'The gateway is closed')
     const session = this.#serve(new LiveSession(names, record, this.#clock.now()))
-    // The session may have ended before this process could hear of it.
+    // The session may have ended before this process followed its signals.
     return (await this.#touch(session)) && !session.isEnded ? session : undefined
   }
 
@@ -595,7 +595,7 @@ function parseSignal(value: Params): SessionSignal | undefined {
   }
 }
 
-/** Whoever looks for the session of another principal finds nothing, and the store tells nobody an id. */
+/** Hides the id in the store, and keeps the sessions of principals apart. */
 function sessionName(principalId: string, id: string): string {
   return `${hashOf(principalId)}:${hashOf(id)}`
 }
