@@ -5,7 +5,7 @@ import type { Clock } from '../internal/clock.ts'
 import { listAll } from '../store/gateway-store.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 
-/** Nobody takes so long between the last byte and the answer: whoever did that was killed. */
+/** A writer that has not finished after this time was killed. */
 const ABANDONED_MS = 600_000
 
 export interface ArtifactIndexOptions {
@@ -17,7 +17,7 @@ export interface ArtifactIndexOptions {
   readonly versionsPerName: number
 }
 
-/** A version that is about to be. Its bytes are there already. */
+/** A version to add. Its bytes are stored already. */
 export interface NewVersion {
   readonly scope: string
   readonly name: string
@@ -26,37 +26,37 @@ export interface NewVersion {
   readonly version: Omit<StoredVersion, 'version'>
 }
 
-/** One that was begun. */
+/** A version whose addition has begun. */
 export interface Addition extends NewVersion {
   readonly journal: string
-  /** Its entry in the list. */
+  /** Key of its entry in the list. */
   readonly listedAs: string
 }
 
-/** What a name is now. */
+/** A name after a version was added. */
 export interface AddedVersion {
   readonly name: StoredName
   readonly change?: IndexChange | undefined
 }
 
-/** What was changed for all who may read the name. */
+/** A change that readers of the name may see. */
 export interface IndexChange {
   readonly scope: string
   readonly name: string
   readonly list: string
-  /** Of what was written. @default the last version of the name has ended */
+  /** The new version. @default the last version of the name has expired */
   readonly version?: number | undefined
   readonly isNewName: boolean
 }
 
 export interface SweptVersions {
-  /** For their owners. */
+  /** Changes to report to the owners. */
   readonly changes: readonly IndexChange[]
-  /** No other one has ended by now. */
+  /** Whether no expired version is left. */
   readonly isAll: boolean
 }
 
-/** Which versions there are. Each step can be done again, so that a killed process leaves nothing for ever. */
+/** All names and their versions. Each step can be repeated, so that a killed process leaves nothing behind. */
 export class ArtifactIndex {
   readonly #options: ArtifactIndexOptions
   #written = 0
@@ -65,13 +65,13 @@ export class ArtifactIndex {
     this.#options = options
   }
 
-  /** A name with those versions that have not ended. */
+  /** Returns a name with its versions that have not expired. */
   async find(scope: string, name: string): Promise<StoredName | undefined> {
     const found = await this.#options.store.values.get(nameKey(scope, name))
     return liveFrom(found?.value, this.#options.clock.now())
   }
 
-  /** Notes what is about to be added, before it is counted: should this process be killed, it is put right. */
+  /** Records an addition before it is counted, so that it can be repaired if this process is killed. */
   async begin(added: NewVersion): Promise<Addition> {
     const { list, version } = added
     const { createdAt, hold: id } = version
@@ -81,16 +81,16 @@ export class ArtifactIndex {
     return { ...added, journal, listedAs }
   }
 
-  /** There is no room for it. */
+  /** Drops an addition for which there is no room. */
   async abandon({ version, journal }: Addition): Promise<void> {
     await this.#options.store.blobs.delete(version.blob)
     await this.#options.store.values.delete(journal)
   }
 
   /**
-   * Adds a version whose room was counted already. The very same file again, within a run, is the version that is there.
+   * Adds a version that was counted already. If a run writes the same bytes again, the existing version is returned.
    *
-   * @returns what was changed; nothing for a version that was there already
+   * @returns the name, and the change unless the version existed
    */
   async add(added: Addition): Promise<AddedVersion> {
     const { store, holds, updates, clock } = this.#options
@@ -127,7 +127,7 @@ export class ArtifactIndex {
     return { name: stored, change }
   }
 
-  /** Takes the oldest versions away, so that one more is within the limit per name. */
+  /** Deletes the oldest versions, so that one more is within the limit per name. */
   async makeRoom(scope: string, name: string): Promise<void> {
     const { updates, versionsPerName } = this.#options
     const removed = await updates.update(nameKey(scope, name), (value) => {
@@ -140,7 +140,7 @@ export class ArtifactIndex {
     for (const old of removed) await this.#free({ scope, name, ...old }, old)
   }
 
-  /** Removes at most so many that have ended, and so many that were left unfinished. */
+  /** Deletes at most `limit` expired versions, and repairs at most `limit` unfinished ones. */
   async sweep(limit: number): Promise<SweptVersions> {
     const { store, clock } = this.#options
     const changes: IndexChange[] = []
@@ -191,7 +191,7 @@ export class ArtifactIndex {
     await store.values.delete(endKey(version.expiresAt, place.hold))
   }
 
-  /** Of a version that is not in its name: whoever added or removed it did not come to the end. */
+  /** Repairs a version that is not in its name, because the process that added or removed it was killed. */
   async #repair(place: StoredPlace, mayBeCounted: boolean): Promise<void> {
     const { scope, name, hold, blob, sha256, account } = place
     const { store, holds, usage } = this.#options
@@ -224,11 +224,11 @@ interface AddOutcome {
 
 interface Removal {
   readonly removed?: StoredVersion
-  /** The name, if that was its last version. */
+  /** The name, if this was its last version. */
   readonly gone?: StoredName
 }
 
-/** Without the versions that have ended; `undefined`: there are no others. */
+/** Returns a name without its expired versions. `undefined`: all have expired. */
 export function liveFrom(value: unknown, now: number): StoredName | undefined {
   const stored = storedNameFrom(value)
   const versions = stored?.versions.filter(({ expiresAt }) => expiresAt > now) ?? []
@@ -246,19 +246,19 @@ function placeOf({ scope, name, version }: NewVersion): StoredPlace {
 
 const NAMES = 'artifacts/name/'
 
-/** All versions of a name. Names of a scope are listed in the order of their escaped form. */
+/** Returns the key of a name. Names of a scope are in the order of their escaped form. */
 export function nameKey(scope: string, name: string): string {
   return `${NAMES}${scope}/${encodedName(name)}`
 }
 
 interface ListedAt {
   readonly createdAt: number
-  /** Of what this process has written: two files may have been made at the same time. */
+  /** Number of the file among those of this process: two files may have the same time. */
   readonly count: number
   readonly id: string
 }
 
-/** Newest first, in the order of the keys. */
+/** Returns the key of an entry in a list. The newest entry has the smallest key. */
 function listedKey(list: string, { createdAt, count, id }: ListedAt): string {
   const [time, order] = [createdAt, count].map((n) => timeText(Number.MAX_SAFE_INTEGER - n))
   return `${listedPrefix(list)}${time}-${order}-${id}`
@@ -270,19 +270,19 @@ export function listedPrefix(list: string): string {
 
 const ENDS = 'artifacts/ends/'
 
-/** Those that end first come first. */
+/** Returns the key of the expiry of a version. The first one to expire has the smallest key. */
 function endKey(expiresAt: number, hold: string): string {
   return `${ENDS}${timeText(expiresAt)}-${hold}`
 }
 
 const UNFINISHED = 'artifacts/unfinished/'
 
-/** Written by somebody who has not come to the end of it. */
+/** Returns the key of an addition that is not finished. */
 function unfinishedKey(startedAt: number, hold: string): string {
   return `${UNFINISHED}${timeText(startedAt)}-${hold}`
 }
 
-/** Of a key of `ENDS` or `UNFINISHED`. */
+/** Returns the time in a key of `ENDS` or `UNFINISHED`. */
 function timeOf(key: string): number {
   return Number(key.slice(key.lastIndexOf('/') + 1).split('-')[0])
 }
@@ -291,22 +291,22 @@ function timeText(ms: number): string {
   return String(Math.floor(ms)).padStart(16, '0')
 }
 
-/** All that is kept of a name: one value, so that versions are given out and taken back in one step. */
+/** A name as one record, so that versions are added and deleted in one step. */
 export interface StoredName {
-  /** Under what it is listed. */
+  /** Id of its list. */
   readonly list: string
-  /** As the agent or the client wrote it. */
+  /** Name that the agent or the client gave. */
   readonly title: string
   readonly next: number
-  /** Its entry in the list of its owner. */
+  /** Key of its entry in the list. */
   readonly listedAs: string
-  /** From the oldest to the latest. */
+  /** The versions, oldest first. */
   readonly versions: readonly StoredVersion[]
 }
 
 export interface StoredVersion {
   readonly version: number
-  /** The hold on its bytes. */
+  /** Id of the hold on its bytes. */
   readonly hold: string
   readonly blob: string
   readonly sha256: string
@@ -344,7 +344,7 @@ const StoredName: z.ZodType<StoredName> = z.object({
   versions: z.array(StoredVersion),
 })
 
-/** Where a version is, and what goes with it: all that is needed to put right what was left half done. */
+/** Everything that is needed to repair or delete a version. */
 export interface StoredPlace {
   readonly scope: string
   readonly name: string
@@ -363,7 +363,7 @@ const StoredPlace: z.ZodType<StoredPlace> = z.object({
   account: z.string(),
 })
 
-/** `undefined`: there is none, or nothing that this version of the gateway understands. */
+/** `undefined`: there is no name, or a newer version of the gateway wrote it. */
 function storedNameFrom(value: unknown): StoredName | undefined {
   return StoredName.safeParse(value).data
 }

@@ -42,36 +42,36 @@ import type { ByteRange, GatewayStore } from '../store/gateway-store.ts'
 
 export interface ArtifactsOptions {
   readonly store: GatewayStore
-  /** Signs cursors. The same in every process. */
+  /** Key that signs cursors. The same in every process. */
   readonly key: Uint8Array | string
-  /** First part of the URIs. @default 'artifact' */
+  /** Scheme of the URIs. @default 'artifact' */
   readonly uriScheme?: string | undefined
-  /** How long a version is kept. @default 86_400_000 */
+  /** Time for which a version is kept. Milliseconds. @default 86_400_000 */
   readonly ttlMs?: number | undefined
-  /** Of one file. @default 104_857_600 */
+  /** Maximum size of one file. Bytes. @default 104_857_600 */
   readonly maxBytes?: number | undefined
-  /** What `read` holds in memory at most. @default 8_388_608 */
+  /** Size up to which `read` reads a file into memory. Bytes. @default 8_388_608 */
   readonly readMaxBytes?: number | undefined
-  /** Of one owner. @default 1 GiB and 1000 versions */
+  /** Limits of one owner. @default 1 GiB and 1000 versions */
   readonly quota?: Partial<ArtifactQuota> | undefined
-  /** Older ones go. @default 20 */
+  /** Number of versions of one name. Older versions are deleted. @default 20 */
   readonly versionsPerName?: number | undefined
-  /** How often some of what has ended is removed. @default 10_000 */
+  /** Interval at which expired versions are deleted. Milliseconds. @default 10_000 */
   readonly sweepMs?: number | undefined
-  /** @default the system's */
+  /** @default the clock of the system */
   readonly clock?: Clock | undefined
-  /** A sweep that failed. The next one tries again. @default ignored */
+  /** Called with the error of a sweep. The next sweep tries again. @default the error is ignored */
   readonly onError?: ((error: unknown) => void) | undefined
 }
 
-/** Rows that are removed in one go at most. */
+/** Maximum number of rows that one sweep deletes. */
 const SWEEP_ROWS = 100
 
-/** Named, versioned files that belong to whoever they were made for. */
+/** Named files with versions. Each belongs to the principal, the session or the scope for which it was written. */
 export class Artifacts implements AsyncDisposable {
-  /** Bytes that `read` gives at most. */
+  /** Size up to which `read` returns the bytes of a file. */
   readonly readMaxBytes: number
-  /** Bytes of one file at most. */
+  /** Maximum size of one file. Bytes. */
   readonly maxBytes: number
   readonly #store: GatewayStore
   readonly #scheme: string
@@ -121,15 +121,15 @@ export class Artifacts implements AsyncDisposable {
     this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweepAll(), onError })
   }
 
-  /** `artifact://{scope}/{name}{?version}` (RFC 6570). */
+  /** Returns `artifact://{scope}/{name}{?version}` (RFC 6570). */
   get uriTemplate(): string {
     return `${this.#scheme}://{scope}/{name}{?version}`
   }
 
   /**
-   * Stores a version, and tells who follows it. Nothing of a write that fails is kept.
+   * Stores a version and notifies its subscribers. Keeps nothing of a write that fails.
    *
-   * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND`: not a scope of the caller's; what the bytes throw
+   * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND` for a scope that the caller does not own; the error of the bytes
    */
   async write(caller: ArtifactCaller, file: NewArtifact): Promise<Artifact> {
     const { scope, name, stored, change } = await this.#intake.take(caller, file)
@@ -140,30 +140,30 @@ export class Artifacts implements AsyncDisposable {
   }
 
   /**
-   * What is known of an artifact of the caller's.
+   * Returns the facts about an artifact of the caller.
    *
-   * @throws GatewayError `NOT_FOUND`: one and the same for a URI that is none, and for what is not the
-   *   caller's, not there, or has ended
+   * @throws GatewayError `NOT_FOUND`, with the same message for an invalid URI, for an artifact of another owner, and for
+   *   one that does not exist or has expired
    */
   async find(caller: ArtifactCaller, uri: string): Promise<Artifact> {
     return (await this.#found(caller, uri)).artifact
   }
 
-  /** Its bytes, as they are pulled. @throws GatewayError `NOT_FOUND` */
+  /** Streams an artifact of the caller. @throws GatewayError `NOT_FOUND` */
   async open(caller: ArtifactCaller, uri: string, range?: ByteRange): Promise<OpenArtifact> {
     return this.#opened(await this.#found(caller, uri), range)
   }
 
-  /** For whoever was shown a link that was signed for it. @throws GatewayError `NOT_FOUND` */
+  /** Streams an artifact for a client with a valid download link. @throws GatewayError `NOT_FOUND` */
   async openLinked(address: ArtifactAddress, range?: ByteRange): Promise<OpenArtifact> {
     return this.#opened(await this.#at(address), range)
   }
 
   /**
-   * All its bytes; none if they are more than `readMaxBytes`.
+   * Returns all bytes of an artifact, or no bytes if there are more than `readMaxBytes`.
    *
-   * @param check called right before bytes are read, which may be after a wait; throws if they are not wanted any more
-   * @throws GatewayError `NOT_FOUND`; what `check` throws
+   * @param check called right before the bytes are read, which may be after a wait. Throws if they are not needed any more
+   * @throws GatewayError `NOT_FOUND`, and the error of `check`
    */
   async read(caller: ArtifactCaller, uri: string, check?: () => void): Promise<ReadArtifact> {
     const found = await this.#found(caller, uri)
@@ -184,10 +184,10 @@ export class Artifacts implements AsyncDisposable {
   }
 
   /**
-   * The latest version of each name of the caller's, newest first. For callers without a name and without a
-   * session there are none.
+   * Returns the latest version of each name of the caller, newest first. A caller without a name and without a session has
+   * none.
    *
-   * @throws GatewayError `NOT_FOUND`: not a cursor of this list
+   * @throws GatewayError `NOT_FOUND` for a cursor of another list
    */
   async list(caller: ArtifactCaller, options: ListArtifactsOptions = {}): Promise<ArtifactPage> {
     const { cursor, limit = 100 } = options
@@ -215,14 +215,14 @@ export class Artifacts implements AsyncDisposable {
     }
   }
 
-  /** Names in a scope of the caller's that begin so, at most `limit`. Of a scope that is not: none. */
+  /** Returns at most `limit` names in a scope of the caller that begin with `start`. */
   async complete(
     caller: ArtifactCaller,
     scope: string,
     { start, limit }: { readonly start: string; readonly limit: number },
   ): Promise<readonly string[]> {
     const begun = start.normalize('NFC')
-    // Other texts than the beginning of a name have no encoding.
+    // Only the beginning of a name can be encoded.
     if (!isArtifactName(`${begun}a`) || !(await this.#scopes.mayRead(caller, scope))) return []
     const prefix = nameKey(scope, '')
     const rows = await this.#store.values.list(nameKey(scope, begun), { limit })
@@ -230,12 +230,12 @@ export class Artifacts implements AsyncDisposable {
     return live.flatMap(({ key }) => decodedName(key.slice(prefix.length)) ?? [])
   }
 
-  /** A file for an agent, by a URI that its caller gave. @throws GatewayError `NOT_FOUND` */
+  /** Returns a file for an agent, by a URI that the caller gave. @throws GatewayError `NOT_FOUND` */
   async inputFile(caller: ArtifactCaller, uri: string): Promise<InputFile> {
     return this.#toInputFile(uri, await this.#found(caller, uri))
   }
 
-  /** A file that an agent wrote in a scope of the caller. */
+  /** Returns a file that an agent wrote in a scope of the caller. */
   async agentFile(
     caller: ArtifactCaller,
     { scope, agentId }: AgentScope,
@@ -252,7 +252,7 @@ export class Artifacts implements AsyncDisposable {
     return this.#toInputFile(artifact.versionUri, { artifact, blob: found.blob })
   }
 
-  /** The latest versions of all files that an agent wrote in a scope of the caller. */
+  /** Returns the latest versions of all files that an agent wrote in a scope of the caller. */
   async agentFiles(
     caller: ArtifactCaller,
     { scope, agentId }: AgentScope,
@@ -291,7 +291,7 @@ export class Artifacts implements AsyncDisposable {
     }
   }
 
-  /** The same URI for every way to write it, without its version; `undefined`: not of the caller's. */
+  /** Returns the normal form of a URI, without its version. `undefined`: the caller does not own it. */
   async followed(caller: ArtifactCaller, uri: string): Promise<string | undefined> {
     const address = artifactAddressFrom(uri, this.#scheme)
     if (!address || !(await this.#scopes.mayRead(caller, address.scope))) return undefined
@@ -299,34 +299,34 @@ export class Artifacts implements AsyncDisposable {
     return artifactUriOf({ scope, name }, this.#scheme)
   }
 
-  /** Where files of the caller go unless told otherwise; `undefined`: to a new scope each time, or there is none yet. */
+  /** Returns the scope in which files of the caller are stored by default. `undefined`: there is none yet, or each run gets a new one. */
   ownScope(caller: ArtifactCaller): Promise<string | undefined> {
     return this.#scopes.own(caller)
   }
 
-  /** Which list a caller reads: that of its principal, or its session. */
+  /** Returns the id of the list that a caller reads: that of its principal or of its session. */
   listOf({ principal, scope }: ArtifactCaller): string | undefined {
     if (!principal.isAnonymous) return principalKey(principal)
     return scope === undefined ? undefined : listKey(scope, { kind: 'session' })
   }
 
   /**
-   * Hears of changes, whichever process made them. `onGap`: of some nothing may have been heard.
+   * Adds a listener for changes of all processes. `onGap`: some changes may have been missed.
    *
-   * @returns the end of it
+   * @returns a function that removes the listener
    */
   onChange(listener: (change: ArtifactChange) => void, onGap?: () => void): Promise<() => void> {
     return this.#changes.hear(listener, onGap)
   }
 
-  /** Removes some of what has ended. Happens by itself. @returns whether that was all */
+  /** Deletes some expired versions. A timer calls it. Returns whether none is left. */
   async sweep(limit: number = SWEEP_ROWS): Promise<boolean> {
     const { changes, isAll } = await this.#index.sweep(limit)
     for (const change of changes) await this.#changes.tell(change)
     return isAll
   }
 
-  /** Waits for a sweep that is going on. */
+  /** Waits for a running sweep. */
   async close(): Promise<void> {
     await this.#sweeper.close()
   }
@@ -336,11 +336,11 @@ export class Artifacts implements AsyncDisposable {
   }
 
   async #sweepAll(): Promise<void> {
-    // Others have their turn in between: a store in memory lets nobody in by itself.
+    // Lets other work run in between: a store in memory never waits.
     while (!this.#sweeper.isClosed && !(await this.sweep())) await setImmediate()
   }
 
-  /** The order of the checks is part of what keeps callers apart; all of them fail with the same words. */
+  /** Checks the owner before the artifact. All failures have the same message, so callers learn nothing about other owners. */
   async #found(caller: ArtifactCaller, uri: string): Promise<FoundArtifact> {
     const address = artifactAddressFrom(uri, this.#scheme)
     if (!address || !(await this.#scopes.mayRead(caller, address.scope))) throw notFound()
@@ -368,7 +368,7 @@ export class Artifacts implements AsyncDisposable {
     const place = storedPlaceFrom(value)
     const stored = place && (await this.#index.find(place.scope, place.name))
     const version = stored?.versions.at(-1)
-    // A newer version has its own entry, further in front.
+    // The newer version has its own entry, nearer to the front.
     if (!place || !stored || !version || stored.listedAs !== key) return undefined
     return this.#shown(place.scope, place.name, { stored, version })
   }
@@ -434,7 +434,7 @@ export interface OpenArtifact {
 
 export interface ReadArtifact {
   readonly artifact: Artifact
-  /** `undefined`: too many; there is the download. */
+  /** `undefined`: the file is too large to be read, but can be downloaded. */
   readonly bytes: Uint8Array | undefined
 }
 
@@ -453,15 +453,15 @@ function notFound(): GatewayError {
   return new GatewayError('NOT_FOUND', 'Artifact not found')
 }
 
-/** One version of a file, as its owner may see it. */
+/** One version of a file, with the facts that its owner may see. */
 export interface Artifact {
-  /** Of the latest version, whichever that is. */
+  /** URI of the latest version. */
   readonly uri: string
-  /** Of this version. */
+  /** URI of this version. */
   readonly versionUri: string
   readonly scope: string
   readonly name: string
-  /** As the agent or the client called it, in one line. */
+  /** Name that the agent or the client gave, in one line. */
   readonly title: string
   readonly version: number
   readonly mimeType: string
@@ -469,39 +469,39 @@ export interface Artifact {
   readonly size: number
   /** hex */
   readonly sha256: string
-  /** The run that made it; none for an upload. */
+  /** Run that wrote it. `undefined` for an upload. */
   readonly runId?: string | undefined
   /** Milliseconds since 1970. */
   readonly createdAt: number
   readonly expiresAt: number
 }
 
-/** A file that is to be kept, as a new name or as the next version of one. */
+/** A file to store, as a new name or as the next version of a name. */
 export interface NewArtifact {
-  /** Made safe where it becomes part of a URI. */
+  /** May be any text: the name in the URI is made from it. */
   readonly name: string
-  /** What the bytes contradict is put right. @default by the name, else by the bytes */
+  /** Corrected if the bytes contradict it. @default the type of the name, else of the bytes */
   readonly mimeType?: string | undefined
   readonly bytes: AsyncIterable<Uint8Array>
-  /** Of this one. @default what all files may have, which is the most */
+  /** Maximum size of this file. Bytes. @default the limit of all files, which it cannot exceed */
   readonly maxBytes?: number | undefined
   readonly runId?: string | undefined
-  /** The agent that writes it. */
+  /** Agent that writes it. */
   readonly agentId?: string | undefined
-  /** An earlier scope of the caller's. @default the caller's own, or a new one */
+  /** An existing scope of the caller. @default the caller's own scope, or a new one */
   readonly scope?: string | undefined
 }
 
-/** Something that whoever follows an artifact, or lists their artifacts, may want to know. */
+/** A change of an artifact, or of the list of artifacts. */
 export interface ArtifactChange {
-  /** Without a version. */
+  /** URI without a version. */
   readonly uri: string
   readonly scope: string
-  /** The list it belongs to: compare with `Artifacts.listOf(caller)`. */
+  /** Id of the list that has the artifact, as `Artifacts.listOf(caller)` returns it. */
   readonly list: string
-  /** The list has another entry, or one less. */
+  /** Whether the list has one more or one less entry. */
   readonly isListChange: boolean
-  /** There is something new to read. */
+  /** Whether there is a new version. */
   readonly isUpdate: boolean
 }
 
@@ -512,22 +512,22 @@ export interface ArtifactIntakeOptions {
   readonly index: ArtifactIndex
   readonly clock: Clock
   readonly ttlMs: number
-  /** Of one file. */
+  /** Maximum size of one file. Bytes. */
   readonly maxBytes: number
   readonly versionsPerName: number
 }
 
-/** What was taken in. */
+/** A version that was stored. */
 export interface TakenVersion {
   readonly scope: string
   readonly name: string
-  /** All versions of the name, the new one last. */
+  /** All versions of the name. The new version is the last one. */
   readonly stored: StoredName
-  /** `undefined`: the same was there already. */
+  /** `undefined`: the same version existed already. */
   readonly change: IndexChange | undefined
 }
 
-/** Takes new versions in: first the bytes, then the place in the index, then the account. */
+/** Stores new versions: first the bytes, then the entry in the index, then the usage of the account. */
 export class ArtifactIntake {
   readonly #options: ArtifactIntakeOptions
 
@@ -536,9 +536,9 @@ export class ArtifactIntake {
   }
 
   /**
-   * Nothing of what fails is kept.
+   * Keeps nothing of a version that fails.
    *
-   * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND`: not a scope of the caller's; what the bytes throw
+   * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND` for a scope that the caller does not own; the error of the bytes
    */
   async take(caller: ArtifactCaller, file: NewArtifact): Promise<TakenVersion> {
     const { scopes, usage, store, clock, ttlMs, maxBytes } = this.#options
@@ -568,7 +568,7 @@ export class ArtifactIntake {
     return { scope, name, stored: added.name, change: added.change }
   }
 
-  /** What goes if there is no room for one more version. */
+  /** Returns what the versions use that would be deleted to make room for one more. */
   async #spareOf(scope: string, name: string, account: string): Promise<Usage> {
     const { index, versionsPerName } = this.#options
     const versions = (await index.find(scope, name))?.versions ?? []
@@ -586,7 +586,7 @@ export class ArtifactIntake {
       addition = await index.begin(file)
       await this.#count(version.account, version.size, () => index.makeRoom(scope, name))
     } catch (error) {
-      // The first reason says more.
+      // The first error says more.
       if (addition) await index.abandon(addition).catch(() => {})
       else await store.blobs.delete(version.blob).catch(() => {})
       throw error
@@ -609,7 +609,7 @@ export class ArtifactIntake {
 /** Bytes kept of every file, for the preview of one that is too large: 2,000 characters of up to four bytes. */
 const HEAD_BYTES = 8000
 
-/** Passes a file on, and keeps it as long as it may still be shown itself: at most `maxBytes`, else its beginning. */
+/** Passes a file on, and keeps its bytes for the result if there are at most `maxBytes`, else only its beginning. */
 export class HeldBytes {
   readonly #maxBytes: number
   #chunks: Uint8Array[] = []
@@ -620,12 +620,12 @@ export class HeldBytes {
     this.#maxBytes = maxBytes
   }
 
-  /** All of it; `undefined` if that is more than `maxBytes`. */
+  /** All bytes. `undefined` if there are more than `maxBytes`. */
   get all(): Uint8Array | undefined {
     return this.#size <= this.#maxBytes ? Buffer.concat(this.#chunks) : undefined
   }
 
-  /** Its first bytes, at most 8,000. */
+  /** The first bytes, at most 8,000. */
   get head(): Uint8Array {
     return Buffer.concat(this.#chunks).subarray(0, HEAD_BYTES)
   }
@@ -642,7 +642,7 @@ export class HeldBytes {
     const limit = this.#size <= this.#maxBytes ? this.#maxBytes : HEAD_BYTES
     const room = limit - this.#held
     if (room > 0) {
-      // A copy: whoever gave it may use the memory again.
+      // A copy, because the owner of the chunk may use its memory again.
       const kept = Uint8Array.prototype.slice.call(chunk, 0, room)
       this.#chunks.push(kept)
       this.#held += kept.byteLength

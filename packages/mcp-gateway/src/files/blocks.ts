@@ -5,7 +5,7 @@ import { previewFrom } from './media-types.ts'
 import type { FileKind } from './media-types.ts'
 import type { InlineSettings } from '../options.ts'
 
-/** A file as a result tells of it. */
+/** A file as a result shows it. */
 export interface ShownFile {
   readonly uri: string
   readonly name: string
@@ -13,14 +13,14 @@ export interface ShownFile {
   /** bytes */
   readonly size: number
   readonly version: number
-  /** Its URI leads nowhere. @default false */
+  /** Whether the file is not stored, so that its URI cannot be read. @default false */
   readonly isUnkept?: boolean | undefined
 }
 
-/** Characters of a text that is too large to be shown whole. */
+/** Number of characters that are shown of a text that is too large. */
 const PREVIEW_CHARS = 2000
 
-/** The file itself. A text that was given is shown as it is; without one its bytes are. */
+/** Makes a block with the file itself: its text if there is one, else its bytes. */
 export function inlineBlock(
   file: ShownFile,
   {
@@ -38,19 +38,19 @@ export function inlineBlock(
   return { type: 'resource', resource: { uri, mimeType, blob: data } }
 }
 
-/** Where the file is. */
+/** Makes a block with a link to the file. */
 export function linkBlock({ uri, name, mimeType, size, version }: ShownFile): ResourceLink {
   const facts = [mimeType, `${size} bytes`, ...(version > 1 ? [`version ${version}`] : [])]
   return { type: 'resource_link', uri, name, mimeType, size, description: facts.join(', ') }
 }
 
-/** In place of a file that nobody can read later. */
+/** Makes a block for a file that is not stored. */
 export function unkeptBlock({ name, mimeType, size }: ShownFile): ContentBlock {
   const text = `The file "${name}" (${mimeType}, ${size} bytes) was made, and is not kept here.`
   return { type: 'text', text }
 }
 
-/** How a text begins that is not shown itself: at most 2,000 characters. `undefined`: there is no room, or no text. */
+/** Makes a block with the first 2,000 characters of a text. `undefined`: there is no room, or no text. */
 export function previewBlock(
   { name }: ShownFile,
   { head, maxBytes, maxChars }: PreviewOptions,
@@ -60,14 +60,14 @@ export function previewBlock(
 }
 
 interface PreviewOptions {
-  /** Its first bytes. */
+  /** The first bytes of the file. */
   readonly head: Uint8Array
-  /** What the result has room for. */
+  /** Room in the result. */
   readonly maxBytes: number
   readonly maxChars: number
 }
 
-/** What is left of the limits of one result. */
+/** Room that is left in one result. */
 export class InlineBudget {
   readonly #limits: InlineLimits
   #bytes: number
@@ -75,34 +75,34 @@ export class InlineBudget {
 
   constructor(limits: InlineLimits) {
     this.#limits = limits
-    // Bytes that no result can hold need not be kept in memory until it is made.
+    // Bytes that do not fit into any result are not kept in memory.
     this.#bytes = Math.min(limits.totalMaxBytes, limits.resultMaxBytes)
     this.#chars = limits.textMaxChars
   }
 
-  /** Bytes that there is still room for, of whatever kind. */
+  /** Bytes that still fit, of any kind. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Characters of text that there is still room for. */
+  /** Characters of text that still fit. */
   get chars(): number {
     return this.#chars
   }
 
-  /** Bytes that a file of a kind may have now, inclusive. */
+  /** Returns the maximum bytes that a file of a kind may have now. */
   roomFor(kind: FileKind): number {
     return Math.min(this.#limits.maxBytes[kind], this.#bytes)
   }
 
-  /** Takes the room of a file, if there is enough; else nothing. */
+  /** Takes the room of a file if there is enough. Returns whether there was. */
   spend(kind: FileKind, size: ShownSize): boolean {
     if (size.bytes > this.roomFor(kind) || size.chars > this.#chars) return false
     this.take(size)
     return true
   }
 
-  /** Takes room for what is shown in any case, as far as there is some. */
+  /** Takes the room of a block that is shown in any case. */
   take(size: ShownSize): void {
     this.#bytes = Math.max(0, this.#bytes - size.bytes)
     this.#chars = Math.max(0, this.#chars - size.chars)
@@ -164,15 +164,15 @@ function expressionFrom(source: string, path: string): RegExp {
 /** Python clients refuse an event of 1 MiB (1,048,576 bytes). The rest is for the envelope. */
 export const RESULT_MAX_BYTES = 1_000_000
 
-/** What a file takes of a result. */
+/** Size of a block in a result. */
 export interface ShownSize {
-  /** Of the file, not of its base64. */
+  /** Bytes of the file, not of its base64. */
   readonly bytes: number
-  /** Of text. */
+  /** Characters of the text. */
   readonly chars: number
 }
 
-/** Of a block that is shown already. A link takes nothing. */
+/** Returns the size of a block. A link has none. */
 export function sizeOfBlock(block: ContentBlock): ShownSize {
   switch (block.type) {
     case 'text':
@@ -190,7 +190,7 @@ export function sizeOfBlock(block: ContentBlock): ShownSize {
   }
 }
 
-/** Bytes of a block as JSON. Base64 is not copied for it. */
+/** Returns the bytes of a block as JSON, without a copy of its base64. */
 export function jsonBytesOf(block: ContentBlock): number {
   if (block.type === 'image' || block.type === 'audio') {
     return block.data.length + Buffer.byteLength(JSON.stringify({ ...block, data: '' }))

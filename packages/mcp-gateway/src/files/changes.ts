@@ -8,7 +8,7 @@ import type { Messages } from '../store/gateway-store.ts'
 
 const TOPIC = 'artifacts'
 
-/** Changes of artifacts, as all processes that share the store tell them each other. */
+/** Changes of artifacts, sent to all processes that share the store. */
 export class ArtifactChanges {
   readonly #messages: Messages
   readonly #uriScheme: string
@@ -18,7 +18,7 @@ export class ArtifactChanges {
     this.#uriScheme = uriScheme
   }
 
-  /** Never rejects: what changed is stored, and stays so if nobody can be told now. */
+  /** Never rejects: the change is stored even if it cannot be sent now. */
   async tell({ scope, name, list, version, isNewName }: IndexChange): Promise<void> {
     const isUpdate = version !== undefined
     const change: ArtifactChange = {
@@ -31,7 +31,7 @@ export class ArtifactChanges {
     await this.#messages.publish(TOPIC, change).catch(() => {})
   }
 
-  /** `onGap`: of some nothing may have been heard. @returns the end of it */
+  /** `onGap`: some changes may have been missed. @returns a function that removes the listener */
   hear(listener: (change: ArtifactChange) => void, onGap?: () => void): Promise<() => void> {
     const hear = (message: unknown): void => {
       const change = changeFrom(message)
@@ -53,28 +53,28 @@ export interface ArtifactNewsOptions {
   readonly artifacts: Pick<Artifacts, 'onChange'>
   readonly clock: Clock
   readonly onNews: (news: News) => void
-  /** The store cannot say what changes; it is asked again. */
+  /** Called when the store cannot be listened to. It is tried again. */
   readonly onError: (error: Error) => void
 }
 
-/** What changed in a while. */
+/** Changes of a short time. */
 export type News =
   | {
       readonly type: 'changes'
-      /** Lists with another entry, or one less. */
+      /** Ids of lists that have one more or one less entry. */
       readonly lists: ReadonlySet<string>
-      /** URIs with something new to read, each with the list it is in. */
+      /** URIs with new versions, each with the id of its list. */
       readonly updated: ReadonlyMap<string, string>
     }
-  /** Some of it was not heard. */
+  /** Some changes were missed. */
   | { readonly type: 'gap' }
 
-/** A run may make a hundred files within one breath. */
+/** A run may write a hundred files at once. */
 const QUIET_MS = 50
 const MAX_MS = 500
 const RETRY_MS = 5000
 
-/** Hears which artifacts change, whichever process changed them, and tells it once for many. */
+/** Collects changes of all processes, and reports many of them at once. */
 export class ArtifactNews {
   readonly #options: ArtifactNewsOptions
   readonly #debouncer: Debouncer
@@ -95,7 +95,7 @@ export class ArtifactNews {
     })
   }
 
-  /** Begins to listen, once. Never rejects: what could not be begun is tried again. */
+  /** Begins to listen, once. Never rejects: it tries again after a failure. */
   start(): Promise<void> {
     this.#listening ??= this.#listen()
     return this.#listening

@@ -10,17 +10,17 @@ import { isRandomId, randomId } from '../internal/random-hex.ts'
 import type { Values } from '../store/gateway-store.ts'
 
 export interface ArtifactLinksOptions {
-  /** As clients see it, with the path: `https://host/artifacts`; `undefined`: not known, and then there are no links. */
+  /** Returns the URL of the path as clients see it: `https://host/artifacts`. `undefined`: not known, so there are no links. */
   readonly baseUrl: () => string | undefined
-  /** The same in every process. */
+  /** Key that signs links. The same in every process. */
   readonly key: Uint8Array | string
-  /** How long a link works. @default 900_000 */
+  /** Time for which a link works. Milliseconds. @default 900_000 */
   readonly ttlMs?: number | undefined
-  /** @default the system's */
+  /** @default the clock of the system */
   readonly clock?: Clock | undefined
 }
 
-/** Links that let whoever has them download one version of one file, for a while. */
+/** Signed links: everyone who has one can download one version of one file until the link expires. */
 export class ArtifactLinks {
   readonly #baseUrl: () => string | undefined
   readonly #key: Uint8Array | string
@@ -35,7 +35,7 @@ export class ArtifactLinks {
     this.#clock = clock
   }
 
-  /** Ends with the artifact at the latest. */
+  /** Returns a link that expires with the artifact at the latest. */
   downloadUrl({ scope, name, version, expiresAt }: Artifact): string | undefined {
     const base = this.#baseUrl()
     if (base === undefined) return undefined
@@ -45,7 +45,7 @@ export class ArtifactLinks {
     return `${base}/${scope}/${encodedName(name)}?version=${version}&exp=${exp}&sig=${sig}`
   }
 
-  /** Whether a link for just this was given out, and has not ended. */
+  /** Returns whether the signature is valid for this version and has not expired. */
   isValid(address: ArtifactAddress, { exp, sig }: LinkSignature): boolean {
     if (!/^\d{1,12}$/.test(exp) || Number(exp) * 1000 <= this.#clock.now()) return false
     const expected = this.#sign(address, exp)
@@ -84,27 +84,27 @@ const Ticket: z.ZodType<Ticket> = z.object({
   endsAt: z.number(),
 })
 
-/** A link that is being used. */
+/** An upload link in use. */
 export interface TakenTicket {
-  /** For whom it was given out. */
+  /** Caller that got the link. */
   readonly caller: ArtifactCaller
-  /** Nothing came of it: it can be used again until it ends. */
+  /** Makes the link usable again until it expires, after an upload that failed. */
   giveBack(): Promise<void>
 }
 
 export interface UploadTicketsOptions {
   readonly values: Values
-  /** As clients see it, with the path: `https://host/artifacts`; `undefined`: not known, and then there are no links. */
+  /** Returns the URL of the path as clients see it: `https://host/artifacts`. `undefined`: not known, so there are no links. */
   readonly baseUrl: () => string | undefined
-  /** How long a link works. @default 900_000 */
+  /** Time for which a link works. Milliseconds. @default 900_000 */
   readonly ttlMs?: number | undefined
-  /** @default the system's */
+  /** @default the clock of the system */
   readonly clock?: Clock | undefined
 }
 
 /**
- * Links by which whoever has them uploads one file for somebody else, once: addresses are kept in logs. A link names neither of them: all it
- * holds is 128 random bits, which every process finds in the store until they end.
+ * Links to upload one file for a caller without a credential. A link works once, because addresses are kept in logs. It
+ * holds only 128 random bits, which every process finds in the store until the link expires.
  */
 export class UploadTickets {
   readonly #options: UploadTicketsOptions
@@ -113,7 +113,7 @@ export class UploadTickets {
     this.#options = options
   }
 
-  /** Where a `PUT` becomes a file of the caller's. */
+  /** Returns a URL where a `PUT` stores a file of the caller. */
   async uploadUrl(caller: ArtifactCaller, fileName: string): Promise<string | undefined> {
     const { values, ttlMs = 900_000, clock = systemClock } = this.#options
     const base = this.#options.baseUrl()
@@ -133,12 +133,12 @@ export class UploadTickets {
     return `${base}/${encodedName(name)}?ticket=${id}`
   }
 
-  /** `undefined`: not given out for this name, used before, or ended. */
+  /** Uses a link. `undefined`: it is for another name, was used before, or has expired. */
   async take(id: string, name: string): Promise<TakenTicket | undefined> {
     if (!isRandomId(id)) return undefined
     const { values } = this.#options
     const key = ticketKey(id)
-    // Who tries another name does not use it up.
+    // A request with another name does not use the link.
     if (ticketFrom((await values.get(key))?.value)?.name !== name) return undefined
     const ticket = ticketFrom(await values.take(key))
     if (!ticket) return undefined

@@ -4,7 +4,7 @@ import { lookup } from 'mime-types'
 const MIME_TYPE =
   /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[\w!#$&^.+-]+|"[\w !#$&^.+:/-]*"))*$/
 
-/** It becomes a header of downloads: whatever is no media type (RFC 9110, section 8.3.1) is as good as none. */
+/** Returns a media type that is safe as a header. `undefined` for a text that is no media type (RFC 9110, section 8.3.1). */
 export function mediaTypeFrom(text: string | undefined): string | undefined {
   const isType = text !== undefined && text.length <= 255 && MIME_TYPE.test(text)
   return isType ? text : undefined
@@ -19,7 +19,7 @@ export interface FileType {
 }
 
 /**
- * What a file is, by its declared type and its first 1,024 bytes. Magic bytes of an image or a sound win over a type
+ * Returns the type of a file, by its declared type and its first 1,024 bytes. Magic bytes of an image or a sound win over a type
  * that contradicts them. SVG is text: model providers refuse it as an image.
  */
 export function fileTypeOf(declared: string | undefined, head: Uint8Array): FileType {
@@ -40,7 +40,7 @@ function kindOf(type: string): FileKind {
   return type.startsWith('audio/') ? 'audio' : 'binary'
 }
 
-/** The type that the name of a file tells; `undefined` for a name that tells none, or two: `.ts` is a program or a film. */
+/** Returns the type of a file name. `undefined` for an unknown or ambiguous extension: `.ts` is a program or a film. */
 export function namedTypeOf(name: string): string | undefined {
   const extension = extname(name).toLowerCase()
   if (['.ts', '.mts'].includes(extension)) return undefined
@@ -49,13 +49,13 @@ export function namedTypeOf(name: string): string | undefined {
 
 interface Signature {
   readonly mimeType: string
-  /** Other types that these bytes do not contradict. @default none */
+  /** Declared types that these bytes do not contradict. @default none */
   readonly others?: RegExp
   /** Latin-1 text that the bytes hold at these offsets. */
   readonly marks: readonly (readonly [offset: number, text: string])[]
 }
 
-/** How images and sounds begin, as far as clients show them. */
+/** Magic bytes of the images and sounds that clients show. */
 const SIGNATURES: readonly Signature[] = [
   { mimeType: 'image/png', marks: [[0, '\u0089PNG\r\n\u001a\n']] },
   { mimeType: 'image/jpeg', marks: [[0, '\u00ff\u00d8\u00ff']] },
@@ -80,7 +80,7 @@ const SIGNATURES: readonly Signature[] = [
       [8, 'WAVE'],
     ],
   },
-  // A tag that stands before sounds of several kinds.
+  // A tag before sounds of several types.
   { mimeType: 'audio/mpeg', others: /^audio\//, marks: [[0, 'ID3']] },
   { mimeType: 'audio/flac', others: /^audio\/x-flac$/, marks: [[0, 'fLaC']] },
   {
@@ -92,8 +92,8 @@ const SIGNATURES: readonly Signature[] = [
 ]
 
 /**
- * The image or audio type whose magic bytes a file begins with, if a type that it was given contradicts them;
- * `undefined` for anything else. Containers hold more than their magic bytes say: `video/mp4` is contradicted by none.
+ * Returns the image or audio type of the magic bytes, if the declared type contradicts them. A container has more than its
+ * magic bytes say, so nothing contradicts `video/mp4`.
  */
 function sniffedTypeOf(head: Uint8Array, named: string): string | undefined {
   if (named.startsWith('video/')) return undefined
@@ -101,7 +101,7 @@ function sniffedTypeOf(head: Uint8Array, named: string): string | undefined {
   const found = SIGNATURES.find(({ marks }) =>
     marks.every(([offset, text]) => start.startsWith(text, offset)),
   )
-  // Some marks are words: a text may begin with them.
+  // Some magic bytes are words, with which a text may begin.
   if (!found || found.mimeType === named || found.others?.test(named) || looksLikeText(head)) {
     return undefined
   }
@@ -146,21 +146,21 @@ const TEXT_TYPES: ReadonlySet<string> = new Set([
   ].map((name) => `application/${name}`),
 ])
 
-/** Whether a type says that it is text: `text/*`, SVG, and the text formats that go by `application/*`. */
+/** Returns whether a type is text: `text/*`, SVG, and text formats such as `application/json`. */
 export function isTextType(mimeType: string): boolean {
   const type = bareType(mimeType)
   return type.startsWith('text/') || TEXT_TYPES.has(type) || /\+(?:json|xml|yaml)$/.test(type)
 }
 
-/** In lower case, without its parameters. */
+/** Returns a type in lower case, without its parameters. */
 export function bareType(mimeType: string): string {
   return (mimeType.split(';', 1)[0] ?? '').trim().toLowerCase()
 }
 
-/** Bytes that tell whether a file without a type is text. */
+/** Number of bytes that decide whether a file without a type is text. */
 export const TEXT_TEST_BYTES = 1024
 
-/** Its first 1,024 bytes are UTF-8 without NUL. A character that is cut off at the end is no fault. */
+/** Returns whether the first 1,024 bytes are UTF-8 without NUL. The last character may be incomplete. */
 export function looksLikeText(head: Uint8Array): boolean {
   const start = head.subarray(0, TEXT_TEST_BYTES)
   if (start.includes(0)) return false
@@ -172,7 +172,7 @@ export function looksLikeText(head: Uint8Array): boolean {
   }
 }
 
-/** All of it as text; `undefined` if it is no UTF-8. */
+/** Returns the bytes as text. `undefined` if they are not UTF-8. */
 export function textFrom(bytes: Uint8Array): string | undefined {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -181,7 +181,7 @@ export function textFrom(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** The first characters of a text of which only the beginning is there. Never half a character. */
+/** Returns the first characters of a text that is cut off. Never returns half a character. */
 export function previewFrom(head: Uint8Array, maxChars: number): string | undefined {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(head, { stream: true })

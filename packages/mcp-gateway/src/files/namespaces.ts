@@ -8,15 +8,15 @@ import type { Values } from '../store/gateway-store.ts'
 /** Who reads or writes artifacts. */
 export interface ArtifactCaller {
   readonly principal: Principal
-  /** Of the session, for callers without a name that have one: made by `newScopeId` when the session begins. */
+  /** Scope of the session, for callers without a name: made by `newScopeId` when the session begins. */
   readonly scope?: string | undefined
-  /** Of the network. Callers without a name are counted by it. @default all of them are counted as one */
+  /** IP address. Usage of callers without a name is counted by it. @default all of them are counted as one */
   readonly address?: string | undefined
 }
 
 /**
- * To whom a scope belongs: to a principal; to the one session that was told its id at its beginning; or,
- * where there is neither, to whoever has its id.
+ * Owner of a scope: a principal; the session that got its id when it began; or, for callers without a name and without a
+ * session, every caller that knows the id.
  */
 export type ScopeOwner =
   | { readonly kind: 'principal'; readonly key: string }
@@ -29,12 +29,12 @@ const StoredOwner: z.ZodType<ScopeOwner> = z.union([
   z.object({ kind: z.literal('holder') }),
 ])
 
-/** Stands for a principal in keys: of one length, and tells nobody who it is. */
+/** Returns the text that stands for a principal in keys: a hash of one length. */
 export function principalKey(principal: Principal): string {
   return `p-${hashOf(`principal\0${principal.id}`)}`
 }
 
-/** Whether the caller may read and write this scope. Fails closed. */
+/** Returns whether the caller may read and write this scope. */
 function ownsScope(caller: ArtifactCaller, scope: string, owner: ScopeOwner): boolean {
   switch (owner.kind) {
     case 'principal':
@@ -46,12 +46,12 @@ function ownsScope(caller: ArtifactCaller, scope: string, owner: ScopeOwner): bo
   }
 }
 
-/** Under what the artifacts of a scope are listed. */
+/** Returns the id of the list that has the artifacts of a scope. */
 export function listKey(scope: string, owner: ScopeOwner): string {
   return owner.kind === 'principal' ? owner.key : `s-${scope}`
 }
 
-/** Under what a caller's bytes are counted. */
+/** Returns the id of the account in which the bytes of a caller are counted. */
 export function accountOf({ principal, address }: ArtifactCaller): string {
   if (!principal.isAnonymous) return principalKey(principal)
   if (address === undefined) return `a-${hashOf(`principal\0${principal.id}`)}`
@@ -62,10 +62,10 @@ function hashOf(text: string): string {
   return hash('sha256', text).slice(0, 32)
 }
 
-/** Scopes outlive what is in them, so that a version never ends before its time. */
+/** Scopes live longer than their files, so that no version expires too early. */
 const SPARE_MS = 3_600_000
 
-/** One and the same for a scope of somebody else, one that has ended, and one that a model made up. */
+/** The same error for a scope of another owner, an expired one, and one that a model invented. */
 function noScope(): GatewayError {
   return new GatewayError('NOT_FOUND', 'There is no such scope: leave `scope` out to get a new one')
 }
@@ -89,7 +89,7 @@ export interface OwnedScope {
   readonly owner: ScopeOwner
 }
 
-/** Which scopes there are, and whose they are. */
+/** The scopes and their owners. */
 export class ArtifactScopes {
   readonly #values: Values
   readonly #ttlMs: number
@@ -99,7 +99,7 @@ export class ArtifactScopes {
     this.#ttlMs = ttlMs + SPARE_MS
   }
 
-  /** Whether there is such a scope, and it is the caller's. */
+  /** Returns whether the scope exists and the caller owns it. */
   async mayRead(caller: ArtifactCaller, scope: string): Promise<boolean> {
     return (await this.#owned(caller, scope)) !== undefined
   }
@@ -110,7 +110,7 @@ export class ArtifactScopes {
     return typeof found?.value === 'string' ? found.value : undefined
   }
 
-  /** The given scope, else the caller's own, else a new one for whoever is told of it. @throws GatewayError `NOT_FOUND` */
+  /** Returns the given scope, else the caller's own one, else a new one for all who know its id. @throws GatewayError `NOT_FOUND` */
   async forWriting(caller: ArtifactCaller, given: string | undefined): Promise<OwnedScope> {
     if (given !== undefined && given !== caller.scope) {
       const owner = isScopeId(given) ? await this.#owned(caller, given) : undefined
@@ -133,13 +133,13 @@ export class ArtifactScopes {
         await this.#values.touch(at, this.#ttlMs)
         return this.#claimed({ scope, owner })
       }
-      // Two first files at once: one of them makes it, the other one finds it.
+      // Of two concurrent first files, one creates the scope and the other one finds it.
       await this.#values.put(at, newScopeId(), { ttlMs: this.#ttlMs, ifVersion: null })
     }
     throw new GatewayError('UNAVAILABLE', 'The store does not keep what it was given')
   }
 
-  /** @throws GatewayError `NOT_FOUND`: it is somebody else's */
+  /** @throws GatewayError `NOT_FOUND` for a scope of another owner */
   async #claimed(owned: OwnedScope): Promise<OwnedScope> {
     const { scope, owner } = owned
     const key = scopeKey(scope)
@@ -159,7 +159,7 @@ export class ArtifactScopes {
 
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
 
-/** 128 random bits in base32 (RFC 4648, section 6; lower case): nobody can guess it. */
+/** Returns 128 random bits in base32 (RFC 4648, section 6), in lower case. */
 export function newScopeId(): string {
   let bits = BigInt(`0x${randomBytes(16).toString('hex')}`) << 2n
   let text = ''

@@ -2,11 +2,11 @@ import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
 import type { GatewayStore, Values } from '../store/gateway-store.ts'
 
-/** What one account may have. */
+/** Limits of one account. */
 export interface ArtifactQuota {
-  /** Bytes of all its versions together. @default 1_073_741_824 */
+  /** Maximum bytes of all versions together. @default 1_073_741_824 */
   readonly bytesPerPrincipal: number
-  /** How many versions there may be, of all names together. @default 1000 */
+  /** Maximum number of versions of all names together. @default 1000 */
   readonly countPerPrincipal: number
 }
 
@@ -18,12 +18,12 @@ export interface Usage {
 const Usage: z.ZodType<Usage> = z.object({ bytes: z.number(), count: z.number() })
 const NOTHING: Usage = { bytes: 0, count: 0 }
 
-/** What each account has, and whether there is room for more. */
+/** Counts what each account uses, and enforces its limits. */
 export class ArtifactUsage {
   readonly #values: Values
   readonly #updates: AtomicUpdates
   readonly #quota: ArtifactQuota
-  /** Bytes that arrive in this process right now. */
+  /** Bytes of each account that this process is receiving. */
   readonly #arriving = new Map<string, number>()
 
   constructor(values: Values, updates: AtomicUpdates, quota: ArtifactQuota) {
@@ -36,7 +36,7 @@ export class ArtifactUsage {
     return usageFrom((await this.#values.get(usageKey(account)))?.value)
   }
 
-  /** @throws GatewayError `QUOTA`, and then nothing is counted */
+  /** Counts nothing if it throws. @throws GatewayError `QUOTA` */
   async add(account: string, bytes: number): Promise<void> {
     await this.#updates.update(usageKey(account), (value) => {
       const usage = usageFrom(value)
@@ -61,9 +61,9 @@ export class ArtifactUsage {
   }
 
   /**
-   * Bytes on their way in: ends them as soon as there is no room for more, with what arrives at the same
-   * time counted in. `spare`: what will be freed to make room.
+   * Passes bytes on until the account has no room for more. Counts bytes that arrive concurrently.
    *
+   * @param spare what will be freed to make room
    * @throws GatewayError `QUOTA`
    */
   async *within(
@@ -90,7 +90,7 @@ export class ArtifactUsage {
     }
   }
 
-  /** Puts right what a killed process may have counted wrong. Does nothing if it changed meanwhile. */
+  /** Corrects a count that a killed process may have left wrong. Does nothing if the count changes meanwhile. */
   async correct(account: string, count: () => Promise<Usage>): Promise<void> {
     const before = await this.#values.get(usageKey(account))
     const usage = await count()
@@ -112,21 +112,21 @@ function noRoom({ bytesPerPrincipal, countPerPrincipal }: ArtifactQuota): Gatewa
   return new GatewayError('QUOTA', message)
 }
 
-/** Bytes that are kept once for all who hold them. */
+/** Bytes that are stored once for all versions that have them. */
 interface StoredBlob {
   readonly id: string
-  /** Somebody looks whether they are still held. Whoever comes to hold them says so by taking this away. */
+  /** Marks bytes that are about to be deleted. A new hold removes the mark. */
   readonly isGoing: boolean
 }
 
 const StoredBlob: z.ZodType<StoredBlob> = z.object({ id: z.string(), isGoing: z.boolean() })
 
 /**
- * Who holds which bytes: the same bytes are kept once, and go with their last hold.
+ * Holds of versions on their bytes. Equal bytes are stored once, and deleted with their last hold.
  *
- * A hold is a row of its own, so that taking and releasing one twice changes nothing, and what a killed
- * process left can be put right. It is written before the bytes are looked up, and bytes are marked before
- * the last look for holds: so either whoever releases sees the new hold, or whoever takes it sees the mark.
+ * A hold is a row of its own: taking or releasing it twice changes nothing, and the rows of a killed process can be
+ * repaired. A hold is written before the bytes are looked up, and bytes are marked before the last search for holds. So
+ * either the release sees the new hold, or the new hold sees the mark.
  */
 export class BlobHolds {
   readonly #store: GatewayStore
@@ -137,7 +137,7 @@ export class BlobHolds {
     this.#updates = updates
   }
 
-  /** @returns the id of the bytes that are kept: the given ones, or the same from earlier (then the given ones are gone) */
+  /** Returns the id of the stored bytes: the given ones, or equal ones from earlier. Then the given ones are deleted. */
   async take(sha256: string, hold: string, id: string): Promise<string> {
     await this.#store.values.put(holdKey(sha256, hold), true)
     const kept = await this.#updates.update(blobKey(sha256), (value) => {
@@ -150,7 +150,7 @@ export class BlobHolds {
     return kept
   }
 
-  /** Idempotent. */
+  /** Can be called twice. */
   async release(sha256: string, hold: string): Promise<void> {
     const { values, blobs } = this.#store
     await values.delete(holdKey(sha256, hold))
@@ -161,7 +161,7 @@ export class BlobHolds {
     const key = blobKey(sha256)
     const marked = await values.put(key, { ...blob, isGoing: true }, { ifVersion: found.version })
     if (marked === undefined || (await this.#isHeld(sha256))) return
-    // Bytes go only after nobody can find them any more.
+    // Bytes are deleted only after no reader can find them.
     if (await values.delete(key, marked)) await blobs.delete(blob.id)
   }
 
@@ -169,7 +169,7 @@ export class BlobHolds {
     return (await this.#store.values.get(holdKey(sha256, hold))) !== undefined
   }
 
-  /** Bytes that were written by somebody who may have been killed before they were held. */
+  /** Deletes bytes whose writer may have been killed before it took a hold. */
   async discard(sha256: string, hold: string, id: string): Promise<void> {
     await this.release(sha256, hold)
     const found = await this.#store.values.get(blobKey(sha256))
@@ -190,18 +190,18 @@ function holdKey(sha256: string, hold: string): string {
   return `artifacts/held/${sha256}/${hold}`
 }
 
-/** Other processes may be faster so often. */
+/** Maximum number of attempts while other processes change the same key. */
 const MAX_TRIES = 100
 
-/** What becomes of a value: another one, none, or what it was. */
+/** Change of a value: a new value, its deletion, or none. */
 export type Change<Result> =
   | { readonly put: unknown; readonly result: Result }
   | { readonly remove: true; readonly result: Result }
   | { readonly result: Result }
 
 /**
- * Reads, decides and writes as if it were one step. What this process does to one key comes one after the
- * other, so that it does not compete with itself.
+ * Reads, decides and writes as one step. Updates of one key in this process run one after the other, so that the process
+ * does not compete with itself.
  */
 export class AtomicUpdates {
   readonly #values: Values
@@ -211,7 +211,7 @@ export class AtomicUpdates {
     this.#values = values
   }
 
-  /** @throws what `decide` throws, and then nothing is written; GatewayError `UNAVAILABLE` */
+  /** Writes nothing if `decide` throws. @throws the error of `decide`; GatewayError `UNAVAILABLE` */
   update<Result>(key: string, decide: (value: unknown) => Change<Result>): Promise<Result> {
     const before = this.#last.get(key)
     const work = (before ?? Promise.resolve()).then(() => this.#try(key, decide))
@@ -239,6 +239,6 @@ export class AtomicUpdates {
         return change.result
       }
     }
-    throw new GatewayError('UNAVAILABLE', 'Too many write the same at once: try again')
+    throw new GatewayError('UNAVAILABLE', 'Too many writers change the same key at once: try again')
   }
 }

@@ -17,20 +17,20 @@ import type { ArtifactCaller } from './namespaces.ts'
 
 interface ReadResource {
   readonly contents: ReadResourceResult['contents']
-  /** Milliseconds for which it cannot become another. @default 0: it may at any time */
+  /** Milliseconds for which the content cannot change. @default 0 */
   readonly fixedMs?: number | undefined
 }
 
-/** What a gateway has to read, for one caller at a time. Each throws `ResourceNotFoundError` for what is not the caller's. */
+/** Resources of one caller. All methods throw `ResourceNotFoundError` for a resource that the caller does not own. */
 export interface ResourceHandlers {
-  /** @throws ProtocolError -32602 for a cursor of no list of this caller */
+  /** @throws ProtocolError -32602 for a cursor of another list */
   list(caller: ArtifactCaller, cursor: string | undefined): Promise<ListResourcesResult>
   templates(caller: ArtifactCaller): Promise<ListResourceTemplatesResult>
-  /** @param check called before the bytes are read: throws if the answer is not wanted, or there is no memory for it */
+  /** @param check called before the bytes are read. Throws if the answer is not needed, or there is no memory for it */
   read(caller: ArtifactCaller, uri: string, check: () => void): Promise<ReadResource>
-  /** Which list the caller reads: changes of it are told by this name. @default none */
+  /** Returns the id of the list of the caller, which notifications about it name. @default there is no list */
   listOf(caller: ArtifactCaller): string | undefined
-  /** The URI by which changes of this resource are told; `undefined`: it is not the caller's. */
+  /** Returns the URI that notifications about this resource have. `undefined`: the caller does not own it. */
   followed(caller: ArtifactCaller, uri: string): Promise<string | undefined>
   /** Values for a variable of a template. @default the capability is not declared */
   complete?(caller: ArtifactCaller, asked: CompletedVariable): Promise<CompleteResult['completion']>
@@ -38,27 +38,27 @@ export interface ResourceHandlers {
 
 interface CompletedVariable {
   readonly template: string
-  /** Of the variable. */
+  /** Name of the variable. */
   readonly name: string
-  /** As far as it is there. */
+  /** Beginning of the value. */
   readonly value: string
-  /** Other variables, as they were chosen before. @default none were */
+  /** Values of other variables. @default none */
   readonly given?: Readonly<Record<string, string>> | undefined
 }
 
 export interface ArtifactResourcesOptions {
   readonly artifacts: Artifacts
-  /** Where what is too large to be read can be downloaded. @default nowhere */
+  /** Makes download links for files that are too large to be read. @default there are no links */
   readonly links?: ArtifactLinks | undefined
-  /** The text of a file that is one; what has none is given as base64. */
+  /** Returns the text of a text file. Other files are returned as base64. */
   readonly textOf: (bytes: Uint8Array, mimeType: string) => string | undefined
-  /** Entries of a page. @default 100 */
+  /** Number of entries on a page. @default 100 */
   readonly pageSize?: number | undefined
   /** Milliseconds since 1970. @default Date.now */
   readonly now?: (() => number) | undefined
 }
 
-/** Artifacts as resources of MCP. */
+/** Offers artifacts as resources of MCP. */
 export function artifactResources(options: ArtifactResourcesOptions): ResourceHandlers {
   const { artifacts, links, textOf, pageSize, now = Date.now } = options
   return {
@@ -87,7 +87,7 @@ export function artifactResources(options: ArtifactResourcesOptions): ResourceHa
         const { artifact, bytes } = await artifacts.read(caller, uri, check)
         if (!bytes) throw tooLarge(artifact, links)
         const contents = [contentOf({ uri, artifact, bytes, textOf })]
-        // A version stays what it is until it ends.
+        // A version never changes until it expires.
         const isFixed = uri === artifact.versionUri
         return isFixed ? { contents, fixedMs: artifact.expiresAt - now() } : { contents }
       } catch (error) {
@@ -108,7 +108,7 @@ export function artifactResources(options: ArtifactResourcesOptions): ResourceHa
   }
 }
 
-/** Of one completion, as the specification has it. */
+/** Limit of the specification for one completion. */
 const MAX_VALUES = 100
 
 function resourceOf(artifact: Artifact): Resource {

@@ -2,9 +2,9 @@ import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 
 import type { Principal } from '../internal/principal.ts'
 
-/** Keeps the files that runs make, and shows them in results. */
+/** Stores the files of runs, and shows them in results. */
 export interface ResultFiles {
-  /** For one run, before its agent starts. Does nothing until the first file. */
+  /** Opens the files of one run, before its agent starts. Does nothing until the first file. */
   open(run: ResultFilesContext): RunFiles
 }
 
@@ -12,21 +12,21 @@ export interface ResultFilesContext {
   readonly runId: string
   readonly agentId: string
   readonly principal: Principal
-  /** @default made with the first file */
+  /** Scope for the files. @default the first file makes one */
   readonly scope?: string | undefined
-  /** Of the session, for callers without a name that have one. */
+  /** Scope of the session, for callers without a name. */
   readonly sessionScope?: string | undefined
-  /** Of the network: files of callers without a name are counted by it. */
+  /** IP address. Files of callers without a name are counted by it. */
   readonly address?: string | undefined
   readonly clientName?: string | undefined
-  /** Of the same run, before it was answered. @default none */
+  /** Files of the same run from before it was paused. @default none */
   readonly earlier?: EarlierFiles | undefined
   readonly signal: AbortSignal
 }
 
-/** The files of one run, in the order in which they appeared. */
+/** The files of one run, in the order in which they were written. */
 export interface RunFiles extends AgentArtifacts {
-  /** Bytes that the whole result may have as JSON. */
+  /** Maximum bytes of the whole result as JSON. */
   readonly resultMaxBytes: number
   /**
    * Returns content blocks for these files and those of earlier rounds: inline within the limits, else links. They have at
@@ -34,13 +34,13 @@ export interface RunFiles extends AgentArtifacts {
    */
   blocks(maxBytes?: number): Promise<readonly ContentBlock[]>
   /**
-   * Keeps a file of the gateway's own, which `blocks` does not show, and returns its link; `undefined` if no files are
-   * kept.
+   * Stores a file of the gateway itself, which `blocks` does not show, and returns its link. `undefined` if files are not
+   * stored.
    *
    * @throws GatewayError as `write`
    */
   keep(file: OwnFile): Promise<ResourceLink | undefined>
-  /** What another process needs to go on with them, once the run is answered. */
+  /** Returns what another process needs to continue with these files after the run was paused. */
   soFar(): Promise<EarlierFiles>
 }
 
@@ -49,16 +49,16 @@ export interface OwnFile {
   readonly data: AsyncIterable<Uint8Array>
 }
 
-/** Files that a run made before it asked. JSON, and not large: what is large among them is a link by now. */
+/** Files from before a run was paused. Small JSON: large files are links. */
 export interface EarlierFiles {
   readonly blocks: readonly ContentBlock[]
-  /** Stands for each that is shown: an agent that begins a step again makes the same files again. */
+  /** Keys of the files that are shown: an agent that repeats a step writes the same files again. */
   readonly shown: readonly string[]
-  /** Where the others go, for callers that have nothing else in common with them. */
+  /** Scope for the next files, for callers without a name and without a session. */
   readonly scope?: string | undefined
 }
 
-/** A file of the caller's, by its artifact. Read only when it is needed. */
+/** A file of the caller. It is read only when it is needed. */
 export interface InputFile {
   readonly uri: string
   readonly name: string
@@ -69,7 +69,7 @@ export interface InputFile {
 }
 
 export interface ArtifactWriter {
-  /** Stores a version of a file, and tells its URI. @throws GatewayError `QUOTA` */
+  /** Stores a version of a file, and returns its URI. @throws GatewayError `QUOTA` */
   write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }>
 }
 
@@ -95,9 +95,9 @@ export interface StoredFile {
   readonly createdAt: number
 }
 
-/** A file that an agent made: its bytes, or where they are. */
+/** A file that an agent wrote: its bytes or their URL. */
 export interface OutputFile {
-  /** As the agent calls it; made safe where it becomes part of a URI. */
+  /** May be any text: the name in the URI is made from it. */
   readonly name: string
   readonly mimeType?: string | undefined
   readonly data: Uint8Array | AsyncIterable<Uint8Array> | { readonly url: string }

@@ -36,18 +36,18 @@ import type { GuardedFetch } from '../internal/guarded-fetch.ts'
 import type { InlineSettings } from '../options.ts'
 
 export interface GatewayFilesOptions {
-  /** @default nothing is kept: results show what they have room for */
+  /** @default files are not stored: results show those that fit */
   readonly artifacts?: Artifacts | undefined
-  /** Of one file, where none is kept. @default 104_857_600 */
+  /** Maximum size of one file if files are not stored. Bytes. @default 104_857_600 */
   readonly maxBytes?: number | undefined
   readonly inline: InlineSettings
-  /** Fetches files that agents give by URL. @default 'never': public ones are passed on as links, others refused */
+  /** Fetches files that agents give by URL. @default 'never': public URLs become links, others are refused */
   readonly fetch?: GuardedFetch | 'never' | undefined
 }
 
 /**
- * Keeps each file of a run as an artifact; results hold those within the limits, and links to the others. Without
- * artifacts those beyond the limits are lost.
+ * Stores each file of a run as an artifact. Results show the files within the limits, and link to the others. Without
+ * artifacts, files above the limits are lost.
  */
 export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
   const limitsOf = inlineLimitsFrom(options.inline)
@@ -64,7 +64,7 @@ class GatewayRunFiles implements RunFiles {
   readonly #keeper: FileKeeper
   readonly #isKept: boolean
   readonly #entries: Entry[] = []
-  /** Keys of what is shown. */
+  /** Keys of the files that are shown. */
   readonly #shown: Set<string>
   #last: Promise<unknown> = Promise.resolve()
 
@@ -81,7 +81,7 @@ class GatewayRunFiles implements RunFiles {
   }
 
   write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }> {
-    // One after the other: the room in a result is spent in the order of the calls.
+    // One after the other, so that files take room in the result in the order of the calls.
     const written = this.#last.then(() => this.#write(file))
     this.#last = written.catch(() => {})
     return written
@@ -119,7 +119,7 @@ class GatewayRunFiles implements RunFiles {
       return entry.blocks
     })
     const { principal, sessionScope } = this.#run
-    // Others have one scope for all their runs, or one for their session, which the answer may come without.
+    // Other callers have a scope for all their runs or for their session.
     const isOwnScope = principal.isAnonymous && sessionScope === undefined
     const scope = isOwnScope ? this.#keeper.scope : undefined
     return { blocks, shown: [...this.#shown], scope }
@@ -164,7 +164,7 @@ class GatewayRunFiles implements RunFiles {
     return { uri, version: 1 }
   }
 
-  /** @throws GatewayError `LIMIT`: there is no room for it, and it cannot be read later */
+  /** @throws GatewayError `LIMIT` if the file does not fit and is not stored */
   #show(taken: TakenFile, kind: FileKind, held: HeldBytes): void {
     const { name, sha256, title, mimeType, size, version, versionUri: uri } = taken
     const { isUnkept = false } = taken
@@ -180,7 +180,7 @@ class GatewayRunFiles implements RunFiles {
     this.#add({ blocks: preview ? [link, preview] : [link], link })
   }
 
-  /** Notes that it is shown from here on. */
+  /** Marks a file as shown. Returns whether it was not. */
   #isFirst(name: string, content: string): boolean {
     const key = hash('sha256', `${name}\0${content}`, 'base64url').slice(0, 22)
     if (this.#shown.has(key)) return false
@@ -200,7 +200,7 @@ class GatewayRunFiles implements RunFiles {
   ): ContentBlock | undefined {
     if (bytes === undefined) return undefined
     const text = kind === 'text' ? textFrom(bytes) : undefined
-    // What says that it is text and is not has the room of what it is.
+    // A file with the type of a text that is no text counts as binary.
     const shownAs = kind === 'text' && text === undefined ? 'binary' : kind
     const size = { bytes: bytes.byteLength, chars: text?.length ?? 0 }
     if (!this.#budget.spend(shownAs, size)) return undefined
@@ -221,17 +221,17 @@ function keeperOf(
 
 const MAX_BYTES = 100 * 1024 * 1024
 
-/** Of what is shown, while the run waits for its answer: as JSON. */
+/** Maximum JSON characters of the shown files of a paused run. */
 const MAX_KEPT_CHARS = 256 * 1024
 
 /** A file in the result. */
 interface Entry {
   readonly blocks: readonly ContentBlock[]
-  /** The same in short. @default it is as short as it gets */
+  /** A link in place of the blocks. @default the blocks are short already */
   readonly link?: ContentBlock | undefined
 }
 
-/** Every file has at least its link; from the first on, they are shown whole as long as there is room. */
+/** Shows at least the link of every file. Shows whole files from the first one on, as long as there is room. */
 function fitting(entries: readonly Entry[], maxBytes: number): readonly ContentBlock[] {
   let room = maxBytes - MORE_BYTES
   const listed: { readonly entry: Entry; readonly short: number }[] = []
@@ -278,11 +278,11 @@ function noFetch(): GatewayError {
   return new GatewayError('UNAVAILABLE', 'This gateway fetches no files by their URL')
 }
 
-/** Takes the files of one run. */
+/** Stores the files of one run, or passes them by. */
 interface FileKeeper {
-  /** Where they go, if others have to know. */
+  /** Scope of the files, if later runs must know it. */
   readonly scope?: string | undefined
-  /** @throws GatewayError `QUOTA`, `LIMIT`, `NOT_FOUND` (not a scope of the caller's); the reason of the run's signal */
+  /** @throws GatewayError `QUOTA`, `LIMIT`, `NOT_FOUND` for a scope that the caller does not own; the reason of the signal */
   write(file: GivenFile): Promise<TakenFile>
   read(name: string, version: number | undefined): Promise<InputFile | undefined>
   list(): Promise<readonly StoredFile[]>
@@ -299,17 +299,17 @@ interface TakenFile extends Pick<
   Artifact,
   'name' | 'title' | 'mimeType' | 'size' | 'sha256' | 'version' | 'uri' | 'versionUri'
 > {
-  /** Nobody can read it later: it is shown now, or not at all. @default false */
+  /** Whether the file is not stored: it is shown now or lost. @default false */
   readonly isUnkept?: boolean | undefined
 }
 
 interface UnkeptFilesOptions {
-  /** Of one file. */
+  /** Maximum size of one file. Bytes. */
   readonly maxBytes: number
   readonly signal: AbortSignal
 }
 
-/** Where nothing is kept: files pass by, and only the result has them. */
+/** Does not store files: only the result has them. */
 class UnkeptFiles implements FileKeeper {
   readonly #options: UnkeptFilesOptions
   readonly #versions = new Map<string, number>()
@@ -358,7 +358,7 @@ export interface RunArtifactsOptions {
   readonly caller: ArtifactCaller
   readonly runId: string
   readonly agentId: string
-  /** An earlier scope that the caller named. @default the caller's own, or one that the first file makes */
+  /** Existing scope that the caller named. @default the caller's own, or one that the first file makes */
   readonly scope?: string | undefined
   readonly signal: AbortSignal
 }
@@ -366,18 +366,18 @@ export interface RunArtifactsOptions {
 /** A file of the run. */
 interface RunFile {
   readonly name: string
-  /** @default by the name, else by the bytes */
+  /** @default the type of the name, else of the bytes */
   readonly mimeType?: string | undefined
   readonly data: AsyncIterable<Uint8Array>
 }
 
 /**
- * Keeps the files of one run. For callers without a name and without a session all of them go to one scope,
- * which the first file makes.
+ * Stores the files of one run. For a caller without a name and without a session, the first file makes a scope for all of
+ * them.
  */
 export class RunArtifacts {
   readonly #options: RunArtifactsOptions
-  /** Where files of this run go, once that is known. */
+  /** Scope of the files, once it is known. */
   #scope: string | undefined
   #last: Promise<unknown> = Promise.resolve()
 
@@ -386,7 +386,7 @@ export class RunArtifacts {
     this.#scope = options.scope
   }
 
-  /** Where its files go, if that is known by now. */
+  /** Scope of the files, if it is known. */
   get scope(): string | undefined {
     return this.#scope
   }
@@ -412,9 +412,9 @@ export class RunArtifacts {
     return this.#scope ?? (await artifacts.ownScope(caller))
   }
 
-  /** @throws GatewayError `QUOTA`, `LIMIT`; `NOT_FOUND`: not a scope of the caller's; the reason of the signal */
+  /** @throws GatewayError `QUOTA`, `LIMIT`; `NOT_FOUND` for a scope that the caller does not own; the reason of the signal */
   write(file: RunFile): Promise<Artifact> {
-    // One after the other: versions of a name come in the order of the calls.
+    // One after the other, so that versions of a name are in the order of the calls.
     const written = this.#last.then(() => this.#write(file))
     this.#last = written.catch(() => {})
     return written
@@ -437,9 +437,9 @@ interface FetchedFile {
 }
 
 /**
- * A file that an agent gave by its URL, streamed.
+ * Streams a file that an agent gave by its URL.
  *
- * @throws GatewayError `UNAVAILABLE` for an answer other than 2xx; what the guard throws
+ * @throws GatewayError `UNAVAILABLE` for an answer other than 2xx; the error of the guarded fetch
  */
 async function fetchedFile(
   fetch: GuardedFetch,
@@ -459,15 +459,15 @@ async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 /** The beginning of a file, and all of it. */
 interface PeekedBytes {
-  /** At least so many bytes as were asked for, if there are so many. */
+  /** The first bytes: as many as requested, if the file has them. */
   readonly head: Uint8Array
-  /** From the start. To be read once. */
+  /** All bytes. Can be read once. */
   readonly bytes: AsyncIterable<Uint8Array>
-  /** Lets go of what is read from, for a file that is not read to its end. */
+  /** Closes the source of a file that is not read to its end. */
   end(): void
 }
 
-/** Reads the first bytes of a file without losing them. @throws what the file throws */
+/** Reads the first bytes of a file without losing them. @throws the error of the file */
 async function peekedBytes(bytes: AsyncIterable<Uint8Array>, count: number): Promise<PeekedBytes> {
   const iterator = bytes[Symbol.asyncIterator]()
   const first: Uint8Array[] = []
@@ -481,7 +481,7 @@ async function peekedBytes(bytes: AsyncIterable<Uint8Array>, count: number): Pro
   return {
     head: Buffer.concat(first),
     bytes: resumed(first, iterator),
-    // Not waited for: a source that hangs would hang its end, too.
+    // Not awaited: a source that hangs would never finish to close.
     end: () => void Promise.resolve(iterator.return?.()).catch(() => {}),
   }
 }
@@ -498,7 +498,7 @@ async function* resumed(
   }
 }
 
-/** Whether a URL may be handed to a client as it is: https, without a password, at a name or address of the internet. */
+/** Returns whether a client may get this URL: https, without a password, at a public name or address. */
 export function isPublicLink(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, username, password, hostname } = new URL(text)

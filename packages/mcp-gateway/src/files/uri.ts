@@ -1,14 +1,14 @@
 import { isScopeId } from './namespaces.ts'
 import { legible } from '../internal/redacted.ts'
 
-/** What a URI says. Without a version it is the latest one. */
+/** The parts of a URI. No version means the latest one. */
 export interface ArtifactAddress {
   readonly scope: string
   readonly name: string
   readonly version?: number | undefined
 }
 
-/** Longest name, each byte as `%XX`, and what is around it. */
+/** Length of the longest URI: each byte of the name as `%XX`, and the other parts. */
 const MAX_LENGTH = 1024
 
 /** `artifact://{scope}/{name}`, and `?version=N` if there is one. The name is one segment. */
@@ -19,8 +19,8 @@ export function artifactUriOf(address: ArtifactAddress, scheme = 'artifact'): st
 }
 
 /**
- * The address in a URI. Other ways to escape the same name are understood, and give the same address.
- * `undefined` for whatever is no URI of an artifact. Never throws.
+ * Parses a URI. Other ways to escape the same name give the same address. `undefined` for a text that is no URI of an
+ * artifact. Never throws.
  */
 export function artifactAddressFrom(uri: string, scheme = 'artifact'): ArtifactAddress | undefined {
   const start = `${scheme}://`
@@ -34,7 +34,7 @@ export function artifactAddressFrom(uri: string, scheme = 'artifact'): ArtifactA
   return version === undefined ? { scope, name } : { scope, name, version: Number(version) }
 }
 
-/** A name as one segment of a path (RFC 3986, section 3.3). */
+/** Encodes a name as one segment of a path (RFC 3986, section 3.3). */
 export function encodedName(name: string): string {
   return encodeURIComponent(name).replaceAll(
     /[!'()*]/g,
@@ -42,7 +42,7 @@ export function encodedName(name: string): string {
   )
 }
 
-/** `undefined` for a segment that is no name. */
+/** Decodes a segment of a path. `undefined` for a segment that is no name. */
 export function decodedName(segment: string): string | undefined {
   try {
     const name = decodeURIComponent(segment).normalize('NFC')
@@ -53,11 +53,11 @@ export function decodedName(segment: string): string | undefined {
 }
 
 const MAX_BYTES = 255
-// What ends lines or moves the cursor: C0, DEL and C1.
+// Characters that end lines or move the cursor: C0, DEL and C1.
 // oxlint-disable-next-line eslint/no-control-regex -- they are what is looked for
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/u
 
-/** Whether a text is the name of an artifact as it is: NFC, 1 to 255 bytes, no control characters, not `.` or `..`. */
+/** Returns whether a text is a valid name: NFC, 1 to 255 bytes, no control characters, not `.` or `..`. */
 export function isArtifactName(text: string): boolean {
   if (text === '' || text === '.' || text === '..') return false
   if (text !== wellFormed(text) || CONTROL.test(text) || text !== text.normalize('NFC'))
@@ -66,8 +66,8 @@ export function isArtifactName(text: string): boolean {
 }
 
 /**
- * A name made of whatever an agent or a client calls a file, without what cannot be seen, such as a mark that turns
- * the letters around. Never fails: a name that cannot be kept is changed.
+ * Makes a valid name from any text, without invisible characters such as marks that change the direction of writing. Never
+ * throws.
  */
 export function artifactNameFrom(text: string): string {
   const line = wellFormed(text).replaceAll(new RegExp(CONTROL, 'gu'), ' ')
@@ -81,28 +81,27 @@ export function artifactNameFrom(text: string): string {
     if (bytes > MAX_BYTES) break
     name += character
   }
-  // What a cut left may have another normal form.
+  // A text that was cut may have another normal form.
   name = name.normalize('NFC').trim()
   if (isArtifactName(name)) return name
   return name === '.' || name === '..' ? name.replaceAll('.', '_') : 'file'
 }
 
 /**
- * What people are shown as the name of a file, and programs that save it go by: in one line, without what cannot be
- * seen, such as a mark that turns the letters around. Never fails.
+ * Makes the name that people see and programs use to save a file: one line, without invisible characters. Never throws.
  */
 export function artifactTitleFrom(text: string): string {
   const line = text.slice(0, MAX_BYTES).replaceAll(/[\n\t\p{Zl}\p{Zp}]/gu, ' ')
   return legible(wellFormed(line)).trim() || 'file'
 }
 
-/** The same as the name of a file in a folder, and of none outside of it. */
+/** Makes a file name that cannot leave its folder. */
 export function fileNameFrom(title: string): string {
   const name = title.replaceAll(/[/\\]/g, '_')
   return name === '.' || name === '..' ? name.replaceAll('.', '_') : name
 }
 
-/** With half of a surrogate pair replaced, which no encoding has. */
+/** Replaces halves of surrogate pairs, which have no encoding. */
 function wellFormed(text: string): string {
   return Buffer.from(text).toString()
 }
