@@ -281,6 +281,9 @@ interface ContextParts {
 /** Context of a call without a stream. */
 class StatelessContext implements RequestContext {
   readonly requestId: RequestId
+  readonly principal: Principal
+  readonly namespace: string | undefined
+  readonly address: string | undefined
   readonly meta: Params
   readonly signal: AbortSignal
   readonly continuation: Continuation | undefined
@@ -291,15 +294,14 @@ class StatelessContext implements RequestContext {
 
   constructor({ id, meta }: PlainCall, { caller, continuation, request, signal }: ContextParts) {
     this.requestId = id
+    this.principal = caller.principal
+    this.namespace = caller.scope
+    this.address = caller.address
     this.meta = meta
     this.signal = signal
     this.continuation = continuation
     this.#caller = caller
     this.#headers = request.headers
-  }
-
-  get principal(): Principal {
-    return this.#caller.principal
   }
 
   get client(): ClientInfo {
@@ -310,14 +312,6 @@ class StatelessContext implements RequestContext {
       protocolVersion: MODERN_REVISION,
       capabilities: isRecord(capabilities) ? capabilities : {},
     }
-  }
-
-  get namespace(): string | undefined {
-    return this.#caller.scope
-  }
-
-  get address(): string | undefined {
-    return this.#caller.address
   }
 
   get bodyBytes(): number | undefined {
