@@ -2,8 +2,8 @@ import type { AgentRegistry } from './tools/agent-registry.ts'
 import { Runtime } from './gateway/runtime.ts'
 import { assertGatewayOptions } from './errors.ts'
 import { listenChecks, stdioChecks } from './gateway/checked-options.ts'
-import type { GatewayListener, ListenOptions } from './gateway/gateway-listeners.ts'
-import type { GatewayOptions, LiveOptions } from './options.ts'
+import type { GatewayListener } from './gateway/gateway-listeners.ts'
+import type { GatewayOptions, ListenOptions, LiveOptions } from './options.ts'
 import type { StdioConnection, StdioOptions } from './mcp/stdio.ts'
 
 /** Agents as an MCP server. Nothing starts before the first use. */

@@ -2,7 +2,7 @@
 import './runtime-check.ts' // stays the first import
 export { createGateway } from './gateway.ts'
 export type { Gateway } from './gateway.ts'
-export type { GatewayListener, ListenOptions } from './gateway/gateway-listeners.ts'
+export type { GatewayListener } from './gateway/gateway-listeners.ts'
 export type {
   ArtifactSettings,
   BreakerSettings,
@@ -18,6 +18,7 @@ export type {
   HttpSettings,
   InlineSettings,
   LimitSettings,
+  ListenOptions,
   LiveOptions,
   NameSettings,
   QuotaSettings,

@@ -67,6 +67,9 @@ export type LiveOptions = Given<
   }
 >
 
+/** Options of `gateway.listen()`. What is left out is as in `http`. */
+export type ListenOptions = Given<Pick<HttpSettings, 'host' | 'port' | 'insecure'>>
+
 /** The same settings, each of which may be left out. Lists, functions and objects with names of the user stay as they are. */
 export type Given<T> = { readonly [Key in keyof T]?: GivenValue<T[Key]> | undefined }
 

@@ -1,19 +1,9 @@
 import type { Authenticator } from '../http/auth/authenticator.ts'
 import { checkAuthFits } from '../http/auth/auth-fit.ts'
 import { GatewayError } from '../errors.ts'
-import type { HttpSettings } from '../options.ts'
+import type { HttpSettings, ListenOptions } from '../options.ts'
 import { listenOn, type Listening } from '../http/listening.ts'
 import { nodeListener, type NodeListenerOptions } from '../http/node-listener.ts'
-
-/** Address on which a gateway listens. */
-export interface ListenOptions {
-  /** Address to listen on. @default `http.host` */
-  readonly host?: string | undefined
-  /** 0: any free port. @default `http.port` */
-  readonly port?: number | undefined
-  /** Listens without `auth` even on an address that other machines can reach. @default false */
-  readonly insecure?: boolean | undefined
-}
 
 /** A gateway that listens on one address. */
 export interface GatewayListener extends AsyncDisposable {

@@ -12,8 +12,9 @@ import { systemClock, type Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/deadline.ts'
 import { GatewayArtifacts, unkeptFiles } from './gateway-artifacts.ts'
 import { GatewayError } from '../errors.ts'
-import { GatewayListeners, type GatewayListener, type ListenOptions } from './gateway-listeners.ts'
+import { GatewayListeners, type GatewayListener } from './gateway-listeners.ts'
 import type {
+  ListenOptions,
   CheckedOptions,
   GatewayOptions,
   GatewaySettings,
