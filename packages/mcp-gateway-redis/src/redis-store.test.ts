@@ -35,7 +35,7 @@ async function* bytesOf(...chunks: readonly Uint8Array[]): AsyncGenerator<Uint8A
   yield* chunks
 }
 
-test('a `url` or `prefix` that cannot be right is an error at once', () => {
+test('refuses an invalid `url` or `prefix` at once', () => {
   for (const options of [
     { url: 'http://host' },
     { url: 'x' },
@@ -56,14 +56,14 @@ test.each([
   )
 })
 
-test('exports exactly this', async () => {
+test('exports only redisStore', async () => {
   expect(Object.keys(await import('./index.ts'))).toEqual(['redisStore'])
 })
 
-describe.runIf(redis)('in Redis', () => {
+describe.runIf(redis)('the store in Redis', () => {
   const url = redis?.url ?? ''
 
-  test('two prefixes know nothing of each other, and all keys of one lie together', async () => {
+  test('separates two prefixes, and gives all keys of one the same hash tag', async () => {
     await using one = redisStore({ url, prefix: 'one', timeoutMs })
     await using two = redisStore({ url, prefix: 'two', timeoutMs })
     await one.values.put('key', 1, { ttlMs: 3_600_000 })
@@ -77,7 +77,7 @@ describe.runIf(redis)('in Redis', () => {
     for (const key of Array.isArray(keys) ? keys : []) expect(key).toMatch(/^\{one\}:/)
   })
 
-  test('nothing is left of what has ended', async () => {
+  test('leaves no keys of expired records, logs and buckets', async () => {
     await using store = redisStore({ url, prefix: 'ended', timeoutMs })
     await store.values.put('a', 1, { ttlMs: 20 })
     await store.logs.append('s', 1, { maxEvents: 5, ttlMs: 20 })
@@ -90,7 +90,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(await left()).toEqual([])
   })
 
-  test('a client of the caller serves as well, and stays open', async () => {
+  test('uses a client of the caller, and leaves it open', async () => {
     const client = createClient({ url })
     await client.connect()
     const store = redisStore({ client, prefix: 'borrowed', timeoutMs })
@@ -105,7 +105,7 @@ describe.runIf(redis)('in Redis', () => {
     client.destroy()
   })
 
-  test('bytes go to a folder that is shared, if there is one', async () => {
+  test('stores bytes in a shared folder', async () => {
     const blobFolder = await mkdtemp(join(tmpdir(), 'blobs-'))
     try {
       await using one = redisStore({ url, prefix: 'folder', blobFolder, timeoutMs })
@@ -121,7 +121,7 @@ describe.runIf(redis)('in Redis', () => {
     }
   })
 
-  test('bytes whose writer was killed end by themselves', async () => {
+  test('expires the bytes of a writer that was killed', async () => {
     await using store = redisStore({ url, prefix: 'killed', timeoutMs })
     const written = deferred()
     const over = deferred()
@@ -140,7 +140,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(await askRedis(url, 'PTTL', key ?? '')).toBe(-1)
   })
 
-  test('where it is away everything ends with UNAVAILABLE, and goes on when it is back', async () => {
+  test('rejects with UNAVAILABLE while Redis is down, and works again after that', async () => {
     await using server = await startOwn()
     await using store = redisStore({ url: server.url, timeoutMs })
     await store.values.put('key', 1)
@@ -160,7 +160,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(await store.values.put('key', 2, { ifVersion: null })).toBeDefined()
   })
 
-  test('one that does not answer costs no more than the limit, and is used again later', async () => {
+  test('rejects within the limit while Redis does not answer, and works again after that', async () => {
     await using server = await startOwn()
     await using store = redisStore({ url: server.url, timeoutMs: 200 })
     while (!(await store.isReady()));
@@ -177,7 +177,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(await store.values.get('key')).toBeUndefined()
   })
 
-  test('a wrong password is named in words, and not shown', async () => {
+  test('names a wrong password as the reason, without showing it', async () => {
     await using server = await startOwn('--requirepass', 'right-password')
     const [, host = ''] = server.url.split('//')
     await using store = redisStore({ url: `redis://:wrong-password@${host}`, timeoutMs })
@@ -190,7 +190,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(String(error)).not.toContain('wrong-password')
   })
 
-  test('rates are counted here while it is away, which is told once each time', async () => {
+  test('counts rates in the process while Redis is down, and warns once each time', async () => {
     await using server = await startOwn()
     const warnings: unknown[] = []
     const onWarning = (error: unknown): void => void warnings.push(error)
@@ -209,7 +209,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(warnings).toHaveLength(2)
   })
 
-  test('a connection that was lost tells of a gap only if something was missed', async () => {
+  test('reports a gap after a lost connection only if messages were missed', async () => {
     await using server = await startOwn()
     await using store = redisStore({ url: server.url, timeoutMs })
     await using other = redisStore({ url: server.url, timeoutMs })
@@ -240,7 +240,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(events).toEqual([1, 2, 'gap', 3])
   })
 
-  test('one that was restarted, and forgot all, is a gap', async () => {
+  test('reports a gap when Redis was restarted without its data', async () => {
     await using server = await startOwn()
     await using store = redisStore({ url: server.url, timeoutMs })
     const gap = deferred()
@@ -254,7 +254,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(await heard.promise).toBe(1)
   })
 
-  test('a listener that throws stops no other one', async () => {
+  test('calls the other listeners when one throws', async () => {
     const errors: unknown[] = []
     const onError = (error: unknown): void => void errors.push(error)
     await using store = redisStore({ url, prefix: 'throws', timeoutMs, onError })
@@ -268,7 +268,7 @@ describe.runIf(redis)('in Redis', () => {
     expect(errors).toMatchObject([{ message: 'not mine' }])
   })
 
-  test('after it was closed nothing is open, and everything says so', async () => {
+  test('leaves no connection open after close(), and rejects with CLOSED', async () => {
     await using server = await startOwn()
     const store = redisStore({ url: server.url, timeoutMs })
     await store.values.get('key')

@@ -17,8 +17,8 @@ import { Artifacts } from './artifacts.ts'
 const stores = await storesOfTests()
 afterAll(() => stores[Symbol.asyncDispose]())
 
-describe.each(stores.all)('what is kept of artifacts in %s', (_name, open) => {
-  test('old versions go beyond the limit per name, with their bytes', async () => {
+describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
+  test('deletes the oldest versions above the limit per name, with their bytes', async () => {
     await using world = await openWorld(open)
     const artifacts = world.another({ versionsPerName: 3 })
     const caller = named('ada')
@@ -35,7 +35,7 @@ describe.each(stores.all)('what is kept of artifacts in %s', (_name, open) => {
     expect(usage?.value).toEqual({ bytes: 6, count: 3 })
   })
 
-  test('a quota ends a file while its bytes arrive, and leaves nothing of it', async () => {
+  test('refuses a file above the quota while its bytes arrive, and keeps nothing of it', async () => {
     await using world = await openWorld(open)
     const quota = { bytesPerPrincipal: 12, countPerPrincipal: 3 }
     const artifacts = world.another({ quota, maxBytes: 8, versionsPerName: 2 })
@@ -61,7 +61,7 @@ describe.each(stores.all)('what is kept of artifacts in %s', (_name, open) => {
     expect(await world.keptBlobs()).toHaveLength(3)
   })
 
-  test('files at once do not get over the quota together', async () => {
+  test('keeps concurrent files within the quota', async () => {
     await using world = await openWorld(open)
     const artifacts = world.another({ quota: { bytesPerPrincipal: 50 } })
     const results = await Promise.allSettled(
@@ -75,7 +75,7 @@ describe.each(stores.all)('what is kept of artifacts in %s', (_name, open) => {
     expect((await world.keptBlobs()).length).toBe(Math.min(1, kept.length)) // all have the same bytes
   })
 
-  test('versions at once get numbers of their own', async () => {
+  test('gives concurrent versions different numbers', async () => {
     await using world = await openWorld(open)
     const [one, other] = [world.artifacts, world.another({})]
     const written = await Promise.all(
@@ -88,7 +88,7 @@ describe.each(stores.all)('what is kept of artifacts in %s', (_name, open) => {
     expect(new Set(written.map(({ scope }) => scope)).size).toBe(1)
   })
 
-  test('the same bytes are kept once, and exactly as long as somebody has them', async () => {
+  test('stores equal bytes once, and deletes them with the last version that has them', async () => {
     await using world = await openWorld(open)
     const { clock } = world
     const short = world.another({ ttlMs: 1000 })
@@ -121,7 +121,7 @@ describe.each(stores.all)('what is kept of artifacts in %s', (_name, open) => {
     expect((await world.store.values.list('artifacts/unfinished/')).length).toBe(0)
   })
 
-  test('what has ended is removed in bounded batches', async () => {
+  test('deletes expired versions in batches of limited size', async () => {
     await using world = await openWorld(open)
     const { artifacts, clock, store } = world
     for (let n = 0; n < 12; n++) {
@@ -137,7 +137,7 @@ describe.each(stores.all)('what is kept of artifacts in %s', (_name, open) => {
     expect(await world.keptBlobs()).toEqual([])
   })
 
-  test('what ends is removed as fast as it ends, however much it is', async () => {
+  test('deletes versions as fast as they expire', async () => {
     await using world = await openWorld(open)
     const { store } = world
     const clock = new ManualClock()
@@ -153,7 +153,7 @@ describe.each(stores.all)('what is kept of artifacts in %s', (_name, open) => {
   })
 
   test.each([1, 2, 3, 4, 5, 6, 7, 8, 9])(
-    'a write cut off after %i steps leaves nothing for ever',
+    'leaves nothing behind when a write is killed after %i steps',
     async (steps) => {
       await using world = await openWorld(open)
       const { store, clock } = world

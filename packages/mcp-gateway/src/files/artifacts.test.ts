@@ -26,7 +26,7 @@ const stores = await storesOfTests()
 afterAll(() => stores[Symbol.asyncDispose]())
 
 describe.each(stores.all)('artifacts in %s', (_name, open) => {
-  test('the same name is a new version, and every version is read by its own URI', async () => {
+  test('stores the same name as a new version, and reads each version by its URI', async () => {
     await using world = await openWorld(open)
     const { artifacts, clock } = world
     const caller = named('ada')
@@ -46,7 +46,7 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
     expect((await artifacts.list(caller)).artifacts).toEqual([second])
   })
 
-  test('the very same file twice in a run is shown once', async () => {
+  test('shows a file that a run wrote twice once', async () => {
     await using world = await openWorld(open)
     const { artifacts } = world
     const caller = named('ada')
@@ -64,7 +64,7 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
     expect(await world.store.values.list('artifacts/usage/')).toEqual([])
   })
 
-  test('1,000 random reads across principals and sessions find nothing', async () => {
+  test('finds nothing in 1,000 random reads across principals and sessions', async () => {
     await using world = await openWorld(open)
     const { artifacts } = world
     const random = seededRandom(11)
@@ -99,7 +99,7 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
     expect(await artifacts.list(stranger)).toEqual({ artifacts: [] })
   })
 
-  test('without a name and a session, whoever has the scope has the files', async () => {
+  test('gives files without a name and a session to every caller that knows the scope', async () => {
     await using world = await openWorld(open)
     const { artifacts } = world
     const [one, other] = [{ principal: nobody }, { principal: nobody }]
@@ -116,7 +116,7 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
     expect(await artifacts.list(one)).toEqual({ artifacts: [] })
   })
 
-  test('everybody sees the same "not found", whatever it was', async () => {
+  test('gives the same error "not found" for all reasons', async () => {
     await using world = await openWorld(open)
     const { artifacts, clock } = world
     const caller = named('ada')
@@ -130,7 +130,7 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
     await expect(artifacts.openLinked({ scope, name: 'f' })).rejects.toMatchObject(notFound)
   })
 
-  test('lists the newest first, page by page, and takes no cursor of another list', async () => {
+  test('lists the newest first in pages, and refuses a cursor of another list', async () => {
     await using world = await openWorld(open)
     const { artifacts, clock } = world
     const caller = named('ada')
@@ -180,7 +180,7 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
     expect(await complete('\ud800')).toEqual([])
   })
 
-  test('tells of new names and versions, and of names that ended', async () => {
+  test('reports new names, new versions and expired names', async () => {
     await using world = await openWorld(open)
     const { artifacts, clock } = world
     const changes: ArtifactChange[] = []
@@ -207,7 +207,7 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
     stop()
   })
 
-  test('gives an agent the bytes of a file, as it pulls them', async () => {
+  test('streams a file to an agent', async () => {
     await using world = await openWorld(open)
     const { artifacts } = world
     const caller = session()
@@ -227,7 +227,7 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
   })
 })
 
-test('large files are found, and not held in memory', async () => {
+test('finds large files without reading them into memory', async () => {
   await using world = await openWorld(inMemory)
   const artifacts = world.another({ readMaxBytes: 3 })
   const { uri } = await artifacts.write(named('a'), { name: 'f', bytes: bytesOf('1234') })
@@ -249,7 +249,7 @@ test('checks again after the wait for other large reads, and reads nothing if th
   expect(await first).toBe(true)
 })
 
-test('the index and the files survive a restart', async () => {
+test('keeps the index and the files over a restart', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'artifacts-'))
   const caller = named('ada')
   try {

@@ -20,7 +20,7 @@ test.for([
   expect(new InlineBudget(limits).spend(kind, { bytes: limit + 1, chars: 0 })).toBe(false)
 })
 
-test('what does not fit leaves its room to what comes after it', () => {
+test('leaves the room of a file that does not fit to the next files', () => {
   const budget = new InlineBudget(limitsFrom({ totalMaxBytes: 10 })())
   expect(budget.spend('text', { bytes: 6, chars: 6 })).toBe(true)
   expect(budget.spend('text', { bytes: 5, chars: 5 })).toBe(false)
@@ -28,7 +28,7 @@ test('what does not fit leaves its room to what comes after it', () => {
   expect(budget.roomFor('image')).toBe(0)
 })
 
-test('a client takes less by its name, never more', () => {
+test('lowers the limits for a client by its name, and never raises them', () => {
   const limitsOf = limitsFrom({
     totalMaxBytes: 100,
     clientProfiles: [
@@ -50,17 +50,20 @@ test.each(['(a+)+$', '^(a|a)*$', '(x*)*y'])(
   },
 )
 
-test.each(['claude.*(code|desktop)', '.*small.*', '^[\\w-]+ client$'])('%s is fine', (match) => {
-  expect(() => limitsFrom({ clientProfiles: [{ match }] })).not.toThrow()
-})
+test.each(['claude.*(code|desktop)', '.*small.*', '^[\\w-]+ client$'])(
+  'accepts the expression %s',
+  (match) => {
+    expect(() => limitsFrom({ clientProfiles: [{ match }] })).not.toThrow()
+  },
+)
 
-test('an expression that is none is named', () => {
+test('names an invalid expression', () => {
   expect(() => limitsFrom({ clientProfiles: [{ match: '(' }] })).toThrow(
     expect.objectContaining({ code: 'CONFIG', path: 'inline.clientProfiles[0].match' }),
   )
 })
 
-test('of a large file only its beginning is kept', async () => {
+test('keeps only the beginning of a large file', async () => {
   const held = new HeldBytes(100_000)
   const chunk = Buffer.alloc(64 * 1024, 'x')
   async function* large(): AsyncGenerator<Uint8Array> {
@@ -73,7 +76,7 @@ test('of a large file only its beginning is kept', async () => {
   expect(held.head.byteLength).toBe(8000)
 })
 
-test('a file of exactly what may be held is there whole', async () => {
+test('keeps a file of exactly the limit whole', async () => {
   const held = new HeldBytes(4)
   async function* pieces(): AsyncGenerator<Uint8Array> {
     yield Buffer.from('ab')

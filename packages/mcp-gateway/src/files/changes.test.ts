@@ -37,7 +37,7 @@ function open(failures = 0) {
   return { news, clock, heard, errors, subscribers, change, gap }
 }
 
-test('a burst is told once, with what changed in whose list', async () => {
+test('reports a burst of changes once, with the lists that changed', async () => {
   const at = open()
   await at.news.start()
   for (let n = 0; n < 100; n++) at.change(`file-${n % 3}`, { isListChange: n < 3 })
@@ -49,7 +49,7 @@ test('a burst is told once, with what changed in whose list', async () => {
   expect(at.heard).toEqual([{ type: 'changes', lists, updated: new Map(updated) }])
 })
 
-test('one who never stops is heard every half second', async () => {
+test('reports changes that never stop every half second', async () => {
   const at = open()
   await at.news.start()
   for (let ms = 0; ms < 1000; ms += 40) {
@@ -60,7 +60,7 @@ test('one who never stops is heard every half second', async () => {
   expect(at.heard.length).toBeLessThanOrEqual(2)
 })
 
-test('a gap is told at once, and a store that is away is asked again', async () => {
+test('reports a gap at once, and tries a store that is down again', async () => {
   const at = open(1)
   await at.news.start()
   expect(at.errors).toHaveLength(1)
@@ -69,7 +69,7 @@ test('a gap is told at once, and a store that is away is asked again', async () 
   expect(at.heard).toEqual([{ type: 'gap' }])
 })
 
-test('when it is closed, nothing is told and no timer is left', async () => {
+test('reports nothing and leaves no timer after close()', async () => {
   const at = open()
   void at.news.start()
   await at.news.start()

@@ -6,14 +6,14 @@ import { accountOf } from './namespaces.ts'
 const ada = { id: 'ada', scopes: [], isAnonymous: false, claims: {} }
 const from = (address?: string): string => accountOf({ principal: anonymousPrincipal(), address })
 
-test('the files of somebody known are counted by name, wherever they come from', () => {
+test('counts files of a principal by its name, from any address', () => {
   expect(accountOf({ principal: ada, address: '192.0.2.1' })).toBe(
     accountOf({ principal: ada, address: '192.0.2.2' }),
   )
   expect(accountOf({ principal: ada })).not.toBe(accountOf({ principal: { ...ada, id: 'bob' } }))
 })
 
-test('those of callers without a name by address, of which one customer has a whole /64 of IPv6', () => {
+test('counts files of callers without a name by address, and by /64 for IPv6', () => {
   expect(from('192.0.2.1')).not.toBe(from('192.0.2.2'))
   expect(from('::ffff:192.0.2.1')).toBe(from('192.0.2.1'))
   expect(from('2001:db8::1')).toBe(from('2001:db8:0:0:ffff::2'))

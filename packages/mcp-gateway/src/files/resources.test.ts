@@ -27,7 +27,7 @@ function open() {
   return { artifacts, resources, template, write, [Symbol.asyncDispose]: () => store.close() }
 }
 
-test('lists, reads and completes what is the caller’s', async () => {
+test('lists, reads and completes artifacts of the caller', async () => {
   await using at = open()
   const { uri, sha256 } = await at.write('a.txt', 'hello')
   await at.write('b.bin', '\0\u0001')
@@ -53,7 +53,7 @@ test('lists, reads and completes what is the caller’s', async () => {
   expect(await at.resources.followed(ada, `${uri}?version=1`)).toBe(uri)
 })
 
-test('a scope that was chosen is completed in, if it is the caller’s', async () => {
+test('completes names in a chosen scope that the caller owns', async () => {
   await using at = open()
   const { scope } = await at.write('a.txt', 'hello')
   const nobody: ArtifactCaller = {
@@ -76,7 +76,7 @@ test('a scope that was chosen is completed in, if it is the caller’s', async (
   expect(await complete(ada, 'version')).toEqual({ values: [] })
 })
 
-test('of more than a hundred names it says that there are more', async () => {
+test('says that there are more than a hundred names', async () => {
   await using at = open()
   for (let n = 0; n < 101; n++) await at.write(`f${n}`, '1')
   const argument = { template: at.template, name: 'name', value: 'f' }
@@ -85,14 +85,14 @@ test('of more than a hundred names it says that there are more', async () => {
   expect(completion?.hasMore).toBe(true)
 })
 
-test('a version is fixed until it ends; the latest one may be another at any time', async () => {
+test('marks a version as fixed until it expires, and the latest one as changeable', async () => {
   await using at = open()
   const { uri, versionUri } = await at.write('a.txt', 'hello')
   expect(await at.resources.read(ada, versionUri, check)).toMatchObject({ fixedMs: 86_400_000 })
   expect(await at.resources.read(ada, uri, check)).not.toHaveProperty('fixedMs')
 })
 
-test('others find nothing, and what is too large comes with a link', async () => {
+test('finds nothing for other callers, and links files that are too large', async () => {
   await using at = open()
   const { uri } = await at.write('a.txt', 'longer than five')
   await expect(at.resources.read(bob, uri, check)).rejects.toMatchObject({

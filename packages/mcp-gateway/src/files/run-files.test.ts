@@ -54,7 +54,7 @@ async function* chunks(count: number, size: number): AsyncGenerator<Uint8Array> 
   for (let index = 0; index < count; index++) yield Buffer.alloc(size, 'x')
 }
 
-test('a small file is in the result, under a URI that its owner can read', async () => {
+test('shows a small file in the result, with a URI that its owner can read', async () => {
   await using it = world()
   await it.files.write({ name: 'naïve plan.md', data: Buffer.from('# Plan') })
   const [block] = await it.files.blocks()
@@ -67,7 +67,7 @@ test('a small file is in the result, under a URI that its owner can read', async
   expect(Buffer.from(bytes ?? []).toString()).toBe('# Plan')
 })
 
-test('a file is measured, not believed: a large one without a size becomes a link with its real size', async () => {
+test('links a large file without a declared size, with its real size', async () => {
   await using it = world({ inline: { textMaxBytes: 1000 } })
   await it.files.write({ name: 'log.txt', mimeType: 'text/plain', data: chunks(10, 1000) })
   expect(await it.files.blocks()).toEqual([
@@ -82,7 +82,7 @@ test('a file is measured, not believed: a large one without a size becomes a lin
   ])
 })
 
-test('the same name is a new version; the same bytes under it are shown once', async () => {
+test('stores the same name as a new version, and shows equal bytes once', async () => {
   await using it = world()
   const write = (text: string) => it.files.write({ name: 'a.txt', data: Buffer.from(text) })
   const versions = await Promise.all([write('one'), write('two'), write('one')])
@@ -93,7 +93,7 @@ test('the same name is a new version; the same bytes under it are shown once', a
   ])
 })
 
-test('the room of a result is spent in order, and a link may stand between files', async () => {
+test('gives the room of a result to files in their order, with links in between', async () => {
   await using it = world({ inline: { totalMaxBytes: 10 } })
   for (const [name, text] of [
     ['a', '12345678'],
@@ -106,7 +106,7 @@ test('the room of a result is spent in order, and a link may stand between files
   expect(blocks.map(({ type }) => type)).toEqual(['resource', 'resource_link', 'resource'])
 })
 
-test('a client that takes few characters gets a link and as much of the text as it takes', async () => {
+test('gives a client with a low limit a link and the beginning of the text', async () => {
   const inline = { clientProfiles: [{ match: '^tiny$', textMaxChars: 4 }] }
   await using it = world({ inline, clientName: 'tiny' })
   await it.files.write({ name: 'a.txt', data: Buffer.from('abcdefgh') })
@@ -116,7 +116,7 @@ test('a client that takes few characters gets a link and as much of the text as 
   ])
 })
 
-test('how large texts begin counts for what a client takes, too', async () => {
+test('counts the beginnings of large texts towards the limit of a client', async () => {
   const inline = { totalMaxBytes: 3000, clientProfiles: [{ match: '^tiny$', textMaxChars: 2500 }] }
   const lengthsFor = async (clientName: string, text: string): Promise<readonly number[]> => {
     await using it = world({ inline, clientName })
@@ -133,7 +133,7 @@ test('how large texts begin counts for what a client takes, too', async () => {
   expect(await lengthsFor('large', 'é'.repeat(5000))).toEqual([1500])
 })
 
-test('a run that asks goes on with its files: each is shown once, in one room for all of them', async () => {
+test('shows each file of a paused run once, within one limit for all rounds', async () => {
   const inline = { totalMaxBytes: 20 }
   await using before = world({ inline })
   await before.files.write({ name: 'a.txt', data: Buffer.from('0123456789') })
@@ -152,7 +152,7 @@ test('a run that asks goes on with its files: each is shown once, in one room fo
   expect(blocks.slice(0, 1)).toEqual(await before.files.blocks())
 })
 
-test('what waits for an answer is not large: what would be becomes a link', async () => {
+test('replaces large files of a paused run by links', async () => {
   await using it = world()
   await it.files.write({ name: 'large.txt', data: Buffer.from('x'.repeat(300_000)) })
   await it.files.write({ name: 'small.txt', data: Buffer.from('y') })
@@ -163,7 +163,7 @@ test('what waits for an answer is not large: what would be becomes a link', asyn
   ])
 })
 
-test('text that is none is shown as its bytes, within the limit of bytes', async () => {
+test('shows a text that is not UTF-8 as bytes, within the limit of bytes', async () => {
   await using it = world({ inline: { binaryMaxBytes: 4 } })
   await it.files.write({ name: 'a.txt', mimeType: 'text/plain', data: Buffer.from([0x61, 0xff]) })
   const large = Buffer.from([0x61, 0xff, 0x61, 0x61, 0x61])
@@ -174,7 +174,7 @@ test('text that is none is shown as its bytes, within the limit of bytes', async
   ])
 })
 
-test('a picture that is declared to be something else is shown, and kept, as what it is', async () => {
+test('shows and stores a picture with a wrong declared type as what it is', async () => {
   await using it = world()
   const png = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
   const { uri } = await it.files.write({ name: 'a.jpg', mimeType: 'image/jpeg', data: png })
@@ -184,7 +184,7 @@ test('a picture that is declared to be something else is shown, and kept, as wha
   expect(await it.artifacts.find({ principal }, uri)).toMatchObject({ mimeType: 'image/png' })
 })
 
-test('a file by its URL is fetched through the guard', async () => {
+test('fetches a file by its URL through the guarded fetch', async () => {
   const server = createServer((request, response) => {
     if (request.url?.startsWith('/gone')) response.writeHead(404).end()
     else response.writeHead(200, { 'content-type': 'text/csv' }).end('a,b')
@@ -210,7 +210,7 @@ test('a file by its URL is fetched through the guard', async () => {
   }
 })
 
-test('without fetching, a public URL is passed on and any other one is refused', async () => {
+test('passes on a public URL and refuses others when fetching is off', async () => {
   await using it = world({ fetch: 'never' })
   const url = 'https://files.example.com/a.png'
   await it.files.write({ name: 'a.png', mimeType: 'image/png', data: { url } })
@@ -222,7 +222,7 @@ test('without fetching, a public URL is passed on and any other one is refused',
   ])
 })
 
-test('a file whose bytes never come ends with its run', async () => {
+test('ends a file whose bytes never arrive with its run', async () => {
   await using it = world()
   async function* never(): AsyncGenerator<Uint8Array> {
     await new Promise(() => {})
@@ -233,7 +233,7 @@ test('a file whose bytes never come ends with its run', async () => {
   expect(await it.files.blocks()).toEqual([])
 })
 
-test('files of a run for a caller without a name go to one scope, in the order of the calls', async () => {
+test('stores the files of a run without a name in one scope, in the order of the calls', async () => {
   await using stored = await openWorld(inMemory)
   const { artifacts } = stored
   const signal = new AbortController().signal
@@ -258,7 +258,7 @@ test('files of a run for a caller without a name go to one scope, in the order o
   ])
 })
 
-test('files of a run end with it, also when a source of bytes hangs', async () => {
+test('ends the files of a run with it, also when a source hangs', async () => {
   await using stored = await openWorld(inMemory)
   const { artifacts } = stored
   const ending = new AbortController()

@@ -36,7 +36,7 @@ function anyText(): string {
   return Array.from({ length }, () => all[Math.floor(random() * all.length)]).join('')
 }
 
-test('every name comes back from its URI, and only as one segment', () => {
+test('parses every name from its URI, where it is one segment', () => {
   for (let n = 0; n < 5000; n++) {
     const name = artifactNameFrom(anyText())
     expect(isArtifactName(name)).toBe(true)
@@ -49,7 +49,7 @@ test('every name comes back from its URI, and only as one segment', () => {
   }
 })
 
-test('other texts are no URIs, and what is one says the same again', () => {
+test('refuses other texts, and formats a parsed URI as it was', () => {
   for (let n = 0; n < 20_000; n++) {
     const uri = `artifact://${n % 2 ? scope : anyText()}/${anyText()}${n % 3 ? '' : `?version=${anyText()}`}`
     const address = artifactAddressFrom(uri)
@@ -83,14 +83,14 @@ test.each([
   expect(artifactAddressFrom(uri)).toBeUndefined()
 })
 
-test('other ways to write the same name mean the same', () => {
+test('parses other ways to escape the same name', () => {
   for (const written of ['caf%C3%A9', 'caf%c3%a9', 'cafe%CC%81', 'café', '%63af%C3%A9']) {
     expect(artifactAddressFrom(`artifact://${scope}/${written}`)?.name).toBe('café')
   }
   expect(artifactAddressFrom(`files://${scope}/a`, 'files')).toEqual({ scope, name: 'a' })
 })
 
-test('names are made fit, and otherwise left as they are', () => {
+test('changes invalid names only', () => {
   expect(artifactNameFrom('reports/Q1 (final).pdf')).toBe('reports/Q1 (final).pdf')
   expect(encodedName('reports/Q1 (final)*.pdf')).toBe('reports%2FQ1%20%28final%29%2A.pdf')
   expect(artifactNameFrom(' a\nb ')).toBe('a b')
@@ -99,7 +99,7 @@ test('names are made fit, and otherwise left as they are', () => {
   expect(Buffer.byteLength(artifactNameFrom('😀'.repeat(100)))).toBe(252)
 })
 
-test('scopes are 128 random bits', () => {
+test('makes scopes of 128 random bits', () => {
   const scopes = Array.from({ length: 1000 }, newScopeId)
   expect(scopes.every(isScopeId)).toBe(true)
   expect(new Set(scopes).size).toBe(1000)

@@ -128,7 +128,7 @@ async function allOf(bytes: AsyncIterable<Uint8Array> | undefined): Promise<stri
 }
 
 describe.each(Object.entries(stores))('the store %s', (_name, open) => {
-  test('gives back a value, and a copy of it each time', async () => {
+  test('returns a copy of a stored record each time', async () => {
     await using opening = await open()
     const { store, other } = opening
     expect(await store.values.get('key')).toBeUndefined()
@@ -145,7 +145,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     await expect(store.values.put('key', undefined)).rejects.toThrow(TypeError)
   })
 
-  test('counts the values whose keys begin so', async () => {
+  test('counts the records whose keys begin with a prefix', async () => {
     await using opening = await open()
     const { store, other, shortMs, untilEnded } = opening
     for (const key of ['a', 'a:', 'a:1', 'a:ä', 'a:😀', 'b', 'a;']) await store.values.put(key, 1)
@@ -157,7 +157,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(await other.values.count('a:')).toBe(3)
   })
 
-  test('writes and deletes only the version that was seen', async () => {
+  test('writes and deletes a record only in the expected version', async () => {
     await using opening = await open()
     const { values } = opening.store
     const first = await values.put('key', 1, { ifVersion: null })
@@ -171,7 +171,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(await values.put('key', 3, { ifVersion: second })).toBeUndefined()
   })
 
-  test('of 50 that write the same version one wins, and of 50 that take one gets it', async () => {
+  test('lets one of 50 writers write a version, and one of 50 callers take it', async () => {
     await using opening = await open()
     const { store, other } = opening
     const both = Array.from({ length: 50 }, (_, n) => (n % 2 ? store : other))
@@ -182,7 +182,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(await store.values.get('k')).toBeUndefined()
   })
 
-  test('values end, unless they are touched or have no end', async () => {
+  test('expires records that are not touched and have a time to live', async () => {
     await using opening = await open()
     const { store, shortMs, untilEnded } = opening
     const { values } = store
@@ -198,7 +198,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(await values.put('ends', 3, { ifVersion: null })).toBeDefined()
   })
 
-  test('a write without an end takes the old end away', async () => {
+  test('removes the time to live when a write has none', async () => {
     await using opening = await open()
     const { store, shortMs, untilEnded } = opening
     await store.values.put('key', 1, { ttlMs: shortMs })
@@ -208,7 +208,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(await store.values.get('key')).toMatchObject({ value: 2 })
   })
 
-  test('lists by prefix, in the order of the bytes, page by page', async () => {
+  test('lists records by prefix in pages, in the order of the bytes of their keys', async () => {
     await using opening = await open()
     const { values } = opening.store
     const inOrder = ['p/', 'p/A', 'p/Z', 'p/a', 'p/a%2F', 'p/ä', 'p/\u{ffee}', 'p/\u{1f600}']
@@ -227,7 +227,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(await values.list('p/', { limit: 0 })).toEqual([])
   })
 
-  test('lists more than a page of Redis, past those that have ended', async () => {
+  test('lists more records than one script reads, and skips expired ones', async () => {
     await using opening = await open()
     const { store, shortMs, untilEnded } = opening
     await Promise.all(
@@ -243,7 +243,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(listed.map(({ value }) => value)).toEqual(Array.from({ length: 450 }, (_, n) => n + 450))
   })
 
-  test('replays a stream completely and in order, in another process', async () => {
+  test('replays a stream completely and in order in another process', async () => {
     await using opening = await open()
     const { store, other } = opening
     const limits = { maxEvents: 1000, ttlMs: 3_600_000 }
@@ -268,7 +268,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(await other.logs.after('one', ids[9] ?? '')).toBeUndefined()
   })
 
-  test('events at once get an order that all see', async () => {
+  test('gives concurrent events one order for all readers', async () => {
     await using opening = await open()
     const { store, other } = opening
     const limits = { maxEvents: 1000, ttlMs: 3_600_000 }
@@ -281,7 +281,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     for (const { id, event } of replayed ?? []) expect(ids.indexOf(id)).toBe(event)
   })
 
-  test('a stream keeps so many events, and so long', async () => {
+  test('drops events of a stream above the limits of number and age', async () => {
     await using opening = await open()
     const { store, shortMs, untilEnded } = opening
     const { logs } = store
@@ -521,7 +521,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(errors).toHaveLength(3)
   })
 
-  test('messages reach who listens, in order, and nobody else', async () => {
+  test('sends messages in order to the listeners of their topic only', async () => {
     await using opening = await open()
     const { store, other } = opening
     const heard: unknown[] = []
@@ -550,7 +550,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(gaps).toEqual([])
   })
 
-  test('keeps bytes, whole and by ranges', async () => {
+  test('stores bytes, and reads them whole and by ranges', async () => {
     await using opening = await open()
     const { store, other } = opening
     const text = 'abc'.repeat(200_000)
@@ -584,7 +584,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     }
   })
 
-  test('more bytes than allowed, or a source that fails, leave nothing', async () => {
+  test('keeps nothing of a write with too many bytes or a source that fails', async () => {
     await using opening = await open()
     const { blobs } = opening.store
     await expect(blobs.write(bytesOf('123', '45'), 4)).rejects.toMatchObject({ code: 'LIMIT' })
@@ -597,7 +597,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     await expect(blobs.write(failing(), 1e6)).rejects.toBe(reason)
   })
 
-  test('who stops reading stops the store', async () => {
+  test('stops reading when the reader stops', async () => {
     await using opening = await open()
     const { blobs } = opening.store
     const { id } = await blobs.write(bytesOf(new Uint8Array(1_000_000)), 1e6)
@@ -608,7 +608,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     await blobs.delete(id)
   })
 
-  test('a bucket gives what it holds, and then says how long to wait', async () => {
+  test('takes the tokens of a bucket, and then returns the time to wait', async () => {
     await using opening = await open()
     const { store, other } = opening
     const rate = { perMinute: 1, burst: 3 }
@@ -621,7 +621,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(await store.rates.take('c', rate)).toBe(0)
   })
 
-  test('is ready until it is closed, and closing twice is fine', async () => {
+  test('is ready until it is closed, which can be done twice', async () => {
     await using opening = await open()
     const { store } = opening
     expect(await store.isReady()).toBe(true)

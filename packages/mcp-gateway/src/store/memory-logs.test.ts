@@ -4,7 +4,7 @@ import { MemoryLogs } from './memory-logs.ts'
 
 const limits = { maxEvents: 10, ttlMs: 1000 }
 
-test('forgets the stream with the most events when they need too much memory', async () => {
+test('drops the largest stream when all streams together have too many characters', async () => {
   const logs = new MemoryLogs(() => 0, 1000)
   const first = await logs.append('small', 'x'.repeat(100), limits)
   const lost = await logs.append('large', 'x'.repeat(700), limits)

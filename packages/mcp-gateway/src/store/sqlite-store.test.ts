@@ -32,7 +32,7 @@ async function* bytesOf(text: string): AsyncGenerator<Uint8Array> {
   yield Buffer.from(text)
 }
 
-test('what was written is there after a restart', async () => {
+test('reads records, events and files after a restart', async () => {
   await using folder = await newFolder()
   const store = new DiskGatewayStore(folder.path)
   const version = await store.values.put('key', { a: 1 })
@@ -47,7 +47,7 @@ test('what was written is there after a restart', async () => {
   expect(await again.blobs.read(blob.id)).toBeDefined()
 })
 
-test('one folder serves one process, and no other program', async () => {
+test('refuses a folder that another process uses or another program owns', async () => {
   await using folder = await newFolder()
   await using store = new DiskGatewayStore(folder.path)
   await store.values.put('key', 1)
@@ -62,7 +62,7 @@ test('one folder serves one process, and no other program', async () => {
   )
 })
 
-test('others on the machine can read none of it', async () => {
+test('creates files that other users cannot read', async () => {
   await using folder = await newFolder()
   const path = join(folder.path, 'new')
   await using store = new DiskGatewayStore(path)
@@ -71,7 +71,7 @@ test('others on the machine can read none of it', async () => {
   expect((await stat(join(path, 'blobs', id.slice(0, 2), id))).mode & 0o077).toBe(0)
 })
 
-test('nor in a folder that was there before, and open to all', async () => {
+test('withdraws the permissions of other users in an existing folder', async () => {
   await using folder = await newFolder()
   await chmod(folder.path, 0o755)
   await writeFile(join(folder.path, 'gateway.db'), '', { mode: 0o644 })
@@ -84,7 +84,7 @@ test('nor in a folder that was there before, and open to all', async () => {
   }
 })
 
-test('a link in place of its file is not followed', async () => {
+test('refuses a symbolic link in place of its file', async () => {
   await using folder = await newFolder()
   const elsewhere = join(folder.path, 'elsewhere')
   await mkdir(join(folder.path, 'store'))
@@ -95,7 +95,7 @@ test('a link in place of its file is not followed', async () => {
   await expect(stat(elsewhere)).rejects.toThrow('ENOENT')
 })
 
-test('what a killed process left half written is removed a day later', async () => {
+test('deletes the partial files of a killed process a day later', async () => {
   await using folder = await newFolder()
   const partial = join(folder.path, 'blobs', 'partial')
   await mkdir(partial, { recursive: true })
@@ -108,7 +108,7 @@ test('what a killed process left half written is removed a day later', async () 
   expect(await readdir(partial)).toEqual([fresh])
 })
 
-test('a process killed at any moment has lost nothing that was acknowledged', async () => {
+test('loses no acknowledged write when the process is killed at any moment', async () => {
   await using folder = await newFolder()
   const program = fileURLToPath(new URL('../../test/write-until-killed.ts', import.meta.url))
   for (const killAfter of [1, 20, 150]) {

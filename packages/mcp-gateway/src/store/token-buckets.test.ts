@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { TokenBuckets } from './token-buckets.ts'
 
-test('fills up again with time, and never above the burst', async () => {
+test('refills a bucket with time, up to the burst', async () => {
   let now = 0
   const buckets = new TokenBuckets(() => now)
   const rate = { perMinute: 60, burst: 2 }
@@ -16,7 +16,7 @@ test('fills up again with time, and never above the burst', async () => {
   expect(await buckets.take('b', rate)).toBe(1000)
 })
 
-test('without a burst a minute may be taken at once, and a clock that goes back takes nothing away', async () => {
+test('uses the rate of a minute as burst, and ignores a clock that goes back', async () => {
   let now = 1000
   const buckets = new TokenBuckets(() => now)
   for (let n = 0; n < 3; n++) expect(await buckets.take('b', { perMinute: 3 })).toBe(0)
