@@ -107,6 +107,11 @@ export class ChangeFeed {
     })
   }
 
+  /** Tells the clients of this process that changes may have been lost. */
+  missed(): void {
+    for (const listener of this.#listeners) listener.missed()
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     this.#stopRetry?.()
@@ -156,9 +161,7 @@ export class ChangeFeed {
     this.#following ??= this.#options.logs
       .tail(CHANGES, 'now', {
         onEvent: (event) => this.#received(event),
-        onGap: () => {
-          for (const listener of this.#listeners) listener.missed()
-        },
+        onGap: () => this.missed(),
       })
       .catch((error: unknown) => {
         this.#following = undefined

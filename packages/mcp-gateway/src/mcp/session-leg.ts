@@ -43,7 +43,16 @@ export class SessionLeg {
       clock,
       onError: parts.onError,
     })
-    parts.changes.also((change) => void this.#http.changes.publish(change))
+    parts.changes.also((change) => {
+      const { changes } = this.#http
+      if (change === 'missed') return changes.missed()
+      // Every process notices a change of the plan: clients are notified once per version.
+      const { toolsVersion, promptsVersion } = parts.registry.plan()
+      if (change.type === 'tools') void changes.publish({ ...change, version: toolsVersion })
+      else if (change.type === 'prompts')
+        void changes.publish({ ...change, version: promptsVersion })
+      else void changes.publish(change)
+    })
   }
 
   /** Number of sessions that this process serves. */

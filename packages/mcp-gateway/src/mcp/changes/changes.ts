@@ -38,7 +38,7 @@ export class Changes {
   readonly #listeners = new Set<{ readonly uris: readonly string[] }>()
   readonly #onError: (error: Error) => void
   #notifier: ServerNotifier | undefined
-  #also: ((change: Change) => void) | undefined
+  #also: ((change: Change | 'missed') => void) | undefined
   #carry: ((list: ChangingList) => void) | undefined
   #keep: ((server: Server, uri: string, isFollowed: boolean) => Promise<void>) | undefined
 
@@ -113,8 +113,8 @@ export class Changes {
     this.#noticed('prompts')
   }
 
-  /** Also told of each change. */
-  also(listener: (change: Change) => void): void {
+  /** Sets a listener for every change, and for `missed`: changes of resources may have been lost. */
+  also(listener: (change: Change | 'missed') => void): void {
     this.#also = listener
   }
 
@@ -137,6 +137,7 @@ export class Changes {
 
   /** Changes of resources may have been missed by all clients of this process. */
   catchUpResources(): void {
+    this.#also?.('missed')
     this.#notifier?.resourcesChanged()
     const uris = new Set([...this.#listeners].flatMap((listener) => listener.uris))
     for (const uri of uris) this.#notifier?.resourceUpdated(uri)

@@ -104,6 +104,17 @@ test('where the store is away as a client comes back, nothing is kept of it here
         return store.logs.after(...place)
       },
     },
+    eventLogs: {
+      open: (...log) => store.eventLogs.open(...log),
+      append: (...event) => store.eventLogs.append(...event),
+      find: (eventId) => store.eventLogs.find(eventId),
+      read: async (...place) => {
+        if (isAway.now) throw new Error('connection refused')
+        return store.eventLogs.read(...place)
+      },
+      tail: (...tail) => store.eventLogs.tail(...tail),
+      delete: (log) => store.eventLogs.delete(log),
+    },
   }))
   const id = await openSession(w.a)
   const last = await begun(await w.a(post(toolCall(1, 'slow', 'Go'), inSession(id))))

@@ -12,6 +12,7 @@ import {
   toolCall,
 } from '../../../test/rpc-requests.ts'
 import { twoReplicas } from '../../../test/two-replicas.ts'
+import type { GatewayStore } from '../../store/gateway-store.ts'
 
 const cancel = (requestId: number): object => ({
   jsonrpc: '2.0',
@@ -49,6 +50,37 @@ async function begun(response: Response): Promise<{ readonly rest: Promise<Readi
     return { text, lastEventId }
   }
   return { rest: readOn() }
+}
+
+/** The same store, which does this before it stores an event. */
+function withAppend(store: GatewayStore, before: (event: unknown) => Promise<void>): GatewayStore {
+  const { eventLogs, logs } = store
+  return {
+    ...store,
+    logs: {
+      append: async (stream, event, limits) => {
+        await before(event)
+        return logs.append(stream, event, limits)
+      },
+      after: (...place) => logs.after(...place),
+      streamOf: (eventId) => logs.streamOf(eventId),
+      delete: (stream) => logs.delete(stream),
+    },
+    eventLogs: {
+      open: async (log, header, limits) => {
+        await before(header)
+        return eventLogs.open(log, header, limits)
+      },
+      append: async (log, event, options) => {
+        await before(event)
+        return eventLogs.append(log, event, options)
+      },
+      find: (eventId) => eventLogs.find(eventId),
+      read: (...place) => eventLogs.read(...place),
+      tail: (...tail) => eventLogs.tail(...tail),
+      delete: (log) => eventLogs.delete(log),
+    },
+  }
 }
 
 test.each([
@@ -167,15 +199,11 @@ test('of a batch whose last answer is still being kept, a cancellation does not 
     },
   })
   await using w = twoReplicas({ sources: [agents] }, (store) => {
-    const append = store.logs.append.bind(store.logs)
-    store.logs.append = async (...event) => {
-      if (JSON.stringify(event).includes('finished')) {
-        isKeeping.resolve()
-        await kept.promise
-      }
-      return append(...event)
-    }
-    return store
+    return withAppend(store, async (event) => {
+      if (!JSON.stringify(event).includes('finished')) return
+      isKeeping.resolve()
+      await kept.promise
+    })
   })
   const id = await openSession(w.a)
   const batch = [toolCall(1, 'endless', 'Go'), toolCall(2, 'slow', 'Go')]
@@ -192,15 +220,11 @@ test('what is cancelled before it could begin is stopped as it does', async () =
   const [kept, isKeeping] = [deferred(), deferred()]
   let isOpen = false
   await using w = twoReplicas({}, (store) => {
-    const append = store.logs.append.bind(store.logs)
-    store.logs.append = async (...event) => {
-      if (isOpen) {
-        isKeeping.resolve()
-        await kept.promise
-      }
-      return append(...event)
-    }
-    return store
+    return withAppend(store, async () => {
+      if (!isOpen) return
+      isKeeping.resolve()
+      await kept.promise
+    })
   })
   const headers = inSession(await openSession(w.a))
   isOpen = true
