@@ -1,5 +1,10 @@
 // Everything exported here is public API for packages that add a store, a source of agents or an authenticator.
 import './runtime-check.ts' // stays the first import
+export { credentialHeaders, headersNow } from './agents/credential-headers.ts'
+export { assertGatewayOptions } from './errors.ts'
+export { abortable } from './internal/abortable.ts'
+export { readBounded } from './internal/bounded-response.ts'
+export { systemClock } from './internal/clock.ts'
 export { isRandomId, randomId } from './internal/random-hex.ts'
 export { FileBlobs, MeasuredBytes } from './store/blobs.ts'
 export { toJsonText } from './store/gateway-store.ts'

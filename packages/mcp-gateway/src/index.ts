@@ -74,8 +74,6 @@ export type { PlanOptions } from './tools/tool-planner.ts'
 export type { DroppedTool, NameCollision, PlannedTool, ToolPlan } from './tools/tool-plan.ts'
 export type { ListedTool, ToolDefinition } from './tools/tool-definition.ts'
 
-export { a2aSource } from './agents/a2a/a2a-source.ts'
-export type { A2aCard, A2aSourceOptions } from './agents/a2a/a2a-source.ts'
 export type { CredentialHeaders } from './agents/credential-headers.ts'
 export { langGraphServerSource } from './agents/langgraph-server/lang-graph-server-source.ts'
 export type { LangGraphServerSourceOptions } from './agents/langgraph-server/lang-graph-server-source.ts'

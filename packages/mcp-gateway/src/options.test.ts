@@ -2,7 +2,6 @@ import { expect, test } from 'vitest'
 
 import { AgentsAtHand, echo } from '../test/agents-at-hand.ts'
 import {
-  a2aSource,
   bearerAuth,
   createGateway,
   createGuardedFetch,
@@ -186,11 +185,6 @@ test.each([
   [langGraphServerSource, [{ url, assistants: 'agent' }], '"assistants" must be a list'],
   [langGraphServerSource, [{ url, timeoutMs: '5' }], '"timeoutMs" must be a number from 0'],
   [langGraphServerSource, ['localhost'], 'has to be http or https'],
-  [a2aSource, [{ card: [url] }], 'Did you mean "cards"?'],
-  [a2aSource, [{ cards: url }], '"cards" must be a list'],
-  [a2aSource, [{ cards: [{ uri: url }] }], 'Did you mean "cards[0].url"?'],
-  [a2aSource, [{ cards: [{ url, headers: 'secret' }] }], '"cards[0].headers" must be headers by'],
-  [a2aSource, [{ cards: [url], timeout: 5 }], 'Did you mean "timeoutMs"?'],
   [bearerAuth, [{ ada: 'secret' }], '"tokens.ada" must be { sha256, token, scopes, expiresAt }'],
   [bearerAuth, [{ ada: { tokn: 'secret' } }], 'Did you mean "tokens.ada.token"?'],
   [bearerAuth, [{ ada: { token: 'secret', scopes: '*' } }], '"tokens.ada.scopes" must be a list'],

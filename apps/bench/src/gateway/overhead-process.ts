@@ -74,7 +74,7 @@ async function graphAgent(): Promise<CalledAgent> {
 async function a2aAgent(card: string): Promise<CalledAgent> {
   const { Role } = await import('@a2a-js/sdk')
   const { ClientFactory } = await import('@a2a-js/sdk/client')
-  const { a2aSource } = await import('@x/mcp-gateway')
+  const { a2aSource } = await import('@x/mcp-gateway-a2a')
   const client = await new ClientFactory().createFromUrl(card)
   const content = { $case: 'text', value: MESSAGE } as const
   const part = { content, filename: '', mediaType: 'text/plain', metadata: {} }

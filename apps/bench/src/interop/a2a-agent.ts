@@ -1,5 +1,5 @@
 import { TaskState } from '@a2a-js/sdk'
-import { startA2aAgent, textPart } from '../../../../packages/mcp-gateway/test/a2a-agent.ts'
+import { startA2aAgent, textPart } from '../../../../packages/mcp-gateway-a2a/test/a2a-agent.ts'
 
 /** Protocol of an agent. */
 export interface A2aKind {

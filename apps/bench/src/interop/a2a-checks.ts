@@ -1,4 +1,5 @@
-import { a2aSource, createGateway } from '@x/mcp-gateway'
+import { createGateway } from '@x/mcp-gateway'
+import { a2aSource } from '@x/mcp-gateway-a2a'
 import { startWeatherAgent } from './a2a-agent.ts'
 import type { A2aKind, WeatherAgent } from './a2a-agent.ts'
 import { expectContains, expectThat } from './check.ts'

@@ -2,7 +2,7 @@ import type { AgentCall } from './agent-call.ts'
 import type { AgentUpdate } from './agent-update.ts'
 import type { Agent } from './agent.ts'
 
-/** Finds agents of one kind, and runs them. Ships as `langGraphSource()`, `langGraphServerSource()` and `a2aSource()`. */
+/** Finds agents of one kind, and runs them. Ready-made: `langGraphSource()`, `langGraphServerSource()`, and `a2aSource()` of `@x/mcp-gateway-a2a`. */
 export interface AgentSource {
   /** For logs and errors: `langgraph`, `a2a https://host/`. */
   readonly name: string

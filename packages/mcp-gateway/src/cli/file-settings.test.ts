@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
 
-import { startA2aAgent } from '../../test/a2a-agent.ts'
 import { packageVersion } from '../version.ts'
 import { environmentSettings, readConfig } from './config-file.ts'
 import { toOptions, type FileContext, type FileSettings } from './file-settings.ts'
@@ -183,28 +182,6 @@ test('gives each setting an environment variable of its own', () => {
   const settings = environmentSettings(everything)
   expect(settings.length).toBeGreaterThan(100)
   expect(new Set(settings.map(({ from }) => from)).size).toBe(settings.length)
-})
-
-test('reads cards of A2A agents with their headers', async () => {
-  await using agent = await startA2aAgent((turn) => turn.answer('Hello'))
-  const content = `
-agents:
-  sources:
-    - type: a2a
-      cards:
-        - url: ${agent.url}
-          headers: { authorization: "Bearer \${AGENT_KEY}" }
-      trustedOrigins: [${agent.origin}]
-`
-  const { config } = readConfig({ content, env: { AGENT_KEY: 'k1' } })
-  await using configured = await toOptions(config, CONTEXT)
-  const source = configured.sources[0]?.source
-  if (source === undefined) throw new Error('There is no source')
-  const found: string[] = []
-  await source.start({ found: ({ name }) => found.push(name), seen() {}, gone() {} })
-  expect(found).toEqual(['Weather'])
-  expect(agent.requests[0]?.headers.authorization).toBe('Bearer k1')
-  await source.close()
 })
 
 test('names the place of a wrong card', () => {

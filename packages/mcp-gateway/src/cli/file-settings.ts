@@ -36,7 +36,6 @@ import type {
   RegistrySettings,
   WaitForSettings,
 } from '../options.ts'
-import type { A2aCard } from '../agents/a2a/a2a-source.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { importAdapter } from './adapters.ts'
 
@@ -86,7 +85,7 @@ export type SourceSettings =
   | {
       readonly type: 'a2a'
       /** URLs of agent cards, or of agents. */
-      readonly cards: readonly (string | A2aCard)[]
+      readonly cards: readonly (string | CardSettings)[]
       readonly trustedOrigins?: readonly string[] | undefined
       readonly refreshMs?: number | undefined
       readonly timeoutMs?: number | undefined
@@ -94,6 +93,13 @@ export type SourceSettings =
       readonly pollMs?: number | undefined
       readonly maxBytes?: number | undefined
     }
+
+interface CardSettings {
+  readonly url: string
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** Public keys (JWK) with a `kid`. */
+  readonly signatureKeys?: readonly Readonly<Record<string, unknown>>[] | undefined
+}
 
 interface AuthSettings {
   /** How callers are checked. `facade`: a sign-in for people, in front of an identity service. */
@@ -422,9 +428,11 @@ async function sourceFrom(
       return langGraphServerSource({ ...options, onWarning })
     }
     case 'a2a': {
-      const { a2aSource } = await import('../agents/a2a/a2a-source.ts')
+      const adapter = { folder: dirname(file), path: 'agents.sources' }
+      const { a2aSource } = await importAdapter('@x/mcp-gateway-a2a', adapter)
+      if (typeof a2aSource !== 'function') throw new TypeError('a2aSource is not a function')
       const { type: _, ...options } = settings
-      return a2aSource({ ...options, onWarning })
+      return Reflect.apply(a2aSource, undefined, [{ ...options, onWarning }])
     }
   }
 }

@@ -1,7 +1,6 @@
 import { deferred } from '@x/mcp-testing'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 
-import { startA2aAgent } from '../../test/a2a-agent.ts'
 import { start, type Running } from '../../test/command-line.ts'
 import { configFolder, YAML, type ConfigFolder } from '../../test/config-folder.ts'
 import { connect } from '../../test/mcp-clients.ts'
@@ -67,26 +66,6 @@ test('a source that cannot start takes the place of none: its misspelt path take
   running.signal('SIGHUP') // the same file, which can be used now
   await running.said('stderr', /the file was read again(?=[\s\S]*the file was read again)/)
   expect((await client.listTools()).tools).toMatchObject([{ name: 'billing' }])
-  await stop(running)
-})
-
-test('a source with other settings takes the place of the one before, and its tools stay', async () => {
-  await using agent = await startA2aAgent((turn) => turn.answer('Rain'))
-  const yaml = (key: string): string => `agents:
-  sources:
-    - type: a2a
-      cards: [{ url: '${agent.url}', headers: { authorization: 'Bearer ${key}' } }]
-      trustedOrigins: ['${agent.origin}']
-`
-  const running = await serving(yaml('old'))
-  await running.said('stdout', /http:/)
-  let changes = 0
-  await using client = await connect('v1', running.url, { onToolsChanged: () => (changes += 1) })
-  expect((await client.listTools()).tools).toMatchObject([{ name: 'weather_forecast' }])
-  await reload(running, yaml('new'), /the file was read again/)
-  await client.callTool('weather_forecast', 'Rain?')
-  expect(agent.requests.at(-1)?.headers.authorization).toBe('Bearer new')
-  expect(changes).toBe(0)
   await stop(running)
 })
 

@@ -1,49 +1,47 @@
 import type { Message, StreamResponse } from '@a2a-js/sdk'
 import type { Client } from '@a2a-js/sdk/client'
 
-import type { Clock } from '../../internal/clock.ts'
-import { GatewayError } from '../../errors.ts'
-import type { AgentUpdate, FinalUpdate } from '../agent-update.ts'
-import { abortable } from '../../internal/abortable.ts'
-import { pause } from './pause.ts'
-import { isOver } from './task-end.ts'
+import { GatewayError } from '@x/mcp-gateway'
+import type { AgentUpdate, Clock, FinalUpdate } from '@x/mcp-gateway'
+import { abortable } from '@x/mcp-gateway/adapter'
+import { isOver } from './messages.ts'
 import type { TaskReader } from './task-reader.ts'
 
-export interface TaskRunOptions {
+interface TaskRunOptions {
   readonly client: Client
   readonly isStreaming: boolean
   readonly reader: TaskReader
   readonly clock: Clock
   readonly random: () => number
-  /** At most, between two looks at a task of an agent that does not stream; the first ones come sooner. */
+  /** Longest wait between two reads of a task, for agents that do not stream. The first waits are shorter. */
   readonly pollMs: number
-  /** How long a look or a cancellation may take. */
+  /** Time limit of a read and of a cancellation. */
   readonly timeoutMs: number
-  /** Sent along: the trace of the caller. */
+  /** Trace context of the caller. */
   readonly headers: Readonly<Record<string, string>>
-  /** Of the caller. */
+  /** Aborts when the caller cancels. */
   readonly signal: AbortSignal
   readonly onWarning: (message: string, cause?: unknown) => void
 }
 
-/** Looks at a task that failed in a row before the run is given up. */
+/** After so many failed reads in a row the run fails. */
 const MAX_FAILURES = 5
 const FIRST_BACKOFF_MS = 500
 const MAX_BACKOFF_MS = 10_000
-const FIRST_LOOK_MS = 10
+const FIRST_POLL_MS = 10
 
-/** One message to an agent, and all that follows on it. Nothing of it is sent twice. */
+/** Sends one message to an agent, and follows its task to the end. Never sends the message twice. */
 export class TaskRun {
   readonly #options: TaskRunOptions
   /** Ends the requests of this run. */
   readonly #requests = new AbortController()
   #isSent = false
-  /** The message was answered, or could not be sent. */
+  /** Whether the message was answered, or could not be sent. */
   #isOpened = false
   #onOpened: (() => void) | undefined
   #leaving: Promise<void> | undefined
   #hasGap = false
-  /** What went wrong with the stream that was opened with the message. */
+  /** Error of the stream that the message opened. */
   #failure: unknown
 
   constructor(options: TaskRunOptions) {
@@ -51,25 +49,25 @@ export class TaskRun {
   }
 
   /**
-   * What the agent says, until it ends or waits. Whoever stops before that leaves no task behind: see `settled`.
-   * With `looksFirst` the message is sent only if the task still waits.
+   * Yields what the agent sends until the task ends or waits. A reader that stops before cancels the task; see `settled`.
+   * With `readsFirst` the task is read first, and the message is sent only if the task still waits.
    *
    * @throws the reason of the signal; GatewayError `UNAVAILABLE`, `LIMIT`; what the client throws
    */
   async *updates(
     message: Message,
-    { looksFirst = false }: { readonly looksFirst?: boolean } = {},
+    { readsFirst = false }: { readonly readsFirst?: boolean } = {},
   ): AsyncGenerator<AgentUpdate> {
     const { reader, signal } = this.#options
     signal.throwIfAborted()
     const onAbort = (): void => this.#leave()
     signal.addEventListener('abort', onAbort, { once: true })
     try {
-      if (looksFirst) yield* this.#look()
-      if (!looksFirst || reader.isStillWaiting) yield* this.#read(this.#opened(message))
+      if (readsFirst) yield* this.#poll()
+      if (!readsFirst || reader.isStillWaiting) yield* this.#read(this.#opened(message))
       if (reader.end === undefined) yield* this.#follow()
-      // What a stream left out of an answer is in the task.
-      if (this.#hasGap && reader.end?.type === 'done') yield* this.#look()
+      // The task has the parts of the answer that were lost with a stream.
+      if (this.#hasGap && reader.end?.type === 'done') yield* this.#poll()
       signal.throwIfAborted()
       yield* reader.finish()
     } catch (error) {
@@ -82,12 +80,12 @@ export class TaskRun {
     }
   }
 
-  /** Resolves when nothing is under way any more. Never rejects. */
+  /** Resolves after a cancellation that is in flight. Never rejects. */
   async settled(): Promise<void> {
     await this.#leaving
   }
 
-  /** A stream that is lost before it told of a task has told nothing: then there is nothing to follow. */
+  /** A stream that breaks before it names its task is an error, because there is no task to follow. */
   async *#read(events: AsyncIterable<StreamResponse>): AsyncGenerator<AgentUpdate> {
     const { reader, signal } = this.#options
     try {
@@ -101,11 +99,11 @@ export class TaskRun {
       this.#failure ??= error
     }
     if (reader.task === undefined) {
-      throw new GatewayError('UNAVAILABLE', 'The agent ended without an answer')
+      throw new GatewayError('UNAVAILABLE', 'The agent ended the response without an answer')
     }
   }
 
-  /** Until the task ends: subscribed to it again, or by looking at it from time to time. */
+  /** Follows the task to its end: subscribes again, or polls agents that do not stream. */
   async *#follow(): AsyncGenerator<AgentUpdate> {
     const { reader, clock, signal, pollMs, isStreaming, random } = this.#options
     let failures = 0
@@ -114,10 +112,10 @@ export class TaskRun {
         ? backoffMs(rounds) * (0.5 + random() / 2)
         : failures > 0 // time to recover
           ? pollMs
-          : Math.min(pollMs, lookMs(rounds))
+          : Math.min(pollMs, pollDelayMs(rounds))
       if (waitMs > 0) await pause(waitMs, clock, signal)
       try {
-        yield* isStreaming ? this.#resubscribe() : this.#look()
+        yield* isStreaming ? this.#resubscribe() : this.#poll()
         failures = 0
       } catch (error) {
         signal.throwIfAborted()
@@ -127,7 +125,7 @@ export class TaskRun {
     }
   }
 
-  /** Subscribed first, looked at then: what happens between the two is not missed (a2a-js #542). */
+  /** Subscribes before it reads the task, so that no event between the two is missed (a2a-js #542). */
   async *#resubscribe(): AsyncGenerator<AgentUpdate> {
     const { client, reader } = this.#options
     this.#hasGap = true
@@ -136,24 +134,24 @@ export class TaskRun {
     const first = events.next()
     first.catch(() => undefined)
     try {
-      yield* this.#look()
+      yield* this.#poll()
       if (reader.end === undefined) yield* this.#read(beginningWith(first, events))
     } finally {
-      // Not waited for: a stream without events would not end before the next one.
+      // Not awaited: a generator that waits for an event ends only after that event.
       void events.return(undefined).catch(() => undefined)
     }
   }
 
-  async *#look(): AsyncGenerator<AgentUpdate> {
+  async *#poll(): AsyncGenerator<AgentUpdate> {
     const { client, reader, signal } = this.#options
     const request = { tenant: '', id: this.#taskId(), historyLength: 0 }
     const task = await this.#inTime((options) => client.getTask(request, options), signal)
     yield* reader.take({ payload: { $case: 'task', value: task } })
-    // It waits for what was not taken.
+    // The task still waits, so the agent did not accept the answer.
     if (reader.isStillWaiting && this.#failure !== undefined) throw this.#failure
   }
 
-  /** The message is sent here, once. The id of its task is noted even when nobody listens any more. */
+  /** Sends the message, once. Notes the id of its task even after the reader has left. */
   async *#opened(message: Message): AsyncGenerator<StreamResponse> {
     try {
       for await (const event of this.#sent(message)) {
@@ -190,7 +188,7 @@ export class TaskRun {
     this.#onOpened?.()
   }
 
-  /** Tells the agent to stop, once. A task that is not known yet is waited for: it may be there already. */
+  /** Cancels the task, once. If its id is not known yet, waits for it: the agent may have created the task already. */
   #leave(): void {
     this.#leaving ??= this.#cancel().finally(() => this.#requests.abort())
   }
@@ -213,7 +211,6 @@ export class TaskRun {
         return client.cancelTask({ tenant: '', id, metadata: undefined }, options)
       })
     } catch (error) {
-      // It may have ended meanwhile.
       if (!isOver(error)) onWarning('A task could not be cancelled', error)
     }
   }
@@ -222,18 +219,18 @@ export class TaskRun {
     return this.#options.reader.task?.taskId ?? ''
   }
 
-  #request(signal: AbortSignal = this.#requests.signal): Request {
+  #request(signal: AbortSignal = this.#requests.signal): CallOptions {
     return { signal, serviceParameters: { ...this.#options.headers } }
   }
 
   async #inTime<Value>(
-    ask: (options: Request) => Promise<Value>,
+    ask: (options: CallOptions) => Promise<Value>,
     outer?: AbortSignal,
   ): Promise<Value> {
     const { clock, timeoutMs } = this.#options
     const late = new AbortController()
     const undo = clock.after(timeoutMs, () => {
-      late.abort(new GatewayError('UNAVAILABLE', `No answer within ${timeoutMs} ms`))
+      late.abort(new GatewayError('UNAVAILABLE', `The agent did not answer within ${timeoutMs} ms`))
     })
     try {
       return await ask(this.#request(AbortSignal.any([late.signal, ...(outer ? [outer] : [])])))
@@ -243,27 +240,27 @@ export class TaskRun {
   }
 }
 
-/** The agent goes on, and whoever signs in begins anew: it would be done twice. */
+/** The agent goes on working, and the caller calls again after the sign-in: the task would be executed twice. */
 function isLeftBehind(end: FinalUpdate): boolean {
   return end.type === 'authorization' && end.state === undefined
 }
 
-interface Request {
+interface CallOptions {
   readonly signal: AbortSignal
   readonly serviceParameters: Record<string, string>
 }
 
-/** The first time at once: most streams are cut for no reason that lasts. */
+/** No wait before the first attempt: most streams break for a short time only. */
 function backoffMs(rounds: number): number {
   return rounds === 0 ? 0 : Math.min(MAX_BACKOFF_MS, FIRST_BACKOFF_MS * 2 ** (rounds - 1))
 }
 
-/** Twice as long each time, so that an answer is late by no more than it took: many are there at once. */
-function lookMs(rounds: number): number {
-  return rounds === 0 ? 0 : FIRST_LOOK_MS * 2 ** (rounds - 1)
+/** Doubles each time, so that the wait is never longer than the task has taken so far. */
+function pollDelayMs(rounds: number): number {
+  return rounds === 0 ? 0 : FIRST_POLL_MS * 2 ** (rounds - 1)
 }
 
-/** Too much, or an address that must not be asked: it would be so the next time, too. */
+/** Whether the gateway itself refused (a limit, a forbidden address): another attempt would fail too. */
 function isOurs(error: unknown): boolean {
   return GatewayError.is(error) && error.code !== 'UNAVAILABLE'
 }
@@ -275,4 +272,20 @@ async function* beginningWith<Value>(
   const { done, value } = await first
   if (done !== true) yield value
   if (done !== true) yield* rest
+}
+
+/** Waits. @throws the reason of the signal */
+function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted()
+    const onAbort = (): void => {
+      undo()
+      reject(signal.reason)
+    }
+    const undo = clock.after(ms, () => {
+      signal.removeEventListener('abort', onAbort)
+      resolve()
+    })
+    signal.addEventListener('abort', onAbort, { once: true })
+  })
 }

@@ -1,7 +1,34 @@
 import { type Part, taskStateFromJSON, type TaskStatus } from '@a2a-js/sdk'
 import { expect, test } from 'vitest'
 
-import { taskEndOf, taskStateFrom } from './task-end.ts'
+import { principalNamed } from '../../mcp-gateway/test/scripted-source.ts'
+import type { AgentCall } from '@x/mcp-gateway'
+import { parseTaskState, toFinalUpdate, toMessage } from './messages.ts'
+
+const CALL: AgentCall = {
+  runId: 'run_0123456789abcdef',
+  agentId: 'shop',
+  skillId: 'order',
+  input: { kind: 'message', text: 'Hello', files: [] },
+  principal: principalNamed('ada'),
+  signal: new AbortController().signal,
+  artifacts: {
+    write: () => Promise.reject(new Error('none')),
+    read: async () => undefined,
+    list: async () => [],
+  },
+}
+
+test('a call is a context of its own, a conversation one for all its calls, a task that of the agent', async () => {
+  const contextOf = async (...args: Parameters<typeof toMessage>): Promise<string> => {
+    return (await toMessage(...args)).contextId
+  }
+  const thread = '0af76519-16cd-43dd-8448-eb211c80319c'
+  expect(await contextOf(CALL, undefined)).toBe('')
+  expect(await contextOf({ ...CALL, thread }, undefined)).toBe(thread)
+  const task = { taskId: 't', contextId: 'theirs' }
+  expect(await contextOf({ ...CALL, thread }, task)).toBe('theirs')
+})
 
 const task = { taskId: 't', contextId: 'c' }
 
@@ -19,7 +46,11 @@ const data = (value: unknown) => ({ $case: 'data', value }) as const
 test.for([
   ['completed', status(3), { type: 'done' }],
   ['failed', status(4, says('No stock')), { type: 'failed', reason: 'No stock' }],
-  ['cancelled', status(5), { type: 'failed', reason: 'It was cancelled.', isCancelled: true }],
+  [
+    'cancelled',
+    status(5),
+    { type: 'failed', reason: 'The task was cancelled.', isCancelled: true },
+  ],
   ['cancelled with words', status(5, says('By the operator')), { reason: 'By the operator' }],
   ['rejected', status(7, says('Not for me')), { type: 'failed', reason: 'Not for me' }],
   [
@@ -56,15 +87,17 @@ test.for([
     { type: 'authorization', url: undefined },
   ],
 ] as const)('%s', ([_name, given, update]) => {
-  expect(taskEndOf(given, task)).toMatchObject(update)
+  expect(toFinalUpdate(given, task)).toMatchObject(update)
 })
 
 test.for([0, 1, 2, -1, 99])('state %i is no end, whatever data it has', (state) => {
-  expect(taskEndOf(status(state), task)).toBeUndefined()
-  expect(taskEndOf(status(state, data({ type: 'tool_result' }), data(null)), task)).toBeUndefined()
+  expect(toFinalUpdate(status(state), task)).toBeUndefined()
+  expect(
+    toFinalUpdate(status(state, data({ type: 'tool_result' }), data(null)), task),
+  ).toBeUndefined()
 })
 
 test('the state of a task that asked comes back as JSON', () => {
-  expect(taskStateFrom(JSON.parse(JSON.stringify(task)))).toEqual(task)
-  expect(taskStateFrom({ taskId: 1 })).toBeUndefined()
+  expect(parseTaskState(JSON.parse(JSON.stringify(task)))).toEqual(task)
+  expect(parseTaskState({ taskId: 1 })).toBeUndefined()
 })

@@ -1,16 +1,11 @@
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
-import {
-  type A2aAgent,
-  filePart,
-  startA2aAgent,
-  textPart,
-  urlPart,
-} from '../../../test/a2a-agent.ts'
-import { CLIENT_KINDS, connect } from '../../../test/mcp-clients.ts'
-import { createGateway, type Gateway } from '../../gateway.ts'
-import { a2aSource } from './a2a-source.ts'
+import { type A2aAgent, filePart, startA2aAgent, textPart, urlPart } from '../test/a2a-agent.ts'
+import { CLIENT_KINDS, connect } from '../../mcp-gateway/test/mcp-clients.ts'
+import { createGateway } from '@x/mcp-gateway'
+import type { Gateway } from '@x/mcp-gateway'
+import { a2aSource } from './source.ts'
 
 function gatewayFor(agent: A2aAgent): Gateway {
   return createGateway({

@@ -1,11 +1,12 @@
 import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
-import { type AgentTurn, filePart, startA2aAgent, textPart } from '../../../test/a2a-agent.ts'
-import { started, callOf, all, textIn, rain } from '../../../test/a2a-world.ts'
-import { settled } from '../../../test/manual-clock.ts'
-import { systemClock, type Clock } from '../../internal/clock.ts'
-import type { AgentUpdate } from '../agent-update.ts'
+import { type AgentTurn, filePart, startA2aAgent, textPart } from '../test/a2a-agent.ts'
+import { started, callOf, all, textIn, rain } from '../test/a2a-world.ts'
+import { settled } from '../../mcp-gateway/test/manual-clock.ts'
+import type { Clock } from '@x/mcp-gateway'
+import { systemClock } from '@x/mcp-gateway/adapter'
+import type { AgentUpdate } from '@x/mcp-gateway'
 
 const KINDS = [
   { version: '1.0', streaming: true },

@@ -3,10 +3,11 @@ import { generateAgentCardSignature } from '@a2a-js/sdk'
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
-import { startA2aAgent } from '../../../test/a2a-agent.ts'
-import { started, callOf, all, rain } from '../../../test/a2a-world.ts'
-import { ManualClock, settled } from '../../../test/manual-clock.ts'
-import { a2aSource } from './a2a-source.ts'
+import { startA2aAgent } from '../test/a2a-agent.ts'
+import { started, callOf, all, rain } from '../test/a2a-world.ts'
+import { ManualClock, settled } from '../../mcp-gateway/test/manual-clock.ts'
+import { a2aSource } from './source.ts'
+import { parseCardAddress } from './card.ts'
 
 test('credentials may change: they are asked for before each request', async () => {
   await using agent = await startA2aAgent(rain)
@@ -98,7 +99,7 @@ test('a card is refused that none of the keys signed', async () => {
   await using none = await startA2aAgent(rain)
   await using unsigned = await started(none, { card: { signatureKeys } })
   expect(unsigned.told).toEqual(['gone'])
-  expect(String(unsigned.warnings[1])).toContain('no signature')
+  expect(String(unsigned.warnings[1])).toContain('is not signed with one of the keys')
 })
 
 test('only the origin of a card gets its credentials, and they are told to nobody', async () => {
@@ -148,3 +149,31 @@ test('two cards that are the same are a mistake, and so is an origin that is non
     expect.objectContaining({ code: 'CONFIG' }),
   )
 })
+
+test.for([
+  ['https://a.example', 'https://a.example/.well-known/agent-card.json', 'a2a:https://a.example'],
+  ['https://a.example/', 'https://a.example/.well-known/agent-card.json', 'a2a:https://a.example'],
+  [
+    'https://a.example/x/',
+    'https://a.example/x/.well-known/agent-card.json',
+    'a2a:https://a.example/x',
+  ],
+  [
+    'https://a.example/.well-known/agent-card.json?key=1#x',
+    'https://a.example/.well-known/agent-card.json?key=1',
+    'a2a:https://a.example',
+  ],
+  ['https://a.example/card.json', 'https://a.example/card.json', 'a2a:https://a.example/card.json'],
+] as const)('finds the card of %s', ([given, url, agentId]) => {
+  const address = parseCardAddress(given)
+  expect(address.url.href).toBe(url)
+  expect(address.agentId).toBe(agentId)
+})
+
+test.for(['file:///etc/passwd', 'agent', 'https://user:secret@a.example'])(
+  'refuses %s as the URL of a card',
+  (given) => {
+    expect(() => parseCardAddress(given)).toThrow(expect.objectContaining({ code: 'CONFIG' }))
+    expect(() => parseCardAddress(given)).not.toThrow(/secret/)
+  },
+)

@@ -1,10 +1,7 @@
-import type { AgentSource } from '../src/agents/agent-source.ts'
-import type { Agent } from '../src/agents/agent.ts'
-import type { AgentCall } from '../src/agents/agent-call.ts'
-import type { AgentUpdate } from '../src/agents/agent-update.ts'
-import { a2aSource, type A2aCard, type A2aSourceOptions } from '../src/agents/a2a/a2a-source.ts'
+import type { Agent, AgentCall, AgentSource, AgentUpdate } from '@x/mcp-gateway'
+import { a2aSource, type A2aCard, type A2aSourceOptions } from '../src/source.ts'
 import { type A2aAgent, type AgentTurn, textPart } from './a2a-agent.ts'
-import { principalNamed } from './scripted-source.ts'
+import { principalNamed } from '../../mcp-gateway/test/scripted-source.ts'
 
 /** A source that looks at one agent, and what it told of it. */
 export interface Started extends AsyncDisposable {

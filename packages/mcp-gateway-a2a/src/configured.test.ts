@@ -1,0 +1,69 @@
+import { expect, test } from 'vitest'
+
+import { start } from '../../mcp-gateway/test/command-line.ts'
+import { configFolder } from '../../mcp-gateway/test/config-folder.ts'
+import { connect } from '../../mcp-gateway/test/mcp-clients.ts'
+import { readConfig } from '../../mcp-gateway/src/cli/config-file.ts'
+import { toOptions, type FileContext } from '../../mcp-gateway/src/cli/file-settings.ts'
+import { startA2aAgent } from '../test/a2a-agent.ts'
+import { a2aSource } from './index.ts'
+
+const CONTEXT: FileContext = { file: '', watch: false, onWarning: () => undefined }
+
+test('reads cards of A2A agents with their headers', async () => {
+  await using agent = await startA2aAgent((turn) => turn.answer('Hello'))
+  const content = `
+agents:
+  sources:
+    - type: a2a
+      cards:
+        - url: ${agent.url}
+          headers: { authorization: "Bearer \${AGENT_KEY}" }
+      trustedOrigins: [${agent.origin}]
+`
+  const { config } = readConfig({ content, env: { AGENT_KEY: 'k1' } })
+  await using configured = await toOptions(config, CONTEXT)
+  const source = configured.sources[0]?.source
+  if (source === undefined) throw new Error('There is no source')
+  const found: string[] = []
+  await source.start({ found: ({ name }) => found.push(name), seen() {}, gone() {} })
+  expect(found).toEqual(['Weather'])
+  expect(agent.requests[0]?.headers.authorization).toBe('Bearer k1')
+  await source.close()
+})
+
+test('a source with other settings takes the place of the one before, and its tools stay', async () => {
+  await using agent = await startA2aAgent((turn) => turn.answer('Rain'))
+  const yaml = (key: string): string => `agents:
+  sources:
+    - type: a2a
+      cards: [{ url: '${agent.url}', headers: { authorization: 'Bearer ${key}' } }]
+      trustedOrigins: ['${agent.origin}']
+`
+  await using folder = await configFolder()
+  const running = start([await folder.file('g.yaml', yaml('old')), '--port', '0'])
+  const [url = ''] = await running.said('stdout', /http:\S+/)
+  let changes = 0
+  await using client = await connect('v1', url, { onToolsChanged: () => (changes += 1) })
+  expect((await client.listTools()).tools).toMatchObject([{ name: 'weather_forecast' }])
+  await folder.file('g.yaml', yaml('new'))
+  running.signal('SIGHUP')
+  await running.said('stderr', /the file was read again/)
+  await client.callTool('weather_forecast', 'Rain?')
+  expect(agent.requests.at(-1)?.headers.authorization).toBe('Bearer new')
+  expect(changes).toBe(0)
+  running.signal('SIGTERM')
+  expect(await running.code).toBe(0)
+})
+
+const url = 'https://agent.example'
+
+test.each([
+  [{ card: [url] }, 'Did you mean "cards"?'],
+  [{ cards: url }, '"cards" must be a list'],
+  [{ cards: [{ uri: url }] }, 'Did you mean "cards[0].url"?'],
+  [{ cards: [{ url, headers: 'secret' }] }, '"cards[0].headers" must be headers by'],
+  [{ cards: [url], timeout: 5 }, 'Did you mean "timeoutMs"?'],
+])('refuses the options %j', (options: object, problem) => {
+  expect(() => Reflect.apply(a2aSource, undefined, [options])).toThrow(problem)
+})
