@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
@@ -135,4 +136,29 @@ describe.each([
     if (client.transport) client.transport.send = () => Promise.reject(new Error('not taken'))
     await expect(client.request(PING, EmptyResultSchema)).rejects.toThrow('not taken')
   })
+})
+
+test('leaves no listener on a signal that 1,000 requests share', async () => {
+  const { client, server, sent } = await connected(SessionClient)
+  const controller = new AbortController()
+  const { signal } = controller
+  const options = { signal }
+  const error = { code: -32_050, message: 'no' }
+  for (let id = 1; id <= 1000; id++) {
+    const result = client.request(PING, EmptyResultSchema, options)
+    await server.send({ jsonrpc: '2.0', id, ...(id % 2 === 0 ? { error } : { result: {} }) })
+    await result.catch(() => {})
+  }
+  expect(getEventListeners(signal, 'abort')).toEqual([])
+  const open = [client.request(PING, EmptyResultSchema, options), client.ping(options)]
+  expect(getEventListeners(signal, 'abort')).toHaveLength(2)
+  controller.abort('enough')
+  for (const result of open) {
+    await expect(result).rejects.toMatchObject({ code: ErrorCode.RequestTimeout })
+  }
+  expect(sent.slice(-2)).toMatchObject([
+    { params: { requestId: 1001, reason: 'enough' } },
+    { params: { requestId: 1002, reason: 'enough' } },
+  ])
+  expect(getEventListeners(signal, 'abort')).toEqual([])
 })

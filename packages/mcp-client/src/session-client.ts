@@ -91,9 +91,12 @@ export class SessionClient extends Client {
       if (transport !== this.#transport) this.#listenTo(transport)
       const id = this.#nextId++
       let timer: NodeJS.Timeout | undefined
+      const onAbort = signal === undefined ? undefined : (): void => this.#cancel(id, signal.reason)
       const end = (answer: Response | Error): void => {
         if (!removeFrom(this.#open, open)) return
         clearTimeout(timer)
+        // One signal may serve thousands of requests.
+        if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort)
         try {
           resolve(schema.parse(resultOf(answer)))
         } catch (error) {
@@ -102,7 +105,7 @@ export class SessionClient extends Client {
       }
       const open: OpenRequest = { id, end, onprogress }
       this.#open.push(open)
-      signal?.addEventListener('abort', () => this.#cancel(id, signal.reason))
+      if (onAbort !== undefined) signal?.addEventListener('abort', onAbort)
       if (timeout < LONGEST_MS) {
         timer = setTimeout(() => {
           this.#cancel(id, new McpError(ErrorCode.RequestTimeout, 'Request timed out', { timeout }))
