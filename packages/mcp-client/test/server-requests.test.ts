@@ -5,8 +5,14 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { startEverythingServer } from '@x/internal/testing'
-import { deferred, startModernServer, startLegacyServer, startTestServer } from '@x/mcp-testing'
-import type { TestServer, TestTool } from '@x/mcp-testing'
+import {
+  deferred,
+  startModernServer,
+  startLegacyServer,
+  startRecordingProxy,
+  startTestServer,
+} from '@x/mcp-testing'
+import type { Exchange, TestServer, TestTool } from '@x/mcp-testing'
 import { describe, expect, test, vi } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers } from '../src/index.ts'
@@ -71,6 +77,24 @@ describe('on a server with sessions', () => {
     expect(second.url).toBe(first.url)
     expect(textOf(await client.callTool('trigger-elicitation-request'))).toContain('Ada')
     expect(asked).toEqual(['form', 'form'])
+  })
+
+  test('rejects a call, and does not repeat it, if the answer of its handler does not reach the server', async () => {
+    await using server = await startEverythingServer()
+    await using proxy = await startRecordingProxy(server.url)
+    const { handlers, asked } = answering()
+    await using client = new McpClient({ url: proxy.url }, { handlers })
+    await client.ping()
+    const isAnswer = ({ httpMethod, rpcMethod }: Exchange): boolean =>
+      httpMethod === 'POST' && rpcMethod === undefined
+    proxy.inject({ match: isAnswer, action: { status: 500, body: 'no' } })
+    expect(await rejectionOf(client.callTool('trigger-elicitation-request'))).toMatchObject({
+      code: 'OUTCOME_UNKNOWN',
+      outcome: 'unknown',
+      cause: { code: 'OUTCOME_UNKNOWN', cause: { code: 'REJECTED', status: 500 } },
+    })
+    expect(asked).toEqual(['form'])
+    expect(proxy.count({ rpcMethod: 'tools/call' })).toBe(1)
   })
 
   test('completes arguments', async () => {

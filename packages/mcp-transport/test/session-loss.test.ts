@@ -178,7 +178,7 @@ describe('after a loss', () => {
     expect(server.count('POST ping')).toBe(0)
   })
 
-  test('replies to requests of the lost session are dropped', async () => {
+  test('replies to requests of the lost session are dropped, and their calls fail', async () => {
     const stream = openSse()
     const server = scriptedServer((seen) => {
       if (seen.what === 'POST slow') return stream.response
@@ -186,13 +186,17 @@ describe('after a loss', () => {
     })
     await using client = rawClient(server, { listen: false })
     await client.handshake()
-    void client.request('slow')
+    const slow = client.failureOf('slow')
     await server.waitFor('POST slow')
     stream.push({ jsonrpc: '2.0', id: 'q1', method: 'roots/list' })
     await client.until(() => client.messages.some((message) => 'method' in message))
     await client.request('tools/call')
     await client.transport.send({ jsonrpc: '2.0', id: 'q1', result: {} })
     expect(server.count('POST reply')).toBe(0)
+    await expect(slow).resolves.toMatchObject({
+      code: 'OUTCOME_UNKNOWN',
+      cause: { code: 'SESSION_LOST' },
+    })
   })
 
   test('a server without sessions only rejects the request', async () => {

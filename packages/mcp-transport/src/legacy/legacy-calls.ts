@@ -220,6 +220,15 @@ export class PendingCall implements AnswerHandlers, OpenCall {
     this.closeStreams(error)
   }
 
+  /** Fails the call, unless it has ended: the server did not take the client's response to a request of this call. */
+  failUnanswered(cause: unknown): void {
+    if (this.#phase !== 'open') return
+    const { display: url } = this.#http.url
+    const why = cause instanceof Error ? cause.message : String(cause)
+    const message = `The server did not take the client's response to a request during this call: ${why}. The call may have been executed: find out before you send it again`
+    this.inContext(() => this.fail(new TransportError('OUTCOME_UNKNOWN', message, { url, cause })))
+  }
+
   // Methods of AnswerHandlers
 
   activity(): void {
@@ -236,7 +245,7 @@ export class PendingCall implements AnswerHandlers, OpenCall {
       return
     }
     this.#isStarted = true
-    this.inContext(() => this.#calls.protocol.receive(message, this.session))
+    this.inContext(() => this.#calls.protocol.receive(message, this.session, this))
   }
 
   stray(text: string): void {

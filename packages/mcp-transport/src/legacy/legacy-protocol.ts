@@ -16,6 +16,7 @@ import { closedError, toTransportError, TransportError } from '../transport-erro
 import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
 import { listen } from './event-stream.ts'
 import { LegacyCalls } from './legacy-calls.ts'
+import type { PendingCall } from './legacy-calls.ts'
 import { ServerRequests } from './legacy-session.ts'
 import type { LegacySession } from './legacy-session.ts'
 import { deleteSession, postOneWay } from './one-way.ts'
@@ -177,11 +178,15 @@ export class LegacyProtocol {
 
   // Methods for LegacyCalls
 
-  /** Takes a request or notification of the server. */
-  receive(message: JsonRpcRequest | JsonRpcNotification, session: LegacySession): void {
+  /** Takes a request or notification of the server. `call` is set if the response stream of that call delivered it. */
+  receive(
+    message: JsonRpcRequest | JsonRpcNotification,
+    session: LegacySession,
+    call?: PendingCall,
+  ): void {
     if (isRequest(message)) {
       const requests = (this.#serverRequests ??= new ServerRequests())
-      return this.#options.deliver(requests.asked(message, session))
+      return this.#options.deliver(requests.asked(message, session, call))
     }
     if (message.method === 'notifications/cancelled') {
       const cancelled = this.#serverRequests?.cancelled(message, session)
@@ -417,11 +422,27 @@ export class LegacyProtocol {
     }
   }
 
-  /** Sends a response in the session of the request, because another session does not know the request. */
+  /**
+   * Sends a response in the session of the request, because another session does not know the request. If that fails,
+   * the call that the request belongs to fails too: the server may wait for the response until the call times out.
+   */
   async #reply(message: JsonRpcResponse): Promise<void> {
     const asked = this.#serverRequests?.take(message)
-    if (asked === undefined || asked.session.lost !== undefined) return
-    await this.#post({ ...message, id: asked.id }, asked.session)
+    if (asked === undefined) return
+    const { id, session, call } = asked
+    if (session.lost !== undefined) {
+      const text = 'The session of the request was lost before; nothing was sent'
+      const { display: url } = this.#options.http.url
+      const options = { certain: true, epoch: session.epoch, url }
+      call?.failUnanswered(new TransportError('SESSION_LOST', text, options))
+      return
+    }
+    try {
+      await this.#post({ ...message, id }, session)
+    } catch (error) {
+      call?.failUnanswered(error)
+      throw error
+    }
   }
 
   async #notify(

@@ -8,6 +8,7 @@ import type {
   JsonRpcResponse,
 } from '../json-rpc.ts'
 import type { SessionRecord } from '../session-record.ts'
+import type { PendingCall } from './legacy-calls.ts'
 import { MAX_REFUSALS } from './session-loss.ts'
 
 export interface LegacySessionOptions {
@@ -177,6 +178,8 @@ export class RequestIds {
 interface ServerRequest {
   readonly id: RequestId
   readonly session: LegacySession
+  /** The call whose response stream delivered the request. Undefined for a request on the listening stream. */
+  readonly call: PendingCall | undefined
 }
 
 /**
@@ -191,12 +194,12 @@ export class ServerRequests {
    * Returns the request for the client. Its id differs from the ids of all requests of other sessions. It is not 0
    * either, because the SDK ignores the cancellation of a request with that id.
    */
-  asked(request: JsonRpcRequest, session: LegacySession): JsonRpcRequest {
+  asked(request: JsonRpcRequest, session: LegacySession, call?: PendingCall): JsonRpcRequest {
     const { id } = request
     const known = this.#open.get(id)
     const isTaken = id === 0 || (known !== undefined && known.session !== session)
     const ownId = isTaken ? `${session.epoch}/${typeof id}/${id}` : id
-    this.#open.set(ownId, { id, session })
+    this.#open.set(ownId, { id, session, call })
     return isTaken ? { ...request, id: ownId } : request
   }
 
