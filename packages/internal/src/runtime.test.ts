@@ -27,6 +27,7 @@ test.each([
   ['agents-debugstate', ['index', 'server/index', 'cli/main']],
   ['mcp-gateway', ['index', 'adapter', 'cli/main']],
   ['mcp-gateway-a2a', ['index']],
+  ['mcp-gateway-oauth', ['index']],
   ['mcp-gateway-redis', ['index']],
 ])('each entry of %s checks the runtime before it imports anything else', async (name, entries) => {
   const folder = new URL(`../../${name}/`, import.meta.url)

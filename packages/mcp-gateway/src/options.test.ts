@@ -7,7 +7,6 @@ import {
   createGuardedFetch,
   devModeAuth,
   DiskGatewayStore,
-  facadeAuth,
   jwtAuth,
   langGraphServerSource,
   langGraphSource,
@@ -170,7 +169,6 @@ test('listen() and serveStdio() refuse options that they do not know', async () 
 const graph = { stream: () => Promise.reject(new Error('Not called')) }
 const url = 'http://127.0.0.1:9'
 const issuer = { issuer: 'https://id.example', audience: 'a' }
-const store = new MemoryGatewayStore()
 
 test.each([
   [langGraphSource, [undefined], '"graphs" is missing: it must be graphs by name'],
@@ -196,9 +194,6 @@ test.each([
   [jwtAuth, [{ issuers: [{ ...issuer, audiance: 'b' }] }], 'Did you mean "issuers[0].audience"?'],
   [jwtAuth, [{ issuers: [{ issuer: 'https://id.example' }] }], '"issuers[0].audience" is missing'],
   [jwtAuth, [{ issuers: [issuer], scopeClaim: 'x' }], 'Did you mean "scopesClaim"?'],
-  [facadeAuth, [{ resource: url, store, upstreamURL: url }], 'Did you mean "upstreamUrl"?'],
-  [facadeAuth, [{ resource: url, upstreamUrl: url }], '"store" is missing'],
-  [facadeAuth, [{ resource: url, store, scopes: '*' }], '"scopes" must be a function or a list'],
   [
     createGuardedFetch,
     [{ trustedOrigins: ['localhost'] }],

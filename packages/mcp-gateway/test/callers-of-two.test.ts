@@ -2,24 +2,10 @@ import { startRedisServer } from '@x/internal/testing'
 import { afterAll, expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
-import { facadeAuth } from '../src/http/auth/facade/facade-auth.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
-import {
-  ask,
-  begin,
-  callerOf,
-  comeBack,
-  exchangeOf,
-  expectError,
-  locationOf,
-  post,
-  register,
-  RESOURCE,
-  type Tokens,
-} from './facade-world.ts'
 import { initialize, openSession } from './rpc-requests.ts'
 import { redisStore } from './redis-store.ts'
 
@@ -85,43 +71,3 @@ test.runIf(redis)('so does an address that begins too many sessions', async () =
     expect(await statusOf(fetch(initialize({ authorization })))).toBe(429)
   }
 })
-
-test.runIf(redis)(
-  'who signs in by one process is known to the other, and by Redis to nobody',
-  async () => {
-    await using a = replica('sign-in')
-    await using b = replica('sign-in')
-    const [one, other] = [a, b].map(({ store }) =>
-      facadeAuth({
-        store,
-        resource: RESOURCE,
-        identity: {
-          loginUrl: ({ callback, state }) =>
-            `https://login.example/login?gateway_uri=${encodeURIComponent(callback)}&state=${state}`,
-          exchange: async () => ({ claims: { sub: 'ann' }, refreshToken: 'upstream-refresh' }),
-          refresh: async () => ({ claims: { sub: 'ann' }, refreshToken: 'upstream-refresh' }),
-        },
-      }),
-    )
-    if (!one || !other) throw new Error('There are two')
-    const clientId = await register(one)
-    const state = await begin(other, clientId)
-    // Both come back at once, as from a page that was loaded twice: one of them gets in.
-    const backs = await Promise.all([comeBack(one, state), comeBack(other, state)])
-    const back = backs.find(({ status }) => status === 302)
-    expect(backs.map(({ status }) => status).toSorted((x, y) => x - y)).toEqual([302, 400])
-    const code = back ? (locationOf(back).searchParams.get('code') ?? '') : ''
-    const answer = await post(other, exchangeOf(clientId, code))
-    const tokens = (await answer.json()) as Tokens
-    await expect(callerOf(one, tokens.access_token)).resolves.toMatchObject({
-      id: 'https://gateway.example|ann',
-    })
-    const kept = JSON.stringify(await a.store.values.list(''))
-    for (const secret of [state, code, tokens.access_token, tokens.refresh_token, 'upstream']) {
-      expect(kept).not.toContain(secret)
-    }
-    await expectError(await post(one, exchangeOf(clientId, code)), 400, 'invalid_grant')
-    await expect(callerOf(other, tokens.access_token)).resolves.toMatchObject({ status: 401 })
-    expect((await ask(other, `/oauth/callback?state=${state}`)).status).toBe(400)
-  },
-)

@@ -7,8 +7,9 @@ import type { OAuthClientProvider } from '@modelcontextprotocol/client'
 import { UnauthorizedError as UnauthorizedV1 } from '@modelcontextprotocol/sdk/client/auth.js'
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport as HttpV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { facadeAuth, MemoryGatewayStore } from '@x/mcp-gateway'
-import type { IdentityService } from '@x/mcp-gateway'
+import { MemoryGatewayStore } from '@x/mcp-gateway'
+import { oauthFacade } from '@x/mcp-gateway-oauth'
+import type { IdentityService } from '@x/mcp-gateway-oauth'
 import { freePort } from '@x/mcp-testing'
 import { createAuthProvider } from '@x/mcp-transport/auth'
 import { signIn } from '../sign-in.ts'
@@ -32,7 +33,7 @@ export async function signsIn(version: SdkVersion): Promise<void> {
   await using store = new MemoryGatewayStore()
   const port = await freePort()
   const resource = `http://127.0.0.1:${port}/mcp`
-  const auth = facadeAuth({ store, resource, identity })
+  const auth = oauthFacade({ store, resource, identity })
   await using gateway = interopGateway({ auth, store })
   await gateway.listen({ port })
   const page = Promise.withResolvers<URL>()

@@ -184,6 +184,22 @@ test('gives each setting an environment variable of its own', () => {
   expect(new Set(settings.map(({ from }) => from)).size).toBe(settings.length)
 })
 
+test('loads the authorization server of `auth.mode: facade` from its package', async () => {
+  const content = `
+http: { publicUrl: https://gateway.example }
+auth:
+  mode: facade
+  facade: { upstreamUrl: https://identity.example }
+`
+  const { config } = readConfig({ content, env: {} })
+  await using configured = await toOptions(config, CONTEXT)
+  const request = new Request('https://gateway.example/.well-known/oauth-authorization-server')
+  const metadata = await configured.options.auth?.handle?.(request)
+  await expect(metadata?.json()).resolves.toMatchObject({
+    token_endpoint: 'https://gateway.example/oauth/token',
+  })
+})
+
 test('names the place of a wrong card', () => {
   const content = 'agents:\n  sources:\n    - type: a2a\n      cards: [5]'
   expect(() => readConfig({ content, name: 'g.yaml' })).toThrow(

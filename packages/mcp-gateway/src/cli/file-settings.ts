@@ -471,7 +471,7 @@ export async function makeStore(
 async function makeAuth(
   { auth, http }: FileSettings,
   store: GatewayStore,
-  { onWarning }: FileContext,
+  { file, onWarning }: FileContext,
 ): Promise<Authenticator | undefined> {
   const { mode, issuers, principalClaim, scopesSupported, facade } = auth
   const endpoint = http.publicUrl && new URL(http.path, http.publicUrl).href
@@ -493,10 +493,12 @@ async function makeAuth(
       if (resource === undefined) {
         throw missing('http.publicUrl', 'The facade needs http.publicUrl, or auth.resource')
       }
-      const { facadeAuth } = await import('../http/auth/facade/facade-auth.ts')
+      const adapter = { folder: dirname(file), path: 'auth.mode' }
+      const { oauthFacade } = await importAdapter('@x/mcp-gateway-oauth', adapter)
+      if (typeof oauthFacade !== 'function') throw new TypeError('oauthFacade is not a function')
       const onError = (error: unknown): void => onWarning('A sign-in failed', error)
       const options = { ...facade, principalClaim, scopesSupported, resource, store, onError }
-      return withTokens(auth, facadeAuth(options))
+      return withTokens(auth, Reflect.apply(oauthFacade, undefined, [options]))
     }
   }
 }

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
-import { authorizeQuery, begin, ORIGIN, register, start } from '../../test/facade-world.ts'
 import { initialize, post, toolCall } from '../../test/rpc-requests.ts'
 import { bearerAuth } from '../http/auth/bearer-auth.ts'
 import { createGateway } from '../gateway.ts'
@@ -109,32 +108,5 @@ test('the log has a line of audit for who did not get in, and none for how clien
       status: 401,
       address,
     }),
-  ])
-})
-
-test('who does not get through the sign-in of the facade is told of; who does is not', async () => {
-  await using world = await start()
-  const clientId = await register(world.one)
-  const options = { auth: world.one, http: { publicUrl: ORIGIN } }
-  const at = (path: string, init?: RequestInit): Request =>
-    new Request(`${ORIGIN}${path}`, { ...init, headers: { host: 'gateway.example' } })
-  const declined = await begin(world.one, clientId)
-  const { refused } = await toldOf(
-    [
-      at('/.well-known/oauth-authorization-server'),
-      at(authorizeQuery(clientId)),
-      at(authorizeQuery('nobody')),
-      at(authorizeQuery(clientId, { code_challenge_method: 'plain' })),
-      at(`/oauth/callback?state=${declined}&error=access_denied`),
-      at('/oauth/callback?state=made-up&code=x'),
-      at('/oauth/token'),
-    ],
-    options,
-  )
-  expect(refused.map(({ reason, status }) => `${reason} ${status}`)).toEqual([
-    'sign_in 401',
-    'sign_in 302',
-    'sign_in 302',
-    'sign_in 400',
   ])
 })

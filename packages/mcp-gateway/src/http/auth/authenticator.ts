@@ -1,6 +1,6 @@
 import type { Principal } from '../../internal/principal.ts'
 
-/** Decides who is calling. Ships as `bearerAuth()`, `jwtAuth()`, `facadeAuth()`; without one everybody is anonymous. */
+/** Authenticates callers: `bearerAuth()`, `jwtAuth()`, or `oauthFacade()` of `@x/mcp-gateway-oauth`. Without one, every caller is anonymous. */
 export interface Authenticator {
   /**
    * The caller of a request, or the answer that refuses it: 401 with `WWW-Authenticate`; 503 where whoever could
@@ -9,7 +9,7 @@ export interface Authenticator {
   authenticate(request: AuthenticationRequest): Promise<Principal | Response>
   /** Paths that `handle` answers, with all below them. It reads the bodies of their requests itself. @default none */
   readonly paths?: readonly string[] | undefined
-  /** Serves documents and endpoints of its own (RFC 9728 metadata, the facade); `undefined`: not its path. Never throws. */
+  /** Serves metadata (RFC 9728) and endpoints of an authorization server. `undefined` for any other path. Never throws. */
   handle?(request: Request, from?: RequestSource): Promise<Response | undefined>
   /** The answer to a caller that is known, but lacks scopes (RFC 6750 section 3.1). @default a challenge without metadata */
   refuseScopes?(request: AuthenticationRequest, scopes: readonly string[]): Response

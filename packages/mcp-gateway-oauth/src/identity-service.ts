@@ -1,20 +1,18 @@
+import { readBounded, secureUrlFrom } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
 
-import { readBounded } from '../../../internal/bounded-response.ts'
-import { secureUrlFrom } from '../secure-url.ts'
-
-/** Who somebody is, as the identity service says, and how to ask it again. */
+/** A signed-in user, as the identity service describes it. */
 export interface Identity {
   readonly claims: Readonly<Record<string, unknown>>
-  /** Of the identity service; it never leaves the gateway. */
+  /** Refresh token of the identity service. It never leaves the gateway. */
   readonly refreshToken?: string | undefined
-  /** How long this may be relied on. */
+  /** Time for which the claims are valid. Seconds. */
   readonly expiresInSec?: number | undefined
 }
 
-/** Signs people in for the facade. What it issues stays between it and the gateway. */
+/** Signs people in. Tokens that it issues stay between it and the gateway. */
 export interface IdentityService {
-  /** Where a browser goes to sign in; it comes back to `callback` with `code` and this `state`. */
+  /** Returns the URL of the sign-in page. It sends the browser to `callback` with a `code` and this `state`. */
   loginUrl(request: { readonly callback: string; readonly state: string }): string
   /** @throws IdentityServiceError */
   exchange(code: string, callback: string): Promise<Identity>
@@ -24,7 +22,7 @@ export interface IdentityService {
 
 export class IdentityServiceError extends Error {
   override readonly name = 'IdentityServiceError'
-  /** `refused`: it answered 400, so the code or token is not good. `failed`: any other answer that is no success. */
+  /** `refused`: the service answered 400, so the code or token is not valid. `failed`: any other wrong answer. */
   readonly reason: 'refused' | 'failed' | 'unreachable'
 
   constructor(
@@ -39,9 +37,9 @@ export class IdentityServiceError extends Error {
 
 export interface IdentityServiceOptions {
   readonly upstreamUrl: string
-  /** Which of its providers signs in. @default 'azure' */
+  /** @default 'azure' */
   readonly provider?: string | undefined
-  /** Of one request to it. @default 10_000 */
+  /** Limit of one request. Milliseconds. @default 10_000 */
   readonly timeoutMs?: number | undefined
   /** @default globalThis.fetch */
   readonly fetch?: typeof globalThis.fetch | undefined
@@ -61,6 +59,8 @@ const upstreamTokens: z.ZodType<UpstreamTokens> = z.object({
   expires_in: z.number().positive().optional().catch(undefined),
 })
 
+const claimsShape = z.record(z.string(), z.unknown())
+
 /**
  * The identity service of Solace Agent Mesh: `/login`, `/gateway-oauth/exchange`, `/refresh_token` and `/user_info`.
  *
@@ -70,20 +70,26 @@ export function identityService(options: IdentityServiceOptions): IdentityServic
   const { upstreamUrl, provider = 'azure', timeoutMs = 10_000, fetch = globalThis.fetch } = options
   const base = secureUrlFrom(upstreamUrl, 'auth.facade.upstreamUrl').href.replace(/\/$/, '')
 
-  const ask = async (path: string, init: RequestInit): Promise<unknown> => {
-    const response = await reach(fetch, `${base}${path}`, { ...init, timeoutMs })
-    return jsonOf(response)
+  const request = async (path: string, init: RequestInit): Promise<unknown> => {
+    const signal = AbortSignal.timeout(timeoutMs)
+    let response: Response
+    try {
+      // A redirect is not followed: the request holds a credential.
+      response = await fetch(`${base}${path}`, { ...init, redirect: 'error', signal })
+    } catch (cause) {
+      const message = 'The identity service cannot be reached. Check auth.facade.upstreamUrl'
+      throw new IdentityServiceError('unreachable', message, { cause })
+    }
+    return readJson(response)
   }
-  const identityOf = async (answer: unknown, before?: string): Promise<Identity> => {
+  const toIdentity = async (answer: unknown, refreshToken?: string): Promise<Identity> => {
     const tokens = upstreamTokens.safeParse(answer)
-    if (!tokens.success) throw new IdentityServiceError('failed', 'It gave no access token')
-    const { access_token, refresh_token = before, expires_in } = tokens.data
-    const claims = z.record(z.string(), z.unknown()).safeParse(
-      await ask(`/user_info?${queryOf({ provider })}`, {
-        headers: { authorization: `Bearer ${access_token}` },
-      }),
-    )
-    if (!claims.success) throw new IdentityServiceError('failed', 'It did not say who somebody is')
+    if (!tokens.success) throw wrongAnswer('no access token')
+    const { access_token, refresh_token = refreshToken, expires_in } = tokens.data
+    const headers = { authorization: `Bearer ${access_token}` }
+    const user = await request(`/user_info?${queryOf({ provider })}`, { headers })
+    const claims = claimsShape.safeParse(user)
+    if (!claims.success) throw wrongAnswer('no claims of the user')
     return { claims: claims.data, refreshToken: refresh_token, expiresInSec: expires_in }
   }
   return {
@@ -91,43 +97,34 @@ export function identityService(options: IdentityServiceOptions): IdentityServic
       `${base}/login?${queryOf({ gateway_uri: callback, state, provider })}`,
     exchange: async (code, callback) => {
       const query = queryOf({ code, gateway_uri: callback })
-      return identityOf(await ask(`/gateway-oauth/exchange?${query}`, { method: 'POST' }))
+      return toIdentity(await request(`/gateway-oauth/exchange?${query}`, { method: 'POST' }))
     },
     refresh: async (refreshToken) => {
       const body = JSON.stringify({ refresh_token: refreshToken, provider })
       const headers = { 'content-type': 'application/json' }
-      return identityOf(
-        await ask('/refresh_token', { method: 'POST', headers, body }),
-        refreshToken,
-      )
+      const answer = await request('/refresh_token', { method: 'POST', headers, body })
+      return toIdentity(answer, refreshToken)
     },
   }
 }
 
-async function reach(
-  fetch: typeof globalThis.fetch,
-  url: string,
-  { timeoutMs, ...init }: RequestInit & { readonly timeoutMs: number },
-): Promise<Response> {
-  try {
-    return await fetch(url, { ...init, redirect: 'error', signal: AbortSignal.timeout(timeoutMs) })
-  } catch (cause) {
-    throw new IdentityServiceError('unreachable', 'It cannot be reached', { cause })
-  }
-}
-
-async function jsonOf(response: Response): Promise<unknown> {
+async function readJson(response: Response): Promise<unknown> {
   const { ok, status } = response
   if (!ok) {
     await response.body?.cancel()
-    throw new IdentityServiceError(status === 400 ? 'refused' : 'failed', `It answered ${status}`)
+    const reason = status === 400 ? 'refused' : 'failed'
+    throw new IdentityServiceError(reason, `The identity service answered with status ${status}`)
   }
   try {
     const body = await readBounded(response, MAX_ANSWER_BYTES)
     return JSON.parse(body.toString('utf8'))
   } catch (cause) {
-    throw new IdentityServiceError('failed', 'It answered with something else', { cause })
+    throw wrongAnswer('no JSON, or too much of it', cause)
   }
+}
+
+function wrongAnswer(what: string, cause?: unknown): IdentityServiceError {
+  return new IdentityServiceError('failed', `The identity service answered with ${what}`, { cause })
 }
 
 function queryOf(values: Record<string, string>): string {

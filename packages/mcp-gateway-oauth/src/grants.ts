@@ -1,67 +1,62 @@
+import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
+import type { GatewayStore, Principal } from '@x/mcp-gateway'
 import { z } from 'zod'
 
-import type { Values } from '../../../store/gateway-store.ts'
-import { newSecret, seal, secretKey, unseal } from './secret.ts'
+type Values = GatewayStore['values']
 
-/** What a client asked for, while the browser is at the identity service. */
+/** Request of a client, while the browser is at the identity service. */
 export interface PendingAuthorization {
   readonly clientId: string
   readonly redirectUri: string
   readonly codeChallenge: string
   readonly clientState?: string | undefined
-  /** As asked for. */
+  /** Requested scopes. */
   readonly scopes: readonly string[]
 }
 
-/** Who signed in, and what it is worth. */
+/** A signed-in user and what the user may do. */
 export interface Grant {
   readonly principalId: string
   readonly claims: Readonly<Record<string, unknown>>
   readonly scopes: readonly string[]
   readonly accessTtlMs: number
-  /** Of the identity service. */
+  /** Refresh token of the identity service. */
   readonly refreshToken?: string | undefined
 }
 
-/** A grant that waits to be fetched by whoever asked for it. */
+/** A grant that the client can exchange a code for. */
 export interface CodeGrant extends Grant {
   readonly clientId: string
   readonly redirectUri: string
   readonly codeChallenge: string
 }
 
-/** What a client is given (RFC 6749 section 5.1). */
+/** Tokens for a client (RFC 6749 section 5.1). */
 export interface IssuedTokens {
   readonly accessToken: string
   readonly refreshToken?: string | undefined
 }
 
-export interface AccessGrant {
-  readonly principalId: string
-  readonly scopes: readonly string[]
-  readonly claims: Readonly<Record<string, unknown>>
-}
-
 export interface RefreshGrant {
-  /** Of the sign-in: all tokens that came from it. */
+  /** Id of the sign-in, and of all tokens that come from it. */
   readonly family: string
   readonly clientId: string
   readonly principalId: string
   readonly scopes: readonly string[]
-  /** Of the identity service. */
+  /** Refresh token of the identity service. */
   readonly refreshToken: string
   /** Milliseconds since 1970. */
   readonly endsAt: number
 }
 
-/** The tokens of one sign-in, as far as they are in use. */
+/** Tokens of one sign-in that may be in use. */
 interface Family {
-  /** In the store. */
+  /** Keys in the store. */
   readonly keys: readonly string[]
   readonly isRevoked: boolean
 }
 
-/** Tokens of a family that are remembered: the refresh token in use, and access tokens that may not have ended. */
+/** Tokens of a family that are remembered: the current refresh token, and access tokens that may not have expired. */
 const MAX_KEYS = 64
 
 export interface GrantTimes {
@@ -73,7 +68,7 @@ export interface GrantTimes {
 
 const strings = z.array(z.string())
 const familyShape: z.ZodType<Family> = z.object({ keys: strings, isRevoked: z.boolean() })
-const claims = z.record(z.string(), z.unknown())
+const claimsShape = z.record(z.string(), z.unknown())
 const pendingShape: z.ZodType<PendingAuthorization> = z.object({
   clientId: z.string(),
   redirectUri: z.string(),
@@ -83,7 +78,7 @@ const pendingShape: z.ZodType<PendingAuthorization> = z.object({
 })
 const codeShape: z.ZodType<CodeGrant> = z.object({
   principalId: z.string(),
-  claims,
+  claims: claimsShape,
   scopes: strings,
   accessTtlMs: z.number(),
   refreshToken: z.string().optional(),
@@ -91,10 +86,10 @@ const codeShape: z.ZodType<CodeGrant> = z.object({
   redirectUri: z.string(),
   codeChallenge: z.string(),
 })
-const accessShape: z.ZodType<AccessGrant> = z.object({
+const accessShape: z.ZodType<Pick<Grant, 'principalId' | 'scopes' | 'claims'>> = z.object({
   principalId: z.string(),
   scopes: strings,
-  claims,
+  claims: claimsShape,
 })
 const refreshShape: z.ZodType<RefreshGrant> = z.object({
   family: z.string(),
@@ -106,8 +101,8 @@ const refreshShape: z.ZodType<RefreshGrant> = z.object({
 })
 
 /**
- * States, codes and tokens of a facade. They are in the store, where every process finds them, under their hashes and
- * sealed with themselves: who reads the store has none of them. Each but the access token can be used once.
+ * States, codes and tokens. They are in the store, for all processes. The key is the hash of the secret, and the value
+ * is encrypted with the secret: a reader of the store cannot use them. Each but the access token can be used once.
  */
 export class Grants {
   readonly #values: Values
@@ -118,26 +113,26 @@ export class Grants {
     this.#times = times
   }
 
-  /** @returns the state that the browser brings back */
+  /** Returns the state that the identity service sends back. */
   async begin(pending: PendingAuthorization): Promise<string> {
     const state = newSecret()
     await this.#put('state', state, { value: pending, ttlMs: this.#times.stateTtlMs })
     return state
   }
 
-  /** `undefined`: never begun, used before, or too late. */
+  /** `undefined` if the state is unknown, used or expired. */
   async takePending(state: string): Promise<PendingAuthorization | undefined> {
     return this.#take('state', state, pendingShape)
   }
 
-  /** @returns the code that the client trades for tokens */
+  /** Returns the code that the client exchanges for tokens. */
   async putCode(grant: CodeGrant): Promise<string> {
     const code = newSecret()
     await this.#put('code', code, { value: grant, ttlMs: this.#times.codeTtlMs })
     return code
   }
 
-  /** Takes back what a code gave when it comes a second time: one of the two is a thief (RFC 6749 section 4.1.2). */
+  /** Revokes the tokens of a code that is used twice: one of the two users stole it (RFC 6749 section 4.1.2). */
   async takeCode(code: string): Promise<CodeGrant | undefined> {
     const grant = await this.#take('code', code, codeShape)
     if (grant) return grant
@@ -146,9 +141,9 @@ export class Grants {
   }
 
   /**
-   * @param code for which they are given, if it was one
-   * @param family of the refresh token for which they are given. @default a new one
-   * @returns `undefined` if the family was revoked meanwhile
+   * Issues tokens for a code, or for the refresh token of a family. `undefined` if the family was revoked meanwhile.
+   *
+   * @param family id of the sign-in. @default a new one
    */
   async issue(
     grant: Grant,
@@ -158,22 +153,22 @@ export class Grants {
       family = secretKey(newSecret()),
     }: { clientId: string; code?: string; family?: string },
   ): Promise<IssuedTokens | undefined> {
-    const { principalId, scopes, claims: all, accessTtlMs, refreshToken } = grant
+    const { principalId, scopes, claims, accessTtlMs, refreshToken } = grant
     const { refreshTtlMs, codeTtlMs, now } = this.#times
     const issued = { accessToken: newSecret(), refreshToken: refreshToken && newSecret() }
     const keys = [keyOf('access', issued.accessToken)]
     if (issued.refreshToken) keys.push(keyOf('refresh', issued.refreshToken))
-    // Before them: a code that comes twice while they are written finds them all the same.
+    // Written before the tokens: a second use of the code finds them even while they are written.
     if (code) await this.#values.put(keyOf('used', code), family, { ttlMs: codeTtlMs })
     if (!(await this.#join(family, keys))) return undefined
-    const access = { principalId, scopes, claims: all }
+    const access = { principalId, scopes, claims }
     await this.#put('access', issued.accessToken, { value: access, ttlMs: accessTtlMs })
     if (issued.refreshToken && refreshToken) {
       const endsAt = now() + refreshTtlMs
       const value = { family, clientId, principalId, scopes, refreshToken, endsAt }
       await this.#put('refresh', issued.refreshToken, { value, ttlMs: refreshTtlMs })
     }
-    // A revocation may have come before they were written.
+    // The family may have been revoked while the tokens were written.
     if ((await this.#familyOf(family)).isRevoked) {
       for (const key of keys) await this.#values.delete(key)
       return undefined
@@ -181,7 +176,7 @@ export class Grants {
     return issued
   }
 
-  /** Revokes all tokens of a sign-in: one of its tokens is in the wrong hands. */
+  /** Revokes all tokens of a sign-in, because one of them was stolen. */
   async revoke(family: string): Promise<void> {
     for (;;) {
       const { keys, version } = await this.#familyOf(family)
@@ -192,18 +187,21 @@ export class Grants {
     }
   }
 
-  /** Whose access token this is. */
-  async access(token: string): Promise<AccessGrant | undefined> {
+  /** The caller with this access token. `undefined` if the token is unknown, expired or revoked. */
+  async caller(token: string): Promise<Principal | undefined> {
     const found = await this.#values.get(keyOf('access', token))
-    return found && opened(token, found.value, accessShape)
+    const grant = found && opened(token, found.value, accessShape)
+    if (!grant) return undefined
+    const { principalId, scopes, claims } = grant
+    return { id: principalId, scopes, claims, isAnonymous: false }
   }
 
-  /** Revokes the family of a token that was used before: its client or a thief has it twice (RFC 9700, section 4.14.2). */
+  /** Revokes the family of a token that is used twice: one of the two users stole it (RFC 9700 section 4.14.2). */
   async takeRefresh(token: string): Promise<RefreshGrant | undefined> {
     const found = await this.#values.get(keyOf('refresh', token))
     const grant = found && opened(token, found.value, refreshShape)
     if (grant) {
-      // Before it is taken: of two uses at once, the second one finds it.
+      // Written before the token is taken: of two uses at once, the second one finds it.
       const ttlMs = Math.max(1, grant.endsAt - this.#times.now())
       await this.#values.put(keyOf('used', token), grant.family, { ttlMs })
       const taken = await this.#take('refresh', token, refreshShape)
@@ -213,20 +211,20 @@ export class Grants {
     return undefined
   }
 
-  /** Undoes `takeRefresh`, where it led to nothing. */
+  /** Undoes `takeRefresh` after a failed renewal. */
   async putBackRefresh(token: string, grant: RefreshGrant): Promise<void> {
     const ttlMs = grant.endsAt - this.#times.now()
     await this.#values.delete(keyOf('used', token))
     if (ttlMs > 0) await this.#put('refresh', token, { value: grant, ttlMs })
   }
 
-  /** @param secret that was used before, if it is one of ours */
+  /** Revokes the family that a used code or refresh token belongs to. */
   async #revokeBy(secret: string): Promise<void> {
     const used = await this.#values.get(keyOf('used', secret))
     if (typeof used?.value === 'string') await this.revoke(used.value)
   }
 
-  /** @returns whether the family is good */
+  /** Adds tokens to a family. `false` if it was revoked. */
   async #join(family: string, keys: readonly string[]): Promise<boolean> {
     for (;;) {
       const { keys: known, isRevoked, version } = await this.#familyOf(family)
@@ -279,4 +277,34 @@ function opened<Value>(
 ): Value | undefined {
   if (typeof sealed !== 'string') return undefined
   return shape.safeParse(JSON.parse(unseal(secret, sealed))).data
+}
+
+/** A code, state or token: 256 random bits. */
+function newSecret(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+/** Key of a secret in the store. It does not reveal the secret. */
+export function secretKey(secret: string): string {
+  return createHash('sha256').update(secret).digest('base64url')
+}
+
+/** Encrypts text, so that only a holder of the secret can read it. */
+function seal(secret: string, text: string): string {
+  const nonce = randomBytes(12)
+  const cipher = createCipheriv('aes-256-gcm', sealingKey(secret), nonce)
+  const sealed = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
+  return Buffer.concat([nonce, cipher.getAuthTag(), sealed]).toString('base64url')
+}
+
+/** @throws Error for a wrong secret, or a text that was changed */
+function unseal(secret: string, sealed: string): string {
+  const bytes = Buffer.from(sealed, 'base64url')
+  const decipher = createDecipheriv('aes-256-gcm', sealingKey(secret), bytes.subarray(0, 12))
+  decipher.setAuthTag(bytes.subarray(12, 28))
+  return Buffer.concat([decipher.update(bytes.subarray(28)), decipher.final()]).toString('utf8')
+}
+
+function sealingKey(secret: string): Uint8Array {
+  return new Uint8Array(hkdfSync('sha256', secret, '', 'mcp-gateway sealed grant', 32))
 }

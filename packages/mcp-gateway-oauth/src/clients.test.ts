@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest'
-
 import {
   ask,
   authorizeQuery,
@@ -10,9 +9,9 @@ import {
   REDIRECT,
   register,
   start,
-} from '../../../../test/facade-world.ts'
+} from '../test/oauth-world.ts'
 
-test('a client is remembered while people sign in by it; what nobody used is forgotten after a day', async () => {
+test('keeps a client while people sign in with it, and an unused one for a day', async () => {
   await using world = await start()
   const used = await register(world.one)
   const unused = await register(world.one)
@@ -25,7 +24,7 @@ test('a client is remembered while people sign in by it; what nobody used is for
   expect((await ask(world.one, authorizeQuery(used))).status).toBe(302)
 })
 
-test('a client may be known by a document at its URL; on loopback any port will do', async () => {
+test('reads the metadata document of a client, and accepts any port on loopback', async () => {
   const id = 'https://app.example/client.json'
   const documents: Record<string, unknown> = {
     [id]: { client_id: id, redirect_uris: ['http://127.0.0.1/callback', 'https://evil.example/'] },
@@ -56,7 +55,7 @@ test('a client may be known by a document at its URL; on loopback any port will 
   await expectError(await at('https://gone.example/', REDIRECT), 401, 'invalid_client')
 })
 
-test('a document at an address that is not public is not asked for', async () => {
+test('does not fetch a metadata document from an address that is not public', async () => {
   await using world = await start()
   await expectError(
     await ask(world.one, authorizeQuery('https://127.0.0.1/c')),

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto'
-
+import { MemoryGatewayStore } from '@x/mcp-gateway'
+import type { Authenticator } from '@x/mcp-gateway'
 import { startTestServer } from '@x/mcp-testing'
 import { expect } from 'vitest'
-
-import type { Authenticator } from '../src/http/auth/authenticator.ts'
-import { facadeAuth, type FacadeAuthOptions } from '../src/http/auth/facade/facade-auth.ts'
-import { MemoryGatewayStore } from '../src/store/memory-store.ts'
+import { oauthFacade } from '../src/oauth-facade.ts'
+import type { OAuthFacadeOptions } from '../src/oauth-facade.ts'
 
 export const ORIGIN = 'https://gateway.example'
 export const RESOURCE: string = `${ORIGIN}/mcp`
@@ -16,15 +15,15 @@ export const CHALLENGE: string = createHash('sha256').update(VERIFIER).digest('b
 export interface Upstream extends AsyncDisposable {
   readonly url: string
   readonly asked: string[]
-  /** Answers of all but sign-in pages; 200 with what they should hold, unless set. */
+  /** Status of all answers but sign-in pages. */
   status: number
   isDown: boolean
   user: object
-  /** Seconds, of the access that it gives. */
+  /** `expires_in` of its tokens. Seconds. */
   expiresIn: number
 }
 
-/** The identity service, on a real port. */
+/** Starts an identity service on loopback. */
 async function startUpstream(): Promise<Upstream> {
   const asked: string[] = []
   const server = await startTestServer((request, response) => {
@@ -52,26 +51,26 @@ async function startUpstream(): Promise<Upstream> {
   return upstream
 }
 
-/** Facades over one store, as two processes have them, with an identity service behind. */
-export interface FacadeWorld extends AsyncDisposable {
+/** Two authorization servers with one store, as in two processes, and their identity service. */
+export interface OAuthWorld extends AsyncDisposable {
   readonly upstream: Upstream
-  /** Milliseconds since 1970, for all of them. */
+  /** Clock of both servers and of the store. Milliseconds since 1970. */
   readonly time: { now: number }
   readonly store: MemoryGatewayStore
-  /** What was reported behind terse answers. */
+  /** Errors that `onError` was called with. */
   readonly errors: readonly unknown[]
   readonly one: Authenticator
   readonly other: Authenticator
 }
 
-export async function start(options: Partial<FacadeAuthOptions> = {}): Promise<FacadeWorld> {
+export async function start(options: Partial<OAuthFacadeOptions> = {}): Promise<OAuthWorld> {
   const upstream = await startUpstream()
   const time = { now: Date.parse('2026-01-01') }
   const now = (): number => time.now
   const store = new MemoryGatewayStore({ now })
   const errors: unknown[] = []
   const make = (): Authenticator =>
-    facadeAuth({
+    oauthFacade({
       store,
       resource: RESOURCE,
       upstreamUrl: upstream.url,
@@ -99,7 +98,7 @@ export async function ask(
   { address = '192.0.2.1', ...init }: RequestInit & { readonly address?: string } = {},
 ): Promise<Response> {
   const answer = await auth.handle?.(new Request(`${ORIGIN}${path}`, init), { address })
-  if (answer === undefined) throw new Error(`Nobody answers ${path}`)
+  if (answer === undefined) throw new Error(`No answer for ${path}`)
   return answer
 }
 
@@ -136,7 +135,7 @@ export const locationOf = (response: Response): URL => {
   return new URL(response.headers.get('location') ?? '')
 }
 
-/** Goes to the identity service, and gets the state it would bring back. */
+/** Begins a sign-in, and returns the state for the callback. */
 export async function begin(
   auth: Authenticator,
   clientId: string,
@@ -154,7 +153,7 @@ export const comeBack = (
   more = '&code=upstream-code',
 ): Promise<Response> => ask(auth, `/oauth/callback?state=${state}${more}`)
 
-/** Signs in as far as the code. */
+/** Signs a user in, and returns the code. */
 export async function codeOf(
   auth: Authenticator,
   clientId: string,
@@ -198,7 +197,7 @@ export async function expectError(
   error: string,
 ): Promise<void> {
   expect(response.status).toBe(status)
-  // No word more: not what was wrong, not of whom.
+  // No details: not what was wrong, and not for whom.
   await expect(response.json()).resolves.toEqual({ error })
   expect(response.headers.get('cache-control')).toBe('no-store')
 }

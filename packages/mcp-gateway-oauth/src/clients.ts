@@ -1,0 +1,130 @@
+import { randomUUID } from 'node:crypto'
+import { isLoopback } from '@x/internal'
+import type { GatewayStore, GuardedFetch } from '@x/mcp-gateway'
+import { readBounded } from '@x/mcp-gateway/adapter'
+import { z } from 'zod'
+import { secretKey } from './grants.ts'
+
+/** An application that may send users to the authorization endpoint. */
+export interface Client {
+  /** Whether codes may be sent to this URI. */
+  mayRedirectTo(uri: string): boolean
+}
+
+export interface ClientsOptions {
+  readonly values: GatewayStore['values']
+  readonly guardedFetch: GuardedFetch
+  /** Redirect URIs that are allowed besides loopback addresses. */
+  readonly redirectUris: readonly string[]
+  /** Time that a registration stays after the last sign-in. Milliseconds. */
+  readonly registrationTtlMs: number
+}
+
+const MAX_DOCUMENT_BYTES = 65_536
+const DOCUMENT_TTL_MS = 300_000
+/** Time that a registration stays without a sign-in. It is short because anybody can register. */
+const UNUSED_TTL_MS = 86_400_000
+const MAX_URIS = 20
+const MAX_URI_LENGTH = 2048
+
+const uris = z.array(z.string()).min(1).max(MAX_URIS)
+const documentShape = z.object({ client_id: z.string(), redirect_uris: uris })
+
+/** Clients by id: registered here (RFC 7591), or described by a metadata document whose URL is the id. */
+export class Clients {
+  readonly #options: ClientsOptions
+
+  constructor(options: ClientsOptions) {
+    this.#options = options
+  }
+
+  /** Returns the id of the new client. `undefined` if one of the redirect URIs is not allowed. */
+  async register(redirectUris: readonly string[]): Promise<string | undefined> {
+    const { values } = this.#options
+    if (redirectUris.length === 0 || redirectUris.length > MAX_URIS) return undefined
+    if (!redirectUris.every((uri) => this.#isAllowed(uri))) return undefined
+    const id = randomUUID()
+    await values.put(keyOf(id), redirectUris, { ttlMs: UNUSED_TTL_MS })
+    return id
+  }
+
+  async find(id: string): Promise<Client | undefined> {
+    return id.startsWith('https://') ? this.#documented(id) : this.#registered(id)
+  }
+
+  /** Extends the registration of a client after a sign-in or a renewal. */
+  async keep(id: string): Promise<void> {
+    const { values, registrationTtlMs } = this.#options
+    await values.touch(keyOf(id), registrationTtlMs)
+  }
+
+  async #registered(id: string): Promise<Client | undefined> {
+    const found = uris.safeParse((await this.#options.values.get(keyOf(id)))?.value)
+    if (!found.success) return undefined
+    // `redirectUris` is checked again, because the operator may have shortened it.
+    return { mayRedirectTo: (uri) => found.data.includes(uri) && this.#isAllowed(uri) }
+  }
+
+  /** Anybody can write a metadata document, so it allows no other URIs than a registration. */
+  async #documented(id: string): Promise<Client | undefined> {
+    const { values } = this.#options
+    const key = `oauth:document:${secretKey(id)}`
+    const cached = uris.safeParse((await values.get(key))?.value)
+    const known = cached.success ? cached.data : await this.#read(id)
+    if (known === undefined) return undefined
+    if (!cached.success) await values.put(key, known, { ttlMs: DOCUMENT_TTL_MS })
+    return { mayRedirectTo: (uri) => isSameButPort(uri, known) && this.#isAllowed(uri) }
+  }
+
+  async #read(id: string): Promise<readonly string[] | undefined> {
+    try {
+      const response = await this.#options.guardedFetch(id, {
+        headers: { accept: 'application/json' },
+        redirect: 'error', // the document must be at the URL that is the id
+      })
+      const body = await readBounded(response, MAX_DOCUMENT_BYTES)
+      const document = documentShape.safeParse(JSON.parse(body.toString('utf8')))
+      if (!response.ok || !document.success || document.data.client_id !== id) return undefined
+      return document.data.redirect_uris
+    } catch {
+      return undefined // a client without a readable document is unknown
+    }
+  }
+
+  /** Whether codes may be sent to a URI: listed exactly, or an http server on the user's machine (RFC 8252 section 7.3). */
+  #isAllowed(uri: string): boolean {
+    const isListed = this.#options.redirectUris.includes(uri)
+    return isUnambiguous(uri) && (isListed || isLoopbackRedirect(uri))
+  }
+}
+
+/** Loopback URIs may differ in the port: a document cannot know which one is free (RFC 8252 section 7.3). */
+function isSameButPort(uri: string, documented: readonly string[]): boolean {
+  if (documented.includes(uri)) return true
+  if (!isUnambiguous(uri) || !isLoopbackRedirect(uri)) return false
+  return documented.some(
+    (each) => isLoopbackRedirect(each) && withoutPort(each) === withoutPort(uri),
+  )
+}
+
+/** Refuses spellings that two parsers could read in two ways, and fragments (RFC 6749 section 3.1.2). */
+function isUnambiguous(uri: string): boolean {
+  const isPlain = /^[\x21-\x7e]+$/.test(uri) && !/[\\#]/.test(uri)
+  return uri.length <= MAX_URI_LENGTH && isPlain && URL.canParse(uri)
+}
+
+function isLoopbackRedirect(uri: string): boolean {
+  if (!URL.canParse(uri)) return false
+  const { protocol, hostname, username, password } = new URL(uri)
+  return protocol === 'http:' && username === '' && password === '' && isLoopback(hostname)
+}
+
+function withoutPort(uri: string): string {
+  const url = new URL(uri)
+  url.port = ''
+  return url.href
+}
+
+function keyOf(id: string): string {
+  return `oauth:client:${id}`
+}

@@ -1,0 +1,288 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { readWebBody } from '@x/mcp-gateway/adapter'
+import { z } from 'zod'
+import type { Clients } from './clients.ts'
+import type { Grant, Grants, IssuedTokens } from './grants.ts'
+import { IdentityServiceError } from './identity-service.ts'
+import type { Identity, IdentityService } from './identity-service.ts'
+
+/** What the four endpoints work with. */
+export interface Facade {
+  /** Issuer of the tokens, also the `iss` of answers (RFC 9207). */
+  readonly issuer: string
+  /** URL of the MCP endpoint, for which all tokens are valid. */
+  readonly resource: string
+  /** URL to which the identity service sends the browser back. */
+  readonly callback: string
+  readonly identity: IdentityService
+  readonly clients: Clients
+  readonly grants: Grants
+  readonly principalClaim: string
+  /** Scopes of a user with these claims. */
+  readonly scopesOf: (claims: Readonly<Record<string, unknown>>) => readonly string[]
+  /** Called with the details of errors. Clients do not see them. */
+  readonly onError: (error: unknown) => void
+}
+
+/** Longest body of a request. */
+const MAX_BODY_BYTES = 65_536
+
+/** Longest life of an access token, and its life if the identity service names none. Seconds. */
+const MAX_ACCESS_SEC = 3600
+
+/** Value of `Retry-After` while the store or the identity service is down. Seconds. */
+const RETRY_AFTER_SEC = '5'
+
+const FORM = /^application\/x-www-form-urlencoded\s*(?:;|$)/i
+const CHALLENGE = /^[A-Za-z0-9_-]{43}$/
+const VERIFIER = /^[A-Za-z0-9\-._~]{43,128}$/
+
+const registrationShape = z.object({
+  redirect_uris: z.array(z.string()),
+  client_name: z.string().max(200).optional().catch(undefined),
+  grant_types: z.array(z.string()).optional(),
+  response_types: z.array(z.string()).optional(),
+})
+
+/** `POST /oauth/register` (RFC 7591). Clients have no secret: PKCE binds their codes to them. */
+export async function register({ clients }: Facade, request: Request): Promise<Response> {
+  const body = await readWebBody(request, MAX_BODY_BYTES)
+  const read = registrationShape.safeParse(body.ok ? parseJson(body.text) : undefined)
+  if (!read.success) return oauthError('invalid_client_metadata')
+  const { redirect_uris, client_name, grant_types, response_types } = read.data
+  const isSupported =
+    (grant_types?.includes('authorization_code') ?? true) &&
+    (response_types?.includes('code') ?? true)
+  if (!isSupported) return oauthError('invalid_client_metadata')
+  const id = await clients.register(redirect_uris)
+  if (id === undefined) return oauthError('invalid_redirect_uri')
+  return oauthAnswer(201, {
+    client_id: id,
+    redirect_uris,
+    ...(client_name !== undefined && { client_name }),
+    grant_types: ['authorization_code', 'refresh_token'],
+    response_types: ['code'],
+    token_endpoint_auth_method: 'none',
+  })
+}
+
+/**
+ * `GET /oauth/authorize`. Redirects nobody until the redirect URI is known to belong to the client. After that, errors
+ * go to the client (RFC 6749 section 4.1.2.1).
+ */
+export async function authorize(facade: Facade, request: Request): Promise<Response> {
+  const query = singleValues(new URL(request.url).searchParams)
+  const { client_id: clientId, redirect_uri: redirectUri } = query ?? {}
+  if (!query || !clientId || !redirectUri) return oauthError('invalid_request')
+  const client = await facade.clients.find(clientId)
+  if (!client) return oauthError('invalid_client', 401)
+  if (!client.mayRedirectTo(redirectUri)) return oauthError('invalid_request')
+
+  const { state, scope = '', code_challenge: codeChallenge, resource } = query
+  const refuse = (error: OAuthErrorName): Response =>
+    redirectTo(redirectUri, { error, state, iss: facade.issuer })
+  if (query['response_type'] !== 'code') return refuse('unsupported_response_type')
+  if (query['code_challenge_method'] !== 'S256') return refuse('invalid_request')
+  if (codeChallenge === undefined || !CHALLENGE.test(codeChallenge)) {
+    return refuse('invalid_request')
+  }
+  if (!isForResource(resource, facade)) return refuse('invalid_target')
+  const begun = await facade.grants.begin({
+    clientId,
+    redirectUri,
+    codeChallenge,
+    clientState: state,
+    scopes: scope.split(' ').filter((each) => each !== ''),
+  })
+  return redirectTo(facade.identity.loginUrl({ callback: facade.callback, state: begun }), {})
+}
+
+/** `GET /oauth/callback`: the identity service sends the browser back. */
+export async function callback(facade: Facade, request: Request): Promise<Response> {
+  const query = singleValues(new URL(request.url).searchParams)
+  const { state, code, error } = query ?? {}
+  const pending = state && (await facade.grants.takePending(state))
+  if (!pending) return oauthError('invalid_request')
+  const { redirectUri, clientState, clientId, codeChallenge, scopes } = pending
+  const answer = { state: clientState, iss: facade.issuer }
+  if (error !== undefined) return redirectTo(redirectUri, { error: 'access_denied', ...answer })
+  if (!code) return oauthError('invalid_request')
+  try {
+    const identity = await facade.identity.exchange(code, facade.callback)
+    const grant = grantFor(facade, identity, scopes.length === 0 ? 'all' : scopes)
+    await facade.clients.keep(clientId)
+    const issued = await facade.grants.putCode({ ...grant, clientId, redirectUri, codeChallenge })
+    return redirectTo(redirectUri, { code: issued, ...answer })
+  } catch (cause) {
+    facade.onError(cause)
+    return oauthError('server_error', statusFor(cause))
+  }
+}
+
+/** `POST /oauth/token` (RFC 6749 sections 4.1.3 and 6). */
+export async function token(facade: Facade, request: Request): Promise<Response> {
+  if (!FORM.test(request.headers.get('content-type') ?? '')) return oauthError('invalid_request')
+  const body = await readWebBody(request, MAX_BODY_BYTES)
+  const form = body.ok ? singleValues(new URLSearchParams(body.text)) : undefined
+  if (!form || !form['client_id']) return oauthError('invalid_request')
+  const { grant_type: grantType, resource } = form
+  if (!isForResource(resource, facade)) return oauthError('invalid_target')
+  if (grantType === 'authorization_code') return exchangeCode(facade, form, form['client_id'])
+  if (grantType === 'refresh_token') return refresh(facade, form, form['client_id'])
+  return oauthError(grantType ? 'unsupported_grant_type' : 'invalid_request')
+}
+
+type Form = Readonly<Record<string, string | undefined>>
+
+async function exchangeCode(facade: Facade, form: Form, clientId: string): Promise<Response> {
+  const { code, redirect_uri: redirectUri, code_verifier: verifier } = form
+  if (!code) return oauthError('invalid_request')
+  // Taken before it is checked: an attacker has one attempt to guess the verifier.
+  const grant = await facade.grants.takeCode(code)
+  if (!grant || grant.clientId !== clientId || grant.redirectUri !== redirectUri) {
+    return oauthError('invalid_grant')
+  }
+  if (!matchesChallenge(verifier, grant.codeChallenge)) return oauthError('invalid_grant')
+  const issued = await facade.grants.issue(grant, { clientId, code })
+  return issued ? tokenAnswer(grant, issued) : oauthError('invalid_grant')
+}
+
+async function refresh(facade: Facade, form: Form, clientId: string): Promise<Response> {
+  const { refresh_token: refreshToken } = form
+  if (!refreshToken) return oauthError('invalid_request')
+  const before = await facade.grants.takeRefresh(refreshToken)
+  if (!before) return oauthError('invalid_grant')
+  const { family } = before
+  if (before.clientId !== clientId) {
+    // Another client has the token: it was stolen.
+    await facade.grants.revoke(family)
+    return oauthError('invalid_grant')
+  }
+  let grant: Grant
+  try {
+    const identity = await facade.identity.refresh(before.refreshToken)
+    // Never more scopes than before. An empty list stays empty.
+    grant = grantFor(facade, identity, before.scopes.includes('*') ? 'all' : before.scopes)
+  } catch (cause) {
+    if (cause instanceof IdentityServiceError && cause.reason === 'refused') {
+      return oauthError('invalid_grant')
+    }
+    // The token stays valid during an outage of the identity service, so that nobody has to sign in again.
+    await facade.grants.putBackRefresh(refreshToken, before)
+    facade.onError(cause)
+    return oauthError('server_error', statusFor(cause))
+  }
+  if (grant.principalId !== before.principalId) return oauthError('invalid_grant')
+  await facade.clients.keep(clientId)
+  const issued = await facade.grants.issue(grant, { clientId, family })
+  return issued ? tokenAnswer(grant, issued) : oauthError('invalid_grant')
+}
+
+function tokenAnswer(grant: Grant, { accessToken, refreshToken }: IssuedTokens): Response {
+  return oauthAnswer(200, {
+    access_token: accessToken,
+    token_type: 'Bearer',
+    expires_in: Math.floor(grant.accessTtlMs / 1000),
+    scope: grant.scopes.join(' '),
+    ...(refreshToken !== undefined && { refresh_token: refreshToken }),
+  })
+}
+
+/**
+ * The part of the requested scopes that the user has. `all`: every scope that the user has.
+ *
+ * @throws IdentityServiceError if the claims do not name the user
+ */
+function grantFor(
+  { issuer, principalClaim, scopesOf }: Facade,
+  { claims, refreshToken, expiresInSec = MAX_ACCESS_SEC }: Identity,
+  requested: readonly string[] | 'all',
+): Grant {
+  const name = claims[principalClaim]
+  if (typeof name !== 'string' || name === '') {
+    const message = `The identity service sent no claim "${principalClaim}". Set principalClaim to one that it sends`
+    throw new IdentityServiceError('failed', message)
+  }
+  const allowed = scopesOf(claims)
+  const isAllowed = (scope: string): boolean => allowed.includes(scope) || allowed.includes('*')
+  const scopes = requested === 'all' ? allowed : requested.filter(isAllowed)
+  const accessTtlMs = Math.min(expiresInSec, MAX_ACCESS_SEC) * 1000
+  return { principalId: `${issuer}|${name}`, claims, scopes, accessTtlMs, refreshToken }
+}
+
+function statusFor(error: unknown): 500 | 502 | 503 {
+  if (!(error instanceof IdentityServiceError)) return 500
+  return error.reason === 'unreachable' ? 503 : 502
+}
+
+/** Whether a token is requested for this gateway (RFC 8707). Some clients add or remove a slash at the end. */
+function isForResource(requested: string | undefined, { resource }: Facade): boolean {
+  return requested === undefined || requested.replace(/\/$/, '') === resource.replace(/\/$/, '')
+}
+
+/** Whether the S256 challenge was made from the verifier (RFC 7636 section 4.6). */
+function matchesChallenge(verifier: string | undefined, challenge: string): boolean {
+  if (verifier === undefined || !VERIFIER.test(verifier)) return false
+  const made = createHash('sha256').update(verifier).digest()
+  const expected = Buffer.from(challenge, 'base64url')
+  return expected.byteLength === made.byteLength && timingSafeEqual(made, expected)
+}
+
+/** Reason of a refusal (RFC 6749, RFC 7591, RFC 8707). Clients get nothing more than this. */
+type OAuthErrorName =
+  | 'invalid_request'
+  | 'invalid_client'
+  | 'invalid_grant'
+  | 'invalid_target'
+  | 'invalid_redirect_uri'
+  | 'invalid_client_metadata'
+  | 'unsupported_grant_type'
+  | 'unsupported_response_type'
+  | 'access_denied'
+  | 'server_error'
+  | 'temporarily_unavailable'
+
+export function oauthError(error: OAuthErrorName, status = 400): Response {
+  return oauthAnswer(status, { error }, status === 503 ? { 'retry-after': RETRY_AFTER_SEC } : {})
+}
+
+export function tooManyAttempts(waitMs: number): Response {
+  const headers = { 'retry-after': `${Math.ceil(waitMs / 1000)}` }
+  return oauthAnswer(429, { error: 'temporarily_unavailable' }, headers)
+}
+
+function oauthAnswer(
+  status: number,
+  body: object,
+  headers: Readonly<Record<string, string>> = {},
+): Response {
+  return Response.json(body, { status, headers: { ...headers, 'cache-control': 'no-store' } })
+}
+
+/** Sends the browser to a URL with the answer in its query. Codes must not get into caches or a `Referer` header. */
+function redirectTo(uri: string, answer: Readonly<Record<string, string | undefined>>): Response {
+  const url = new URL(uri)
+  for (const [name, value] of Object.entries(answer)) {
+    if (value !== undefined) url.searchParams.append(name, value)
+  }
+  const headers = { 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' }
+  return new Response(null, { status: 302, headers: { location: url.href, ...headers } })
+}
+
+/** Values by name, without empty ones. `undefined` if a name occurs twice (RFC 6749 section 3.1). */
+function singleValues(all: URLSearchParams): Form | undefined {
+  const values = new Map<string, string>()
+  for (const [name, value] of all) {
+    if (values.has(name)) return undefined
+    if (value !== '') values.set(name, value)
+  }
+  return Object.fromEntries(values)
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

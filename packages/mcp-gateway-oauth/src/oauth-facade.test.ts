@@ -1,0 +1,220 @@
+import { auth as signIn } from '@modelcontextprotocol/sdk/client/auth.js'
+import type {
+  OAuthClientInformationMixed,
+  OAuthClientMetadata,
+  OAuthTokens,
+} from '@modelcontextprotocol/sdk/shared/auth.js'
+import { GatewayError, MemoryGatewayStore } from '@x/mcp-gateway'
+import { expect, test } from 'vitest'
+import {
+  ask,
+  begin,
+  callerOf,
+  codeOf,
+  comeBack,
+  exchangeOf,
+  expectError,
+  locationOf,
+  ORIGIN,
+  post,
+  REDIRECT,
+  register,
+  RESOURCE,
+  start,
+  tokensOf,
+} from '../test/oauth-world.ts'
+import type { Tokens } from '../test/oauth-world.ts'
+import { oauthFacade } from './oauth-facade.ts'
+import type { OAuthFacadeOptions } from './oauth-facade.ts'
+
+test('signs a user in, with each step at another process', async () => {
+  await using world = await start()
+  const { one, other, upstream } = world
+  const clientId = await register(one)
+  const state = await begin(other, clientId)
+  const back = locationOf(await comeBack(one, state))
+  expect(`${back.origin}${back.pathname}`).toBe(REDIRECT)
+  expect(back.searchParams.get('state')).toBe('client-state')
+  expect(back.searchParams.get('iss')).toBe(ORIGIN) // RFC 9207
+  const answer = await post(other, exchangeOf(clientId, back.searchParams.get('code') ?? ''))
+  expect(answer.headers.get('cache-control')).toBe('no-store')
+  const tokens = (await answer.json()) as Tokens
+  expect(tokens).toMatchObject({ token_type: 'Bearer', expires_in: 600, scope: '*' })
+  await expect(callerOf(one, tokens.access_token)).resolves.toEqual({
+    id: `${ORIGIN}|ann`,
+    scopes: ['*'],
+    isAnonymous: false,
+    claims: { sub: 'ann', email: 'ann@example.org' },
+  })
+  expect(JSON.stringify(tokens)).not.toContain('upstream')
+  expect(upstream.asked).toEqual([
+    'POST /gateway-oauth/exchange?code=upstream-code&gateway_uri=https%3A%2F%2Fgateway.example%2Foauth%2Fcallback',
+    'GET /user_info?provider=azure',
+  ])
+})
+
+test('stores no secret in a form that a reader of the store could use', async () => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const state = await begin(world.one, clientId)
+  const code = await codeOf(world.one, clientId)
+  const tokens = await tokensOf(world.one, clientId)
+  const kept = JSON.stringify(await world.store.values.list(''))
+  for (const secret of [
+    state,
+    code,
+    tokens.access_token,
+    tokens.refresh_token,
+    'upstream-refresh',
+    'ann@',
+  ]) {
+    expect(kept).not.toContain(secret)
+  }
+})
+
+test('publishes its metadata (RFC 8414) and that of the resource (RFC 9728)', async () => {
+  await using world = await start({ scopesSupported: ['agent:shop:call'] })
+  const response = await ask(world.one, '/.well-known/oauth-authorization-server')
+  await expect(response.json()).resolves.toMatchObject({
+    issuer: ORIGIN,
+    authorization_endpoint: `${ORIGIN}/oauth/authorize`,
+    token_endpoint: `${ORIGIN}/oauth/token`,
+    registration_endpoint: `${ORIGIN}/oauth/register`,
+    code_challenge_methods_supported: ['S256'],
+    token_endpoint_auth_methods_supported: ['none'],
+    authorization_response_iss_parameter_supported: true,
+    client_id_metadata_document_supported: true,
+    scopes_supported: ['agent:shop:call'],
+  })
+  const resource = await ask(world.one, '/.well-known/oauth-protected-resource/mcp')
+  await expect(resource.json()).resolves.toMatchObject({
+    resource: RESOURCE,
+    authorization_servers: [ORIGIN],
+  })
+  for (const path of ['/oauth/token', '/.well-known/oauth-authorization-server']) {
+    expect(world.one.paths).toContain(path)
+  }
+  expect(await world.one.handle?.(new Request(RESOURCE))).toBeUndefined()
+})
+
+test.each([
+  ['authorize', 'GET', 60],
+  ['callback', 'GET', 60],
+  ['token', 'POST', 120],
+])(
+  'limits the requests of one address to /oauth/%s (%s) to %i per minute',
+  async (name, method, most) => {
+    await using world = await start()
+    const from = async (address: string): Promise<Response> =>
+      ask(world.one, `/oauth/${name}`, { method, address })
+    for (let n = 0; n < most; n++) expect((await from('192.0.2.1')).status).toBe(400)
+    const refused = await from('192.0.2.1')
+    expect(refused.status).toBe(429)
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
+    expect((await from('192.0.2.2')).status).toBe(400)
+  },
+)
+
+test('answers 503 while the store is down', async () => {
+  await using world = await start()
+  const away = (): Promise<never> => Promise.reject(new GatewayError('UNAVAILABLE', 'no store'))
+  const auth = oauthFacade({
+    store: {
+      rates: { take: away },
+      values: Object.assign(Object.create(world.store.values), { get: away }),
+    },
+    resource: RESOURCE,
+    upstreamUrl: world.upstream.url,
+  })
+  const answer = await post(auth, { grant_type: 'refresh_token' })
+  await expectError(answer, 503, 'server_error')
+  expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0)
+  await expect(callerOf(auth, 'any')).resolves.toMatchObject({ status: 503 })
+})
+
+test.each<[Partial<OAuthFacadeOptions>, string]>([
+  [{ requirePkce: false }, 'requirePkce'],
+  [{ resource: 'http://gateway.example/mcp' }, 'https'],
+  [{ upstreamUrl: 'http://identity.example' }, 'https'],
+  [{ upstreamUrl: undefined }, 'upstreamUrl'],
+])('refuses unsafe options: %j', async (options, message) => {
+  await using store = new MemoryGatewayStore()
+  const all = { store, resource: RESOURCE, upstreamUrl: 'http://localhost:8050', ...options }
+  expect(() => oauthFacade(all)).toThrow(
+    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+  )
+})
+
+test('lets the client of the MCP SDK discover, register, sign in and renew', async () => {
+  await using store = new MemoryGatewayStore()
+  const auth = oauthFacade({
+    store,
+    resource: RESOURCE,
+    identity: {
+      loginUrl: ({ callback, state }) => `${callback}?code=upstream&state=${state}`,
+      exchange: async () => ({ claims: { sub: 'ann' }, refreshToken: 'r' }),
+      refresh: async () => ({ claims: { sub: 'ann' }, refreshToken: 'r' }),
+    },
+  })
+  const redirectUri = 'http://localhost:4444/callback'
+  const gateway = async (input: string | URL, init?: RequestInit): Promise<Response> =>
+    (await auth.handle?.(new Request(input, init))) ?? new Response(null, { status: 404 })
+
+  let client: OAuthClientInformationMixed | undefined
+  let tokens: OAuthTokens | undefined
+  let verifier = ''
+  let sentTo: URL | undefined
+  const metadata: OAuthClientMetadata = { redirect_uris: [redirectUri], client_name: 'test' }
+  const provider = {
+    redirectUrl: redirectUri,
+    clientMetadata: metadata,
+    clientInformation: () => client,
+    saveClientInformation: (information: OAuthClientInformationMixed) =>
+      void (client = information),
+    tokens: () => tokens,
+    saveTokens: (issued: OAuthTokens) => void (tokens = issued),
+    redirectToAuthorization: (url: URL) => void (sentTo = url),
+    saveCodeVerifier: (made: string) => void (verifier = made),
+    codeVerifier: () => verifier,
+  }
+  const refused = await auth.authenticate({ method: 'POST', url: RESOURCE, headers: new Headers() })
+  const header = (refused as Response).headers.get('www-authenticate') ?? ''
+  const resourceMetadataUrl = new URL(/resource_metadata="([^"]+)"/.exec(header)?.[1] ?? '')
+  const options = { serverUrl: RESOURCE, fetchFn: gateway, resourceMetadataUrl }
+
+  expect(await signIn(provider, options)).toBe('REDIRECT')
+  // The browser: to the gateway, to the identity service and back, and to the client.
+  let at = await gateway(sentTo ?? '')
+  at = await gateway(at.headers.get('location') ?? '')
+  const back = new URL(at.headers.get('location') ?? '')
+  expect(back.href.startsWith(redirectUri)).toBe(true)
+  const authorizationCode = back.searchParams.get('code') ?? ''
+  expect(await signIn(provider, { ...options, authorizationCode })).toBe('AUTHORIZED')
+  const caller = (): Promise<unknown> =>
+    auth.authenticate({
+      method: 'POST',
+      url: RESOURCE,
+      headers: new Headers({ authorization: `Bearer ${tokens?.access_token}` }),
+    })
+  await expect(caller()).resolves.toMatchObject({ id: 'https://gateway.example|ann' })
+
+  const first = tokens?.access_token
+  expect(await signIn(provider, options)).toBe('AUTHORIZED')
+  expect(tokens?.access_token).not.toBe(first)
+  await expect(caller()).resolves.toMatchObject({ id: 'https://gateway.example|ann' })
+})
+
+const VALID = { resource: RESOURCE, store: new MemoryGatewayStore() }
+
+test.each([
+  [{ resource: RESOURCE, upstreamUrl: ORIGIN }, '"store" is missing'],
+  [{ ...VALID, upstreamURL: ORIGIN }, 'Did you mean "upstreamUrl"?'],
+  [{ ...VALID, scopes: '*' }, '"scopes" must be a function or a list'],
+])('refuses wrong options: %j', (options, message) => {
+  expect(() => oauthFacade(options as never)).toThrow(
+    expect.objectContaining({
+      code: 'CONFIG',
+      message: expect.stringContaining(message),
+    }),
+  )
+})

@@ -1,0 +1,222 @@
+import { createHash } from 'node:crypto'
+import { check, isRecord } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { createGuardedFetch, GatewayError } from '@x/mcp-gateway'
+import type { Authenticator, GatewayStore, GuardedFetch, Rate, RequestSource } from '@x/mcp-gateway'
+import {
+  assertGatewayOptions,
+  authenticateToken,
+  challengeResponse,
+  ProtectedResource,
+  publicDocument,
+  secureUrlFrom,
+  subnetOf,
+} from '@x/mcp-gateway/adapter'
+import { Clients } from './clients.ts'
+import { authorize, callback, oauthError, register, token, tooManyAttempts } from './endpoints.ts'
+import type { Facade } from './endpoints.ts'
+import { Grants } from './grants.ts'
+import { identityService } from './identity-service.ts'
+import type { IdentityService } from './identity-service.ts'
+
+export interface OAuthFacadeOptions {
+  /** The store of the gateway. Any process with this store continues a sign-in that another one began. */
+  readonly store: Pick<GatewayStore, 'values' | 'rates'>
+  /** URL of the MCP endpoint as clients see it. Its origin is the issuer, and the endpoints are below `/oauth`. */
+  readonly resource: string
+  /** Signs people in. Give this or `upstreamUrl`. */
+  readonly identity?: IdentityService | undefined
+  /** URL of the identity service of Solace Agent Mesh. */
+  readonly upstreamUrl?: string | undefined
+  /** Provider of that service. @default 'azure' */
+  readonly provider?: string | undefined
+  /** Limit of one request to that service. Milliseconds. @default 10_000 */
+  readonly upstreamTimeoutMs?: number | undefined
+  /** Exact URLs that codes may be sent to, besides loopback addresses. @default none */
+  readonly redirectUris?: readonly string[] | undefined
+  /** Time that a person has to sign in. Milliseconds. @default 300_000 */
+  readonly stateTtlMs?: number | undefined
+  /** Time for which a code can be exchanged. Milliseconds. @default 300_000 */
+  readonly codeTtlMs?: number | undefined
+  /** Time for which access can be renewed. Milliseconds. @default 30 days */
+  readonly refreshTtlMs?: number | undefined
+  /** Time that a client stays registered after the last sign-in. Before the first one, it is a day. Milliseconds. @default 90 days */
+  readonly registrationTtlMs?: number | undefined
+  /** PKCE with S256 is always required: `false` is refused. @default true */
+  readonly requirePkce?: boolean | undefined
+  /** Claim with the name of the caller. The id of the principal is `<issuer>|<name>`. @default 'sub' */
+  readonly principalClaim?: string | undefined
+  /** Scopes that a signed-in user has. A client may ask for a part of them. @default ['*'] */
+  readonly scopes?:
+    | readonly string[]
+    | ((claims: Readonly<Record<string, unknown>>) => readonly string[])
+    | undefined
+  /** Scopes that the metadata documents name. @default none */
+  readonly scopesSupported?: readonly string[] | undefined
+  /** Called with errors that clients see as `server_error`. @default nothing */
+  readonly onError?: ((error: unknown) => void) | undefined
+  /** Fetches metadata documents of clients. @default createGuardedFetch() */
+  readonly guardedFetch?: GuardedFetch | undefined
+  /** Sends requests to the identity service. @default globalThis.fetch */
+  readonly fetch?: typeof globalThis.fetch | undefined
+  /** Milliseconds since 1970. @default Date.now */
+  readonly now?: (() => number) | undefined
+}
+
+const optionChecks: Checks<OAuthFacadeOptions> = {
+  store: check.required({
+    takes: 'the store of the gateway',
+    accepts: (value) => isRecord(value) && isRecord(value['values']) && isRecord(value['rates']),
+  }),
+  resource: check.required(check.string),
+  identity: check.record,
+  upstreamUrl: check.string,
+  provider: check.text,
+  upstreamTimeoutMs: check.number(1),
+  redirectUris: check.listOf(check.string),
+  stateTtlMs: check.number(),
+  codeTtlMs: check.number(),
+  refreshTtlMs: check.number(),
+  registrationTtlMs: check.number(),
+  requirePkce: check.flag,
+  principalClaim: check.text,
+  scopes: check.or(check.func, check.listOf(check.text)),
+  scopesSupported: check.listOf(check.text),
+  onError: check.func,
+  guardedFetch: check.func,
+  fetch: check.func,
+  now: check.func,
+}
+
+const AS_METADATA = '/.well-known/oauth-authorization-server'
+const DAY_MS = 86_400_000
+
+interface Endpoint {
+  readonly method: 'GET' | 'POST'
+  /** Requests of one address. Tokens cannot be guessed, but each request may write to the store. */
+  readonly rate: Rate
+  readonly answer: (facade: Facade, request: Request) => Promise<Response>
+}
+
+const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map([
+  ['/oauth/register', { method: 'POST', rate: { perMinute: 10 }, answer: register }],
+  ['/oauth/authorize', { method: 'GET', rate: { perMinute: 60 }, answer: authorize }],
+  ['/oauth/callback', { method: 'GET', rate: { perMinute: 60 }, answer: callback }],
+  ['/oauth/token', { method: 'POST', rate: { perMinute: 120 }, answer: token }],
+])
+
+/** Registrations of all addresses together, because they stay in the store for a day. */
+const ALL_REGISTRATIONS: Rate = { perMinute: 120 }
+
+/**
+ * Creates an authorization server for a gateway, in front of an identity service that does not support OAuth as MCP
+ * needs it. It issues tokens of its own, which are valid for this gateway only. The tokens of the identity service
+ * never leave the gateway.
+ *
+ * @throws GatewayError `CONFIG`
+ */
+export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
+  assertGatewayOptions('oauthFacade()', options, optionChecks)
+  const facade = facadeFrom(options)
+  const { store, scopesSupported = [] } = options
+  const { issuer, resource, grants, onError } = facade
+  const metadata = new ProtectedResource({
+    resource,
+    authorizationServers: [issuer],
+    scopesSupported,
+  })
+  const extras = { resourceMetadata: metadata.metadataUrl(resource) }
+  const document = serverMetadata(issuer, scopesSupported)
+
+  const handle = async (
+    request: Request,
+    { address }: RequestSource = {},
+  ): Promise<Response | undefined> => {
+    const { pathname } = new URL(request.url)
+    if (pathname === AS_METADATA) return publicDocument(request, document)
+    const endpoint = ENDPOINTS.get(pathname)
+    if (!endpoint) return metadata.handle(request)
+    if (request.method !== endpoint.method) {
+      return new Response(null, { status: 405, headers: { allow: endpoint.method } })
+    }
+    try {
+      const name = pathname.slice('/oauth/'.length)
+      let waitMs = 0
+      if (address !== undefined) {
+        waitMs = await store.rates.take(`oauth:${name}:${hashed(subnetOf(address))}`, endpoint.rate)
+      }
+      if (waitMs === 0 && name === 'register') {
+        waitMs = await store.rates.take('oauth:register', ALL_REGISTRATIONS)
+      }
+      return waitMs > 0 ? tooManyAttempts(waitMs) : await endpoint.answer(facade, request)
+    } catch (error) {
+      onError(error)
+      const isUnavailable = GatewayError.is(error) && error.code === 'UNAVAILABLE'
+      return oauthError('server_error', isUnavailable ? 503 : 500)
+    }
+  }
+  return {
+    authenticate: (request) =>
+      authenticateToken(request, async (text) => (await grants.caller(text)) ?? 'refused', extras),
+    paths: [AS_METADATA, ...ENDPOINTS.keys(), ...metadata.paths],
+    handle,
+    refuseScopes: (_request, scopes) =>
+      challengeResponse({ error: 'insufficient_scope', scopes, ...extras }),
+  }
+}
+
+/** Authorization server metadata (RFC 8414). */
+function serverMetadata(issuer: string, scopesSupported: readonly string[]): object {
+  return {
+    issuer,
+    authorization_endpoint: `${issuer}/oauth/authorize`,
+    token_endpoint: `${issuer}/oauth/token`,
+    registration_endpoint: `${issuer}/oauth/register`,
+    response_types_supported: ['code'],
+    response_modes_supported: ['query'],
+    grant_types_supported: ['authorization_code', 'refresh_token'],
+    token_endpoint_auth_methods_supported: ['none'],
+    code_challenge_methods_supported: ['S256'],
+    authorization_response_iss_parameter_supported: true,
+    client_id_metadata_document_supported: true,
+    ...(scopesSupported.length > 0 && { scopes_supported: scopesSupported }),
+  }
+}
+
+function facadeFrom(options: OAuthFacadeOptions): Facade {
+  const { redirectUris = [], principalClaim = 'sub', scopes = ['*'] } = options
+  const { stateTtlMs = 300_000, codeTtlMs = 300_000, refreshTtlMs = 30 * DAY_MS } = options
+  const { registrationTtlMs = 90 * DAY_MS, onError = () => undefined, now = Date.now } = options
+  const { guardedFetch = createGuardedFetch(), requirePkce = true } = options
+  if (!requirePkce) {
+    const message =
+      'requirePkce cannot be false: without PKCE, a stolen code gives access. Leave it out'
+    throw new GatewayError('CONFIG', message, { path: 'auth.facade.requirePkce' })
+  }
+  const resource = secureUrlFrom(options.resource, 'auth.resource').href
+  const issuer = new URL(resource).origin
+  const { values } = options.store
+  return {
+    issuer,
+    resource,
+    callback: `${issuer}/oauth/callback`,
+    identity: identityFrom(options),
+    clients: new Clients({ values, guardedFetch, redirectUris, registrationTtlMs }),
+    grants: new Grants(values, { stateTtlMs, codeTtlMs, refreshTtlMs, now }),
+    principalClaim,
+    scopesOf: typeof scopes === 'function' ? scopes : () => scopes,
+    onError,
+  }
+}
+
+function identityFrom(options: OAuthFacadeOptions): IdentityService {
+  const { identity, upstreamUrl, provider, upstreamTimeoutMs: timeoutMs, fetch } = options
+  if (identity) return identity
+  if (upstreamUrl !== undefined) return identityService({ upstreamUrl, provider, timeoutMs, fetch })
+  const message = 'oauthFacade() needs an identity service: set upstreamUrl or identity'
+  throw new GatewayError('CONFIG', message, { path: 'auth.facade.upstreamUrl' })
+}
+
+function hashed(text: string): string {
+  return createHash('sha256').update(text).digest('base64url')
+}

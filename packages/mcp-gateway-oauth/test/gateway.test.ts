@@ -1,0 +1,183 @@
+import { UnauthorizedError } from '@modelcontextprotocol/sdk/client/auth.js'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type {
+  OAuthClientInformationMixed,
+  OAuthTokens,
+} from '@modelcontextprotocol/sdk/shared/auth.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { startRedisServer } from '@x/internal/testing'
+import { createGateway, MemoryGatewayStore } from '@x/mcp-gateway'
+import type { AgentCall, AgentSource, GatewayStore } from '@x/mcp-gateway'
+import { freePort } from '@x/mcp-testing'
+import { afterAll, expect, test } from 'vitest'
+import { oauthFacade } from '../src/index.ts'
+import type { IdentityService } from '../src/index.ts'
+import {
+  ask,
+  authorizeQuery,
+  begin,
+  callerOf,
+  comeBack,
+  exchangeOf,
+  expectError,
+  locationOf,
+  ORIGIN,
+  post,
+  register,
+  RESOURCE,
+  start,
+} from './oauth-world.ts'
+import type { Tokens } from './oauth-world.ts'
+
+const redis = await startRedisServer()
+afterAll(async () => redis?.[Symbol.asyncDispose]())
+
+/** The packages of adapters do not depend on each other, so the compiler must not follow the import. */
+const name: string = '@x/mcp-gateway-redis'
+type RedisStoreFactory = (options: object) => GatewayStore & AsyncDisposable
+const { redisStore }: { readonly redisStore: RedisStoreFactory } = await import(name)
+
+/** An agent that answers with the message that it gets. */
+function echo(calls: AgentCall[]): AgentSource {
+  const agent = { id: 'echo', name: 'echo', description: 'Repeats', health: 'healthy' } as const
+  return {
+    name: 'echo',
+    isLocal: true,
+    start: async (listener) => listener.found({ ...agent, skills: [] }),
+    async *run(call) {
+      calls.push(call)
+      yield { type: 'text', text: call.input.kind === 'message' ? call.input.text : '' }
+      yield { type: 'done' }
+    },
+    close: async () => undefined,
+  }
+}
+
+test('lets a client of the SDK sign in at one gateway and call at another', async () => {
+  await using store = new MemoryGatewayStore()
+  const port = await freePort()
+  const resource = `http://127.0.0.1:${port}/mcp`
+  const identity: IdentityService = {
+    loginUrl: ({ callback, state }) => `${callback}?code=upstream&state=${state}`,
+    exchange: async () => ({ claims: { sub: 'ann' } }),
+    refresh: () => Promise.reject(new Error('no refresh is expected')),
+  }
+  const gatewayAt = () => {
+    const calls: AgentCall[] = []
+    const auth = oauthFacade({ store, resource, identity })
+    return { calls, gateway: createGateway({ sources: [echo(calls)], auth, store }) }
+  }
+  const one = gatewayAt()
+  await using first = one.gateway
+  await first.listen({ port })
+  const other = gatewayAt()
+  await using second = other.gateway
+  const { url } = await second.listen({ port: 0 })
+
+  const memory: {
+    client?: OAuthClientInformationMixed
+    tokens?: OAuthTokens
+    verifier?: string
+    sentTo?: URL
+  } = {}
+  const redirectUrl = 'http://127.0.0.1:4444/callback'
+  const authProvider = {
+    redirectUrl,
+    clientMetadata: { redirect_uris: [redirectUrl] },
+    clientInformation: () => memory.client,
+    saveClientInformation: (client: OAuthClientInformationMixed) => void (memory.client = client),
+    tokens: () => memory.tokens,
+    saveTokens: (tokens: OAuthTokens) => void (memory.tokens = tokens),
+    redirectToAuthorization: (to: URL) => void (memory.sentTo = to),
+    saveCodeVerifier: (verifier: string) => void (memory.verifier = verifier),
+    codeVerifier: () => memory.verifier ?? '',
+  }
+  const transport = new StreamableHTTPClientTransport(new URL(resource), { authProvider })
+  const client = new Client({ name: 'test', version: '1.0.0' })
+  await expect(client.connect(transport as Transport)).rejects.toThrow(UnauthorizedError)
+  const login = await fetch(memory.sentTo ?? '', { redirect: 'manual' })
+  const back = await fetch(login.headers.get('location') ?? '', { redirect: 'manual' })
+  const code = new URL(back.headers.get('location') ?? '').searchParams.get('code') ?? ''
+  await transport.finishAuth(code)
+
+  const authorization = `Bearer ${memory.tokens?.access_token}`
+  const signedIn = new StreamableHTTPClientTransport(new URL(url), {
+    requestInit: { headers: { authorization } },
+  })
+  const caller = new Client({ name: 'test', version: '1.0.0' })
+  await caller.connect(signedIn)
+  const result = await caller.callTool({ name: 'echo', arguments: { message: 'Hello' } })
+  expect(result.content).toEqual([{ type: 'text', text: 'Hello' }])
+  expect(other.calls[0]?.principal.id).toBe(`http://127.0.0.1:${port}|ann`)
+  await caller.close()
+  await client.close()
+})
+
+test.runIf(redis)(
+  'signs a user in over two processes with Redis, which stores no secret in plain text',
+  async () => {
+    await using a = redisStore({ url: redis?.url, prefix: 'sign-in', timeoutMs: 10_000 })
+    await using b = redisStore({ url: redis?.url, prefix: 'sign-in', timeoutMs: 10_000 })
+    const [one, other] = [a, b].map((store) =>
+      oauthFacade({
+        store,
+        resource: RESOURCE,
+        identity: {
+          loginUrl: ({ callback, state }) =>
+            `https://login.example/login?gateway_uri=${encodeURIComponent(callback)}&state=${state}`,
+          exchange: async () => ({ claims: { sub: 'ann' }, refreshToken: 'upstream-refresh' }),
+          refresh: async () => ({ claims: { sub: 'ann' }, refreshToken: 'upstream-refresh' }),
+        },
+      }),
+    )
+    if (!one || !other) throw new Error('Two are expected')
+    const clientId = await register(one)
+    const state = await begin(other, clientId)
+    // Two callbacks at once, as from a page that was loaded twice.
+    const backs = await Promise.all([comeBack(one, state), comeBack(other, state)])
+    const back = backs.find(({ status }) => status === 302)
+    expect(backs.map(({ status }) => status).toSorted((x, y) => x - y)).toEqual([302, 400])
+    const code = back ? (locationOf(back).searchParams.get('code') ?? '') : ''
+    const answer = await post(other, exchangeOf(clientId, code))
+    const tokens = (await answer.json()) as Tokens
+    await expect(callerOf(one, tokens.access_token)).resolves.toMatchObject({
+      id: 'https://gateway.example|ann',
+    })
+    const kept = JSON.stringify(await a.values.list(''))
+    for (const secret of [state, code, tokens.access_token, tokens.refresh_token, 'upstream']) {
+      expect(kept).not.toContain(secret)
+    }
+    await expectError(await post(one, exchangeOf(clientId, code)), 400, 'invalid_grant')
+    await expect(callerOf(other, tokens.access_token)).resolves.toMatchObject({ status: 401 })
+    expect((await ask(other, `/oauth/callback?state=${state}`)).status).toBe(400)
+  },
+)
+
+test('reports refused sign-ins to the observer, and no others', async () => {
+  await using world = await start()
+  const clientId = await register(world.one)
+  const declined = await begin(world.one, clientId)
+  const reported: string[] = []
+  await using gateway = createGateway({
+    sources: [echo([])],
+    auth: world.one,
+    http: { publicUrl: ORIGIN },
+    observer: {
+      requestRefused: ({ reason, status }) => void reported.push(`${reason} ${status}`),
+    },
+  })
+  for (const path of [
+    '/.well-known/oauth-authorization-server',
+    authorizeQuery(clientId),
+    authorizeQuery('nobody'),
+    authorizeQuery(clientId, { code_challenge_method: 'plain' }),
+    `/oauth/callback?state=${declined}&error=access_denied`,
+    '/oauth/callback?state=made-up&code=x',
+    '/oauth/token',
+  ]) {
+    const request = new Request(`${ORIGIN}${path}`, { headers: { host: 'gateway.example' } })
+    await (await gateway.fetch(request)).text()
+  }
+  expect(reported).toEqual(['sign_in 401', 'sign_in 302', 'sign_in 302', 'sign_in 400'])
+})

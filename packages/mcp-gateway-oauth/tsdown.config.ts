@@ -1,0 +1,11 @@
+import { defineConfig } from 'tsdown'
+
+export default defineConfig({
+  entry: { index: 'src/index.ts', 'runtime-check': 'src/runtime-check.ts' },
+  fixedExtension: false,
+  sourcemap: true, // with the text of the sources, which are not published
+  dts: { sourcemap: false },
+  exports: { devExports: 'mcp-source', exclude: ['runtime-check'] },
+  publint: true,
+  attw: { profile: 'esm-only' },
+})
