@@ -5,7 +5,7 @@ import { newScopeId } from '../src/files/namespaces.ts'
 import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
 import { createGateway } from '../src/gateway.ts'
 import { SignedCursors } from '../src/internal/signed-cursor.ts'
-import { RequestStates } from '../src/runs/interrupts/request-state.ts'
+import { RequestStates } from '../src/runs/request-state.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import { post } from './rpc-requests.ts'
 

@@ -7,35 +7,41 @@ import { longestTextFor } from '@x/internal'
 /** Why a value does not fit; `undefined` if it does. */
 export type Validator = (value: unknown) => string | undefined
 
-/**
- * Checks values by a schema, which is compiled with the first of them. One that cannot be compiled fits no
- * value, and says so.
- */
+type Compiled = ValidateFunction | { readonly defect: string }
+
+/** Plans are made again with every change of an agent, but a schema is compiled once. */
+const compiledSchemas = new WeakMap<JsonSchema, Compiled>()
+
+/** Returns a check by a schema, which is compiled with the first value. A schema that cannot be compiled accepts no value. */
 export function validatorFor(schema: JsonSchema): Validator {
-  const known = validators.get(schema)
-  if (known !== undefined) return known
-  const made = newValidator(schema)
-  validators.set(schema, made)
-  return made
+  return (value) => {
+    const compiled = compiledFor(schema)
+    return typeof compiled === 'function' ? mismatch(compiled, value) : compiled.defect
+  }
 }
 
-/** Plans are made anew with every change of any agent; a schema is compiled once. */
-const validators = new WeakMap<JsonSchema, Validator>()
+/** Returns why a value does not match a schema, with the path. A schema that cannot be compiled accepts every value. */
+export function schemaMismatch(schema: JsonSchema, value: unknown): string | undefined {
+  const compiled = compiledFor(schema)
+  return typeof compiled === 'function' ? mismatch(compiled, value) : undefined
+}
 
-function newValidator(schema: JsonSchema): Validator {
-  let compiled: ValidateFunction | { readonly defect: string } | undefined
-  return (value) => {
-    compiled ??= compile(schema)
-    if (typeof compiled !== 'function') return compiled.defect
-    if (compiled(value)) return undefined
-    return complaintOf(compiled.errors?.[0])
-  }
+function compiledFor(schema: JsonSchema): Compiled {
+  const known = compiledSchemas.get(schema)
+  if (known !== undefined) return known
+  const compiled = compile(schema)
+  compiledSchemas.set(schema, compiled)
+  return compiled
+}
+
+function mismatch(validate: ValidateFunction, value: unknown): string | undefined {
+  return validate(value) ? undefined : complaintOf(validate.errors?.[0])
 }
 
 type RegExpEngine = NonNullable<NonNullable<Options['code']>['regExp']>
 
 /** Texts that may take long are left to the agent: an expression of its own must not hold up everybody. */
-export const boundedRegExp: RegExpEngine = Object.assign(
+const boundedRegExp: RegExpEngine = Object.assign(
   (expression: string, flags: string): { test(text: string): boolean } => {
     const compiled = new RegExp(expression, flags)
     const longest = longestTextFor(expression)
@@ -55,7 +61,7 @@ const OPTIONS: Options = {
   code: { regExp: boundedRegExp },
 }
 
-function compile(schema: JsonSchema): ValidateFunction | { readonly defect: string } {
+function compile(schema: JsonSchema): Compiled {
   const { $schema: dialect, ...rest } = schema
   try {
     // One of its own for each schema: ids and anchors of two must not meet.

@@ -23,6 +23,18 @@ export function isPrincipal(answer: Principal | Response): answer is Principal {
   return 'id' in answer && typeof answer.id === 'string' && Array.isArray(answer.scopes)
 }
 
+/** Returns the text by which the slots and rates of a caller are counted: its id, or its network if it has no name. */
+export function slotOwnerOf({
+  principal,
+  address,
+}: {
+  readonly principal: Principal
+  readonly address?: string | undefined
+}): string {
+  const hasAddress = principal.isAnonymous && address !== undefined
+  return hasAddress ? `address\0${subnetOf(address)}` : `principal\0${principal.id}`
+}
+
 /** One customer has a whole /64 of IPv6, and could change address with each request. */
 export function subnetOf(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]

@@ -17,9 +17,8 @@ import {
 
 import { isRecord } from '@x/internal'
 import type { TraceCarrier } from '../internal/observer.ts'
-import type { Principal } from '../internal/principal.ts'
-import type { RequestState } from '../runs/interrupts/request-state.ts'
-import { slotOwnerOf } from '../runs/run-slots.ts'
+import { slotOwnerOf, type Principal } from '../internal/principal.ts'
+import type { RequestState } from '../runs/run-request.ts'
 import type { Caller, Callers } from './caller.ts'
 import type { Changes } from './changes/changes.ts'
 import type { ClientKind, HandlerParts, McpHandlers, McpResult, Params } from './handlers.ts'

@@ -1,6 +1,6 @@
 import type { Clock } from '../internal/clock.ts'
 import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
-import { slotOwnerOf } from '../runs/run-slots.ts'
+import { slotOwnerOf } from '../internal/principal.ts'
 import type { SessionSettings } from '../options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { ProcessLease } from '../store/lease.ts'

@@ -15,10 +15,8 @@ import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import type { RunFailureReason } from '../internal/run-event.ts'
-import { TIMED_OUT } from '../runs/interrupts/answers.ts'
-import { inputRequestsFor } from '../runs/interrupts/input-required.ts'
-import type { RunProgress, RunRequest, RunResume } from '../runs/run-request.ts'
-import type { ToolOutcome } from '../runs/tool-outcome.ts'
+import { TIMED_OUT, toInputRequests } from '../runs/forms.ts'
+import type { RunProgress, RunRequest, RunResume, ToolOutcome } from '../runs/run-request.ts'
 import type { CheckedArguments } from '../tools/argument-check.ts'
 import { agentsPage, resolveAgentCall } from '../tools/meta-tools.ts'
 import type { ToolDefinition } from '../tools/tool-definition.ts'
@@ -87,7 +85,7 @@ export async function callTool(
     if (round > MAX_ROUNDS) {
       return failedQuestion(`the agent asked more than ${MAX_ROUNDS} times in one call`)
     }
-    const inputRequests = inputRequestsFor(outcome.forms)
+    const inputRequests = toInputRequests(outcome.forms)
     const answers = await ask(context, inputRequests)
     if (typeof answers === 'string') return failedQuestion(answers)
     if (answers === undefined) {

@@ -13,7 +13,7 @@ import {
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { AgentUpdate } from '../agents/agent-update.ts'
 import { Runs } from './runs.ts'
-import type { ToolOutcome } from './tool-outcome.ts'
+import type { ToolOutcome } from './run-request.ts'
 
 /** Two processes with one store, whose runs remember. */
 function replicas(script: Script, options: Partial<GivenRuns> = {}) {

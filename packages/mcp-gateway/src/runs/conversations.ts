@@ -1,87 +1,92 @@
-import type { RunSettings } from '../options.ts'
 import { createHash, randomUUID } from 'node:crypto'
 
-import { isRecord } from '@x/internal'
-import type { AgentSource } from '../agents/agent-source.ts'
-import type { Clock } from '../internal/clock.ts'
-import { listAll } from '../store/gateway-store.ts'
-import type { Values } from '../store/gateway-store.ts'
-import { Sweeper } from '../internal/sweeper.ts'
-import type { RunOrder } from './run-ending.ts'
+import { removeFrom } from '@x/internal'
+import { z } from 'zod'
 import { RunFailure } from '../agents/run-failure.ts'
-import type { RunRequest } from './run-request.ts'
-import { isScopeHandle } from './scope-handle.ts'
-import { Turns } from './turns.ts'
+import { Sweeper } from '../internal/sweeper.ts'
+import { listAll } from '../store/gateway-store.ts'
+import { namespaceOf, type MaxRunMs, type RunOrder, type RunStorage } from './run-request.ts'
 
-export interface ConversationsOptions extends Pick<RunSettings, 'threadTtlMs' | 'sweepMs'> {
-  readonly values: Values
-  readonly clock: Clock
-  readonly sourceOf: (agentId: string) => AgentSource | undefined
-  /** The longest that a run may take, by which one is known to be dead. */
-  readonly maxRunMsOf: (order: RunOrder) => number
-}
-
-/** A run's part in a conversation. */
+/** The use of a conversation by one run. */
 export interface Turn {
+  /** Id of the thread, a UUID. */
   readonly thread: string
-  /** The next may come. Never rejects. */
+  /** Lets the next run of the conversation begin. Never rejects. @param isAsking the run waits for an answer */
   leave(isAsking: boolean): Promise<void>
 }
 
 interface Row {
   readonly agentId: string
   readonly thread: string
-  /** Which run used it last. */
+  /** The run that used the conversation last. */
   readonly runId: string
   readonly phase: 'free' | 'running' | 'asking'
-  /** Milliseconds since 1970: of a run that goes on, when it must be dead; else, when all is forgotten. */
+  /** Milliseconds since 1970. `running`: the run has ended by then. Else: the conversation is deleted then. */
   readonly expiresAt: number
 }
 
+const StoredRow: z.ZodType<Row> = z.object({
+  agentId: z.string(),
+  thread: z.string(),
+  runId: z.string(),
+  phase: z.enum(['free', 'running', 'asking']),
+  expiresAt: z.number(),
+})
+
+/** A conversation that runs use in this process. */
+interface Line {
+  readonly key: string
+  /** Lets the calls that wait begin, the first one first. */
+  readonly waiting: (() => void)[]
+}
+
 const PREFIX = 'conversation:'
+/** A run that is late by this much has died with its process. */
 const DEAD_AFTER_MS = 60_000
-/** Rows outlive their end by this, so that some process gets to clean up after them. */
+/** Rows are kept this long after they expire, so that a process can clean up. */
 const SWEEP_GRACE_MS = 600_000
-/** How long a call waits for the one before it. */
+/** Time that a call waits for the call before it. */
 const MAX_WAIT_MS = 30_000
 
 /**
- * Who goes on with which thread: one for each caller, scope and agent. Runs of one conversation follow each other,
- * in all processes that share the store.
+ * Conversations: one thread for each caller, namespace and agent. The runs of a conversation follow each other, in all
+ * processes that share the store.
  */
 export class Conversations {
-  readonly #options: ConversationsOptions
-  readonly #turns: Turns
+  readonly #storage: RunStorage
+  readonly #maxRunMs: MaxRunMs
+  readonly #lines: Line[] = []
   readonly #sweeper: Sweeper
 
-  constructor(options: ConversationsOptions) {
-    this.#options = options
-    this.#turns = new Turns(options.clock)
-    const { clock, sweepMs: everyMs } = options
+  constructor(storage: RunStorage, maxRunMs: MaxRunMs) {
+    this.#storage = storage
+    this.#maxRunMs = maxRunMs
+    const { clock, sweepMs: everyMs } = storage
     this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweep() })
   }
 
   /**
-   * @returns `undefined` for a caller of whom nothing tells that it is the same again
+   * Waits until the conversation of a call is free, and takes it.
+   *
+   * @returns `undefined` if nothing shows that two calls of the caller are of the same caller
    * @throws RunFailure `busy`, `expired`; the reason of the signal
    */
   async enter(order: RunOrder, signal: AbortSignal): Promise<Turn | undefined> {
     const key = keyOf(order)
     if (key === undefined) return undefined
-    const leaveTurn = await this.#turns.take(key, { signal, timeoutMs: MAX_WAIT_MS })
-    if (leaveTurn === undefined) throw busy()
+    const leaveLine = await this.#enterLine(key, signal)
     try {
       const { row, version } = await this.#begin(key, order)
       const leave = async (isAsking: boolean): Promise<void> => {
-        const expiresAt = this.#options.clock.now() + this.#options.threadTtlMs
+        const expiresAt = this.#storage.clock.now() + this.#storage.threadTtlMs
         const left: Row = { ...row, phase: isAsking ? 'asking' : 'free', expiresAt }
-        // If it cannot be said now, the next call comes when this run must be dead.
-        await this.#put(key, left, version).catch(nothing)
-        leaveTurn()
+        // If the store fails, the next call can begin when this run counts as dead.
+        await this.#put(key, left, version).catch(() => {})
+        leaveLine()
       }
       return { thread: row.thread, leave }
     } catch (error) {
-      leaveTurn()
+      leaveLine()
       throw error
     }
   }
@@ -90,20 +95,58 @@ export class Conversations {
     void this.#sweeper.close()
   }
 
+  /** Waits for the calls of this process that came before. @returns the function that lets the next call begin */
+  async #enterLine(key: string, signal: AbortSignal): Promise<() => void> {
+    const found = this.#lines.find((line) => line.key === key)
+    const line = found ?? { key, waiting: [] }
+    if (found === undefined) this.#lines.push(line)
+    else await this.#wait(line.waiting, signal)
+    return () => {
+      const next = line.waiting.shift()
+      if (next === undefined) removeFrom(this.#lines, line)
+      else next()
+    }
+  }
+
+  #wait(waiting: (() => void)[], signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const settle = (): void => {
+        removeFrom(waiting, enter)
+        undoTimer()
+        signal.removeEventListener('abort', onAbort)
+      }
+      const enter = (): void => {
+        settle()
+        resolve()
+      }
+      const onAbort = (): void => {
+        settle()
+        reject(signal.reason)
+      }
+      const undoTimer = this.#storage.clock.after(MAX_WAIT_MS, () => {
+        settle()
+        reject(busy())
+      })
+      waiting.push(enter)
+      if (signal.aborted) onAbort()
+      else signal.addEventListener('abort', onAbort)
+    })
+  }
+
   async #begin(key: string, order: RunOrder): Promise<{ row: Row; version: string }> {
-    const { values, clock, maxRunMsOf } = this.#options
+    const { values, clock } = this.#storage
     const found = await values.get(key)
-    const before = rowFrom(found?.value)
+    const before = StoredRow.safeParse(found?.value).data
     const isLive = before !== undefined && before.expiresAt > clock.now()
     if (isLive && before.phase === 'running') throw busy()
     const { runId, tool, resume } = order
     if (resume !== undefined && !(isLive && before.phase === 'asking' && before.runId === runId)) {
-      throw new RunFailure('expired', 'The conversation went on without this answer.')
+      throw new RunFailure('expired', 'The conversation continued without this answer.')
     }
-    // A run that died was part of the conversation, and one that is over is not.
+    // A run that died belongs to its conversation, so its thread is used again. An expired conversation has ended.
     const isKept = isLive || before?.phase === 'running'
     const thread = before !== undefined && isKept ? before.thread : randomUUID()
-    const expiresAt = clock.now() + maxRunMsOf(order) + DEAD_AFTER_MS
+    const expiresAt = clock.now() + this.#maxRunMs(tool) + DEAD_AFTER_MS
     const row: Row = { agentId: tool.agent.id, thread, runId, phase: 'running', expiresAt }
     const version = await this.#put(key, row, found?.version ?? null)
     if (version === undefined) throw busy()
@@ -112,57 +155,35 @@ export class Conversations {
   }
 
   #put(key: string, row: Row, ifVersion: string | null): Promise<string | undefined> {
-    const { values, clock } = this.#options
+    const { values, clock } = this.#storage
     const ttlMs = row.expiresAt - clock.now() + SWEEP_GRACE_MS
     return values.put(key, row, { ttlMs, ifVersion })
   }
 
   async #forget({ agentId, thread }: Row): Promise<void> {
-    await this.#options.sourceOf(agentId)?.forgetThread?.(agentId, thread)
+    await this.#storage.agents.sourceOf(agentId)?.forgetThread?.(agentId, thread)
   }
 
   async #sweep(): Promise<void> {
-    const { values, clock, sourceOf } = this.#options
+    const { agents, values, clock } = this.#storage
     for await (const { key, value, version } of listAll(values, PREFIX)) {
       if (this.#sweeper.isClosed) return
-      const row = rowFrom(value)
+      const row = StoredRow.safeParse(value).data
       if (row === undefined || row.expiresAt > clock.now()) continue
-      if (sourceOf(row.agentId) === undefined) continue
+      if (agents.sourceOf(row.agentId) === undefined) continue
       if (await values.delete(key, version)) await this.#forget(row)
     }
   }
 }
 
 function keyOf({ tool, request }: RunOrder): string | undefined {
-  const scope = scopeOf(request)
-  if (scope === undefined) return undefined
-  const parts = JSON.stringify([request.principal.id, scope, tool.agent.id])
+  const namespace = namespaceOf(request)
+  if (namespace === undefined) return undefined
+  const parts = JSON.stringify([request.principal.id, namespace ?? '', tool.agent.id])
   return `${PREFIX}${createHash('sha256').update(parts).digest('hex')}`
 }
 
-function scopeOf({ principal, scope, sessionScope }: RunRequest): string | undefined {
-  const given = scope ?? sessionScope
-  if (!principal.isAnonymous) return given ?? ''
-  return isScopeHandle(given) ? given : undefined
-}
-
-function rowFrom(value: unknown): Row | undefined {
-  return isRow(value) ? value : undefined
-}
-
-function isRow(value: unknown): value is Row {
-  if (!isRecord(value)) return false
-  const { phase, expiresAt } = value
-  return (
-    ['agentId', 'thread', 'runId'].every((key) => typeof value[key] === 'string') &&
-    (phase === 'free' || phase === 'running' || phase === 'asking') &&
-    typeof expiresAt === 'number'
-  )
-}
-
 function busy(): RunFailure {
-  const text = 'Another call of this conversation is under way. Call again in a moment.'
+  const text = 'Another call of this conversation is running. Call again in a moment.'
   return new RunFailure('busy', text, { retryAfterMs: 5000 })
 }
-
-function nothing(): void {}

@@ -1,30 +1,35 @@
-import type { StreamingSettings } from '../options.ts'
 import type { Clock } from '../internal/clock.ts'
+import type { StreamingSettings } from '../options.ts'
 import type { RunProgress } from './run-request.ts'
 
 export interface ProgressOptions extends Pick<StreamingSettings, 'coalesceMs' | 'heartbeatMs'> {
-  /** Number of pieces that an earlier part of the same run has sent. */
+  /** Number of pieces that earlier executions of the run have sent. */
   readonly from: number
 }
 
-/** Text is sent at once when there is so much of it. */
+interface Piece {
+  text: string
+  bytes: number
+  /** A line is a piece of its own. Other pieces are joined. */
+  readonly isLine: boolean
+}
+
+/** Text of so many bytes is sent at once. */
 const FLUSH_BYTES = 2048
-/** What a slow reader has not taken beyond this is dropped, oldest first: the result holds all of it. */
+/** Bytes that wait for a slow client. The oldest pieces are dropped: the result has the whole text. */
 const MAX_PENDING_BYTES = 64 * 1024
 
-/**
- * Progress of one run, as its client can take it: pieces of text joined, one at a time, numbered upwards, a
- * sign of life in silence, and nothing any more once it is stopped.
- */
+/** Progress of one run: joins pieces of text, sends one piece at a time with a number, and sends a heartbeat in silence. */
 export class ProgressFeed {
   readonly #send: RunProgress
   readonly #clock: Clock
   readonly #coalesceMs: number
   readonly #heartbeatMs: number
   readonly #startedAt: number
-  readonly #pending: { text: string; bytes: number; isLine: boolean }[] = []
+  readonly #pending: Piece[] = []
   #pendingBytes = 0
   #count: number
+  #sentAt: number
   #isSending = false
   #isStopped = false
   #stopFlush: (() => void) | undefined
@@ -38,15 +43,16 @@ export class ProgressFeed {
     this.#coalesceMs = coalesceMs
     this.#heartbeatMs = heartbeatMs
     this.#startedAt = clock.now()
-    this.#armHeartbeat()
+    this.#sentAt = this.#startedAt
+    if (heartbeatMs > 0) this.#beatAfter(heartbeatMs)
   }
 
-  /** The number of the last piece. */
+  /** Number of the last piece. */
   get count(): number {
     return this.#count
   }
 
-  /** The next piece of the answer. */
+  /** Sends the next piece of the answer, after `coalesceMs` or when there is enough text. */
   text(text: string): void {
     if (this.#isStopped || text === '') return
     this.#add(text, false)
@@ -54,17 +60,17 @@ export class ProgressFeed {
     else this.#stopFlush ??= this.#clock.after(this.#coalesceMs, () => this.#flush())
   }
 
-  /** A line of its own: what happens now. */
+  /** Sends a line about what happens now. */
   line(text: string): void {
     if (this.#isStopped || text === '') return
     this.#add(text, true)
     this.#flush()
   }
 
-  /** Sends what is left if the run has an answer, and then no more. */
+  /** Sends nothing from now on. `flush`: sends the pieces that wait first. */
   stop({ flush }: { readonly flush: boolean }): void {
     if (this.#isStopped) return
-    // In order, before the result, also for a reader that is still busy with an earlier piece: it is not much.
+    // Does not wait for a slow client: the pieces are few, and must come before the result.
     if (flush) while (this.#pending.length > 0) void this.#sendNext()
     this.#isStopped = true
     this.#pending.length = 0
@@ -90,8 +96,7 @@ export class ProgressFeed {
   #flush(): void {
     this.#stopFlush?.()
     this.#stopFlush = undefined
-    if (this.#isSending) return
-    void this.#drain()
+    if (!this.#isSending) void this.#drain()
   }
 
   async #drain(): Promise<void> {
@@ -106,24 +111,24 @@ export class ProgressFeed {
     const next = this.#pending.shift()
     if (next === undefined) return
     this.#pendingBytes -= next.bytes
-    this.#armHeartbeat()
+    this.#sentAt = this.#clock.now()
     this.#count += 1
     try {
       await this.#send({ progress: this.#count, message: next.text })
     } catch {
-      // Nobody listens any more. The run is ended by its own signal, not by this.
+      // The client has left. The signal of the run ends the run.
       this.stop({ flush: false })
     }
   }
 
-  #armHeartbeat(): void {
-    if (this.#heartbeatMs <= 0) return
-    this.#stopHeartbeat?.()
-    this.#stopHeartbeat = this.#clock.after(this.#heartbeatMs, () => {
-      const seconds = Math.round((this.#clock.now() - this.#startedAt) / 1000)
-      this.line(`Still working (${seconds} s)`)
-      // A reader that takes nothing keeps the line pending; the next beat comes all the same.
-      this.#armHeartbeat()
+  /** One timer, however many pieces are sent. A client that takes nothing delays no later heartbeat. */
+  #beatAfter(ms: number): void {
+    this.#stopHeartbeat = this.#clock.after(ms, () => {
+      const now = this.#clock.now()
+      const leftMs = this.#sentAt + this.#heartbeatMs - now
+      const isSilent = leftMs <= 0 || leftMs > this.#heartbeatMs
+      if (isSilent) this.line(`Still working (${Math.round((now - this.#startedAt) / 1000)} s)`)
+      this.#beatAfter(isSilent ? this.#heartbeatMs : leftMs)
     })
   }
 }

@@ -1,58 +1,176 @@
-import type { Principal } from '../internal/principal.ts'
-import type { AgentInput } from '../agents/agent-call.ts'
+import { createHash } from 'node:crypto'
 
-/** One call of a tool, after its caller was let in and its arguments were checked. */
-export interface RunRequest {
+import type { CallToolResult } from '@modelcontextprotocol/server'
+
+import { canonicalJson } from '@x/internal'
+import type { AgentInput, Resume } from '../agents/agent-call.ts'
+import type { Question } from '../agents/agent-update.ts'
+import type { RunnableAgents } from '../agents/agent-source.ts'
+import type { RunTool } from '../agents/run-tool.ts'
+import type { EarlierFiles } from '../files/result-files.ts'
+import type { Clock } from '../internal/clock.ts'
+import type { Principal } from '../internal/principal.ts'
+import { randomHex } from '../internal/random-hex.ts'
+import type { RunSettings } from '../options.ts'
+import type { Values } from '../store/gateway-store.ts'
+import type { QuestionForm } from './forms.ts'
+
+/** What `Runs` and its parts need to store runs, and to reach their agents. */
+export interface RunStorage extends RunSettings {
+  readonly agents: RunnableAgents
+  /** Stores paused runs, conversations, and results of calls with an idempotency key. */
+  readonly values: Values
+  readonly clock: Clock
+}
+
+/** Returns the time after which a run of a tool has ended, in milliseconds. */
+export type MaxRunMs = (tool: RunTool) => number
+
+/** The data of a tool call, after its caller was authorized and its arguments were checked. */
+export interface RunData {
   /**
-   * As the client sent them, without what is the gateway's own (`resume`): a continued run must come with the
-   * same. Absent where a `resume` argument came alone.
+   * Arguments as the client sent them, without `resume`. A continued run must have the same. `undefined` if the client sent
+   * a `resume` argument alone.
    */
   readonly arguments?: Readonly<Record<string, unknown>> | undefined
-  /** What the agent gets of them. @default nothing, for a run that is continued */
+  /** Input of the agent. @default none, for a run that is continued */
   readonly input?: AgentInput | undefined
   readonly principal: Principal
-  /** Where its files go. @default made with the first file */
+  /** Scope of the files. @default made with the first file */
   readonly scope?: string | undefined
-  /** Of the session, for callers without a name that have one. */
+  /** Scope of the session, for callers without a name. */
   readonly sessionScope?: string | undefined
-  /** Of the network: files of callers without a name are counted by it. */
+  /** IP address of the client. Files and slots of callers without a name are counted by it. */
   readonly address?: string | undefined
-  /** Of the request, by name: for limits of what it can show. */
+  /** Name of the client. Limits of what it can show depend on it. */
   readonly clientName?: string | undefined
-  /** Aborts when nobody waits for the answer any more. */
-  readonly signal: AbortSignal
-  /** What to do with text that is there before the result; absent if nobody asked for it. */
-  readonly progress?: RunProgress | undefined
-  /** The client can put a form before a person (`elicitation` among its capabilities). @default false */
-  readonly canAsk?: boolean | undefined
-  /** It can send a person to a page (`elicitation.url`). @default false */
-  readonly canVisit?: boolean | undefined
-  /** Its forms have choices of many, and choices with titles. @default true */
-  readonly knowsChoices?: boolean | undefined
   /**
-   * Names this call among those of its caller: issued again with the same arguments, it joins the one that still
-   * runs, or gets its result for ten minutes. Counts for callers with a name, or with a scope.
+   * Identifies this call among those of its caller. A call with the same key and arguments joins the call that runs, or
+   * gets its result. Has no effect for callers without a name and without a scope that cannot be guessed.
    */
   readonly idempotencyKey?: string | undefined
-  /** Continues a run that asked. */
+  /** Continues a paused run. */
   readonly resume?: RunResume | undefined
   /** W3C trace context of the caller. */
   readonly trace?: Readonly<Record<string, string>> | undefined
 }
 
+/** What the client that waits for a call can take, and how to reach it. */
+interface RunSink {
+  /** Aborts when nobody waits for the result any more. */
+  readonly signal: AbortSignal
+  /** Sends text before the result. `undefined` if the client did not ask for it. */
+  readonly progress?: RunProgress | undefined
+  /** The client can show a form to its user (`elicitation`). @default false */
+  readonly canAsk?: boolean | undefined
+  /** The client can send its user to a page (`elicitation.url`). @default false */
+  readonly canVisit?: boolean | undefined
+  /** See `FormOptions`. @default true */
+  readonly knowsChoices?: boolean | undefined
+}
+
+/** One call of a tool. */
+export interface RunRequest extends RunData, RunSink {}
+
 /**
- * Sends one piece of progress, numbered from 1 up without a repeat. Resolves when the client took it:
- * until then further pieces are joined, or dropped if they are too many. Rejections are ignored.
+ * Sends one piece of progress. Numbers start at 1 and increase. Resolves when the client took the piece: until then
+ * further pieces are joined, or dropped if they are too many. Rejections are ignored.
  */
 export type RunProgress = (piece: {
   readonly progress: number
   readonly message: string
 }) => void | Promise<void>
 
-/** Which run goes on, and with what. */
+/** The run to continue, and the answers. */
 export interface RunResume {
-  /** As verified from `requestState`, or as the `resume` argument named it. */
+  /** The verified `requestState`, or `{ run }` of the `resume` argument. */
   readonly state: unknown
-  /** By the key of the question, as the client sent them: nothing in them was checked. */
+  /** Answers by the key of the question, as the client sent them. Not checked. */
   readonly responses: Readonly<Record<string, unknown>>
+}
+
+/** Names a round of a run. Clients can read it, but not change it. */
+export interface RequestState {
+  readonly runId: string
+  /** Number of the round, from 1. Each round is answered once. */
+  readonly round: number
+  readonly tool: string
+  /** Hash of the arguments. The call with the answers must have the same. */
+  readonly args: string
+}
+
+/** How a call of a tool ended. */
+export type ToolOutcome =
+  /** With an answer, or with an error that the model can read (`isError`, `_meta.reason`). */
+  | { readonly type: 'result'; readonly result: CallToolResult }
+  /** With questions. The client gets `state` signed, and sends it back with the answers. */
+  | {
+      readonly type: 'input'
+      readonly forms: readonly QuestionForm[]
+      readonly state: RequestState
+    }
+
+/** One execution of an agent: from the call, or from the answers to a question, to the next question or the result. */
+export interface RunOrder {
+  readonly tool: RunTool
+  readonly request: RunRequest
+  readonly runId: string
+  readonly resume?: Resume | undefined
+  /** Files of earlier executions of the same run. */
+  readonly files?: EarlierFiles | undefined
+  /** Number of the last piece of progress of earlier executions. @default 0 */
+  readonly progress?: number | undefined
+}
+
+/** How one execution of an agent ended. */
+export type RunEnding =
+  | {
+      readonly type: 'ended'
+      readonly result: CallToolResult
+      /** `false`: the agent did not get the call. */
+      readonly isStarted: boolean
+    }
+  | {
+      readonly type: 'asked'
+      readonly questions: readonly Question[]
+      /** The agent has no state to continue with: with the answers, the run begins again. */
+      readonly beginsAnew: boolean
+      /** State of the agent, to continue with. */
+      readonly state: unknown
+      readonly files: EarlierFiles | undefined
+      /** Number of the last piece of progress. A client may see the next execution as the same call. */
+      readonly progress: number
+    }
+
+/** Names a run to clients, to agents and in logs: `run_` and 16 hexadecimal digits. */
+export function newRunId(): string {
+  return `run_${randomHex(8)}`
+}
+
+export function isRunId(value: unknown): value is string {
+  return typeof value === 'string' && /^run_[0-9a-f]{16}$/.test(value)
+}
+
+/** Length of the scopes that the gateway makes. */
+const MIN_SCOPE_CHARS = 26
+
+/**
+ * Returns the namespace of a caller, within its principal: the scope that it names, else that of its session. `null`: the
+ * principal has one namespace. `undefined`: the caller has no name, and no scope that nobody can guess, so nothing shows
+ * that two calls are of the same caller.
+ */
+export function namespaceOf({
+  principal,
+  scope,
+  sessionScope,
+}: Pick<RunData, 'principal' | 'scope' | 'sessionScope'>): string | null | undefined {
+  const given = scope ?? sessionScope
+  if (!principal.isAnonymous) return given ?? null
+  return given !== undefined && given.length >= MIN_SCOPE_CHARS ? given : undefined
+}
+
+/** Returns 22 characters that are the same for equal JSON values, in whatever order the keys are. */
+export function hashOf(value: unknown): string {
+  const digest = createHash('sha256').update(canonicalJson(value)).digest()
+  return digest.subarray(0, 16).toString('base64url')
 }

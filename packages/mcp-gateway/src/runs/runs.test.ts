@@ -19,7 +19,7 @@ import { validatorFor } from '../agents/schema-validator.ts'
 import type { AgentCall } from '../agents/agent-call.ts'
 import type { AgentUpdate } from '../agents/agent-update.ts'
 import type { ResultFiles } from '../files/result-files.ts'
-import { NO_OUTPUT } from './run-result.ts'
+import { NO_OUTPUT } from './result.ts'
 
 test('an answer that is there at once arrives', async () => {
   await using world = runsOf(() => [{ type: 'done', text: 'Hello' }])

@@ -1,105 +1,71 @@
-import type { GatewaySettings, RunSettings, StreamingSettings } from '../options.ts'
-import type { RunnableAgents } from '../agents/agent-source.ts'
-import type { Values } from '../store/gateway-store.ts'
-import type { ResultFiles } from '../files/result-files.ts'
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
-import type { Clock } from '../internal/clock.ts'
-import { GatewayError } from '../errors.ts'
-import { ActiveRun } from './active-run.ts'
-import type { AgentInput } from '../agents/agent-call.ts'
-import { endingOf } from './agent-ending.ts'
-import { IdempotentCalls } from './idempotent-calls.ts'
-import { Conversations, type Turn } from './conversations.ts'
-import { Asking } from './interrupts/asking.ts'
-import { ProgressFeed } from './progress-feed.ts'
-import { RunCollector } from './run-collector.ts'
-import type { RunEnding, RunOrder } from './run-ending.ts'
-import type { RunEvent, RunNames } from '../internal/run-event.ts'
+import { removeFrom } from '@x/internal'
 import { RunFailure } from '../agents/run-failure.ts'
-import { newRunId } from './run-id.ts'
-import { RunLimits } from './run-limits.ts'
-import type { RunRequest } from './run-request.ts'
-import { failureResult } from './run-result.ts'
-import { RunSlots, slotOwnerOf } from './run-slots.ts'
 import type { RunTool } from '../agents/run-tool.ts'
-import type { ToolOutcome } from './tool-outcome.ts'
+import { GatewayError } from '../errors.ts'
+import type { ResultFiles, RunFiles } from '../files/result-files.ts'
+import { slotOwnerOf } from '../internal/principal.ts'
+import type { RunEvent } from '../internal/run-event.ts'
+import type { GatewaySettings, RunSettings, StreamingSettings } from '../options.ts'
+import { Conversations, type Turn } from './conversations.ts'
+import { IdempotentCalls } from './idempotency.ts'
+import { PausedRuns } from './paused-runs.ts'
+import { ProgressFeed } from './progress-feed.ts'
+import { failureResult, runAgent } from './result.ts'
+import { ActiveRun } from './run.ts'
+import {
+  newRunId,
+  type RunEnding,
+  type RunOrder,
+  type RunRequest,
+  type RunStorage,
+  type ToolOutcome,
+} from './run-request.ts'
+import { RunSlots } from './slots.ts'
 
-export interface RunsOptions extends RunSettings {
-  readonly agents: RunnableAgents
-  /** Keeps runs that wait for answers, conversations, and results of calls with an idempotency key. */
-  readonly values: Values
-  /** `undefined`: files are named in the result, and lost. */
+export interface RunsOptions extends RunStorage {
+  /** `undefined`: files are not stored. The result names them. */
   readonly files: ResultFiles | undefined
   readonly streaming: StreamingSettings
-  /** Called with what happens. Does not throw. */
+  /** Must not throw. */
   readonly onEvent: (event: RunEvent) => void
-  readonly clock: Clock
 }
 
-/** All runs of this gateway. */
+type Outcome = Extract<RunEvent, { type: 'ended' }>['outcome']
+
+/** All runs of a gateway. */
 export class Runs {
   readonly #options: RunsOptions
-  readonly #clock: Clock
   readonly #slots: RunSlots
-  #settings: RunSettings
-  #streaming: StreamingSettings
-  readonly #asking: Asking
+  readonly #paused: PausedRuns
   readonly #conversations: Conversations | undefined
   readonly #idempotent: IdempotentCalls
-  readonly #active = new Set<ActiveRun>()
+  /** An array, because it changes with every run: see `removeFrom`. */
+  readonly #active: ActiveRun[] = []
+  #settings: RunSettings
+  #streaming: StreamingSettings
   #isClosed = false
-  #whenIdle: (() => void) | undefined
+  #onIdle: (() => void) | undefined
 
   constructor(options: RunsOptions) {
     this.#options = options
-    this.#clock = options.clock
-    this.#slots = new RunSlots(this.#clock, options)
     this.#settings = options
     this.#streaming = options.streaming
-    this.#conversations = this.#conversationsOf(options)
-    this.#idempotent = new IdempotentCalls({
-      values: options.values,
-      clock: this.#clock,
-      maxRunMs: (tool) => this.#timeoutOf(tool),
-      repeatTtlMs: options.repeatTtlMs,
-    })
-    this.#asking = new Asking({
-      needsInputTtlMs: options.needsInputTtlMs,
-      repeatTtlMs: options.repeatTtlMs,
-      sweepMs: options.sweepMs,
-      values: options.values,
-      clock: this.#clock,
-      maxRunMsOf: ({ tool }) => this.#timeoutOf(tool),
-      execute: (order) => this.#execute(order),
-      sourceOf: (agentId) => options.agents.sourceOf(agentId),
-    })
+    const maxRunMs = (tool: RunTool): number => this.#timeoutOf(tool)
+    this.#slots = new RunSlots(options.clock, options)
+    this.#idempotent = new IdempotentCalls(options, maxRunMs)
+    this.#conversations =
+      options.mode === 'thread' ? new Conversations(options, maxRunMs) : undefined
+    this.#paused = new PausedRuns(options, maxRunMs, (order) => this.#execute(order))
   }
 
-  #conversationsOf({
-    mode,
-    values,
-    agents,
-    threadTtlMs,
-    sweepMs,
-  }: RunsOptions): Conversations | undefined {
-    if (mode !== 'thread') return undefined
-    return new Conversations({
-      values,
-      clock: this.#clock,
-      sourceOf: (agentId) => agents.sourceOf(agentId),
-      maxRunMsOf: ({ tool }) => this.#timeoutOf(tool),
-      threadTtlMs,
-      sweepMs,
-    })
-  }
-
-  /** Runs that have not ended, also those that wait for a slot. */
+  /** Number of runs that have not ended, with those that wait for a slot. */
   get size(): number {
-    return this.#active.size
+    return this.#active.length
   }
 
-  /** Changes settings for runs that begin, and for calls that wait for a slot. */
+  /** Changes the settings of later runs, and the limits of calls that wait for a slot. */
   update({ runs, streaming }: Pick<GatewaySettings, 'runs' | 'streaming'>): void {
     this.#settings = runs
     this.#slots.limit(runs)
@@ -107,22 +73,39 @@ export class Runs {
   }
 
   /**
-   * Runs the agent behind a tool, or goes on with a run that asked. Never throws for what the agent does.
+   * Runs the agent of a tool, or continues a paused run. Errors of the agent become results.
    *
-   * @throws ProtocolError -32603 with the `runId`, for a fault of the gateway
+   * @throws ProtocolError -32603 with the `runId`, for an error of the gateway
    */
   call(tool: RunTool, request: RunRequest): Promise<ToolOutcome> {
     const order = { tool, request, runId: newRunId() }
-    if (request.resume !== undefined) return this.#asking.resume(order, request.resume)
-    if (request.idempotencyKey === undefined) return this.#asking.begin(order)
+    if (request.resume !== undefined) return this.#paused.resume(order, request.resume)
+    if (request.idempotencyKey === undefined) return this.#paused.begin(order)
     return this.#callOnce(order)
+  }
+
+  /** Stops all runs after `graceMs`. Paused runs stay in the store. */
+  async close(graceMs = 0): Promise<void> {
+    this.#isClosed = true
+    this.#paused.close()
+    this.#conversations?.close()
+    if (this.#active.length === 0) return
+    const idle = new Promise<void>((resolve) => {
+      this.#onIdle = resolve
+    })
+    const stopAll = (): void => {
+      for (const run of this.#active) run.stop(stopping())
+    }
+    const undo = graceMs > 0 ? this.#options.clock.after(graceMs, stopAll) : stopAll()
+    await idle
+    undo?.()
   }
 
   async #callOnce(order: RunOrder): Promise<ToolOutcome> {
     const { tool, request, runId } = order
     try {
       return await this.#idempotent.run(tool, request, (signal) =>
-        this.#asking.begin({ ...order, request: { ...request, signal } }),
+        this.#paused.begin({ ...order, request: { ...request, signal } }),
       )
     } catch (error) {
       if (error instanceof ProtocolError) throw error
@@ -134,79 +117,38 @@ export class Runs {
     }
   }
 
-  /** Ends all runs, after as long as they may take to end by themselves. Runs that wait for a person go on waiting. */
-  async close(graceMs = 0): Promise<void> {
-    this.#isClosed = true
-    this.#asking.close()
-    this.#conversations?.close()
-    if (this.#active.size === 0) return
-    const idle = new Promise<void>((resolve) => {
-      this.#whenIdle = resolve
-    })
-    const stopAll = (): void => {
-      for (const run of this.#active) run.stop(stopping())
-    }
-    const undo = graceMs > 0 ? this.#clock.after(graceMs, stopAll) : stopAll()
-    await idle
-    undo?.()
-  }
-
   async #execute(order: RunOrder): Promise<RunEnding> {
-    const { tool, request, runId, resume, files: earlier } = order
-    const { agent, skill } = tool
-    const run = new ActiveRun(namesOf(tool, request, runId), this.#clock)
-    this.#active.add(run)
-    const undoSignal = run.stopWith(request.signal, () => {
-      return new RunFailure('cancelled', 'The call was cancelled.')
-    })
-    const startedAt = this.#clock.now()
+    const { tool, request, runId } = order
+    const { clock, agents } = this.#options
+    // The feed exists before the run has a slot: clients give up after a minute of silence.
+    const run = new ActiveRun(order, clock, this.#feedOf(order))
+    const { feed } = run
+    this.#active.push(run)
+    const startedAt = clock.now()
+    const owner = slotOwnerOf(request)
     let turn: Turn | undefined
-    let leaveSlot: (() => void) | undefined
-    let limits: RunLimits | undefined
-    // Who waits in a queue hears that it does: clients give up after a minute of silence.
-    const feed = this.#feedOf(order)
-    let collector: RunCollector | undefined
+    let hasSlot = false
     let isStarted = false
-    let outcome: Extract<RunEvent, { type: 'ended' }>['outcome'] = 'agent_failed'
+    let outcome: Outcome = 'agent_failed'
     try {
       if (this.#isClosed) throw stopping()
-      turn = await this.#conversations?.enter(order, run.signal)
-      const owner = slotOwnerOf(request)
-      leaveSlot = await this.#slots.take(owner, run.signal)
-      const source = this.#options.agents.sourceOf(agent.id, owner)
+      if (this.#conversations) turn = await this.#conversations.enter(order, run.signal)
+      await this.#slots.take(owner, run.signal)
+      hasSlot = true
+      const source = agents.sourceOf(tool.agent.id, owner)
       if (source === undefined) throw new RunFailure('agent_gone', 'It is gone.')
-      this.#tell({ type: 'started', ...run.names })
-      limits = this.#limitsOf(tool, run)
-      feed?.line(`Accepted by ${agent.name}`)
-      const files = this.#options.files?.open({
-        runId,
-        agentId: agent.id,
-        principal: request.principal,
-        scope: request.scope,
-        sessionScope: request.sessionScope,
-        address: request.address,
-        clientName: request.clientName,
-        earlier,
-        signal: run.signal,
-      })
-      collector = new RunCollector({ runId, files, feed })
-      const call = {
-        runId,
-        agentId: agent.id,
-        skillId: skill.id,
-        input: request.input ?? NO_INPUT,
-        principal: request.principal,
-        thread: turn?.thread,
-        signal: run.signal,
-        trace: request.trace,
-        artifacts: collector.artifacts,
-        resume,
+      this.#emit({ type: 'started', ...run.names })
+      const limits = {
+        timeoutMs: this.#timeoutOf(tool),
+        idleTimeoutMs: tool.idleTimeoutMs ?? this.#settings.idleTimeoutMs,
       }
+      run.begin(limits, this.#filesOf(run))
+      feed?.line(`Accepted by ${tool.agent.name}`)
       isStarted = true
       const ending = await run.untilEnd(
-        endingOf({ source, call, collector, limits, files, tool, canVisit: request.canVisit }),
+        runAgent(run, source, turn?.thread),
         this.#settings.stopGraceMs,
-        () => this.#orphan(run),
+        () => this.#reportAbandoned(run),
       )
       feed?.stop({ flush: true })
       outcome = ending.type === 'ended' ? 'done' : 'asked'
@@ -214,35 +156,26 @@ export class Runs {
       return { ...ending, progress: feed?.count ?? order.progress ?? 0 }
     } catch (error) {
       feed?.stop({ flush: false })
-      const failure = this.#failureFrom(error, run, traceIdOf(request))
+      const failure = this.#toFailure(error, run)
       outcome = failure.reason
-      const result = failureResult(inWordsOf(failure, agent.name), runId)
+      const result = failureResult(withAgent(failure, tool.agent.name), runId)
       return { type: 'ended', result, isStarted }
     } finally {
-      undoSignal()
-      limits?.stop()
-      collector?.close()
-      feed?.stop({ flush: false })
-      leaveSlot?.()
-      await turn?.leave(outcome === 'asked')
-      this.#active.delete(run)
-      this.#tell({
-        type: 'ended',
-        ...run.names,
-        outcome,
-        durationMs: this.#clock.now() - startedAt,
-      })
-      if (this.#active.size === 0) this.#whenIdle?.()
+      run.close()
+      if (hasSlot) this.#slots.release(owner)
+      if (turn) await turn.leave(outcome === 'asked')
+      removeFrom(this.#active, run)
+      const durationMs = clock.now() - startedAt
+      this.#emit({ type: 'ended', ...run.names, outcome, durationMs })
+      if (this.#active.length === 0) this.#onIdle?.()
     }
   }
 
-  #limitsOf(tool: RunTool, run: ActiveRun): RunLimits {
-    return new RunLimits({
-      clock: this.#clock,
-      timeoutMs: this.#timeoutOf(tool),
-      idleTimeoutMs: tool.idleTimeoutMs ?? this.#settings.idleTimeoutMs,
-      onReached: (failure) => run.stop(failure),
-    })
+  #filesOf({ order, signal }: ActiveRun): RunFiles | undefined {
+    const { runId, tool, request, files: earlier } = order
+    const { principal, scope, sessionScope, address, clientName } = request
+    const caller = { principal, scope, sessionScope, address, clientName }
+    return this.#options.files?.open({ ...caller, runId, agentId: tool.agent.id, earlier, signal })
   }
 
   #timeoutOf(tool: RunTool): number {
@@ -250,65 +183,52 @@ export class Runs {
   }
 
   #feedOf({ request: { progress }, progress: from = 0 }: RunOrder): ProgressFeed | undefined {
-    const { enabled, ...options } = this.#streaming
-    return progress === undefined || !enabled
-      ? undefined
-      : new ProgressFeed(progress, this.#clock, { ...options, from })
+    const { enabled, coalesceMs, heartbeatMs } = this.#streaming
+    if (progress === undefined || !enabled) return undefined
+    return new ProgressFeed(progress, this.#options.clock, { coalesceMs, heartbeatMs, from })
   }
 
-  #orphan(run: ActiveRun): void {
-    this.#tell({ type: 'orphaned', ...run.names })
-    this.#options.agents.degrade(run.names.agentId, 'It did not stop when it was told to')
+  /** Reports an agent that did not stop. */
+  #reportAbandoned({ names }: ActiveRun): void {
+    this.#emit({ type: 'orphaned', ...names })
+    this.#options.agents.degrade(names.agentId, 'It did not stop when it was told to')
   }
 
   /**
-   * What the caller is told; the details go to the log alone.
+   * Returns the error for the caller. Its details go to the log only.
    *
-   * @throws ProtocolError for a fault of our own
+   * @throws ProtocolError for an error of the gateway
    */
-  #failureFrom(error: unknown, run: ActiveRun, traceId: string | undefined): RunFailure {
+  #toFailure(error: unknown, { names, order }: ActiveRun): RunFailure {
     if (error instanceof RunFailure && error.cause === undefined) return error
     const cause = error instanceof RunFailure ? error.cause : error
-    this.#tell({ type: 'failed', ...run.names, error: cause, ...(traceId && { traceId }) })
+    const traceId = traceIdOf(order.request)
+    this.#emit({ type: 'failed', ...names, error: cause, ...(traceId && { traceId }) })
     if (error instanceof RunFailure) return error
-    if (GatewayError.is(error)) return new RunFailure('unavailable', AWAY)
-    const { runId } = run.names
+    if (GatewayError.is(error)) return new RunFailure('unavailable', UNAVAILABLE)
+    const { runId } = names
     throw new ProtocolError(ProtocolErrorCode.InternalError, `Internal error in ${runId}`, {
       runId,
     })
   }
 
-  #tell(event: RunEvent): void {
+  #emit(event: RunEvent): void {
     this.#options.onEvent(event)
   }
 }
 
-/** Which part of the gateway it is, and where that lies, is nothing to tell callers. */
-const AWAY = 'What the gateway keeps for it cannot be reached now. Call again in a moment.'
+/** Does not name the part of the gateway, nor its address. */
+const UNAVAILABLE = 'The data of the gateway for it cannot be reached now. Call again in a moment.'
 
-const NO_INPUT: AgentInput = { kind: 'message', text: '', files: [] }
-
-function inWordsOf(failure: RunFailure, agent: string): RunFailure {
-  if (failure.reason === 'busy' || failure.reason === 'cancelled') return failure
-  return new RunFailure(failure.reason, `Agent "${agent}": ${failure.message}`, {
-    cause: failure,
-    retryAfterMs: failure.retryAfterMs,
-  })
+function withAgent(failure: RunFailure, agent: string): RunFailure {
+  const { reason, message, retryAfterMs } = failure
+  if (reason === 'busy' || reason === 'cancelled') return failure
+  return new RunFailure(reason, `Agent "${agent}": ${message}`, { cause: failure, retryAfterMs })
 }
 
 /** The second part of `traceparent` (W3C Trace Context, 3.2). */
 function traceIdOf({ trace }: RunRequest): string | undefined {
   return /^[\da-f]{2}-([\da-f]{32})-/.exec(trace?.['traceparent'] ?? '')?.[1]
-}
-
-function namesOf(tool: RunTool, request: RunRequest, runId: string): RunNames {
-  return {
-    runId,
-    tool: tool.name,
-    agentId: tool.agent.id,
-    skillId: tool.skill.id,
-    principal: request.principal.id,
-  }
 }
 
 function stopping(): RunFailure {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import type { Answer } from '../agent-call.ts'
-import { formOf, readForm } from '../../runs/interrupts/question-form.ts'
+import { toForm, readForm } from '../../runs/forms.ts'
 import { questionsOf, resumeValueOf } from './interrupt-questions.ts'
 
 function accepted(content: Readonly<Record<string, unknown>>): Answer {
@@ -126,7 +126,7 @@ test.each([
 ])('$content is an answer to a review: $ok', ({ content, ok }) => {
   const [question] = questionsOf({ value: middleware }, 0)
   expect(question && readForm(question, content)).toMatchObject({ ok })
-  const { requestedSchema } = formOf(question ?? { id: '', message: '' }, 0)
+  const { requestedSchema } = toForm(question ?? { id: '', message: '' }, 0)
   expect(Object.keys(requestedSchema.properties)).toEqual(['decision', 'edit', 'message'])
 })
 

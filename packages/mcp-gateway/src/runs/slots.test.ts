@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 
 import { ManualClock } from '../../test/manual-clock.ts'
 import { anonymousPrincipal } from '../internal/anonymous.ts'
-import type { Principal } from '../internal/principal.ts'
-import { RunSlots, slotOwnerOf } from './run-slots.ts'
+import { slotOwnerOf, type Principal } from '../internal/principal.ts'
+import { RunSlots } from './slots.ts'
 
 const forEver = new AbortController().signal
 const nobody = anonymousPrincipal()
@@ -35,13 +35,13 @@ describe('a queue that is full', () => {
       maxQueued: 3,
     })
     const { told, call } = callsOn(slots)
-    const leave = await slots.take('ada', forEver)
+    await slots.take('ada', forEver)
     const waiting = ['a1', 'a2', 'a3'].map((name) => call('ada', name))
     waiting.push(call('bob', 'b1'))
     await waiting[2]
     expect(told).toEqual(['a3: RunFailure'])
     expect(slots.size).toEqual({ taken: 1, queued: 3 })
-    leave()
+    slots.release('ada')
     await waiting[0]
     expect(told.at(-1)).toBe('a1 runs')
   })

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand, type Behaviour } from '../../../test/agents-at-hand.ts'
-import { post, toolCall } from '../../../test/rpc-requests.ts'
-import { EventReader } from '../../../test/wire-session.ts'
-import { createGateway } from '../../gateway.ts'
+import { AgentsAtHand, type Behaviour } from '../../test/agents-at-hand.ts'
+import { post, toolCall } from '../../test/rpc-requests.ts'
+import { EventReader } from '../../test/wire-session.ts'
+import { createGateway } from '../gateway.ts'
 
 const tags = { type: 'array', items: { type: 'string', enum: ['a', 'b'] } }
 const schema = { type: 'object', properties: { tags }, required: ['tags'] }

@@ -1,23 +1,23 @@
-import { runsOptions, type GivenRuns } from '../../../test/settings.ts'
+import { runsOptions, type GivenRuns } from '../../test/settings.ts'
 import { isRecord } from '@x/internal'
 import { expect, test } from 'vitest'
 
-import { ManualClock, settled } from '../../../test/manual-clock.ts'
+import { ManualClock, settled } from '../../test/manual-clock.ts'
 import {
   principalNamed,
   requestOf,
   ScriptedSource,
   tool,
   type Script,
-} from '../../../test/scripted-source.ts'
-import type { JsonSchema } from '../../agents/agent.ts'
-import { MemoryGatewayStore } from '../../store/memory-store.ts'
-import { NO_OWN_FILES } from '../../../test/runs-world.ts'
-import type { AgentUpdate, Question } from '../../agents/agent-update.ts'
-import type { EarlierFiles, ResultFiles } from '../../files/result-files.ts'
-import type { RunRequest } from '../run-request.ts'
-import { Runs } from '../runs.ts'
-import type { ToolOutcome } from '../tool-outcome.ts'
+} from '../../test/scripted-source.ts'
+import type { JsonSchema } from '../agents/agent.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
+import { NO_OWN_FILES } from '../../test/runs-world.ts'
+import type { AgentUpdate, Question } from '../agents/agent-update.ts'
+import type { EarlierFiles, ResultFiles } from '../files/result-files.ts'
+import type { RunRequest } from './run-request.ts'
+import { Runs } from './runs.ts'
+import type { ToolOutcome } from './run-request.ts'
 
 const question: Question = { id: 'q', message: 'Which size?' }
 
@@ -163,7 +163,7 @@ test('a missing or invalid answer is asked for again', async () => {
   const wrong = { i0: { action: 'accept', content: { n: 0 } } }
   const again = await world.a.call(tool, answering(first, wrong))
   expect(again).toMatchObject({
-    forms: [{ message: 'How many?\n(The answer does not fit: /n must be >= 1.)' }],
+    forms: [{ message: 'How many?\n(The answer does not match the schema: /n must be >= 1.)' }],
   })
   expect(await world.a.call(tool, answering(again, {}))).toMatchObject({ type: 'input' })
   const right = { i0: { action: 'accept', content: { n: 2 } } }
@@ -367,7 +367,7 @@ test('of a process that died in the middle of a run, the answer says so, and run
   await world.clock.advance(420_000)
   const late = await world.b.call(tool, answering(outcome, large))
   expect(reasonOf(late)).toBe('agent_failed')
-  expect(textOf(late)).toContain('The process that went on with this run ended')
+  expect(textOf(late)).toContain('The process that continued this run died')
   expect(world.source.calls).toHaveLength(2)
 })
 

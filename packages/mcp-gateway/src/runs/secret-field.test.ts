@@ -1,10 +1,10 @@
-import { runsOptions } from '../../../test/settings.ts'
+import { runsOptions } from '../../test/settings.ts'
 import { expect, test } from 'vitest'
 
-import { requestOf, ScriptedSource, tool } from '../../../test/scripted-source.ts'
-import { MemoryGatewayStore } from '../../store/memory-store.ts'
-import { Runs } from '../runs.ts'
-import { asksForSecret } from './secret-field.ts'
+import { requestOf, ScriptedSource, tool } from '../../test/scripted-source.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
+import { Runs } from './runs.ts'
+import { asksForSecret } from './forms.ts'
 
 const secret = { type: 'object', properties: { key: { type: 'string', format: 'password' } } }
 

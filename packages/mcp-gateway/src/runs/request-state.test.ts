@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { RequestStates, resumeClaimFrom } from './request-state.ts'
+import { RequestStates, parseClaim } from './request-state.ts'
 
 const key = 'k'.repeat(32)
 const state = { runId: 'run_0123456789abcdef', round: 1, tool: 'support', args: 'hash' }
@@ -24,5 +24,5 @@ test.each([
   { run: 'x.1' },
   { runId: 1 },
 ])('%j names no run that waits', (value) => {
-  expect(resumeClaimFrom(value)).toBeUndefined()
+  expect(parseClaim(value)).toBeUndefined()
 })

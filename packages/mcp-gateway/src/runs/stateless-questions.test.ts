@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand, type Behaviour } from '../../../test/agents-at-hand.ts'
-import { ManualClock } from '../../../test/manual-clock.ts'
-import { post } from '../../../test/rpc-requests.ts'
-import type { Message } from '../../../test/wire-session.ts'
-import { bearerAuth } from '../../http/auth/bearer-auth.ts'
-import { createGateway } from '../../gateway.ts'
-import { MemoryGatewayStore } from '../../store/memory-store.ts'
+import { AgentsAtHand, type Behaviour } from '../../test/agents-at-hand.ts'
+import { ManualClock } from '../../test/manual-clock.ts'
+import { post } from '../../test/rpc-requests.ts'
+import type { Message } from '../../test/wire-session.ts'
+import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { createGateway } from '../gateway.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 
 const asking: Behaviour = function* ask({ resume }) {
   const questions = ['a', 'b'].map((id) => ({ id, message: `${id}?` }))

@@ -1,8 +1,8 @@
 import { isSpecType } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
-import type { JsonSchema } from '../../agents/agent.ts'
-import { formOf, readForm } from './question-form.ts'
+import type { JsonSchema } from '../agents/agent.ts'
+import { toForm, readForm } from './forms.ts'
 
 const question = (schema?: JsonSchema) => ({ id: 'q', message: 'Size?', schema })
 
@@ -52,7 +52,7 @@ test.each([
     },
   },
 ])('$title', ({ schema, form }) => {
-  expect(formOf(question(schema), 2)).toMatchObject({
+  expect(toForm(question(schema), 2)).toMatchObject({
     key: 'i2',
     message: 'Size?',
     requestedSchema: form,
@@ -88,7 +88,7 @@ test.each([
   },
 ])('a field has only what every client knows: $title', ({ property, field }) => {
   const schema = { type: 'object', properties: { p: property } }
-  const { properties } = formOf(question(schema), 0).requestedSchema
+  const { properties } = toForm(question(schema), 0).requestedSchema
   expect(properties).toEqual({ p: field })
   expect(isSpecType.PrimitiveSchemaDefinition(properties['p'])).toBe(true)
 })
@@ -97,13 +97,13 @@ test('of a client that knows no choices of many they are asked as text, and titl
   const colours = { type: 'string', oneOf: [{ const: 'r', title: 'Red' }, { const: 'b' }] }
   const one = { type: 'object', properties: { colour: colours } }
   const older = { knowsChoices: false }
-  expect(formOf(question(one), 0, older).requestedSchema.properties).toEqual({
+  expect(toForm(question(one), 0, older).requestedSchema.properties).toEqual({
     colour: { type: 'string', enum: ['r', 'b'], enumNames: ['Red', 'b'] },
   })
   expect(readForm(question(one), { colour: 'r' })).toMatchObject({ ok: true })
   const tags = { type: 'array', items: { type: 'string', enum: ['a', 'b'] } }
   const many = { type: 'object', properties: { tags } }
-  const { properties } = formOf(question(many), 0, older).requestedSchema
+  const { properties } = toForm(question(many), 0, older).requestedSchema
   expect(properties).toMatchObject({ answer: { title: 'Answer (JSON)' } })
   const read = { ok: true, content: { tags: ['a'] } }
   expect(readForm(question(many), { answer: '{"tags":["a"]}' })).toEqual(read)
@@ -118,13 +118,13 @@ test.each([
   { properties: { p: { type: ['string', 'null'] } } },
   { properties: { p: { type: 'string' } }, required: ['q'] },
 ])('$properties with $required is more than a form can ask', (schema) => {
-  const form = formOf(question({ type: 'object', ...schema }), 0)
+  const form = toForm(question({ type: 'object', ...schema }), 0)
   expect(form.requestedSchema.properties).toMatchObject({ answer: { title: 'Answer (JSON)' } })
 })
 
 test('a form never shows what the schema holds beside its fields', () => {
   const schema = { type: 'object', properties: { a: { type: 'string', 'x-secret': 1 } }, $id: 'x' }
-  expect(formOf(question(schema), 0).requestedSchema).toEqual({
+  expect(toForm(question(schema), 0).requestedSchema).toEqual({
     type: 'object',
     properties: { a: { type: 'string' } },
   })
@@ -155,5 +155,5 @@ test.each([
   ['https:id.example', undefined],
   ['//id.example', undefined],
 ])('of %s a client is sent to a page of the web, or nowhere', (url, expected) => {
-  expect(formOf({ id: 'q', message: 'Visit', url }, 0).url).toBe(expected)
+  expect(toForm({ id: 'q', message: 'Visit', url }, 0).url).toBe(expected)
 })

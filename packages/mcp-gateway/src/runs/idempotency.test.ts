@@ -13,7 +13,7 @@ import {
 import { newScopeId } from '../files/namespaces.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { Runs } from './runs.ts'
-import type { ToolOutcome } from './tool-outcome.ts'
+import type { ToolOutcome } from './run-request.ts'
 
 function replicas(script: Script) {
   const store = new MemoryGatewayStore()

@@ -5,22 +5,12 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
-import { isRunId } from '../run-id.ts'
-
-/** Which round of which run is answered. Ids only: clients can read it, but not change it. */
-export interface RequestState {
-  readonly runId: string
-  /** From 1. Each is answered once. */
-  readonly round: number
-  readonly tool: string
-  /** Hash of the arguments: a continued call is the same call. */
-  readonly args: string
-}
+import { isRunId, type RequestState } from './run-request.ts'
 
 export interface RequestStateOptions {
   /** At least 32 bytes, the same in all processes. */
   readonly key: Uint8Array | string
-  /** Time for which a state is accepted, in milliseconds: the same as for waiting runs. */
+  /** Time for which a state is accepted, in milliseconds: the same as for paused runs. */
   readonly ttlMs: number
 }
 
@@ -62,37 +52,30 @@ export class RequestStates {
 // eslint-disable-next-line typescript/no-unsafe-type-assertion -- the codec passes it to `bind` only, which does not read it
 const NO_CONTEXT = {} as ServerContext
 
-/** What a call says that it continues. A `resume` argument names run and round, and has the key to them. */
-export interface ResumeClaim {
-  readonly runId: string
-  readonly round: number
-  readonly tool?: string | undefined
-  readonly args?: string | undefined
-  /** Of a `resume` argument. */
-  readonly key?: string | undefined
-}
+/** The round that a call says it answers: from a signed state, or from a `resume` argument. */
+export type ResumeClaim = { readonly runId: string; readonly round: number } & (
+  | { readonly type: 'state'; readonly tool: string | undefined; readonly args: string }
+  | { readonly type: 'argument'; readonly key: string }
+)
 
-/**
- * How a `resume` argument names a round: an answer that is given twice is no answer to the next question. Ids of runs
- * stand in logs, and callers without a name are all one: whoever answers has to have read the question.
- */
-export function handleOf({
+/** Returns the value of a `resume` argument that names a round. The key is part of the question only: ids of runs are in logs. */
+export function toHandle({
   runId,
   round,
   key,
-}: Required<Pick<ResumeClaim, 'runId' | 'round' | 'key'>>): string {
+}: Readonly<Record<'runId' | 'key', string> & Record<'round', number>>): string {
   return `${runId}.${round}.${key}`
 }
 
-/** @returns `undefined` for anything that is neither a state nor `{ run }` with such a handle */
-export function resumeClaimFrom(value: unknown): ResumeClaim | undefined {
+/** @returns `undefined` for anything but a state, or `{ run }` with a handle of `toHandle` */
+export function parseClaim(value: unknown): ResumeClaim | undefined {
   if (!isRecord(value)) return undefined
   const { runId, round, tool, args, run } = value
   if (isRunId(runId) && typeof round === 'number' && typeof args === 'string') {
-    return { runId, round, args, tool: typeof tool === 'string' ? tool : undefined }
+    return { type: 'state', runId, round, args, tool: typeof tool === 'string' ? tool : undefined }
   }
   const [name, count = '', key] = typeof run === 'string' ? run.split('.') : []
   return isRunId(name) && key !== undefined && /^[1-9]\d{0,5}$/.test(count)
-    ? { runId: name, round: Number(count), key }
+    ? { type: 'argument', runId: name, round: Number(count), key }
     : undefined
 }

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand, echo, type Behaviour } from '../../../test/agents-at-hand.ts'
-import { ManualClock } from '../../../test/manual-clock.ts'
-import { EventReader, WireSession } from '../../../test/wire-session.ts'
-import { bearerAuth } from '../../http/auth/bearer-auth.ts'
-import { createGateway } from '../../gateway.ts'
-import { MemoryGatewayStore } from '../../store/memory-store.ts'
+import { AgentsAtHand, echo, type Behaviour } from '../../test/agents-at-hand.ts'
+import { ManualClock } from '../../test/manual-clock.ts'
+import { EventReader, WireSession } from '../../test/wire-session.ts'
+import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { createGateway } from '../gateway.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 
 const asking: Behaviour = function* ask({ resume }) {
   if (resume) yield { type: 'done', text: JSON.stringify(resume.answers) }

@@ -1,0 +1,352 @@
+import { inputRequired, isSpecType } from '@modelcontextprotocol/server'
+import type { ElicitRequestFormParams, InputRequest } from '@modelcontextprotocol/server'
+
+import { isRecord } from '@x/internal'
+import type { Answer } from '../agents/agent-call.ts'
+import type { Question } from '../agents/agent-update.ts'
+import type { JsonSchema } from '../agents/agent.ts'
+import { schemaMismatch } from '../agents/schema-validator.ts'
+
+type Content = Readonly<Record<string, unknown>>
+
+/** A question as a client shows it: a flat form, whatever the schema of the answer is. */
+export interface QuestionForm {
+  /** Key of the answer among the answers of a round: `i0`, `i1`, … */
+  readonly key: string
+  readonly message: string
+  /** An object of strings, numbers, booleans and choices (specification 2026-07-28, "Elicitation"). */
+  readonly requestedSchema: FormSchema
+  /** Web page that the user visits instead, for clients that support it. */
+  readonly url: string | undefined
+}
+
+interface FormSchema {
+  readonly type: 'object'
+  readonly properties: Readonly<Record<string, JsonSchema>>
+  readonly required?: readonly string[] | undefined
+}
+
+export interface FormOptions {
+  /** Why an earlier answer was not accepted. */
+  readonly error?: string | undefined
+  /** `false`: the revision of the client (before 2025-11-25) has no multiple choice, and writes titles of choices differently. @default true */
+  readonly knowsChoices?: boolean | undefined
+}
+
+/** The content of a filled form in the shape that the agent asked for, or why it was not accepted. */
+export type FormReading =
+  | { readonly ok: true; readonly content: Content }
+  | { readonly ok: false; readonly error: string }
+
+/** Answers by the id of their question. */
+export type Answers = Readonly<Record<string, Answer>>
+
+/** The answers of a round, as far as they could be read. */
+export type AnswersReading =
+  | { readonly type: 'answers'; readonly answers: Answers }
+  /** The user refused. That ends the run, whatever the other answers are. */
+  | { readonly type: 'refusal'; readonly action: 'decline' | 'cancel' }
+  | { readonly type: 'timeout' }
+  | {
+      readonly type: 'errors'
+      /** Why an answer is missing or was not accepted, by the id of its question. */
+      readonly errors: ReadonlyMap<string, string>
+      /** Answers to the other questions. They are not asked again. */
+      readonly answers: Answers
+    }
+
+export interface AnswersOptions {
+  /** Answers of the same round that were accepted before. */
+  readonly earlier: Answers | undefined
+  /** A model wrote the answers by their schema, which may have an `action` field of its own. */
+  readonly isPlain: boolean
+}
+
+const MAX_MESSAGE_CHARS = 4000
+/** Schemas of forms, and most others, are less deep. */
+const MAX_DEPTH = 16
+
+/** The form that only confirms a visit to a page. */
+const VISITED: FormSchema = { type: 'object', properties: {} }
+
+/** Stands for the answer that did not come in time. It is compared by identity, so no client can send it. */
+export const TIMED_OUT: Answer = { action: 'cancel' }
+
+/** Returns the form of a question. @param index position of the question in its round */
+export function toForm(
+  { message: whole, schema, url }: Question,
+  index: number,
+  options: FormOptions = {},
+): QuestionForm {
+  const text = whole.slice(0, MAX_MESSAGE_CHARS)
+  const message = options.error === undefined ? text : `${text}\n(${options.error})`
+  const requestedSchema = url === undefined ? toFormSchema(schema, options) : VISITED
+  // A client opens the URL. That of an agent could name a program or a file of the user.
+  const page = url !== undefined && isWebPage(url) ? url : undefined
+  return { key: answerKey(index), message, requestedSchema, url: page }
+}
+
+/** Returns the requests that show forms to the user of a client, by the keys of their answers. */
+export function toInputRequests(
+  forms: readonly QuestionForm[],
+): Readonly<Record<string, InputRequest>> {
+  return Object.fromEntries(
+    forms.map(({ key, message, requestedSchema, url }) => [
+      key,
+      url === undefined
+        ? inputRequired.elicit({ message, requestedSchema: toSdkSchema(requestedSchema) })
+        : inputRequired.elicitUrl({ message, url }),
+    ]),
+  )
+}
+
+/** Reads the answers to a round of questions: results of elicitations, or plain values that a model wrote. Checks them. */
+export function readAnswers(
+  questions: readonly Question[],
+  responses: Content,
+  { earlier = {}, isPlain }: AnswersOptions,
+): AnswersReading {
+  const answers: Record<string, Answer> = {}
+  const errors = new Map<string, string>()
+  for (const [index, question] of questions.entries()) {
+    const response = responses[answerKey(index)] ?? undefined
+    if (response === TIMED_OUT) return { type: 'timeout' }
+    const known = response === undefined ? earlier[question.id] : undefined
+    const answer = known ?? readAnswer(question, response, isPlain)
+    if (typeof answer === 'string') errors.set(question.id, answer)
+    else if (answer.action !== 'accept' && question.takesRefusal !== true) {
+      return { type: 'refusal', action: answer.action }
+    } else answers[question.id] = answer
+  }
+  return errors.size === 0 ? { type: 'answers', answers } : { type: 'errors', errors, answers }
+}
+
+/** Reads the content that a client sent for a question, and checks it. */
+export function readForm({ schema, url }: Question, content: Content): FormReading {
+  if (url !== undefined) return { ok: true, content: {} }
+  const { answer } = content
+  if (schema === undefined) {
+    return typeof answer === 'string'
+      ? { ok: true, content: { answer } }
+      : { ok: false, error: 'An `answer` is needed, as text.' }
+  }
+  const isForm = toFlatSchema(schema, {}) !== undefined
+  const error = schemaMismatch(schema, content) ?? jsonTextError(schema, content)
+  const isText = typeof answer === 'string' && !hasField(schema, 'answer')
+  // An older client may have got one text field in place of this form.
+  const fromText = isForm && isText ? readJson(schema, answer) : undefined
+  if (fromText?.ok) return fromText
+  // A model may have answered a deep schema in its own shape.
+  if (error === undefined && (isForm || !isText)) return { ok: true, content }
+  return isForm ? { ok: false, error: misfit(error) } : readJson(schema, answer)
+}
+
+/**
+ * Returns whether a schema asks for a secret: `format: 'password'` or `writeOnly`. Forms must not ask for secrets, because
+ * answers pass through the client (specification 2026-07-28, "Elicitation").
+ */
+export function asksForSecret(schema: JsonSchema | undefined): boolean {
+  return schema !== undefined && holdsSecret(schema, MAX_DEPTH)
+}
+
+/** Returns whether a URL is a page of the web. */
+export function isWebPage(url: string): boolean {
+  return /^https?:\/\//i.test(url) && URL.canParse(url)
+}
+
+function answerKey(index: number): string {
+  return `i${index}`
+}
+
+function readAnswer(question: Question, response: unknown, isPlain: boolean): Answer | string {
+  if (response === undefined) return 'There is no answer yet.'
+  if (!isRecord(response)) return readContent(question, { answer: response })
+  const { action, content } = response
+  if (isPlain && content === undefined && hasField(question.schema, 'action')) {
+    const answer = readContent(question, response)
+    if (typeof answer !== 'string') return answer
+  }
+  if (action === 'decline' || action === 'cancel') return { action }
+  if (action !== 'accept') return readContent(question, response)
+  return readContent(question, isRecord(content) ? content : {})
+}
+
+function readContent(question: Question, content: Content): Answer | string {
+  const reading = readForm(question, content)
+  return reading.ok ? { action: 'accept', content: reading.content } : reading.error
+}
+
+function readJson(schema: JsonSchema, text: unknown): FormReading {
+  const value = parseJson(text)
+  if (value === undefined) return { ok: false, error: 'The `answer` has to be JSON.' }
+  const error = schemaMismatch(schema, value)
+  if (error !== undefined) return { ok: false, error: misfit(error) }
+  return { ok: true, content: isRecord(value) ? value : { answer: value } }
+}
+
+function misfit(error: string | undefined): string {
+  return `The answer does not match the schema: ${error}.`
+}
+
+/** Checks fields whose text is JSON (JSON Schema 2020-12, "Contents of Strings"). Validators do not parse them. */
+function jsonTextError({ properties }: JsonSchema, content: Content): string | undefined {
+  for (const [name, field] of Object.entries(isRecord(properties) ? properties : {})) {
+    const text = content[name]
+    const isJson = isRecord(field) && field['contentMediaType'] === 'application/json'
+    if (!isJson || typeof text !== 'string' || text.trim() === '') continue
+    const value = parseJson(text)
+    if (value === undefined) return `/${name} must be JSON`
+    const { contentSchema } = field
+    const error = isRecord(contentSchema) ? schemaMismatch(contentSchema, value) : undefined
+    if (error !== undefined) return `/${name}: its JSON ${error}`
+  }
+  return undefined
+}
+
+function parseJson(text: unknown): unknown {
+  if (typeof text !== 'string') return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function hasField(schema: JsonSchema | undefined, name: string): boolean {
+  return isRecord(schema?.['properties']) && Object.hasOwn(schema['properties'], name)
+}
+
+function holdsSecret(value: unknown, depth: number): boolean {
+  if (depth === 0) return false
+  if (Array.isArray(value)) return value.some((one) => holdsSecret(one, depth - 1))
+  if (!isRecord(value)) return false
+  if (value['format'] === 'password' || value['writeOnly'] === true) return true
+  return Object.values(value).some((one) => holdsSecret(one, depth - 1))
+}
+
+function toFormSchema(schema: JsonSchema | undefined, options: FormOptions): FormSchema {
+  if (schema === undefined) return oneField({ type: 'string', title: 'Answer' })
+  return (
+    toFlatSchema(schema, options) ??
+    oneField({
+      type: 'string',
+      title: 'Answer (JSON)',
+      description: `JSON that matches ${JSON.stringify(schema).slice(0, MAX_MESSAGE_CHARS)}`,
+    })
+  )
+}
+
+function oneField(field: JsonSchema): FormSchema {
+  return { type: 'object', properties: { answer: field }, required: ['answer'] }
+}
+
+/** @returns `undefined` if a form cannot express the schema */
+function toFlatSchema(
+  { type, properties, required }: JsonSchema,
+  options: FormOptions,
+): FormSchema | undefined {
+  if (type !== 'object' || !isRecord(properties)) return undefined
+  const fields: Record<string, JsonSchema> = {}
+  for (const [name, property] of Object.entries(properties)) {
+    const field = isRecord(property) ? toField(property, options) : undefined
+    if (field === undefined) return undefined
+    fields[name] = field
+  }
+  const names = Array.isArray(required) ? required.filter((name) => typeof name === 'string') : []
+  if (!names.every((name) => Object.hasOwn(fields, name))) return undefined
+  return { type: 'object', properties: fields, ...(names.length > 0 && { required: names }) }
+}
+
+/** Keywords of a form field by its type. Others, such as `pattern`, are checked when the answer comes. */
+const FIELD_KEYS: Readonly<Record<string, readonly string[]>> = {
+  string: ['minLength', 'maxLength', 'enum', 'enumNames'],
+  number: ['minimum', 'maximum'],
+  integer: ['minimum', 'maximum'],
+  boolean: [],
+  array: ['minItems', 'maxItems'],
+}
+const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time']
+
+/**
+ * Turns a property into a form field. Leaves out values that the specification does not allow there, because a client
+ * would reject the whole form.
+ *
+ * @returns `undefined` if a field cannot express the property
+ */
+function toField(property: Content, { knowsChoices = true }: FormOptions): JsonSchema | undefined {
+  const { enum: choices, oneOf, items, title, description, default: preset, format } = property
+  const type = property['type'] ?? (isTexts(choices) ? 'string' : undefined)
+  const keys = typeof type === 'string' ? FIELD_KEYS[type] : undefined
+  if (keys === undefined) return undefined
+  if (choices !== undefined && (type !== 'string' || !isTexts(choices))) return undefined
+  if (type === 'array' && !knowsChoices) return undefined
+  const titled = oneOf === undefined ? undefined : toTitled(oneOf)
+  if (oneOf !== undefined && (type !== 'string' || titled === undefined)) return undefined
+  const field = {
+    type,
+    ...(typeof title === 'string' && { title }),
+    ...(typeof description === 'string' && { description }),
+    ...(isOfType(type, preset) && { default: preset }),
+    ...Object.fromEntries(keys.flatMap((key) => (key in property ? [[key, property[key]]] : []))),
+    ...(type === 'string' && FORMATS.includes(format) && { format }),
+    ...(titled && (knowsChoices ? { oneOf: titled } : toEnumNames(titled))),
+    ...(type === 'array' && { items: toItems(items) }),
+  }
+  return isSpecType.PrimitiveSchemaDefinition(field) ? field : undefined
+}
+
+/** Items of a multiple choice. */
+function toItems(items: unknown): JsonSchema | undefined {
+  if (!isRecord(items)) return undefined
+  if (isTexts(items['enum'])) return { type: 'string', enum: items['enum'] }
+  const titled = toTitled(items['anyOf'])
+  return titled && { anyOf: titled }
+}
+
+interface TitledChoice extends JsonSchema {
+  readonly const: string
+  readonly title: string
+}
+
+/** Choices with titles as revisions before 2025-11-25 write them. */
+function toEnumNames(titled: readonly TitledChoice[]): JsonSchema {
+  return { enum: titled.map((one) => one.const), enumNames: titled.map(({ title }) => title) }
+}
+
+/** Choices with titles. The title of a choice without one is its value. */
+function toTitled(value: unknown): readonly TitledChoice[] | undefined {
+  if (!Array.isArray(value) || value.length === 0) return undefined
+  const titled = value.flatMap((choice: unknown) => {
+    if (!isRecord(choice) || typeof choice['const'] !== 'string') return []
+    const { const: own, title } = choice
+    return [{ const: own, title: typeof title === 'string' ? title : own }]
+  })
+  return titled.length === value.length ? titled : undefined
+}
+
+function isTexts(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0 && value.every((one) => typeof one === 'string')
+}
+
+function isOfType(type: unknown, preset: unknown): boolean {
+  switch (type) {
+    case 'string':
+    case 'boolean':
+      return typeof preset === type
+    case 'array':
+      return isTexts(preset)
+    default:
+      return typeof preset === 'number'
+  }
+}
+
+type SdkSchema = ElicitRequestFormParams['requestedSchema']
+
+function toSdkSchema({ properties, required }: FormSchema): SdkSchema {
+  return {
+    type: 'object',
+    // eslint-disable-next-line typescript/no-unsafe-type-assertion -- `toField` checked each field
+    properties: properties as SdkSchema['properties'],
+    ...(required !== undefined && { required: [...required] }),
+  }
+}

@@ -1,0 +1,462 @@
+import {
+  isCallToolResult,
+  ProtocolError,
+  type CallToolResult,
+  type ContentBlock,
+} from '@modelcontextprotocol/server'
+
+import { isRecord } from '@x/internal'
+import { z } from 'zod'
+import { RunFailure } from '../agents/run-failure.ts'
+import type { EarlierFiles } from '../files/result-files.ts'
+import { randomHex } from '../internal/random-hex.ts'
+import type { RunFailureReason } from '../internal/run-event.ts'
+import { Sweeper } from '../internal/sweeper.ts'
+import { listAll } from '../store/gateway-store.ts'
+import {
+  readAnswers,
+  toForm,
+  type Answers,
+  type AnswersReading,
+  type QuestionForm,
+} from './forms.ts'
+import { parseClaim, toHandle, type ResumeClaim } from './request-state.ts'
+import { failureResult } from './result.ts'
+import {
+  hashOf,
+  isRunId,
+  type MaxRunMs,
+  type RunEnding,
+  type RunOrder,
+  type RunResume,
+  type RunStorage,
+  type ToolOutcome,
+} from './run-request.ts'
+import { forgetState } from './run.ts'
+
+type Asked = Extract<RunEnding, { type: 'asked' }>
+type Values = Readonly<Record<string, unknown>>
+
+const StoredAnswer = z.union([
+  z.object({ action: z.literal('accept'), content: z.custom<Values>(isRecord) }),
+  z.object({ action: z.enum(['decline', 'cancel']) }),
+])
+
+const StoredQuestion = z.object({
+  id: z.string(),
+  message: z.string(),
+  schema: z.custom<Values>(isRecord).optional(),
+  url: z.string().optional(),
+  value: z.unknown().optional(),
+  takesRefusal: z.boolean().optional(),
+})
+
+const StoredFiles = z.object({
+  blocks: z.custom<EarlierFiles['blocks']>((content) => isCallToolResult({ content })),
+  shown: z.array(z.string()).readonly(),
+  scope: z.string().optional(),
+})
+
+/** A paused run, as it is stored. Any process that gets the answers can continue it. */
+const StoredRun = z.object({
+  /** `waiting` for answers; `running` since it was answered; `ended`. */
+  phase: z.enum(['waiting', 'running', 'ended']),
+  runId: z.custom<string>(isRunId),
+  agentId: z.string(),
+  skillId: z.string(),
+  tool: z.string(),
+  principal: z.string(),
+  /** Hash of the arguments. */
+  args: z.string(),
+  /** Secret of the `resume` argument. It is part of the question, and of nothing else. */
+  key: z.string(),
+  /** Number of the last question, from 1. */
+  round: z.number(),
+  questions: z.array(StoredQuestion).readonly(),
+  /** Answers of this round that were accepted when others were not. */
+  answers: z.record(z.string(), StoredAnswer).optional(),
+  /** State of the agent. */
+  state: z.unknown().optional(),
+  /** The agent has no state to continue with: with the answers, the run begins again. */
+  beginsAnew: z.boolean().optional(),
+  /** Files so far. */
+  files: StoredFiles.optional(),
+  /** Number of the last piece of progress. */
+  progress: z.number(),
+  /** The last answers that were accepted: a repeat of them executes nothing. */
+  answered: z.object({ round: z.number(), hash: z.string() }).optional(),
+  /** Result, after the end. */
+  result: z.custom<CallToolResult>(isCallToolResult).optional(),
+  /** Milliseconds since 1970. The run waits, or runs, until then. */
+  expiresAt: z.number(),
+})
+
+type PausedRun = Readonly<z.infer<typeof StoredRun>>
+
+interface Versioned {
+  readonly row: PausedRun
+  readonly version: string
+}
+
+const PREFIX = 'waiting-run:'
+/** A run that is late by this much has died with its process. */
+const DEAD_AFTER_MS = 60_000
+/** Rows are kept this long after they expire, so that a process can clean up. */
+const SWEEP_GRACE_MS = 600_000
+/** A larger result is returned once, and not stored. */
+const MAX_STORED_CHARS = 1024 * 1024
+const MAX_CONFLICTS = 5
+const BUSY_RETRY_MS = 5000
+const UNANSWERED = 'Nobody answered the question of the agent in time, so it stopped.'
+
+/**
+ * Runs that asked a question, and their continuation. A paused run is a row in the store, and nothing in this process.
+ * Each round is taken by compare-and-set, so that one of all processes and repeats continues the run.
+ */
+export class PausedRuns {
+  readonly #storage: RunStorage
+  readonly #maxRunMs: MaxRunMs
+  readonly #execute: (order: RunOrder) => Promise<RunEnding>
+  readonly #sweeper: Sweeper
+  /** Runs that this process continues. A repeat of the answers joins them. */
+  readonly #running = new Map<string, Promise<ToolOutcome>>()
+
+  constructor(
+    storage: RunStorage,
+    maxRunMs: MaxRunMs,
+    execute: (order: RunOrder) => Promise<RunEnding>,
+  ) {
+    this.#storage = storage
+    this.#maxRunMs = maxRunMs
+    this.#execute = execute
+    const { clock, sweepMs: everyMs } = storage
+    this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweep() })
+  }
+
+  /** Begins a run. It may ask. */
+  async begin(order: RunOrder): Promise<ToolOutcome> {
+    const ending = await this.#execute(order)
+    if (ending.type === 'ended') return { type: 'result', result: ending.result }
+    return this.#pause(order, this.#newRow(order, ending), null)
+  }
+
+  /** Continues a run with answers. */
+  async resume(order: RunOrder, resume: RunResume): Promise<ToolOutcome> {
+    const claim = parseClaim(resume.state)
+    if (claim === undefined) {
+      const text = 'This names no run that can be continued: call again without `resume`.'
+      return failed(order, 'invalid_arguments', text)
+    }
+    const own = { ...order, runId: claim.runId }
+    try {
+      for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
+        const outcome = await this.#tryResume(own, claim, resume)
+        if (outcome !== undefined) return outcome
+      }
+      return failed(own, 'busy', 'Another process continues this run. Call again in a moment.')
+    } catch (error) {
+      if (error instanceof ProtocolError) throw error
+      const text = 'The answer cannot be stored now. Send it again in a moment.'
+      return failure(new RunFailure('unavailable', text, { cause: error }), own.runId)
+    }
+  }
+
+  close(): void {
+    void this.#sweeper.close()
+  }
+
+  /** @returns `undefined` if another process changed the row in the meantime */
+  async #tryResume(
+    order: RunOrder,
+    claim: ResumeClaim,
+    { responses }: RunResume,
+  ): Promise<ToolOutcome | undefined> {
+    const { clock } = this.#storage
+    const found = await this.#get(claim.runId)
+    // The same answer for a run of somebody else: whether it exists is no business of this caller.
+    if (found === undefined || !isOwn(found.row, order, claim)) {
+      const text = 'No such run waits for an answer. It may have waited too long.'
+      return failed(order, 'expired', text)
+    }
+    const { row, version } = found
+    if (!isSameCall(row, order, claim)) {
+      const text = 'A run is continued with the same arguments with which it began.'
+      return failed(order, 'invalid_arguments', text)
+    }
+    const isOpen = row.phase === 'waiting' && claim.round === row.round
+    if (!isOpen) return this.#repeat(order, row, hashOf(responses))
+    if (row.expiresAt <= clock.now()) return failure(expired(), row.runId)
+    if (row.beginsAnew === true && order.request.input === undefined) {
+      const text = 'This run begins again: call with all arguments.'
+      return failed(order, 'invalid_arguments', text)
+    }
+    const isPlain = claim.type === 'argument'
+    const reading = readAnswers(row.questions, responses, { earlier: row.answers, isPlain })
+    if (reading.type === 'errors') {
+      const stored = await this.#put({ ...row, answers: reading.answers }, version)
+      return stored === undefined ? undefined : questionsOutcome(order, row, reading)
+    }
+    const taken: PausedRun = {
+      ...row,
+      phase: 'running',
+      answered: { round: row.round, hash: hashOf(responses) },
+      expiresAt: clock.now() + this.#maxRunMs(order.tool) + DEAD_AFTER_MS,
+    }
+    const takenVersion = await this.#put(taken, version)
+    if (takenVersion === undefined) return undefined
+    const outcome = this.#continue(order, { row: taken, version: takenVersion }, reading)
+    this.#running.set(row.runId, outcome)
+    try {
+      return await outcome
+    } finally {
+      this.#running.delete(row.runId)
+    }
+  }
+
+  async #continue(
+    order: RunOrder,
+    { row, version }: Versioned,
+    reading: Exclude<AnswersReading, { type: 'errors' }>,
+  ): Promise<ToolOutcome> {
+    if (reading.type !== 'answers') {
+      const result =
+        reading.type === 'refusal'
+          ? refusedResult(row.runId, reading.action)
+          : failureResult(new RunFailure('expired', UNANSWERED), row.runId)
+      await this.#storeResult(row, version, result)
+      this.#forget(row)
+      return { type: 'result', result }
+    }
+    const { answers } = reading
+    const { files, progress, state } = row
+    const resume = row.beginsAnew === true ? undefined : { state, answers }
+    const ending = await this.#execute({ ...order, resume, files, progress })
+    if (ending.type === 'asked') {
+      return this.#pause(order, this.#newRow(order, ending, row), version)
+    }
+    if (!ending.isStarted) {
+      // The agent did not get the answers, so they can be given again.
+      const { answered: _, ...rest } = row
+      await this.#put({ ...rest, phase: 'waiting', expiresAt: this.#waitsUntil() }, version)
+      return { type: 'result', result: ending.result }
+    }
+    const result = withEarlierFiles(ending.result, files?.blocks ?? [])
+    await this.#storeResult(row, version, result)
+    return { type: 'result', result }
+  }
+
+  /** The outcome for answers to a round that was answered before. Executes nothing. */
+  async #repeat(order: RunOrder, row: PausedRun, hash: string): Promise<ToolOutcome> {
+    const isExpired = row.phase === 'ended' && row.answered === undefined
+    if (!isExpired && row.answered?.hash !== hash) {
+      const text = 'This question was answered before, with another answer.'
+      return failed(order, 'already_answered', text)
+    }
+    if (row.phase === 'waiting') return questionsOutcome(order, row)
+    if (row.phase === 'ended' && row.result) return { type: 'result', result: row.result }
+    const running = this.#running.get(row.runId)
+    if (running !== undefined) return running
+    return row.expiresAt > this.#storage.clock.now()
+      ? failed(order, 'busy', 'The run continues in another process. Call again in a moment.')
+      : failure(died(), row.runId)
+  }
+
+  async #pause(order: RunOrder, row: PausedRun, ifVersion: string | null): Promise<ToolOutcome> {
+    let cause: unknown
+    try {
+      if ((await this.#put(row, ifVersion)) !== undefined) return questionsOutcome(order, row)
+    } catch (error) {
+      cause = error
+    }
+    this.#forget(row)
+    const text = 'The agent has a question, but the gateway cannot store the paused run now.'
+    return failure(new RunFailure('unavailable', text, { cause }), row.runId)
+  }
+
+  #newRow({ request, runId, tool }: RunOrder, ending: Asked, previous?: PausedRun): PausedRun {
+    const { questions, beginsAnew, state, files, progress } = ending
+    return {
+      phase: 'waiting',
+      runId,
+      agentId: tool.agent.id,
+      skillId: tool.skill.id,
+      tool: tool.name,
+      principal: request.principal.id,
+      args: previous?.args ?? hashOf(request.arguments ?? {}),
+      key: previous?.key ?? randomHex(8),
+      round: (previous?.round ?? 0) + 1,
+      questions,
+      state,
+      beginsAnew,
+      files,
+      progress,
+      answered: previous?.answered,
+      expiresAt: this.#waitsUntil(),
+    }
+  }
+
+  #waitsUntil(): number {
+    return this.#storage.clock.now() + this.#storage.needsInputTtlMs
+  }
+
+  async #get(runId: string): Promise<Versioned | undefined> {
+    const found = await this.#storage.values.get(PREFIX + runId)
+    const row = StoredRun.safeParse(found?.value).data
+    return found === undefined || row === undefined ? undefined : { row, version: found.version }
+  }
+
+  /** @returns the new version; `undefined` if another process changed the row in the meantime */
+  #put(row: PausedRun, ifVersion: string | null): Promise<string | undefined> {
+    const ttlMs = row.expiresAt - this.#storage.clock.now() + SWEEP_GRACE_MS
+    return this.#storage.values.put(PREFIX + row.runId, row, { ttlMs, ifVersion })
+  }
+
+  /** Stores the result for a repeat of the last answers. Never rejects: the caller that waits gets the result anyway. */
+  async #storeResult(row: PausedRun, version: string, result: CallToolResult): Promise<void> {
+    const isLarge = JSON.stringify(result).length > MAX_STORED_CHARS
+    await this.#end(row, version, isLarge ? givenOnce(row.runId) : result).catch(() => {})
+  }
+
+  async #end(row: PausedRun, ifVersion: string, result: CallToolResult): Promise<boolean> {
+    const { clock, values, repeatTtlMs: ttlMs } = this.#storage
+    const expiresAt = clock.now() + ttlMs
+    const ended: PausedRun = {
+      ...row,
+      phase: 'ended',
+      state: null,
+      files: undefined,
+      result,
+      expiresAt,
+    }
+    return (await values.put(PREFIX + row.runId, ended, { ttlMs, ifVersion })) !== undefined
+  }
+
+  /** Tells the agent that the run will not be continued. */
+  #forget({ agentId, state }: PausedRun): void {
+    forgetState(this.#storage.agents.sourceOf(agentId), agentId, state)
+  }
+
+  /** Ends runs that waited too long, and runs of processes that died. */
+  async #sweep(): Promise<void> {
+    const { agents, clock, values } = this.#storage
+    for await (const { value, version } of listAll(values, PREFIX)) {
+      if (this.#sweeper.isClosed) return
+      const row = StoredRun.safeParse(value).data
+      if (row === undefined || row.phase === 'ended' || row.expiresAt > clock.now()) continue
+      if (agents.sourceOf(row.agentId) === undefined) continue
+      const isRunning = row.phase === 'running'
+      const result = failureResult(isRunning ? died() : expired(), row.runId)
+      // A repeat of the answers to a run that died gets this result; other answers are refused.
+      const ended = isRunning ? row : { ...row, answered: undefined }
+      if (await this.#end(ended, version, result)) this.#forget(row)
+    }
+  }
+}
+
+/** Whether a run belongs to the caller, and is the run that the claim names. */
+function isOwn(row: PausedRun, { tool, request }: RunOrder, claim: ResumeClaim): boolean {
+  return (
+    row.principal === request.principal.id &&
+    row.agentId === tool.agent.id &&
+    row.skillId === tool.skill.id &&
+    (claim.type === 'argument' ? claim.key === row.key : claim.tool === row.tool)
+  )
+}
+
+/** Whether a call has the arguments with which the run began. A `resume` argument may come without the others. */
+function isSameCall(row: PausedRun, { request }: RunOrder, claim: ResumeClaim): boolean {
+  if (claim.type === 'state' && claim.args !== row.args) return false
+  if (claim.type === 'argument' && request.arguments === undefined) return true
+  return hashOf(request.arguments ?? {}) === row.args
+}
+
+/** The open questions of a run: as forms for a client that can show them, else as text for its model. */
+function questionsOutcome(
+  { request, tool }: RunOrder,
+  row: PausedRun,
+  reading?: Extract<AnswersReading, { type: 'errors' }>,
+): ToolOutcome {
+  const { canAsk = false, canVisit = false, knowsChoices } = request
+  const answers: Answers = reading?.answers ?? row.answers ?? {}
+  const forms = row.questions.flatMap((question, index) => {
+    if (Object.hasOwn(answers, question.id)) return []
+    const form = toForm(question, index, { error: reading?.errors.get(question.id), knowsChoices })
+    return canVisit || form.url === undefined ? form : withoutPage(form)
+  })
+  if (forms.every(({ url }) => (url === undefined ? canAsk : canVisit))) {
+    const { runId, round, args } = row
+    return { type: 'input', forms, state: { runId, round, tool: row.tool, args } }
+  }
+  const result = needsInputResult(row, forms, tool.outputSchema !== undefined)
+  return { type: 'result', result }
+}
+
+/** For a client that cannot send its user to a page. */
+function withoutPage({ message, url, ...form }: QuestionForm): QuestionForm {
+  return { ...form, message: `${message}\n${url}`, url: undefined }
+}
+
+/** Questions for a client without forms: the model reads them, and calls again with `resume`. */
+function needsInputResult(
+  row: PausedRun,
+  forms: readonly QuestionForm[],
+  hasOutputSchema: boolean,
+): CallToolResult {
+  const questions = forms.map(({ key, message, requestedSchema }) => ({
+    key,
+    message,
+    schema: requestedSchema,
+  }))
+  const run = toHandle(row)
+  const example = { run, answers: Object.fromEntries(forms.map(({ key }) => [key, {}])) }
+  const lines = [
+    'The agent has a question before it can go on:',
+    ...questions.map(({ key, message, schema }) => `${key}: ${message}\n${JSON.stringify(schema)}`),
+    `Ask the user, then call this tool again with \`resume\`: ${JSON.stringify(example)}, each answer filled in by its schema, or {"action":"decline"} where the user does not want to answer.`,
+  ]
+  return {
+    content: [{ type: 'text', text: lines.join('\n') }, ...(row.files?.blocks ?? [])],
+    // Structured content of another schema would break the output schema. An error needs none.
+    ...(hasOutputSchema
+      ? { isError: true }
+      : { structuredContent: { status: 'needs_input', run, questions } }),
+    _meta: { reason: 'needs_input', runId: row.runId },
+  }
+}
+
+function refusedResult(runId: string, action: 'decline' | 'cancel'): CallToolResult {
+  const text = action === 'decline' ? 'declined to answer' : 'cancelled the question'
+  return {
+    content: [{ type: 'text', text: `The user ${text}, so the agent stopped.` }],
+    _meta: { runId, reason: action },
+  }
+}
+
+/** Adds the files of earlier rounds to a failure, after its text. Other results have them already. */
+function withEarlierFiles(result: CallToolResult, blocks: readonly ContentBlock[]): CallToolResult {
+  if (result.isError !== true || blocks.length === 0) return result
+  const at = result.content[0]?.type === 'text' ? 1 : 0
+  return { ...result, content: result.content.toSpliced(at, 0, ...blocks) }
+}
+
+function givenOnce(runId: string): CallToolResult {
+  const text = 'The answer of this run was given before, and is too large to be given again.'
+  return failureResult(new RunFailure('already_answered', text), runId)
+}
+
+function expired(): RunFailure {
+  return new RunFailure('expired', 'The run waited too long for its answer.')
+}
+
+function died(): RunFailure {
+  return new RunFailure('agent_failed', 'The process that continued this run died before its end.')
+}
+
+function failed({ runId }: RunOrder, reason: RunFailureReason, text: string): ToolOutcome {
+  const retryAfterMs = reason === 'busy' ? BUSY_RETRY_MS : undefined
+  return failure(new RunFailure(reason, text, { retryAfterMs }), runId)
+}
+
+function failure(error: RunFailure, runId: string): ToolOutcome {
+  return { type: 'result', result: failureResult(error, runId) }
+}

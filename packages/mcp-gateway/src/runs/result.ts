@@ -1,0 +1,254 @@
+import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
+
+import type { AgentSource } from '../agents/agent-source.ts'
+import type { FinalUpdate, Question } from '../agents/agent-update.ts'
+import { RunFailure } from '../agents/run-failure.ts'
+import type { RunTool } from '../agents/run-tool.ts'
+import { GatewayError } from '../errors.ts'
+import { RESULT_MAX_BYTES } from '../files/blocks.ts'
+import type { RunFiles } from '../files/result-files.ts'
+import { asksForSecret, isWebPage } from './forms.ts'
+import { beginningOf, forgetQuestion, wholeCharacters, type ActiveRun } from './run.ts'
+import type { RunEnding } from './run-request.ts'
+
+type Update<Type extends FinalUpdate['type']> = Extract<FinalUpdate, { type: Type }>
+type Asked = Extract<RunEnding, { type: 'asked' }>
+
+/** Text of a result without any other content, because some clients treat an empty result as a failure. */
+export const NO_OUTPUT = 'The agent finished without output.'
+
+/** Bytes for everything that is not measured: wrappers of blocks, `_meta`, and the mark of a text that was cut. */
+const RESERVED_BYTES = 4096
+/** Characters of the reason of a failure. */
+const MAX_REASON_CHARS = 8000
+const SLICE_CHARS = 256 * 1024
+const SECRET =
+  'It asks for a secret, and answers pass through the client: it has to send people to a page of its own instead.'
+
+/**
+ * Runs the agent to its last update, and makes the result or the questions for the caller.
+ *
+ * @param thread conversation of the run, if it has one
+ * @throws RunFailure for every end that is neither
+ */
+export async function runAgent(
+  run: ActiveRun,
+  source: AgentSource,
+  thread: string | undefined,
+): Promise<RunEnding> {
+  const { tool } = run.order
+  const final = await run.listen(source, thread)
+  if (final.type === 'done')
+    return { type: 'ended', result: await toResult(run, final), isStarted: true }
+  if (final.type === 'failed') {
+    const { reason, isCancelled = false } = final
+    if (!isCancelled) throw new RunFailure('agent_failed', reason)
+    throw new RunFailure('cancelled', `Agent "${tool.agent.name}": ${reason}`)
+  }
+  try {
+    const ending = final.type === 'asked' ? await toAsked(run, final) : await toVisit(run, final)
+    if (run.signal.aborted) forgetQuestion(source, tool.agent.id, final)
+    return ending
+  } catch (error) {
+    forgetQuestion(source, tool.agent.id, final)
+    throw error
+  }
+}
+
+/** Returns an error that the model can read and act on. */
+export function failureResult(failure: RunFailure, runId: string): CallToolResult {
+  const { reason, retryAfterMs } = failure
+  const message = wholeCharacters(failure.message, MAX_REASON_CHARS)
+  return {
+    content: [{ type: 'text', text: `${message} (${runId})` }],
+    isError: true,
+    _meta: { reason, runId, ...(retryAfterMs !== undefined && { retryAfterMs }) },
+  }
+}
+
+async function toAsked(
+  { files }: ActiveRun,
+  { questions, state, beginsAnew = false }: Update<'asked'> & Partial<Pick<Asked, 'beginsAnew'>>,
+): Promise<Asked> {
+  if (questions.some(({ schema }) => asksForSecret(schema))) {
+    throw new RunFailure('agent_failed', SECRET)
+  }
+  const shown = questions.map(withWebPage)
+  return {
+    type: 'asked',
+    questions: shown,
+    state,
+    beginsAnew,
+    files: await files?.soFar(),
+    progress: 0,
+  }
+}
+
+/** A page to visit is a question, for a client that can send its user there. */
+async function toVisit(
+  run: ActiveRun,
+  { url = '', reason: text = 'It needs access.', state }: Update<'authorization'>,
+): Promise<Asked> {
+  const { request, tool } = run.order
+  if (request.canVisit === true && isWebPage(url)) {
+    const message = `Agent "${tool.agent.name}": ${text}`
+    const questions = [{ id: 'access', message, url }]
+    const beginsAnew = state === undefined
+    return toAsked(run, { type: 'asked', questions, state: state ?? null, beginsAnew })
+  }
+  const where = isWebPage(url)
+    ? `Open ${url} to sign in, then call again.`
+    : 'It does not say where.'
+  throw new RunFailure('auth_required', `${text} ${where}`)
+}
+
+/** A URL that is not a web page is shown as text, and not opened. */
+function withWebPage({ url, ...question }: Question): Question {
+  if (url === undefined) return question
+  if (isWebPage(url)) return { ...question, url }
+  return { ...question, message: `${question.message}\n${url}` }
+}
+
+/**
+ * Makes a result of at most `resultMaxBytes` bytes as JSON: text first, then files in their order. Structured content is
+ * repeated as text, for clients that do not know it. A text that is too large is cut, marked, and kept whole as a file.
+ *
+ * @throws RunFailure `invalid_output`; `too_large` if the structured content of a tool with an output schema is too large
+ */
+async function toResult(
+  run: ActiveRun,
+  { text: whole, structured }: Update<'done'>,
+): Promise<CallToolResult> {
+  const { runId, tool } = run.order
+  assertOutput(tool, structured)
+  const text = whole ?? run.text
+  const notes = run.notes({ hasText: whole !== undefined })
+  const json = structured === undefined ? undefined : JSON.stringify(structured)
+  const isRepeated = json !== undefined && isSameJson(text, json)
+  const maxBytes = run.files?.resultMaxBytes ?? RESULT_MAX_BYTES
+  let room = Math.max(0, maxBytes - RESERVED_BYTES - jsonBytes(notes))
+  const structure = await structurePart(run, { json, copy: isRepeated ? text : json, room })
+  room -= structure.bytes
+  const said = await textPart(run, isRepeated ? '' : text, room)
+  room -= said.bytes
+  const blocks = (await run.files?.blocks(room)) ?? []
+  const content = [...said.content, ...structure.content, ...blocks]
+  for (const note of notes) content.push({ type: 'text', text: note })
+  if (content.length === 0) content.push({ type: 'text', text: NO_OUTPUT })
+  return {
+    content,
+    ...(structure.isShown && { structuredContent: { ...structured } }),
+    _meta: { runId, ...((said.isCut || structure.isCut) && { isTruncated: true }) },
+  }
+}
+
+function assertOutput(
+  { outputSchema, checkOutput }: RunTool,
+  structured: Update<'done'>['structured'],
+): void {
+  if (outputSchema === undefined) return
+  const error = structured === undefined ? 'there is none' : checkOutput?.(structured)
+  if (error === undefined) return
+  throw new RunFailure('invalid_output', `Its output does not match its own schema: ${error}.`)
+}
+
+interface Part {
+  readonly content: readonly ContentBlock[]
+  /** Bytes as JSON. */
+  readonly bytes: number
+  readonly isShown?: boolean
+  readonly isCut?: boolean
+}
+
+const NOTHING: Part = { content: [], bytes: 0 }
+
+interface Structure {
+  readonly json: string | undefined
+  /** The same as text. */
+  readonly copy: string | undefined
+  readonly room: number
+}
+
+async function structurePart(
+  { files, order }: ActiveRun,
+  { json, copy, room }: Structure,
+): Promise<Part> {
+  if (json === undefined || copy === undefined) return NOTHING
+  const size = Buffer.byteLength(json)
+  const bytes = size + textBytes(copy, room)
+  if (bytes <= room) {
+    return { content: [{ type: 'text', text: copy }], bytes, isShown: true }
+  }
+  const kept = await keep(files, { name: `result-${order.runId}.json`, text: json })
+  const note = `The structured result has ${size} bytes, more than this result may have. ${kept.note}`
+  if (order.tool.outputSchema !== undefined) throw new RunFailure('too_large', note)
+  const content = [{ type: 'text' as const, text: note }, ...kept.links]
+  return { content, bytes: 0, isCut: true }
+}
+
+async function textPart({ files, order }: ActiveRun, text: string, room: number): Promise<Part> {
+  if (text === '') return NOTHING
+  const bytes = textBytes(text, room)
+  if (bytes <= room) return { content: [{ type: 'text', text }], bytes }
+  // The other half of the room is for files of the run.
+  const shown = beginningOf(text, Math.floor(room / 2), jsonBytes)
+  const kept = await keep(files, { name: `answer-${order.runId}.txt`, text })
+  const mark = `[Cut here: ${shown.length} of ${text.length} characters are shown. ${kept.note}]`
+  const content = [{ type: 'text' as const, text: `${shown}\n${mark}` }, ...kept.links]
+  return { content, bytes: textBytes(shown, room), isCut: true }
+}
+
+interface KeptText {
+  readonly links: readonly ContentBlock[]
+  readonly note: string
+}
+
+async function keep(
+  files: RunFiles | undefined,
+  { name, text }: { readonly name: string; readonly text: string },
+): Promise<KeptText> {
+  try {
+    const link = await files?.keep({ name, data: slicesOf(text) })
+    if (link === undefined) {
+      return { links: [], note: 'This gateway keeps no files: the rest is lost.' }
+    }
+    return { links: [link], note: `All of it is in the file ${link.uri}.` }
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error
+    // Other errors are about the store, whose address is no business of the caller.
+    const isOfCaller = error.code === 'QUOTA' || error.code === 'LIMIT'
+    const why = isOfCaller ? `: ${error.message}` : ''
+    return { links: [], note: `It could not be kept as a file${why}.` }
+  }
+}
+
+/** Encodes a text as UTF-8 in slices, and lets other work run after each. */
+async function* slicesOf(text: string): AsyncGenerator<Uint8Array> {
+  for (let rest = text; rest !== '';) {
+    const slice = wholeCharacters(rest, SLICE_CHARS)
+    rest = rest.slice(slice.length)
+    yield Buffer.from(slice)
+    await new Promise((resolve) => {
+      setImmediate(resolve)
+    })
+  }
+}
+
+/** Bytes of a text as JSON. A text with more characters than `enough` is not measured. */
+function textBytes(text: string, enough: number): number {
+  return text.length > enough ? text.length : jsonBytes(text)
+}
+
+function jsonBytes(value: unknown): number {
+  return Buffer.byteLength(JSON.stringify(value))
+}
+
+function isSameJson(text: string, json: string): boolean {
+  if (text === json) return true
+  if (!text.startsWith('{') && !text.startsWith('```')) return false
+  try {
+    return JSON.stringify(JSON.parse(text)) === json
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,342 @@
+import type { AgentCall } from '../agents/agent-call.ts'
+import type { AgentSource } from '../agents/agent-source.ts'
+import { isFinal, type AgentUpdate, type FinalUpdate } from '../agents/agent-update.ts'
+import { RunFailure } from '../agents/run-failure.ts'
+import { GatewayError, type GatewayErrorCode } from '../errors.ts'
+import type { AgentArtifacts, OutputFile, RunFiles } from '../files/result-files.ts'
+import type { Clock } from '../internal/clock.ts'
+import type { RunFailureReason, RunNames } from '../internal/run-event.ts'
+import type { ProgressFeed } from './progress-feed.ts'
+import type { RunOrder } from './run-request.ts'
+
+interface TimeLimits {
+  /** Time for the whole run, in milliseconds. */
+  readonly timeoutMs: number
+  /** Time that the agent may be silent. 0: no limit. */
+  readonly idleTimeoutMs: number
+}
+
+/** Bytes of text in pieces that are kept. The result says if there were more. */
+const MAX_TEXT_BYTES = 10 * 1024 * 1024
+/** Number of lost files that the result names. It counts the others. */
+const MAX_NOTES = 20
+const MAX_LINE = 1000
+const UPDATES_PER_TURN = 1000
+const CUT = 'The agent wrote a longer text than the gateway keeps: the rest of it is missing.'
+
+/** Errors of the gateway that reach a caller through its agent. */
+const REASONS: ReadonlyMap<GatewayErrorCode, RunFailureReason> = new Map([
+  ['LIMIT', 'too_large'],
+  ['QUOTA', 'no_room'],
+])
+
+/** One execution of an agent: how it is stopped, its time limits, and what the agent has sent so far. */
+export class ActiveRun {
+  readonly order: RunOrder
+  readonly names: RunNames
+  readonly feed: ProgressFeed | undefined
+  readonly #clock: Clock
+  readonly #controller = new AbortController()
+  readonly #notes: string[] = []
+  #files: RunFiles | undefined
+  #artifacts: AgentArtifacts | undefined
+  #text = ''
+  #textBytes = 0
+  #isTextCut = false
+  #lostFiles = 0
+  #isClosed = false
+  #lastUpdateAt = 0
+  #stopTimer: (() => void) | undefined
+  /** Begins the time that a stopped agent has to end. */
+  #onStop: (() => void) | undefined
+
+  constructor(order: RunOrder, clock: Clock, feed: ProgressFeed | undefined) {
+    const { runId, tool, request } = order
+    this.order = order
+    this.names = {
+      runId,
+      tool: tool.name,
+      agentId: tool.agent.id,
+      skillId: tool.skill.id,
+      principal: request.principal.id,
+    }
+    this.feed = feed
+    this.#clock = clock
+    if (request.signal.aborted) this.#onCallerAbort()
+    else request.signal.addEventListener('abort', this.#onCallerAbort, { once: true })
+  }
+
+  /** Aborts with a `RunFailure` when the agent has to stop. */
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  get files(): RunFiles | undefined {
+    return this.#files
+  }
+
+  /** Tells the agent to stop. Further reasons have no effect. */
+  stop(failure: RunFailure): void {
+    if (this.signal.aborted) return
+    this.#controller.abort(failure)
+    this.#onStop?.()
+  }
+
+  /** Begins the time limits. @param files files of the run; `undefined` if none are stored */
+  begin(limits: TimeLimits, files: RunFiles | undefined): void {
+    this.#files = files
+    this.#lastUpdateAt = this.#clock.now()
+    this.#watch(limits, limits.timeoutMs)
+  }
+
+  /**
+   * Waits for the end of the agent. When the run is stopped, the agent has `graceMs` to end; then the run ends without it,
+   * after `onAbandoned`.
+   *
+   * @throws the error of `end`, or the reason why the run was stopped
+   */
+  untilEnd<T>(end: Promise<T>, graceMs: number, onAbandoned: () => void): Promise<T> {
+    return new Promise((resolve, reject) => {
+      let undoGrace: (() => void) | undefined
+      this.#onStop = () => {
+        undoGrace = this.#clock.after(graceMs, () => {
+          onAbandoned()
+          reject(this.signal.reason)
+        })
+      }
+      if (this.signal.aborted) this.#onStop()
+      const follow = async (): Promise<void> => {
+        try {
+          const final = await end
+          // An answer after the stop comes too late: the caller has left, or got another reason.
+          this.signal.throwIfAborted()
+          resolve(final)
+        } catch (error) {
+          reject(this.signal.aborted ? this.signal.reason : error)
+        } finally {
+          undoGrace?.()
+        }
+      }
+      void follow()
+    })
+  }
+
+  /**
+   * Runs the agent until its last update.
+   *
+   * @param thread conversation of the run, if it has one
+   * @throws RunFailure, with the error of the agent as its cause: it may contain anything, and is for the log only
+   */
+  async listen(source: AgentSource, thread: string | undefined): Promise<FinalUpdate> {
+    try {
+      return await this.#listen(source, this.#callOf(thread))
+    } catch (error) {
+      if (error instanceof RunFailure) throw error
+      // An error of the gateway that the agent did not catch, such as one about its files.
+      const reason = GatewayError.is(error) ? REASONS.get(error.code) : undefined
+      if (GatewayError.is(error) && reason) throw new RunFailure(reason, `${error.message}.`)
+      throw new RunFailure('agent_failed', 'It failed; the log of the gateway says why.', {
+        cause: error,
+      })
+    }
+  }
+
+  /** Text that came in pieces. */
+  get text(): string {
+    return this.#text
+  }
+
+  /** Sentences for the caller about what the result does not have. `hasText`: the agent gave the whole text at its end. */
+  notes({ hasText }: { readonly hasText: boolean }): readonly string[] {
+    const more = this.#lostFiles - MAX_NOTES
+    if (more > 0) this.#notes.push(`${more} more files could not be kept.`)
+    if (this.#isTextCut && !hasText) this.#notes.push(CUT)
+    return this.#notes
+  }
+
+  /** Ends everything that the run began. Later updates and files of the agent have no effect. */
+  close(): void {
+    this.#isClosed = true
+    this.order.request.signal.removeEventListener('abort', this.#onCallerAbort)
+    this.#stopTimer?.()
+    this.feed?.stop({ flush: false })
+  }
+
+  readonly #onCallerAbort = (): void =>
+    this.stop(new RunFailure('cancelled', 'The call was cancelled.'))
+
+  #callOf(thread: string | undefined): AgentCall {
+    const { runId, tool, request, resume } = this.order
+    const artifacts = (): AgentArtifacts => (this.#artifacts ??= this.#newArtifacts())
+    return {
+      runId,
+      agentId: tool.agent.id,
+      skillId: tool.skill.id,
+      input: request.input ?? { kind: 'message', text: '', files: [] },
+      principal: request.principal,
+      thread,
+      signal: this.signal,
+      trace: request.trace,
+      // Most agents write and read no files.
+      get artifacts() {
+        return artifacts()
+      },
+      resume,
+    }
+  }
+
+  async #listen(source: AgentSource, call: AgentCall): Promise<FinalUpdate> {
+    this.signal.throwIfAborted()
+    let count = 0
+    for await (const update of source.run(call)) {
+      count++
+      // An agent that never pauses would let nothing else run: no time limit, and no cancellation.
+      if (count % UPDATES_PER_TURN === 0) await nextTurn()
+      if (this.signal.aborted) forgetQuestion(source, call.agentId, update)
+      this.signal.throwIfAborted()
+      this.#lastUpdateAt = this.#clock.now()
+      if (isFinal(update)) return update
+      if (update.type === 'text') this.#addText(update.text)
+      else if (update.type === 'status') this.feed?.line(shortened(update.text))
+      else {
+        await this.#keep(update.file)
+        // The time to store a large file does not count as silence.
+        this.#lastUpdateAt = this.#clock.now()
+      }
+    }
+    throw new RunFailure('agent_failed', 'It ended without an answer.')
+  }
+
+  /**
+   * One timer for both limits, however often the agent sends something. The time for the whole run is counted by timers,
+   * not by the clock, which may be set back.
+   */
+  #watch({ timeoutMs, idleTimeoutMs }: TimeLimits, leftMs: number): void {
+    const idleLeftMs = Math.max(0, this.#lastUpdateAt + idleTimeoutMs - this.#clock.now())
+    const ms = idleTimeoutMs > 0 ? Math.min(leftMs, idleLeftMs) : leftMs
+    this.#stopTimer = this.#clock.after(ms, () => {
+      if (leftMs <= ms) {
+        this.stop(new RunFailure('timeout', `It took longer than ${seconds(timeoutMs)}.`))
+      } else if (this.#lastUpdateAt + idleTimeoutMs <= this.#clock.now()) {
+        const text = `It was silent for ${seconds(idleTimeoutMs)}.`
+        this.stop(new RunFailure('idle_timeout', text))
+      } else this.#watch({ timeoutMs, idleTimeoutMs }, leftMs - ms)
+    })
+  }
+
+  #addText(text: string): void {
+    this.feed?.text(text)
+    if (this.#isTextCut) return
+    const bytes = utf8Bytes(text)
+    const room = MAX_TEXT_BYTES - this.#textBytes
+    this.#isTextCut = bytes > room
+    this.#textBytes += bytes
+    this.#text += this.#isTextCut ? beginningOf(text, room, utf8Bytes) : text
+  }
+
+  /** Files for the agent. Throws GatewayError `QUOTA`, `LIMIT`, `UNAVAILABLE`, and `CLOSED` after the run. */
+  #newArtifacts(): AgentArtifacts {
+    return {
+      write: async (file) => {
+        try {
+          return await this.#write(file)
+        } catch (error) {
+          if (!GatewayError.is(error) || error.code !== 'NOT_FOUND') throw error
+          // The caller named a scope of somebody else. The agent cannot change that.
+          throw new RunFailure('invalid_arguments', `${error.message}.`, { cause: error })
+        }
+      },
+      read: async (name, version) => {
+        this.#assertOpen()
+        return this.#files?.read(name, version)
+      },
+      list: async () => {
+        this.#assertOpen()
+        return this.#files?.list() ?? []
+      },
+    }
+  }
+
+  async #write(file: OutputFile): ReturnType<AgentArtifacts['write']> {
+    this.#assertOpen()
+    const files = this.#files
+    if (files === undefined) throw new GatewayError('UNAVAILABLE', 'This gateway keeps no files')
+    const written = await files.write(file)
+    const { version } = written
+    const name = shortened(file.name)
+    this.feed?.line(version > 1 ? `File: ${name} (version ${version})` : `File: ${name}`)
+    return written
+  }
+
+  /** Stores a file of an update. The run continues without a file that cannot be stored. */
+  async #keep(file: OutputFile): Promise<void> {
+    try {
+      await this.#write(file)
+    } catch (error) {
+      if (!GatewayError.is(error)) throw error
+      if (this.#lostFiles++ >= MAX_NOTES) return
+      this.#notes.push(`The file "${shortened(file.name)}" could not be kept: ${error.message}`)
+    }
+  }
+
+  #assertOpen(): void {
+    if (this.#isClosed) throw new GatewayError('CLOSED', 'The run has ended, and its files with it')
+  }
+}
+
+/** Tells an agent that its question will not be answered. Nothing waits for the agent, which may hang. */
+export function forgetQuestion(source: AgentSource, agentId: string, update: AgentUpdate): void {
+  if (update.type !== 'asked' && update.type !== 'authorization') return
+  const { state } = update
+  if (state !== undefined) forgetState(source, agentId, state)
+}
+
+/** Tells an agent that it can delete the state of a paused run. Nothing waits for the agent, which may hang. */
+export function forgetState(
+  source: AgentSource | undefined,
+  agentId: string,
+  state: unknown,
+): void {
+  const forgetting = async (): Promise<void> => source?.forget?.(agentId, state)
+  forgetting().catch(() => {}) // a source reports its own failures
+}
+
+/** Returns the first UTF-16 units of a text, without half of a character at the end. */
+export function wholeCharacters(text: string, length: number): string {
+  if (length >= text.length) return text
+  const last = text.charCodeAt(length - 1)
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length)
+}
+
+/** Returns a beginning of a text that has at most, and nearly, so many bytes. */
+export function beginningOf(
+  text: string,
+  maxBytes: number,
+  bytesOf: (text: string) => number,
+): string {
+  let length = maxBytes
+  for (;;) {
+    const beginning = wholeCharacters(text, length)
+    const bytes = bytesOf(beginning)
+    if (bytes <= maxBytes || beginning === '') return beginning
+    length = Math.max(0, Math.floor((beginning.length * maxBytes) / bytes) - 1)
+  }
+}
+
+function utf8Bytes(text: string): number {
+  return Buffer.byteLength(text)
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve)
+  })
+}
+
+function shortened(text: string): string {
+  return text.length <= MAX_LINE ? text : `${wholeCharacters(text, MAX_LINE)}…`
+}
+
+function seconds(ms: number): string {
+  return ms < 1000 ? `${ms} ms` : `${ms / 1000} s`
+}
