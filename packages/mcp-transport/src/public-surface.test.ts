@@ -10,6 +10,8 @@ test('exports exactly these names', () => {
     'StreamableHttpTransport',
     'TransportError',
     'createDispatcher',
+    'isNewerRecord',
+    'isRecordOfEndpoint',
     'isSessionId',
     'messageFrom',
     'reserveAuthProvider',
