@@ -47,6 +47,7 @@ const WRAPPERS: ReadonlySet<string> = new Set('properties items prefixItems $ref
  */
 export class SchemaCheck {
   readonly #schema: JsonSchema
+  /** Also kept if the preparation took too long: it would block the process again at each call. */
   #prepared: PreparedSchema | 'unusable' | undefined
 
   constructor(schema: JsonSchema) {
@@ -60,9 +61,9 @@ export class SchemaCheck {
 
   /** Returns the validation errors of a value with their places. */
   locatedErrors(value: unknown): readonly ValidationError[] {
-    this.#prepared ??= withinTimeLimit(() => preparedFrom(this.#schema))
+    this.#prepared ??= withinTimeLimit(() => preparedFrom(this.#schema)) ?? 'unusable'
     const prepared = this.#prepared
-    if (prepared === undefined || prepared === 'unusable') return []
+    if (prepared === 'unusable') return []
     const result = isSmall(prepared, value)
       ? resultOf(prepared, value)
       : withinTimeLimit(() => resultOf(prepared, value))
@@ -161,7 +162,7 @@ function preparedFrom(schema: JsonSchema): PreparedSchema | 'unusable' {
 
 /** Keywords that the validator knows. It would also read schemas inside others. */
 const KEYWORDS: ReadonlySet<string> = new Set([
-  ...'type const enum required not anyOf allOf oneOf if then else format'.split(' '),
+  ...'type const enum required not anyOf allOf oneOf if then else'.split(' '),
   ...'properties patternProperties additionalProperties unevaluatedProperties'.split(' '),
   ...'minProperties maxProperties propertyNames'.split(' '),
   ...'dependentRequired dependentSchemas dependencies'.split(' '),
@@ -171,10 +172,19 @@ const KEYWORDS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Copies a schema for the validator: only keywords that it knows, in their current form, and without invalid patterns,
- * so that everything else is still checked. Schemas that references lead to become definitions with names of our own,
- * wherever they are. Thus ids, anchors and pointers mean the same for the validator as for `SchemaDocument`. The
- * validator writes into its schema, and the given one may be frozen or shared.
+ * Formats that the validator checks in little time. Not `url`: its regular expression backtracks without bound. The
+ * validator would take other names for methods of objects.
+ */
+const FORMATS: ReadonlySet<unknown> = new Set([
+  ...'date time date-time duration uri uri-reference uri-template email hostname'.split(' '),
+  ...'ipv4 ipv6 uuid regex json-pointer json-pointer-uri-fragment relative-json-pointer'.split(' '),
+])
+
+/**
+ * Copies a schema for the validator: only keywords and formats that it knows, in their current form, and without
+ * invalid patterns, so that everything else is still checked. Schemas that references lead to become definitions with
+ * names of our own, wherever they are. Thus ids, anchors and pointers mean the same for the validator as for
+ * `SchemaDocument`. The validator writes into its schema, and the given one may be frozen or shared.
  */
 class ValidatorCopy {
   readonly #root: JsonSchema
@@ -202,10 +212,11 @@ class ValidatorCopy {
   }
 
   #copyOf(schema: JsonSchema): Record<string, unknown> {
-    const { pattern, patternProperties, ...others } = currentSchema(schema)
+    const { pattern, patternProperties, format, ...others } = currentSchema(schema)
     const known = Object.entries(others).filter(([keyword]) => KEYWORDS.has(keyword))
     const own: Record<string, unknown> = Object.fromEntries(known)
     if (this.#isUsable(pattern)) own['pattern'] = pattern
+    if (FORMATS.has(format)) own['format'] = format
     if (isRecord(patternProperties)) {
       const usable = Object.entries(patternProperties).filter(([key]) => this.#isUsable(key))
       if (usable.length < Object.keys(patternProperties).length) {

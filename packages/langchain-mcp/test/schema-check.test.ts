@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { goldenSchemas } from './golden-schemas.ts'
-import { SchemaCheck } from '@x/internal/schema-check'
+import { SchemaCheck, withinTimeLimit } from '@x/internal/schema-check'
 import type { JsonSchema } from '../src/index.ts'
 
 describe.each(Object.entries(goldenSchemas))('%s', (_, { schema, fits, misfits }) => {
@@ -117,6 +117,35 @@ test.each<[what: string, schema: JsonSchema, value: unknown]>([
   const start = performance.now()
   expect(check.errors(value)).toEqual([])
   expect(performance.now() - start).toBeLessThan(5000) // without a limit: minutes
+})
+
+test('does not let one text with the format of a URL block the process', () => {
+  const check = new SchemaCheck({ properties: { u: { format: 'url' }, n: { type: 'number' } } })
+  const value = { u: `http://${'a'.repeat(60)}!`, n: 'x' }
+  expect(withinTimeLimit(() => check.errors(value))).toHaveLength(1)
+})
+
+test('ignores a format that has the name of a method of objects', () => {
+  const check = new SchemaCheck({ format: '__defineGetter__', minLength: 2 })
+  expect(check.errors('a')).toHaveLength(1)
+  expect(check.errors('bc')).toEqual([])
+})
+
+test('prepares a schema only once, also if it takes too long', () => {
+  let reads = 0
+  const slow = {
+    get type(): string {
+      reads++
+      const end = performance.now() + 3000
+      while (performance.now() < end);
+      return 'object'
+    },
+  }
+  const check = new SchemaCheck(slow)
+  expect(check.errors({})).toEqual([])
+  const before = reads
+  expect(check.errors({})).toEqual([])
+  expect(reads).toBe(before)
 })
 
 test.each<[what: string, schema: JsonSchema]>([
