@@ -23,7 +23,7 @@ beforeEach(async () => {
 
 afterEach(() => gateway.close())
 
-/** Wants somebody to sign in, and says how it was called when somebody did. */
+/** Asks the user to sign in. After that it returns the call that it got. */
 function signIn(state: unknown): Behaviour {
   return function* run({ resume, input }) {
     if (!hasAccess) yield { type: 'authorization', url: PAGE, reason: 'Sign in.', state }
@@ -53,7 +53,7 @@ describe.each(CLIENT_KINDS)('a client that can send somebody to a page: %s', (ki
     const visited: string[] = []
     await using client = await connect(kind, listener.url, {
       visit: (url) => {
-        // The first time they close the page again.
+        // The user closes the page the first time.
         hasAccess = visited.push(url) > 1
         return true
       },
@@ -65,7 +65,7 @@ describe.each(CLIENT_KINDS)('a client that can send somebody to a page: %s', (ki
     expect(agents.calls).toHaveLength(3)
   })
 
-  test('is told that the agent stopped, where nobody wants to go there', async () => {
+  test('returns that the agent stopped when the user declines to sign in', async () => {
     await using client = await connect(kind, listener.url, { visit: () => false })
     const result = await client.callTool('goes_on', 'Buy')
     expect(result).toMatchObject({ _meta: { reason: 'decline' } })
@@ -81,21 +81,21 @@ test.each(CLIENT_KINDS)('a client that has forms only reads where to sign in: %s
   expect(JSON.stringify(result['content'])).toContain(PAGE)
 })
 
-test('where to sign in is told although the agent hangs when it is told to forget the run', async () => {
+test('returns where to sign in even if the agent hangs while it deletes its state', async () => {
   Object.assign(agents, { forget: () => new Promise<void>(() => undefined) })
   await using client = await connect('v1', listener.url, { answer: () => ({}) })
   const result = await client.callTool('goes_on', 'Buy')
   expect(result).toMatchObject({ isError: true, _meta: { reason: 'auth_required' } })
 })
 
-test('what is no page of the web is not opened', async () => {
+test('does not open a URL that is not a web page', async () => {
   await using client = await connect('v2 pinned', listener.url, { visit: () => true })
   const result = await client.callTool('evil', 'Buy')
   expect(result).toMatchObject({ isError: true, _meta: { reason: 'auth_required' } })
   expect(JSON.stringify(result)).not.toContain('javascript')
 })
 
-test('a page among other questions is shown as text to a client that opens none', async () => {
+test('shows a page among other questions as text to a client that cannot open pages', async () => {
   const asked: string[] = []
   await using client = await connect('v1', listener.url, {
     answer: (message) => {

@@ -15,7 +15,7 @@ import type { AgentUpdate } from '../agents/agent-update.ts'
 import { Runs } from './runs.ts'
 import type { ToolOutcome } from './run-request.ts'
 
-/** Two processes with one store, whose runs remember. */
+/** Two processes with one store, in mode `thread`. */
 function replicas(script: Script, options: Partial<GivenRuns> = {}) {
   const clock = new ManualClock()
   const store = new MemoryGatewayStore({ now: () => clock.now() })
@@ -31,6 +31,7 @@ function replicas(script: Script, options: Partial<GivenRuns> = {}) {
     b,
     source,
     clock,
+    store,
     threads: () => source.calls.map(({ thread }) => thread),
     [Symbol.asyncDispose]: async () => {
       await Promise.all([a.close(), b.close()])
@@ -49,7 +50,7 @@ function reasonOf(outcome: ToolOutcome): unknown {
 
 const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
-test('calls of one caller go on with one thread, in every process; others have their own', async () => {
+test('gives the calls of one caller one thread, in all processes, and other callers their own', async () => {
   await using world = replicas(done)
   await world.a.call(tool, requestOf('Hello'))
   await world.b.call(tool, requestOf('Again'))
@@ -61,7 +62,7 @@ test('calls of one caller go on with one thread, in every process; others have t
   expect(new Set([first, ...others]).size).toBe(3)
 })
 
-test('callers without a name are known by a scope that nobody guesses, or not at all', async () => {
+test('gives callers without a name a thread only if they have a scope that cannot be guessed', async () => {
   await using world = replicas(done)
   const principal = { ...principalNamed('mcp_user'), isAnonymous: true }
   const scope = 'a'.repeat(26)
@@ -74,13 +75,13 @@ test('callers without a name are known by a scope that nobody guesses, or not at
   expect(second).toBe(first)
 })
 
-test('without the option each call stands for itself', async () => {
+test('gives calls no thread in mode `run`', async () => {
   await using world = replicas(done, { mode: 'run' })
   await world.a.call(tool, requestOf('Hello'))
   expect(world.threads()).toEqual([undefined])
 })
 
-test('a call waits for the one before it; one of another process is told to come back', async () => {
+test('lets a call wait for the call before it, and answers `busy` while another process runs one', async () => {
   const [begun, go] = [deferred(), deferred()]
   await using world = replicas(async function* slow({ input }): AsyncIterable<AgentUpdate> {
     if (input.kind === 'message' && input.text === 'first') {
@@ -100,7 +101,7 @@ test('a call waits for the one before it; one of another process is told to come
   expect(world.source.calls).toHaveLength(2)
 })
 
-test('who waits gives up when its caller does, or after a while; the others move up', async () => {
+test('ends the wait of a call when its caller leaves or after 30 s, and lets the next call begin', async () => {
   const go = deferred()
   await using world = replicas(async function* slow(): AsyncIterable<AgentUpdate> {
     await go.promise
@@ -121,7 +122,7 @@ test('who waits gives up when its caller does, or after a while; the others move
   expect(reasonOf(await fourth)).toBeUndefined()
 })
 
-test('a question is part of the conversation, until it goes on without an answer', async () => {
+test('refuses an answer after the conversation continued without it', async () => {
   await using world = replicas(function* ask({ resume, input }): Iterable<AgentUpdate> {
     const isQuestion = input.kind === 'message' && input.text === 'Order' && !resume
     if (!isQuestion) yield { type: 'done', text: 'Done' }
@@ -147,7 +148,7 @@ test('a question is part of the conversation, until it goes on without an answer
   expect(new Set(world.threads()).size).toBe(1)
 })
 
-test('what nobody goes on with is forgotten, also by the agent', async () => {
+test('deletes an expired conversation, and the thread of its agent', async () => {
   await using world = replicas(done, { threadTtlMs: 120_000 })
   await world.a.call(tool, requestOf('Hello'))
   await world.clock.advance(119_000)
@@ -157,4 +158,16 @@ test('what nobody goes on with is forgotten, also by the agent', async () => {
   await world.a.call(tool, requestOf('Hello'))
   const [first, second] = world.threads()
   expect(second).not.toBe(first)
+})
+
+test('continues a conversation from the stored row of an earlier version', async () => {
+  await using world = replicas(done)
+  const hash = '0fa436a121731109ff929a42103306f407faf331d248364903e534f9b652898e'
+  const thread = '00000000-0000-4000-8000-000000000000'
+  const runId = 'run_0123456789abcdef'
+  const expiresAt = world.clock.now() + 60_000
+  const row = { agentId: 'support', thread, runId, phase: 'free', expiresAt }
+  await world.store.values.put(`conversation:${hash}`, row, { ttlMs: 60_000 })
+  await world.a.call(tool, requestOf('Hello'))
+  expect(world.threads()).toEqual([thread])
 })

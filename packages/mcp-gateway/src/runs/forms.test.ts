@@ -1,8 +1,13 @@
 import { isSpecType } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
+import { requestOf, ScriptedSource, tool } from '../../test/scripted-source.ts'
+import { runsOptions } from '../../test/settings.ts'
 import type { JsonSchema } from '../agents/agent.ts'
-import { toForm, readForm } from './forms.ts'
+import { schemaMismatch } from '../agents/schema-validator.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
+import { asksForSecret, readForm, toForm } from './forms.ts'
+import { Runs } from './runs.ts'
 
 const question = (schema?: JsonSchema) => ({ id: 'q', message: 'Size?', schema })
 
@@ -10,12 +15,12 @@ const deep = { type: 'object', properties: { lines: { type: 'array', items: { ty
 
 test.each([
   {
-    title: 'no schema is one text',
+    title: 'a question without a schema becomes one text field',
     schema: undefined,
     form: { properties: { answer: { type: 'string' } }, required: ['answer'] },
   },
   {
-    title: 'a flat schema stays as it is, without what clients do not know',
+    title: 'a flat schema stays, without keywords that forms do not have',
     schema: {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       type: 'object',
@@ -44,7 +49,7 @@ test.each([
     },
   },
   {
-    title: 'a deeper one is one text of JSON',
+    title: 'a deeper schema becomes one text field for JSON',
     schema: deep,
     form: {
       properties: { answer: { description: expect.stringContaining('"lines"') } },
@@ -61,7 +66,7 @@ test.each([
 
 test.each([
   {
-    title: 'a choice with titles, and without',
+    title: 'choices with and without titles',
     property: { type: 'string', oneOf: [{ const: 'a', title: 'A' }, { const: 'b' }] },
     field: {
       type: 'string',
@@ -72,28 +77,28 @@ test.each([
     },
   },
   {
-    title: 'a choice of many, whose type goes without saying',
+    title: 'a multiple choice whose items have no type',
     property: { type: 'array', items: { enum: ['a'], examples: ['a'] }, default: ['a'] },
     field: { type: 'array', items: { type: 'string', enum: ['a'] }, default: ['a'] },
   },
   {
-    title: 'what is said beside it, and is not as clients know it',
+    title: 'a title, a description and a number with a text as default',
     property: { type: 'string', title: 5, description: null, default: null },
     field: { type: 'string' },
   },
   {
-    title: 'a default of another type',
+    title: 'a number with a text as default',
     property: { type: 'integer', default: '3', minimum: 1 },
     field: { type: 'integer', minimum: 1 },
   },
-])('a field has only what every client knows: $title', ({ property, field }) => {
+])('makes a field that every client accepts: $title', ({ property, field }) => {
   const schema = { type: 'object', properties: { p: property } }
   const { properties } = toForm(question(schema), 0).requestedSchema
   expect(properties).toEqual({ p: field })
   expect(isSpecType.PrimitiveSchemaDefinition(properties['p'])).toBe(true)
 })
 
-test('of a client that knows no choices of many they are asked as text, and titles as it knows them', () => {
+test('asks an older client for a multiple choice as JSON, and writes titles as `enumNames`', () => {
   const colours = { type: 'string', oneOf: [{ const: 'r', title: 'Red' }, { const: 'b' }] }
   const one = { type: 'object', properties: { colour: colours } }
   const older = { knowsChoices: false }
@@ -117,12 +122,12 @@ test.each([
   { properties: { p: { type: 'array', items: { anyOf: [{ type: 'string' }] } } } },
   { properties: { p: { type: ['string', 'null'] } } },
   { properties: { p: { type: 'string' } }, required: ['q'] },
-])('$properties with $required is more than a form can ask', (schema) => {
+])('makes one text field for JSON of $properties with $required', (schema) => {
   const form = toForm(question({ type: 'object', ...schema }), 0)
   expect(form.requestedSchema.properties).toMatchObject({ answer: { title: 'Answer (JSON)' } })
 })
 
-test('a form never shows what the schema holds beside its fields', () => {
+test('leaves out other keywords of the schema', () => {
   const schema = { type: 'object', properties: { a: { type: 'string', 'x-secret': 1 } }, $id: 'x' }
   expect(toForm(question(schema), 0).requestedSchema).toEqual({
     type: 'object',
@@ -142,7 +147,7 @@ test.each([
     read: { ok: true, content: { answer: [1] } },
   },
   { schema: { type: 'array' }, content: { answer: 'not JSON' }, read: { ok: false } },
-])('$content is read by $schema', ({ schema, content, read }) => {
+])('reads $content by $schema', ({ schema, content, read }) => {
   expect(readForm(question(schema), content)).toMatchObject(read)
 })
 
@@ -154,6 +159,45 @@ test.each([
   ['vscode://extension/run', undefined],
   ['https:id.example', undefined],
   ['//id.example', undefined],
-])('of %s a client is sent to a page of the web, or nowhere', (url, expected) => {
+])('sends a client to web pages only: %s', (url, expected) => {
   expect(toForm({ id: 'q', message: 'Visit', url }, 0).url).toBe(expected)
+})
+
+const secret = { type: 'object', properties: { key: { type: 'string', format: 'password' } } }
+
+test.each([
+  [secret, true],
+  [{ type: 'object', properties: { key: { type: 'string', writeOnly: true } } }, true],
+  [{ type: 'array', items: { anyOf: [secret, { type: 'null' }] } }, true],
+  [{ type: 'object', properties: { password: { type: 'string' } } }, false],
+  [undefined, false],
+])('%j asks for a secret: %s', (schema, expected) => {
+  expect(asksForSecret(schema)).toBe(expected)
+})
+
+test('ends a run that asks for a secret, and shows the question to nobody', async () => {
+  await using store = new MemoryGatewayStore()
+  const questions = [{ id: 'q', message: 'Your key?', schema: secret }]
+  const source = new ScriptedSource(() => [{ type: 'asked', questions, state: { thread: 't' } }])
+  const runs = new Runs(runsOptions({ agents: source, values: store.values }))
+  const outcome = await runs.call(tool, requestOf('Go', { canAsk: true }))
+  expect(outcome).toMatchObject({
+    result: { isError: true, _meta: { reason: 'agent_failed' } },
+  })
+  expect(JSON.stringify(outcome)).toContain('secret')
+  expect(source.forgotten).toEqual([{ thread: 't' }])
+  expect(await store.values.list('')).toEqual([])
+  await runs.close()
+})
+
+test('names the path of a value that does not match', () => {
+  const schema = { type: 'object', properties: { size: { enum: ['S', 'M'] } } }
+  expect(schemaMismatch(schema, { size: 'M' })).toBeUndefined()
+  expect(schemaMismatch(schema, { size: 'XL' })).toMatch(/^\/size /)
+})
+
+test('skips an expression that would take long, and accepts every value for an invalid schema', () => {
+  const slow = { type: 'string', pattern: '^(a+)+$' }
+  expect(schemaMismatch(slow, `${'a'.repeat(100)}!`)).toBeUndefined()
+  expect(schemaMismatch({ type: 'text' }, 'any')).toBeUndefined()
 })

@@ -133,7 +133,7 @@ export function readForm({ schema, url }: Question, content: Content): FormReadi
   const isForm = toFlatSchema(schema, {}) !== undefined
   const error = schemaMismatch(schema, content) ?? jsonTextError(schema, content)
   const isText = typeof answer === 'string' && !hasField(schema, 'answer')
-  // An older client may have got one text field in place of this form.
+  // An older client may have shown one text field for JSON instead of this form.
   const fromText = isForm && isText ? readJson(schema, answer) : undefined
   if (fromText?.ok) return fromText
   // A model may have answered a deep schema in its own shape.

@@ -37,7 +37,7 @@ function replicas(script: Script) {
 const order = requestOf('Order', { idempotencyKey: 'k1' })
 const done: Script = () => [{ type: 'done', text: 'Ordered' }]
 
-test('a call that is issued again joins the one that runs, and gets its result later, anywhere', async () => {
+test('lets a repeated call join the call that runs, and returns its result later, in all processes', async () => {
   const go = deferred()
   await using world = replicas(async function* () {
     await go.promise
@@ -62,7 +62,7 @@ const hanging: Script = async function* ({ signal }) {
   yield { type: 'done' }
 }
 
-test('a call goes on as long as one of those waits who issued it', async () => {
+test('stops a call when the last of its repeats is cancelled', async () => {
   await using world = replicas(hanging)
   const [first, second] = [new AbortController(), new AbortController()]
   const outcomes = [first, second].map(({ signal }) => world.a.call(tool, { ...order, signal }))
@@ -78,7 +78,7 @@ test('a call goes on as long as one of those waits who issued it', async () => {
   expect(world.a.size).toBe(0)
 })
 
-test('a call that is issued again while the one before it is being stopped is made anew', async () => {
+test('makes a call again that is repeated while it is being stopped', async () => {
   const stopped = deferred()
   let count = 0
   await using world = replicas(async function* (call) {
@@ -108,20 +108,20 @@ test.each([
   { title: 'another caller', request: { ...order, principal: principalNamed('bob') } },
   { title: 'another key', request: { ...order, idempotencyKey: 'k2' } },
   { title: 'no key', request: { ...order, idempotencyKey: undefined } },
-])('a call with $title is another call', async ({ request }) => {
+])('makes a call with $title', async ({ request }) => {
   await using world = replicas(done)
   await world.a.call(tool, order)
   await world.a.call(tool, request)
   expect(world.source.calls).toHaveLength(2)
 })
 
-test('callers without a name do not get what others were told', async () => {
+test('gives callers without a name no result of another caller', async () => {
   await using world = replicas(done)
   const request = { ...order, principal: { ...principalNamed('everybody'), isAnonymous: true } }
   await world.a.call(tool, request)
   await world.a.call(tool, request)
   expect(world.source.calls).toHaveLength(2)
-  // What anybody may think of is nobody's own.
+  // A scope that can be guessed identifies no caller.
   await world.a.call(tool, { ...request, scope: 'mine' })
   await world.a.call(tool, { ...request, scope: 'mine' })
   expect(world.source.calls).toHaveLength(4)
@@ -131,7 +131,7 @@ test('callers without a name do not get what others were told', async () => {
   expect(world.source.calls).toHaveLength(5)
 })
 
-test('a call that failed, or asked, is made again', async () => {
+test('makes a call again that failed or asked', async () => {
   let answers = 0
   await using world = replicas(() => {
     answers += 1
@@ -145,7 +145,7 @@ test('a call that failed, or asked, is made again', async () => {
   expect(world.source.calls).toHaveLength(3)
 })
 
-/** Two processes with one store. The first one can be stopped as `kill -9` does: it does nothing any more. */
+/** Two processes with one store. The clock of the first can stand still, as after `kill -9`. */
 function mortals(script: Script) {
   const clocks = { store: new ManualClock(), a: new ManualClock(), b: new ManualClock() }
   const store = new MemoryGatewayStore({ now: () => clocks.store.now() })
@@ -158,7 +158,7 @@ function mortals(script: Script) {
     a,
     b,
     source,
-    /** Time goes on for the store, and for the first process if it lives. */
+    /** Advances the clock of the store, and that of the first process if it is alive. */
     async advance(ms: number, { isAlive }: { readonly isAlive: boolean }): Promise<void> {
       for (let passed = 0; passed < ms; passed += 500) {
         await clocks.store.advance(500)
@@ -176,7 +176,7 @@ function reasonOf(outcome: ToolOutcome): unknown {
   return outcome.type === 'result' ? outcome.result['_meta']?.['reason'] : outcome.type
 }
 
-test('tells within 5 s that the outcome of a call is unknown when its process died, and never makes it again', async () => {
+test('answers `outcome_unknown` within 5 s after the process of a call died, and never makes the call again', async () => {
   await using world = mortals(hanging)
   void world.a.call(tool, order)
   await settled()
@@ -190,7 +190,7 @@ test('tells within 5 s that the outcome of a call is unknown when its process di
   expect(world.source.calls).toHaveLength(1)
 })
 
-test('says that a call still runs for as long as its process lives', async () => {
+test('answers `busy` as long as the process of a call is alive', async () => {
   await using world = mortals(hanging)
   void world.a.call(tool, order)
   await settled()
@@ -198,7 +198,7 @@ test('says that a call still runs for as long as its process lives', async () =>
   expect(reasonOf(await world.b.call(tool, order))).toBe('busy')
 })
 
-test('gives the result of a call whose process was only blocked for a while, and does not make it twice', async () => {
+test('returns the result of a call whose process was blocked for 8 s, and does not make the call twice', async () => {
   const go = deferred()
   await using world = mortals(async function* () {
     await go.promise
@@ -212,4 +212,13 @@ test('gives the result of a call whose process was only blocked for a while, and
   await first
   expect(await world.b.call(tool, order)).toEqual(await first)
   expect(world.source.calls).toHaveLength(1)
+})
+
+test('returns the result that an earlier version stored', async () => {
+  await using world = replicas(done)
+  const result = { content: [{ type: 'text', text: 'Ordered before' }] }
+  const key = 'idempotent-call:M8UwyAKmB5GYuGgOeyjpcw'
+  await world.store.values.put(key, { phase: 'ended', result }, { ttlMs: 60_000 })
+  expect(await world.a.call(tool, order)).toEqual({ type: 'result', result })
+  expect(world.source.calls).toEqual([])
 })

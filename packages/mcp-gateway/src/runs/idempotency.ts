@@ -43,7 +43,7 @@ export class IdempotentCalls {
   /**
    * Makes a call, unless the same call was made before.
    *
-   * @param start begins the call; its signal aborts when nobody waits for the call any more
+   * @param start begins the call; its signal aborts when all requests for it were cancelled
    * @throws RunFailure `busy` while another process runs the call, `outcome_unknown` after that process died; errors of
    *   `start` and of the store
    */
@@ -129,7 +129,7 @@ class JoinedCall {
     this.#start = start
   }
 
-  /** Whether the call was told to stop, because nobody waits for it. */
+  /** Whether the call was stopped, because all requests for it were cancelled. */
   get isAbandoned(): boolean {
     return this.#controller.signal.aborted
   }
@@ -168,7 +168,7 @@ function outcomeUnknown(): RunFailure {
   return new RunFailure('outcome_unknown', text)
 }
 
-/** @returns `undefined` for a call without a key, an answer to a question, and a caller that nobody can recognise */
+/** @returns `undefined` for a call without a key, for answers to a question, and for a caller that has no namespace */
 function keyOf(tool: RunTool, request: RunRequest): string | undefined {
   const { idempotencyKey, principal, resume } = request
   const namespace = namespaceOf(request)

@@ -16,7 +16,7 @@ const asking: Behaviour = function* ask({ resume }) {
 test.each([
   ['2025-06-18', { answer: { title: 'Answer (JSON)' } }, { answer: '{"tags":["a"]}' }],
   ['2025-11-25', { tags }, { tags: ['a'] }],
-])('a session of %s is asked in fields that it knows', async (version, properties, content) => {
+])('asks a session of %s in fields of its revision', async (version, properties, content) => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ asking })] })
   const clientInfo = { name: 'test', version: '1.0.0' }
   const params = { protocolVersion: version, capabilities: { elicitation: {} }, clientInfo }

@@ -12,7 +12,7 @@ const asking: Behaviour = function* ask({ resume }) {
   else yield { type: 'asked', questions: [{ id: 'q', message: 'Which size?' }], state: {} }
 }
 
-test('while a person thinks, others run, and the time of the run stands still', async () => {
+test('a run that waits for an answer takes no slot, and its time limits stand still', async () => {
   const clock = new ManualClock()
   await using store = new MemoryGatewayStore({ now: () => clock.now() })
   await using gateway = createGateway({

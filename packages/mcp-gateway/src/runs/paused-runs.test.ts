@@ -15,13 +15,12 @@ import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { NO_OWN_FILES } from '../../test/runs-world.ts'
 import type { AgentUpdate, Question } from '../agents/agent-update.ts'
 import type { EarlierFiles, ResultFiles } from '../files/result-files.ts'
-import type { RunRequest } from './run-request.ts'
+import type { RunRequest, ToolOutcome } from './run-request.ts'
 import { Runs } from './runs.ts'
-import type { ToolOutcome } from './run-request.ts'
 
 const question: Question = { id: 'q', message: 'Which size?' }
 
-/** Asks as many times as there are lists of questions, then tells what it heard. */
+/** Asks once for each list of questions, then returns the answers. */
 function asking(...rounds: readonly (readonly Question[])[]): Script {
   return ({ resume }): readonly AgentUpdate[] => {
     const heard = resume === undefined ? [] : [...heardBefore(resume.state), resume.answers]
@@ -75,7 +74,7 @@ function textOf(outcome: ToolOutcome): string | undefined {
   return first?.type === 'text' ? first.text : undefined
 }
 
-/** What a client that cannot be asked names the run with. */
+/** The `run` of the `resume` argument, for a client without forms. */
 function handleIn(outcome: ToolOutcome): string {
   const structured = outcome.type === 'result' ? outcome.result.structuredContent : undefined
   return isRecord(structured) ? String(structured['run']) : ''
@@ -85,7 +84,7 @@ function reasonOf(outcome: ToolOutcome): unknown {
   return outcome.type === 'result' ? outcome.result['_meta']?.['reason'] : undefined
 }
 
-test('a question reaches the caller, and its answer the agent in another process', async () => {
+test('returns a question to the caller, and gives its answer to the agent in another process', async () => {
   await using world = replicas(asking([question]))
   const outcome = await world.a.call(tool, asked)
   expect(outcome).toMatchObject({
@@ -98,7 +97,7 @@ test('a question reaches the caller, and its answer the agent in another process
   expect(world.source.calls[1]?.runId).toBe(world.source.calls[0]?.runId)
 })
 
-test('progress goes on counting after an answer: for some clients it is all one call', async () => {
+test('continues the numbers of progress after an answer', async () => {
   await using world = replicas(asking([question]))
   const numbers: number[] = []
   const progress = (piece: { readonly progress: number }): void => void numbers.push(piece.progress)
@@ -107,7 +106,7 @@ test('progress goes on counting after an answer: for some clients it is all one 
   expect(numbers).toEqual([1, 2])
 })
 
-test('several questions are asked in one round, and rounds follow each other', async () => {
+test('asks several questions in one round, and several rounds', async () => {
   await using world = replicas(asking([question, { id: 'p', message: 'Paper?' }], [question]))
   const first = await world.a.call(tool, asked)
   expect(first).toMatchObject({ forms: [{ key: 'i0' }, { key: 'i1' }] })
@@ -116,7 +115,7 @@ test('several questions are asked in one round, and rounds follow each other', a
   expect(textOf(await world.a.call(tool, answering(second, { i0: 'small' })))).toContain('small')
 })
 
-test('an answer that is sent twice is executed once, and gets the same outcome', async () => {
+test('executes an answer once that is sent twice, and returns the same outcome', async () => {
   await using world = replicas(asking([question]))
   const outcome = await world.a.call(tool, asked)
   const request = answering(outcome, large)
@@ -127,14 +126,14 @@ test('an answer that is sent twice is executed once, and gets the same outcome',
   expect(world.source.calls).toHaveLength(2)
 })
 
-test('two processes that get one answer at the same time execute it once', async () => {
+test('executes an answer once that two processes get at the same time', async () => {
   await using world = replicas(asking([question]))
   const request = answering(await world.a.call(tool, asked), large)
   await Promise.all([world.a.call(tool, request), world.b.call(tool, request)])
   expect(world.source.calls).toHaveLength(2)
 })
 
-test('a late answer to an older round changes nothing', async () => {
+test('ignores a late answer to an older round', async () => {
   await using world = replicas(asking([question], [{ id: 'sure', message: 'Sure?' }]))
   const first = await world.a.call(tool, asked)
   const second = await world.a.call(tool, answering(first, large))
@@ -152,7 +151,7 @@ function choiceOf(...choices: readonly string[]): JsonSchema {
   }
 }
 
-test('a missing or invalid answer is asked for again', async () => {
+test('asks again for a missing or invalid answer', async () => {
   const schema = {
     type: 'object',
     properties: { n: { type: 'integer', minimum: 1 } },
@@ -171,7 +170,7 @@ test('a missing or invalid answer is asked for again', async () => {
   expect(world.source.calls).toHaveLength(2)
 })
 
-test('of several questions only those are asked again that have no good answer', async () => {
+test('asks only those questions again whose answers were not accepted', async () => {
   const choice = { id: 'p', message: 'Paper?', schema: choiceOf('A4', 'A5') }
   await using world = replicas(asking([question, choice, { ...question, id: 'r' }]))
   const first = await world.a.call(tool, asked)
@@ -193,7 +192,7 @@ test('of several questions only those are asked again that have no good answer',
   expect(world.source.calls).toHaveLength(2)
 })
 
-test('a good answer stays when the others find no free slot', async () => {
+test('keeps an accepted answer when the others find no free slot', async () => {
   await using world = replicas(asking([question, { ...question, id: 'r' }]), {
     maxConcurrent: 0,
     maxQueued: 0,
@@ -210,7 +209,7 @@ test('a good answer stays when the others find no free slot', async () => {
 })
 
 test.each(['decline', 'cancel'] as const)(
-  'a person who says %s ends the run, without an error',
+  'ends the run without an error when the user says %s',
   async (action) => {
     await using world = replicas(asking([question]))
     const outcome = await world.a.call(tool, asked)
@@ -222,7 +221,7 @@ test.each(['decline', 'cancel'] as const)(
   },
 )
 
-test('a person who refuses one of several questions is not asked for the others', async () => {
+test('does not ask the other questions when the user refuses one', async () => {
   await using world = replicas(asking([question, { id: 'p', message: 'Paper?' }]))
   const outcome = await world.a.call(tool, asked)
   const end = await world.b.call(tool, answering(outcome, { i1: { action: 'decline' } }))
@@ -230,14 +229,14 @@ test('a person who refuses one of several questions is not asked for the others'
   expect(world.source.calls).toHaveLength(1)
 })
 
-test('an agent that wants to hear "no" hears it', async () => {
+test('gives a refusal to an agent that takes refusals', async () => {
   await using world = replicas(asking([{ ...question, takesRefusal: true }]))
   const outcome = await world.a.call(tool, asked)
   const end = await world.b.call(tool, answering(outcome, { i0: { action: 'decline' } }))
   expect(textOf(end)).toBe('[{"q":{"action":"decline"}}]')
 })
 
-test('nobody else can answer, and nobody learns that there is a question', async () => {
+test('gives other callers the answer of an unknown run', async () => {
   await using world = replicas(asking([question]))
   const outcome = await world.a.call(tool, asked)
   const other = answering(outcome, large, { principal: principalNamed('eve') })
@@ -249,7 +248,7 @@ test('nobody else can answer, and nobody learns that there is a question', async
   expect(textOf(await world.a.call(tool, answering(outcome, large)))).toContain('large')
 })
 
-test('a client that cannot ask gets the question as text, and answers by `resume`', async () => {
+test('returns the question as text to a client without forms, and takes the answer by `resume`', async () => {
   await using world = replicas(asking([question]))
   const outcome = await world.a.call(tool, requestOf('Order'))
   expect(outcome).toMatchObject({
@@ -270,7 +269,7 @@ test('a client that cannot ask gets the question as text, and answers by `resume
   expect(textOf(await world.b.call(tool, alone))).toContain('"answer":"large"')
 })
 
-test('the id of a run, which logs show, is not enough to answer it', async () => {
+test('refuses a `resume` that has only the id of the run, which is in logs', async () => {
   await using world = replicas(asking([question]))
   const run = handleIn(await world.a.call(tool, requestOf('Order')))
   const [id, round, key = ''] = run.split('.')
@@ -285,7 +284,7 @@ test('the id of a run, which logs show, is not enough to answer it', async () =>
   expect(textOf(await world.a.call(tool, requestOf('Order', { resume })))).toContain('large')
 })
 
-test('an answer by `resume` that is given twice is no answer to the next question', async () => {
+test('does not take a repeated `resume` as the answer to the next question', async () => {
   await using world = replicas(asking([question], [{ id: 'sure', message: 'Sure?' }]))
   const run = handleIn(await world.a.call(tool, requestOf('Order')))
   const resume = { state: { run }, responses: { i0: 'yes' } }
@@ -300,19 +299,16 @@ test.each([
   [{ action: 'decline' }, '{"action":"decline"}'],
   [{ action: 'accept', content: { action: 'approve' } }, '{"action":"approve"}'],
   [{ action: 'cancel' }, 'cancelled the question'],
-])(
-  'by `resume`, a field `action` of the schema is what the agent asked for: %j',
-  async (i0, text) => {
-    const action = { type: 'string', enum: ['approve', 'decline'] }
-    const schema = { type: 'object', properties: { action }, required: ['action'] }
-    await using world = replicas(asking([{ id: 'q', message: 'Pay?', schema }]))
-    const run = handleIn(await world.a.call(tool, requestOf('Order')))
-    const resume = { state: { run }, responses: { i0 } }
-    expect(textOf(await world.b.call(tool, requestOf('Order', { resume })))).toContain(text)
-  },
-)
+])('reads a field `action` of the schema in `resume`: %j', async (i0, text) => {
+  const action = { type: 'string', enum: ['approve', 'decline'] }
+  const schema = { type: 'object', properties: { action }, required: ['action'] }
+  await using world = replicas(asking([{ id: 'q', message: 'Pay?', schema }]))
+  const run = handleIn(await world.a.call(tool, requestOf('Order')))
+  const resume = { state: { run }, responses: { i0 } }
+  expect(textOf(await world.b.call(tool, requestOf('Order', { resume })))).toContain(text)
+})
 
-test('a decline is answered although the agent hangs when it is told to forget the run', async () => {
+test('answers a decline even if the agent hangs while it deletes its state', async () => {
   await using world = replicas(asking([question]))
   const forgotten: string[] = []
   Object.assign(world.source, {
@@ -327,7 +323,7 @@ test('a decline is answered although the agent hangs when it is told to forget t
   expect(forgotten).toEqual(['support'])
 })
 
-test('an elicitation that is declined is declined, whatever fields its form has', async () => {
+test('reads a declined elicitation as a decline, whatever fields its form has', async () => {
   const schema = { type: 'object', properties: { action: { type: 'string' } } }
   await using world = replicas(asking([{ id: 'q', message: 'Pay?', schema }]))
   const outcome = await world.a.call(tool, asked)
@@ -335,7 +331,7 @@ test('an elicitation that is declined is declined, whatever fields its form has'
   expect(reasonOf(end)).toBe('decline')
 })
 
-test('without the store an answer is not lost', async () => {
+test('answers `unavailable` while the store is down, and takes the same answer later', async () => {
   await using world = replicas(asking([question]))
   const outcome = await world.a.call(tool, asked)
   const get = world.store.values.get.bind(world.store.values)
@@ -345,14 +341,14 @@ test('without the store an answer is not lost', async () => {
   expect(textOf(await world.a.call(tool, answering(outcome, large)))).toContain('large')
 })
 
-test('of a process that died in the middle of a run, the answer says so, and runs nothing again', async () => {
+test('answers `agent_failed` after the process of a continued run died, and runs nothing again', async () => {
   const never = new Promise<never>(() => {})
   await using world = replicas(async function* ({ resume }) {
     if (resume === undefined) yield { type: 'asked', questions: [question], state: {} }
     else await never
   })
   const outcome = await world.a.call(tool, asked)
-  // The process of this one is gone with all that it would have done: only the row tells of it.
+  // The process of this run is dead. Only the row is left.
   const dead = new Runs(
     runsOptions({
       agents: world.source,
@@ -371,7 +367,7 @@ test('of a process that died in the middle of a run, the answer says so, and run
   expect(world.source.calls).toHaveLength(2)
 })
 
-test('a question that nobody answers is forgotten, with what the agent kept for it', async () => {
+test('deletes a question that nobody answers, and the state of the agent', async () => {
   await using world = replicas(asking([question]), { needsInputTtlMs: 3_600_000 })
   const outcome = await world.a.call(tool, asked)
   await world.clock.advance(3_540_000)
@@ -384,7 +380,7 @@ test('a question that nobody answers is forgotten, with what the agent kept for 
   expect(await world.store.values.list('')).toEqual([])
 })
 
-test('an answer that found no free slot can be given again', async () => {
+test('takes an answer again that found no free slot', async () => {
   await using world = replicas(asking([question]), { maxConcurrent: 0, maxQueued: 0 })
   const free = new Runs(
     runsOptions({ agents: world.source, values: world.store.values, clock: world.clock }),
@@ -395,7 +391,7 @@ test('an answer that found no free slot can be given again', async () => {
   await free.close()
 })
 
-test('files of before the question are in the result of a run that fails after it, too', async () => {
+test('returns the files of earlier rounds in the result of a run that fails later', async () => {
   const link = { type: 'resource_link' as const, uri: 'artifact://s/a', name: 'a' }
   const earlier: EarlierFiles = { blocks: [link], shown: ['a'], scope: 's' }
   const opened: (EarlierFiles | undefined)[] = []
@@ -425,8 +421,40 @@ test('files of before the question are in the result of a run that fails after i
   })
 })
 
-test('a run that nobody asked about leaves nothing in the store', async () => {
+test('stores nothing for a run without questions', async () => {
   await using world = replicas(() => [{ type: 'done', text: 'Hello' }])
   await world.a.call(tool, asked)
   expect(await world.store.values.list('')).toEqual([])
+})
+
+test('continues a run from the stored row of an earlier version', async () => {
+  await using world = replicas(asking([question], [question]))
+  const runId = 'run_0123456789abcdef'
+  const link = { type: 'resource_link', uri: 'artifact://s/a', name: 'a' }
+  const row = {
+    phase: 'waiting',
+    runId,
+    agentId: 'support',
+    skillId: 'support',
+    tool: 'support',
+    principal: 'ada',
+    args: 'nbKsscuOp2LsTfemmi852g',
+    key: '0123456789abcdef',
+    round: 2,
+    questions: [{ ...question, schema: { type: 'object' }, takesRefusal: true, value: { any: 1 } }],
+    answers: {},
+    state: { heard: [] },
+    files: { blocks: [link], shown: ['a'] },
+    progress: 3,
+    answered: { round: 1, hash: 'hash' },
+    expiresAt: world.clock.now() + 60_000,
+  }
+  await world.store.values.put(`waiting-run:${runId}`, row, { ttlMs: 60_000 })
+  const state = { runId, round: 2, tool: 'support', args: row.args }
+  const responses = { i0: { action: 'accept', content: { size: 'large' } } }
+  const outcome = await world.a.call(tool, { ...asked, resume: { state, responses } })
+  expect(outcome).toMatchObject({ type: 'input', state: { runId, round: 3, args: row.args } })
+  expect(world.source.calls[0]?.resume?.answers).toMatchObject({ q: { action: 'accept' } })
+  const [stored] = await world.store.values.list('waiting-run:')
+  expect(stored?.value).toMatchObject({ round: 3, key: row.key, answered: { round: 2 } })
 })

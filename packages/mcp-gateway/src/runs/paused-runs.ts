@@ -173,7 +173,7 @@ export class PausedRuns {
   ): Promise<ToolOutcome | undefined> {
     const { clock } = this.#storage
     const found = await this.#get(claim.runId)
-    // The same answer for a run of somebody else: whether it exists is no business of this caller.
+    // A run of another caller gets the same answer as an unknown run.
     if (found === undefined || !isOwn(found.row, order, claim)) {
       const text = 'No such run waits for an answer. It may have waited too long.'
       return failed(order, 'expired', text)

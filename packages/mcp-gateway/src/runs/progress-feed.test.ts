@@ -13,7 +13,7 @@ interface Piece {
 
 const SETTINGS = { ...DEFAULTS.streaming, from: 0 }
 
-test('pieces of text are joined until it is time, and numbered upwards', async () => {
+test('joins pieces of text for `coalesceMs`, and numbers them', async () => {
   const clock = new ManualClock()
   const pieces: Piece[] = []
   const feed = new ProgressFeed((piece) => void pieces.push(piece), clock, SETTINGS)
@@ -30,14 +30,14 @@ test('pieces of text are joined until it is time, and numbered upwards', async (
   ])
 })
 
-test('much text does not wait', async () => {
+test('sends 2 KiB of text at once', async () => {
   const pieces: Piece[] = []
   const feed = new ProgressFeed((piece) => void pieces.push(piece), new ManualClock(), SETTINGS)
   feed.text('x'.repeat(2048))
   expect(pieces).toHaveLength(1)
 })
 
-test('a client hears of a silent agent every 15 seconds', async () => {
+test('sends a heartbeat every 15 s while the agent is silent', async () => {
   const clock = new ManualClock()
   const pieces: Piece[] = []
   const feed = new ProgressFeed((piece) => void pieces.push(piece), clock, SETTINGS)
@@ -52,7 +52,7 @@ test('a client hears of a silent agent every 15 seconds', async () => {
   expect(clock.pending).toBe(0)
 })
 
-test('what was not sent yet goes out before the result, and nothing after it', async () => {
+test('sends pending text before the result, and nothing after it', async () => {
   const clock = new ManualClock()
   const pieces: Piece[] = []
   const feed = new ProgressFeed((piece) => void pieces.push(piece), clock, SETTINGS)
@@ -63,7 +63,7 @@ test('what was not sent yet goes out before the result, and nothing after it', a
   expect(pieces).toEqual([{ progress: 1, message: 'the end' }])
 })
 
-test('what was said while an earlier piece was on its way goes out before the result, too', () => {
+test('sends text before the result that came while an earlier piece was being sent', () => {
   const pieces: Piece[] = []
   const feed = new ProgressFeed(
     (piece) => {
@@ -84,7 +84,7 @@ test('what was said while an earlier piece was on its way goes out before the re
   ])
 })
 
-test('a slow reader costs progress, never memory', async () => {
+test('drops progress for a slow client, and stores at most 64 KiB', async () => {
   const clock = new ManualClock()
   const pieces: Piece[] = []
   const taken = deferred()
@@ -106,7 +106,7 @@ test('a slow reader costs progress, never memory', async () => {
   expect(pieces.map(({ progress }) => progress)).toEqual(pieces.map((_, index) => index + 1))
 })
 
-test('a client that is gone is not written to again', async () => {
+test('stops after a send failed', async () => {
   const clock = new ManualClock()
   let sent = 0
   const feed = new ProgressFeed(

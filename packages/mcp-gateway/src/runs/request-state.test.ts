@@ -6,7 +6,7 @@ const key = 'k'.repeat(32)
 const state = { runId: 'run_0123456789abcdef', round: 1, tool: 'support', args: 'hash' }
 const binding = { method: 'tools/call', principal: 'ada' }
 
-test('a state is valid for the same caller and method only, and cannot be changed', async () => {
+test('verifies a state for the same caller and method only, and if it is unchanged', async () => {
   const states = new RequestStates({ key, ttlMs: 3_600_000 })
   const text = await states.mint(state, binding)
   expect(await states.verify(text, binding)).toEqual(state)
@@ -23,6 +23,6 @@ test.each([
   { run: 'run_0123456789abcdef.1' },
   { run: 'x.1' },
   { runId: 1 },
-])('%j names no run that waits', (value) => {
+])('does not take %j for the name of a run', (value) => {
   expect(parseClaim(value)).toBeUndefined()
 })

@@ -215,7 +215,7 @@ async function keep(
     return { links: [link], note: `All of it is in the file ${link.uri}.` }
   } catch (error) {
     if (!GatewayError.is(error)) throw error
-    // Other errors are about the store, whose address is no business of the caller.
+    // Other errors may contain the address of the store.
     const isOfCaller = error.code === 'QUOTA' || error.code === 'LIMIT'
     const why = isOfCaller ? `: ${error.message}` : ''
     return { links: [], note: `It could not be kept as a file${why}.` }

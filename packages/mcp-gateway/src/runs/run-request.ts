@@ -15,7 +15,7 @@ import type { RunSettings } from '../options.ts'
 import type { Values } from '../store/gateway-store.ts'
 import type { QuestionForm } from './forms.ts'
 
-/** What `Runs` and its parts need to store runs, and to reach their agents. */
+/** Settings, store, clock and agents, for `Runs` and its parts. */
 export interface RunStorage extends RunSettings {
   readonly agents: RunnableAgents
   /** Stores paused runs, conversations, and results of calls with an idempotency key. */
@@ -55,9 +55,9 @@ export interface RunData {
   readonly trace?: Readonly<Record<string, string>> | undefined
 }
 
-/** What the client that waits for a call can take, and how to reach it. */
+/** The connection to the client that waits for a call. */
 interface RunSink {
-  /** Aborts when nobody waits for the result any more. */
+  /** Aborts when the client cancels the call or leaves. */
   readonly signal: AbortSignal
   /** Sends text before the result. `undefined` if the client did not ask for it. */
   readonly progress?: RunProgress | undefined
@@ -156,8 +156,8 @@ const MIN_SCOPE_CHARS = 26
 
 /**
  * Returns the namespace of a caller, within its principal: the scope that it names, else that of its session. `null`: the
- * principal has one namespace. `undefined`: the caller has no name, and no scope that nobody can guess, so nothing shows
- * that two calls are of the same caller.
+ * principal has one namespace. `undefined`: two calls of this caller cannot be told from calls of others, because it has no
+ * name, and no scope that is hard to guess.
  */
 export function namespaceOf({
   principal,

@@ -20,15 +20,16 @@ import type { AgentCall } from '../agents/agent-call.ts'
 import type { AgentUpdate } from '../agents/agent-update.ts'
 import type { ResultFiles } from '../files/result-files.ts'
 import { NO_OUTPUT } from './result.ts'
+import { beginningOf } from './run.ts'
 
-test('an answer that is there at once arrives', async () => {
+test('returns an answer that is there at once', async () => {
   await using world = runsOf(() => [{ type: 'done', text: 'Hello' }])
   const outcome = await world.runs.call(tool, requestOf('Hi'))
   expect(textsOf(outcome)).toEqual(['Hello'])
   expect(metaOf(outcome)).toEqual({ runId: expect.stringMatching(/^run_[0-9a-f]{16}$/) })
 })
 
-test('the result holds the whole text once, then the files in order', async () => {
+test('returns the whole text once, then the files in order', async () => {
   await using world = runsOf(
     async function* ({ artifacts }) {
       yield { type: 'text', text: 'Two ' }
@@ -51,7 +52,7 @@ test('the result holds the whole text once, then the files in order', async () =
   })
 })
 
-test('a file without room costs the file, not the answer', async () => {
+test('returns the answer without a file that could not be stored', async () => {
   const script: Script = () => [
     { type: 'file', file: { name: 'too-large', data: new Uint8Array(3) } },
     { type: 'done', text: 'Here you are' },
@@ -63,7 +64,7 @@ test('a file without room costs the file, not the answer', async () => {
   ])
 })
 
-test('cuts a text that is larger than a result may be, at a whole character, and says so', async () => {
+test('cuts a text that is larger than a result may be after a whole character, and says so', async () => {
   const huge = `${'x😀'.repeat(2 * 1024 * 1024)} and more`
   for (const updates of [
     [{ type: 'text', text: huge }, { type: 'text', text: huge }, { type: 'done' }],
@@ -79,14 +80,20 @@ test('cuts a text that is larger than a result may be, at a whole character, and
   }
 })
 
-test('says that the rest of a text is missing that came in too many pieces', async () => {
+test.each([0, 1, 2, 3, 4])('cuts a text at %i bytes after a whole character', (bytes) => {
+  const beginning = beginningOf('ééé', bytes, (text) => Buffer.byteLength(text))
+  expect(beginning.length).toBeLessThanOrEqual(bytes / 2)
+  expect('ééé'.startsWith(beginning)).toBe(true)
+})
+
+test('says that the rest is missing when the pieces of text exceed 10 MiB', async () => {
   const piece: AgentUpdate = { type: 'text', text: 'x'.repeat(1024 * 1024) }
   await using world = runsOf(() => [...Array.from({ length: 11 }, () => piece), { type: 'done' }])
   const [, note] = textsOf(await world.runs.call(tool, requestOf('Write')))
   expect(note).toContain('the rest of it is missing')
 })
 
-test('leaves an answer whole that fits, also where the agent said more on its way', async () => {
+test('returns the whole answer even if the pieces of text were longer', async () => {
   const whole = 'x'.repeat(900_000)
   await using world = runsOf(() => [
     { type: 'text', text: `${whole}more` },
@@ -95,7 +102,7 @@ test('leaves an answer whole that fits, also where the agent said more on its wa
   expect(textsOf(await world.runs.call(tool, requestOf('Write')))).toEqual([whole])
 })
 
-test('fails where the structured content that its schema demands is too large', async () => {
+test('fails when the structured content of a tool with an output schema is too large', async () => {
   const structured = { rows: 'x'.repeat(1_000_000) }
   await using world = runsOf(() => [{ type: 'done', text: '', structured }])
   const strict = { ...tool, outputSchema: { type: 'object' } }
@@ -104,7 +111,7 @@ test('fails where the structured content that its schema demands is too large', 
   })
 })
 
-test('files without end that cannot be kept are told of in a few lines', async () => {
+test('names 20 files that could not be stored, and counts the others', async () => {
   const file = { name: 'too-large', data: new Uint8Array(3) }
   await using world = runsOf(
     function* () {
@@ -118,7 +125,7 @@ test('files without end that cannot be kept are told of in a few lines', async (
   expect(texts.at(-1)).toBe('980 more files could not be kept.')
 })
 
-test('an agent that goes on after its answer makes no more files', async () => {
+test('refuses files that an agent writes after its answer', async () => {
   const writers: AgentCall['artifacts'][] = []
   await using world = runsOf(
     ({ artifacts }) => {
@@ -132,7 +139,7 @@ test('an agent that goes on after its answer makes no more files', async () => {
   await expect(late).rejects.toMatchObject({ code: 'CLOSED' })
 })
 
-test('an agent that never pauses holds up nobody else, and ends with its time', async () => {
+test('stops an agent that never pauses at its time limit', async () => {
   await using world = runsOf(
     function* () {
       for (;;) yield { type: 'text', text: 'and so on ' }
@@ -143,19 +150,19 @@ test('an agent that never pauses holds up nobody else, and ends with its time', 
   expect(metaOf(outcome)).toMatchObject({ reason: 'timeout' })
 })
 
-test('an agent without output says so', async () => {
+test('says that the agent finished without output', async () => {
   await using world = runsOf(() => [{ type: 'done' }])
   expect(textsOf(await world.runs.call(tool, requestOf('Hi')))).toEqual([NO_OUTPUT])
 })
 
-test('structured output is there as text too', async () => {
+test('returns structured output as text too', async () => {
   await using world = runsOf(() => [{ type: 'done', structured: { total: 3 } }])
   expect(await world.runs.call(tool, requestOf('Count'))).toMatchObject({
     result: { content: [{ text: '{"total":3}' }], structuredContent: { total: 3 } },
   })
 })
 
-test('output that does not match the schema of the skill is an error that names the path', async () => {
+test('names the path of output that does not match the schema of the skill', async () => {
   await using world = runsOf(() => [{ type: 'done', structured: { total: 'three' } }])
   const outputSchema = { type: 'object', properties: { total: { type: 'number' } } }
   const strict = { ...tool, outputSchema, checkOutput: validatorFor(outputSchema) }
@@ -171,37 +178,37 @@ test.each<{
   readonly text: RegExp
 }>([
   {
-    title: 'that says that it failed',
+    title: 'reports a failure',
     updates: [{ type: 'failed', reason: 'No such order.' }],
     reason: 'agent_failed',
     text: /"Support": No such order/,
   },
   {
-    title: 'that somebody stopped where it runs',
+    title: 'was stopped where it runs',
     updates: [{ type: 'failed', reason: 'Stopped by the operator.', isCancelled: true }],
     reason: 'cancelled',
     text: /^Agent "Support": Stopped by the operator/,
   },
   {
-    title: 'that ends without an answer',
+    title: 'ends without an answer',
     updates: [{ type: 'text', text: 'We' }],
     reason: 'agent_failed',
     text: /without an answer/,
   },
   {
-    title: 'that wants a sign-in',
+    title: 'requires a sign-in',
     updates: [{ type: 'authorization', url: 'https://a.test/' }],
     reason: 'auth_required',
     text: /Open https:\/\/a\.test\//,
   },
-])('an agent $title is an error that helps', async ({ updates, reason, text }) => {
+])('returns an error with its reason when the agent $title', async ({ updates, reason, text }) => {
   await using world = runsOf(() => updates)
   const outcome = await world.runs.call(tool, requestOf('Hi'))
   expect(outcome).toMatchObject({ result: { isError: true, _meta: { reason } } })
   expect(textsOf(outcome)[0]).toMatch(text)
 })
 
-test('what an agent throws is in the log alone', async () => {
+test('writes the error of an agent to the log only', async () => {
   const error = new Error('password=hunter2')
   await using world = runsOf(() => {
     throw error
@@ -215,7 +222,7 @@ test('what an agent throws is in the log alone', async () => {
 test.each([
   ['QUOTA', 'no_room'],
   ['LIMIT', 'too_large'],
-] as const)('an agent that cannot do without a file (%s) ends with %s', async (code, reason) => {
+] as const)('an agent that throws the error of a file (%s) ends with %s', async (code, reason) => {
   await using world = runsOf(() => {
     throw new GatewayError(code, 'More than the 10 bytes that are allowed')
   })
@@ -224,7 +231,7 @@ test.each([
   expect(textsOf(outcome)[0]).toContain('More than the 10 bytes that are allowed.')
 })
 
-test('how each run ended is told, with no word of what was said', async () => {
+test('emits how each run ended, without its texts', async () => {
   let count = 0
   await using world = runsOf(() => {
     count += 1
@@ -241,7 +248,7 @@ test('how each run ended is told, with no word of what was said', async () => {
   expect(JSON.stringify(world.events)).not.toContain('secret')
 })
 
-test('where the store lies is nothing to tell callers', async () => {
+test('does not show the address of the store to callers', async () => {
   const files: ResultFiles = {
     open: () => ({
       ...NO_OWN_FILES,
@@ -258,7 +265,7 @@ test('where the store lies is nothing to tell callers', async () => {
   expect(world.events).toContainEqual(expect.objectContaining({ type: 'failed' }))
 })
 
-test('progress tells who works, what is said and which files are made, before the result', async () => {
+test('sends progress with the agent, its text and its files before the result', async () => {
   const messages: string[] = []
   const script: Script = () => [
     { type: 'text', text: 'Hel' },
@@ -277,7 +284,7 @@ test('progress tells who works, what is said and which files are made, before th
   expect(messages).toHaveLength(5)
 })
 
-test('without streaming there is no progress, but all text and files', async () => {
+test('sends no progress without streaming, and returns all text and files', async () => {
   const script: Script = () => [
     { type: 'text', text: 'Hello' },
     { type: 'file', file: { name: 'a.png', data: new Uint8Array(1) } },
@@ -290,7 +297,7 @@ test('without streaming there is no progress, but all text and files', async () 
   expect(textsOf(outcome)).toEqual(['Hello', 'resource_link'])
 })
 
-test('two calls share nothing', async () => {
+test('two calls share no objects', async () => {
   await using world = runsOf(() => [{ type: 'done' }])
   const ada = world.runs.call(tool, requestOf('1', { principal: principalNamed('ada') }))
   await world.runs.call(tool, requestOf('2', { principal: principalNamed('bob') }))
@@ -303,7 +310,7 @@ test('two calls share nothing', async () => {
 })
 
 test(
-  'nothing is left of 10,000 runs, of which half were dropped',
+  'keeps nothing of 10,000 runs, of which half were cancelled',
   { timeout: 60_000 },
   async () => {
     const script: Script = async function* (call) {

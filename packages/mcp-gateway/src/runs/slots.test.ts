@@ -1,7 +1,12 @@
-import { DEFAULTS } from '../../test/settings.ts'
 import { describe, expect, test } from 'vitest'
 
-import { ManualClock } from '../../test/manual-clock.ts'
+import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
+import { ManualClock, settled } from '../../test/manual-clock.ts'
+import { eventsOf, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
+import { metaOf, runsOf, waitingForTheEnd } from '../../test/runs-world.ts'
+import { principalNamed, requestOf, tool } from '../../test/scripted-source.ts'
+import { DEFAULTS } from '../../test/settings.ts'
+import { createGateway } from '../gateway.ts'
 import { anonymousPrincipal } from '../internal/anonymous.ts'
 import { slotOwnerOf, type Principal } from '../internal/principal.ts'
 import { RunSlots } from './slots.ts'
@@ -11,7 +16,7 @@ const nobody = anonymousPrincipal()
 const ada: Principal = { id: 'ada', scopes: [], isAnonymous: false, claims: {} }
 const bob: Principal = { ...ada, id: 'bob' }
 
-/** What became of calls, in the order in which it did. */
+/** The ends of calls, in order. */
 function callsOn(slots: RunSlots): {
   readonly told: string[]
   readonly call: (principal: string, name: string) => Promise<void>
@@ -28,7 +33,7 @@ function callsOn(slots: RunSlots): {
 }
 
 describe('a queue that is full', () => {
-  test('takes a call of a principal with fewer, in place of the last of whoever has the most', async () => {
+  test('takes the call of an owner with fewer calls in place of the last call of the owner with the most', async () => {
     const slots = new RunSlots(new ManualClock(), {
       ...DEFAULTS.runs,
       maxConcurrent: 1,
@@ -46,7 +51,7 @@ describe('a queue that is full', () => {
     expect(told.at(-1)).toBe('a1 runs')
   })
 
-  test('takes no call of whoever has the most, nor one that would only turn it round', async () => {
+  test('takes no call of the owner with the most calls, nor of an owner that would have as many', async () => {
     const slots = new RunSlots(new ManualClock(), {
       ...DEFAULTS.runs,
       maxConcurrent: 0,
@@ -61,7 +66,7 @@ describe('a queue that is full', () => {
     expect(slots.size).toEqual({ taken: 0, queued: 2 })
   })
 
-  test('of no places takes nobody', async () => {
+  test('without places takes no call', async () => {
     const slots = new RunSlots(new ManualClock(), {
       ...DEFAULTS.runs,
       maxConcurrent: 0,
@@ -71,7 +76,7 @@ describe('a queue that is full', () => {
   })
 })
 
-test('a slot is that of a principal, or of the network of callers without a name', () => {
+test('counts slots by principal, and by network for callers without a name', () => {
   const of = (principal: Principal, address?: string): string => slotOwnerOf({ principal, address })
   expect(of(ada, '192.0.2.1')).toBe(of(ada, '192.0.2.2'))
   expect(of(ada, '192.0.2.1')).not.toBe(of(bob, '192.0.2.1'))
@@ -81,7 +86,7 @@ test('a slot is that of a principal, or of the network of callers without a name
   expect(of(nobody)).toBe(of(nobody))
 })
 
-test('who waits too long gives up, and leaves nothing', async () => {
+test('rejects a call that waits too long, and keeps nothing of it', async () => {
   const clock = new ManualClock()
   const slots = new RunSlots(clock, { ...DEFAULTS.runs, maxConcurrent: 0, queueTimeoutMs: 100 })
   const { told, call } = callsOn(slots)
@@ -90,4 +95,77 @@ test('who waits too long gives up, and leaves nothing', async () => {
   await calling
   expect(told).toEqual(['a1: RunFailure'])
   expect(slots.size).toEqual({ taken: 0, queued: 0 })
+})
+
+test('queues calls over the limit of runs, and answers `busy` over the limit of the queue', async () => {
+  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, maxQueued: 1 })
+  const caller = new AbortController()
+  const first = world.runs.call(tool, requestOf('1', { signal: caller.signal }))
+  const second = world.runs.call(tool, requestOf('2'))
+  await settled()
+  expect(await world.runs.call(tool, requestOf('3'))).toMatchObject({
+    result: { isError: true, _meta: { reason: 'busy', retryAfterMs: 5000 } },
+  })
+  caller.abort()
+  await first
+  await settled()
+  expect(world.source.calls).toHaveLength(2)
+  await world.runs.close()
+  expect(metaOf(await second)).toMatchObject({ reason: 'cancelled' })
+})
+
+test('runs the call of another caller when one caller has reached its limit', async () => {
+  await using world = runsOf(waitingForTheEnd, { maxConcurrentPerPrincipal: 1 })
+  const one = requestOf('1', { principal: principalNamed('ada') })
+  const all = [world.runs.call(tool, one), world.runs.call(tool, one)]
+  all.push(world.runs.call(tool, requestOf('2', { principal: principalNamed('bob') })))
+  await settled()
+  expect(world.source.calls.map(({ principal }) => principal.id)).toEqual(['ada', 'bob'])
+  await world.runs.close()
+  await Promise.all(all)
+})
+
+test('sends heartbeats to a call that waits in the queue', async () => {
+  const messages: string[] = []
+  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, idleTimeoutMs: 0 })
+  const first = world.runs.call(tool, requestOf('1'))
+  const progress = ({ message }: { readonly message: string }) => void messages.push(message)
+  const second = world.runs.call(tool, requestOf('2', { progress }))
+  await settled()
+  await world.clock.advance(29_999)
+  expect(messages).toEqual(['Still working (15 s)'])
+  await world.runs.close()
+  await Promise.all([first, second])
+  await world.clock.advance(60_000)
+  expect(messages).toHaveLength(1)
+})
+
+test('answers `busy` to a call that waited in the queue for too long', async () => {
+  await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, idleTimeoutMs: 0 })
+  const first = world.runs.call(tool, requestOf('1'))
+  const second = world.runs.call(tool, requestOf('2'))
+  await settled()
+  await world.clock.advance(30_000)
+  expect(metaOf(await second)).toMatchObject({ reason: 'busy' })
+  await world.runs.close()
+  await first
+})
+
+test('callers without a name at one address leave slots to callers at another address', async () => {
+  await using gateway = createGateway({
+    sources: [new AgentsAtHand({ echo, endless })],
+    http: { clientAddress: { header: 'x-forwarded-for' }, shutdownGraceMs: 0 },
+    runs: { maxConcurrentPerPrincipal: 1, maxQueued: 0 },
+  })
+  const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
+  const call = async (address: string, name: string): Promise<Response> => {
+    const from = { 'x-forwarded-for': address }
+    const id = await openSession(fetch, from)
+    return fetch(post(toolCall(1, name, 'Hello'), inSession(id, from)))
+  }
+  const running = eventsOf(await call('192.0.2.1', 'endless'))
+  await running.next()
+  expect(await (await call('192.0.2.1', 'echo')).text()).toContain('"reason":"busy"')
+  expect(await (await call('192.0.2.2', 'echo')).text()).toContain('"text":"Hello"')
+  await running.return(undefined)
 })

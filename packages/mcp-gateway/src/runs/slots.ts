@@ -26,7 +26,7 @@ const RETRY_AFTER_MS = 5000
 /**
  * Limits the runs at a time, of all callers and of each owner (see `slotOwnerOf`). The first that waits enters first, if
  * the limit of its owner allows it. When no more calls may wait, the owner with the most waiting calls loses its last
- * one to an owner with fewer: nobody can fill the queue for everybody.
+ * one to an owner with fewer, so that no owner can fill the queue.
  */
 export class RunSlots {
   readonly #clock: Clock

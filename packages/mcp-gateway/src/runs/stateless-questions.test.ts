@@ -36,7 +36,7 @@ function serve() {
     bob: { token: TOKENS.bob, scopes },
   })
   const gateway = createGateway({ sources: [agents], auth, clock, store })
-  /** One `tools/call`, as it is on the wire. */
+  /** Sends one `tools/call` of revision 2026-07-28. */
   async function call(over: Call = {}): Promise<Message> {
     const { token = TOKENS.ada, capabilities = { elicitation: { form: {} } }, ...rest } = over
     const params = {
@@ -72,7 +72,7 @@ function serve() {
 const accepted = (answer: string) => ({ action: 'accept', content: { answer } })
 const inputResponses = { i0: accepted('1'), i1: accepted('2') }
 
-test('a state is of use to its caller, its tool and its arguments, as long as it is whole', async () => {
+test('accepts a state of the same caller, tool and arguments only, and if it is unchanged', async () => {
   await using at = serve()
   const { result } = await at.call()
   expect(result).toMatchObject({ resultType: 'input_required' })
@@ -101,7 +101,7 @@ test('a state is of use to its caller, its tool and its arguments, as long as it
   expect(at.agents.calls).toHaveLength(2)
 })
 
-test('what is missing, or is no answer at all, is asked for again', async () => {
+test('asks again for a missing or malformed answer', async () => {
   await using at = serve()
   const { requestState } = (await at.call()).result ?? {}
   for (const responses of [undefined, {}, { i0: 'text', i1: 4 }]) {
@@ -115,7 +115,7 @@ test('what is missing, or is no answer at all, is asked for again', async () => 
   expect(end.result).toMatchObject({ content: [{ text: expect.stringMatching(/"1".*"2"/) }] })
 })
 
-test('a client that cannot ask now reads what is asked, and one that waited too long that it did', async () => {
+test('returns the question as text to a client without forms, and `expired` to one that waited too long', async () => {
   await using at = serve()
   const { requestState } = (await at.call()).result ?? {}
   const told = await at.call({ requestState, capabilities: {} })

@@ -4,9 +4,10 @@ import { expect, test } from 'vitest'
 import { settled } from '../../test/manual-clock.ts'
 import { NO_OWN_FILES, runsOf, textsOf, metaOf, waitingForTheEnd } from '../../test/runs-world.ts'
 import { agent, requestOf, tool } from '../../test/scripted-source.ts'
+import { GatewayError } from '../errors.ts'
 import type { ResultFiles } from '../files/result-files.ts'
 
-test('an agent that left is an error', async () => {
+test('answers `agent_gone` when the agent has left', async () => {
   await using world = runsOf(() => [{ type: 'done' }])
   world.source.isGone = true
   expect(metaOf(await world.runs.call(tool, requestOf('Hi')))).toMatchObject({
@@ -14,7 +15,7 @@ test('an agent that left is an error', async () => {
   })
 })
 
-test('a run that takes too long is stopped, and the answer says how long', async () => {
+test('stops a run that takes too long, and names the limit', async () => {
   await using world = runsOf(waitingForTheEnd, { timeoutMs: 300_000, idleTimeoutMs: 0 })
   const outcome = world.runs.call(tool, requestOf('Hi'))
   await settled()
@@ -25,7 +26,7 @@ test('a run that takes too long is stopped, and the answer says how long', async
   expect(world.source.degraded).toEqual([])
 })
 
-test('silence ends a run, a word starts it anew', async () => {
+test('stops a silent run, and begins the limit again with each update', async () => {
   const word = deferred()
   await using world = runsOf(
     async function* (call) {
@@ -45,7 +46,7 @@ test('silence ends a run, a word starts it anew', async () => {
   expect(metaOf(await outcome)).toMatchObject({ reason: 'idle_timeout' })
 })
 
-test('a tool has limits of its own', async () => {
+test('uses the time limit of the tool', async () => {
   await using world = runsOf(waitingForTheEnd)
   const outcome = world.runs.call({ ...tool, timeoutMs: 500 }, requestOf('Hi'))
   await settled()
@@ -53,7 +54,7 @@ test('a tool has limits of its own', async () => {
   expect(textsOf(await outcome)[0]).toContain('longer than 500 ms')
 })
 
-test('a caller that gives up stops the agent at once', async () => {
+test('stops the agent at once when the caller cancels', async () => {
   await using world = runsOf(waitingForTheEnd)
   const caller = new AbortController()
   const outcome = world.runs.call(tool, requestOf('Hi', { signal: caller.signal }))
@@ -64,7 +65,7 @@ test('a caller that gives up stops the agent at once', async () => {
   expect(world.runs.size).toBe(0)
 })
 
-test('a gateway that stops waits for its runs, and then ends them', async () => {
+test('waits for runs when the gateway stops, and then ends them', async () => {
   await using world = runsOf(waitingForTheEnd)
   const outcome = world.runs.call(tool, requestOf('Hi'))
   await settled()
@@ -79,7 +80,7 @@ test('a gateway that stops waits for its runs, and then ends them', async () => 
   })
 })
 
-test('an agent that does not stop is left behind after 2 seconds, and marked', async () => {
+test('abandons an agent that does not stop within 2 s, and marks it as degraded', async () => {
   const never = deferred()
   await using world = runsOf(async function* () {
     await never.promise
@@ -100,9 +101,9 @@ test('an agent that does not stop is left behind after 2 seconds, and marked', a
 })
 
 test.each([
-  ['as it is told to stop', false],
-  ['just before, while its files are shown', true],
-])('a question that an agent asks %s waits for nobody', async (_, isBefore) => {
+  ['after it was stopped', false],
+  ['just before it is stopped', true],
+])('drops a question that an agent asks %s', async (_, isBefore) => {
   const caller = new AbortController()
   const files: ResultFiles = {
     open: () => ({
@@ -124,5 +125,22 @@ test.each([
   )
   const request = requestOf('Hi', { signal: caller.signal })
   expect(metaOf(await world.runs.call(tool, request))).toMatchObject({ reason: 'cancelled' })
+  expect(world.source.forgotten).toEqual([{ thread: 't1' }])
+})
+
+test('drops a question when the files of the run cannot be read', async () => {
+  const files: ResultFiles = {
+    open: () => ({
+      ...NO_OWN_FILES,
+      write: () => Promise.reject(new Error('unused')),
+      blocks: () => Promise.reject(new Error('unused')),
+      soFar: () => Promise.reject(new GatewayError('UNAVAILABLE', 'The store is down')),
+    }),
+  }
+  const questions = [{ id: 'q', message: 'Size?' }]
+  const asked = { type: 'asked', questions, state: { thread: 't1' } } as const
+  await using world = runsOf(() => [asked], { files })
+  const outcome = await world.runs.call(tool, requestOf('Hi'))
+  expect(metaOf(outcome)).toMatchObject({ reason: 'unavailable' })
   expect(world.source.forgotten).toEqual([{ thread: 't1' }])
 })
