@@ -8,11 +8,12 @@ import {
 
 import { anonymousPrincipal } from '../src/internal/anonymous.ts'
 import type { Principal } from '../src/internal/principal.ts'
+import { ChangeFeed } from '../src/mcp/change-feed.ts'
 import { EventStream } from '../src/mcp/event-stream.ts'
 import type { McpHandlers } from '../src/mcp/handlers.ts'
 import type { RequestContext } from '../src/mcp/request-context.ts'
 import { SessionHttp, toResponse } from '../src/mcp/session-http.ts'
-import type { SessionSettings, SessionStore } from '../src/mcp/sessions.ts'
+import type { SessionLimits, SessionStore } from '../src/mcp/sessions.ts'
 import { ProcessLease } from '../src/store/lease.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { ManualClock, settled } from './manual-clock.ts'
@@ -34,7 +35,7 @@ export interface SessionWorld extends AsyncDisposable {
   readonly a: Fetch
   /** Another process with the same store. */
   readonly b: Fetch
-  readonly processes: readonly [SessionProcess, SessionProcess]
+  readonly processes: readonly [SessionProcess, SessionProcess, ...SessionProcess[]]
   readonly clock: ManualClock
   readonly store: SessionStore
   /** Texts of the calls that were run. */
@@ -46,14 +47,16 @@ export interface SessionWorld extends AsyncDisposable {
 
 export interface SessionWorldOptions {
   readonly tools?: Readonly<Record<string, Tool>>
-  readonly settings?: Partial<SessionSettings>
+  readonly settings?: Partial<SessionLimits>
   readonly questionTimeoutMs?: number
   readonly keepAliveMs?: number
   readonly isShared?: boolean
+  /** @default 2 */
+  readonly processes?: number
   readonly wrap?: (store: SessionStore) => SessionStore
 }
 
-const SETTINGS: SessionSettings = {
+const SETTINGS: SessionLimits = {
   idleTtlMs: 1_800_000,
   absoluteTtlMs: 43_200_000,
   max: 10_000,
@@ -137,11 +140,22 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
   const observed: string[] = []
   const start = (): SessionProcess => {
     const lease = new ProcessLease(store.records, clock)
+    const settings = { ...SETTINGS, ...options.settings }
+    const onError = ({ message }: Error): void => void warnings.push(message)
+    const changes = new ChangeFeed({
+      logs: store.logs,
+      limits: settings.events,
+      process: lease.id,
+      clock,
+      onError,
+    })
+    void changes.start()
     const http = new SessionHttp({
       handlers: new TestServer(options.tools ?? {}, runs),
       store,
       lease,
-      settings: { ...SETTINGS, ...options.settings },
+      changes,
+      settings,
       questionTimeoutMs: options.questionTimeoutMs ?? 60_000,
       keepAliveMs: options.keepAliveMs ?? 15_000,
       ownerOf: ({ id, isAnonymous }, namespace) => (isAnonymous ? namespace : id),
@@ -150,7 +164,7 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
         sessionClosed: ({ reason }) => void observed.push(reason),
       },
       clock,
-      onError: ({ message }) => void warnings.push(message),
+      onError,
     })
     return {
       http,
@@ -159,7 +173,8 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
       kill: () => lease[Symbol.asyncDispose](),
     }
   }
-  const processes = [start(), start()] as const
+  const more = Array.from({ length: (options.processes ?? 2) - 2 }, start)
+  const processes = [start(), start(), ...more] as const
   return {
     a: processes[0].fetch,
     b: processes[1].fetch,
@@ -170,7 +185,10 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
     warnings,
     observed,
     [Symbol.asyncDispose]: async () => {
-      for (const { http } of processes) await http.close()
+      for (const { http } of processes) {
+        await http.changes.close()
+        await http.close()
+      }
       for (const { lease } of processes) await lease[Symbol.asyncDispose]()
       await memory.close()
     },

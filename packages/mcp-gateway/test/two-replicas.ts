@@ -1,6 +1,6 @@
 import { Runtime } from '../src/gateway/runtime.ts'
 import type { GatewayOptions } from '../src/options.ts'
-import type { GatewayStore } from '../src/store/gateway-store.ts'
+import type { EventLogs, GatewayStore } from '../src/store/gateway-store.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'
 import { ManualClock } from './manual-clock.ts'
@@ -18,8 +18,22 @@ export interface TwoReplicas extends AsyncDisposable {
   readonly warnings: readonly string[]
 }
 
-/** `SESSION_EDGE=own` runs tests with the sessions that replace those of the SDK. */
-const EDGE = process.env['SESSION_EDGE'] === 'own' ? 'own' : 'sdk'
+/** Returns the store with other methods of its logs. */
+export function withLogs(store: GatewayStore, methods: Partial<EventLogs>): GatewayStore {
+  const { eventLogs: logs } = store
+  return {
+    ...store,
+    eventLogs: {
+      open: (...log) => logs.open(...log),
+      append: (...event) => logs.append(...event),
+      find: (eventId) => logs.find(eventId),
+      read: (...place) => logs.read(...place),
+      tail: (...tail) => logs.tail(...tail),
+      delete: (log) => logs.delete(log),
+      ...methods,
+    },
+  }
+}
 
 /** Two processes, as they are to each other: both in this one, with a store between them. */
 export function twoReplicas(
@@ -43,18 +57,14 @@ export function twoReplicas(
   const agents = new AgentsAtHand({ echo, endless })
   const warnings: string[] = []
   const make = (): Runtime =>
-    new Runtime(
-      {
-        sources: [agents],
-        clock,
-        store,
-        secrets: { stateKey: 'the same in all processes, and long enough' },
-        onWarning: (message) => void warnings.push(message),
-        ...options,
-      },
-      undefined,
-      EDGE,
-    )
+    new Runtime({
+      sources: [agents],
+      clock,
+      store,
+      secrets: { stateKey: 'the same in all processes, and long enough' },
+      onWarning: (message) => void warnings.push(message),
+      ...options,
+    })
   const [a, b] = [make(), make()]
   return {
     a: (request) => a.fetch(request),

@@ -12,8 +12,7 @@ import { GatewayError } from '../errors.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import { errorText } from '../internal/error-text.ts'
 import type { GatewayOptions } from '../options.ts'
-import { SessionRecords } from '../mcp/replicas/session-records.ts'
-import type { ListedSession } from '../mcp/replicas/session-records.ts'
+import { storedSessions, type ListedSession } from '../mcp/sessions.ts'
 import type { RunEvent } from '../internal/run-event.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import {
@@ -356,7 +355,7 @@ async function sessionsOf(
   }
   const store = await makeStore(settings, { file, onWarning: () => undefined })
   try {
-    return await new SessionRecords(store.values).all()
+    return await storedSessions(store.values)
   } finally {
     await store.close()
   }

@@ -15,7 +15,6 @@ import type {
   StoredName,
   StoredVersion,
 } from './artifact-index.ts'
-import { ArtifactChanges } from './changes.ts'
 import { fileTypeOf, mediaTypeFrom, namedTypeOf } from './media-types.ts'
 import { ArtifactScopes, accountOf, listKey, principalKey } from './namespaces.ts'
 import type { ArtifactCaller } from './namespaces.ts'
@@ -80,7 +79,7 @@ export class Artifacts implements AsyncDisposable {
   readonly #scopes: ArtifactScopes
   readonly #index: ArtifactIndex
   readonly #intake: ArtifactIntake
-  readonly #changes: ArtifactChanges
+  readonly #changeListeners: ((change: ArtifactChange) => void)[] = []
   readonly #sweeper: Sweeper
   readonly #reads = new Turnstile()
 
@@ -117,7 +116,6 @@ export class Artifacts implements AsyncDisposable {
       maxBytes,
       versionsPerName,
     })
-    this.#changes = new ArtifactChanges(store.messages, uriScheme)
     this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweepAll(), onError })
   }
 
@@ -133,7 +131,7 @@ export class Artifacts implements AsyncDisposable {
    */
   async write(caller: ArtifactCaller, file: NewArtifact): Promise<Artifact> {
     const { scope, name, stored, change } = await this.#intake.take(caller, file)
-    if (change) await this.#changes.tell(change)
+    if (change) this.#changed(change)
     const version = stored.versions.at(-1)
     if (!version) throw notFound()
     return this.#shown(scope, name, { stored, version })
@@ -311,18 +309,16 @@ export class Artifacts implements AsyncDisposable {
   }
 
   /**
-   * Adds a listener for changes of all processes. `onGap`: some changes may have been missed.
-   *
-   * @returns a function that removes the listener
+   * Adds a listener for changes that this process makes. They are stored already.
    */
-  onChange(listener: (change: ArtifactChange) => void, onGap?: () => void): Promise<() => void> {
-    return this.#changes.hear(listener, onGap)
+  onChange(listener: (change: ArtifactChange) => void): void {
+    this.#changeListeners.push(listener)
   }
 
   /** Deletes some expired versions. A timer calls it. Returns whether none is left. */
   async sweep(limit: number = SWEEP_ROWS): Promise<boolean> {
     const { changes, isAll } = await this.#index.sweep(limit)
-    for (const change of changes) await this.#changes.tell(change)
+    for (const change of changes) this.#changed(change)
     return isAll
   }
 
@@ -333,6 +329,13 @@ export class Artifacts implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
+  }
+
+  #changed({ scope, name, list, version, isNewName }: IndexChange): void {
+    const isUpdate = version !== undefined
+    const uri = artifactUriOf({ scope, name }, this.#scheme)
+    const change = { uri, scope, list, isUpdate, isListChange: isNewName || !isUpdate }
+    for (const listener of this.#changeListeners) listener(change)
   }
 
   async #sweepAll(): Promise<void> {

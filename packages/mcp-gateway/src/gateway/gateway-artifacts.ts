@@ -14,7 +14,7 @@ import { gatewayFiles } from '../files/run-files.ts'
 import { createGuardedFetch, type GuardedFetch } from '../internal/guarded-fetch.ts'
 import type { HttpRoute } from '../http/http-route.ts'
 import type { ArtifactCaller } from '../files/namespaces.ts'
-import type { Changes } from '../mcp/changes/changes.ts'
+import type { ChangeFeed } from '../mcp/change-feed.ts'
 import type { OwnTool } from '../mcp/tool-call.ts'
 import type { ResourceHandlers } from '../files/resources.ts'
 import type { InputFile, ResultFiles } from '../files/result-files.ts'
@@ -31,12 +31,12 @@ export interface GatewayArtifactsOptions {
   readonly store: GatewayStore
   readonly key: Uint8Array
   readonly clock: Clock
-  readonly changes: Changes
+  readonly changes: ChangeFeed
   /** Where clients reach this gateway over HTTP (`https://agents.example`), as configured. */
   readonly publicUrl: string | undefined
   /** The same without configuration: where it listens, if it does. */
   readonly listensAt: () => string | undefined
-  /** Lists of files changed, and clients were told. */
+  /** Called when lists of files changed. */
   readonly onListChanged: () => void
   readonly onError: (error: Error) => void
 }
@@ -96,22 +96,14 @@ export class GatewayArtifacts {
     const isPlaced = (own.baseUrl ?? options.publicUrl) !== undefined
     const hasLinkTool = this.#takesUploads && (upload.linkTool ?? isPlaced)
     this.tools = hasLinkTool ? [uploadLinkTool(link)] : []
-    this.#news = new ArtifactNews({
-      artifacts: this.#artifacts,
-      clock,
-      onNews: (news) => this.#tell(news),
-      onError: options.onError,
-    })
+    this.#news = new ArtifactNews(clock, (news) => this.#publish(news))
+    this.#artifacts.onChange((change) => this.#news.add(change))
   }
 
-  /** Begins to hear of changes. Never rejects. */
-  start(): Promise<void> {
-    return this.#news.start()
-  }
-
+  /** Publishes the last changes. */
   async close(): Promise<void> {
-    this.#news.close()
     await this.#artifacts.close()
+    this.#news.close()
   }
 
   /** Files that a caller hands to an agent. @throws GatewayError `NOT_FOUND`, with the place of the one that is not there */
@@ -174,13 +166,11 @@ export class GatewayArtifacts {
     return origin === undefined ? undefined : new URL(this.#path, origin).href
   }
 
-  #tell(news: News): void {
+  #publish({ lists, updated }: News): void {
     const { changes, onListChanged } = this.#options
-    if (news.type === 'gap') return changes.catchUpResources()
-    // Every process hears of changes by itself, and tells its own clients.
-    for (const owner of news.lists) changes.deliver({ type: 'resources', owner })
-    for (const [uri, owner] of news.updated) changes.deliver({ type: 'resource', uri, owner })
-    if (news.lists.size > 0) onListChanged()
+    for (const owner of lists) void changes.publish({ type: 'resources', owner })
+    for (const [uri, owner] of updated) void changes.publish({ type: 'resource', uri, owner })
+    if (lists.size > 0) onListChanged()
   }
 }
 

@@ -1,14 +1,17 @@
-import { Server } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
 import { Runtime } from './runtime.ts'
-import type { ServerMaker } from '../mcp/sdk-server.ts'
+import type { McpHandlers } from '../mcp/handlers.ts'
 
-/** Whatever is asked, all these know is how to be pinged and discovered. */
-const bareServers: ServerMaker = {
-  made: 0,
-  create: () => new Server({ name: 'bare', version: '1.0.0' }),
-  createFor: () => new Server({ name: 'bare', version: '1.0.0' }),
+/** Answer no request but those that every server answers. */
+const bareHandlers: McpHandlers = {
+  serverInfo: { name: 'bare', version: '1.0.0' },
+  instructions: undefined,
+  methods: [],
+  capabilities: () => ({}),
+  handle: (method) => {
+    throw new Error(`Unexpected: ${method}`)
+  },
 }
 
 const HEADERS = {
@@ -25,8 +28,8 @@ function post(method: string, params: object, headers: object = {}): Request {
   })
 }
 
-test('other servers than those of agents are served by the same legs', async () => {
-  await using runtime = new Runtime({}, () => bareServers)
+test('other handlers than those of agents are served in all revisions', async () => {
+  await using runtime = new Runtime({}, () => bareHandlers)
 
   const initialized = await runtime.fetch(
     post('initialize', {

@@ -1,5 +1,3 @@
-import { randomBytes } from 'node:crypto'
-
 import { AgentRegistry } from '../tools/agent-registry.ts'
 import { newScopeId } from '../files/namespaces.ts'
 import { anonymousPrincipal } from '../internal/anonymous.ts'
@@ -38,19 +36,19 @@ import { healthRoutes } from './health-routes.ts'
 import { loggerObserver, stderrLogger } from '../internal/logger.ts'
 import { allObservers, type GatewayObserver } from '../internal/observer.ts'
 import { Callers } from '../mcp/caller.ts'
-import { Changes } from '../mcp/changes/changes.ts'
-import { GatewayHandlers } from '../mcp/handlers.ts'
+import { ChangeFeed } from '../mcp/change-feed.ts'
+import { GatewayHandlers, type HandlerParts, type McpHandlers } from '../mcp/handlers.ts'
 import { OpenStreams } from '../mcp/open-streams.ts'
 import { SessionLeg } from '../mcp/session-leg.ts'
-import { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
+import { toSessionLimits } from '../mcp/sessions.ts'
 import { StatelessHttp } from '../mcp/stateless-http.ts'
 import { StatelessLeg } from '../mcp/stateless-leg.ts'
 import { RequestStates } from '../runs/request-state.ts'
 import { ResultCache } from '../tools/result-cache.ts'
 import { SignedCursors } from '../internal/signed-cursor.ts'
 import { Router } from '../http/router.ts'
-import { SdkServers, type ServerMaker, type ServerParts } from '../mcp/sdk-server.ts'
-import { SharedChanges } from '../mcp/changes/shared-changes.ts'
+import { SdkListeners } from '../mcp/sdk-listeners.ts'
+import { SdkServers, type ServerParts } from '../mcp/sdk-server.ts'
 import { connectStdio, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
 import { Runs } from '../runs/runs.ts'
 import {
@@ -58,7 +56,8 @@ import {
   type LangGraphSourceOptions,
 } from '../agents/langgraph/lang-graph-source.ts'
 import { stateKeyFrom } from '../internal/state-key.ts'
-import type { GatewayStore } from '../store/gateway-store.ts'
+import type { GatewayStore, LogLimits } from '../store/gateway-store.ts'
+import { ProcessLease } from '../store/lease.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { PlanOptions } from '../tools/tool-planner.ts'
 
@@ -67,8 +66,8 @@ const LAST_RESPONSES_MS = 1000
 /** Most clients on a pipe read the list of tools once, so it waits until all sources have looked for agents. */
 const STDIO_WAIT_MS = 5000
 
-/** `own`: sessions without servers and transports of the SDK. Only tests use it, until it replaces `sdk`. */
-export type SessionEdge = 'sdk' | 'own'
+/** Limits of the feed of changes where events of calls are not stored, but other processes need the changes. */
+const FEED_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
 
 /** A running gateway: makes its parts, connects them, and closes them. `createGateway()` shows the public part of it. */
 export class Runtime implements AsyncDisposable {
@@ -82,17 +81,18 @@ export class Runtime implements AsyncDisposable {
   readonly #anonymous: Principal
   readonly #metrics: GatewayMetrics | undefined
   readonly #observer: Required<GatewayObserver>
-  readonly #changes: Changes
-  /** Names this process among those that share the store. */
-  readonly #replica = randomBytes(8).toString('hex')
-  readonly #sharedChanges: SharedChanges | undefined
+  /** Shows other processes that this one lives. */
+  readonly #lease: ProcessLease
+  readonly #changes: ChangeFeed
+  readonly #sdkListeners: SdkListeners
   readonly #artifacts: GatewayArtifacts | undefined
   readonly #runs: Runs
-  readonly #servers: ServerMaker
+  readonly #handlers: McpHandlers
+  readonly #servers: SdkServers
   /** Serves 2026-07-28, unless `eras.modern` is false. */
   readonly #modern: StatelessHttp | undefined
   /** Serves the revisions with sessions, unless `eras.legacy` is `off`. */
-  readonly #legacy: LegacyLeg | SessionLeg | StatelessLeg | undefined
+  readonly #legacy: SessionLeg | StatelessLeg | undefined
   readonly #front: Front
   readonly #rates: RequestRates
   readonly #listeners: GatewayListeners
@@ -104,14 +104,12 @@ export class Runtime implements AsyncDisposable {
   #closing: Promise<void> | undefined
 
   /**
-   * @param makeServers makes the MCP servers behind HTTP and sessions; by default those of the agents
+   * @param makeHandlers makes what answers requests over HTTP; by default the agents do
    * @throws GatewayError `CONFIG`
    */
   constructor(
     given: GatewayOptions,
-    makeServers: (parts: ServerParts) => ServerMaker = (parts) =>
-      new SdkServers(new GatewayHandlers(parts), parts),
-    sessionEdge: SessionEdge = 'sdk',
+    makeHandlers: (parts: HandlerParts) => McpHandlers = (parts) => new GatewayHandlers(parts),
   ) {
     const options = checkedOptions('createGateway()', given)
     const { clock = systemClock, store, http } = options
@@ -129,8 +127,13 @@ export class Runtime implements AsyncDisposable {
       onWarning,
     })
     this.#anonymous = anonymousPrincipal(options.anonymousPrincipal)
-    this.#changes = new Changes(this.#onError)
-    this.#sharedChanges = this.#store.isShared ? this.#shareChanges() : undefined
+    this.#lease = new ProcessLease(this.#store.values, clock)
+    this.#changes = this.#makeChanges()
+    this.#sdkListeners = new SdkListeners({
+      lists: options.tools.prompts ? ['tools', 'prompts'] : ['tools'],
+      onError: this.#onError,
+    })
+    this.#changes.listen(this.#sdkListeners)
     this.#artifacts = this.#makeArtifacts()
     this.registry = new AgentRegistry({
       ...options.registry,
@@ -140,13 +143,13 @@ export class Runtime implements AsyncDisposable {
       onWarning,
       clock,
     })
-    this.registry.on('changed', ({ tools, prompts }) => {
+    this.registry.on('changed', ({ plan, tools, prompts }) => {
       if (tools) {
-        this.#changes.toolsChanged()
+        void this.#changes.publish({ type: 'tools', version: plan.toolsVersion })
         this.#observer.listChanged('tools')
       }
       if (prompts) {
-        this.#changes.promptsChanged()
+        void this.#changes.publish({ type: 'prompts', version: plan.promptsVersion })
         this.#observer.listChanged('prompts')
       }
     })
@@ -161,7 +164,8 @@ export class Runtime implements AsyncDisposable {
     })
     this.#rates = new RequestRates(this.#store.rates, { ...options.limits, onError: this.#onError })
     const parts = this.#partsFor(new Callers())
-    this.#servers = makeServers(parts)
+    this.#handlers = makeHandlers(parts)
+    this.#servers = new SdkServers(this.#handlers, parts)
     const { eras, limits } = options
     if (!eras.modern && eras.legacy === 'off') {
       const message =
@@ -173,7 +177,7 @@ export class Runtime implements AsyncDisposable {
       perAddress: limits.subscriptionsPerAddress,
     })
     this.#modern = eras.modern ? this.#makeModern(parts, streams) : undefined
-    this.#legacy = this.#makeLegacy(parts, streams, sessionEdge)
+    this.#legacy = this.#makeLegacy(parts, streams)
     this.#front = this.#makeFront()
     const { path } = http
     this.#listeners = new GatewayListeners({
@@ -186,11 +190,6 @@ export class Runtime implements AsyncDisposable {
       unread: new UnreadBytes(options.limits),
       onError: this.#onError,
     })
-  }
-
-  /** How many MCP servers were made: one for each modern request and each session. */
-  get serversMade(): number {
-    return this.#servers.made
   }
 
   /** Sessions that are open. */
@@ -274,8 +273,9 @@ export class Runtime implements AsyncDisposable {
       ...[...this.#pipes].map((pipe) => pipe.close()),
     ])
     await this.#listeners.close()
-    this.#sharedChanges?.close()
     await this.#artifacts?.close()
+    await this.#changes.close()
+    await this.#lease[Symbol.asyncDispose]()
     await this.registry.close()
     if (this.#options.store === undefined) await this.#store.close()
   }
@@ -304,8 +304,7 @@ export class Runtime implements AsyncDisposable {
 
   #start(): Promise<void> {
     if (this.#closing) return this.#closing
-    void this.#sharedChanges?.start()
-    void this.#artifacts?.start()
+    void this.#changes.start()
     return this.registry.start()
   }
 
@@ -319,7 +318,7 @@ export class Runtime implements AsyncDisposable {
       registry: this.registry,
       runs: this.#runs,
       callers,
-      changes: this.#changes,
+      listeners: this.#sdkListeners,
       resources: this.#artifacts?.resources,
       inputFiles: this.#artifacts?.inputFiles,
       ownTools: this.#artifacts?.tools,
@@ -356,28 +355,32 @@ export class Runtime implements AsyncDisposable {
     })
   }
 
-  #makeLegacy(
-    parts: ServerParts,
-    streams: OpenStreams,
-    sessionEdge: SessionEdge,
-  ): LegacyLeg | SessionLeg | StatelessLeg | undefined {
+  #makeLegacy(parts: ServerParts, streams: OpenStreams): SessionLeg | StatelessLeg | undefined {
     const { eras, http, sessions: limits } = this.#options
     const { keepAliveMs, maxBodyBytes } = http
-    const servers = this.#servers
     if (eras.legacy === 'off') return undefined
-    if (eras.legacy === 'stateless') return new StatelessLeg({ parts, servers, maxBodyBytes })
-    const own = { parts, store: this.#store, limits, streams, clock: this.#clock, keepAliveMs }
-    return sessionEdge === 'own'
-      ? new SessionLeg(own)
-      : new LegacyLeg({ ...own, servers, replica: this.#replica, maxBodyBytes })
+    if (eras.legacy === 'stateless') {
+      return new StatelessLeg({ parts, servers: this.#servers, maxBodyBytes })
+    }
+    return new SessionLeg({
+      handlers: this.#handlers,
+      parts,
+      changes: this.#changes,
+      lease: this.#lease,
+      store: this.#store,
+      limits,
+      streams,
+      clock: this.#clock,
+      keepAliveMs,
+    })
   }
 
-  #shareChanges(): SharedChanges {
-    return new SharedChanges({
-      messages: this.#store.messages,
-      changes: this.#changes,
-      lists: this.#options.tools.prompts ? ['tools', 'prompts'] : ['tools'],
-      replica: this.#replica,
+  #makeChanges(): ChangeFeed {
+    const { events } = toSessionLimits(this.#options.sessions)
+    return new ChangeFeed({
+      logs: this.#store.eventLogs,
+      limits: events ?? (this.#store.isShared ? FEED_LIMITS : undefined),
+      process: this.#lease.id,
       clock: this.#clock,
       onError: this.#onError,
     })

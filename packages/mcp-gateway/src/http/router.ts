@@ -10,7 +10,6 @@ import type { GatewayObserver } from '../internal/observer.ts'
 import type { PlannedTool } from '../tools/tool-plan.ts'
 import type { Caller } from '../mcp/caller.ts'
 import type { SessionLeg } from '../mcp/session-leg.ts'
-import type { LegacyLeg } from '../mcp/sessions/legacy-leg.ts'
 import { classifyRequest, type StatelessHttp } from '../mcp/stateless-http.ts'
 import { reportRefusedCall } from '../mcp/tool-call.ts'
 import { methodOf, requestIdsOf } from '../mcp/json-rpc.ts'
@@ -20,7 +19,7 @@ export interface RouterOptions {
   /** Serves 2026-07-28. @default that revision is refused */
   readonly modern?: StatelessHttp | undefined
   /** Serves the revisions with sessions. @default they are refused */
-  readonly legacy?: LegacyLeg | SessionLeg | StatelessLeg | undefined
+  readonly legacy?: SessionLeg | StatelessLeg | undefined
   readonly admission: Admission
   /** Gets calls that are refused. */
   readonly observer?: Required<GatewayObserver> | undefined

@@ -89,6 +89,35 @@ describe('a client that listens', () => {
     }
   })
 
+  test('is told again when a process has a version later, and gave out the earlier one until then', async () => {
+    await using w = sessionWorld()
+    const listening = await listen(w.a, await openSession(w.a))
+    const [one, other] = w.processes
+    await one.http.changes.publish({ type: 'tools', version: 'v1' })
+    expect((await listening.next()).method).toBe(TOOLS)
+    await turnsPass()
+    await other.http.changes.publish({ type: 'tools', version: 'v1' })
+    await w.clock.advance(250)
+    expect((await listening.next()).method).toBe(TOOLS)
+    await one.http.changes.publish({ type: 'prompts' })
+    expect((await listening.next()).method).toBe(PROMPTS)
+    await listening.leave()
+  })
+
+  test('is told again once, however many processes have a version later at the same time', async () => {
+    await using w = sessionWorld({ processes: 4 })
+    const listening = await listen(w.a, await openSession(w.a))
+    const [first, ...others] = w.processes
+    await first.http.changes.publish({ type: 'tools', version: 'v1' })
+    await turnsPass()
+    for (const { http } of others) await http.changes.publish({ type: 'tools', version: 'v1' })
+    await w.clock.advance(10_000)
+    await first.http.changes.publish({ type: 'prompts' })
+    const told = [await listening.next(), await listening.next(), await listening.next()]
+    expect(told.map(({ method }) => method)).toEqual([TOOLS, TOOLS, PROMPTS])
+    await listening.leave()
+  })
+
   test('hears of its own list of resources, and of resources that it subscribed to', async () => {
     await using w = sessionWorld()
     const id = await openSession(w.a)
@@ -221,6 +250,34 @@ test('two clients that begin to listen to one session at once leave one of them'
   const texts = await Promise.all(streams.map((each) => each.text()))
   const told = texts.filter((text) => /id: .+\ndata: .+tools\/list_changed/.test(text))
   expect(told).toHaveLength(1)
+})
+
+test('a store that is away at the start is followed later, and what was missed is told', async () => {
+  let isAway = true
+  await using w = sessionWorld({
+    wrap: (store) => ({
+      ...store,
+      logs: {
+        open: (...log) => store.logs.open(...log),
+        append: (...event) => store.logs.append(...event),
+        find: (id) => store.logs.find(id),
+        read: (...place) => store.logs.read(...place),
+        tail: (log, ...tail) =>
+          isAway && log === 'changes'
+            ? Promise.reject(new GatewayError('UNAVAILABLE', 'The store is away'))
+            : store.logs.tail(log, ...tail),
+        delete: (log) => store.logs.delete(log),
+      },
+    }),
+  })
+  const listening = await listen(w.a, await openSession(w.a))
+  isAway = false
+  await w.clock.advance(1000)
+  const told = [await listening.next(), await listening.next(), await listening.next()]
+  expect(told.map(({ method }) => method)).toEqual([TOOLS, PROMPTS, RESOURCES])
+  await w.processes[1].http.changes.publish({ type: 'tools' })
+  expect((await listening.next()).method).toBe(TOOLS)
+  await listening.leave()
 })
 
 test('a store that is away delays changes for other processes, and hides none', async () => {

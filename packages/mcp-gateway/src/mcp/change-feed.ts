@@ -22,7 +22,7 @@ export interface ChangeListener {
 
 export interface ChangeFeedOptions {
   readonly logs: EventLogs
-  /** `undefined`: changes are not stored, and clients cannot resume. */
+  /** `undefined`: changes are not stored. They reach the clients of this process only, and nobody can resume. */
   readonly limits: LogLimits | undefined
   /** Id of this process. */
   readonly process: string
@@ -33,6 +33,8 @@ export interface ChangeFeedOptions {
 /** Name of the log. */
 export const CHANGES = 'changes'
 const RETRY_MS = 1000
+/** Time in which processes that notice a change later than others notify clients together. */
+const LATE_MS = 250
 
 /**
  * Changes of lists and resources, from all processes to the clients of all processes: one log, which each process
@@ -43,21 +45,54 @@ export class ChangeFeed {
   readonly #listeners = new Set<ChangeListener>()
   /** Versions of lists in the latest notifications. */
   readonly #versions = new Map<string, string>()
+  /** Versions of the lists of this process. */
+  readonly #ownVersions = new Map<string, string>()
+  /** Versions that this process has later than others, and of which clients are notified again. */
+  readonly #late = new Map<string, { readonly version: string; readonly stop: () => void }>()
   /** Changes that could not be stored. */
-  readonly #unsent = new Map<string, Change>()
+  readonly #unsent = new Map<string, object>()
   #queue: Promise<unknown> = Promise.resolve()
   #following: Promise<() => void> | undefined
   #last: { readonly id: string; readonly at: number } | undefined
   #stopRetry: (() => void) | undefined
+  /** Changes of other processes could not be followed: some may have been missed. */
+  #isBehind = false
   #isClosed = false
 
   constructor(options: ChangeFeedOptions) {
     this.#options = options
   }
 
-  /** Tells the clients of all processes. Never rejects. */
+  /** Begins to follow the changes of other processes. Never rejects: it is tried again. */
+  async start(): Promise<void> {
+    const { limits, onError } = this.#options
+    if (!limits || this.#isClosed || this.#isBehind) return
+    try {
+      await this.#follow()
+    } catch (cause) {
+      if (this.#isBehind) return
+      onError(new Error('Changes of other processes cannot be followed at the moment', { cause }))
+      this.#isBehind = true
+      this.#retryLater()
+    }
+  }
+
+  /**
+   * Notifies the clients of all processes. Never rejects.
+   *
+   * Every process notices a new version of a list by itself. Clients are notified once, and once more after the last
+   * process has the version: a client that lists its tools before may get the earlier version from that process.
+   */
   publish(change: Change): Promise<void> {
-    if (this.#isClosed || this.#isTold(change)) return Promise.resolve()
+    if (this.#isClosed) return Promise.resolve()
+    if ('version' in change && change.version !== undefined) {
+      if (this.#ownVersions.get(change.type) === change.version) return Promise.resolve()
+      this.#ownVersions.set(change.type, change.version)
+      if (this.#isTold(change)) {
+        this.#publishLater(change, change.version)
+        return Promise.resolve()
+      }
+    }
     if (!this.#options.limits) {
       this.#deliver(change, undefined)
       return Promise.resolve()
@@ -70,7 +105,6 @@ export class ChangeFeed {
   /** @returns a function that removes the listener */
   listen(listener: ChangeListener): () => void {
     this.#listeners.add(listener)
-    void this.#follow().catch(() => undefined)
     return () => void this.#listeners.delete(listener)
   }
 
@@ -107,49 +141,68 @@ export class ChangeFeed {
     })
   }
 
-  /** Tells the clients of this process that changes may have been lost. */
-  missed(): void {
-    for (const listener of this.#listeners) listener.missed()
-  }
-
   async close(): Promise<void> {
+    await this.#queue
     this.#isClosed = true
     this.#stopRetry?.()
-    await this.#queue
+    for (const { stop } of this.#late.values()) stop()
+    this.#late.clear()
     const stop = await this.#following?.catch(() => undefined)
     stop?.()
   }
 
-  async #publish(change: Change): Promise<void> {
+  /** @param about what other processes learn besides the change */
+  async #publish(change: Change, about: { readonly isRepeated?: true } = {}): Promise<void> {
     const { limits, onError } = this.#options
-    if (!limits || this.#isClosed || this.#isTold(change)) return
+    if (!limits || this.#isClosed || (!about.isRepeated && this.#isTold(change))) return
+    const event = { ...change, ...about }
     try {
       await this.#follow()
-      await this.#append(change, limits)
+      await this.#append(event, limits)
     } catch (cause) {
       if (this.#unsent.size === 0) {
         onError(new Error('Other processes could not be told about a change', { cause }))
       }
-      this.#unsent.set(JSON.stringify([change.type, 'uri' in change ? change.uri : '']), change)
+      this.#unsent.set(JSON.stringify(Object.entries({ ...change, version: undefined })), event)
       this.#deliver(change, undefined)
-      this.#stopRetry ??= this.#options.clock.after(RETRY_MS, () => void this.#sendAgain())
+      this.#retryLater()
     }
   }
 
-  /** Sends changes again that other processes did not receive. Clients of this process have received them. */
-  async #sendAgain(): Promise<void> {
-    const { clock, limits, process } = this.#options
+  #publishLater(change: Change, version: string): void {
+    this.#late.get(change.type)?.stop()
+    const stop = this.#options.clock.after(LATE_MS, () => {
+      this.#late.delete(change.type)
+      this.#queue = this.#queue.then(() => this.#publish(change, { isRepeated: true }))
+    })
+    this.#late.set(change.type, { version, stop })
+  }
+
+  #retryLater(): void {
+    this.#stopRetry ??= this.#options.clock.after(RETRY_MS, () => void this.#retry())
+  }
+
+  /** Follows other processes, and sends changes that they did not receive. Clients of this process have received them. */
+  async #retry(): Promise<void> {
+    const { limits, process } = this.#options
     this.#stopRetry = undefined
     try {
       if (!limits || this.#isClosed) return
       await this.#follow()
-      for (const [key, change] of this.#unsent) {
-        await this.#append({ ...change, toldBy: process }, limits)
+      if (this.#isBehind) this.#missed()
+      this.#isBehind = false
+      for (const [key, event] of this.#unsent) {
+        await this.#append({ ...event, toldBy: process }, limits)
         this.#unsent.delete(key)
       }
     } catch {
-      this.#stopRetry ??= clock.after(RETRY_MS, () => void this.#sendAgain())
+      this.#retryLater()
     }
+  }
+
+  /** Tells the clients of this process that changes may have been lost. */
+  #missed(): void {
+    for (const listener of this.#listeners) listener.missed()
   }
 
   async #append(event: object, limits: LogLimits): Promise<void> {
@@ -161,7 +214,7 @@ export class ChangeFeed {
     this.#following ??= this.#options.logs
       .tail(CHANGES, 'now', {
         onEvent: (event) => this.#received(event),
-        onGap: () => this.missed(),
+        onGap: () => this.#missed(),
       })
       .catch((error: unknown) => {
         this.#following = undefined
@@ -173,8 +226,18 @@ export class ChangeFeed {
   #received({ id, event }: LoggedEvent): void {
     this.#note(id)
     const change = parseChange(event)
-    const isToldHere = isRecord(event) && event['toldBy'] === this.#options.process
-    if (change && !isToldHere && !this.#isTold(change)) this.#deliver(change, id)
+    if (!change || !isRecord(event) || event['toldBy'] === this.#options.process) return
+    const isRepeated = event['isRepeated'] === true
+    if (isRepeated && 'version' in change) this.#repeated(change.type, change.version)
+    if (isRepeated || !this.#isTold(change)) this.#deliver(change, id)
+  }
+
+  /** Another process notifies clients of a version which this one has too. */
+  #repeated(type: string, version: string | undefined): void {
+    const late = this.#late.get(type)
+    if (!late || late.version !== version) return
+    late.stop()
+    this.#late.delete(type)
   }
 
   #note(id: string): void {

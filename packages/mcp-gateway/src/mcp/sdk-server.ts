@@ -12,7 +12,6 @@ import {
   type RequestOptions,
   type ServerContext,
   type ServerOptions,
-  type Transport,
 } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
@@ -20,7 +19,6 @@ import type { TraceCarrier } from '../internal/observer.ts'
 import { slotOwnerOf, type Principal } from '../internal/principal.ts'
 import type { RequestState } from '../runs/run-request.ts'
 import type { Caller, Callers } from './caller.ts'
-import type { Changes } from './changes/changes.ts'
 import type { ClientKind, HandlerParts, McpHandlers, McpResult, Params } from './handlers.ts'
 import {
   QuestionTimeout,
@@ -31,6 +29,7 @@ import {
   type RequestContext,
   type SessionHandle,
 } from './request-context.ts'
+import type { SdkListeners } from './sdk-listeners.ts'
 import {
   DEFAULT_REVISION,
   isModern,
@@ -42,39 +41,23 @@ import {
 /** Parts that all servers of a gateway share. */
 export interface ServerParts extends HandlerParts {
   readonly callers: Callers
-  readonly changes: Changes
+  /** Clients of servers of the SDK that receive notifications of changes. */
+  readonly listeners: SdkListeners
   /** One for all servers: to make a validator costs more than most requests. */
   readonly validator: jsonSchemaValidator
   /** Time in which a client has to answer a question. Progress of the client extends it. */
   readonly questionTimeoutMs: number
 }
 
-/** Makes the MCP servers of a gateway: one for each request or each session. */
-export interface ServerMaker {
-  /** Answer requests where no server is needed. @default each request needs a server */
-  readonly handlers?: McpHandlers | undefined
-  /** How many were made. */
-  readonly made: number
-  /** @param method the only method that the client will call, where that is known. @default any */
-  create(kind: ClientKind, method?: string | null): Server
-  /**
-   * Makes a server for a session.
-   *
-   * @param transport with which the server is connected next
-   */
-  createFor(transport: Transport): Server
-}
-
 /**
- * Serves handlers by servers of the SDK. Clients never share a server: it would mix up their responses
- * (CVE-2026-25536), and grow with each use (typescript-sdk #2607).
+ * Serves handlers by servers of the SDK: stateless requests and stdio. Clients never share a server: it would mix up
+ * their responses (CVE-2026-25536), and grow with each use (typescript-sdk #2607).
  */
-export class SdkServers implements ServerMaker {
+export class SdkServers {
   readonly handlers: McpHandlers
   readonly #parts: ServerParts
   readonly #options: Readonly<Record<ClientKind, ServerOptions>>
   readonly #methods: readonly string[]
-  #made = 0
 
   constructor(handlers: McpHandlers, parts: ServerParts) {
     this.handlers = handlers
@@ -87,35 +70,12 @@ export class SdkServers implements ServerMaker {
     }
   }
 
-  get made(): number {
-    return this.#made
-  }
-
+  /** @param method the only method that the client will call, where that is known. @default any */
   create(kind: ClientKind, method?: string | null): Server {
-    const server = this.#make(kind)
-    if (typeof method !== 'string') for (const each of this.#methods) this.#serve(server, each)
-    else if (this.#methods.includes(method)) this.#serve(server, method)
-    return server
-  }
-
-  /** Adds each method with its first request: sessions are many, and most of them use few methods. */
-  createFor(transport: Transport): Server {
-    const server = this.#make('session')
-    const used: string[] = []
-    // The SDK calls a listener that was set before it connects, and calls it first.
-    transport.onmessage = (message) => {
-      if (!('method' in message) || used.includes(message.method)) return
-      if (!this.#methods.includes(message.method)) return
-      used.push(message.method)
-      this.#serve(server, message.method)
-    }
-    return server
-  }
-
-  #make(kind: ClientKind): Server {
-    this.#made++
     const server = new Server(this.handlers.serverInfo, this.#options[kind])
     server.onerror = this.#parts.onError
+    if (typeof method !== 'string') for (const each of this.#methods) this.#serve(server, each)
+    else if (this.#methods.includes(method)) this.#serve(server, method)
     return server
   }
 
@@ -209,10 +169,10 @@ class SdkRequestContext implements RequestContext {
   get session(): SessionHandle | undefined {
     const isInSession = this.#server.getNegotiatedProtocolVersion() !== undefined
     if (!isInSession || isModern(this.protocolVersion)) return undefined
-    const { changes } = this.#parts
+    const { listeners } = this.#parts
     return {
-      subscribe: (uri) => changes.follow(this.#server, uri),
-      unsubscribe: (uri) => changes.unfollow(this.#server, uri),
+      subscribe: async (uri) => listeners.follow(this.#server, uri),
+      unsubscribe: async (uri) => listeners.unfollow(this.#server, uri),
     }
   }
 

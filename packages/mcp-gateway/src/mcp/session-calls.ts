@@ -103,7 +103,7 @@ export class SessionCalls {
   }
 
   #callsOf(session: LiveSession): readonly CallStream[] {
-    return [...session.uses].filter((use) => use instanceof CallStream)
+    return session.uses.filter((use) => use instanceof CallStream)
   }
 
   async #serve(call: CallStream, request: RpcRequest, http: SessionRequest): Promise<void> {

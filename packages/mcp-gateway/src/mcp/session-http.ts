@@ -4,12 +4,13 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/server'
 
+import { removeFrom } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import type { Principal } from '../internal/principal.ts'
 import type { ProcessLease } from '../store/lease.ts'
-import { ChangeFeed, CHANGES, SessionListener } from './change-feed.ts'
+import { CHANGES, SessionListener, type ChangeFeed } from './change-feed.ts'
 import type { McpHandlers } from './handlers.ts'
 import { EventStream, isEndOfStream, toPrimingEvent } from './event-stream.ts'
 import {
@@ -32,15 +33,17 @@ import {
   SessionRefused,
   Sessions,
   type LiveSession,
-  type SessionSettings,
+  type SessionLimits,
   type SessionStore,
 } from './sessions.ts'
 
 export interface SessionHttpOptions {
   readonly handlers: Pick<McpHandlers, 'serverInfo' | 'instructions' | 'capabilities' | 'handle'>
   readonly store: SessionStore
+  /** Changes of lists and resources. Its owner closes it. */
+  readonly changes: ChangeFeed
   readonly lease: ProcessLease
-  readonly settings: SessionSettings
+  readonly settings: SessionLimits
   /** Time in which a client has to answer a question. */
   readonly questionTimeoutMs: number
   /** Time between two comments that keep a silent stream open. */
@@ -98,7 +101,7 @@ export class SessionHttp {
   readonly #replays: SessionReplays
   /** Answers that another process has not confirmed yet. */
   readonly #forwarded = new Set<Forwarded>()
-  readonly #open = new Set<EventStream>()
+  readonly #open: EventStream[] = []
   #stopKeepAlive: (() => void) | undefined
 
   constructor(options: SessionHttpOptions) {
@@ -121,7 +124,7 @@ export class SessionHttp {
     this.#calls = calls
     this.#questions = questions
     this.#replays = new SessionReplays({ sessions, calls, logs, lease, clock })
-    this.changes = new ChangeFeed({ logs, limits: settings.events, process, clock, onError })
+    this.changes = options.changes
     sessions.onSignal = (session, signal, from) => {
       switch (signal.type) {
         case 'changed':
@@ -168,8 +171,7 @@ export class SessionHttp {
   /** Ends what is in flight. */
   async close(): Promise<void> {
     await this.sessions.close()
-    await this.changes.close()
-    for (const stream of this.#open) stream.end()
+    for (const stream of [...this.#open]) stream.end() // each removes itself
     this.#stopKeepAlive?.()
   }
 
@@ -386,9 +388,10 @@ export class SessionHttp {
     })
     try {
       const version = http.headers.get('mcp-protocol-version') ?? handshake.protocolVersion
-      const place = lastEventId ?? (await this.changes.place())
-      if (place !== undefined && version >= PRIMED_SINCE) {
-        stream.write(toPrimingEvent(place, this.sessions.settings.retryMs))
+      const { events, retryMs } = this.sessions.settings
+      if (events && version >= PRIMED_SINCE) {
+        const place = lastEventId ?? (await this.changes.place())
+        if (place !== undefined) stream.write(toPrimingEvent(place, retryMs))
       }
       if (await listener.begin(lastEventId)) return { status: 200, body: stream }
       stream.end()
@@ -401,8 +404,8 @@ export class SessionHttp {
 
   /** Adds the headers of event streams, and keeps the stream open while it is silent. */
   #stream(http: SessionRequest, stream: EventStream, { status }: SessionReply): SessionReply {
-    this.#open.add(stream)
-    stream.onClose(() => void this.#open.delete(stream))
+    this.#open.push(stream)
+    stream.onClose(() => void removeFrom(this.#open, stream))
     this.#stopKeepAlive ??= this.#keepAliveLater()
     return {
       status,
@@ -421,7 +424,7 @@ export class SessionHttp {
     const { clock, keepAliveMs } = this.#options
     return clock.after(keepAliveMs, () => {
       for (const stream of this.#open) stream.write(': keepalive\n\n')
-      this.#stopKeepAlive = this.#open.size > 0 ? this.#keepAliveLater() : undefined
+      this.#stopKeepAlive = this.#open.length > 0 ? this.#keepAliveLater() : undefined
     })
   }
 }
@@ -455,8 +458,7 @@ export function toResponse({ status, headers = {}, body }: SessionReply): Respon
 }
 
 function listenerOf(session: LiveSession): SessionListener | undefined {
-  for (const use of session.uses) if (use instanceof SessionListener) return use
-  return undefined
+  return session.uses.find((use) => use instanceof SessionListener)
 }
 
 function hasInitialize(body: unknown): boolean {

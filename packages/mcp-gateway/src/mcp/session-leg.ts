@@ -3,18 +3,22 @@ import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
 import { slotOwnerOf } from '../internal/principal.ts'
 import type { SessionSettings } from '../options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import { ProcessLease } from '../store/lease.ts'
+import type { ProcessLease } from '../store/lease.ts'
 import type { Caller } from './caller.ts'
 import { EventStream } from './event-stream.ts'
-import { GatewayHandlers } from './handlers.ts'
+import type { ChangeFeed } from './change-feed.ts'
+import type { McpHandlers } from './handlers.ts'
 import type { OpenStreams } from './open-streams.ts'
 import type { ServerParts } from './sdk-server.ts'
 import type { SessionReply } from './session-calls.ts'
 import { SessionHttp, toResponse } from './session-http.ts'
-import { effectiveLimits } from './sessions/session-limits.ts'
+import { toSessionLimits } from './sessions.ts'
 
 export interface SessionLegOptions {
-  readonly parts: ServerParts
+  readonly handlers: McpHandlers
+  readonly parts: Pick<ServerParts, 'observer' | 'onError' | 'questionTimeoutMs' | 'resources'>
+  readonly changes: ChangeFeed
+  readonly lease: ProcessLease
   readonly store: GatewayStore
   readonly limits: SessionSettings
   readonly streams: OpenStreams
@@ -25,16 +29,16 @@ export interface SessionLegOptions {
 /** Connects sessions to the HTTP server of the gateway. */
 export class SessionLeg {
   readonly #http: SessionHttp
-  readonly #lease: ProcessLease
 
-  constructor({ parts, store, limits, streams, clock, keepAliveMs }: SessionLegOptions) {
+  constructor(options: SessionLegOptions) {
+    const { parts, store, limits, streams, clock, keepAliveMs } = options
     const { values: records, eventLogs: logs, rates, isShared, isDurable = isShared } = store
-    this.#lease = new ProcessLease(records, clock)
     this.#http = new SessionHttp({
-      handlers: new GatewayHandlers(parts),
+      handlers: options.handlers,
       store: { records, logs, rates, isShared, isDurable },
-      lease: this.#lease,
-      settings: effectiveLimits(limits),
+      changes: options.changes,
+      lease: options.lease,
+      settings: toSessionLimits(limits),
       questionTimeoutMs: parts.questionTimeoutMs,
       keepAliveMs,
       ownerOf: (principal, scope) => parts.resources?.listOf({ principal, scope }),
@@ -42,16 +46,6 @@ export class SessionLeg {
       observer: parts.observer,
       clock,
       onError: parts.onError,
-    })
-    parts.changes.also((change) => {
-      const { changes } = this.#http
-      if (change === 'missed') return changes.missed()
-      // Every process notices a change of the plan: clients are notified once per version.
-      const { toolsVersion, promptsVersion } = parts.registry.plan()
-      if (change.type === 'tools') void changes.publish({ ...change, version: toolsVersion })
-      else if (change.type === 'prompts')
-        void changes.publish({ ...change, version: promptsVersion })
-      else void changes.publish(change)
     })
   }
 
@@ -61,7 +55,7 @@ export class SessionLeg {
   }
 
   limit(limits: SessionSettings): void {
-    this.#http.sessions.settings = effectiveLimits(limits)
+    this.#http.sessions.settings = toSessionLimits(limits)
   }
 
   /** @param body of a POST, parsed */
@@ -80,9 +74,8 @@ export class SessionLeg {
     return answerFrom(reply)
   }
 
-  async close(): Promise<void> {
-    await this.#http.close()
-    await this.#lease[Symbol.asyncDispose]()
+  close(): Promise<void> {
+    return this.#http.close()
   }
 }
 

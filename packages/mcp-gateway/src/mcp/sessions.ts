@@ -1,10 +1,11 @@
 import { hash, randomBytes } from 'node:crypto'
 
-import { isRecord } from '@x/internal'
+import { isRecord, removeFrom } from '@x/internal'
 import { newScopeId } from '../files/namespaces.ts'
 import type { Principal } from '../internal/principal.ts'
 import type { Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
+import type { SessionSettings } from '../options.ts'
 import { subnetOf } from '../internal/principal.ts'
 import type { GatewayObserver, SessionEnd } from '../internal/observer.ts'
 import type { EventLogs, LogLimits, Rates, Values } from '../store/gateway-store.ts'
@@ -32,18 +33,15 @@ export interface SessionRecord {
   readonly listener: string | undefined
 }
 
-/** Limits of sessions. Times are milliseconds. */
-export interface SessionSettings {
-  readonly idleTtlMs: number
-  readonly absoluteTtlMs: number
-  readonly max: number
-  readonly maxPerPrincipal: number
-  readonly initializePerMinutePerIp: number
-  readonly disconnectGraceMs: number
-  /** Sent to clients: time to wait before they reconnect. */
-  readonly retryMs: number
+/** Settings of sessions, with the limits of each event log. */
+export interface SessionLimits extends Omit<SessionSettings, 'eventStore'> {
   /** `undefined`: streams cannot be resumed. */
   readonly events: LogLimits | undefined
+}
+
+export function toSessionLimits({ eventStore, ...limits }: SessionSettings): SessionLimits {
+  const { enabled, maxEventsPerStream: maxEvents, ttlMs } = eventStore
+  return { ...limits, events: enabled ? { maxEvents, ttlMs } : undefined }
 }
 
 /** Parts of the store that sessions use. */
@@ -88,7 +86,7 @@ export class LiveSession {
   /** When the life of the record was extended last. */
   touchedAt: number
   isEnded = false
-  #uses: Set<SessionUse> | undefined
+  #uses: SessionUse[] | undefined
   /** Logs that this process wrote, and the store may still have. */
   #logs: Map<string, OwnLog> | undefined
 
@@ -101,27 +99,26 @@ export class LiveSession {
     this.touchedAt = now
   }
 
-  get uses(): Iterable<SessionUse> {
+  get uses(): readonly SessionUse[] {
     return this.#uses ?? []
   }
 
   get isInUse(): boolean {
-    return this.#uses !== undefined && this.#uses.size > 0
+    return this.uses.length > 0
   }
 
   get hasCalls(): boolean {
-    for (const { isCall } of this.uses) if (isCall) return true
-    return false
+    return this.uses.some(({ isCall }) => isCall)
   }
 
   /** Notes a use, which ends with the session. @returns a function that removes it */
   use(use: SessionUse, now: () => number): () => void {
     // The session may have ended while the request was read.
     if (this.isEnded) queueMicrotask(() => use.end(new Error('The session has ended')))
-    this.#uses ??= new Set()
-    this.#uses.add(use)
+    const uses = (this.#uses ??= [])
+    uses.push(use)
     return () => {
-      this.#uses?.delete(use)
+      removeFrom(uses, use)
       this.seenAt = now()
     }
   }
@@ -175,7 +172,7 @@ export interface SessionsOptions {
   readonly store: SessionStore
   /** Id of this process. */
   readonly process: string
-  readonly settings: SessionSettings
+  readonly settings: SessionLimits
   readonly observer?: Pick<Required<GatewayObserver>, 'sessionOpened' | 'sessionClosed'> | undefined
   readonly clock: Clock
   /** Called for failures that no response reports. */
@@ -214,7 +211,7 @@ export class Sessions {
   readonly #options: SessionsOptions
   readonly #store: SessionStore
   readonly #clock: Clock
-  #settings: SessionSettings
+  #settings: SessionLimits
   readonly #live = new Map<string, LiveSession>()
   /** By name, where other processes may send signals. */
   readonly #byName = new Map<string, LiveSession>()
@@ -232,12 +229,12 @@ export class Sessions {
     this.#settings = options.settings
   }
 
-  get settings(): SessionSettings {
+  get settings(): SessionLimits {
     return this.#settings
   }
 
   /** Limits of streams hold for those that begin from now on. */
-  set settings(settings: SessionSettings) {
+  set settings(settings: SessionLimits) {
     this.#settings = settings
   }
 
@@ -476,7 +473,7 @@ export class Sessions {
     const error = new Error(
       reason === 'gateway' ? 'The gateway is stopping' : 'The session has ended',
     )
-    for (const use of session.uses) use.end(error)
+    for (const use of [...session.uses]) use.end(error) // each removes itself
     const { isDurable, isShared, logs } = this.#store
     const isKept = (isShared && reason === 'idle') || (isDurable && reason === 'gateway')
     if (!isKept) for (const log of session.takeLogs()) logs.delete(log).catch(this.#report)
@@ -541,6 +538,29 @@ export class Sessions {
 
   readonly #report = (cause: unknown): void => {
     this.#options.onError(new Error('The record of a session cannot be reached', { cause }))
+  }
+}
+
+/** A session of any process, as the store shows it. */
+export interface ListedSession {
+  /** Hash of the principal and hash of the session id, separated by `:`. */
+  readonly name: string
+  readonly record: SessionRecord
+}
+
+const PAGE = 500
+
+/** Returns the sessions of all processes. @throws GatewayError `UNAVAILABLE` */
+export async function storedSessions(records: Values): Promise<readonly ListedSession[]> {
+  const sessions: ListedSession[] = []
+  for (let after: string | undefined; ;) {
+    const page = await records.list(PREFIX, { after, limit: PAGE })
+    for (const { key, value } of page) {
+      const record = parseSessionRecord(value)
+      if (record) sessions.push({ name: key.slice(PREFIX.length), record })
+    }
+    if (page.length < PAGE) return sessions
+    after = page.at(-1)?.key
   }
 }
 

@@ -6,7 +6,6 @@ import { Runtime } from '../gateway/runtime.ts'
 import { createGateway } from '../gateway.ts'
 import type { AgentCall } from '../agents/agent-call.ts'
 import { GatewayHandlers, type McpHandlers } from './handlers.ts'
-import { SdkServers } from './sdk-server.ts'
 import { classifyRequest, ownFilter, plainCallFrom } from './stateless-http.ts'
 
 const REVISION = 'io.modelcontextprotocol/protocolVersion'
@@ -98,8 +97,7 @@ test.each<[string, McpHandlers['handle']]>([
     { logger: { warn: (message) => void warnings.push(message), error: () => undefined } },
     (parts) => {
       const { serverInfo, instructions, methods } = new GatewayHandlers(parts)
-      const capabilities = () => ({ tools: {} })
-      return new SdkServers({ serverInfo, instructions, methods, capabilities, handle }, parts)
+      return { serverInfo, instructions, methods, capabilities: () => ({ tools: {} }), handle }
     },
   )
   const response = await assembly.fetch(called())

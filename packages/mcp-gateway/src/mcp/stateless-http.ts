@@ -19,7 +19,7 @@ import type { TraceCarrier } from '../internal/observer.ts'
 import { slotOwnerOf, type Principal } from '../internal/principal.ts'
 import { isEventStream, watchedBody } from '../internal/watched-body.ts'
 import type { Caller } from './caller.ts'
-import type { McpHandlers, Params } from './handlers.ts'
+import type { Params } from './handlers.ts'
 import { isRequestId, methodOf, toErrorResponse } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import {
@@ -29,11 +29,11 @@ import {
   type RequestContext,
 } from './request-context.ts'
 import { MODERN_REVISION } from './revisions.ts'
-import type { ServerMaker, ServerParts } from './sdk-server.ts'
+import type { SdkServers, ServerParts } from './sdk-server.ts'
 
 export interface StatelessHttpOptions {
   readonly parts: ServerParts
-  readonly servers: ServerMaker
+  readonly servers: SdkServers
   readonly maxSubscriptions: number
   /** Open streams of each caller. */
   readonly streams: OpenStreams
@@ -99,7 +99,7 @@ export class StatelessHttp {
         onerror: parts.onError,
       },
     )
-    parts.changes.tellBy(this.#sdk.notify)
+    parts.listeners.notifyWith(this.#sdk.notify)
   }
 
   /** Serves a request that does not belong to the revisions with sessions. It may be malformed. */
@@ -108,9 +108,8 @@ export class StatelessHttp {
     { body, route }: Inbound,
     caller: Caller,
   ): Promise<HttpAnswer> {
-    const { handlers } = this.#options.servers
-    const call = handlers && !this.#isClosed ? plainCallFrom(route, request) : undefined
-    if (handlers && call) return this.#call(handlers, call, { request, caller })
+    const call = this.#isClosed ? undefined : plainCallFrom(route, request)
+    if (call) return this.#call(call, { request, caller })
     this.#options.parts.callers.set(request, caller)
     if (methodOf(body) === 'subscriptions/listen') {
       return { response: await this.#listen(request, body, caller) }
@@ -128,11 +127,11 @@ export class StatelessHttp {
   }
 
   async #call(
-    handlers: McpHandlers,
     call: PlainCall,
     { request, caller }: { readonly request: Request; readonly caller: Caller },
   ): Promise<HttpAnswer> {
     const { id, params } = call
+    const { handlers } = this.#options.servers
     const stop = new AbortController()
     const { signal } = stop
     const leave = (): void => stop.abort(request.signal.reason)
@@ -189,7 +188,7 @@ export class StatelessHttp {
       const error = { code: -32_603, message: 'Subscription limit reached' }
       return Response.json({ jsonrpc: '2.0', id, error })
     }
-    const { changes, resources } = this.#options.parts
+    const { listeners, resources } = this.#options.parts
     let forget: (() => void) | undefined
     const end = (): void => {
       forget?.()
@@ -197,7 +196,7 @@ export class StatelessHttp {
     }
     try {
       const own = await ownFilter(body, (uri) => resources?.followed(caller, uri))
-      if (own.followed.length > 0) forget = changes.heardOf(own.followed)
+      if (own.followed.length > 0) forget = listeners.addStream(own.followed)
       const response = await this.#sdk.fetch(request, { parsedBody: own.body })
       if (isEventStream(response)) return watchedBody(response, end)
       end()

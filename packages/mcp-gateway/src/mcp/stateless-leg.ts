@@ -3,13 +3,12 @@ import { legacyStatelessFallback, type LegacyHttpHandler } from '@modelcontextpr
 import { isRecord } from '@x/internal'
 import { watchedBody } from '../internal/watched-body.ts'
 import type { Caller } from './caller.ts'
-import type { ServerMaker } from './sdk-server.ts'
 import { requestIdsOf } from './json-rpc.ts'
-import type { ServerParts } from './sdk-server.ts'
+import type { SdkServers, ServerParts } from './sdk-server.ts'
 
 export interface StatelessLegOptions {
   readonly parts: ServerParts
-  readonly servers: ServerMaker
+  readonly servers: SdkServers
   readonly maxBodyBytes: number
 }
 

@@ -13,8 +13,7 @@ import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/s
 import type { Caller } from './caller.ts'
 import { ownFilter } from './stateless-http.ts'
 import { cancelledIdsOf, methodOf } from './json-rpc.ts'
-import type { ServerMaker } from './sdk-server.ts'
-import type { ServerParts } from './sdk-server.ts'
+import type { SdkServers, ServerParts } from './sdk-server.ts'
 
 export interface StdioOptions {
   /** @default process.stdin */
@@ -32,7 +31,7 @@ export interface StdioConnection extends AsyncDisposable {
 
 export interface StdioServing extends StdioOptions {
   readonly parts: ServerParts
-  readonly servers: ServerMaker
+  readonly servers: SdkServers
   /** The client on the pipe. */
   readonly caller: Caller
   readonly eras: { readonly modern: boolean; readonly legacy: boolean }
@@ -53,10 +52,10 @@ export function connectStdio(options: StdioServing): StdioConnection {
       if (!eras[era]) throw new Error(`The ${era} revisions of the protocol are not served here`)
       await whenListable()
       const server = servers.create(era === 'modern' ? 'modern' : 'session')
-      server.onclose = () => parts.changes.remove(server)
+      server.onclose = () => parts.listeners.remove(server)
       const owner = parts.resources?.listOf(caller)
-      if (era === 'modern') parts.changes.add(server, { owner, isFiltered: true })
-      else server.oninitialized = () => parts.changes.add(server, { owner })
+      if (era === 'modern') parts.listeners.add(server, { owner, isFiltered: true })
+      else server.oninitialized = () => parts.listeners.add(server, { owner })
       return server
     },
     {

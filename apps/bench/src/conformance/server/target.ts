@@ -15,13 +15,9 @@ import {
   GatewayHandlers,
   type McpHandlers,
 } from '../../../../../packages/mcp-gateway/src/mcp/handlers.ts'
-import {
-  SdkServers,
-  type ServerMaker,
-} from '../../../../../packages/mcp-gateway/src/mcp/sdk-server.ts'
 import type { TargetKind } from '../plan.ts'
-import { conformanceServer } from './conformance-server.ts'
 import { fixtureAgents } from './fixture-agents.ts'
+import { FixtureHandlers } from './fixture-handlers.ts'
 
 export interface Target extends AsyncDisposable {
   /** Ends in `/mcp`. */
@@ -42,12 +38,8 @@ export async function startTarget(kind: TargetKind): Promise<Target> {
 
 const MAKERS: Readonly<Record<TargetKind, () => Pick<Gateway, 'listen' | 'close'>>> = {
   agents: () => createGateway(withAgents()),
-  sampling: () =>
-    new Runtime(
-      onlyModern(),
-      (parts) => new SdkServers(withSampling(new GatewayHandlers(parts)), parts),
-    ),
-  fixture: () => new Runtime({}, () => fixtureServers),
+  sampling: () => new Runtime(onlyModern(), (parts) => withSampling(new GatewayHandlers(parts))),
+  fixture: () => new Runtime({}, (parts) => new FixtureHandlers(parts)),
 }
 
 function onlyModern(): GatewayOptions {
@@ -61,13 +53,6 @@ function withAgents(): GatewayOptions {
     tools: { parameters: 'schema' },
     streaming: { channel: 'both' }, // the suite has scenarios for both channels
   }
-}
-
-/** Creates the fixture server where a gateway creates one for its agents. */
-const fixtureServers: ServerMaker = {
-  made: 0,
-  create: () => conformanceServer(),
-  createFor: () => conformanceServer(),
 }
 
 /** Adds a tool that needs the model of the client. */

@@ -1,17 +1,10 @@
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand } from '../../../test/agents-at-hand.ts'
-import { settled } from '../../../test/manual-clock.ts'
-import {
-  eventsOf,
-  get,
-  inSession,
-  openSession,
-  post,
-  toolCall,
-} from '../../../test/rpc-requests.ts'
-import { twoReplicas } from '../../../test/two-replicas.ts'
+import { AgentsAtHand } from '../../test/agents-at-hand.ts'
+import { settled } from '../../test/manual-clock.ts'
+import { eventsOf, get, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
+import { twoReplicas, withLogs } from '../../test/two-replicas.ts'
 
 function slowly(finish: Promise<unknown>): AgentsAtHand {
   return new AgentsAtHand({
@@ -35,16 +28,14 @@ async function begun(response: Response): Promise<string> {
 
 test('a client that comes back twice to another process hears the answer at once', async () => {
   const finish = deferred()
-  await using w = twoReplicas({ sources: [slowly(finish.promise)] }, (store) => ({
-    ...store,
-    messages: {
-      subscribe: store.messages.subscribe.bind(store.messages),
-      publish: async (topic, message) => {
-        if (JSON.stringify(message).includes('"unfollow"')) await settled()
-        await store.messages.publish(topic, message)
+  await using w = twoReplicas({ sources: [slowly(finish.promise)] }, (store) =>
+    withLogs(store, {
+      append: async (log, event, options) => {
+        if (JSON.stringify(event).includes('"left"')) await settled()
+        return store.eventLogs.append(log, event, options)
       },
-    },
-  }))
+    }),
+  )
   const id = await openSession(w.a)
   const last = await begun(await w.a(post(toolCall(1, 'slow', 'Go'), inSession(id))))
   const back = get(inSession(id, { 'last-event-id': last }))
@@ -68,15 +59,14 @@ test('what a lost signal would have said is read from the log, while the call go
     },
   })
   const isAway = { now: false }
-  await using w = twoReplicas({ sources: [agents] }, (store) => ({
-    ...store,
-    messages: {
-      subscribe: store.messages.subscribe.bind(store.messages),
-      publish: async (topic, message) => {
-        if (!isAway.now) await store.messages.publish(topic, message)
+  await using w = twoReplicas({ sources: [agents] }, (store) =>
+    withLogs(store, {
+      append: async (log, event, options) => {
+        if (isAway.now && log === 'signals') return ''
+        return store.eventLogs.append(log, event, options)
       },
-    },
-  }))
+    }),
+  )
   const id = await openSession(w.a)
   const last = await begun(await w.a(post(toolCall(1, 'slow', 'Go'), inSession(id))))
   const rest = eventsOf(await w.b(get(inSession(id, { 'last-event-id': last }))))
@@ -93,29 +83,14 @@ test('what a lost signal would have said is read from the log, while the call go
 test('where the store is away as a client comes back, nothing is kept of it here', async () => {
   const finish = deferred()
   const isAway = { now: false }
-  await using w = twoReplicas({ sources: [slowly(finish.promise)] }, (store) => ({
-    ...store,
-    logs: {
-      append: (...event) => store.logs.append(...event),
-      streamOf: (event) => store.logs.streamOf(event),
-      delete: (stream) => store.logs.delete(stream),
-      after: async (...place) => {
-        if (isAway.now) throw new Error('connection refused')
-        return store.logs.after(...place)
-      },
-    },
-    eventLogs: {
-      open: (...log) => store.eventLogs.open(...log),
-      append: (...event) => store.eventLogs.append(...event),
-      find: (eventId) => store.eventLogs.find(eventId),
+  await using w = twoReplicas({ sources: [slowly(finish.promise)] }, (store) =>
+    withLogs(store, {
       read: async (...place) => {
         if (isAway.now) throw new Error('connection refused')
         return store.eventLogs.read(...place)
       },
-      tail: (...tail) => store.eventLogs.tail(...tail),
-      delete: (log) => store.eventLogs.delete(log),
-    },
-  }))
+    }),
+  )
   const id = await openSession(w.a)
   const last = await begun(await w.a(post(toolCall(1, 'slow', 'Go'), inSession(id))))
   const back = get(inSession(id, { 'last-event-id': last }))

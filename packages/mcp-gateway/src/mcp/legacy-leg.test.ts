@@ -1,8 +1,8 @@
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand, echo, endless } from '../../../test/agents-at-hand.ts'
-import { ManualClock } from '../../../test/manual-clock.ts'
+import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
+import { ManualClock } from '../../test/manual-clock.ts'
 import {
   eventsOf,
   get,
@@ -12,10 +12,10 @@ import {
   post,
   toolCall,
   URL_OF_TESTS,
-} from '../../../test/rpc-requests.ts'
-import { Runtime } from '../../gateway/runtime.ts'
-import { bearerAuth } from '../../http/auth/bearer-auth.ts'
-import type { GatewayOptions } from '../../options.ts'
+} from '../../test/rpc-requests.ts'
+import { Runtime } from '../gateway/runtime.ts'
+import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import type { GatewayOptions } from '../options.ts'
 
 interface World extends AsyncDisposable {
   readonly assembly: Runtime
@@ -27,8 +27,7 @@ interface World extends AsyncDisposable {
 function world(options: Partial<GatewayOptions> = {}): World {
   const clock = new ManualClock()
   const agents = new AgentsAtHand({ echo, endless })
-  const edge = process.env['SESSION_EDGE'] === 'own' ? 'own' : 'sdk'
-  const assembly = new Runtime({ sources: [agents], clock, ...options }, undefined, edge)
+  const assembly = new Runtime({ sources: [agents], clock, ...options })
   return {
     assembly,
     agents,

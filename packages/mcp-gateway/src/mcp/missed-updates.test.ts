@@ -1,30 +1,26 @@
 import { expect, test } from 'vitest'
 
-import { eventsOf, inSession, openSession, post, get } from '../../../test/rpc-requests.ts'
-import { twoReplicas } from '../../../test/two-replicas.ts'
-import { bearerAuth } from '../../http/auth/bearer-auth.ts'
+import { echo } from '../../test/agents-at-hand.ts'
+import { eventsOf, inSession, openSession, post, get } from '../../test/rpc-requests.ts'
+import { twoReplicas, withLogs } from '../../test/two-replicas.ts'
+import { bearerAuth } from '../http/auth/bearer-auth.ts'
 
 const TOKEN = 'the-token-of-ada-0123456789'
 const authorization = `Bearer ${TOKEN}`
 const VERSION = '2026-07-28'
 
-/** Two processes whose messages get lost when the test says so. */
+/** Two processes that miss changes of each other when the test says so. */
 function world() {
   const gaps = new Set<() => void>()
   const replicas = twoReplicas(
     { auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }) },
-    (store) => ({
-      ...store,
-      isReady: () => store.isReady(),
-      close: () => store.close(),
-      messages: {
-        publish: (topic, message) => store.messages.publish(topic, message),
-        subscribe: (topic, listener, onGap = () => undefined) => {
+    (store) =>
+      withLogs(store, {
+        tail: (log, after, { onEvent, onGap }) => {
           gaps.add(onGap)
-          return store.messages.subscribe(topic, listener)
+          return store.eventLogs.tail(log, after, { onEvent, onGap })
         },
-      },
-    }),
+      }),
   )
   const lose = (): void => {
     for (const tell of gaps) tell()
@@ -81,4 +77,35 @@ test('so is a session that follows it', async () => {
   }
   expect(told.at(-1)).toContain(uri)
   await events.return(undefined)
+})
+
+test('a change of a file reaches a client of each process once', async () => {
+  await using w = twoReplicas({ auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }) })
+  const uri = await uploaded(w.a)
+  await w.clock.advance(100)
+  const listening = await Promise.all(
+    [w.a, w.b].map(async (fetch) => {
+      const headers = inSession(await openSession(fetch, { authorization }), { authorization })
+      const follow = { jsonrpc: '2.0', id: 1, method: 'resources/subscribe', params: { uri } }
+      await (await fetch(post(follow, headers))).text()
+      return eventsOf(await fetch(get(headers)))
+    }),
+  )
+  for (const fetch of [w.b, w.a]) {
+    await uploaded(fetch)
+    await w.clock.advance(100)
+  }
+  w.agents.join('another', echo)
+  await w.clock.advance(10_000)
+  for (const events of listening) {
+    const methods: string[] = []
+    while (!methods.includes('notifications/tools/list_changed')) {
+      const { value } = await events.next()
+      const data = (value as { readonly data: string }).data
+      if (data !== '') methods.push((JSON.parse(data) as { readonly method: string }).method)
+    }
+    const updates = methods.filter((method) => method === 'notifications/resources/updated')
+    expect(updates).toHaveLength(2)
+    await events.return(undefined)
+  }
 })

@@ -1,9 +1,9 @@
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand, echo } from '../../../test/agents-at-hand.ts'
-import { inSession, openSession, post } from '../../../test/rpc-requests.ts'
-import { twoReplicas } from '../../../test/two-replicas.ts'
+import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
+import { inSession, openSession, post } from '../../test/rpc-requests.ts'
+import { twoReplicas } from '../../test/two-replicas.ts'
 
 const call = (id: number, name: string): object => ({
   jsonrpc: '2.0',

@@ -1,18 +1,11 @@
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand, endless } from '../../../test/agents-at-hand.ts'
-import { connect } from '../../../test/mcp-clients.ts'
-import {
-  eventsOf,
-  get,
-  inSession,
-  openSession,
-  post,
-  toolCall,
-} from '../../../test/rpc-requests.ts'
-import { twoReplicas } from '../../../test/two-replicas.ts'
-import type { GatewayStore } from '../../store/gateway-store.ts'
+import { AgentsAtHand, endless } from '../../test/agents-at-hand.ts'
+import { connect } from '../../test/mcp-clients.ts'
+import { eventsOf, get, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
+import { twoReplicas, withLogs } from '../../test/two-replicas.ts'
+import type { GatewayStore } from '../store/gateway-store.ts'
 
 const cancel = (requestId: number): object => ({
   jsonrpc: '2.0',
@@ -52,35 +45,19 @@ async function begun(response: Response): Promise<{ readonly rest: Promise<Readi
   return { rest: readOn() }
 }
 
-/** The same store, which does this before it stores an event. */
+/** Returns the store, which calls `before` before it stores an event. */
 function withAppend(store: GatewayStore, before: (event: unknown) => Promise<void>): GatewayStore {
-  const { eventLogs, logs } = store
-  return {
-    ...store,
-    logs: {
-      append: async (stream, event, limits) => {
-        await before(event)
-        return logs.append(stream, event, limits)
-      },
-      after: (...place) => logs.after(...place),
-      streamOf: (eventId) => logs.streamOf(eventId),
-      delete: (stream) => logs.delete(stream),
+  const { eventLogs: logs } = store
+  return withLogs(store, {
+    open: async (log, header, limits) => {
+      await before(header)
+      return logs.open(log, header, limits)
     },
-    eventLogs: {
-      open: async (log, header, limits) => {
-        await before(header)
-        return eventLogs.open(log, header, limits)
-      },
-      append: async (log, event, options) => {
-        await before(event)
-        return eventLogs.append(log, event, options)
-      },
-      find: (eventId) => eventLogs.find(eventId),
-      read: (...place) => eventLogs.read(...place),
-      tail: (...tail) => eventLogs.tail(...tail),
-      delete: (log) => eventLogs.delete(log),
+    append: async (log, event, options) => {
+      await before(event)
+      return logs.append(log, event, options)
     },
-  }
+  })
 }
 
 test.each([
