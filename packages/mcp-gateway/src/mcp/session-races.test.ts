@@ -4,7 +4,6 @@ import { seededRandom } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { settled } from '../../test/manual-clock.ts'
-import { RACING_AGENTS } from '../../test/racing-agents.ts'
 import { RacingClient } from '../../test/racing-client.ts'
 import { get, inSession, post, URL_OF_TESTS } from '../../test/rpc-requests.ts'
 import {
@@ -19,6 +18,8 @@ import { oneOf, turns } from '../../test/turns.ts'
 import { CallStream } from './session-calls.ts'
 import { LiveSession } from './sessions.ts'
 
+/** Tools of a race. The last one ends only when it is stopped. */
+const TOOLS = ['quick', 'late', 'talking', 'asking', 'endless'] as const
 const GRACE_MS = 10_000
 const POSTS = 6
 /** Logs that were read to their end, in each of two processes. */
@@ -106,7 +107,7 @@ async function worldOf(random: () => number): Promise<World> {
 
 interface Call {
   readonly id: number
-  readonly name: (typeof RACING_AGENTS)[number]
+  readonly name: (typeof TOOLS)[number]
   /** Of no other call. */
   readonly text: string
   isCancelled: boolean
@@ -121,7 +122,7 @@ interface Race {
 /** One POST of the session, and what its client does meanwhile. */
 function begin({ random, fetches, store, headers }: World, ids: readonly number[]): Race {
   const calls = ids.map((id): Call => {
-    return { id, name: oneOf(random, RACING_AGENTS), text: `text ${id}`, isCancelled: false }
+    return { id, name: oneOf(random, TOOLS), text: `text ${id}`, isCancelled: false }
   })
   const messages = calls.map(({ id, name, text }) => {
     const meta = random() < 0.4 ? { _meta: { progressToken: id } } : {}
