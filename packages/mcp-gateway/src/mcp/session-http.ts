@@ -171,7 +171,7 @@ export class SessionHttp {
   /** Ends what is in flight. */
   async close(): Promise<void> {
     await this.sessions.close()
-    for (const stream of [...this.#open]) stream.end() // each removes itself
+    for (const stream of this.#open.slice()) stream.end() // each removes itself
     this.#stopKeepAlive?.()
   }
 

@@ -473,7 +473,7 @@ export class Sessions {
     const error = new Error(
       reason === 'gateway' ? 'The gateway is stopping' : 'The session has ended',
     )
-    for (const use of [...session.uses]) use.end(error) // each removes itself
+    for (const use of session.uses.slice()) use.end(error) // each removes itself
     const { isDurable, isShared, logs } = this.#store
     const isKept = (isShared && reason === 'idle') || (isDurable && reason === 'gateway')
     if (!isKept) for (const log of session.takeLogs()) logs.delete(log).catch(this.#report)

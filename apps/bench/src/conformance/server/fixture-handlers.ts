@@ -217,7 +217,8 @@ function sampling(prompt: string): InputRequest {
 }
 
 function acceptedText(answers: Answers, key: string, field: string): string {
-  return String(acceptedContent(answers, key)?.[field] ?? '')
+  const value = acceptedContent(answers, key)?.[field]
+  return typeof value === 'string' ? value : ''
 }
 
 function toolResult(value: string): CallToolResult {
