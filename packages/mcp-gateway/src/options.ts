@@ -274,8 +274,6 @@ export interface NameSettings {
   readonly reserve: number
   /** Turns `WeatherAgent` into `weather_agent` instead of `weatheragent`. */
   readonly splitCamelCase: boolean
-  /** Time for which the name of a tool that left is given to no other tool. */
-  readonly stickyTtlMs: number
 }
 
 /** Settings of one tool. What is left out is as for all tools, or as the agent says. */

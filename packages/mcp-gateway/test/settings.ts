@@ -8,7 +8,6 @@ import type {
   ToolSettings,
 } from '../src/options.ts'
 import type { RunsOptions } from '../src/runs/runs.ts'
-import { MemoryRecords } from '../src/store/memory-store.ts'
 import type { AgentRegistryOptions } from '../src/tools/agent-registry-options.ts'
 import type { PlanOptions } from '../src/tools/tool-planner.ts'
 
@@ -39,7 +38,7 @@ export const planOptions = (given: GivenPlan = {}): PlanOptions => ({
 })
 
 export type GivenRegistry = Given<RegistrySettings> & { readonly tools?: GivenPlan } & Partial<
-    Pick<AgentRegistryOptions, 'sources' | 'values' | 'onWarning' | 'clock'>
+    Pick<AgentRegistryOptions, 'sources' | 'onWarning' | 'clock'>
   >
 
 /** Adds defaults to the options of a registry. */
@@ -48,7 +47,6 @@ export function registryOptions({ tools, waitFor, ...given }: GivenRegistry): Ag
   const usual = { timeoutMs: 10_000, minAgents: 1, pollMs: 250 }
   return {
     sources: [],
-    values: new MemoryRecords(() => clock.now()),
     onWarning: () => undefined,
     clock,
     ...withDefaults(DEFAULTS.registry, given),

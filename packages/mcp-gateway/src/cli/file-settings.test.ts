@@ -75,7 +75,6 @@ test('gives every setting of an empty file this default', () => {
         maxLength: 64,
         reserve: 16,
         splitCamelCase: false,
-        stickyTtlMs: 86_400_000,
       },
       overrides: {},
       parameters: 'auto',

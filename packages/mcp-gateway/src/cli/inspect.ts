@@ -140,8 +140,8 @@ interface PlanReport {
   }[]
   readonly collisions: readonly {
     readonly wanted: string
-    readonly owner: string
-    readonly other: string
+    readonly skill: string
+    readonly others: readonly string[]
     readonly given: string
   }[]
   readonly dropped: readonly {
@@ -190,9 +190,9 @@ function reportText({ tools, collisions, dropped, sources, warnings }: PlanRepor
       true,
     ),
     section(
-      'Names that several wanted',
-      collisions.map(({ wanted, owner, other, given }) => {
-        return `${wanted}: ${owner} has it, ${other} is ${given}`
+      'Names that several tools want',
+      collisions.map(({ wanted, skill, others, given }) => {
+        return `${wanted}: ${skill} is called ${given}, because of ${others.join(', ') || 'another tool'}`
       }),
     ),
     section(

@@ -139,7 +139,6 @@ export class Runtime implements AsyncDisposable {
       ...options.registry,
       sources: sourcesOf(options, { clock, onWarning, isShared: this.#store.isShared }),
       tools: this.#planOptions(options.tools),
-      values: this.#store.values,
       onWarning,
       clock,
     })

@@ -201,7 +201,6 @@ export const settingsShape: Shape<GatewaySettings> = {
         maxLength: whole(16, 128).default(64),
         reserve: whole(0, 112).default(16),
         splitCamelCase: flag.default(false),
-        stickyTtlMs: whole(1).default(86_400_000),
       }),
       overrides: z
         .record(z.string(), override, { error: 'overrides by "agent/skill"' })

@@ -1,5 +1,4 @@
 import type { Clock } from '../internal/clock.ts'
-import type { Values } from '../store/gateway-store.ts'
 import type { RegistrySettings } from '../options.ts'
 import type { PlanOptions } from './tool-planner.ts'
 import type { ToolPlan } from './tool-plan.ts'
@@ -10,8 +9,6 @@ import type { SourceStatus } from '../agents/registry-sources.ts'
 export interface AgentRegistryOptions extends RegistrySettings {
   readonly sources: readonly AgentSource[]
   readonly tools: PlanOptions
-  /** Keeps the names of tools, so that they stay, and so that processes agree. */
-  readonly values: Values
   /** Called with warnings. They hold no text of a user and no credential. */
   readonly onWarning: (message: string, cause?: unknown) => void
   readonly clock: Clock

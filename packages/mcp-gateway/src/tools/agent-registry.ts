@@ -44,7 +44,7 @@ export class AgentRegistry implements RunnableAgents {
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: AgentRegistryOptions) {
-    const { clock, tools, debounceMs, waitFor, values, onWarning } = options
+    const { clock, tools, debounceMs, waitFor, onWarning } = options
     this.#clock = clock
     this.#ttlMs = options.ttlMs
     this.#checkMs = options.checkMs
@@ -52,7 +52,6 @@ export class AgentRegistry implements RunnableAgents {
     this.#minAgents = waitFor?.minAgents ?? 1
     this.#current = new CurrentPlan({
       tools,
-      values,
       clock,
       debounceMs,
       agents: () => this.agents(),
@@ -94,7 +93,7 @@ export class AgentRegistry implements RunnableAgents {
     this.#sources.add(source)
     if (this.#starting === undefined) return
     await this.#startSource(source)
-    await this.#current.remake()
+    this.#current.remake()
   }
 
   /** Its agents leave, and it is closed. Runs that it does now go on. */
@@ -127,7 +126,8 @@ export class AgentRegistry implements RunnableAgents {
       } else if (gone) leaving.push(gone)
     }
     const closing = leaving.map((source) => this.#remove(source))
-    await Promise.all([...closing, this.#current.remake()])
+    this.#current.remake()
+    await Promise.all(closing)
     return failed
   }
 
@@ -140,7 +140,7 @@ export class AgentRegistry implements RunnableAgents {
     this.#current.use(tools)
     this.#ttlMs = ttlMs
     this.#checkMs = checkMs
-    if (this.#starting !== undefined) await this.#current.remake()
+    if (this.#starting !== undefined) this.#current.remake()
   }
 
   /** Sorted by id. */
@@ -228,7 +228,7 @@ export class AgentRegistry implements RunnableAgents {
       void this.#openSoon(looks.filter((_, index) => sources[index]?.isLocal === true))
     }
     await Promise.all(looks)
-    await this.#current.remake()
+    this.#current.remake()
     if (this.#waitFor === undefined) {
       this.#stopLooking()
       this.#firstList.open()
@@ -245,7 +245,7 @@ export class AgentRegistry implements RunnableAgents {
       this.#stopLooking = this.#clock.after(this.#soonMs, resolve)
     })
     await Promise.all([isDue, ...local])
-    await this.#current.remake()
+    this.#current.remake()
     this.#firstList.open()
   }
 
@@ -297,7 +297,6 @@ export class AgentRegistry implements RunnableAgents {
     this.#stopChecking = this.#clock.after(this.#checkMs, () => {
       if (this.#closing !== undefined) return
       this.#forget(this.#known.expire(this.#clock.now() - this.#ttlMs))
-      if (this.#current.isDue && this.#known.size > 0) this.#current.touch()
       this.#check()
     })
   }
@@ -314,9 +313,8 @@ export class AgentRegistry implements RunnableAgents {
   async #closeAll(): Promise<void> {
     this.#stopChecking()
     this.#stopLooking()
-    const planned = this.#current.close()
+    this.#current.close()
     this.#openFirst()
     await Promise.all(this.#sources.sources().map((source) => this.#sources.close(source)))
-    await planned
   }
 }

@@ -1,54 +1,53 @@
-import type { Principal } from '../internal/principal.ts'
-import { mayUse } from '../internal/principal.ts'
+import { BoundedMap } from '@x/internal'
+
+import type { Agent } from '../agents/agent.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer } from '../internal/debouncer.ts'
-import type { Values } from '../store/gateway-store.ts'
-import type { ToolPlan } from './tool-plan.ts'
-import type { Agent } from '../agents/agent.ts'
+import { mayUse } from '../internal/principal.ts'
+import type { Principal } from '../internal/principal.ts'
 import type { PlanChange } from './agent-registry-options.ts'
-import { DepartedTools } from './departed-tools.ts'
-import { PlanMaker } from './plan-maker.ts'
-import type { PlanOptions } from './tool-planner.ts'
-import { PlanOddities } from './plan-oddities.ts'
+import type { PlannedTool, ToolPlan } from './tool-plan.ts'
+import { ToolPlanner, type PlanOptions } from './tool-planner.ts'
 
 export interface CurrentPlanOptions {
   readonly tools: PlanOptions
-  readonly values: Values
   readonly clock: Clock
-  /** A change is planned after so long without another, and at most four times as long after the first. */
+  /** A plan is made after this time without another change, and after four times this time at most. */
   readonly debounceMs: number
-  /** Whoever is there now. */
+  /** The agents that are there now. */
   readonly agents: () => readonly Agent[]
-  /** Told of each plan that comes into force, before those who listen for changes. */
+  /** Called with each new plan, before the listeners. */
   readonly onPlan: (plan: ToolPlan) => void
   readonly onWarning: (message: string, cause?: unknown) => void
 }
 
-/** The plan in force. It is made anew when something changed, one at a time, and a change of its lists is told. */
+/** Most departed tools, and most warnings, that are remembered. */
+const MAX_KEPT = 1000
+
+/** The plan in force. A new plan is made when something changed; listeners are called if its lists differ. */
 export class CurrentPlan {
   readonly #options: CurrentPlanOptions
   readonly #debouncer: Debouncer
-  readonly #departed = new DepartedTools()
-  readonly #oddities: PlanOddities
-  #maker: PlanMaker
+  /** Tools whose agents left, by their names. */
+  readonly #departed = new Map<string, PlannedTool>()
+  /** Warnings that were already sent. */
+  readonly #warned: Map<string, true> = new BoundedMap(MAX_KEPT)
+  #planner: ToolPlanner
   #plan: ToolPlan
   #listeners: readonly ((change: PlanChange) => void)[] = []
-  #making: Promise<void> | undefined
-  #isStale = false
   #isClosed = false
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: CurrentPlanOptions) {
-    const { clock, debounceMs, onWarning } = options
+    const { clock, debounceMs } = options
     this.#options = options
-    this.#maker = new PlanMaker(options)
-    this.#plan = this.#maker.empty()
-    this.#oddities = new PlanOddities(onWarning)
+    this.#planner = new ToolPlanner(options.tools)
+    this.#plan = this.#planner.plan([])
     this.#debouncer = new Debouncer({
       clock,
       quietMs: debounceMs,
       maxMs: 4 * debounceMs,
-      onDue: () => void this.remake(),
+      onDue: () => this.remake(),
     })
   }
 
@@ -56,75 +55,31 @@ export class CurrentPlan {
     return this.#plan
   }
 
-  /** Whether names are to be told again, so that they stay; or were not told, since the store was away. */
-  get isDue(): boolean {
-    return this.#maker.isDue
-  }
-
-  /** For plans that are made from now on. @throws GatewayError `CONFIG`, and then nothing has changed */
+  /** Sets the options of later plans. @throws GatewayError `CONFIG`, and then nothing has changed */
   use(tools: PlanOptions): void {
-    this.#maker = this.#maker.with(tools)
+    this.#planner = new ToolPlanner(tools)
   }
 
-  /** Something changed: there will be a new plan soon. */
+  /** Something changed: makes a new plan soon. */
   touch(): void {
     if (!this.#isClosed) this.#debouncer.touch()
   }
 
-  /** What is held back is planned now. */
+  /** Makes a new plan now, if one is due later. */
   flush(): void {
-    if (this.#debouncer.isPending) void this.remake()
+    if (this.#debouncer.isPending) this.remake()
   }
 
-  /** Resolves with a new plan in force; what changes meanwhile makes another. Never rejects. */
-  remake(): Promise<void> {
-    this.#isStale = true
-    this.#making ??= this.#make().finally(() => {
-      this.#making = undefined
-    })
-    return this.#making
-  }
-
-  /** The agent whose tool had this name until it left, by id; `undefined` if there was none, or none for this caller. */
-  ownerOf(toolName: string, principal?: Principal): string | undefined {
-    const tool = this.#departed.get(toolName)
-    if (tool === undefined) return undefined
-    return principal === undefined || mayUse(principal, tool) ? tool.agent.id : undefined
-  }
-
-  /** Returns its own undo. */
-  onChange(listener: (change: PlanChange) => void): () => void {
-    const entry = (change: PlanChange): void => listener(change) // the same may be added twice
-    this.#listeners = [...this.#listeners, entry]
-    return () => {
-      this.#listeners = this.#listeners.filter((each) => each !== entry)
-    }
-  }
-
-  /** No other plan comes into force, and nothing is told any more. Resolves when none is being made. */
-  async close(): Promise<void> {
-    this.#isClosed = true
+  /** Makes a new plan now. */
+  remake(): void {
+    if (this.#isClosed) return
     this.#debouncer.clear()
-    this.#listeners = []
-    await this.#making
-  }
-
-  async #make(): Promise<void> {
-    while (this.#isStale && !this.#isClosed) {
-      this.#isStale = false
-      this.#debouncer.clear()
-      const plan = await this.#maker.make(this.#options.agents)
-      if (this.#isClosed) return
-      this.#adopt(plan)
-    }
-  }
-
-  #adopt(plan: ToolPlan): void {
-    const { onPlan, onWarning } = this.#options
+    const { agents, onPlan, onWarning } = this.#options
     const before = this.#plan
+    const plan = this.#planner.plan(agents())
     this.#plan = plan
-    this.#departed.update(before, plan)
-    this.#oddities.tell(plan)
+    this.#noteDeparted(before, plan)
+    this.#warn(plan)
     onPlan(plan)
     const tools = plan.toolsVersion !== before.toolsVersion
     const prompts = plan.promptsVersion !== before.promptsVersion
@@ -135,6 +90,59 @@ export class CurrentPlan {
       } catch (error) {
         onWarning('A listener of changes failed', error)
       }
+    }
+  }
+
+  /** Returns the id of the agent whose tool had this name until it left. `undefined` if this caller could not use it. */
+  ownerOf(toolName: string, principal?: Principal): string | undefined {
+    const tool = this.#departed.get(toolName)
+    if (tool === undefined) return undefined
+    return principal === undefined || mayUse(principal, tool) ? tool.agent.id : undefined
+  }
+
+  /** Returns a function that removes the listener. */
+  onChange(listener: (change: PlanChange) => void): () => void {
+    const entry = (change: PlanChange): void => listener(change) // the same listener may be added twice
+    this.#listeners = [...this.#listeners, entry]
+    return () => {
+      this.#listeners = this.#listeners.filter((each) => each !== entry)
+    }
+  }
+
+  /** Makes no more plans, and calls no listener. */
+  close(): void {
+    this.#isClosed = true
+    this.#debouncer.clear()
+    this.#listeners = []
+  }
+
+  #noteDeparted(before: ToolPlan, after: ToolPlan): void {
+    const present = new Set(after.agents.map(({ id }) => id))
+    for (const tool of before.tools) {
+      if (!present.has(tool.agent.id)) this.#departed.set(tool.name, tool)
+    }
+    for (const { name } of after.tools) this.#departed.delete(name)
+    for (const name of this.#departed.keys()) {
+      if (this.#departed.size <= MAX_KEPT) break
+      this.#departed.delete(name)
+    }
+  }
+
+  /** Sends each warning once. */
+  #warn({ collisions, dropped, warnings }: ToolPlan): void {
+    const messages = [
+      ...warnings,
+      ...collisions.map(({ wanted, skill, others, given }) => {
+        return `The tool of ${skill} is called ${given}, because the name ${wanted} is also wanted by ${others.join(', ') || 'another tool'}`
+      }),
+      ...dropped
+        .filter(({ why }) => why === 'schema')
+        .map(({ agentId, skillId, reason }) => `${agentId}/${skillId} is no tool: ${reason}`),
+    ]
+    for (const message of messages) {
+      if (this.#warned.has(message)) continue
+      this.#warned.set(message, true)
+      this.#options.onWarning(message)
     }
   }
 }

@@ -36,7 +36,7 @@ function agentOf(
 }
 
 const inputSchema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] }
-const { plan } = planner.plan([
+const plan = planner.plan([
   agentOf('weather', [{ id: 'get', inputSchema, tags: ['rain'] }, { id: 'chat' }]),
   agentOf('news', [], { health: 'degraded' }),
   agentOf('1', [], { name: 'twin' }),
@@ -79,9 +79,7 @@ describe('agents_list', () => {
   })
 
   test('gives pages', () => {
-    const many = planner.plan(
-      Array.from({ length: 45 }, (_, index) => agentOf(`a${100 + index}`)),
-    ).plan
+    const many = planner.plan(Array.from({ length: 45 }, (_, index) => agentOf(`a${100 + index}`)))
     const seen: string[] = []
     let cursor: string | undefined
     do {

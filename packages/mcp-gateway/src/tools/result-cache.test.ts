@@ -17,8 +17,7 @@ function callOf(
   cache: CachePolicy | undefined = { ttlMs: 1000 },
 ): CachedCall {
   const agent = { id: 'a', name: 'a', description: '', skills: [], health: 'healthy' } as const
-  const [tool] = new ToolPlanner(planOptions({ overrides: { a: { cache } } })).plan([agent]).plan
-    .tools
+  const [tool] = new ToolPlanner(planOptions({ overrides: { a: { cache } } })).plan([agent]).tools
   return { tool: tool!, principal: ada, arguments: hello, ...over }
 }
 

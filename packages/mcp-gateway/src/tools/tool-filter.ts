@@ -1,11 +1,10 @@
 import { GatewayError } from '../errors.ts'
-import { longestTextFor } from '@x/internal'
 
 /** Decides which skills become tools. */
 export interface ToolFilter {
-  /** By the agent's name, the skill's name and the tool's name. */
+  /** Whether a tool with these names is offered: of its agent, of its skill and of the tool. */
   allows(names: readonly string[]): boolean
-  /** Patterns that look like expressions, but are none. */
+  /** Patterns that look like regular expressions, but are not valid. */
   readonly warnings: readonly string[]
 }
 
@@ -15,13 +14,13 @@ export interface ToolFilterOptions {
 }
 
 const MAX_PATTERN = 256
-/** Of what is tested: names come from agents, expressions are followed by going back. */
+/** Names come from agents. Only so many characters are matched. */
 const MAX_TESTED = 256
 
 /**
- * Exact patterns decide before expressions, and `exclude` before `include`.
+ * Exact patterns decide before regular expressions, and `exclude` before `include`.
  *
- * @throws GatewayError `CONFIG` for a pattern that is too long, or may take too long
+ * @throws GatewayError `CONFIG` if a pattern is too long
  */
 export function createToolFilter({ include = [], exclude = [] }: ToolFilterOptions): ToolFilter {
   const warnings: string[] = []
@@ -62,27 +61,17 @@ function patternsFrom(patterns: readonly string[], context: PatternContext): Pat
     if (expression === undefined) texts.add(pattern)
     else if (expression === 'invalid') {
       texts.add(pattern)
-      context.warnings.push(`${path} is no valid expression, and is compared as text: ${pattern}`)
-    } else {
-      if (longestTextFor(expression.source) < MAX_TESTED) {
-        throw new GatewayError(
-          'CONFIG',
-          `${path} may take too long. Do not repeat what holds a repetition or a choice, and begin with "^": ${pattern}`,
-          { path },
-        )
-      }
-      expressions.push(expression)
-    }
+      context.warnings.push(
+        `${path} is not a valid regular expression, and is compared as text: ${pattern}`,
+      )
+    } else expressions.push(expression)
   }
   return { texts, expressions }
 }
 
 function expressionFrom(pattern: string): RegExp | 'invalid' {
   try {
-    const expression = new RegExp(pattern)
-    // It is searched for, so that these say nothing, but cost a try for each character.
-    const short = pattern.replace(/^(?:\.\*)(?![?+*{])/, '').replace(/(?<!\\)\.\*$/, '')
-    return short === '' ? expression : new RegExp(short)
+    return new RegExp(pattern)
   } catch {
     return 'invalid'
   }

@@ -3,6 +3,7 @@ import type { RunTool } from '../agents/run-tool.ts'
 import type { ArgumentCheck } from './argument-check.ts'
 import type { CachePolicy } from './cache-policy.ts'
 import type { MetaTool } from './meta-tools.ts'
+import type { NameCollision } from './names.ts'
 import type { PlannedPrompt } from './skill-prompts.ts'
 import type { ListedTool, ToolDefinition } from './tool-definition.ts'
 
@@ -29,7 +30,7 @@ export interface ToolPlan {
   readonly version: string
   readonly toolsVersion: string
   readonly promptsVersion: string
-  /** Who wanted a name that another has. */
+  /** Skills whose names others want too. */
   readonly collisions: readonly NameCollision[]
   /** Skills that became no tool, and why. */
   readonly dropped: readonly DroppedTool[]
@@ -60,15 +61,6 @@ export interface PlannedTool extends RunTool {
   check(args: unknown): ArgumentCheck
   /** Why a result's structured part does not fit the output schema; `undefined` if it does, or there is none. */
   checkOutput(structured: unknown): string | undefined
-}
-
-export interface NameCollision {
-  readonly wanted: string
-  /** `agent/skill`, by their ids. */
-  readonly owner: string
-  readonly other: string
-  /** What the other is called instead. */
-  readonly given: string
 }
 
 export interface DroppedTool {

@@ -26,7 +26,7 @@ function agentOf(
 }
 
 function planOf(agents: readonly Agent[], options: GivenPlan = {}): ToolPlan {
-  return new ToolPlanner(planOptions(options)).plan(agents).plan
+  return new ToolPlanner(planOptions(options)).plan(agents)
 }
 
 const names = (plan: ToolPlan): readonly string[] => plan.tools.map(({ name }) => name)
@@ -88,10 +88,15 @@ describe('filters', () => {
     ])
   })
 
-  test('announce no name of what they leave out', () => {
-    const planner = new ToolPlanner(planOptions({ include: ['news'] }))
-    expect(planner.plan([agentOf('news'), agentOf('weather')]).names).toHaveLength(1)
-  })
+  test.each([{ exclude: ['twin'] }, { exclude: ['^twin$'] }])(
+    'leave a tool out also if another agent wants its name: %j',
+    (filter) => {
+      const twins = ['a', 'b'].map((id) => agentOf(id, [{ id: 'x', name: '-' }], { name: 'Twin ' }))
+      const plan = planOf(twins, { ...filter, names: { pattern: '{agent}' } })
+      expect(names(plan)).toEqual([])
+      expect(plan.dropped).toHaveLength(2)
+    },
+  )
 })
 
 describe('overrides', () => {

@@ -9,8 +9,7 @@ import {
   skillsOf,
 } from '../agents/agent.ts'
 import { META_TOOL_NAMES, metaToolsWith } from './meta-tools.ts'
-import { byIds, planNames, type StickyName } from './name-plan.ts'
-import { type NameShape, nameShapeFrom } from './name-shape.ts'
+import { type NameCollision, type NameShape, planNames, toNameShape } from './names.ts'
 import { schemaDefectOf, withoutHeaderHints } from '../agents/schema-defect.ts'
 import { validatorFor } from '../agents/schema-validator.ts'
 import { type PlannedPrompt, promptsOf } from './skill-prompts.ts'
@@ -31,13 +30,7 @@ export interface PlanOptions extends ToolSettings {
   readonly ownTools: readonly ToolDefinition[]
 }
 
-/** A plan, and the names that were announced with it. */
-export interface Planned {
-  readonly plan: ToolPlan
-  readonly names: readonly StickyName[]
-}
-
-/** Makes plans by one configuration. Each is a function of the agents and of the names announced before. */
+/** Makes plans with one configuration. A plan is a function of the agents. */
 export class ToolPlanner {
   readonly #options: PlanOptions
   readonly #shape: NameShape
@@ -53,22 +46,17 @@ export class ToolPlanner {
     const own = ownTools.map(({ name }) => name)
     this.#reserved = [...own, ...(hasMetaTools ? META_TOOL_NAMES : [])]
     this.#options = options
-    this.#shape = nameShapeFrom(options.names)
+    this.#shape = toNameShape(options.names)
     this.#filter = createToolFilter(options)
     checkOverrides(options, this.#reserved)
   }
 
-  /** Equal where the same names would be given: announced names hold among such only. */
-  get namesVersion(): string {
-    return digestOf([this.#shape, this.#reserved])
-  }
-
-  plan(agents: readonly Agent[], sticky: readonly StickyName[] = []): Planned {
+  plan(agents: readonly Agent[]): ToolPlan {
     const dropped: DroppedTool[] = []
     const warnings = [...this.#filter.warnings]
     const sorted = agents.toSorted((a, b) => compareText(a.id, b.id))
     const drafts = this.#drafts(sorted, { dropped, warnings })
-    const { kept, names, collisions } = this.#named(drafts, { sticky, dropped })
+    const { kept, collisions } = this.#named(drafts, dropped)
     const tools = kept
       .map(({ draft, name }) => this.#tool(draft, { name, warnings }))
       .toSorted((a, b) => compareText(a.name, b.name))
@@ -80,7 +68,7 @@ export class ToolPlanner {
       compareText(a.name, b.name),
     )
     const own = this.#own.map(({ definition }) => definition)
-    return { plan: planFrom({ tools, listed, prompts, metaTools }), names }
+    return planFrom({ tools, listed, prompts, metaTools })
 
     function planFrom(parts: PlanParts): ToolPlan {
       const byName = new Map(parts.tools.map((tool) => [tool.name, tool]))
@@ -132,11 +120,11 @@ export class ToolPlanner {
     return drafts
   }
 
-  /** Names, and then filters by them; until none goes, since a tool that is out takes no name from another. */
-  #named(
-    drafts: readonly Draft[],
-    { sticky, dropped }: { sticky: readonly StickyName[]; dropped: DroppedTool[] },
-  ): NamedDrafts {
+  /**
+   * Gives names, and filters by them, until nothing is left out any more: a skill that is left out contests no name. The
+   * filter also sees the name that a skill would have alone, so that no other agent can bring an excluded tool back.
+   */
+  #named(drafts: readonly Draft[], dropped: DroppedTool[]): NamedDrafts {
     let candidates = drafts.map((draft) => ({
       draft,
       agentId: draft.agent.id,
@@ -148,27 +136,25 @@ export class ToolPlanner {
     for (;;) {
       const { names, collisions } = planNames(candidates, {
         shape: this.#shape,
-        sticky,
         reserved: this.#reserved,
       })
       const named = candidates.map((candidate, index) => ({
         candidate,
-        sticky: names[index],
         name: names[index]?.name ?? '',
+        wanted: names[index]?.wanted ?? '',
       }))
-      const [kept, out] = partition(named, ({ candidate, name }) =>
-        this.#filter.allows([candidate.agentName, candidate.skillName, name]),
+      const [kept, out] = partition(named, ({ candidate, name, wanted }) =>
+        this.#filter.allows([candidate.agentName, candidate.skillName, wanted, name]),
       )
       if (out.length === 0) {
         return {
           kept: kept.map(({ candidate: { draft }, name }) => ({ draft, name })),
-          names: names.toSorted(byIds),
           collisions,
         }
       }
-      for (const { candidate, name } of out) {
+      for (const { candidate, wanted } of out) {
         const { agentId, skillId } = candidate
-        const reason = `"${name}" is left out by include and exclude`
+        const reason = `"${wanted}" is left out by include and exclude`
         dropped.push({ agentId, skillId, why: 'filtered', reason })
       }
       candidates = kept.map(({ candidate }) => candidate)
@@ -236,8 +222,7 @@ interface Findings {
 
 interface NamedDrafts {
   readonly kept: readonly { readonly draft: Draft; readonly name: string }[]
-  readonly names: readonly StickyName[]
-  readonly collisions: ToolPlan['collisions']
+  readonly collisions: readonly NameCollision[]
 }
 
 interface PlanParts {

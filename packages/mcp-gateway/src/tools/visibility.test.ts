@@ -16,7 +16,7 @@ function principalWith(...scopes: readonly string[]): Principal {
   return { id: 'p', scopes, isAnonymous: false, claims: {} }
 }
 
-const { plan } = new ToolPlanner(planOptions()).plan([agentOf('a'), agentOf('b')])
+const plan = new ToolPlanner(planOptions()).plan([agentOf('a'), agentOf('b')])
 const onlyB = principalWith('agent:b:call')
 
 test('a caller sees what its scopes allow', () => {
@@ -41,7 +41,7 @@ test.each([
   ['on', ['a_do', 'agent_call', 'agents_list', 'b_do']],
   ['only', ['agent_call', 'agents_list']],
 ] as const)('with meta-tools %s', (metaTools, names) => {
-  const made = new ToolPlanner(planOptions({ metaTools })).plan([agentOf('a'), agentOf('b')]).plan
+  const made = new ToolPlanner(planOptions({ metaTools })).plan([agentOf('a'), agentOf('b')])
   expect(listTools(made, principalWith('*')).map(({ name }) => name)).toEqual(names)
   expect(made.byName('a_do')).toBeDefined()
 })

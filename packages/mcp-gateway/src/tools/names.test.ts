@@ -2,21 +2,31 @@ import { DEFAULTS } from '../../test/settings.ts'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 
-import { type NameCandidate, type NamePlanOptions, planNames } from './name-plan.ts'
-import { nameShapeFrom } from './name-shape.ts'
-import { suffixedNameOf } from './skill-name.ts'
+import {
+  type NameCandidate,
+  type NameShape,
+  planNames,
+  sanitizeName,
+  splitWords,
+  suffixedName,
+  toNameShape,
+} from './names.ts'
 
-const shape = nameShapeFrom(DEFAULTS.tools.names)
+const shape = toNameShape(DEFAULTS.tools.names)
 
 function candidate(agentId: string, skillName: string, over: Partial<NameCandidate> = {}) {
   return { agentId, agentName: agentId, skillId: skillName || agentId, skillName, ...over }
 }
 
-function namesOf(
+function plan(
   candidates: readonly NameCandidate[],
-  options: Partial<NamePlanOptions> = {},
-): readonly string[] {
-  return planNames(candidates, { shape, ...options }).names.map(({ name }) => name)
+  options: { readonly shape?: NameShape; readonly reserved?: readonly string[] } = {},
+) {
+  return planNames(candidates, { shape, reserved: [], ...options })
+}
+
+function namesOf(...given: Parameters<typeof plan>): readonly string[] {
+  return plan(...given).names.map(({ name }) => name)
 }
 
 describe('a name', () => {
@@ -28,7 +38,7 @@ describe('a name', () => {
 
   test('of an agent without skills is its own', () => {
     expect(namesOf([candidate('support', '')])).toEqual(['support'])
-    const onlySkill = nameShapeFrom({ ...DEFAULTS.tools.names, pattern: '{skill}' })
+    const onlySkill = toNameShape({ ...DEFAULTS.tools.names, pattern: '{skill}' })
     expect(namesOf([candidate('support', '')], { shape: onlySkill })).toEqual(['support'])
   })
 
@@ -38,7 +48,7 @@ describe('a name', () => {
   })
 
   test('is split where it is configured', () => {
-    const split = nameShapeFrom({ ...DEFAULTS.tools.names, splitCamelCase: true })
+    const split = toNameShape({ ...DEFAULTS.tools.names, splitCamelCase: true })
     expect(namesOf([candidate('WeatherAgent', 'getForecast')], { shape: split })).toEqual([
       'weather_agent_get_forecast',
     ])
@@ -67,49 +77,57 @@ describe('names that are wanted twice', () => {
     candidate('a', 'get', { agentName: 'weather' }),
   ]
 
-  test('go to the smaller id, and the collision is told', () => {
-    const plan = planNames(same, { shape })
-    expect(plan.names.map(({ name }) => name)).toEqual([
-      expect.stringMatching(/^weather_get_[0-9a-f]{6}$/),
-      'weather_get',
-    ])
-    expect(plan.collisions).toEqual([
-      { wanted: 'weather_get', owner: 'a/get', other: 'b/get', given: plan.names[0]?.name },
+  test('go to none of them, and are reported', () => {
+    const names = namesOf(same)
+    expect(names).toEqual(same.map((each) => suffixedName(each, shape)))
+    expect(names[0]).not.toBe(names[1])
+    expect(plan(same).collisions).toEqual([
+      { wanted: 'weather_get', skill: 'a/get', others: ['b/get'], given: names[1] },
+      { wanted: 'weather_get', skill: 'b/get', others: ['a/get'], given: names[0] },
     ])
   })
 
-  test('stay with whoever was announced', () => {
+  test('go to the one that is left', () => {
     const [b, a] = same
-    const before = planNames([b!], { shape }).names
-    expect(namesOf(same, { sticky: before })[0]).toBe('weather_get')
-    // Also while it is away.
-    expect(namesOf([a!], { sticky: before })).toEqual([
-      expect.stringMatching(/^weather_get_[0-9a-f]{6}$/),
+    expect(namesOf([b!])).toEqual(['weather_get'])
+    expect(namesOf([a!])).toEqual(['weather_get'])
+  })
+
+  test('do not depend on a third skill that wants the same name', () => {
+    const third = candidate('0', 'get', { agentName: 'weather' })
+    expect(namesOf([third, ...same]).slice(1)).toEqual(namesOf(same))
+  })
+
+  test('go to an override', () => {
+    const other = candidate('z', 'other', { override: 'weather_get' })
+    const names = namesOf([...same, other])
+    expect(names).toEqual([...namesOf(same), 'weather_get'])
+    expect(plan([same[0]!, other]).collisions).toMatchObject([
+      { wanted: 'weather_get', skill: 'b/get', others: ['z/other'] },
     ])
   })
 
-  test('do not change when one of them leaves', () => {
-    const both = planNames(same, { shape }).names
-    expect(namesOf([same[0]!], { sticky: both })).toEqual([both[0]?.name])
-    expect(namesOf([same[1]!], { sticky: both })).toEqual([both[1]?.name])
+  test('go to none of two overrides', () => {
+    const names = namesOf(same.map((each) => ({ ...each, override: 'forecast' })))
+    expect(names).toEqual(namesOf(same))
   })
 
-  test('are free for an agent that renamed itself', () => {
-    const before = planNames([same[0]!], { shape }).names
-    const renamed = { ...same[0]!, agentName: 'climate' }
-    expect(namesOf([renamed], { sticky: before })).toEqual(['climate_get'])
-  })
-
-  test('go to an override, even if they were announced', () => {
-    const before = planNames([same[1]!], { shape }).names
-    const other = candidate('z', 'other', { override: 'weather_get' })
-    const names = namesOf([same[1]!, other], { sticky: before })
-    expect(names).toEqual([expect.stringMatching(/^weather_get_[0-9a-f]{6}$/), 'weather_get'])
+  test('do not go to an agent that is named after the tool of another', () => {
+    const taken = suffixedName(same[0]!, shape)
+    const thief = candidate('thief', '', { agentName: taken })
+    const names = namesOf([...same, thief])
+    expect(new Set(names).size).toBe(3)
+    expect(names).not.toContain(taken)
+    expect(names[0]).toBe(suffixedName(same[0]!, shape, 7))
   })
 
   test('are never those of the gateway', () => {
-    const names = namesOf([candidate('agents', 'list')], { reserved: ['agents_list'] })
+    const options = { reserved: ['agents_list'] }
+    const names = namesOf([candidate('agents', 'list')], options)
     expect(names).toEqual([expect.stringMatching(/^agents_list_[0-9a-f]{6}$/)])
+    expect(plan([candidate('agents', 'list')], options).collisions).toMatchObject([
+      { wanted: 'agents_list', others: ['gateway'] },
+    ])
   })
 
   test('differ even where six digits are the same', () => {
@@ -154,22 +172,24 @@ test('in whatever order they come', () => {
     fc.property(shuffled, ([candidates, other]) => {
       const inOrder = (names: readonly { name: string }[]) =>
         names.map(({ name }) => name).toSorted()
-      const one = planNames(candidates, { shape })
-      const two = planNames(other, { shape })
+      const one = plan(candidates)
+      const two = plan(other)
       expect(inOrder(two.names)).toEqual(inOrder(one.names))
       expect(two.collisions).toEqual(one.collisions)
     }),
   )
 })
 
-test('and whoever joins or leaves later renames nobody', () => {
+test('no agent that joins gets a name that another agent had', () => {
   const twoGroups = fc.tuple(anyCandidates, fc.array(fc.boolean(), { minLength: 30 }))
   fc.assert(
     fc.property(twoGroups, ([all, early]) => {
       const first = all.filter((_, index) => early[index])
-      const before = planNames(first, { shape }).names
-      const after = planNames(all, { shape, sticky: before }).names
-      for (const name of before) expect(after).toContainEqual(name)
+      const before = new Map(namesOf(first).map((name, index) => [name, first[index]]))
+      const after = namesOf(all)
+      for (const [index, name] of after.entries()) {
+        expect([undefined, all[index]]).toContain(before.get(name))
+      }
     }),
   )
 })
@@ -178,9 +198,43 @@ function twinsBySuffix(): readonly [NameCandidate, NameCandidate] {
   const seen = new Map<string, NameCandidate>()
   for (let index = 1; ; index++) {
     const one = candidate(`id${index}`, 'x', { agentName: 'n' })
-    const name = suffixedNameOf(one, shape)
+    const name = suffixedName(one, shape)
     const twin = seen.get(name)
     if (twin !== undefined) return [twin, one]
     seen.set(name, one)
   }
 }
+
+test.each([
+  ['weather_agent_get_forecast', 'weather_agent_get_forecast'],
+  ['WeatherAgent', 'weatheragent'], // 1. lower-case
+  ['Weather Agent-Get\tForecast', 'weather_agent_get_forecast'], // 2. spaces and hyphens
+  ['wea/ther.a(g)e:nt!', 'weatheragent'], // 3. all else goes
+  ['a - - _b', 'a_b'], // 4. runs
+  ['__weather__', 'weather'], // 5. ends
+  ['3d printer', 'tool_3d_printer'], // 6. digits first
+  ['', 'unnamed_tool'], // 7. nothing left
+  ['天気', 'unnamed_tool'],
+  ['---', 'unnamed_tool'],
+  ['Müller', 'mller'],
+])('%j becomes %j', (text, name) => {
+  expect(sanitizeName(text)).toBe(name)
+})
+
+test('a sanitized name stays the same', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme' }), (text) => {
+      const name = sanitizeName(text)
+      expect(name).toMatch(/^[a-z][a-z0-9_]*$/)
+      expect(sanitizeName(name)).toBe(name)
+    }),
+  )
+})
+
+test.each([
+  ['WeatherAgent', 'Weather_Agent'],
+  ['HTTPServer2Go', 'HTTP_Server2_Go'],
+  ['already_split', 'already_split'],
+])('%j is split to %j', (text, split) => {
+  expect(splitWords(text)).toBe(split)
+})
