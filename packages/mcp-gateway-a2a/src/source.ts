@@ -139,7 +139,6 @@ class A2aSource implements AgentSource {
       maxBytes: MAX_CARD_BYTES,
       headersTimeoutMs: timeoutMs,
       idleTimeoutMs: timeoutMs,
-      clock,
     })
     this.#callFetch = createGuardedFetch({
       trustedOrigins,
@@ -147,7 +146,6 @@ class A2aSource implements AgentSource {
       maxBytes: 3 * maxBytesOf(options),
       headersTimeoutMs: silenceMs,
       idleTimeoutMs: silenceMs,
-      clock,
     })
   }
 

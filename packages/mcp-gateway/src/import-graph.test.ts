@@ -4,7 +4,8 @@ import { configFolder, YAML } from '../test/config-folder.ts'
 import { loadedBy } from '../test/loaded-modules.ts'
 
 /** What has a price, and is for those who asked for it. */
-const OPTIONAL = /^(?:@a2a-js|@langchain|@opentelemetry|@redis|prom-client|redis|node:sqlite)/
+const OPTIONAL =
+  /^(?:@a2a-js|@langchain|@opentelemetry|@redis|prom-client|redis|undici|node:sqlite)/
 
 test('a gateway with one graph loads no library that others need', async () => {
   const loaded = await loadedBy(`

@@ -115,8 +115,11 @@ export type { JwtIssuerOptions } from './http/auth/jwt-issuer.ts'
 export { devModeAuth } from './http/auth/dev-mode.ts'
 export type { DevModeOptions } from './http/auth/dev-mode.ts'
 export { createGuardedFetch } from './internal/guarded-fetch.ts'
-export type { GuardedFetch, GuardedFetchOptions } from './internal/guarded-fetch.ts'
-export type { ResolvedAddress } from './internal/pinned-request.ts'
+export type {
+  GuardedFetch,
+  GuardedFetchOptions,
+  ResolvedAddress,
+} from './internal/guarded-fetch.ts'
 
 export { DiskGatewayStore } from './store/sqlite-store.ts'
 export type { DiskGatewayStoreOptions } from './store/sqlite-store.ts'

@@ -31,7 +31,7 @@ import type {
 } from './result-files.ts'
 import { artifactNameFrom, artifactTitleFrom, encodedName } from './uri.ts'
 import { abortable } from '../internal/abortable.ts'
-import { isPublicAddress } from '../internal/address-ranges.ts'
+import { isPublicAddress } from '../internal/guarded-fetch.ts'
 import type { GuardedFetch } from '../internal/guarded-fetch.ts'
 import type { InlineSettings } from '../options.ts'
 
@@ -446,7 +446,7 @@ async function fetchedFile(
   url: string,
   signal: AbortSignal,
 ): Promise<FetchedFile> {
-  if (!URL.canParse(url)) throw new GatewayError('REFUSED', 'Refused to ask: what is no URL')
+  if (!URL.canParse(url)) throw new GatewayError('REFUSED', 'Refused to fetch: a malformed URL')
   const { ok, status, body, headers } = await fetch(url, { signal })
   if (!ok) {
     await body?.cancel()

@@ -45,13 +45,12 @@ export interface GatewayArtifactsOptions {
 export function unkeptFiles({
   artifacts,
   inline,
-  clock,
-}: Pick<GatewayArtifactsOptions, 'artifacts' | 'inline' | 'clock'>): ResultFiles {
-  return gatewayFiles({ inline, maxBytes: artifacts.maxBytes, fetch: fetchOf(artifacts, clock) })
+}: Pick<GatewayArtifactsOptions, 'artifacts' | 'inline'>): ResultFiles {
+  return gatewayFiles({ inline, maxBytes: artifacts.maxBytes, fetch: fetchOf(artifacts) })
 }
 
-function fetchOf({ fetch, maxBytes }: ArtifactSettings, clock: Clock): GuardedFetch | 'never' {
-  return fetch === 'guarded' ? createGuardedFetch({ maxBytes, clock }) : fetch
+function fetchOf({ fetch, maxBytes }: ArtifactSettings): GuardedFetch | 'never' {
+  return fetch === 'guarded' ? createGuardedFetch({ maxBytes }) : fetch
 }
 
 /** All that a gateway has to do with files, put together. */
@@ -80,7 +79,7 @@ export class GatewayArtifacts {
     this.files = gatewayFiles({
       artifacts: this.#artifacts,
       inline: options.inline,
-      fetch: fetchOf(own, clock),
+      fetch: fetchOf(own),
     })
     this.resources = artifactResources({
       artifacts: this.#artifacts,

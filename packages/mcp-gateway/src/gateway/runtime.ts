@@ -156,7 +156,7 @@ export class Runtime implements AsyncDisposable {
       ...options.runs,
       agents: this.registry,
       values: this.#store.values,
-      files: this.#artifacts?.files ?? unkeptFiles({ ...options, clock }),
+      files: this.#artifacts?.files ?? unkeptFiles(options),
       streaming: options.streaming,
       onEvent: this.#observer.runEvent,
       clock,

@@ -3,10 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { deferred, startTestServer, type TestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
-import type { Clock } from './clock.ts'
-import { isPublicAddress } from './address-ranges.ts'
-import { createGuardedFetch, type GuardedFetch, type GuardedFetchOptions } from './guarded-fetch.ts'
-import { pinnedRequest } from './pinned-request.ts'
+import { createGuardedFetch, isPublicAddress } from './guarded-fetch.ts'
+import type { GuardedFetch, GuardedFetchOptions } from './guarded-fetch.ts'
 
 const publicName = async (): Promise<{ address: string; family: 4 }[]> => [
   { address: '93.184.216.34', family: 4 },
@@ -61,22 +59,22 @@ test.each([
   'file:///etc/passwd',
   'data:text/plain,hi',
   'https://user:pw@example.org/',
-])('refuses %s', async (url) => {
+])('refuses the URL %s', async (url) => {
   const guarded = createGuardedFetch({ resolve: publicName })
   const wrong = guarded(url)
   // `Request` itself refuses a URL with a user name.
-  await expect(wrong).rejects.toThrow(/Refused to ask|credentials/)
+  await expect(wrong).rejects.toThrow(/Refused to fetch|credentials/)
 })
 
 test.each(['8.8.8.8', '93.184.216.34', '172.32.0.1', '100.128.0.1', '2606:4700::1111', '2a00::1'])(
-  '%s is public',
+  'treats %s as public',
   (address) => {
     expect(isPublicAddress(address)).toBe(true)
   },
 )
 
 test.each(['', 'example.org', 'fe80::1%eth0', '2606:4700::1%eth0', '127.1'])(
-  '%j is not',
+  'does not treat %j as a public address',
   (address) => {
     expect(isPublicAddress(address)).toBe(false)
   },
@@ -97,46 +95,48 @@ test.each(['10.0.0.1', '::1', '::ffff:10.0.0.1', 'fe80::1%lo'])(
   },
 )
 
-test('connects to what was checked, whatever the name resolves to by then', async () => {
+test('looks up a name once, and connects to the address that it checked', async () => {
   await using server = await startTestServer((request, response) => {
+    if (request.url === '/') response.writeHead(302, { location: '/next' })
     response.end(request.headers.host)
+  }, '')
+  const origin = `http://rebind.invalid:${new URL(server.url).port}`
+  const lookups: string[] = []
+  const guarded = createGuardedFetch({
+    trustedOrigins: [origin],
+    resolve: async (hostname) => {
+      lookups.push(hostname)
+      return [{ address: lookups.length === 1 ? '127.0.0.1' : '192.0.2.1', family: 4 }]
+    },
   })
-  const { port } = new URL(server.url)
-  const answer = await pinnedRequest({
-    url: new URL(`http://rebind.invalid:${port}/`),
-    method: 'GET',
-    headers: new Headers(),
-    body: undefined,
-    addresses: [{ address: '127.0.0.1', family: 4 }],
-    signal: new AbortController().signal,
-  })
-  await expect(bodyOf(answer)).resolves.toBe(`rebind.invalid:${port}`)
+  const answer = await guarded(`${origin}/`)
+  await expect(answer.text()).resolves.toBe(new URL(origin).host)
+  expect(lookups).toEqual(['rebind.invalid'])
 })
 
-test('a lookup that never ends, ends', async () => {
-  const timers: (() => void)[] = []
-  const clock: Clock = {
-    now: () => 0,
-    after: (_ms, callback) => {
-      timers.push(callback)
-      return () => undefined
-    },
-  }
-  const asked = deferred()
+test('ends a lookup that never ends after headersTimeoutMs', async () => {
   const guarded = createGuardedFetch({
-    clock,
-    resolve: () => {
-      asked.resolve()
-      return new Promise(() => undefined)
-    },
+    headersTimeoutMs: 20,
+    resolve: () => new Promise(() => undefined),
   })
   const answer = guarded('https://slow.example/')
-  await asked.promise
-  for (const fire of timers) fire()
-  await expect(answer).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await expect(answer).rejects.toMatchObject({
+    code: 'UNAVAILABLE',
+    message: 'No response within 20 ms',
+  })
 })
 
-test('sends and answers like fetch', async () => {
+test('ends a request that gets no response after headersTimeoutMs', async () => {
+  const closed = deferred()
+  await using server = await startTestServer((_request, response) => {
+    response.on('close', () => closed.resolve())
+  })
+  const answer = guardFor(server, { headersTimeoutMs: 100 })(server.url)
+  await expect(answer).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await closed.promise
+})
+
+test('sends requests and returns responses as fetch does', async () => {
   const echo = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const body = await bodyOf(request)
     const type = request.headers['content-type']
@@ -182,7 +182,17 @@ test('does not follow to another origin, not even to a trusted one', async () =>
   await expect(guarded(`${server.url}/9`)).rejects.toThrow('another origin')
 })
 
-test('an answer that is too long ends, announced or not', async () => {
+test('does not follow a redirect to a URL with a user name', async () => {
+  await using server = await startTestServer((request, response) => {
+    response.writeHead(302, { location: `http://ann:secret@${request.headers.host}/` }).end()
+  }, '')
+  await expect(guardFor(server)(server.url)).rejects.toMatchObject({
+    code: 'REFUSED',
+    message: 'Refused to fetch: a URL with a user name',
+  })
+})
+
+test('refuses a too large response, with and without a content-length', async () => {
   await using server = await startTestServer((request, response) => {
     if (request.url === '/announced') response.writeHead(200, { 'content-length': '1000' })
     response.write('x'.repeat(600))
@@ -196,7 +206,7 @@ test('an answer that is too long ends, announced or not', async () => {
   await expect((await enough(`${server.url}/streamed`)).text()).resolves.toHaveLength(1000)
 })
 
-test('an answer that stops halfway ends, and its connection with it', async () => {
+test('closes the connection of a response that stops halfway', async () => {
   const closed = deferred()
   await using server = await startTestServer((_request, response) => {
     response.on('close', () => closed.resolve())
@@ -207,7 +217,7 @@ test('an answer that stops halfway ends, and its connection with it', async () =
   await closed.promise
 })
 
-test('the signal of the caller ends it, with its own reason', async () => {
+test('rejects with the reason of the signal of the caller', async () => {
   const closed = deferred()
   const arrived = deferred()
   await using server = await startTestServer((_request, response) => {
@@ -223,7 +233,7 @@ test('the signal of the caller ends it, with its own reason', async () => {
   await closed.promise
 })
 
-test('a body that nobody reads any more closes its connection', async () => {
+test('closes the connection when the body is cancelled', async () => {
   const closed = deferred()
   await using server = await startTestServer((_request, response) => {
     response.on('close', () => closed.resolve())
@@ -234,7 +244,7 @@ test('a body that nobody reads any more closes its connection', async () => {
   await expect(closed.promise).resolves.toBeUndefined()
 })
 
-test('errors hold no query string', async () => {
+test('leaves the query string out of errors', async () => {
   const guarded = createGuardedFetch()
   const error = await guarded('https://10.0.0.1/?token=s3cret').catch((reason: unknown) => reason)
   expect(String(error)).not.toContain('s3cret')

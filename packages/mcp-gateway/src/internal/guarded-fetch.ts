@@ -1,28 +1,32 @@
-import type { IncomingMessage } from 'node:http'
-
+import { lookup } from 'node:dns/promises'
+import { isIP } from 'node:net'
+import type { LookupFunction } from 'node:net'
+import { Readable } from 'node:stream'
 import { check, untilAborted } from '@x/internal'
 import type { Checks } from '@x/internal'
-import { type Clock, systemClock } from './clock.ts'
+import ipaddr from 'ipaddr.js'
+import type { Agent, Dispatcher, request as SendRequest } from 'undici'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
-import { addressesOf, type AddressRules, refused, systemResolve } from './address-rules.ts'
-import { boundedStream } from './bounded-stream.ts'
-import { pinnedRequest, type ResolvedAddress } from './pinned-request.ts'
+
+/** An IP address of a host name. */
+export interface ResolvedAddress {
+  readonly address: string
+  readonly family: 4 | 6
+}
 
 export interface GuardedFetchOptions {
-  /** Origins that an operator named, as `http://10.0.0.7:8080`: there, any address and http will do. @default none */
+  /** Origins such as `http://10.0.0.7:8080` that may use http and have private addresses. @default none */
   readonly trustedOrigins?: readonly string[] | undefined
   /** Allows http to public addresses. @default false */
   readonly allowHttp?: boolean | undefined
-  /** Of an answer. @default 16 MiB */
+  /** Largest body of a response. Bytes. @default 16 MiB */
   readonly maxBytes?: number | undefined
-  /** Until the head of an answer is there, redirects included. @default 10_000 */
+  /** Time until the head of the response, with the lookup and redirects. Milliseconds. @default 10_000 */
   readonly headersTimeoutMs?: number | undefined
-  /** Between two pieces of an answer. @default 30_000 */
+  /** Time between two pieces of the body of a response. Milliseconds. @default 30_000 */
   readonly idleTimeoutMs?: number | undefined
-  /** All addresses of a name. @default as the system resolves it */
+  /** Looks up all addresses of a host name. @default dns.lookup() */
   readonly resolve?: ((hostname: string) => Promise<readonly ResolvedAddress[]>) | undefined
-  /** @default systemClock */
-  readonly clock?: Clock | undefined
 }
 
 const optionChecks: Checks<GuardedFetchOptions> = {
@@ -35,147 +39,279 @@ const optionChecks: Checks<GuardedFetchOptions> = {
   headersTimeoutMs: check.number(1),
   idleTimeoutMs: check.number(1),
   resolve: check.func,
-  clock: check.methods('now', 'after'),
 }
 
-/** The shape of `fetch`, as far as it is guarded. */
+/** The shape of `fetch`. `redirect` and `signal` of the request apply, but `cache` and `credentials` do not. */
 export type GuardedFetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>
 
 const MAX_REDIRECTS = 3
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+
+/** Advice for operators, which is part of errors. */
+const UNTRUSTED = ' (its origin is not in trustedOrigins)'
+
+/** Addresses at which a cloud serves its own machines, although they are in a public range. */
+const CLOUD_SERVICES = new Set(['168.63.129.16'])
+
+const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
 
 /**
- * `fetch` for URLs that somebody else chose: agent cards, files, documents of clients. Goes to public addresses over
- * https only, resolves a name once and connects to exactly what it checked, follows at most three redirects within
- * one origin, and bounds an answer in size and time. No cookies, no cache, no compression, a connection for each.
+ * Creates a `fetch` for URLs that others chose: agent cards, files, documents of clients. It connects to public
+ * addresses over https only. It looks up a host name once, and connects to the addresses that it checked. It follows
+ * at most three redirects within one origin, and limits the size and time of a response. It uses no cookies, no cache,
+ * no compression and a new connection for each call.
  *
- * @throws GatewayError `REFUSED` for what must not be asked, `UNAVAILABLE` for what cannot be reached, `LIMIT` (also
- *   while the body is read); the reason of the caller's signal
+ * @throws GatewayError `REFUSED` if the URL is not allowed, `UNAVAILABLE` if there is no response, `LIMIT` if it is
+ *   too large (also while the body is read); the reason of the caller's signal
  */
 export function createGuardedFetch(options: GuardedFetchOptions = {}): GuardedFetch {
   assertGatewayOptions('createGuardedFetch()', options, optionChecks)
-  const rules = rulesFrom(options)
+  const { trustedOrigins = [], allowHttp = false, maxBytes = 16_777_216 } = options
+  const { headersTimeoutMs = 10_000, idleTimeoutMs = 30_000, resolve = systemResolve } = options
+  const trusted = new Set(trustedOrigins.map((origin) => new URL(origin).origin))
+  const rules: Rules = { trusted, allowHttp, maxBytes, headersTimeoutMs, idleTimeoutMs, resolve }
   return async (input, init) => {
-    const request = new Request(input, { ...init, ...(hasBody(init) && { duplex: 'half' }) })
-    const { body } = init ?? {}
-    const replayable = typeof body === 'string' || body instanceof Uint8Array ? body : undefined
-    return exchange(rules, request, replayable)
+    const body = init?.body ?? undefined
+    const request = new Request(input, { ...init, ...(body !== undefined && { duplex: 'half' }) })
+    const isReplayable = typeof body === 'string' || body instanceof Uint8Array
+    return exchange(rules, request, isReplayable ? Buffer.from(body) : undefined)
   }
 }
 
-interface Rules extends AddressRules {
+interface Rules {
+  readonly trusted: ReadonlySet<string>
+  readonly allowHttp: boolean
   readonly maxBytes: number
   readonly headersTimeoutMs: number
   readonly idleTimeoutMs: number
-  readonly clock: Clock
-}
-
-function rulesFrom(options: GuardedFetchOptions): Rules {
-  const { trustedOrigins = [], allowHttp = false, maxBytes = 16_777_216 } = options
-  const { headersTimeoutMs = 10_000, idleTimeoutMs = 30_000 } = options
-  const { resolve = systemResolve, clock = systemClock } = options
-  const trusted = new Set(trustedOrigins.map((origin) => new URL(origin).origin))
-  return { trusted, allowHttp, maxBytes, headersTimeoutMs, idleTimeoutMs, resolve, clock }
+  readonly resolve: (hostname: string) => Promise<readonly ResolvedAddress[]>
 }
 
 async function exchange(
   rules: Rules,
   request: Request,
-  replayable: string | Uint8Array | undefined,
+  body: Buffer | undefined,
 ): Promise<Response> {
   request.signal.throwIfAborted()
-  const ended = new AbortController()
-  const late = new GatewayError('UNAVAILABLE', `No answer within ${rules.headersTimeoutMs} ms`)
-  const cancelTimer = rules.clock.after(rules.headersTimeoutMs, () => ended.abort(late))
-  const signal = AbortSignal.any([request.signal, ended.signal])
+  const { headersTimeoutMs, idleTimeoutMs, maxBytes } = rules
+  const late = new AbortController()
+  const reason = new GatewayError('UNAVAILABLE', `No response within ${headersTimeoutMs} ms`)
+  const timer = setTimeout(() => late.abort(reason), headersTimeoutMs)
+  const signal = AbortSignal.any([request.signal, late.signal])
+  let agent: Agent | undefined
   try {
-    const answer = await followed(rules, request, { signal, replayable })
-    return responseFrom(answer, rules, {
-      end: () => ended.abort(),
-      explain: (error) => explained(error, request.signal),
+    const addresses = await untilAborted(addressesFor(new URL(request.url), rules), signal)
+    const undici = await import('undici')
+    agent = new undici.Agent({
+      allowH2: false, // `maxResponseSize` is a limit of HTTP/1.1
+      maxResponseSize: maxBytes,
+      headersTimeout: 0,
+      bodyTimeout: idleTimeoutMs,
+      connect: { lookup: pinnedTo(addresses), timeout: headersTimeoutMs },
+    })
+    const follower = { send: undici.request, dispatcher: agent, signal }
+    return toResponse(await follow(follower, request, body), agent, {
+      maxBytes,
+      explain: (error) => toFetchError(error, request.signal, rules),
     })
   } catch (error) {
-    throw explained(error, signal)
+    void agent?.destroy()
+    throw toFetchError(error, request.signal, rules)
   } finally {
-    cancelTimer()
+    clearTimeout(timer)
   }
 }
 
-interface Attempt {
+interface Follower {
+  readonly send: typeof SendRequest
+  readonly dispatcher: Agent
   readonly signal: AbortSignal
-  readonly replayable: string | Uint8Array | undefined
 }
 
-/** The answer behind all redirects. */
-async function followed(
-  rules: Rules,
+/** Sends a request, and follows redirects within its origin. The connections stay pinned to the checked addresses. */
+async function follow(
+  { send, dispatcher, signal }: Follower,
   request: Request,
-  { signal, replayable }: Attempt,
-): Promise<IncomingMessage> {
+  replayable: Buffer | undefined,
+): Promise<Dispatcher.ResponseData> {
   let url = new URL(request.url)
-  let { method } = request
-  let body: Uint8Array | ReadableStream<Uint8Array> | undefined =
-    replayable === undefined ? (request.body ?? undefined) : Buffer.from(replayable)
+  let method = request.method
+  let body = replayable ?? (request.body === null ? undefined : Readable.fromWeb(request.body))
   const headers = new Headers(request.headers)
   headers.set('accept-encoding', 'identity')
-  if (body instanceof Uint8Array) headers.set('content-length', `${body.byteLength}`)
   for (let redirects = 0; ; redirects++) {
-    const addresses = await untilAborted(addressesOf(url, rules), signal)
-    const answer = await pinnedRequest({ url, method, headers, body, addresses, signal })
-    const target = redirectOf(answer, url)
-    if (target === undefined || request.redirect === 'manual') return answer
-    answer.resume().destroy()
-    if (request.redirect === 'error') throw refused('a redirect, where none is followed')
-    if (target.origin !== url.origin) throw refused('a redirect to another origin')
+    const answer = await send(url, {
+      dispatcher,
+      method,
+      headers: Object.fromEntries(headers),
+      body: body ?? null,
+      signal,
+    })
+    answer.body.on('error', () => undefined) // the reader of the body gets the error
+    const { statusCode, headers: answered } = answer
+    const location = REDIRECTS.has(statusCode) ? answered['location'] : undefined
+    if (location === undefined || request.redirect === 'manual') return answer
+    await answer.body.dump({ limit: 16_384, signal })
+    if (request.redirect === 'error') throw refused('a redirect, which the caller does not follow')
+    const target = redirectTarget(location, url)
     if (redirects >= MAX_REDIRECTS) throw refused(`more than ${MAX_REDIRECTS} redirects`)
-    const { statusCode } = answer
-    if (statusCode === 303 || (statusCode !== 307 && statusCode !== 308 && method === 'POST')) {
+    if (statusCode === 303 || (statusCode < 307 && method === 'POST')) {
       method = method === 'HEAD' ? 'HEAD' : 'GET'
       body = undefined
       for (const name of ['content-length', 'content-type']) headers.delete(name)
-    } else if (body !== undefined && !(body instanceof Uint8Array)) {
-      throw refused('a redirect of a body that was already sent')
+    } else if (body instanceof Readable) {
+      throw refused('a redirect of a request whose body was already sent')
     }
     url = target
   }
 }
 
-function redirectOf({ statusCode = 0, headers }: IncomingMessage, from: URL): URL | undefined {
-  const { location } = headers
-  if (![301, 302, 303, 307, 308].includes(statusCode) || location === undefined) return undefined
-  if (!URL.canParse(location, from.href)) throw refused('a redirect to what is no URL')
-  return new URL(location, from.href)
+function redirectTarget(location: string | string[], from: URL): URL {
+  const text = String(location)
+  if (!URL.canParse(text, from.href)) throw refused('a redirect to a malformed URL')
+  const target = new URL(text, from.href)
+  if (target.origin !== from.origin) throw refused('a redirect to another origin')
+  if (hasCredentials(target)) throw refused('a URL with a user name')
+  return target
 }
 
-function responseFrom(
-  answer: IncomingMessage,
-  { maxBytes, idleTimeoutMs, clock }: Rules,
-  { end, explain }: { end: () => void; explain: (error: unknown) => unknown },
+/**
+ * All addresses of the host of a URL that may be fetched.
+ *
+ * @throws GatewayError `REFUSED`; errors of the lookup
+ */
+async function addressesFor(url: URL, rules: Rules): Promise<readonly ResolvedAddress[]> {
+  if (hasCredentials(url)) throw refused('a URL with a user name')
+  const isWeb = url.protocol === 'https:' || url.protocol === 'http:'
+  const isTrusted = isWeb && rules.trusted.has(url.origin)
+  if (!isTrusted && url.protocol !== 'https:' && !(isWeb && rules.allowHttp)) {
+    throw refused(`${url.protocol} instead of https:${isWeb ? UNTRUSTED : ''}`)
+  }
+  // `URL` has normalised octal, hexadecimal, short and decimal spellings of IPv4.
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  const addresses = isIP(host) === 0 ? await rules.resolve(host) : [toResolved(host)]
+  if (addresses.length === 0) throw new GatewayError('UNAVAILABLE', 'The host name has no address')
+  // A single address that is not public is enough: such an answer may be an attack.
+  if (!isTrusted && !addresses.every(({ address }) => isPublicAddress(address))) {
+    throw refused(`an address that is not public${UNTRUSTED}`)
+  }
+  return addresses
+}
+
+/**
+ * Whether an address is on the public internet. IPv4 inside IPv6, addresses with a zone and other text are not.
+ *
+ * @param address in its canonical spelling
+ */
+export function isPublicAddress(address: string): boolean {
+  if (isIP(address) === 0 || address.includes('%') || CLOUD_SERVICES.has(address)) return false
+  const parsed = ipaddr.parse(address)
+  if (parsed.range() !== 'unicast') return false
+  return parsed.kind() === 'ipv4' || parsed.match(GLOBAL_UNICAST)
+}
+
+async function systemResolve(hostname: string): Promise<readonly ResolvedAddress[]> {
+  const all = await lookup(hostname, { all: true })
+  return all.map(({ address }) => toResolved(address))
+}
+
+function toResolved(address: string): ResolvedAddress {
+  return { address, family: isIP(address) === 6 ? 6 : 4 }
+}
+
+function pinnedTo(addresses: readonly ResolvedAddress[]): LookupFunction {
+  return (_hostname, options, callback) => {
+    const [first] = addresses
+    if (options.all) callback(null, [...addresses])
+    else callback(null, first?.address ?? '', first?.family)
+  }
+}
+
+interface ResponseRules {
+  readonly maxBytes: number
+  readonly explain: (error: unknown) => unknown
+}
+
+function toResponse(
+  answer: Dispatcher.ResponseData,
+  agent: Agent,
+  { maxBytes, explain }: ResponseRules,
 ): Response {
-  answer.on('error', () => undefined) // told to whoever reads; to nobody else
-  const status = answer.statusCode ?? 502
+  const { statusCode: status } = answer
   const headers = new Headers()
-  for (let at = 0; at + 1 < answer.rawHeaders.length; at += 2) {
-    headers.append(answer.rawHeaders[at] ?? '', answer.rawHeaders[at + 1] ?? '')
+  for (const [name, value = []] of Object.entries(answer.headers)) {
+    for (const each of [value].flat()) headers.append(name, each)
   }
-  if (Number(headers.get('content-length')) > maxBytes) {
-    end()
-    throw new GatewayError('LIMIT', `An answer is longer than ${maxBytes} bytes`)
-  }
+  if (Number(headers.get('content-length')) > maxBytes) throw tooLarge(maxBytes)
+  const end = (): void => void agent.destroy()
   if (status === 204 || status === 205 || status === 304) {
-    answer.resume()
+    end()
     return new Response(null, { status, headers })
   }
-  const body = boundedStream(answer, { maxBytes, idleTimeoutMs, clock, explain, onEnd: end })
+  const pieces: AsyncIterator<Buffer> = answer.body[Symbol.asyncIterator]()
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await pieces.next()
+          if (!done) return controller.enqueue(value)
+          end()
+          controller.close()
+        } catch (error) {
+          end()
+          controller.error(explain(error))
+        }
+      },
+      cancel: end,
+    },
+    { highWaterMark: 0 },
+  )
   return new Response(body, { status, headers })
 }
 
-/** What went wrong, in our words; the caller's own reason stays its own. */
-function explained(error: unknown, signal: AbortSignal): unknown {
+/** Turns any error into one of the errors of a guarded fetch. */
+function toFetchError(
+  error: unknown,
+  caller: AbortSignal,
+  { maxBytes, idleTimeoutMs }: Rules,
+): unknown {
   if (GatewayError.is(error)) return error
-  if (signal.aborted) return signal.reason
+  if (caller.aborted) return caller.reason
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE') return tooLarge(maxBytes)
+  if (code === 'UND_ERR_BODY_TIMEOUT') {
+    const message = `The response stopped: no data within ${idleTimeoutMs} ms`
+    return new GatewayError('UNAVAILABLE', message, { cause: error })
+  }
   return new GatewayError('UNAVAILABLE', 'The address cannot be reached', { cause: error })
 }
 
-function hasBody(init: RequestInit | undefined): boolean {
-  return init?.body !== undefined && init.body !== null
+/** Never names the whole URL, which may hold secrets. */
+function refused(what: string): GatewayError {
+  return new GatewayError('REFUSED', `Refused to fetch: ${what}`)
+}
+
+function tooLarge(maxBytes: number): GatewayError {
+  return new GatewayError('LIMIT', `The response is larger than ${maxBytes} bytes`)
+}
+
+function hasCredentials({ username, password }: URL): boolean {
+  return username !== '' || password !== ''
+}
+
+/**
+ * Reads the whole body of a response. It stops reading after `maxBytes`.
+ *
+ * @throws GatewayError `LIMIT` for a larger body; errors of the stream
+ */
+export async function readBounded(response: Response, maxBytes: number): Promise<Buffer> {
+  if (response.body === null) return Buffer.alloc(0)
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body) {
+    size += chunk.byteLength
+    if (size > maxBytes) throw tooLarge(maxBytes) // leaving the loop cancels the stream
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks, size)
 }

@@ -1,5 +1,5 @@
 import { isRecord } from '@x/internal'
-import { readBounded } from '../../internal/bounded-response.ts'
+import { readBounded } from '../../internal/guarded-fetch.ts'
 import { secureUrlFrom } from './secure-url.ts'
 
 export interface IssuerMetadataOptions {

@@ -10,7 +10,7 @@ import {
 } from 'jose'
 
 import { GatewayError } from '../../errors.ts'
-import { readBounded } from '../../internal/bounded-response.ts'
+import { readBounded } from '../../internal/guarded-fetch.ts'
 import { IssuerMetadata, jwksUrlFrom } from './issuer-metadata.ts'
 import { secureUrlFrom } from './secure-url.ts'
 
