@@ -66,14 +66,14 @@ export type {
   CheckedArguments,
   CheckedInput,
   ResumeArgument,
-} from './tools/argument-check.ts'
-export type { CachePolicy } from './tools/cache-policy.ts'
+} from './tools/tool-plan.ts'
+export type { CachePolicy } from './options.ts'
 export type { MetaTool, MetaToolName } from './tools/meta-tools.ts'
 export type { PlannedPrompt } from './tools/skill-prompts.ts'
 export type { PlanOptions } from './tools/tool-planner.ts'
 export type { NameCollision } from './tools/names.ts'
 export type { DroppedTool, PlannedTool, ToolPlan } from './tools/tool-plan.ts'
-export type { ListedTool, ToolDefinition } from './tools/tool-definition.ts'
+export type { ListedTool, ToolDefinition } from './tools/tool-plan.ts'
 
 export type { CredentialHeaders } from './agents/credential-headers.ts'
 export { langGraphServerSource } from './agents/langgraph-server/lang-graph-server-source.ts'

@@ -11,7 +11,6 @@ import type { GatewayObserver } from './internal/observer.ts'
 import type { RunEvent } from './internal/run-event.ts'
 import type { GraphDefinition } from './agents/langgraph/graph-definition.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
-import type { CachePolicy } from './tools/cache-policy.ts'
 
 /**
  * Options of `createGateway`. Only agents are needed: `agents` or `sources`. Settings that are left out have the
@@ -467,4 +466,12 @@ export interface SecretSettings {
    * If it is left out: random, so that signed values end with the process.
    */
   readonly stateKey: string | Uint8Array | undefined
+}
+
+/** For how long a result answers the same call of the same caller again. */
+export interface CachePolicy {
+  /** Milliseconds. */
+  readonly ttlMs: number
+  /** Callers without a name share results too. @default false */
+  readonly anonymous?: boolean | undefined
 }

@@ -1,13 +1,19 @@
-import type { BreakerSettings } from '../options.ts'
+import { isRecord } from '@x/internal'
+import { GatewayError } from '../errors.ts'
 import type { Clock } from '../internal/clock.ts'
+import type { BreakerSettings } from '../options.ts'
+import type { AgentCall } from './agent-call.ts'
+import type { AgentListener, AgentSource } from './agent-source.ts'
+import { type AgentUpdate, isFinal } from './agent-update.ts'
+import { RunFailure } from './run-failure.ts'
 
-/** How a run ended, as far as it tells whether its agent works. `unknown`: the caller gave up, or made an error. */
+/** Whether a run shows that its agent works. `unknown`: the caller cancelled, or made an error. */
 export type RunEnd = 'worked' | 'failed' | 'unknown'
 
 type State =
   | { readonly phase: 'closed'; readonly failures: number }
   | { readonly phase: 'open'; readonly untilMs: number }
-  /** One run was let through. Its end decides. */
+  /** One run was admitted. Its end decides. */
   | { readonly phase: 'probing' }
 
 interface CircuitOptions {
@@ -18,7 +24,7 @@ interface CircuitOptions {
 
 const CLOSED: State = { phase: 'closed', failures: 0 }
 
-/** Opens after failures in a row; closes again when a run that it let through works. */
+/** Opens after failures in a row. Closes when an admitted run succeeds. */
 class Circuit {
   readonly #options: CircuitOptions
   #state: State = CLOSED
@@ -31,7 +37,7 @@ class Circuit {
     return this.#state.phase === 'closed'
   }
 
-  /** Milliseconds until a run may start; 0: now. */
+  /** Milliseconds until a run may start. 0: it may start now. */
   get waitMs(): number {
     const state = this.#state
     if (state.phase === 'closed') return 0
@@ -39,7 +45,7 @@ class Circuit {
     return Math.max(0, state.untilMs - this.#options.clock.now())
   }
 
-  /** A run starts. Only while `waitMs` is 0. */
+  /** Notes that a run starts. Call it only while `waitMs` is 0. */
   enter(): void {
     if (this.#state.phase === 'open') this.#state = { phase: 'probing' }
   }
@@ -52,11 +58,11 @@ class Circuit {
     const { clock, maxFailures, openMs } = this.#options
     const state = this.#state
     if (end === 'worked') return CLOSED
-    // The probe showed nothing: the next run may probe.
+    // The admitted run showed nothing, so the next run is admitted.
     if (end === 'unknown') {
       return state.phase === 'probing' ? { phase: 'open', untilMs: clock.now() } : state
     }
-    // A run that began before the circuit opened tells nothing new.
+    // The run began before the circuit opened.
     if (state.phase === 'open') return state
     const failures = state.phase === 'closed' ? state.failures + 1 : maxFailures
     return failures < maxFailures
@@ -65,20 +71,20 @@ class Circuit {
   }
 }
 
-/** Callers whose failures one agent remembers. */
+/** Most callers whose failures are counted for one agent. */
 const MAX_CALLERS = 1000
 
 /**
- * Refuses runs of an agent that keeps failing, which spares its callers the wait. Failures are counted for each
- * caller apart, so that the calls of one caller cannot disable the agent for the others: runs of all are refused
- * only after several callers reached the limit and nobody had a success.
+ * Refuses runs of an agent that keeps failing, so that callers do not wait for it. Failures are counted for each caller,
+ * so that one caller cannot disable the agent for the others: runs of all callers are refused only after several callers
+ * reached the limit and no caller had a success.
  */
 export class Breaker {
   readonly #options: CircuitOptions
   readonly #minCallers: number
-  /** Of callers whose last run failed. */
+  /** Circuits of callers whose last run failed. */
   readonly #callers = new Map<string, Circuit>()
-  /** Callers that reached the limit since the last success of anybody. */
+  /** Callers that reached the limit since the last success of any caller. */
   readonly #failing = new Set<string>()
   readonly #all: Circuit
 
@@ -88,12 +94,12 @@ export class Breaker {
     this.#all = new Circuit({ clock, openMs, maxFailures: 1 })
   }
 
-  /** Callers reached the limit, and nobody had a success since. */
+  /** Whether a caller reached the limit, and no caller had a success since. */
   get isFailing(): boolean {
     return this.#failing.size > 0
   }
 
-  /** @returns 0 if a run may start, whose end `settle` has to be told; else the milliseconds until one may */
+  /** @returns 0 if the run may start; call `settle` at its end. Else the milliseconds until a run may start */
   enter(caller: string): number {
     const own = this.#callers.get(caller)
     const waitMs = Math.max(this.#all.waitMs, own?.waitMs ?? 0)
@@ -113,7 +119,7 @@ export class Breaker {
   }
 
   #worked(caller: string): void {
-    // Where all were refused, the agent was the cause of each caller's failures, and it works again.
+    // All callers were refused, so the agent caused their failures, and it works again.
     if (!this.#all.isClosed) this.#callers.clear()
     this.#callers.delete(caller)
     this.#failing.clear()
@@ -138,5 +144,146 @@ export class Breaker {
       this.#failing.delete(oldest)
     }
     return made
+  }
+}
+
+interface GuardedAgentsOptions {
+  readonly clock: Clock
+  /** Limits at which runs of an agent are refused. */
+  readonly breaker: BreakerSettings
+  /** Called when a run of the agent succeeded. */
+  readonly onWorked: (agentId: string) => void
+  /** Called when runs of the agent keep failing. */
+  readonly onFailing: (agentId: string) => void
+}
+
+/** The breakers of all agents. */
+export class GuardedAgents {
+  readonly #options: GuardedAgentsOptions
+  readonly #breakers = new Map<string, Breaker>()
+
+  constructor(options: GuardedAgentsOptions) {
+    this.#options = options
+  }
+
+  /** Returns the source that runs the agent for one caller. */
+  sourceOf(agentId: string, source: AgentSource, caller: string): AgentSource {
+    const { clock, breaker: options, onFailing, onWorked } = this.#options
+    let breaker = this.#breakers.get(agentId)
+    if (breaker === undefined) {
+      breaker = new Breaker(clock, options)
+      this.#breakers.set(agentId, breaker)
+    }
+    const own = breaker
+    return new GuardedSource(source, {
+      breaker,
+      caller,
+      onEnd: (end) => {
+        // A run may end after its agent left and another agent got the id.
+        if (this.#breakers.get(agentId) !== own) return
+        if (end === 'worked') onWorked(agentId)
+        if (end === 'failed' && own.isFailing) onFailing(agentId)
+      },
+    })
+  }
+
+  /** The agent left. Its runs in flight go on, and their ends are not counted. */
+  forget(agentId: string): void {
+    this.#breakers.delete(agentId)
+  }
+}
+
+interface GuardedSourceOptions {
+  readonly breaker: Breaker
+  /** Failures are counted for each caller. */
+  readonly caller: string
+  /** Called at the end of each run. */
+  readonly onEnd: (end: RunEnd) => void
+}
+
+/** Whether a time limit of the gateway ended the run. It counts like an error of the agent. */
+function isTooSlow(reason: unknown): boolean {
+  if (!(reason instanceof RunFailure)) return false
+  return reason.reason === 'timeout' || reason.reason === 'idle_timeout'
+}
+
+/** Statuses with which a remote agent refuses a request of the caller (RFC 9110, section 15.5; RFC 4918, section 11.2). */
+const CALLER_STATUSES: ReadonlySet<unknown> = new Set([400, 413, 422])
+
+/** Caller errors (arguments, quota, a request that a remote agent refuses) must not trip the breaker. */
+function isCallerError(error: unknown): boolean {
+  if (error instanceof RunFailure) return error.reason === 'invalid_arguments'
+  if (GatewayError.is(error)) return error.code === 'QUOTA' || error.code === 'LIMIT'
+  return isRecord(error) && CALLER_STATUSES.has(error['status'])
+}
+
+/** Runs one agent for one caller. Refuses runs for a while after too many failures. */
+class GuardedSource implements AgentSource {
+  readonly name: string
+  readonly isLocal: boolean
+  readonly #source: AgentSource
+  readonly #breaker: Breaker
+  readonly #caller: string
+  readonly #onEnd: (end: RunEnd) => void
+
+  constructor(source: AgentSource, { breaker, caller, onEnd }: GuardedSourceOptions) {
+    this.name = source.name
+    this.isLocal = source.isLocal ?? false
+    this.#source = source
+    this.#breaker = breaker
+    this.#caller = caller
+    this.#onEnd = onEnd
+  }
+
+  /** @throws RunFailure `unavailable` while the breaker is open */
+  async *run(call: AgentCall): AsyncGenerator<AgentUpdate, void, undefined> {
+    const waitMs = this.#breaker.enter(this.#caller)
+    if (waitMs > 0) {
+      const seconds = Math.ceil(waitMs / 1000)
+      const text = `Its last runs failed. Try again in ${seconds} s.`
+      throw new RunFailure('unavailable', text, { retryAfterMs: waitMs })
+    }
+    const { signal } = call
+    let isSettled = false
+    const settle = (end: RunEnd): void => {
+      if (isSettled) return
+      isSettled = true
+      signal.removeEventListener('abort', onAbort)
+      this.#breaker.settle(this.#caller, end)
+      this.#onEnd(end)
+    }
+    // Settled at the abort, because an agent that never stops would block all later runs.
+    const onAbort = (): void => settle(isTooSlow(signal.reason) ? 'failed' : 'unknown')
+    if (signal.aborted) onAbort()
+    else signal.addEventListener('abort', onAbort)
+    try {
+      for await (const update of this.#source.run(call)) {
+        // An agent that refuses the task works, too.
+        if (isFinal(update)) settle('worked')
+        yield update
+      }
+      settle('failed') // the run ended without a result
+    } catch (error) {
+      settle(isCallerError(error) ? 'unknown' : 'failed')
+      throw error
+    } finally {
+      settle('unknown')
+    }
+  }
+
+  async forget(agentId: string, state: unknown): Promise<void> {
+    await this.#source.forget?.(agentId, state)
+  }
+
+  async forgetThread(agentId: string, thread: string): Promise<void> {
+    await this.#source.forgetThread?.(agentId, thread)
+  }
+
+  start(listener: AgentListener): Promise<void> {
+    return this.#source.start(listener)
+  }
+
+  close(): Promise<void> {
+    return this.#source.close()
   }
 }

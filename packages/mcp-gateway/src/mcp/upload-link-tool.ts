@@ -1,6 +1,6 @@
 import type { Clock } from '../internal/clock.ts'
 import { toolError, type OwnTool } from './tool-call.ts'
-import type { ToolDefinition } from '../tools/tool-definition.ts'
+import type { ToolDefinition } from '../tools/tool-plan.ts'
 import type { UploadTickets } from '../files/links.ts'
 
 export interface UploadLinkToolOptions {

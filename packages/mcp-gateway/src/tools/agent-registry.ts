@@ -12,8 +12,7 @@ import type {
   SourceReplacement,
 } from './agent-registry-options.ts'
 import { CurrentPlan } from './current-plan.ts'
-import { FirstList } from '../agents/first-list.ts'
-import { GuardedAgents } from '../agents/guarded-agents.ts'
+import { GuardedAgents } from '../agents/breaker.ts'
 import { asSeen, KnownAgents, troubleOf } from '../agents/known-agents.ts'
 import { RegistrySources } from '../agents/registry-sources.ts'
 
@@ -316,5 +315,38 @@ export class AgentRegistry implements RunnableAgents {
     this.#current.close()
     this.#openFirst()
     await Promise.all(this.#sources.sources().map((source) => this.#sources.close(source)))
+  }
+}
+
+/** Holds back the first list for a limited time, because some clients read a list only once. */
+export class FirstList {
+  readonly #clock: Clock
+  readonly #timeoutMs: number
+  #isOpen = false
+  #cancel: (() => void) | undefined
+  #open: () => void = () => undefined
+  readonly #opened = new Promise<void>((resolve) => {
+    this.#open = resolve
+  })
+
+  constructor(clock: Clock, timeoutMs: number) {
+    this.#clock = clock
+    this.#timeoutMs = timeoutMs
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen
+  }
+
+  /** The time begins with the first call. Never rejects. */
+  wait(): Promise<void> {
+    if (!this.#isOpen) this.#cancel ??= this.#clock.after(this.#timeoutMs, () => this.open())
+    return this.#opened
+  }
+
+  open(): void {
+    this.#isOpen = true
+    this.#cancel?.()
+    this.#open()
   }
 }

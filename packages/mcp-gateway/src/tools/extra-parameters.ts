@@ -1,5 +1,5 @@
 import { isRecord } from '@x/internal'
-import type { CheckedArguments } from './argument-check.ts'
+import type { CheckedArguments } from './tool-plan.ts'
 import type { ExtraSettings } from '../options.ts'
 
 /** Properties that the gateway adds to what a tool takes. */

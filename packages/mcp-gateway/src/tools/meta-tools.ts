@@ -1,14 +1,12 @@
 import { isRecord } from '@x/internal'
 import { mayUse } from '../internal/principal.ts'
 import type { Principal } from '../internal/principal.ts'
-import { type CheckedArguments } from './argument-check.ts'
+import type { CheckedArguments, PlannedTool, ToolDefinition, ToolPlan } from './tool-plan.ts'
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor } from './extra-parameters.ts'
-import { nearestNames } from './nearest-names.ts'
+import { nearestNames } from './visibility.ts'
 import { withoutHeaderHints } from '../agents/schema-defect.ts'
-import type { ToolDefinition } from './tool-definition.ts'
 import { shortened } from './tool-description.ts'
 import type { ExtraSettings } from '../options.ts'
-import type { PlannedTool, ToolPlan } from './tool-plan.ts'
 
 /** A tool of the gateway itself, for clients that do not follow changes, or are given too many tools. */
 export interface MetaTool {

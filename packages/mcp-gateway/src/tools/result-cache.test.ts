@@ -3,8 +3,8 @@ import { expect, test } from 'vitest'
 
 import type { Principal } from '../internal/principal.ts'
 import { MemoryRecords } from '../store/memory-store.ts'
-import type { CheckedArguments } from './argument-check.ts'
-import type { CachePolicy } from './cache-policy.ts'
+import type { CheckedArguments } from './tool-plan.ts'
+import type { CachePolicy } from '../options.ts'
 import { type CachedCall, cacheKeyOf, ResultCache } from './result-cache.ts'
 import { ToolPlanner } from './tool-planner.ts'
 

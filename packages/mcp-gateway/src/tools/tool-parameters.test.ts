@@ -2,7 +2,7 @@ import { planOptions, type GivenPlan } from '../../test/settings.ts'
 import { describe, expect, test } from 'vitest'
 
 import type { Agent, JsonSchema, Skill } from '../agents/agent.ts'
-import type { ArgumentCheck } from './argument-check.ts'
+import type { ArgumentCheck } from './tool-plan.ts'
 import { parametersOf, type ToolParameters } from './tool-parameters.ts'
 
 const agent: Agent = { id: 'a', name: 'A', description: '', skills: [], health: 'healthy' }

@@ -8,19 +8,18 @@ import {
   type SkillAnnotations,
   skillsOf,
 } from '../agents/agent.ts'
+import { GatewayError } from '../errors.ts'
 import { META_TOOL_NAMES, metaToolsWith } from './meta-tools.ts'
 import { type NameCollision, type NameShape, planNames, toNameShape } from './names.ts'
 import { schemaDefectOf, withoutHeaderHints } from '../agents/schema-defect.ts'
 import { validatorFor } from '../agents/schema-validator.ts'
 import { type PlannedPrompt, promptsOf } from './skill-prompts.ts'
-import type { ListedTool, ToolDefinition } from './tool-definition.ts'
+import type { DroppedTool, ListedTool, PlannedTool, ToolDefinition, ToolPlan } from './tool-plan.ts'
 import { descriptionOf, NOTHING } from './tool-description.ts'
 import { legible } from '../internal/redacted.ts'
 import { createToolFilter, type ToolFilter } from './tool-filter.ts'
 import type { ToolOverride, ToolSettings } from '../options.ts'
-import { checkOverrides, overrideFor } from './tool-overrides.ts'
 import { type ObjectSchema, parametersOf, type ToolParameters } from './tool-parameters.ts'
-import type { DroppedTool, PlannedTool, ToolPlan } from './tool-plan.ts'
 
 /** How plans are made. */
 export interface PlanOptions extends ToolSettings {
@@ -272,4 +271,59 @@ function partition<T>(all: readonly T[], fits: (each: T) => boolean): [T[], T[]]
   const no: T[] = []
   for (const each of all) (fits(each) ? yes : no).push(each)
   return [yes, no]
+}
+
+type Overrides = Readonly<Record<string, ToolOverride>>
+
+/** Finds the override of a skill, and its key. Ids win over names. */
+function overrideFor(
+  agent: Agent,
+  skill: Skill,
+  overrides: Overrides = {},
+): { readonly key: string; readonly override: ToolOverride } | undefined {
+  const keys = [agent.id, agent.name].flatMap((first) =>
+    skill.name === ''
+      ? [first, `${first}/${skill.id}`]
+      : [`${first}/${skill.id}`, `${first}/${skill.name}`],
+  )
+  for (const key of keys) {
+    const override = Object.hasOwn(overrides, key) ? overrides[key] : undefined
+    if (override !== undefined) return { key, override }
+  }
+  return undefined
+}
+
+/**
+ * Checks what can be checked without agents.
+ *
+ * @throws GatewayError `CONFIG` if MCP does not allow a name, or two overrides give the same name
+ */
+function checkOverrides(options: ToolSettings, reservedNames: readonly string[]): void {
+  const owners = new Map<string, string>()
+  const reserved = new Set(reservedNames)
+  for (const [key, override] of Object.entries(options.overrides)) {
+    const path = `tools.overrides["${key}"]`
+    const { name } = override
+    if (name === undefined) continue
+    const maxLength = options.names.maxLength
+    const defect = nameDefect(name, maxLength)
+    const other = owners.get(name)
+    const why =
+      defect ??
+      (reserved.has(name) ? 'a tool of the gateway has it' : undefined) ??
+      (other === undefined ? undefined : `tools.overrides["${other}"] gives the same name`)
+    if (why !== undefined) {
+      throw new GatewayError('CONFIG', `${path}.name is "${name}": ${why}`, {
+        path: `${path}.name`,
+      })
+    }
+    owners.set(name, key)
+  }
+}
+
+function nameDefect(name: string, maxLength: number): string | undefined {
+  if (!/^[A-Za-z0-9_.-]+$/.test(name)) return 'only letters, digits, "_", "-" and "." are allowed'
+  if (name.length > maxLength)
+    return `it has more than tools.names.maxLength (${maxLength}) characters`
+  return undefined
 }

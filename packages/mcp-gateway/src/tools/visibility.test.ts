@@ -5,7 +5,7 @@ import type { Agent } from '../agents/agent.ts'
 import type { Principal } from '../internal/principal.ts'
 import { promptContentOf } from './skill-prompts.ts'
 import { ToolPlanner } from './tool-planner.ts'
-import { listPrompts, listTools, nearestTools } from './visibility.ts'
+import { listPrompts, listTools, nearestTools, nearestNames } from './visibility.ts'
 
 function agentOf(id: string): Agent {
   const skill = { id: 'do', name: 'do', description: '', examples: [`Do it, ${id}`] }
@@ -44,4 +44,10 @@ test.each([
   const made = new ToolPlanner(planOptions({ metaTools })).plan([agentOf('a'), agentOf('b')])
   expect(listTools(made, principalWith('*')).map(({ name }) => name)).toEqual(names)
   expect(made.byName('a_do')).toBeDefined()
+})
+
+test('finds what was meant', () => {
+  const names = ['weather_get', 'weather_set', 'news_list', 'support']
+  expect(nearestNames('wether_get', names)).toEqual(['weather_get', 'weather_set', 'news_list'])
+  expect(nearestNames('x', [])).toEqual([])
 })
