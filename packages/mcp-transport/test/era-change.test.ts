@@ -1,4 +1,4 @@
-// The clients of both SDKs on a server that is replaced by a server of the other era.
+// A server that is replaced by a server of the other era.
 import { Client as ClientV2 } from '@modelcontextprotocol/client'
 import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js'
 import {
@@ -7,15 +7,19 @@ import {
   startReplaceableServer,
   startScriptedServer,
 } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
-import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import { describe, expect, test, vi } from 'vitest'
+import { INPUT_META_KEY, SessionInfo, StreamableHttpTransport } from '../src/index.ts'
 import type {
+  JsonRpcRequest,
   SessionRecord,
   SessionReplaced,
   StreamableHttpTransportOptions,
 } from '../src/index.ts'
+import { isRequest } from '../src/json-rpc.ts'
+import { ModernProtocol } from '../src/modern/modern-protocol.ts'
 import { RawClient, rawClient } from './raw-client.ts'
 import { errorOf, json, resultOf, scriptedServer } from './scripted-server.ts'
+import type { ScriptedServer } from './scripted-server.ts'
 
 const clients = [
   ['v1', ClientV1],
@@ -205,3 +209,143 @@ describe.each(clients)('the client of SDK %s', (_sdk, Client) => {
     })
   })
 })
+
+describe('a stateless server that gets sessions during a call', () => {
+  // A rolling deployment: the instance with sessions answers one request, a stateless one the next.
+  test.each([
+    ['and is stateless again', 1],
+    ['for good', Infinity],
+  ])('%s, passes the answer of the user to the call that asked', async (_title, refusals) => {
+    const server = changingServer({ refusals })
+    await using client = rawClient(server, changing)
+    await client.handshake({ elicitation: {} })
+    const pay = client.request('tools/call', { name: 'pay' })
+    await client.until(() => questions(client).length === 1)
+    const other = client.request('tools/call', { name: 'change' })
+    if (refusals === 1) await client.until(() => questions(client).length === 2)
+    else await other
+    const [question, otherQuestion] = questions(client)
+    expect(otherQuestion?.id).not.toBe(question?.id)
+    const result = { action: 'accept' }
+    await client.transport.send({ jsonrpc: '2.0', id: question?.id ?? '', result })
+    await pay
+    const answered = server.seen.filter(({ params }) => params?.['inputResponses'] !== undefined)
+    expect(answered.map(({ params }) => params)).toMatchObject([
+      { name: 'pay', inputResponses: { ok: result }, requestState: 'pay' },
+    ])
+  })
+
+  test('answers its earlier calls on terminateSession()', async () => {
+    const server = changingServer()
+    await using client = rawClient(server, changing)
+    await client.handshake()
+    const slow = client.failureOf('tools/call', { name: 'slow' })
+    await server.waitFor('POST tools/call')
+    await client.request('tools/call', { name: 'change' })
+    expect(client.transport.era).toBe('legacy')
+    await client.transport.terminateSession()
+    expect(await slow).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
+    expect(server.count('DELETE')).toBe(1)
+  })
+
+  test('answers its earlier calls on another initialize', async () => {
+    const server = changingServer()
+    await using client = rawClient(server, changing)
+    await client.handshake()
+    const slow = client.failureOf('tools/call', { name: 'slow' })
+    await server.waitFor('POST tools/call')
+    await client.request('tools/call', { name: 'change' })
+    await client.request('initialize', { protocolVersion: '2025-11-25', capabilities: {} })
+    expect(await slow).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
+  })
+
+  test('cancels a call at once, also while the store is read', async () => {
+    const server = changingServer()
+    const sessionInfo = new HeldSessionInfo()
+    await using client = rawClient(server, { ...changing, sessionInfo })
+    await client.handshake()
+    void client.request('tools/call', { name: 'slow' })
+    const slow = await server.waitFor('POST tools/call')
+    sessionInfo.isHeld = true
+    void client.request('tools/call', { name: 'change' })
+    await sessionInfo.asked.promise
+    const cancelled = client.notify('notifications/cancelled', { requestId: 1 })
+    expect(slow.signal.aborted).toBe(true)
+    sessionInfo.gate.resolve()
+    await cancelled
+  })
+
+  test.each([[{}], [{ _meta: { [INPUT_META_KEY]: { surface: true } } }]])(
+    'sends a request with %j at most twice',
+    async (params) => {
+      const server = changingServer({ sessions: () => new Response(null, { status: 404 }) })
+      await using client = rawClient(server, changing)
+      await client.handshake()
+      const failure = await client.failureOf('tools/call', { name: 'change', ...params })
+      expect(failure).toMatchObject({ code: 'SESSION_LOST' })
+      expect(server.count('POST tools/call')).toBe(2)
+    },
+  )
+
+  test('offers a cancellation to no protocol object after its last call has ended', async () => {
+    const server = scriptedServer((seen) => {
+      if (seen.what === 'POST tools/call') return json(noSession, {}, 400)
+      if (seen.what !== 'POST server/discover') return undefined
+      return server.count(seen.what) % 2 === 0
+        ? json(errorOf(seen, -32601, 'Method not found'), {}, 404)
+        : json(resultOf(seen, discoverResult))
+    })
+    await using client = rawClient(server, changing)
+    await client.handshake()
+    for (let n = 0; n < 10; n++) await client.request('tools/call')
+    expect(server.count('POST server/discover')).toBe(41)
+    const notify = vi.spyOn(ModernProtocol.prototype, 'notify')
+    await client.notify('notifications/cancelled', { requestId: 99 })
+    expect(new Set(notify.mock.contexts).size).toBe(1)
+    notify.mockRestore()
+  })
+})
+
+const changing = { era: 'auto', listen: false, onSessionLost: 'reinitialize' } as const
+
+const noSession = { jsonrpc: '2.0', id: null, error: { code: -32000, message: 'No session ID' } }
+
+/** A stateless server. A call of the tool `change` replaces it by a server with sessions, for `refusals` requests. */
+function changingServer({
+  refusals = Infinity,
+  sessions = () => undefined,
+}: {
+  readonly refusals?: number
+  /** Answers calls in sessions. */
+  readonly sessions?: () => Response | undefined
+} = {}): ScriptedServer {
+  let isChanged = false
+  let left = refusals
+  return scriptedServer((seen) => {
+    const isStateless = !isChanged || left <= 0
+    if (seen.what === 'POST server/discover') {
+      if (isStateless) return json(resultOf(seen, discoverResult))
+      left--
+      return json(errorOf(seen, -32601, 'Method not found'), {}, 404)
+    }
+    if (seen.what !== 'POST tools/call') return undefined
+    const name = seen.params?.['name']
+    if (name === 'slow') return new Promise(() => {})
+    if (name === 'change' && !isChanged) {
+      isChanged = true
+      return json(noSession, {}, 400)
+    }
+    if (!isStateless) return sessions()
+    if (seen.params?.['inputResponses'] !== undefined) {
+      return json(resultOf(seen, { resultType: 'complete', content: [] }))
+    }
+    const params = { message: 'Go on?', requestedSchema: { type: 'object', properties: {} } }
+    const inputRequests = { ok: { method: 'elicitation/create', params } }
+    const required = { resultType: 'input_required', inputRequests, requestState: name }
+    return json(resultOf(seen, required))
+  })
+}
+
+function questions(client: RawClient): JsonRpcRequest[] {
+  return client.messages.filter((message) => isRequest(message))
+}

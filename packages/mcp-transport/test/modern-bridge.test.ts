@@ -162,7 +162,7 @@ describe('requests of the client', () => {
     await client.notify('notifications/roots/list_changed')
     await client.notify('notifications/progress', { progressToken: 1, progress: 1 })
     await client.notify('notifications/cancelled', { requestId: 99 })
-    await client.transport.send({ jsonrpc: '2.0', id: 'input-1', result: {} })
+    await client.transport.send({ jsonrpc: '2.0', id: 'unknown', result: {} })
     await client.request('ping')
     expect(server.received.slice(before).map(({ rpcMethod }) => rpcMethod)).not.toContain(
       'notifications/roots/list_changed',

@@ -10,6 +10,7 @@ import { deferred, startModernServer, startScriptedServer } from '@x/mcp-testing
 import type { ScriptedAnswer, TestTool } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
+import { isRequest } from '../src/json-rpc.ts'
 import { RawClient } from './raw-client.ts'
 import { connectStock, getText } from './stock-client.ts'
 import type { StockClientOptions } from './stock-client.ts'
@@ -225,13 +226,16 @@ describe('the call fails, and nothing more is sent,', () => {
     const call = client.request('tools/call', {})
     await client.until(() => client.messages.length === 3)
     const error = { code: -32042, message: 'Nobody is here' }
-    await client.transport.send({ jsonrpc: '2.0', id: 'input-1', error })
+    const [a = '', b = ''] = client.messages
+      .filter((message) => isRequest(message))
+      .map(({ id }) => id)
+    await client.transport.send({ jsonrpc: '2.0', id: a, error })
     await expect(call).resolves.toMatchObject({ error })
     expect(client.messages.slice(3)).toMatchObject([
-      { method: 'notifications/cancelled', params: { requestId: 'input-2' } },
+      { method: 'notifications/cancelled', params: { requestId: b } },
       { id: 1, error },
     ])
-    await client.transport.send({ jsonrpc: '2.0', id: 'input-2', result: {} }) // too late, so it is dropped
+    await client.transport.send({ jsonrpc: '2.0', id: b, result: {} }) // too late, so it is dropped
     expect(server.count('tools/call')).toBe(1)
     expect(server.violations).toEqual([])
   })

@@ -1,14 +1,7 @@
-import { untilAborted } from '@x/internal'
+import { removeFrom, untilAborted } from '@x/internal'
 import { sessionChannel } from '../diagnostics.ts'
 import type { HttpClient } from '../http/http-client.ts'
-import {
-  INVALID_PARAMS,
-  isRequest,
-  isResponse,
-  localError,
-  takeInputInstructions,
-  versionOf,
-} from '../json-rpc.ts'
+import { isRequest, isResponse, versionOf } from '../json-rpc.ts'
 import type {
   JsonRpcMessage,
   JsonRpcNotification,
@@ -69,8 +62,8 @@ export class EraRouter implements Router {
   readonly #options: EraRouterOptions
   /** Set while the server is a modern one. */
   #modern: ModernProtocol | undefined
-  /** Protocol objects from before a change of the era. Their calls in flight wait for their answers. */
-  #replaced: ModernProtocol[] | undefined
+  /** `#modern`, and the protocol objects from before a change of the era whose calls wait for their answers. */
+  readonly #protocols: ModernProtocol[] = []
   /** The client's last `initialize`. After it, the transport chooses the era. */
   #request: JsonRpcRequest | undefined
   #negotiating: { readonly id: RequestId; readonly controller: AbortController } | undefined
@@ -105,27 +98,33 @@ export class EraRouter implements Router {
         return Promise.resolve()
       }
       if (message.method === 'initialize') return this.#initialize(message)
-      if (this.#modern === undefined) {
-        const request = this.#toLegacy(message)
-        return request === undefined ? Promise.resolve() : this.legacy.send(request, options)
-      }
     } else if (this.modernVersion !== undefined && this.#modern === undefined) {
       return Promise.resolve() // in the stateless revision, a client sends only requests
-    } else if (!isResponse(message) && message.method === 'notifications/cancelled') {
+    } else if (isResponse(message)) {
+      const isInput = this.#protocols.some(({ inputs }) => inputs.take(message))
+      return isInput ? Promise.resolve() : this.legacy.send(message, options)
+    } else if (message.method === 'notifications/cancelled') {
       return this.#cancel(message)
     }
     return (this.#modern ?? this.legacy).send(message, options)
   }
 
   sendAgain(message: JsonRpcRequest, options: CallOptions): Promise<void> {
-    if (this.#modern !== undefined) return this.#modern.send(message, options)
-    const request = this.#toLegacy(message)
-    return request === undefined ? Promise.resolve() : this.legacy.start(request, options)
+    return this.#modern === undefined
+      ? this.legacy.start(message, options)
+      : this.#modern.send(message, options)
   }
 
-  /** @throws TransportError if a session may still exist on the server. */
-  terminate(): Promise<void> {
-    return (this.#modern ?? this.legacy).terminate()
+  /**
+   * Answers all requests in flight, and terminates the session.
+   *
+   * @throws TransportError if a session may still exist on the server.
+   */
+  async terminate(): Promise<void> {
+    for (const protocol of this.#protocols) protocol.terminate()
+    // A stored session is not used while the server is a modern one.
+    const hasSession = this.#modern === undefined || this.legacy.session !== undefined
+    if (hasSession) await this.legacy.terminate()
   }
 
   /** Answers all requests in flight before it returns. */
@@ -138,9 +137,8 @@ export class EraRouter implements Router {
       this.#options.deliver(errorAnswer(negotiating.id, this.#closedError()))
     }
     this.#passthrough?.close()
-    const closing = this.#modernProtocols.map((protocol) => protocol.close())
+    for (const protocol of this.#protocols.splice(0)) protocol.close()
     await this.legacy.close()
-    await Promise.all(closing)
   }
 
   /** Replaces the current session by another one. Changes the era if the server has changed it. */
@@ -157,30 +155,24 @@ export class EraRouter implements Router {
     return this.#changeEra(undefined, { signal, refused })
   }
 
-  get #modernProtocols(): readonly ModernProtocol[] {
-    return [...(this.#replaced ?? []), ...(this.#modern ? [this.#modern] : [])]
-  }
-
-  /** Instructions about inputs have no meaning for a server with sessions. Answers a call that depends on them. */
-  #toLegacy(message: JsonRpcRequest): JsonRpcRequest | undefined {
-    const { request, instructions } = takeInputInstructions(message)
-    if (instructions.answers === undefined) return request
-    const text = `${message.method} cannot be continued: this server is not of 2026-07-28. Start the call again`
-    this.#options.deliver(localError(message.id, INVALID_PARAMS, text))
-    return undefined
-  }
-
-  /** The request may belong to the era before. A protocol object ignores unknown ids. */
+  /**
+   * The request may belong to the era before. A protocol object ignores unknown ids. A request for a server with
+   * sessions may still wait for the store, and may then be sent to a modern one.
+   */
   async #cancel(message: JsonRpcNotification): Promise<void> {
     if (this.#negotiating !== undefined && message.params?.['requestId'] === this.#negotiating.id) {
       this.#negotiating.controller.abort()
       this.#negotiating = undefined
     }
-    await this.legacy.load() // requests wait for it too, so that the cancellation does not overtake its request
     await Promise.all([
-      ...this.#modernProtocols.map((protocol) => protocol.send(message, {})),
-      this.legacy.cancel(message),
+      this.#cancelStarted(message),
+      this.legacy.load().then(() => this.#cancelStarted(message)),
     ])
+  }
+
+  #cancelStarted(message: JsonRpcNotification): Promise<void> {
+    for (const protocol of this.#protocols) protocol.notify(message)
+    return this.legacy.cancel(message)
   }
 
   async #initialize(request: JsonRpcRequest): Promise<void> {
@@ -190,9 +182,8 @@ export class EraRouter implements Router {
     const { signal } = negotiating.controller
     this.#negotiating = negotiating
     // The client starts again: its earlier calls end.
-    const before = this.#modern
     this.#modern = undefined
-    await before?.close()
+    for (const protocol of this.#protocols.splice(0)) protocol.close()
     await this.legacy.load()
     const answer = await this.#negotiate({
       request,
@@ -238,12 +229,8 @@ export class EraRouter implements Router {
     if (!answer || signal.aborted) throw this.#closedError()
     if ('error' in answer) throw rejectedError(answer.error, http.url.display)
     if (this.#modern === before) this.#modern = undefined
-    if (before !== undefined) {
-      before.closeSubscriptions()
-      this.#replaced ??= []
-      this.#replaced.push(before)
-    }
-    await this.#modern?.send({ jsonrpc: '2.0', method: 'notifications/initialized' }, {})
+    void before?.replaced().then(() => removeFrom(this.#protocols, before))
+    this.#modern?.notify({ jsonrpc: '2.0', method: 'notifications/initialized' })
     const now = this.#modern === undefined ? this.legacy.session : undefined
     onReplaced?.({
       oldEpoch,
@@ -365,6 +352,7 @@ export class EraRouter implements Router {
       },
     })
     this.#modern = protocol
+    this.#protocols.push(protocol)
     const { display: url } = http.url
     sessionChannel.publish({
       type: server.isResumed ? 'resumed' : 'opened',

@@ -7,7 +7,13 @@ import type { StreamCursor } from '../http/follow-stream.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { OpenCalls } from '../http/open-calls.ts'
 import type { OpenCall } from '../http/open-calls.ts'
-import { isAnswerTo, isResponse } from '../json-rpc.ts'
+import {
+  INVALID_PARAMS,
+  isAnswerTo,
+  isResponse,
+  localError,
+  takeInputInstructions,
+} from '../json-rpc.ts'
 import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse, RequestId } from '../json-rpc.ts'
 import { closedError, errorAnswer, TransportError } from '../transport-error.ts'
 import type { CallOptions } from '../transport-options.ts'
@@ -159,7 +165,12 @@ export class PendingCall implements AnswerHandlers, OpenCall {
 
   /** Sends the request, or resumes its stream at `resumptionToken`. */
   async start(): Promise<void> {
-    const { request, session } = this
+    const { session } = this
+    const { request, instructions } = takeInputInstructions(this.request)
+    if (instructions.answers !== undefined) {
+      const message = `${request.method} cannot be continued: this server is not of 2026-07-28. Start the call again`
+      return this.#settle(localError(request.id, INVALID_PARAMS, message))
+    }
     if (this.options.resumptionToken !== undefined) {
       void this.#resume()
       return

@@ -27,7 +27,6 @@ export class InputError extends Error {
 export class ClientInputs {
   readonly #deliver: (message: JsonRpcMessage) => void
   readonly #waiting = new Map<RequestId, (reply: JsonRpcResponse) => void>()
-  #asked = 0
 
   constructor(deliver: (message: JsonRpcMessage) => void) {
     this.#deliver = deliver
@@ -74,7 +73,8 @@ export class ClientInputs {
 
   #ask(request: InputRequest, signal: AbortSignal): Promise<unknown> {
     if (signal.aborted) return Promise.reject(gaveUp())
-    const id = `input-${++this.#asked}`
+    // Unlike a number, the id is not used by another server or protocol object: the user may answer much later.
+    const id = `input-${randomUUID()}`
     return new Promise((resolve, reject) => {
       const onAbort = (): void => {
         this.#waiting.delete(id)

@@ -1,7 +1,7 @@
 import type { HttpClient } from '../http/http-client.ts'
 import { OpenCalls } from '../http/open-calls.ts'
 import type { CallRecovery } from '../http/open-calls.ts'
-import { isRequest, isResponse, INVALID_PARAMS, localError, METHOD_NOT_FOUND } from '../json-rpc.ts'
+import { isRequest, INVALID_PARAMS, localError, METHOD_NOT_FOUND } from '../json-rpc.ts'
 import type {
   JsonRpcMessage,
   JsonRpcNotification,
@@ -122,35 +122,13 @@ export class ModernProtocol {
     return looksLegacy(outcome) ? this.#checkedAgain(outcome, isFirst) : outcome
   }
 
-  async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
-    if (isRequest(message)) return this.#requested(message, options)
-    if (isResponse(message)) this.inputs.take(message)
-    else this.#notified(message)
+  async send(message: JsonRpcRequest | JsonRpcNotification, options: CallOptions): Promise<void> {
+    if (isRequest(message)) this.#requested(message, options)
+    else this.notify(message)
   }
 
-  /** Answers the calls in flight. A modern server has no session to terminate. */
-  async terminate(): Promise<void> {
-    this.#calls.failAll('The session was terminated')
-  }
-
-  /** Closes the subscriptions. Calls in flight wait for their answers. */
-  closeSubscriptions(): void {
-    this.#subscriptions.close()
-  }
-
-  /** Answers the calls in flight and closes all streams. */
-  async close(): Promise<void> {
-    this.#calls.close('The transport was closed')
-    this.#closing.abort()
-    this.#subscriptions.close()
-  }
-
-  #newRequest(method: string, params: JsonRpcRequest['params']): JsonRpcRequest {
-    const id = `${this.#idPrefix}-${++this.#lastId}`
-    return { jsonrpc: '2.0', id, method, params: withIdentity(params, this.#identity) }
-  }
-
-  #notified({ method, params }: JsonRpcNotification): void {
+  /** Takes a notification of the client. */
+  notify({ method, params }: JsonRpcNotification): void {
     if (method === 'notifications/initialized') {
       if (this.#options.listen) this.#subscriptions.open()
     } else if (method === 'notifications/cancelled') {
@@ -162,6 +140,29 @@ export class ModernProtocol {
       call.fail(closedError('The client cancelled the request', this.http.url.display))
     }
     // Other notifications do not exist in this revision. The next `roots/list` returns changed roots.
+  }
+
+  /** Answers the calls in flight. A modern server has no session to terminate. */
+  terminate(): void {
+    this.#calls.failAll('The session was terminated')
+  }
+
+  /** The server is used in another way now. Closes the subscriptions, and resolves when the last call has ended. */
+  replaced(): Promise<void> {
+    this.#subscriptions.close()
+    return this.#calls.ended(() => true)
+  }
+
+  /** Answers the calls in flight and closes all streams. */
+  close(): void {
+    this.#calls.close('The transport was closed')
+    this.#closing.abort()
+    this.#subscriptions.close()
+  }
+
+  #newRequest(method: string, params: JsonRpcRequest['params']): JsonRpcRequest {
+    const id = `${this.#idPrefix}-${++this.#lastId}`
+    return { jsonrpc: '2.0', id, method, params: withIdentity(params, this.#identity) }
   }
 
   #requested(request: JsonRpcRequest, options: CallOptions): void {
