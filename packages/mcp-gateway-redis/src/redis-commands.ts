@@ -16,21 +16,15 @@ export interface RedisClient extends BasicClient {
   duplicate(): RedisConnection
 }
 
-/** A connection that waits for events and messages. */
+/** A connection that waits for events. */
 export interface RedisConnection extends BasicClient {
   on(event: 'error' | 'ready', listener: (error?: unknown) => void): unknown
   connect(): Promise<unknown>
   destroy(): void
-  subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
-  unsubscribe(channel: string, listener: (message: string) => void): Promise<unknown>
 }
 
 /** After a command that timed out, others reject at once for this time. */
 const PAUSE_MS = 1000
-/** A connection for messages is tried again after at most this time. */
-const RETRY_MAX_MS = 30_000
-/** Finds a dead connection for messages. */
-const PING_EVERY_MS = 10_000
 
 /** Sends commands, each within the time limit, and converts their errors. */
 export class RedisCommands {
@@ -80,20 +74,6 @@ export class RedisCommands {
     })
   }
 
-  /** Returns a connection for messages. It is not connected yet, and connects again whenever it breaks. */
-  createSubscriber(): RedisConnection {
-    if (typeof this.#target !== 'string') return this.#target.duplicate()
-    return createClient({
-      url: this.#target,
-      pingInterval: PING_EVERY_MS,
-      socket: {
-        connectTimeout: this.timeoutMs,
-        socketTimeout: PING_EVERY_MS * 2,
-        reconnectStrategy: (failures) => Math.min(RETRY_MAX_MS, 50 * 2 ** Math.min(failures, 10)),
-      },
-    })
-  }
-
   /** Waits for commands in flight. Each of them ends within the time limit. */
   async close(): Promise<void> {
     await this.#operations.close()
@@ -114,11 +94,6 @@ export interface RedisKeys {
   wake(process: string): string
   blob(id: string): string
   bucket(name: string): string
-  stream(name: string): string
-  tagOf(stream: string): string
-  streamOfTag(tag: string): string
-  channel(topic: string): string
-  counter(topic: string): string
 }
 
 function createKeys(prefix: string): RedisKeys {
@@ -132,11 +107,6 @@ function createKeys(prefix: string): RedisKeys {
     wake: (process) => `${all}:wake:${process}`,
     blob: (id) => `${all}:blob:${id}`,
     bucket: (name) => `${all}:rate:${name}`,
-    stream: (name) => `${all}:log:${name}`,
-    tagOf: (stream) => `${all}:tag:${stream}`,
-    streamOfTag: (tag) => `${all}:stream:${tag}`,
-    channel: (topic) => `${all}:channel:${topic}`,
-    counter: (topic) => `${all}:counter:${topic}`,
   }
 }
 

@@ -60,6 +60,10 @@ test('exports only redisStore', async () => {
   expect(Object.keys(await import('./index.ts'))).toEqual(['redisStore'])
 })
 
+const APPEND = { limits: { maxEvents: 1, ttlMs: 3_600_000 }, isLast: false }
+/** A listener of a log. */
+const NOBODY = { onEvent: () => undefined, onGap: () => undefined }
+
 describe.runIf(redis)('the store in Redis', () => {
   const url = redis?.url ?? ''
 
@@ -67,20 +71,19 @@ describe.runIf(redis)('the store in Redis', () => {
     await using one = redisStore({ url, prefix: 'one', timeoutMs })
     await using two = redisStore({ url, prefix: 'two', timeoutMs })
     await one.values.put('key', 1, { ttlMs: 3_600_000 })
-    await one.logs.append('stream', 1, { maxEvents: 1, ttlMs: 3_600_000 })
-    await one.messages.publish('topic', 1)
+    await one.logs.append('log', 1, APPEND)
     await one.blobs.write(bytesOf(Buffer.from('x')), 1)
     await one.rates.take('bucket', { perMinute: 1 })
     expect(await two.values.get('key')).toBeUndefined()
     const keys = await askRedis(url, 'KEYS', '*one*')
-    expect(keys).toHaveLength(9)
+    expect(keys).toHaveLength(7)
     for (const key of Array.isArray(keys) ? keys : []) expect(key).toMatch(/^\{one\}:/)
   })
 
   test('leaves no keys of expired records, logs and buckets', async () => {
     await using store = redisStore({ url, prefix: 'ended', timeoutMs })
     await store.values.put('a', 1, { ttlMs: 20 })
-    await store.logs.append('s', 1, { maxEvents: 5, ttlMs: 20 })
+    await store.logs.append('s', 1, { limits: { maxEvents: 5, ttlMs: 20 }, isLast: false })
     await store.rates.take('b', { perMinute: 60_000, burst: 2 })
     const left = async (): Promise<unknown> => {
       await store.values.list('')
@@ -97,8 +100,11 @@ describe.runIf(redis)('the store in Redis', () => {
     await store.values.put('key', 'ä')
     expect(await store.values.get('key')).toMatchObject({ value: 'ä' })
     const heard = deferred<unknown>()
-    await store.messages.subscribe('topic', heard.resolve)
-    await store.messages.publish('topic', [1])
+    await store.logs.tail('log', 'now', {
+      onEvent: ({ event }) => heard.resolve(event),
+      onGap: () => undefined,
+    })
+    await store.logs.append('log', [1], APPEND)
     expect(await heard.promise).toEqual([1])
     await store.close()
     expect(await client.ping()).toBe('PONG')
@@ -149,10 +155,7 @@ describe.runIf(redis)('the store in Redis', () => {
     const unavailable = { name: 'GatewayError', code: 'UNAVAILABLE' }
     await expect(store.values.get('key')).rejects.toMatchObject(unavailable)
     await expect(store.values.put('key', 1)).rejects.toMatchObject(unavailable)
-    await expect(store.logs.append('s', 1, { maxEvents: 1, ttlMs: 1 })).rejects.toMatchObject(
-      unavailable,
-    )
-    await expect(store.messages.publish('t', 1)).rejects.toMatchObject(unavailable)
+    await expect(store.logs.append('s', 1, APPEND)).rejects.toMatchObject(unavailable)
     await expect(store.blobs.write(bytesOf(Buffer.from('x')), 1)).rejects.toMatchObject(unavailable)
     expect(await store.isReady()).toBe(false)
     await server.start()
@@ -169,9 +172,7 @@ describe.runIf(redis)('the store in Redis', () => {
       code: 'UNAVAILABLE',
       message: expect.stringContaining('within 200 ms'),
     })
-    await expect(store.messages.subscribe('t', () => {})).rejects.toMatchObject({
-      code: 'UNAVAILABLE',
-    })
+    await expect(store.logs.append('log', 1, APPEND)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     server.resume()
     while (!(await store.isReady()));
     expect(await store.values.get('key')).toBeUndefined()
@@ -209,70 +210,11 @@ describe.runIf(redis)('the store in Redis', () => {
     expect(warnings).toHaveLength(2)
   })
 
-  test('reports a gap after a lost connection only if messages were missed', async () => {
-    await using server = await startOwn()
-    await using store = redisStore({ url: server.url, timeoutMs })
-    await using other = redisStore({ url: server.url, timeoutMs })
-    const events: unknown[] = []
-    let happened = (): void => {}
-    const note = (event: unknown): void => {
-      events.push(event)
-      happened()
-    }
-    const until = async (event: unknown): Promise<void> => {
-      while (!events.includes(event)) await new Promise<void>((resolve) => (happened = resolve))
-    }
-    await store.messages.publish('topic', 'before')
-    await store.messages.subscribe('topic', note, () => note('gap'))
-    await other.messages.publish('topic', 1)
-    await until(1)
-    await askRedis(server.url, 'CLIENT', 'KILL', 'TYPE', 'pubsub')
-    const listens = async (): Promise<boolean> =>
-      String(await askRedis(server.url, 'CLIENT', 'LIST', 'TYPE', 'pubsub')).includes('sub=1')
-    while (!(await listens()));
-    await other.messages.publish('topic', 2)
-    await until(2)
-    expect(events).toEqual([1, 2])
-    // What is counted, and never came, shows with the next one that comes.
-    await askRedis(server.url, 'INCR', '{mcp-gateway}:counter:topic')
-    await other.messages.publish('topic', 3)
-    await until(3)
-    expect(events).toEqual([1, 2, 'gap', 3])
-  })
-
-  test('reports a gap when Redis was restarted without its data', async () => {
-    await using server = await startOwn()
-    await using store = redisStore({ url: server.url, timeoutMs })
-    const gap = deferred()
-    const heard = deferred<unknown>()
-    await store.messages.publish('topic', 0)
-    await store.messages.subscribe('topic', heard.resolve, gap.resolve)
-    await server.stop()
-    await server.start()
-    await gap.promise
-    await store.messages.publish('topic', 1)
-    expect(await heard.promise).toBe(1)
-  })
-
-  test('calls the other listeners when one throws', async () => {
-    const errors: unknown[] = []
-    const onError = (error: unknown): void => void errors.push(error)
-    await using store = redisStore({ url, prefix: 'throws', timeoutMs, onError })
-    const heard = deferred<unknown>()
-    await store.messages.subscribe('t', () => {
-      throw new Error('not mine')
-    })
-    await store.messages.subscribe('t', heard.resolve)
-    await store.messages.publish('t', 1)
-    expect(await heard.promise).toBe(1)
-    expect(errors).toMatchObject([{ message: 'not mine' }])
-  })
-
   test('leaves no connection open after close(), and rejects with CLOSED', async () => {
     await using server = await startOwn()
     const store = redisStore({ url: server.url, timeoutMs })
     await store.values.get('key')
-    await store.messages.subscribe('t', () => {})
+    await store.logs.tail('log', 'now', NOBODY)
     await store.close()
     await store.close()
     const clients = async (): Promise<number> =>
@@ -281,7 +223,9 @@ describe.runIf(redis)('the store in Redis', () => {
         .split('\n').length
     while ((await clients()) > 1);
     await expect(store.values.get('key')).rejects.toMatchObject({ code: 'CLOSED' })
-    await expect(store.messages.subscribe('t', () => {})).rejects.toMatchObject({ code: 'CLOSED' })
+    await expect(store.logs.tail('log', 'now', NOBODY)).rejects.toMatchObject({
+      code: 'CLOSED',
+    })
     expect(await clients()).toBe(1)
   })
 })

@@ -2,15 +2,13 @@ import { check, optionProblem } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { parseNumber } from '@x/internal/redis'
 import { GatewayError } from '@x/mcp-gateway'
-import type { Blobs, EventLogs, GatewayStore, Logs, Rate, Rates, Values } from '@x/mcp-gateway'
+import type { Blobs, EventLogs, GatewayStore, Rate, Rates, Values } from '@x/mcp-gateway'
 import { FileBlobs, TokenBuckets } from '@x/mcp-gateway/adapter'
 import { RedisBlobs } from './redis-blobs.ts'
 import { RedisCommands } from './redis-commands.ts'
 import type { RedisClient } from './redis-commands.ts'
 import { RedisLogs } from './redis-logs.ts'
-import { RedisMessages } from './redis-messages.ts'
 import { RedisRecords } from './redis-records.ts'
-import { RedisStreams } from './redis-streams.ts'
 import { RedisTails } from './redis-tails.ts'
 import { TAKE_TOKEN } from './scripts.ts'
 
@@ -71,9 +69,7 @@ export function redisStore(options: RedisStoreOptions = {}): RedisStore {
 class Store implements RedisStore {
   readonly isShared = true
   readonly values: Values
-  readonly logs: Logs
-  readonly eventLogs: EventLogs
-  readonly messages: RedisMessages
+  readonly logs: EventLogs
   readonly blobs: Blobs
   readonly rates: Rates
   readonly #commands: RedisCommands
@@ -86,9 +82,7 @@ class Store implements RedisStore {
     this.#commands = commands
     this.#tails = new RedisTails(commands, onError)
     this.values = new RedisRecords(commands)
-    this.eventLogs = new RedisLogs(commands, this.#tails)
-    this.logs = new RedisStreams(commands)
-    this.messages = new RedisMessages(commands, onError)
+    this.logs = new RedisLogs(commands, this.#tails)
     this.blobs = blobFolder ? new FileBlobs(blobFolder, now) : new RedisBlobs(commands)
     this.rates = new RedisRates(commands, now, options.onWarning ?? warnAboutRates)
   }
@@ -98,7 +92,6 @@ class Store implements RedisStore {
   }
 
   async close(): Promise<void> {
-    await this.messages.close()
     await this.#tails.close()
     await this.#commands.close()
   }

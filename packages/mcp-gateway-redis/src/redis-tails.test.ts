@@ -103,11 +103,11 @@ describe.runIf(redis)('tails in Redis', () => {
       const random = seededRandom(seed)
       const [first, second] = [newReader(), newReader()]
       const options = { limits: LIMITS, isLast: false }
-      const beginning = await writer.eventLogs.append('one', 'beginning', options)
-      await store.eventLogs.tail('one', beginning, first)
+      const beginning = await writer.logs.append('one', 'beginning', options)
+      await store.logs.tail('one', beginning, first)
       for (let n = 0; n < 1000; n++) {
-        await writer.eventLogs.append('one', n, options)
-        if (n === 500) await store.eventLogs.tail('one', beginning, second)
+        await writer.logs.append('one', n, options)
+        if (n === 500) await store.logs.tail('one', beginning, second)
         if (n % 2 && random() < 0.01) proxy.cut()
       }
       await Promise.all([first.until(999), second.until(999)])
@@ -121,16 +121,16 @@ describe.runIf(redis)('tails in Redis', () => {
     await using store = redisStore({ url, prefix: 'killed', timeoutMs })
     const reader = newReader()
     const options = { limits: LIMITS, isLast: false }
-    const beginning = await store.eventLogs.append('one', 'beginning', options)
-    await store.eventLogs.tail('one', beginning, reader)
-    await store.eventLogs.append('one', 1, options)
+    const beginning = await store.logs.append('one', 'beginning', options)
+    await store.logs.tail('one', beginning, reader)
+    await store.logs.append('one', 1, options)
     await reader.until(1)
     await using opened = await openAdmin(url)
     const { admin } = opened
     const blocked = (await admin.clientList()).filter(({ cmd }) => cmd === 'xread')
     for (const { id } of blocked) await admin.sendCommand(['CLIENT', 'KILL', 'ID', String(id)])
     expect(blocked).toHaveLength(1)
-    await store.eventLogs.append('one', 2, options)
+    await store.logs.append('one', 2, options)
     await reader.until(2)
     expect(reader.seen).toEqual([1, 2])
   })
@@ -143,11 +143,11 @@ describe.runIf(redis)('tails in Redis', () => {
     await using store = redisStore({ url: proxy.url, timeoutMs })
     const reader = newReader()
     const options = { limits: { maxEvents: 3, ttlMs: 3_600_000 }, isLast: false }
-    await store.eventLogs.tail('one', 'now', reader)
-    await writer.eventLogs.append('one', 0, options)
+    await store.logs.tail('one', 'now', reader)
+    await writer.logs.append('one', 0, options)
     await reader.until(0)
     proxy.cut()
-    for (let n = 1; n <= 5; n++) await writer.eventLogs.append('one', n, options)
+    for (let n = 1; n <= 5; n++) await writer.logs.append('one', n, options)
     await reader.until(5)
     expect(reader.seen).toEqual([0, 'gap', 3, 4, 5])
   })
@@ -155,9 +155,9 @@ describe.runIf(redis)('tails in Redis', () => {
   test('tell of a gap if events were dropped faster than they were read', async () => {
     await using store = redisStore({ url, prefix: 'fast', timeoutMs })
     const reader = newReader()
-    await store.eventLogs.tail('one', 'now', reader)
+    await store.logs.tail('one', 'now', reader)
     const options = { limits: { maxEvents: 3, ttlMs: 3_600_000 }, isLast: false }
-    await store.eventLogs.append('one', 'first', options)
+    await store.logs.append('one', 'first', options)
     await reader.until('first')
     await using opened = await openAdmin(url)
     const { admin } = opened
@@ -177,13 +177,13 @@ describe.runIf(redis)('tails in Redis', () => {
     await using store = redisStore({ url: server?.url, timeoutMs })
     const reader = newReader()
     const options = { limits: LIMITS, isLast: false }
-    await store.eventLogs.tail('one', 'now', reader)
-    await store.eventLogs.append('one', 1, options)
+    await store.logs.tail('one', 'now', reader)
+    await store.logs.append('one', 1, options)
     await reader.until(1)
     await server?.stop()
     await server?.start()
     await reader.until('gap')
-    await store.eventLogs.append('one', 2, options)
+    await store.logs.append('one', 2, options)
     await reader.until(2)
     expect(reader.seen).toEqual([1, 'gap', 2])
   })
@@ -193,10 +193,10 @@ describe.runIf(redis)('tails in Redis', () => {
     await using store = redisStore({ url: server?.url, timeoutMs })
     const reader = newReader()
     await server?.stop()
-    const end = await store.eventLogs.tail('one', 'now', reader)
+    const end = await store.logs.tail('one', 'now', reader)
     await server?.start()
     await reader.until('gap')
-    await store.eventLogs.append('one', 1, { limits: LIMITS, isLast: false })
+    await store.logs.append('one', 1, { limits: LIMITS, isLast: false })
     await reader.until(1)
     expect(reader.seen).toEqual(['gap', 1])
     end()
@@ -208,12 +208,12 @@ describe.runIf(redis)('tails in Redis', () => {
     await using quick = redisStore({ url: server?.url, timeoutMs: 100 })
     const reader = newReader()
     const options = { limits: LIMITS, isLast: false }
-    const beginning = await store.eventLogs.append('one', 'beginning', options)
-    await quick.eventLogs.tail('one', beginning, reader)
-    await store.eventLogs.append('one', 1, options)
+    const beginning = await store.logs.append('one', 'beginning', options)
+    await quick.logs.tail('one', beginning, reader)
+    await store.logs.append('one', 1, options)
     await reader.until(1)
     server?.pause()
-    const appended = store.eventLogs.append('one', 2, options)
+    const appended = store.logs.append('one', 2, options)
     await new Promise((resolve) => setTimeout(resolve, 2500))
     server?.resume()
     await appended
@@ -227,9 +227,9 @@ describe.runIf(redis)('tails in Redis', () => {
     const options = { limits: LIMITS, isLast: false }
     const readers = Array.from({ length: 20 }, newReader)
     const ends = await Promise.all(
-      readers.map((reader, at) => store.eventLogs.tail(`log ${at}`, 'now', reader)),
+      readers.map((reader, at) => store.logs.tail(`log ${at}`, 'now', reader)),
     )
-    for (const at of readers.keys()) await store.eventLogs.append(`log ${at}`, at, options)
+    for (const at of readers.keys()) await store.logs.append(`log ${at}`, at, options)
     await Promise.all(readers.map((reader, at) => reader.until(at)))
     expect(proxy.connections).toBe(2)
     for (const end of ends) end()
@@ -245,8 +245,8 @@ describe.runIf(redis)('tails in Redis', () => {
     await client.connect()
     const store = redisStore({ client, prefix: 'borrowed-tails', timeoutMs })
     const reader = newReader()
-    await store.eventLogs.tail('one', 'now', reader)
-    await store.eventLogs.append('one', 'ä', { limits: LIMITS, isLast: false })
+    await store.logs.tail('one', 'now', reader)
+    await store.logs.append('one', 'ä', { limits: LIMITS, isLast: false })
     await reader.until('ä')
     await store.close()
     expect(await client.ping()).toBe('PONG')
@@ -256,11 +256,11 @@ describe.runIf(redis)('tails in Redis', () => {
   test('end with the store, which refuses new ones', async () => {
     const store = redisStore({ url, prefix: 'closed', timeoutMs })
     const reader = newReader()
-    await store.eventLogs.tail('one', 'now', reader)
-    await store.eventLogs.append('one', 1, { limits: LIMITS, isLast: false })
+    await store.logs.tail('one', 'now', reader)
+    await store.logs.append('one', 1, { limits: LIMITS, isLast: false })
     await reader.until(1)
     await store.close()
-    await expect(store.eventLogs.tail('one', 'now', newReader())).rejects.toMatchObject({
+    await expect(store.logs.tail('one', 'now', newReader())).rejects.toMatchObject({
       code: 'CLOSED',
     })
   })
@@ -268,8 +268,8 @@ describe.runIf(redis)('tails in Redis', () => {
   test('leave nothing of logs that have ended', async () => {
     await using store = redisStore({ url, prefix: 'gone', timeoutMs })
     const header = { session: 's', owner: 'p', requestIds: [1] }
-    await store.eventLogs.open('one', header, { maxEvents: 5, ttlMs: 20 })
-    await store.eventLogs.append('two', 1, { limits: { maxEvents: 5, ttlMs: 20 }, isLast: true })
+    await store.logs.open('one', header, { maxEvents: 5, ttlMs: 20 })
+    await store.logs.append('two', 1, { limits: { maxEvents: 5, ttlMs: 20 }, isLast: true })
     await using opened = await openAdmin(url)
     const { admin } = opened
     while ((await admin.keys('{gone}*')).length > 0);

@@ -91,41 +91,6 @@ return redis.call('ZLEXCOUNT', KEYS[2], ARGV[1], ARGV[2])
 `)
 
 /**
- * Of logs: events are entries of a Redis stream with a text and an end. KEYS stream, tag of the stream, name
- * of a new tag's stream; ARGV text, new tag, name, most events, time to live. Tag and place.
- */
-export const APPEND: RedisScript = script(`
-local tag = redis.call('GET', KEYS[2])
-local ttl = tonumber(ARGV[5])
-local reverse = KEYS[3]
-if tag then
-  reverse = string.sub(KEYS[3], 1, #KEYS[3] - #ARGV[2]) .. tag
-  redis.call('PEXPIRE', KEYS[2], ARGV[5])
-  redis.call('PEXPIRE', reverse, ARGV[5])
-else
-  tag = ARGV[2]
-  redis.call('SET', KEYS[2], tag, 'PX', ARGV[5])
-  redis.call('SET', reverse, ARGV[3], 'PX', ARGV[5])
-end
-local place = redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[4], '*', 'text', ARGV[1], 'endsAt', text(now + ttl))
-redis.call('XTRIM', KEYS[1], 'MINID', text(now - ttl))
-redis.call('PEXPIRE', KEYS[1], ARGV[5])
-return { tag, place }
-`)
-
-/** KEYS stream; ARGV place. Nothing if the event is not known any more, else texts and places after it. */
-export const AFTER: RedisScript = script(`
-local entries = redis.call('XRANGE', KEYS[1], ARGV[1], '+')
-local function isLive(entry) return tonumber(entry[2][4]) > now end
-if #entries == 0 or entries[1][1] ~= ARGV[1] or not isLive(entries[1]) then return false end
-local reply = {}
-for n = 2, #entries do
-  if isLive(entries[n]) then table.insert(reply, { entries[n][1], entries[n][2][2] }) end
-end
-return reply
-`)
-
-/**
  * KEYS stream, head; ARGV text, whether it is the last event, most events, time to live, head, whether it replaces the log.
  * Returns the id of the new entry.
  */
@@ -161,13 +126,6 @@ return redis.call('GET', KEYS[2])
 export const WAKE: RedisScript = script(`
 redis.call('XADD', KEYS[1], 'MAXLEN', 1, '*', 'wake', 1)
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
-`)
-
-/** KEYS counter; ARGV channel, text. Counts, so that whoever missed one can tell. */
-export const PUBLISH: RedisScript = script(`
-local count = redis.call('INCR', KEYS[1])
-redis.call('PUBLISH', ARGV[1], text(count) .. ':' .. ARGV[2])
-return count
 `)
 
 /** KEYS bucket; ARGV tokens per millisecond, burst. 0, or the milliseconds to wait. */

@@ -108,12 +108,10 @@ export async function openWorld(open: OpenStore): Promise<World> {
 
 /** The same store, and the ids of all the bytes it was ever given. */
 function spied(store: GatewayStore, written: Set<string>): GatewayStore {
-  const { values, logs, eventLogs, messages, rates, blobs } = store
+  const { values, logs, rates, blobs } = store
   return {
     values,
     logs,
-    eventLogs,
-    messages,
     rates,
     isShared: store.isShared,
     blobs: {

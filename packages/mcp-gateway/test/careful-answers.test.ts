@@ -88,8 +88,6 @@ test('does not tell callers where the store is, or which', async () => {
     isShared: false,
     values,
     logs: store.logs,
-    eventLogs: store.eventLogs,
-    messages: store.messages,
     blobs: store.blobs,
     rates: store.rates,
     isReady: () => store.isReady(),

@@ -1,6 +1,6 @@
 import { GatewayError } from '../src/errors.ts'
 import type { SessionStore } from '../src/mcp/sessions.ts'
-import type { EventLogs, GatewayStore } from '../src/store/gateway-store.ts'
+import type { EventLogs } from '../src/store/gateway-store.ts'
 import { turns } from './turns.ts'
 
 /** A store at the end of a wire: one thing after the other, and each takes a while. */
@@ -16,38 +16,6 @@ export class SlowStore {
 
   constructor(random: () => number) {
     this.#random = random
-  }
-
-  /** The same, through this. */
-  wrap(store: GatewayStore): GatewayStore {
-    const { values, logs, eventLogs, messages, blobs, rates, isShared } = store
-    return {
-      values: this.#slow(values),
-      logs: {
-        append: (stream, ...event) =>
-          this.#do(async () => {
-            if (this.#random() < this.failing) {
-              throw new GatewayError('UNAVAILABLE', 'The store is away')
-            }
-            this.streams.add(stream)
-            return logs.append(stream, ...event)
-          }),
-        after: (...place) => this.#do(() => logs.after(...place)),
-        streamOf: (eventId) => this.#do(() => logs.streamOf(eventId)),
-        delete: (stream) =>
-          this.#do(() => {
-            this.streams.delete(stream)
-            return logs.delete(stream)
-          }),
-      },
-      eventLogs: this.#slow(eventLogs),
-      messages: this.#slow(messages),
-      blobs,
-      rates,
-      isShared,
-      isReady: () => store.isReady(),
-      close: () => store.close(),
-    }
   }
 
   /** The parts that sessions use, through this. Logs of calls fail now and then. */

@@ -20,10 +20,10 @@ export interface TwoReplicas extends AsyncDisposable {
 
 /** Returns the store with other methods of its logs. */
 export function withLogs(store: GatewayStore, methods: Partial<EventLogs>): GatewayStore {
-  const { eventLogs: logs } = store
+  const { logs } = store
   return {
     ...store,
-    eventLogs: {
+    logs: {
       open: (...log) => logs.open(...log),
       append: (...event) => logs.append(...event),
       find: (eventId) => logs.find(eventId),
@@ -42,12 +42,10 @@ export function twoReplicas(
 ): TwoReplicas {
   const clock = new ManualClock()
   const memory = new MemoryGatewayStore({ now: () => clock.now() })
-  const { values, logs, eventLogs, messages, blobs, rates } = memory
+  const { values, logs, blobs, rates } = memory
   const store = wrap({
     values,
     logs,
-    eventLogs,
-    messages,
     blobs,
     rates,
     isShared: true,

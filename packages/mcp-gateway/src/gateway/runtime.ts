@@ -377,7 +377,7 @@ export class Runtime implements AsyncDisposable {
   #makeChanges(): ChangeFeed {
     const { events } = toSessionLimits(this.#options.sessions)
     return new ChangeFeed({
-      logs: this.#store.eventLogs,
+      logs: this.#store.logs,
       limits: events ?? (this.#store.isShared ? FEED_LIMITS : undefined),
       process: this.#lease.id,
       clock: this.#clock,

@@ -47,7 +47,7 @@ async function begun(response: Response): Promise<{ readonly rest: Promise<Readi
 
 /** Returns the store, which calls `before` before it stores an event. */
 function withAppend(store: GatewayStore, before: (event: unknown) => Promise<void>): GatewayStore {
-  const { eventLogs: logs } = store
+  const { logs } = store
   return withLogs(store, {
     open: async (log, header, limits) => {
       await before(header)

@@ -18,7 +18,7 @@ function world() {
       withLogs(store, {
         tail: (log, after, { onEvent, onGap }) => {
           gaps.add(onGap)
-          return store.eventLogs.tail(log, after, { onEvent, onGap })
+          return store.logs.tail(log, after, { onEvent, onGap })
         },
       }),
   )

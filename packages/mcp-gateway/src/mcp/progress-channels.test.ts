@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import { settled } from '../../test/manual-clock.ts'
 import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
-import { twoReplicas } from '../../test/two-replicas.ts'
+import { twoReplicas, withLogs } from '../../test/two-replicas.ts'
 
 test('progress and logs of a call come before its answer, also where a store takes its time', async () => {
   const agents = new AgentsAtHand({
@@ -14,12 +14,12 @@ test('progress and logs of a call come before its answer, also where a store tak
   })
   const options = { sources: [agents], streaming: { channel: 'both' as const } }
   await using w = twoReplicas(options, (store) => {
-    const append = store.logs.append.bind(store.logs)
-    store.logs.append = async (...event) => {
-      await settled()
-      return append(...event)
-    }
-    return store
+    return withLogs(store, {
+      append: async (...event) => {
+        await settled()
+        return store.logs.append(...event)
+      },
+    })
   })
   const headers = inSession(await openSession(w.a))
   const params = { level: 'debug' }

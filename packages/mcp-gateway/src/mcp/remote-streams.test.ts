@@ -32,7 +32,7 @@ test('a client that comes back twice to another process hears the answer at once
     withLogs(store, {
       append: async (log, event, options) => {
         if (JSON.stringify(event).includes('"left"')) await settled()
-        return store.eventLogs.append(log, event, options)
+        return store.logs.append(log, event, options)
       },
     }),
   )
@@ -63,7 +63,7 @@ test('what a lost signal would have said is read from the log, while the call go
     withLogs(store, {
       append: async (log, event, options) => {
         if (isAway.now && log === 'signals') return ''
-        return store.eventLogs.append(log, event, options)
+        return store.logs.append(log, event, options)
       },
     }),
   )
@@ -87,7 +87,7 @@ test('where the store is away as a client comes back, nothing is kept of it here
     withLogs(store, {
       read: async (...place) => {
         if (isAway.now) throw new Error('connection refused')
-        return store.eventLogs.read(...place)
+        return store.logs.read(...place)
       },
     }),
   )

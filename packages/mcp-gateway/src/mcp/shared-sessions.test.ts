@@ -182,10 +182,10 @@ test('a session that was ended while nobody could be told has ended all the same
       append: (log, ...event) =>
         isAway && log === 'signals'
           ? Promise.reject(new Error('away'))
-          : store.eventLogs.append(log, ...event),
+          : store.logs.append(log, ...event),
       tail: (log, after, { onEvent, onGap }) => {
         gaps.add(onGap)
-        return store.eventLogs.tail(log, after, { onEvent, onGap })
+        return store.logs.tail(log, after, { onEvent, onGap })
       },
     }),
   )

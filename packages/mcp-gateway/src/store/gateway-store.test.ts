@@ -243,79 +243,37 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(listed.map(({ value }) => value)).toEqual(Array.from({ length: 450 }, (_, n) => n + 450))
   })
 
-  test('replays a stream completely and in order in another process', async () => {
-    await using opening = await open()
-    const { store, other } = opening
-    const limits = { maxEvents: 1000, ttlMs: 3_600_000 }
-    const ids: string[] = []
-    for (let n = 0; n < 100; n++) ids.push(await store.logs.append('one', { n }, limits))
-    const foreign = await store.logs.append('two', { n: 'other' }, limits)
-    expect(new Set([...ids, foreign]).size).toBe(101)
-    expect(ids.toSorted()).toEqual(ids)
-    const replayed = await other.logs.after('one', ids[9] ?? '')
-    expect(replayed).toEqual(ids.slice(10).map((id, n) => ({ id, event: { n: n + 10 } })))
-    expect(await other.logs.after('one', ids.at(-1) ?? '')).toEqual([])
-    expect(await other.logs.streamOf(foreign)).toBe('two')
-    expect(await other.logs.after('one', foreign)).toBeUndefined()
-    for (const unknown of ['', 'x', `${'0'.repeat(32)}.${'0'.repeat(16)}`, `${ids[0]}1`, '.-']) {
-      expect(await store.logs.after('one', unknown)).toBeUndefined()
-      expect(await store.logs.streamOf(unknown)).toBeUndefined()
-    }
-    await store.logs.delete('one')
-    expect(await other.logs.after('one', ids[9] ?? '')).toBeUndefined()
-    expect(await other.logs.streamOf(ids[9] ?? '')).toBeUndefined()
-    await store.logs.append('one', { n: 'new' }, limits)
-    expect(await other.logs.after('one', ids[9] ?? '')).toBeUndefined()
-  })
-
   test('gives concurrent events one order for all readers', async () => {
     await using opening = await open()
     const { store, other } = opening
-    const limits = { maxEvents: 1000, ttlMs: 3_600_000 }
-    const first = await store.logs.append('s', 'first', limits)
+    const options = { limits: LIMITS, isLast: false }
+    const first = await store.logs.append('s', 'first', options)
     const ids = await Promise.all(
-      Array.from({ length: 60 }, (_, n) => (n % 2 ? store : other).logs.append('s', n, limits)),
+      Array.from({ length: 60 }, (_, n) => (n % 2 ? store : other).logs.append('s', n, options)),
     )
-    const replayed = await store.logs.after('s', first)
-    expect(replayed?.map(({ id }) => id)).toEqual(ids.toSorted())
-    for (const { id, event } of replayed ?? []) expect(ids.indexOf(id)).toBe(event)
-  })
-
-  test('drops events of a stream above the limits of number and age', async () => {
-    await using opening = await open()
-    const { store, shortMs, untilEnded } = opening
-    const { logs } = store
-    const limits = { maxEvents: 3, ttlMs: 3_600_000 }
-    const ids: string[] = []
-    for (let n = 0; n < 5; n++) ids.push(await logs.append('s', n, limits))
-    expect(await logs.after('s', ids[1] ?? '')).toBeUndefined()
-    expect((await logs.after('s', ids[2] ?? ''))?.map(({ event }) => event)).toEqual([3, 4])
-    const old = await logs.append('t', 'old', { maxEvents: 3, ttlMs: shortMs })
-    await untilEnded(async () => (await logs.after('t', old)) === undefined)
-    expect(await logs.streamOf(old)).toBeUndefined()
-    const next = await logs.append('t', 'new', limits)
-    expect(await logs.after('t', old)).toBeUndefined()
-    expect(await logs.after('t', next)).toEqual([])
+    const events = await store.logs.read('s', first)
+    expect(events?.map(({ id }) => id)).toEqual(ids.toSorted())
+    for (const { id, event } of events ?? []) expect(ids.indexOf(id)).toBe(event)
   })
 
   test('finds a log by the ids of its events, in another process', async () => {
     await using opening = await open()
     const { store, other } = opening
     const header = { session: 's1', owner: 'p1', requestIds: [7, 'seven'] }
-    const beginning = await store.eventLogs.open('one', header, LIMITS)
-    const event = await store.eventLogs.append('one', { n: 1 }, { limits: LIMITS, isLast: false })
-    const named = await other.eventLogs.append('shared', 'x', { limits: LIMITS, isLast: false })
-    expect(await other.eventLogs.find(beginning)).toEqual({ log: 'one', header })
-    expect(await other.eventLogs.find(event)).toEqual({ log: 'one', header })
-    expect(await store.eventLogs.find(named)).toEqual({ log: 'shared', header: undefined })
+    const beginning = await store.logs.open('one', header, LIMITS)
+    const event = await store.logs.append('one', { n: 1 }, { limits: LIMITS, isLast: false })
+    const named = await other.logs.append('shared', 'x', { limits: LIMITS, isLast: false })
+    expect(await other.logs.find(beginning)).toEqual({ log: 'one', header })
+    expect(await other.logs.find(event)).toEqual({ log: 'one', header })
+    expect(await store.logs.find(named)).toEqual({ log: 'shared', header: undefined })
     for (const id of [beginning, event, named]) expect(id).not.toContain('one')
   })
 
   test('finds no log for an id that no event has', async () => {
     await using opening = await open()
-    const { eventLogs } = opening.store
+    const { logs } = opening.store
     const header = { session: 's1', owner: 'p1', requestIds: [1] }
-    const id = await eventLogs.open('one', header, LIMITS)
+    const id = await logs.open('one', header, LIMITS)
     const [tag = '', place = ''] = id.split('.')
     const zeros = '0'.repeat(16)
     const foreign = ['', 'x', 'now', '.', tag, `${id}1`, `${'0'.repeat(32)}.${place}`]
@@ -323,58 +281,58 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
       foreign.push(`${tag}.${none}`)
     }
     for (const unknown of foreign) {
-      expect([unknown, await eventLogs.find(unknown)]).toEqual([unknown, undefined])
-      expect([unknown, await eventLogs.read('one', unknown)]).toEqual([unknown, undefined])
+      expect([unknown, await logs.find(unknown)]).toEqual([unknown, undefined])
+      expect([unknown, await logs.read('one', unknown)]).toEqual([unknown, undefined])
     }
-    expect(await eventLogs.read('two', id)).toBeUndefined()
+    expect(await logs.read('two', id)).toBeUndefined()
   })
 
   test('forgets a log that was deleted or replaced', async () => {
     await using opening = await open()
     const { store, other } = opening
     const header = { session: 's1', owner: 'p1', requestIds: [1] }
-    const deleted = await store.eventLogs.open('one', header, LIMITS)
-    await other.eventLogs.delete('one')
-    await other.eventLogs.delete('one')
-    expect(await store.eventLogs.find(deleted)).toBeUndefined()
-    const replaced = await store.eventLogs.open('one', header, LIMITS)
-    const next = await other.eventLogs.open('one', { ...header, owner: 'p2' }, LIMITS)
+    const deleted = await store.logs.open('one', header, LIMITS)
+    await other.logs.delete('one')
+    await other.logs.delete('one')
+    expect(await store.logs.find(deleted)).toBeUndefined()
+    const replaced = await store.logs.open('one', header, LIMITS)
+    const next = await other.logs.open('one', { ...header, owner: 'p2' }, LIMITS)
     expect(new Set([deleted, replaced, next]).size).toBe(3)
-    expect(await store.eventLogs.find(replaced)).toBeUndefined()
-    expect(await store.eventLogs.read('one', deleted)).toBeUndefined()
-    expect((await store.eventLogs.find(next))?.header?.owner).toBe('p2')
+    expect(await store.logs.find(replaced)).toBeUndefined()
+    expect(await store.logs.read('one', deleted)).toBeUndefined()
+    expect((await store.logs.find(next))?.header?.owner).toBe('p2')
   })
 
   test('reads what follows an event, and which event is the last', async () => {
     await using opening = await open()
     const { store, other } = opening
     const header = { session: 's1', owner: 'p1', requestIds: [1] }
-    const ids = [await store.eventLogs.open('one', header, LIMITS)]
+    const ids = [await store.logs.open('one', header, LIMITS)]
     for (let n = 1; n <= 20; n++) {
-      ids.push(await store.eventLogs.append('one', { n }, { limits: LIMITS, isLast: n === 20 }))
+      ids.push(await store.logs.append('one', { n }, { limits: LIMITS, isLast: n === 20 }))
     }
     expect(ids.toSorted()).toEqual(ids)
     const all = ids.slice(1).map((id, n) => ({ id, event: { n: n + 1 }, isLast: n === 19 }))
-    expect(await other.eventLogs.read('one', ids[0] ?? '')).toEqual(all)
-    expect(await other.eventLogs.read('one', ids[15] ?? '')).toEqual(all.slice(15))
-    expect(await other.eventLogs.read('one', ids[20] ?? '')).toEqual([])
+    expect(await other.logs.read('one', ids[0] ?? '')).toEqual(all)
+    expect(await other.logs.read('one', ids[15] ?? '')).toEqual(all.slice(15))
+    expect(await other.logs.read('one', ids[20] ?? '')).toEqual([])
   })
 
   test('keeps as many events of a log as the limit says', async () => {
     await using opening = await open()
-    const { eventLogs } = opening.store
+    const { logs } = opening.store
     const limits = { maxEvents: 3, ttlMs: 3_600_000 }
     const header = { session: 's1', owner: 'p1', requestIds: [1] }
-    const ids = [await eventLogs.open('one', header, limits)]
+    const ids = [await logs.open('one', header, limits)]
     for (let n = 1; n <= 5; n++) {
-      ids.push(await eventLogs.append('one', n, { limits, isLast: false }))
+      ids.push(await logs.append('one', n, { limits, isLast: false }))
     }
     for (const dropped of ids.slice(0, 3)) {
-      expect(await eventLogs.find(dropped)).toBeUndefined()
-      expect(await eventLogs.read('one', dropped)).toBeUndefined()
+      expect(await logs.find(dropped)).toBeUndefined()
+      expect(await logs.read('one', dropped)).toBeUndefined()
     }
-    expect(await eventLogs.find(ids[3] ?? '')).toEqual({ log: 'one', header })
-    expect(await eventLogs.read('one', ids[3] ?? '')).toMatchObject([{ event: 4 }, { event: 5 }])
+    expect(await logs.find(ids[3] ?? '')).toEqual({ log: 'one', header })
+    expect(await logs.read('one', ids[3] ?? '')).toMatchObject([{ event: 4 }, { event: 5 }])
   })
 
   test('ends a log some time after its last event, and keeps the header while it is written', async () => {
@@ -382,18 +340,18 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     const { store, other, shortMs, untilEnded } = opening
     const limits = { maxEvents: 10, ttlMs: shortMs }
     const header = { session: 's1', owner: 'p1', requestIds: [1] }
-    const beginning = await store.eventLogs.open('one', header, limits)
-    await untilEnded(async () => (await other.eventLogs.find(beginning)) === undefined)
-    const late = await store.eventLogs.append('one', 1, { limits: LIMITS, isLast: true })
-    expect(await other.eventLogs.read('one', beginning)).toBeUndefined()
-    expect(await other.eventLogs.find(late)).toEqual({ log: 'one', header })
+    const beginning = await store.logs.open('one', header, limits)
+    await untilEnded(async () => (await other.logs.find(beginning)) === undefined)
+    const late = await store.logs.append('one', 1, { limits: LIMITS, isLast: true })
+    expect(await other.logs.read('one', beginning)).toBeUndefined()
+    expect(await other.logs.find(late)).toEqual({ log: 'one', header })
   })
 
   test('rejects an event that JSON cannot hold', async () => {
     await using opening = await open()
-    const { eventLogs } = opening.store
+    const { logs } = opening.store
     const options = { limits: LIMITS, isLast: false }
-    await expect(eventLogs.append('one', undefined, options)).rejects.toThrow(TypeError)
+    await expect(logs.append('one', undefined, options)).rejects.toThrow(TypeError)
   })
 
   test('tails 1,000 events of two writers once each and in order', async () => {
@@ -401,15 +359,15 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     const { store, other } = opening
     const header = { session: 's1', owner: 'p1', requestIds: [1] }
     const limits = { maxEvents: 2000, ttlMs: 3_600_000 }
-    const beginning = await store.eventLogs.open('one', header, limits)
+    const beginning = await store.logs.open('one', header, limits)
     const append = async (at: GatewayStore, n: number): Promise<string> =>
-      at.eventLogs.append('one', { n }, { limits, isLast: false })
+      at.logs.append('one', { n }, { limits, isLast: false })
     const ids: string[] = []
     for (let n = 0; n < 100; n++) ids.push(await append(store, n))
     const [early, late] = [readerOf(1000), readerOf(900)]
     const stops = [
-      await other.eventLogs.tail('one', beginning, early),
-      await other.eventLogs.tail('one', ids[99] ?? '', late),
+      await other.logs.tail('one', beginning, early),
+      await other.logs.tail('one', ids[99] ?? '', late),
     ]
     for (let n = 100; n < 1000; n += 20) {
       const burst = Array.from({ length: 20 }, (_, at) => append(at % 2 ? store : other, n + at))
@@ -432,10 +390,10 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     await Promise.all(
       readers.map(async (reader, at) => {
         const log = `log ${at}`
-        const beginning = await store.eventLogs.open(log, header, LIMITS)
-        await other.eventLogs.tail(log, beginning, reader)
+        const beginning = await store.logs.open(log, header, LIMITS)
+        await other.logs.tail(log, beginning, reader)
         for (let n = 0; n < 3; n++) {
-          await store.eventLogs.append(log, [at, n], { limits: LIMITS, isLast: n === 2 })
+          await store.logs.append(log, [at, n], { limits: LIMITS, isLast: n === 2 })
         }
         await reader.done
       }),
@@ -450,12 +408,12 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     await using opening = await open()
     const { store, other } = opening
     const options = { limits: LIMITS, isLast: false }
-    await store.eventLogs.append('old', 'before', options)
+    await store.logs.append('old', 'before', options)
     const [old, absent] = [readerOf(1), readerOf(1)]
-    await other.eventLogs.tail('old', 'now', old)
-    await other.eventLogs.tail('absent', 'now', absent)
-    await store.eventLogs.append('old', 'after', options)
-    await store.eventLogs.append('absent', 'first', options)
+    await other.logs.tail('old', 'now', old)
+    await other.logs.tail('absent', 'now', absent)
+    await store.logs.append('old', 'after', options)
+    await store.logs.append('absent', 'first', options)
     await Promise.all([old.done, absent.done])
     expect([old.events, absent.events]).toMatchObject([[{ event: 'after' }], [{ event: 'first' }]])
     expect([old.gaps, absent.gaps]).toEqual([0, 0])
@@ -467,12 +425,12 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     const limits = { maxEvents: 3, ttlMs: 3_600_000 }
     const ids: string[] = []
     for (let n = 0; n < 5; n++) {
-      ids.push(await store.eventLogs.append('one', n, { limits, isLast: false }))
+      ids.push(await store.logs.append('one', n, { limits, isLast: false }))
     }
     const [late, foreign] = [readerOf(4), readerOf(4)]
-    await other.eventLogs.tail('one', ids[0] ?? '', late)
-    await other.eventLogs.tail('one', `${'0'.repeat(32)}.${'0'.repeat(16)}`, foreign)
-    await store.eventLogs.append('one', 5, { limits: LIMITS, isLast: false })
+    await other.logs.tail('one', ids[0] ?? '', late)
+    await other.logs.tail('one', `${'0'.repeat(32)}.${'0'.repeat(16)}`, foreign)
+    await store.logs.append('one', 5, { limits: LIMITS, isLast: false })
     await Promise.all([late.done, foreign.done])
     for (const reader of [late, foreign]) {
       expect(reader.seen).toEqual(['gap', 2, 3, 4, 5])
@@ -484,14 +442,14 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     const { store, other } = opening
     const options = { limits: LIMITS, isLast: false }
     const [ended, goesOn] = [readerOf(1), readerOf(3)]
-    const stop = await other.eventLogs.tail('one', 'now', ended)
-    await other.eventLogs.tail('one', 'now', goesOn)
-    await store.eventLogs.append('one', 1, options)
+    const stop = await other.logs.tail('one', 'now', ended)
+    await other.logs.tail('one', 'now', goesOn)
+    await store.logs.append('one', 1, options)
     await ended.done
     stop()
     stop()
-    await store.eventLogs.append('one', 2, options)
-    await store.eventLogs.append('one', 3, options)
+    await store.logs.append('one', 2, options)
+    await store.logs.append('one', 3, options)
     await goesOn.done
     expect([ended.seen, goesOn.seen]).toEqual([[1], [1, 2, 3]])
   })
@@ -502,52 +460,23 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     const options = { limits: LIMITS, isLast: false }
     const [writer, reader] = [readerOf(3), readerOf(3)]
     const appended: Promise<string>[] = []
-    await store.eventLogs.tail('one', 'now', {
+    await store.logs.tail('one', 'now', {
       onEvent(event) {
         writer.onEvent(event)
         if (event.event === 1) {
-          for (const n of [2, 3]) appended.push(store.eventLogs.append('one', n, options))
+          for (const n of [2, 3]) appended.push(store.logs.append('one', n, options))
         }
         throw new Error('A defect of the listener')
       },
       onGap: writer.onGap,
     })
-    await store.eventLogs.tail('one', 'now', reader)
-    await store.eventLogs.append('one', 1, options)
+    await store.logs.tail('one', 'now', reader)
+    await store.logs.append('one', 1, options)
     await Promise.all([writer.done, reader.done])
     await Promise.all(appended)
     expect(writer.seen).toEqual([1, 2, 3])
     expect(reader.seen).toEqual([1, 2, 3])
     expect(errors).toHaveLength(3)
-  })
-
-  test('sends messages in order to the listeners of their topic only', async () => {
-    await using opening = await open()
-    const { store, other } = opening
-    const heard: unknown[] = []
-    const done = deferred()
-    const gaps: string[] = []
-    const stop = await other.messages.subscribe(
-      'topic',
-      (message) => {
-        heard.push(message)
-        if (message === 'last') done.resolve()
-      },
-      () => gaps.push('gap'),
-    )
-    await other.messages.subscribe('elsewhere', () => gaps.push('elsewhere'))
-    for (let n = 0; n < 20; n++) await store.messages.publish('topic', { n })
-    await store.messages.publish('topic', 'last')
-    await done.promise
-    expect(heard).toEqual([...Array.from({ length: 20 }, (_, n) => ({ n })), 'last'])
-    stop()
-    stop()
-    const heardByNext = new Promise((resolve) => {
-      void other.messages.subscribe('topic', resolve).then(() => store.messages.publish('topic', 1))
-    })
-    expect(await heardByNext).toBe(1)
-    expect(heard).toHaveLength(21)
-    expect(gaps).toEqual([])
   })
 
   test('stores bytes, and reads them whole and by ranges', async () => {

@@ -7,10 +7,7 @@
  */
 export interface GatewayStore {
   readonly values: Values
-  readonly logs: Logs
-  /** Replaces `logs` and `messages` soon. */
-  readonly eventLogs: EventLogs
-  readonly messages: Messages
+  readonly logs: EventLogs
   readonly blobs: Blobs
   readonly rates: Rates
   /** Whether other processes use the same store. */
@@ -60,25 +57,9 @@ export interface ListedValue extends Versioned {
   readonly key: string
 }
 
-/** Events in order, for clients that resume a stream. Goes with `eventLogs`. */
-export interface Logs {
-  /** @returns the id of the event, which is unique over all streams and sorts by time in its own */
-  append(stream: string, event: unknown, limits: LogLimits): Promise<string>
-  /** What came after an event. `undefined`: the event is not known (any more). */
-  after(stream: string, eventId: string): Promise<readonly StreamEvent[] | undefined>
-  /** The stream of an event, as far as it is still known. */
-  streamOf(eventId: string): Promise<string | undefined>
-  delete(stream: string): Promise<void>
-}
-
 export interface LogLimits {
   readonly maxEvents: number
   readonly ttlMs: number
-}
-
-export interface StreamEvent {
-  readonly id: string
-  readonly event: unknown
 }
 
 /**
@@ -147,17 +128,6 @@ export interface LogListener {
    * failure of the store when that cannot be ruled out.
    */
   onGap(this: void): void
-}
-
-/** Tells all processes; who is not there does not hear of it. */
-export interface Messages {
-  publish(topic: string, message: unknown): Promise<void>
-  /** @returns the end of the subscription. `onGap`: messages may have been lost, look again. */
-  subscribe(
-    topic: string,
-    listener: (message: unknown) => void,
-    onGap?: () => void,
-  ): Promise<() => void>
 }
 
 /**

@@ -163,7 +163,7 @@ export function parseEventId(text: string): EventId | undefined {
 }
 
 /** Returns the place of an event that has a number. */
-export function toPlace(number: number): string {
+function toPlace(number: number): string {
   return String(number).padStart(16, '0')
 }
 

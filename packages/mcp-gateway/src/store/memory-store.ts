@@ -12,8 +12,6 @@ import type {
   Versioned,
 } from './gateway-store.ts'
 import { LocalLogs, MemoryLogRows } from './local-logs.ts'
-import { MemoryLogs } from './memory-logs.ts'
-import { MemoryMessages } from './memory-messages.ts'
 import { TokenBuckets } from './token-buckets.ts'
 
 export interface MemoryGatewayStoreOptions {
@@ -38,9 +36,7 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isShared = false
   readonly isDurable = false
   readonly values: MemoryRecords
-  readonly logs: MemoryLogs
-  readonly eventLogs: LocalLogs
-  readonly messages: MemoryMessages
+  readonly logs: LocalLogs
   readonly blobs: MemoryBlobs
   readonly rates: TokenBuckets
   readonly #logRows: MemoryLogRows
@@ -52,10 +48,8 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
     assertGatewayOptions('MemoryGatewayStore', options, optionChecks)
     const { blobBytes = 268_435_456, now = Date.now, onError = warnAboutListener } = options
     this.values = new MemoryRecords(now)
-    this.logs = new MemoryLogs(now)
     this.#logRows = new MemoryLogRows(now)
-    this.eventLogs = new LocalLogs(this.#logRows, now, onError)
-    this.messages = new MemoryMessages(onError)
+    this.logs = new LocalLogs(this.#logRows, now, onError)
     this.blobs = new MemoryBlobs(blobBytes)
     this.rates = new TokenBuckets(now)
     this.#sweeping = setInterval(() => this.sweep(), SWEEP_EVERY_MS).unref()
@@ -68,15 +62,13 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   /** Drops what has ended. Called every second. */
   sweep(): void {
     this.values.sweep()
-    this.logs.sweep()
     this.#logRows.sweep()
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#sweeping)
-    this.messages.clear()
-    this.eventLogs.close()
+    this.logs.close()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -36,14 +36,15 @@ test('reads records, events and files after a restart', async () => {
   await using folder = await newFolder()
   const store = new DiskGatewayStore(folder.path)
   const version = await store.values.put('key', { a: 1 })
-  const id = await store.logs.append('s', 1, { maxEvents: 5, ttlMs: 3_600_000 })
-  await store.logs.append('s', 2, { maxEvents: 5, ttlMs: 3_600_000 })
+  const options = { limits: { maxEvents: 5, ttlMs: 3_600_000 }, isLast: false }
+  const id = await store.logs.append('s', 1, options)
+  await store.logs.append('s', 2, options)
   const blob = await store.blobs.write(bytesOf('text'), 10)
   await store.close()
   await expect(store.values.get('key')).rejects.toMatchObject({ code: 'CLOSED' })
   await using again = new DiskGatewayStore(folder.path)
   expect(await again.values.get('key')).toEqual({ value: { a: 1 }, version })
-  expect(await again.logs.after('s', id)).toMatchObject([{ event: 2 }])
+  expect(await again.logs.read('s', id)).toMatchObject([{ event: 2 }])
   expect(await again.blobs.read(blob.id)).toBeDefined()
 })
 
@@ -131,7 +132,7 @@ test('loses no acknowledged write when the process is killed at any moment', asy
       const [key = '', blob = '', event = ''] = line.split(' ')
       expect(await store.values.get(key)).toMatchObject({ value: blob })
       expect(await store.blobs.read(blob)).toBeDefined()
-      expect(await store.logs.streamOf(event)).toBe('s')
+      expect(await store.logs.find(event)).toMatchObject({ log: 's' })
     }
   }
 })

@@ -14,16 +14,13 @@ import type {
   ListedValue,
   ListOptions,
   LogLimits,
-  Logs,
   PutOptions,
   Values,
   Versioned,
 } from './gateway-store.ts'
 import { LocalLogs, parseFoundLog, toLogTag } from './local-logs.ts'
 import type { LogRow, LogRows } from './local-logs.ts'
-import { MemoryMessages } from './memory-messages.ts'
 import { warnAboutListener } from './memory-store.ts'
-import { SqliteLogs } from './sqlite-logs.ts'
 import { TokenBuckets } from './token-buckets.ts'
 
 export interface DiskGatewayStoreOptions {
@@ -50,9 +47,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isShared = false
   readonly isDurable = true
   readonly values: Values
-  readonly logs: Logs
-  readonly eventLogs: EventLogs
-  readonly messages: MemoryMessages
+  readonly logs: EventLogs
   readonly blobs: FileBlobs
   readonly rates: TokenBuckets
   readonly #database: DatabaseSync
@@ -67,19 +62,15 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
     this.#path = join(resolve(folder), 'gateway.db')
     this.#database = openDatabase(this.#path)
     const records = new SqliteRecords(this.#database, now)
-    const logs = new SqliteLogs(this.#database, now)
     this.values = this.#withErrors(records)
-    this.logs = this.#withErrors(logs)
     const logRows = new SqliteLogRows(this.#database, now)
     this.#localLogs = new LocalLogs(logRows, now, onError)
-    this.eventLogs = this.#withErrors(this.#localLogs)
-    this.messages = new MemoryMessages(onError)
+    this.logs = this.#withErrors(this.#localLogs)
     this.blobs = new FileBlobs(join(resolve(folder), 'blobs'), now)
     this.rates = new TokenBuckets(now)
     this.#sweeping = setInterval(() => {
       try {
         records.sweep(SWEEP_ROWS)
-        logs.sweep(SWEEP_ROWS)
         logRows.sweep(SWEEP_ROWS)
       } catch {
         // Reads leave out rows that have ended. The next write meets the same error, and reports it.
@@ -99,7 +90,6 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
   async close(): Promise<void> {
     if (!this.#database.isOpen) return
     clearInterval(this.#sweeping)
-    this.messages.clear()
     this.#localLogs.close()
     this.#database.close()
   }
@@ -109,7 +99,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
   }
 
   /** Returns the part with errors that name the file. */
-  #withErrors<Part extends Values | Logs | EventLogs>(part: Part): Part {
+  #withErrors<Part extends Values | EventLogs>(part: Part): Part {
     return new Proxy(part, {
       get: (target, name) => {
         const method: unknown = Reflect.get(target, name)
@@ -134,15 +124,7 @@ const FILE_FORMAT: SqliteFileFormat = {
     CREATE TABLE IF NOT EXISTS stored_value (
       key TEXT PRIMARY KEY, text TEXT NOT NULL, version TEXT NOT NULL, ends_at REAL NOT NULL
     ) STRICT, WITHOUT ROWID;
-    CREATE INDEX IF NOT EXISTS stored_value_ends_at ON stored_value (ends_at);
-    CREATE TABLE IF NOT EXISTS log (
-      stream TEXT PRIMARY KEY, tag TEXT NOT NULL UNIQUE, count INTEGER NOT NULL, ends_at REAL NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE IF NOT EXISTS logged_event (
-      tag TEXT NOT NULL, number INTEGER NOT NULL, text TEXT NOT NULL, ends_at REAL NOT NULL,
-      PRIMARY KEY (tag, number)
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX IF NOT EXISTS logged_event_ends_at ON logged_event (ends_at);`,
+    CREATE INDEX IF NOT EXISTS stored_value_ends_at ON stored_value (ends_at);`,
 }
 
 /** Opens the database for this process alone. A killed process loses no write that was acknowledged. */
