@@ -53,7 +53,7 @@ function isListOfNames(keyword: string | undefined, value: unknown): boolean {
 }
 
 /** Returns the schemas in the value of a keyword. */
-function schemasIn(keyword: string, value: unknown): JsonSchema[] {
+export function schemasIn(keyword: string, value: unknown): JsonSchema[] {
   if (!isApplicator(keyword) || !isObject(value)) return []
   const isList = Array.isArray(value) || MAPS.has(keyword)
   return (isList ? Object.values(value) : [value]).filter((one) => isRecord(one))
@@ -108,6 +108,16 @@ const FORMS: ReadonlyMap<string, Form> = new Map<string, Form>([
   ['$ref', { fits: isText, problem: 'is not a text' }],
 ])
 
+/** Reasons why a reference cannot be resolved, written around the reference. */
+const BROKEN = {
+  remote: ['leads to another document', ', which is not fetched'],
+  nowhere: ['leads nowhere', ''],
+  ambiguous: ['leads to a name', ', which different schemas have as their $id or anchor'],
+} as const
+
+/** Schemas by name. */
+type Names = Map<string, JsonSchema | 'ambiguous'>
+
 /**
  * One JSON schema whose form was checked, and whose references can be resolved: pointers, anchors, and
  * `$id`s of embedded schemas (2020-12 core, 8.2). Nothing is fetched.
@@ -126,8 +136,8 @@ export class SchemaDocument {
   /** Base URLs of schemas inside embedded documents. */
   readonly #bases = new Map<JsonSchema, string>()
   /** Schemas by base URL. */
-  readonly #documents = new Map<string, JsonSchema>()
-  readonly #anchors = new Map<string, JsonSchema>()
+  readonly #documents: Names = new Map()
+  readonly #anchors: Names = new Map()
   /** The schemas that were read. A reference may lead to others: to data, or to the value of an unknown keyword. */
   readonly #read = new Set<JsonSchema>()
 
@@ -226,25 +236,29 @@ export class SchemaDocument {
     return base
   }
 
-  /** A name may be repeated by a copy of its schema: some generators write a type wherever it is used. */
-  #name(names: Map<string, JsonSchema>, name: string, schema: JsonSchema): void {
+  /**
+   * A name may be repeated by a copy of its schema: some generators write a type wherever it is used. A name of different
+   * schemas is a defect only where a reference uses it.
+   */
+  #name(names: Names, name: string, schema: JsonSchema): void {
     const known = names.get(name)
     if (known === undefined) names.set(name, schema)
-    else if (known !== schema && canonicalJson(known) !== canonicalJson(schema)) {
-      throw this.#defect('has the name ($id or anchor) of another schema')
-    }
+    else if (known === schema || known === 'ambiguous') return
+    else if (canonicalJson(known) !== canonicalJson(schema)) names.set(name, 'ambiguous')
   }
 
-  #lookUp(schema: JsonSchema): JsonSchema | boolean | 'remote' | 'nowhere' {
+  #lookUp(schema: JsonSchema): JsonSchema | boolean | keyof typeof BROKEN {
     const { $ref } = schema
     if (!isText($ref)) return 'nowhere'
     const [address = '', fragment = ''] = $ref.split('#', 2)
     const url = this.#addressFrom(schema, address)
     const document = this.#documents.get(url ?? '')
+    if (document === 'ambiguous') return document
     if (document === undefined) return url?.startsWith(NOWHERE) === false ? 'remote' : 'nowhere'
     const name = decoded(fragment)
     const isPointer = name === '' || name.startsWith('/')
     const found = isPointer ? valueAt(document, name) : this.#anchors.get(`${url}#${name}`)
+    if (!isPointer && found === 'ambiguous') return found
     return isRecord(found) || typeof found === 'boolean' ? found : 'nowhere'
   }
 
@@ -295,8 +309,7 @@ export class SchemaDocument {
     }
     // A query may contain secrets.
     const shown = String(schema['$ref']).split('?', 1)[0]?.slice(0, 100)
-    const where = target === 'remote' ? 'leads to another document' : 'leads nowhere'
-    const more = target === 'remote' ? ', which is not fetched' : ''
+    const [where, more] = BROKEN[target]
     const place = this.#referring.get(schema) ?? '#/$ref'
     throw new Defect(`${place} ${where} ("${shown}")${more}`)
   }
@@ -390,15 +403,16 @@ export function currentSchema(schema: JsonSchema): JsonSchema {
 
 function withNullType({ nullable, ...schema }: JsonSchema): JsonSchema {
   if (nullable !== true) return schema
-  const { type, enum: values, $ref, allOf } = schema
+  const { type, enum: values, $ref, allOf, anyOf, oneOf } = schema
   if (type !== undefined) {
     const withNull = Array.isArray(values) ? { enum: [...new Set([...values, null])] } : {}
     return { ...schema, type: [...new Set([type, 'null'].flat())], ...withNull }
   }
-  if ($ref === undefined && allOf === undefined) return schema
+  if ([$ref, allOf, anyOf, oneOf].every((one) => one === undefined)) return schema
   const { title, description, default: initial, ...alternative } = schema
+  const isUnion = Array.isArray(anyOf) && Object.keys(alternative).length === 1
   return {
-    anyOf: [alternative, { type: 'null' }],
+    anyOf: [...(isUnion ? anyOf : [alternative]), { type: 'null' }],
     ...definedFields({ title, description, default: initial }),
   }
 }

@@ -5,9 +5,11 @@ import { longestTextFor } from './expression-cost.ts'
 import { isRecord } from './is-record.ts'
 import {
   currentSchema,
+  definedFields,
   documentOf,
   isPattern,
   mapSubschemas,
+  schemasIn,
   type JsonSchema,
 } from './json-schema.ts'
 import type { SchemaDocument } from './json-schema.ts'
@@ -47,11 +49,17 @@ const WRAPPERS: ReadonlySet<string> = new Set('properties items prefixItems $ref
  */
 export class SchemaCheck {
   readonly #schema: JsonSchema
+  readonly #formats: ReadonlySet<unknown>
   /** Also kept if the preparation took too long: it would block the process again at each call. */
   #prepared: PreparedSchema | 'unusable' | undefined
 
-  constructor(schema: JsonSchema) {
+  /** Use `ignoreFormats` for the result of a tool: the tool was executed, and the server may know another form. */
+  constructor(
+    schema: JsonSchema,
+    { ignoreFormats = false }: { readonly ignoreFormats?: boolean } = {},
+  ) {
     this.#schema = schema
+    this.#formats = ignoreFormats ? new Set() : FORMATS
   }
 
   /** Returns the validation errors of a value, one line each. */
@@ -61,7 +69,8 @@ export class SchemaCheck {
 
   /** Returns the validation errors of a value with their places. */
   locatedErrors(value: unknown): readonly ValidationError[] {
-    this.#prepared ??= withinTimeLimit(() => preparedFrom(this.#schema)) ?? 'unusable'
+    this.#prepared ??=
+      withinTimeLimit(() => preparedFrom(this.#schema, this.#formats)) ?? 'unusable'
     const prepared = this.#prepared
     if (prepared === 'unusable') return []
     const result = isSmall(prepared, value)
@@ -122,8 +131,8 @@ function resultOf({ validator }: PreparedSchema, value: unknown): ValidatorResul
 
 type ValidatorResult = ReturnType<Validator['validate']>
 
-function isSmall({ size, longestText, hasReferences }: PreparedSchema, value: unknown): boolean {
-  if (hasReferences) return false
+function isSmall({ size, longestText }: PreparedSchema, value: unknown): boolean {
+  if (size > SMALL) return false
   let length: number
   try {
     length = JSON.stringify(value)?.length ?? 0
@@ -137,26 +146,26 @@ function isSmall({ size, longestText, hasReferences }: PreparedSchema, value: un
 /** A schema in the form that the validator reads. */
 interface PreparedSchema {
   readonly validator: Validator
-  /** In characters. */
+  /** In characters, with references replaced by what they lead to. Infinite if the schema is recursive. */
   readonly size: number
   /** Length of the longest text that each pattern matches in little time. */
   readonly longestText: number
-  /** References can apply a short schema very often to a short value. */
-  readonly hasReferences: boolean
 }
 
-function preparedFrom(schema: JsonSchema): PreparedSchema | 'unusable' {
+function preparedFrom(
+  schema: JsonSchema,
+  formats: ReadonlySet<unknown>,
+): PreparedSchema | 'unusable' {
   const document = documentOf(schema)
   if (document.defect !== undefined) return 'unusable'
-  const copy = new ValidatorCopy(schema, document)
-  const own = copy.make()
+  const copy = new ValidatorCopy(document, formats)
+  const own = copy.make(schema)
   const isOld = /draft-0[4-7]/.test(String(schema['$schema']))
   return {
     // 2020-12 is the default (specification 2025-11-25, "JSON Schema Usage"). `false`: report all errors.
     validator: new Validator(own, isOld ? '7' : '2020-12', false),
-    size: JSON.stringify(own).length,
+    size: copy.sizeOf(schema),
     longestText: copy.longestText,
-    hasReferences: copy.hasReferences,
   }
 }
 
@@ -180,66 +189,162 @@ const FORMATS: ReadonlySet<unknown> = new Set([
   ...'ipv4 ipv6 uuid regex json-pointer json-pointer-uri-fragment relative-json-pointer'.split(' '),
 ])
 
+/** Chains of more references count as recursive. */
+const MAX_REFERENCES = 100
+
 /**
  * Copies a schema for the validator: only keywords and formats that it knows, in their current form, and without
- * invalid patterns, so that everything else is still checked. Schemas that references lead to become definitions with
- * names of our own, wherever they are. Thus ids, anchors and pointers mean the same for the validator as for
- * `SchemaDocument`. The validator writes into its schema, and the given one may be frozen or shared.
+ * invalid patterns, so that everything else is still checked. The copy accepts every value that the schema accepts.
+ * Schemas that references lead to become definitions with names of our own, wherever they are. Thus ids, anchors and
+ * pointers mean the same for the validator as for `SchemaDocument`. The validator writes into its schema, and the given
+ * one may be frozen or shared.
  */
 class ValidatorCopy {
-  readonly #root: JsonSchema
   readonly #document: SchemaDocument
-  readonly #names = new Map<JsonSchema | boolean, string>()
+  readonly #formats: ReadonlySet<unknown>
+  readonly #names = new Map<Target, string>()
+  /** The root and the targets of references: their lengths in characters, and where their own references lead. */
+  readonly #parts = new Map<Target, { length: number; readonly targets: Target[] }>()
+  readonly #sizes = new Map<Target, number>()
+  /** Schemas whose copy accepts the same values as they do. */
+  readonly #complete = new Set<JsonSchema>()
   longestText: number = Number.POSITIVE_INFINITY
 
-  constructor(root: JsonSchema, document: SchemaDocument) {
-    this.#root = root
+  constructor(document: SchemaDocument, formats: ReadonlySet<unknown>) {
     this.#document = document
+    this.#formats = formats
   }
 
-  get hasReferences(): boolean {
-    return this.#names.size > 0
-  }
-
-  make(): Schema {
-    const root = this.#copyOf(this.#root)
+  make(schema: JsonSchema): Schema {
+    const root = this.#partFrom(schema)
     const definitions: Record<string, unknown> = {}
     // The loop reaches targets that it adds.
-    for (const [target, name] of this.#names) {
-      definitions[name] = isRecord(target) ? this.#copyOf(target) : target
-    }
-    return { ...root, $defs: definitions }
+    for (const [target, name] of this.#names) definitions[name] = this.#partFrom(target)
+    return { ...(isRecord(root) && root), $defs: definitions }
   }
 
-  #copyOf(schema: JsonSchema): Record<string, unknown> {
-    const { pattern, patternProperties, format, ...others } = currentSchema(schema)
+  /** Returns the length of a part with its references replaced by their targets. Infinite if it is recursive. */
+  sizeOf(target: Target, around = new Set<Target>()): number {
+    const known = this.#sizes.get(target)
+    if (known !== undefined) return known
+    if (around.has(target) || around.size > MAX_REFERENCES) return Number.POSITIVE_INFINITY
+    around.add(target)
+    const { length = 0, targets = [] } = this.#parts.get(target) ?? {}
+    const size = targets.reduce((sum, inner) => sum + this.sizeOf(inner, around), length)
+    around.delete(target)
+    this.#sizes.set(target, size)
+    return size
+  }
+
+  #partFrom(target: Target): unknown {
+    const targets: Target[] = []
+    const copy = isRecord(target) ? this.#copyOf(target, targets) : target
+    this.#parts.set(target, { length: JSON.stringify(copy).length, targets })
+    return copy
+  }
+
+  /** Adds to `targets` where references in the schema lead. */
+  #copyOf(schema: JsonSchema, targets: Target[]): Record<string, unknown> {
+    const current = currentSchema(schema)
+    const { pattern, patternProperties, format, ...others } = current
     const known = Object.entries(others).filter(([keyword]) => KEYWORDS.has(keyword))
-    const own: Record<string, unknown> = Object.fromEntries(known)
-    if (this.#isUsable(pattern)) own['pattern'] = pattern
-    if (FORMATS.has(format)) own['format'] = format
+    const own = this.#weakened(current, Object.fromEntries(known))
+    const usablePattern = this.#patternFrom(pattern)
+    if (usablePattern !== undefined) own['pattern'] = usablePattern
+    if (this.#formats.has(format)) own['format'] = format
     if (isRecord(patternProperties)) {
-      const usable = Object.entries(patternProperties).filter(([key]) => this.#isUsable(key))
-      if (usable.length < Object.keys(patternProperties).length) {
-        // Properties of the other patterns must not count as additional.
-        delete own['additionalProperties']
-        delete own['unevaluatedProperties']
-      }
+      const usable = Object.entries(patternProperties).flatMap(([key, inner]) => {
+        const usableKey = this.#patternFrom(key)
+        return usableKey === undefined ? [] : [[usableKey, inner] as const]
+      })
       own['patternProperties'] = Object.fromEntries(usable)
+      // Properties of the other patterns must not count as additional.
+      if (usable.length < Object.keys(patternProperties).length) delete own['additionalProperties']
     }
-    if (others['$ref'] !== undefined) own['$ref'] = this.#referenceTo(schema)
-    return mapSubschemas(own, (inner) => (isRecord(inner) ? this.#copyOf(inner) : inner))
+    if (others['$ref'] !== undefined) own['$ref'] = this.#referenceTo(schema, targets)
+    return mapSubschemas(own, (inner) => (isRecord(inner) ? this.#copyOf(inner, targets) : inner))
   }
 
-  #referenceTo(schema: JsonSchema): string {
+  /**
+   * Removes or weakens keywords that could refuse a valid value. They refuse values that a schema in them accepts, and
+   * the copy of that schema accepts too many if one of its keywords is not checked.
+   */
+  #weakened(schema: JsonSchema, known: JsonSchema): Record<string, unknown> {
+    const { not, oneOf, if: condition, maxContains, allOf, ...own } = known
+    const { unevaluatedProperties, unevaluatedItems, ...others } = own
+    const isAlternative = Array.isArray(oneOf) && oneOf.some((one) => !this.#isComplete(one))
+    return {
+      ...others,
+      ...definedFields({
+        not: this.#isComplete(not) ? not : undefined,
+        // More than one of the copies may accept a valid value.
+        oneOf: isAlternative ? undefined : oneOf,
+        allOf: isAlternative ? [...(Array.isArray(allOf) ? allOf : []), { anyOf: oneOf }] : allOf,
+        if: this.#isComplete(condition) ? condition : undefined,
+        maxContains: this.#isComplete(known['contains']) ? maxContains : undefined,
+      }),
+      // Without one of the other keywords, more properties and items count as unevaluated.
+      ...((unevaluatedProperties !== undefined || unevaluatedItems !== undefined) &&
+        this.#isComplete(schema) &&
+        definedFields({ unevaluatedProperties, unevaluatedItems })),
+    }
+  }
+
+  /** True if the copy of a schema has all of its keywords, and so have the schemas that it applies. */
+  #isComplete(start: unknown): boolean {
+    if (!isRecord(start)) return true
+    const reached = new Set<JsonSchema>([start])
+    // The loop reaches schemas that it adds.
+    for (const schema of reached) {
+      if (this.#complete.has(schema)) continue
+      if (this.#hasUnchecked(schema)) return false
+      for (const [keyword, value] of Object.entries(schema)) {
+        if (KEYWORDS.has(keyword)) for (const inner of schemasIn(keyword, value)) reached.add(inner)
+      }
+      const target = this.#document.targetOf(schema)
+      if (isRecord(target)) reached.add(target)
+    }
+    for (const schema of reached) this.#complete.add(schema)
+    return true
+  }
+
+  /** True for a schema with a keyword that is not checked although values can be invalid by it. */
+  #hasUnchecked(schema: JsonSchema): boolean {
+    const { pattern, patternProperties, format, $dynamicRef, $recursiveRef } = schema
+    const patterns: unknown[] = isRecord(patternProperties) ? Object.keys(patternProperties) : []
+    if (pattern !== undefined) patterns.push(pattern)
+    return (
+      patterns.some((one) => this.#patternFrom(one) === undefined) ||
+      (!this.#formats.has(format) && (FORMATS.has(format) || format === 'url')) ||
+      $dynamicRef !== undefined ||
+      $recursiveRef !== undefined
+    )
+  }
+
+  #referenceTo(schema: JsonSchema, targets: Target[]): string {
     const target = this.#document.targetOf(schema) ?? true
     const name = this.#names.get(target) ?? `d${this.#names.size}`
     this.#names.set(target, name)
+    targets.push(target)
     return `#/$defs/${name}`
   }
 
-  #isUsable(pattern: unknown): boolean {
-    if (!isPattern(pattern)) return false
-    this.longestText = Math.min(this.longestText, longestTextFor(pattern))
-    return true
+  /** Returns a pattern as the validator can read it, or undefined if there is none. */
+  #patternFrom(pattern: unknown): string | undefined {
+    if (typeof pattern !== 'string') return undefined
+    const usable = [pattern, withoutNeedlessEscapes(pattern)].find(isPattern)
+    if (usable !== undefined) {
+      this.longestText = Math.min(this.longestText, longestTextFor(usable))
+    }
+    return usable
   }
+}
+
+type Target = JsonSchema | boolean
+
+/** Writes `\-` and the like as code points: Unicode mode, in which the validator reads patterns, does not allow them. */
+function withoutNeedlessEscapes(pattern: string): string {
+  return pattern.replaceAll(/\\(.)/gsu, (escape, char: string) =>
+    /[\dA-Za-z^$\\.*+?()[\]{}|/]/.test(char) ? escape : `\\u{${char.codePointAt(0)?.toString(16)}}`,
+  )
 }

@@ -85,8 +85,19 @@ function nestedLists(depth: number): unknown {
   return value
 }
 
+/** A schema for lists with a definition for each level, each of which refers twice to the next one. */
+function doubledOften(levels: number): JsonSchema {
+  const $defs: Record<string, unknown> = { [`d${levels}`]: {} }
+  for (let level = 0; level < levels; level++) {
+    const next = { $ref: `#/$defs/d${level + 1}` }
+    $defs[`d${level}`] = { items: { allOf: [next, next] } }
+  }
+  return { $ref: '#/$defs/d0', $defs }
+}
+
 test.each<[what: string, schema: JsonSchema, value: unknown]>([
   ['recursion that doubles at each level of the value', { items: doubled }, nestedLists(60)],
+  ['references that double at each level of the value', doubledOften(40), nestedLists(40)],
   [
     'different items in a long list',
     { uniqueItems: true },
@@ -174,4 +185,102 @@ test('does not let an invalid pattern behind a reference switch off the other ch
     'x-a': { pattern: '(' },
   })
   expect(check.errors({ a: 'x', b: 'x' })).toHaveLength(1)
+})
+
+describe.each<[what: string, unchecked: JsonSchema, fits: string]>([
+  ['an invalid pattern', { pattern: '(?i)^test' }, 'pay-1'],
+  ['an invalid pattern behind a reference', { $ref: '#/$defs/invalid' }, 'pay-1'],
+  ['a format that is not checked', { format: 'url' }, 'pay-1'],
+  ['a dynamic reference', { $dynamicRef: '#never' }, 'pay-1'],
+])('with %s', (_, unchecked, fits) => {
+  const $defs = {
+    invalid: { pattern: '(?i)^test' },
+    never: { $dynamicAnchor: 'never', not: {} },
+  }
+
+  test.each<
+    [keyword: string, schema: JsonSchema, values: readonly [fits: unknown, wrong: unknown]]
+  >([
+    ['not', { type: 'string', not: unchecked }, [fits, 7]],
+    ['oneOf', { type: 'string', oneOf: [unchecked, {}] }, [fits, 7]],
+    [
+      'then',
+      { type: 'string', if: unchecked, ...(JSON.parse('{"then":{"maxLength":3}}') as JsonSchema) },
+      [fits, 7],
+    ],
+    ['else', { if: { not: unchecked }, else: { maxLength: 3 }, type: 'string' }, [fits, 7]],
+    [
+      'maxContains',
+      { contains: unchecked, maxContains: 1, maxItems: 2 },
+      [
+        [fits, 'b'],
+        [1, 2, 3],
+      ],
+    ],
+    [
+      'unevaluatedProperties',
+      {
+        type: 'object',
+        if: { properties: { a: unchecked } },
+        else: { properties: { b: {} } },
+        unevaluatedProperties: false,
+      },
+      [{ a: fits, b: 1 }, 7],
+    ],
+    [
+      'unevaluatedItems',
+      {
+        type: 'array',
+        if: { prefixItems: [unchecked] },
+        else: { prefixItems: [{}, {}] },
+        unevaluatedItems: false,
+      },
+      [[fits, 1], 7],
+    ],
+  ])('accepts by %s what could be valid', (_keyword, schema, [value, wrong]) => {
+    const check = new SchemaCheck({ ...schema, $defs })
+    expect(check.errors(value)).toEqual([])
+    expect(check.errors(wrong)).not.toEqual([])
+  })
+})
+
+test('checks alternatives beside one that cannot be checked completely', () => {
+  const check = new SchemaCheck({
+    allOf: [{ type: 'object' }],
+    oneOf: [
+      { required: ['a'], properties: { a: { pattern: '(?i)x' } } },
+      { required: ['b'], properties: { b: { type: 'number' } } },
+    ],
+  })
+  expect(check.errors({ a: 'x' })).toEqual([])
+  expect(check.errors({ b: 'x' })).not.toEqual([])
+  expect(check.errors([])).not.toEqual([])
+})
+
+test('evaluates conditions that can be checked completely', () => {
+  const check = new SchemaCheck({
+    properties: { a: { pattern: '(?i)x' }, b: { not: { $ref: '#/$defs/text' } } },
+    $defs: { text: { type: 'string' } },
+  })
+  expect(check.errors({ b: 'x' })).toHaveLength(1)
+})
+
+test('checks a pattern that is only valid without Unicode mode', () => {
+  const check = new SchemaCheck({
+    oneOf: [{ pattern: '^pay\\-[0-9\\_]+$' }, { pattern: '^ref\\-\\d+$' }],
+    not: { pattern: '\\\\-' },
+  })
+  expect(check.errors('pay-1_2')).toEqual([])
+  expect(check.errors('pay-')).not.toEqual([])
+  expect(check.errors('ref-x')).not.toEqual([])
+})
+
+test.each<[union: string, schema: JsonSchema]>([
+  ['anyOf', { anyOf: [{ type: 'string' }, { type: 'number' }], nullable: true }],
+  ['oneOf', { oneOf: [{ type: 'string' }, { type: 'number' }], nullable: true }],
+])('accepts null for %s with nullable', (_, schema) => {
+  const check = new SchemaCheck(schema)
+  expect(check.errors(null)).toEqual([])
+  expect(check.errors('x')).toEqual([])
+  expect(check.errors([])).not.toEqual([])
 })

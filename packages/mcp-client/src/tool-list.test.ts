@@ -284,6 +284,23 @@ test('outputProblem() checks nothing without a usable schema', () => {
   expect(outputProblem(broken, { content: [], structuredContent: { count: 1 } })).toBeUndefined()
 })
 
+test.each([
+  ['uuid', 'urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6'],
+  ['date-time', '2024-01-01T10:00:00+01'],
+  ['hostname', 'example.com.'],
+  ['regex', '^pay\\-'],
+])(
+  'outputProblem() leaves the format %s to the server, because the tool was executed',
+  (format, ref) => {
+    const properties = { ref: { format }, other: { not: { format } }, count: { type: 'number' } }
+    const paid: Tool = { ...counter, outputSchema: { type: 'object', properties } }
+    const structuredContent = { ref, other: ref, count: 1 }
+    expect(outputProblem(paid, { content: [], structuredContent })).toBeUndefined()
+    const wrong = { ...structuredContent, count: 'one' }
+    expect(outputProblem(paid, { content: [], structuredContent: wrong })).toContain('#/count')
+  },
+)
+
 test('outputProblem() does not change the frozen schema of the cached list', () => {
   const frozen = Object.freeze({
     ...counter,

@@ -205,7 +205,7 @@ function parseTool(value: unknown): Tool | string {
 /** For SDK clients. Their own validator would run code made from the schemas of servers. */
 export const schemaValidator: jsonSchemaValidator = {
   getValidator: <T>(schema: JsonSchemaType): JsonSchemaValidator<T> => {
-    const check = new SchemaCheck(schema)
+    const check = new SchemaCheck(schema, { ignoreFormats: true })
     const fits = (value: unknown): value is T => check.errors(value).length === 0
     return (value) =>
       fits(value)
@@ -226,7 +226,7 @@ export function outputProblem(tool: Tool, result: CallToolResult): string | unde
   if (result.structuredContent === undefined) return 'has no structured content'
   let check = checks.get(outputSchema)
   if (check === undefined) {
-    check = new SchemaCheck(outputSchema)
+    check = new SchemaCheck(outputSchema, { ignoreFormats: true })
     checks.set(outputSchema, check)
   }
   const errors = check.errors(result.structuredContent)

@@ -93,14 +93,26 @@ test.each<[what: string, schema: unknown, reason: RegExp]>([
     /#\/x-a\/b\/type is not a type/,
   ],
   [
-    'two schemas with the same $id',
-    { properties: { a: { $id: 'x', type: 'string' }, b: { $id: 'x', type: 'number' } } },
-    /#\/properties\/b has the name/,
+    'a reference to an $id of different schemas',
+    {
+      properties: {
+        a: { $id: 'x', type: 'string' },
+        b: { $id: 'x', type: 'number' },
+        c: { $ref: 'x' },
+      },
+    },
+    /#\/properties\/c\/\$ref leads to a name \("x"\), which different schemas have/,
   ],
   [
-    'two schemas with the same anchor',
-    { properties: { a: { $anchor: 'x', type: 'string' }, b: { $anchor: 'x', type: 'number' } } },
-    /#\/properties\/b has the name/,
+    'a reference to an anchor of different schemas',
+    {
+      properties: {
+        a: { $anchor: 'x', type: 'string' },
+        b: { $anchor: 'x', type: 'number' },
+        c: { $ref: '#x' },
+      },
+    },
+    /#\/properties\/c\/\$ref leads to a name \("#x"\), which different schemas have/,
   ],
   ['data of too many levels', objectWith({ default: nested(200) }), /more than 128 levels/],
   ['too much data', objectWith({ enum: Array.from({ length: 10_001 }, () => []) }), /10000 nodes/],
@@ -154,6 +166,14 @@ test.each<[what: string, schema: JsonSchema]>([
   [
     'copies of a schema with an $id',
     { properties: { a: { $id: 'x', type: 'string' }, b: { type: 'string', $id: 'x' } } },
+  ],
+  [
+    'an $id of different schemas that no reference uses',
+    objectWith({ $id: 'x', title: 'From' }, { $defs: { to: { $id: 'x', title: 'To' } } }),
+  ],
+  [
+    'an anchor of different schemas that no reference uses',
+    objectWith({ $anchor: 'x', title: 'From' }, { $defs: { to: { $anchor: 'x', title: 'To' } } }),
   ],
   ['nullable arguments', { type: ['object', 'null'] }],
   ['boolean schemas', { properties: { any: true, never: false } }],

@@ -253,7 +253,10 @@ export class ToolBinding {
   #useOutput({ outputSchema }: ToolDefinition): void {
     if (outputSchema === this.#outputSchema) return
     this.#outputSchema = outputSchema
-    this.#output = outputSchema === undefined ? undefined : new SchemaCheck(outputSchema)
+    this.#output =
+      outputSchema === undefined
+        ? undefined
+        : new SchemaCheck(outputSchema, { ignoreFormats: true })
   }
 
   #notRun(code: 'SCHEMA_CHANGED' | 'TOOL_REMOVED', message: string): McpToolError {

@@ -73,6 +73,14 @@ describe('structured results', () => {
     await expect(toolOver(source, { outputSchema }).invoke({ item: 'x' })).resolves.toBe('2')
   })
 
+  test('are accepted whatever their formats, which the server may write in another form', async () => {
+    const result = { total: 2, ref: 'urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6' }
+    const source = new AnsweringSource(textResult('2', { structuredContent: result }))
+    const properties = { ...outputSchema.properties, ref: { format: 'uuid' } }
+    const tool = toolOver(source, { outputSchema: { ...outputSchema, properties } })
+    await expect(tool.invoke({ item: 'x' })).resolves.toBe('2')
+  })
+
   test('are reported if they do not fit, with the raw result in the artifact', async () => {
     const source = new AnsweringSource(textResult('2', { structuredContent: { total: 'two' } }))
     expect(await toolOver(source, { outputSchema }).invoke(toolCall({ item: 'x' }))).toMatchObject({
