@@ -19,7 +19,7 @@ test('credentials may change: they are asked for before each request', async () 
   expect(agent.requests.map((each) => each.headers.authorization)).toEqual(['Bearer 1', 'Bearer 2'])
 })
 
-test('whoever never gives the credentials holds up one look at a card, and not the next', async () => {
+test('a credential function that never answers delays one read of a card only', async () => {
   await using agent = await startA2aAgent(rain)
   const clock = new ManualClock()
   let headers: () => Promise<Record<string, string>> = () => new Promise(() => undefined)
@@ -102,7 +102,7 @@ test('a card is refused that none of the keys signed', async () => {
   expect(String(unsigned.warnings[1])).toContain('is not signed with one of the keys')
 })
 
-test('only the origin of a card gets its credentials, and they are told to nobody', async () => {
+test('only the origin of a card gets its credentials, and no message contains them', async () => {
   await using other = await startA2aAgent(rain)
   const supportedInterfaces = [
     { url: `${other.url}/rpc`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
@@ -141,7 +141,7 @@ test('neither a card nor what it names is asked at an address that is not public
   expect(inner.requests).toEqual([])
 })
 
-test('two cards that are the same are a mistake, and so is an origin that is none', () => {
+test('refuses two equal cards, and a trusted origin that is not a URL', () => {
   expect(() => a2aSource({ cards: [], trustedOrigins: ['10.0.0.7'] })).toThrow(
     expect.objectContaining({ code: 'CONFIG' }),
   )

@@ -23,7 +23,7 @@ function gatewayFor(agent: A2aAgent): Gateway {
 }
 
 describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
-  test('finds the skills of an agent, calls one, and hears of its progress', async () => {
+  test('finds the skills of an agent, calls one, and gets its progress', async () => {
     await using agent = await startA2aAgent((turn) => {
       turn.begin()
       turn.status(2, 'Looking at the sky')
@@ -42,13 +42,13 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
         description: expect.stringContaining('Will it rain in Oslo?') as string,
       },
     ])
-    const heard: string[] = []
+    const progress: string[] = []
     const result = await client.callTool('weather_forecast', 'Rain?', {
-      onProgress: (text) => heard.push(text),
+      onProgress: (text) => progress.push(text),
     })
     expect(result['content']).toEqual([{ type: 'text', text: 'It will rain.' }])
-    expect(heard.join('')).toContain('Looking at the sky')
-    expect(heard.join('')).toContain('It will rain.')
+    expect(progress.join('')).toContain('Looking at the sky')
+    expect(progress.join('')).toContain('It will rain.')
   })
 
   test('that gives up a call cancels the task', async () => {
@@ -94,7 +94,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     expect(asked).toEqual(['Where?'])
   })
 
-  test('hears that an agent left, came back, and changed', async () => {
+  test('gets a notification when an agent leaves, comes back and changes', async () => {
     await using agent = await startA2aAgent((turn) => turn.answer('Hello'))
     await using gateway = gatewayFor(agent)
     const { url } = await gateway.listen({ port: 0 })
@@ -117,7 +117,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     expect(await after({ skills })).toEqual(['weather_storm'])
   })
 
-  test('is told why a task failed, and is spared an agent that cannot be reached', async () => {
+  test('gets the reason of a failed task, and an error at once for an agent that cannot be reached', async () => {
     await using agent = await startA2aAgent((turn) => {
       turn.begin()
       turn.status(7, 'Not for me')

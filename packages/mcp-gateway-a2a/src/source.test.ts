@@ -127,7 +127,7 @@ test('more than an answer may hold is refused, and its task cancelled', async ()
 const BINDINGS = ['JSONRPC', 'HTTP+JSON'] as const
 
 test.for(BINDINGS)(
-  'a stream over %s that is cut is taken up again, and nothing of it is lost or told twice',
+  'a broken stream over %s is resumed, and nothing is lost or repeated',
   async (binding) => {
     const isCut = deferred()
     const isBack = deferred()
@@ -160,7 +160,7 @@ test.for(BINDINGS)(
   },
 )
 
-test('whoever stops listening before the task is named leaves none behind', async () => {
+test('a reader that stops before the task has an id leaves no task behind', async () => {
   const wasCancelled = deferred()
   const isThere = deferred()
   await using agent = await startA2aAgent(async (turn) => {

@@ -191,7 +191,7 @@ const CHUNK = { append: true, lastChunk: false }
 const LAST = { append: true, lastChunk: true }
 const WHOLE = { append: false, lastChunk: true }
 
-test('text is told as it comes, and not again by the last snapshot', () => {
+test('yields text as it arrives, and not again from the last snapshot', () => {
   const artifacts = new TaskArtifacts()
   expect([...artifacts.take(artifact('1', text('Hel')), CHUNK)]).toEqual([
     { type: 'text', text: 'Hel' },
@@ -213,7 +213,7 @@ test('a snapshot after a lost stream tells the rest alone', () => {
   ])
 })
 
-test('chunks of a file are one file, told once, by the id of its artifact', () => {
+test('joins the chunks of a file by the id of its artifact, and yields it once', () => {
   const artifacts = new TaskArtifacts()
   expect([...artifacts.take(artifact('1', raw('ab')), CHUNK)]).toEqual([])
   const file = { name: 'a.bin', mimeType: undefined, data: Buffer.from('abcd') }
@@ -227,7 +227,7 @@ test('another artifact of the same file name is another file', () => {
   expect(updates).toHaveLength(2)
 })
 
-test('a file without a last chunk is told at the end; data and URLs are files too', () => {
+test('yields a file without a last chunk at the end; data and URLs are files too', () => {
   const artifacts = new TaskArtifacts()
   const url = part({ $case: 'url', value: 'https://a.example/b' }, 'b', 'image/png')
   const data = part({ $case: 'data', value: { a: 1 } }, 'c.json')

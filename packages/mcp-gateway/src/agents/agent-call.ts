@@ -1,7 +1,7 @@
 import type { Principal } from '../internal/principal.ts'
 import type { AgentArtifacts, InputFile } from '../files/result-files.ts'
 
-/** What an agent is asked, and all that it may know of whoever asks. A fresh object for each call. */
+/** One call of an agent, and what the agent may know about the caller. A new object for each call. */
 export interface AgentCall {
   /** `run_` and 16 hex digits. */
   readonly runId: string
@@ -10,13 +10,13 @@ export interface AgentCall {
   readonly input: AgentInput
   readonly principal: Principal
   /**
-   * Of the conversation that the call goes on with, a UUID: the agent knows what was said in it before, and keeps
-   * it. @default the call stands for itself, and nothing is kept of it
+   * Conversation that the call continues, a UUID. The agent knows the earlier messages of it, and keeps the new ones.
+   * @default no conversation, and nothing is kept
    */
   readonly thread?: string | undefined
-  /** Aborts when the caller gives up, a limit is reached, or the gateway stops. */
+  /** Aborts when the caller cancels, a limit is reached, or the gateway stops. */
   readonly signal: AbortSignal
-  /** W3C trace context of the caller, to be passed on. */
+  /** W3C trace context of the caller. Pass it on. */
   readonly trace?: Readonly<Record<string, string>> | undefined
   /** Writes files of the run, beside those that come as updates, and reads files that the agent wrote before. */
   readonly artifacts: AgentArtifacts
@@ -25,9 +25,9 @@ export interface AgentCall {
 }
 
 export type AgentInput =
-  /** In the words of the caller. */
+  /** Text of the caller. */
   | { readonly kind: 'message'; readonly text: string; readonly files: readonly InputFile[] }
-  /** By the skill's own schema, against which they were checked. */
+  /** Arguments that were checked with the schema of the skill. */
   | {
       readonly kind: 'arguments'
       readonly value: Readonly<Record<string, unknown>>
@@ -35,13 +35,13 @@ export type AgentInput =
     }
 
 export interface Resume {
-  /** As the `asked` update gave it. JSON. */
+  /** The state of the `asked` update. JSON. */
   readonly state: unknown
-  /** By the id of the question. */
+  /** Answers by the ids of their questions. */
   readonly answers: Readonly<Record<string, Answer>>
 }
 
-/** What a person did with a question (specification 2026-07-28, "ElicitResult"). */
+/** Reaction of a person to a question (specification 2026-07-28, "ElicitResult"). */
 export type Answer =
   | { readonly action: 'accept'; readonly content: Readonly<Record<string, unknown>> }
   | { readonly action: 'decline' | 'cancel' }

@@ -7,52 +7,51 @@ export interface AgentSource {
   /** For logs and errors: `langgraph`, `a2a https://host/`. */
   readonly name: string
   /**
-   * Its agents live in this process: they are there until it says that they are gone. Agents of any other
-   * source expire when it has neither `found` nor `seen` them for a time. @default false
+   * Whether its agents live in this process. Then they stay until the source reports them as gone. Agents of other
+   * sources expire if they are not reported as found or seen for some time. @default false
    */
   readonly isLocal?: boolean | undefined
   /**
-   * Begins to look for agents, and tells of each one, those that are there at the start too. Resolves when
-   * the first look is over, whether or not it found anything; what is found later is told as it is found.
+   * Starts to look for agents, and reports each one to the listener. Resolves after the first search, also if it found
+   * nothing. Later agents are reported when they are found.
    *
-   * @throws if its configuration cannot be right. An agent that is only unreachable is no error: it may come.
+   * @throws if the configuration is wrong. An agent that cannot be reached is not an error, because it may come later
    */
   start(listener: AgentListener): Promise<void>
   /**
-   * One run of an agent. Nothing happens before the first pull. The last update is final (`isFinal`), and a
-   * source that fails throws instead of it. When `call.signal` aborts, the agent is told to stop, and the
-   * iteration ends by throwing the signal's reason.
+   * Runs an agent. Nothing happens before the first update is requested. The last update is final (`isFinal`); a source
+   * that fails throws instead. When `call.signal` aborts, stop the agent and throw the reason of the signal.
    */
   run(call: AgentCall): AsyncIterable<AgentUpdate>
   /**
-   * A run that asked is not continued: what was kept for it (a thread) may go. Bounded, never throws.
-   * The state is the one of its `asked` update.
+   * A run that asked will not be continued: delete what was kept for it, such as a thread. Ends within a time limit, and
+   * never throws. `state` is that of the `asked` update.
    */
   forget?(agentId: string, state: unknown): Promise<void>
-  /** A conversation is over: what was kept under its `thread` may go. Bounded, never throws. */
+  /** A conversation is over: delete what was kept for its `thread`. Ends within a time limit, and never throws. */
   forgetThread?(agentId: string, thread: string): Promise<void>
-  /** Stops looking. Runs in flight are ended by their own signals. */
+  /** Stops the search for agents. Runs in flight are ended by their signals. */
   close(): Promise<void>
 }
 
-/** Where a source says what it found. Calls do not throw. */
+/** Takes the reports of a source. Never throws. */
 export interface AgentListener {
-  /** New or changed: the whole agent, each time. */
+  /** The agent is new or has changed. */
   found(agent: Agent): void
-  /** Still there, unchanged: keeps it from expiring. */
+  /** The agent is unchanged. Keeps it from expiring. */
   seen(agentId: string): void
   /**
-   * It could not be looked at: shown as degraded until it is found or seen again, or expires. `reason` is for whoever
-   * runs the gateway.
+   * The agent cannot be reached. It is degraded until it is found or seen again, or expires. `reason` is for the
+   * operator of the gateway.
    */
   unreachable?(agentId: string, reason: string): void
   gone(agentId: string): void
 }
 
-/** What runs need of the registry. */
+/** The part of the registry that runs use. */
 export interface RunnableAgents {
-  /** What runs this agent, for a caller whose failures are counted together; `undefined`: the agent left. */
+  /** Returns the source that runs an agent for a caller. `undefined` if the agent left. */
   sourceOf(agentId: string, caller?: string): AgentSource | undefined
-  /** Something was wrong with it. */
+  /** Marks an agent as degraded. */
   degrade(agentId: string, reason: string): void
 }

@@ -1,28 +1,28 @@
 import type { JsonSchema } from './agent.ts'
 import type { OutputFile } from '../files/result-files.ts'
 
-/** What an agent says during a run, whichever kind of agent it is. */
+/** One update of a run. All kinds of agents have the same updates. */
 export type AgentUpdate =
-  /** The next piece of its answer, as it is written. */
+  /** The next piece of the answer. */
   | { readonly type: 'text'; readonly text: string }
-  /** What it does now: one short line. */
+  /** One short line about what the agent does now. */
   | { readonly type: 'status'; readonly text: string }
   | { readonly type: 'file'; readonly file: OutputFile }
   | FinalUpdate
 
 /** The end of a run. */
 export type FinalUpdate =
-  /** `text`: the whole answer, where it is not just what the pieces say. */
+  /** `text`: the whole answer, if it differs from the pieces. */
   | {
       readonly type: 'done'
       readonly text?: string | undefined
       readonly structured?: Readonly<Record<string, unknown>> | undefined
     }
-  /** It cannot go on without a person. `state` (JSON) continues it, in any process that can reach the agent. */
+  /** The run needs an answer of a person. `state` (JSON) continues it in any process that can reach the agent. */
   | { readonly type: 'asked'; readonly questions: readonly Question[]; readonly state: unknown }
   /**
-   * The agent says itself that it failed or will not do it. `reason` may be shown to the caller. `isCancelled`:
-   * somebody stopped it where it runs, and nothing is wrong with it. @default false
+   * The agent reports that it failed, or refuses. `reason` may be shown to the caller. `isCancelled`: the run was stopped
+   * at the agent, which works. @default false
    */
   | {
       readonly type: 'failed'
@@ -30,29 +30,29 @@ export type FinalUpdate =
       readonly isCancelled?: boolean | undefined
     }
   /**
-   * Somebody has to sign in elsewhere first, at a page of the web. `state` (JSON) continues the run then; without it
-   * the run begins anew. Whoever continues it finds that nobody did may say the same again.
+   * A person has to sign in at a web page first. `state` (JSON) continues the run after that; without it the caller
+   * calls again. A continued run may ask again if nobody signed in.
    */
   | {
       readonly type: 'authorization'
-      /** @default it does not say where */
+      /** @default unknown */
       readonly url?: string | undefined
       readonly reason?: string | undefined
       readonly state?: unknown
     }
 
-/** One thing that a run wants to know. */
+/** A question of a run. */
 export interface Question {
-  /** Unique within its run; answers are given by it. */
+  /** Unique within its run. */
   readonly id: string
   readonly message: string
-  /** Of the answer, as the agent gave it; any shape. */
+  /** Schema of the answer, as the agent sent it. */
   readonly schema?: JsonSchema | undefined
-  /** A page to visit, instead of a form: the answer says only whether somebody went there. */
+  /** A page to visit instead of a form. The answer is only whether the person went there. */
   readonly url?: string | undefined
-  /** The agent's own value, for whoever knows more of it than `message` says. */
+  /** The value of the agent behind `message`, for clients that know it. */
   readonly value?: unknown
-  /** The agent wants to hear when a person declines or cancels; else that ends the run. @default false */
+  /** Whether the agent gets the answer if a person declines or cancels. Else that ends the run. @default false */
   readonly takesRefusal?: boolean | undefined
 }
 
