@@ -114,6 +114,7 @@ export class ActiveRun {
           reject(this.signal.aborted ? this.signal.reason : error)
         } finally {
           undoGrace?.()
+          this.#onStop = undefined
         }
       }
       void follow()
@@ -158,6 +159,7 @@ export class ActiveRun {
     this.#isClosed = true
     this.order.request.signal.removeEventListener('abort', this.#onCallerAbort)
     this.#stopTimer?.()
+    this.#stopTimer = undefined
     this.feed?.stop({ flush: false })
   }
 
