@@ -2,14 +2,19 @@
 import './runtime-check.ts' // stays the first import
 export { credentialHeaders, headersNow } from './agents/credential-headers.ts'
 export { assertGatewayOptions } from './errors.ts'
-export type { ChallengeExtras, Verdict } from './http/auth/authenticate-token.ts'
-export { authenticateToken } from './http/auth/authenticate-token.ts'
-export type { Challenge } from './http/auth/challenge.ts'
-export { challengeResponse } from './http/auth/challenge.ts'
-export type { ProtectedResourceOptions } from './http/auth/protected-resource.ts'
-export { ProtectedResource } from './http/auth/protected-resource.ts'
-export { publicDocument } from './http/auth/public-document.ts'
-export { secureUrlFrom } from './http/auth/secure-url.ts'
+export {
+  authenticateToken,
+  challengeResponse,
+  ProtectedResource,
+  publicDocument,
+  secureUrlFrom,
+} from './http/auth/authenticator.ts'
+export type {
+  Challenge,
+  ChallengeExtras,
+  ProtectedResourceOptions,
+  Verdict,
+} from './http/auth/authenticator.ts'
 export { readWebBody } from './http/bounded-body.ts'
 export { abortable } from './internal/abortable.ts'
 export { readBounded } from './internal/guarded-fetch.ts'

@@ -9,7 +9,7 @@ import { AgentsAtHand, echo, endless } from '../test/agents-at-hand.ts'
 import { ManualClock } from '../test/manual-clock.ts'
 import { connect } from '../test/mcp-clients.ts'
 import { initialize, inSession, openSession, post, toolCall } from '../test/rpc-requests.ts'
-import { bearerAuth } from './http/auth/bearer-auth.ts'
+import { bearerAuth } from './http/auth/bearer.ts'
 import { createGateway } from './gateway.ts'
 
 test('a port that is taken is a failed start, with its cause', async () => {

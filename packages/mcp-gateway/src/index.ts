@@ -105,15 +105,12 @@ export type {
   Authenticator,
   RequestSource,
 } from './http/auth/authenticator.ts'
-export { anyAuth } from './http/auth/any-auth.ts'
-export { bearerAuth } from './http/auth/bearer-auth.ts'
-export type { BearerAuthOptions } from './http/auth/bearer-auth.ts'
-export type { StaticToken } from './http/auth/static-tokens.ts'
-export { jwtAuth } from './http/auth/jwt-auth.ts'
-export type { JwtAuthOptions } from './http/auth/jwt-auth.ts'
-export type { JwtIssuerOptions } from './http/auth/jwt-issuer.ts'
-export { devModeAuth } from './http/auth/dev-mode.ts'
-export type { DevModeOptions } from './http/auth/dev-mode.ts'
+export { bearerAuth } from './http/auth/bearer.ts'
+export type { BearerAuthOptions, StaticToken } from './http/auth/bearer.ts'
+export { jwtAuth } from './http/auth/jwt.ts'
+export type { JwtAuthOptions, JwtIssuerOptions } from './http/auth/jwt.ts'
+export { anyAuth, devModeAuth } from './http/auth/combine.ts'
+export type { DevModeOptions } from './http/auth/combine.ts'
 export { createGuardedFetch } from './internal/guarded-fetch.ts'
 export type {
   GuardedFetch,

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
 
-import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway } from '../src/gateway.ts'
 import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'

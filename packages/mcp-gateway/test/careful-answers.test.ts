@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway } from '../src/gateway.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import { GatewayError } from '../src/errors.ts'

@@ -2,7 +2,7 @@ import { END, START, StateGraph } from '@langchain/langgraph'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 
-import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import type { AgentUpdate } from '../src/agents/agent-update.ts'

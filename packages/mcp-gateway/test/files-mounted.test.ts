@@ -1,7 +1,7 @@
 import { Hono } from 'hono'
 import { expect, test } from 'vitest'
 
-import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway } from '../src/gateway.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 import { TOKENS, giving } from './served-files.ts'

@@ -2,7 +2,7 @@ import { startRedisServer } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { afterAll, expect, test } from 'vitest'
 
-import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway } from '../src/gateway.ts'
 import type { AgentUpdate } from '../src/agents/agent-update.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'

@@ -2,8 +2,8 @@ import { connect } from 'node:net'
 
 import { describe, expect, test } from 'vitest'
 
-import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
-import { devModeAuth } from '../src/http/auth/dev-mode.ts'
+import { bearerAuth } from '../src/http/auth/bearer.ts'
+import { devModeAuth } from '../src/http/auth/combine.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 

@@ -1,6 +1,6 @@
 // A gateway with its store in a folder and an agent that never ends; tells its port, and `begun` when a call runs.
 import { createGateway } from '../src/gateway.ts'
-import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 

@@ -2,7 +2,7 @@
 // ends with its input, or killed.
 import { createInterface } from 'node:readline'
 
-import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway } from '../src/gateway.ts'
 import type { AgentCall } from '../src/agents/agent-call.ts'
 import type { AgentUpdate } from '../src/agents/agent-update.ts'

@@ -1,6 +1,6 @@
 import { AgentsAtHand, type Behaviour } from './agents-at-hand.ts'
 import type { Block, CallAnswer } from './file-clients.ts'
-import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import { createGateway } from '../src/gateway.ts'
 import type { OutputFile } from '../src/files/result-files.ts'

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 
 import { ArtifactLinks } from '../src/files/links.ts'
 import { newScopeId } from '../src/files/namespaces.ts'
-import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway } from '../src/gateway.ts'
 import { SignedCursors } from '../src/internal/signed-cursor.ts'
 import { RequestStates } from '../src/runs/request-state.ts'

@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises'
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
-import { bearerAuth } from '../src/http/auth/bearer-auth.ts'
+import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway, type Gateway } from '../src/gateway.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import type { GatewayOptions } from '../src/options.ts'

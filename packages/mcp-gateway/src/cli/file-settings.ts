@@ -6,8 +6,8 @@ import { z } from 'zod'
 
 import type { AgentSource } from '../agents/agent-source.ts'
 import type { Authenticator } from '../http/auth/authenticator.ts'
-import type { JwtIssuerOptions } from '../http/auth/jwt-issuer.ts'
-import type { StaticToken } from '../http/auth/static-tokens.ts'
+import type { JwtIssuerOptions } from '../http/auth/jwt.ts'
+import type { StaticToken } from '../http/auth/bearer.ts'
 import { GatewayError } from '../errors.ts'
 import { pathText, pickLive, type SettingPath } from '../gateway/setting-paths.ts'
 import {
@@ -477,7 +477,7 @@ async function makeAuth(
   const endpoint = http.publicUrl && new URL(http.path, http.publicUrl).href
   const resource = auth.resource ?? endpoint
   if (auth.devMode) {
-    const { devModeAuth } = await import('../http/auth/dev-mode.ts')
+    const { devModeAuth } = await import('../http/auth/combine.ts')
     return devModeAuth({ principal: auth.anonymousPrincipal, onWarning })
   }
   switch (mode) {
@@ -486,7 +486,7 @@ async function makeAuth(
     case 'bearer':
       return makeBearerAuth(auth)
     case 'jwt': {
-      const { jwtAuth } = await import('../http/auth/jwt-auth.ts')
+      const { jwtAuth } = await import('../http/auth/jwt.ts')
       return withTokens(auth, jwtAuth({ issuers, principalClaim, scopesSupported, resource }))
     }
     case 'facade': {
@@ -506,12 +506,12 @@ async function makeAuth(
 /** Accepts tokens for machines besides the sign-in of people. */
 async function withTokens(auth: AuthSettings, other: Authenticator): Promise<Authenticator> {
   if (Object.keys(auth.tokens).length === 0) return other
-  const { anyAuth } = await import('../http/auth/any-auth.ts')
+  const { anyAuth } = await import('../http/auth/combine.ts')
   return anyAuth(await makeBearerAuth(auth), other)
 }
 
 async function makeBearerAuth({ tokens }: AuthSettings): Promise<Authenticator> {
-  const { bearerAuth } = await import('../http/auth/bearer-auth.ts')
+  const { bearerAuth } = await import('../http/auth/bearer.ts')
   return bearerAuth(tokens)
 }
 

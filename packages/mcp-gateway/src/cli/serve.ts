@@ -6,7 +6,7 @@ import { CommandError, listenToStopSignals } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
 import type { Logger } from 'pino'
 
-import { checkAuthFits } from '../http/auth/auth-fit.ts'
+import { checkAuthFits } from '../http/auth/combine.ts'
 import { GatewayError } from '../errors.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import { mergeLive, pathText, type SettingPath } from '../gateway/setting-paths.ts'

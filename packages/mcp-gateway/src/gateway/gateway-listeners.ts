@@ -1,5 +1,5 @@
 import type { Authenticator } from '../http/auth/authenticator.ts'
-import { checkAuthFits } from '../http/auth/auth-fit.ts'
+import { checkAuthFits } from '../http/auth/combine.ts'
 import { GatewayError } from '../errors.ts'
 import type { HttpSettings, ListenOptions } from '../options.ts'
 import { listenOn, type Listening } from '../http/listening.ts'

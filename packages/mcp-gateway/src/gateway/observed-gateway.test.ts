@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
-import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { bearerAuth } from '../http/auth/bearer.ts'
 import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
 import type { CallEnd, ObservedCall } from '../internal/observer.ts'

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { AgentsAtHand, type Behaviour } from '../../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
 import { eventsOf, get, inSession, openSession } from '../../test/rpc-requests.ts'
-import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway } from '../gateway.ts'
 import { gatewayLog, logObserver } from './logger.ts'
 

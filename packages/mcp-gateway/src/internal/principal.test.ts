@@ -3,9 +3,9 @@ import { afterEach, expect, test, vi } from 'vitest'
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
 import { initialize } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
-import { anyAuth } from '../http/auth/any-auth.ts'
-import { bearerAuth } from '../http/auth/bearer-auth.ts'
-import { devModeAuth } from '../http/auth/dev-mode.ts'
+import { anyAuth } from '../http/auth/combine.ts'
+import { bearerAuth } from '../http/auth/bearer.ts'
+import { devModeAuth } from '../http/auth/combine.ts'
 import { isPrincipal } from './principal.ts'
 
 afterEach(() => {

@@ -14,7 +14,7 @@ import {
   URL_OF_TESTS,
 } from '../../test/rpc-requests.ts'
 import { Runtime } from '../gateway/runtime.ts'
-import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { bearerAuth } from '../http/auth/bearer.ts'
 import type { GatewayOptions } from '../options.ts'
 
 interface World extends AsyncDisposable {

@@ -4,7 +4,7 @@ import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
 import { settled } from '../../test/manual-clock.ts'
 import { connect } from '../../test/mcp-clients.ts'
 import { get, inSession, openSession } from '../../test/rpc-requests.ts'
-import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway } from '../gateway.ts'
 import type { GatewayOptions } from '../options.ts'
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { echo } from '../../test/agents-at-hand.ts'
 import { eventsOf, inSession, openSession, post, get } from '../../test/rpc-requests.ts'
 import { twoReplicas, withLogs } from '../../test/two-replicas.ts'
-import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { bearerAuth } from '../http/auth/bearer.ts'
 
 const TOKEN = 'the-token-of-ada-0123456789'
 const authorization = `Bearer ${TOKEN}`

@@ -14,7 +14,7 @@ import {
   URL_OF_TESTS,
 } from '../../test/rpc-requests.ts'
 import { twoReplicas, withLogs } from '../../test/two-replicas.ts'
-import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { bearerAuth } from '../http/auth/bearer.ts'
 
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
 

@@ -2,7 +2,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { expect, test } from 'vitest'
 
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
-import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway } from '../gateway.ts'
 
 test.each(['legacy', { pin: '2026-07-28' }] as const)(

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { AgentsAtHand, echo, type Behaviour } from '../../test/agents-at-hand.ts'
 import { ManualClock } from '../../test/manual-clock.ts'
 import { EventReader, WireSession } from '../../test/wire-session.ts'
-import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway } from '../gateway.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 

@@ -4,7 +4,7 @@ import { AgentsAtHand, type Behaviour } from '../../test/agents-at-hand.ts'
 import { ManualClock } from '../../test/manual-clock.ts'
 import { post } from '../../test/rpc-requests.ts'
 import type { Message } from '../../test/wire-session.ts'
-import { bearerAuth } from '../http/auth/bearer-auth.ts'
+import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway } from '../gateway.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { bearerAuth } from './bearer-auth.ts'
+import { bearerAuth } from './bearer.ts'
 import { scopeRefusal, type ScopeCheck } from './permissions.ts'
 import { type Guarded, mayUse } from '../../internal/principal.ts'
 import type { Principal } from '../../internal/principal.ts'

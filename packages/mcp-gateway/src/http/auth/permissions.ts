@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
 import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
-import { challengeResponse } from './challenge.ts'
+import { challengeResponse } from './authenticator.ts'
 import { type Guarded, mayUse, type Principal } from '../../internal/principal.ts'
 
 export interface ScopeCheck {

@@ -1,11 +1,8 @@
 import { createHash } from 'node:crypto'
 import { inspect } from 'node:util'
-
 import { expect, test } from 'vitest'
-
 import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
-import { bearerAuth } from './bearer-auth.ts'
-import { hashedTokenFrom } from './static-tokens.ts'
+import { bearerAuth, hashedTokenFrom } from './bearer.ts'
 
 const requestWith = (authorization?: string): AuthenticationRequest => ({
   method: 'POST',
@@ -21,7 +18,7 @@ async function refusalOf(auth: Authenticator, authorization?: string): Promise<R
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex')
 
-test('the only token may do everything', async () => {
+test('gives a single token every scope', async () => {
   const auth = bearerAuth('s3cret')
   await expect(auth.authenticate(requestWith('Bearer s3cret'))).resolves.toEqual({
     id: 'token',
@@ -37,12 +34,12 @@ test.each([
   ['', 'an empty token'],
   ['  ', 'an empty token'],
   [{}, 'an empty list of tokens'],
-  [{ ci: {} }, '"ci" needs one of sha256 and token'],
+  [{ ci: {} }, '"ci" needs either sha256 or token'],
   [{ ci: { token: '' } }, '"ci" is empty'],
-  [{ ci: { token: 'a', sha256: sha256('a') } }, 'needs one of'],
+  [{ ci: { token: 'a', sha256: sha256('a') } }, 'needs either'],
   [{ ci: { sha256: 'abc' } }, '64 hex digits'],
-  [{ ci: { token: 'a', expiresAt: 'soon' } }, 'no date'],
-])('what would let in nobody or everybody is refused at the start: %j', (tokens, message) => {
+  [{ ci: { token: 'a', expiresAt: 'soon' } }, 'not a date'],
+])('refuses tokens that would accept nobody or everybody: %j', (tokens, message) => {
   expect(() => bearerAuth(tokens)).toThrow(
     expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
   )
@@ -87,7 +84,7 @@ test('a wrong token is 401 and is not repeated in the answer', async () => {
 })
 
 test.each(['Bearer', 'Bearer a b', 'Bearer a,b', `Bearer ${'a'.repeat(20_000)}`])(
-  'what is no token is 400',
+  'answers 400 for a malformed token',
   async (header) => {
     const response = await refusalOf(bearerAuth('s3cret'), header)
     expect(response.status).toBe(400)
@@ -95,7 +92,7 @@ test.each(['Bearer', 'Bearer a b', 'Bearer a,b', `Bearer ${'a'.repeat(20_000)}`]
   },
 )
 
-test('the token is nowhere in what is kept of it', () => {
+test('keeps the hash of a token only', () => {
   const token = 'very-secret-token'
   const kept = hashedTokenFrom('ci', { token })
   expect(inspect(kept, { depth: null, showHidden: true })).not.toContain(token)

@@ -1,12 +1,11 @@
 import { expect, test } from 'vitest'
-
-import { jwtAuth } from './jwt-auth.ts'
+import { jwtAuth } from './jwt.ts'
 
 const issuers = [
   { issuer: 'https://login.example/realm', audience: 'https://gateway.example/a/mcp' },
 ]
 
-test('a challenge leads to the document, and the document to the issuer (RFC 9728)', async () => {
+test('links a challenge to the metadata, which names the issuer (RFC 9728)', async () => {
   const auth = jwtAuth({
     issuers,
     resource: 'https://gateway.example/a/mcp',
@@ -36,7 +35,7 @@ test('a challenge leads to the document, and the document to the issuer (RFC 972
   })
 })
 
-test('a missing scope leads to the same document', () => {
+test('links the refusal of a scope to the same metadata', () => {
   const auth = jwtAuth({ issuers, resource: 'https://gateway.example/mcp' })
   const request = { method: 'POST', url: 'https://gateway.example/mcp', headers: new Headers() }
   const response = auth.refuseScopes?.(request, ['agent:shop:call'])
@@ -46,7 +45,7 @@ test('a missing scope leads to the same document', () => {
   )
 })
 
-test('without a configured URL the document is about what was asked', async () => {
+test('describes the requested URL if no resource is configured', async () => {
   const auth = jwtAuth({ issuers })
   const at = (path: string, init?: RequestInit): Promise<Response | undefined> =>
     auth.handle?.(new Request(`https://g.example${path}`, init)) ?? Promise.resolve(undefined)

@@ -1,0 +1,144 @@
+import { hash, timingSafeEqual } from 'node:crypto'
+import { check } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { GatewayError, assertGatewayOptions } from '../../errors.ts'
+import type { Principal } from '../../internal/principal.ts'
+import { authenticateToken, challengeResponse } from './authenticator.ts'
+import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
+
+/** A fixed token, configured under its name. */
+export interface StaticToken {
+  /** SHA-256 of the token, as 64 hex digits. `mcp-gateway token` prints it. Give this or `token`. */
+  readonly sha256?: string | undefined
+  /** The token itself. Only its hash is kept in memory. */
+  readonly token?: string | undefined
+  /** Scopes of the token. `*` is every scope. @default none */
+  readonly scopes?: readonly string[] | undefined
+  /** @default never */
+  readonly expiresAt?: Date | string | undefined
+}
+
+const tokenChecks: Checks<StaticToken> = {
+  sha256: check.string, // its form is checked by hashedTokenFrom()
+  token: check.string,
+  scopes: check.listOf(check.text),
+  expiresAt: {
+    takes: 'a date',
+    accepts: (value) => check.string.accepts(value) || value instanceof Date,
+  },
+}
+
+export interface BearerAuthOptions {
+  /** Milliseconds since 1970. @default Date.now */
+  readonly now?: (() => number) | undefined
+}
+
+const optionChecks: Checks<BearerAuthOptions> = { now: check.func }
+
+const tokensByName = { tokens: check.mapOf(check.section(tokenChecks)) }
+
+/** Name of the principal if there is a single token without a name. */
+const ONLY = 'token'
+
+/**
+ * Authenticates callers with fixed tokens: one token with every scope, or several by name, each with its scopes.
+ * Tokens are kept as hashes, and compared in constant time.
+ *
+ * @throws GatewayError `CONFIG` without a token, for example if an environment variable is not set
+ */
+export function bearerAuth(
+  tokens: string | Readonly<Record<string, StaticToken>> | undefined,
+  options: BearerAuthOptions = {},
+): Authenticator {
+  assertGatewayOptions('bearerAuth()', options, optionChecks)
+  const { now = Date.now } = options
+  const hashed = Object.entries(entriesFrom(tokens)).map(([name, entry]) =>
+    hashedTokenFrom(name, entry),
+  )
+  return {
+    authenticate: (request: AuthenticationRequest): Promise<Principal | Response> =>
+      authenticateToken(request, (token) => principalOf(hashed, token, now()) ?? 'refused'),
+    refuseScopes: (_request, scopes) => challengeResponse({ error: 'insufficient_scope', scopes }),
+  }
+}
+
+function entriesFrom(
+  tokens: string | Readonly<Record<string, StaticToken>> | undefined,
+): Readonly<Record<string, StaticToken>> {
+  if (tokens === undefined) {
+    throw noToken('bearerAuth() was given no token: is its environment variable set?', 'auth')
+  }
+  if (typeof tokens === 'string') {
+    if (tokens.trim() === '') {
+      throw noToken(
+        'bearerAuth() was given an empty token: is its environment variable set?',
+        'auth',
+      )
+    }
+    return { [ONLY]: { token: tokens, scopes: ['*'] } }
+  }
+  assertGatewayOptions('bearerAuth()', { tokens }, tokensByName)
+  if (Object.keys(tokens).length === 0) {
+    throw noToken(
+      'bearerAuth() was given an empty list of tokens: `mcp-gateway token` makes one',
+      'auth.tokens',
+    )
+  }
+  return tokens
+}
+
+function noToken(message: string, path: string): GatewayError {
+  return new GatewayError('CONFIG', message, { path })
+}
+
+/** A token as it is kept in memory. */
+interface HashedToken {
+  readonly principal: Principal
+  readonly sha256: Buffer
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number
+}
+
+/** @throws GatewayError `CONFIG`, which never contains the token */
+export function hashedTokenFrom(name: string, entry: StaticToken): HashedToken {
+  const path = `auth.tokens.${name}`
+  const { sha256, token, scopes = [], expiresAt } = entry
+  if ((sha256 === undefined) === (token === undefined)) {
+    throw new GatewayError('CONFIG', `The token "${name}" needs either sha256 or token`, { path })
+  }
+  if (token !== undefined && token.trim() === '') {
+    throw new GatewayError('CONFIG', `The token "${name}" is empty`, { path: `${path}.token` })
+  }
+  if (sha256 !== undefined && !/^[0-9a-f]{64}$/i.test(sha256)) {
+    const message = `sha256 of the token "${name}" is not 64 hex digits`
+    throw new GatewayError('CONFIG', message, { path: `${path}.sha256` })
+  }
+  const endsAt = expiresAt === undefined ? Infinity : new Date(expiresAt).getTime()
+  if (Number.isNaN(endsAt)) {
+    const message = `expiresAt of the token "${name}" is not a date`
+    throw new GatewayError('CONFIG', message, { path: `${path}.expiresAt` })
+  }
+  return {
+    principal: { id: name, scopes: [...scopes], isAnonymous: false, claims: {} },
+    sha256: sha256 === undefined ? hashOf(token ?? '') : Buffer.from(sha256, 'hex'),
+    expiresAt: endsAt,
+  }
+}
+
+/** Returns the principal of a token. It compares all tokens, so that the time reveals nothing. */
+function principalOf(
+  tokens: readonly HashedToken[],
+  token: string,
+  now: number,
+): Principal | undefined {
+  const given = hashOf(token)
+  let found: Principal | undefined
+  for (const { principal, sha256, expiresAt } of tokens) {
+    if (timingSafeEqual(sha256, given) && expiresAt > now) found ??= principal
+  }
+  return found
+}
+
+function hashOf(token: string): Buffer {
+  return hash('sha256', token, 'buffer')
+}

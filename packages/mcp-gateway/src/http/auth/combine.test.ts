@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest'
+import { bearerAuth } from './bearer.ts'
+import { anyAuth, checkAuthFits, devModeAuth } from './combine.ts'
+import { jwtAuth } from './jwt.ts'
+
+const resource = 'https://gateway.example/mcp'
+const jwt = jwtAuth({
+  issuers: [{ issuer: 'https://login.example', audience: resource }],
+  resource,
+  fetch: () => Promise.reject(new Error('no network')),
+})
+const auth = anyAuth(bearerAuth('s3cret'), jwt)
+
+const answerTo = (token?: string) =>
+  auth.authenticate({
+    method: 'POST',
+    url: resource,
+    headers: new Headers(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+  })
+
+test('accepts a token of either authenticator', async () => {
+  await expect(answerTo('s3cret')).resolves.toMatchObject({ id: 'token' })
+})
+
+test('refuses with the challenge that names the metadata, in any order', async () => {
+  for (const token of [undefined, 'wrong']) {
+    const refused = await answerTo(token)
+    expect(refused).toMatchObject({ status: 401 })
+    expect((refused as Response).headers.get('www-authenticate')).toContain('resource_metadata=')
+  }
+  const request = { method: 'POST', url: resource, headers: new Headers() }
+  const missing = auth.refuseScopes?.(request, ['a'])
+  expect(missing?.headers.get('www-authenticate')).toContain('resource_metadata=')
+})
+
+test('answers 503 if one authenticator cannot check the token', async () => {
+  const claims = Buffer.from('{"iss":"https://login.example"}').toString('base64url')
+  await expect(answerTo(`eyJhbGciOiJFUzI1NiJ9.${claims}.AAAA`)).resolves.toMatchObject({
+    status: 503,
+  })
+})
+
+test('serves the documents of each, and reports development mode', async () => {
+  const [path = ''] = auth.paths ?? []
+  const document = await auth.handle?.(new Request(`https://gateway.example${path}`))
+  expect(document?.status).toBe(200)
+  expect(await auth.handle?.(new Request(resource))).toBeUndefined()
+  expect(auth.isDevMode).toBe(false)
+  expect(anyAuth(jwt, devModeAuth({ onWarning: () => undefined })).isDevMode).toBe(true)
+})
+
+const token = bearerAuth('s3cret')
+const dev = devModeAuth({ onWarning: () => undefined })
+const http = (host: string): { type: 'http'; host: string } => ({ type: 'http', host })
+
+test('refuses auth over stdio', () => {
+  expect(() => checkAuthFits({ auth: token, transport: { type: 'stdio' } })).toThrow('stdio')
+  expect(() => checkAuthFits({ auth: undefined, transport: { type: 'stdio' } })).not.toThrow()
+})
+
+test('refuses a public address without auth, unless --insecure is given', () => {
+  for (const host of ['0.0.0.0', '::', '192.168.1.7', 'gateway.example', '']) {
+    expect(() => checkAuthFits({ auth: undefined, transport: http(host) })).toThrow('--insecure')
+    expect(() =>
+      checkAuthFits({ auth: undefined, transport: http(host), isInsecureAllowed: true }),
+    ).not.toThrow()
+    expect(() => checkAuthFits({ auth: token, transport: http(host) })).not.toThrow()
+  }
+})
+
+test('refuses a public address in development mode, also with --insecure', () => {
+  expect(() =>
+    checkAuthFits({ auth: dev, transport: http('0.0.0.0'), isInsecureAllowed: true }),
+  ).toThrow(expect.objectContaining({ code: 'CONFIG', path: 'auth.devMode' }))
+  expect(() => checkAuthFits({ auth: dev, transport: http('127.0.0.1') })).not.toThrow()
+})
+
+test('accepts every caller in development mode, and warns once', async () => {
+  const warnings: string[] = []
+  const devMode = devModeAuth({ onWarning: (message) => warnings.push(message) })
+  const headers = new Headers({ authorization: 'Bearer whatever' })
+  const request = { method: 'POST', url: 'http://127.0.0.1/mcp', headers }
+  await expect(devMode.authenticate(request)).resolves.toMatchObject({
+    id: 'mcp_user',
+    isAnonymous: true,
+  })
+  await devMode.authenticate(request)
+  expect(warnings).toEqual([expect.stringMatching(/^DEVELOPMENT MODE: /)])
+})

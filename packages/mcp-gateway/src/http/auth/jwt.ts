@@ -1,0 +1,448 @@
+import { createHash } from 'node:crypto'
+import { BoundedMap, check, isRecord } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { createRemoteJWKSet, customFetch, decodeJwt, errors, jwtVerify } from 'jose'
+import type { JWTPayload, JWTVerifyGetKey } from 'jose'
+import { GatewayError, assertGatewayOptions } from '../../errors.ts'
+import { readBounded } from '../../internal/guarded-fetch.ts'
+import type { Principal } from '../../internal/principal.ts'
+import {
+  ProtectedResource,
+  authenticateToken,
+  cannotVerify,
+  challengeResponse,
+  publicDocument,
+  secureUrlFrom,
+} from './authenticator.ts'
+import type { Authenticator, Verdict } from './authenticator.ts'
+
+/** An issuer whose tokens are accepted, and how they are checked. */
+export interface JwtIssuerOptions {
+  /** Value of `iss` in its tokens. */
+  readonly issuer: string
+  /** URL of its keys. @default from its metadata (RFC 8414, OpenID Connect discovery) */
+  readonly jwksUrl?: string | undefined
+  /** Accepted values of `aud`. Usually the URL of the MCP endpoint (RFC 8707). */
+  readonly audience: string | readonly string[]
+  /** Accepted algorithms of signatures. @default ['RS256', 'PS256', 'ES256', 'EdDSA'] */
+  readonly algorithms?: readonly string[] | undefined
+  /** Accepted difference of its clock. Seconds. @default 30 */
+  readonly clockToleranceSec?: number | undefined
+}
+
+// JwtIssuer checks the URLs, the audience and the algorithms more closely.
+const issuerChecks: Checks<JwtIssuerOptions> = {
+  issuer: check.required(check.string),
+  jwksUrl: check.string,
+  audience: check.required(check.or(check.string, check.listOf(check.string))),
+  algorithms: check.listOf(check.string),
+  clockToleranceSec: check.number(),
+}
+
+export interface JwtAuthOptions {
+  readonly issuers: readonly JwtIssuerOptions[]
+  /** Claim with the name of the caller. The id of the principal is `<issuer>|<name>`. @default 'sub' */
+  readonly principalClaim?: string | undefined
+  /** Claim with the scopes, as words or as a list. @default 'scope', else 'scp' */
+  readonly scopesClaim?: string | undefined
+  /** URL of the MCP endpoint as clients see it, for the RFC 9728 document. @default the URL of the request */
+  readonly resource?: string | undefined
+  /** Scopes that the RFC 9728 document names. @default none */
+  readonly scopesSupported?: readonly string[] | undefined
+  /** Name for people in the RFC 9728 document. */
+  readonly resourceName?: string | undefined
+  /** Time for which an accepted token is not checked again, at most until it expires. 0: each time. Milliseconds. @default 30_000 */
+  readonly rememberMs?: number | undefined
+  /** Limit of one request to an issuer. Milliseconds. @default 5000 */
+  readonly timeoutMs?: number | undefined
+  /** Shortest time between two reads of the keys because of unknown keys. Milliseconds. @default 30_000 */
+  readonly keyCooldownMs?: number | undefined
+  /** @default globalThis.fetch */
+  readonly fetch?: typeof globalThis.fetch | undefined
+  /** Milliseconds since 1970. @default Date.now */
+  readonly now?: (() => number) | undefined
+}
+
+const optionChecks: Checks<JwtAuthOptions> = {
+  issuers: check.required(check.listOf(check.section(issuerChecks))),
+  principalClaim: check.text,
+  scopesClaim: check.text,
+  resource: check.string,
+  scopesSupported: check.listOf(check.text),
+  resourceName: check.text,
+  rememberMs: check.number(),
+  timeoutMs: check.number(1),
+  keyCooldownMs: check.number(),
+  fetch: check.func,
+  now: check.func,
+}
+
+const AS_METADATA = '/.well-known/oauth-authorization-server'
+
+/**
+ * Authenticates callers with JWTs of trusted issuers. Checks signature, `iss`, `aud`, `exp` and `nbf`. If an issuer
+ * cannot be reached, the response is 503, not 401. Serves the metadata of the resource (RFC 9728).
+ *
+ * @throws GatewayError `CONFIG`
+ */
+export function jwtAuth(options: JwtAuthOptions): Authenticator {
+  assertGatewayOptions('jwtAuth()', options, optionChecks)
+  const {
+    issuers,
+    rememberMs = 30_000,
+    timeoutMs = 5000,
+    keyCooldownMs = 30_000,
+    now = Date.now,
+  } = options
+  const { fetch = globalThis.fetch, resource, scopesSupported, resourceName } = options
+  if (issuers.length === 0) {
+    throw new GatewayError('CONFIG', 'jwtAuth() needs an issuer: name one in `issuers`', {
+      path: 'auth.issuers',
+    })
+  }
+  if (resource !== undefined) secureUrlFrom(resource, 'auth.resource')
+  const edges = { fetch, now, timeoutMs, keyCooldownMs }
+  const byIssuer = new Map(issuers.map((each) => [each.issuer, new JwtIssuer(each, edges)]))
+  const remembered = new VerifiedTokens(rememberMs)
+  const authorizationServers = [...byIssuer.keys()]
+  const metadata = new ProtectedResource({
+    resource,
+    authorizationServers,
+    scopesSupported,
+    resourceName,
+  })
+
+  const verify = async (token: string): Promise<Verdict> => {
+    const known = remembered.get(token, now())
+    if (known) return known
+    const issuer = byIssuer.get(issuerOf(token) ?? '')
+    if (issuer === undefined) return 'refused'
+    const claims = await issuer.verify(token)
+    if (typeof claims === 'string') return claims
+    const { principalClaim = 'sub', scopesClaim } = options
+    const name = claims[principalClaim]
+    if (typeof name !== 'string' || name === '') return 'refused'
+    const principal = {
+      id: `${issuer.issuer}|${name}`,
+      scopes: claimedScopes(claims, scopesClaim),
+      isAnonymous: false,
+      claims,
+    }
+    remembered.set(token, principal, { now: now(), expiresAt: (claims.exp ?? 0) * 1000 })
+    return principal
+  }
+
+  return {
+    authenticate: (request) =>
+      authenticateToken(request, verify, { resourceMetadata: metadata.metadataUrl(request.url) }),
+    paths: [...metadata.paths, AS_METADATA],
+    handle: async (request) => {
+      const { pathname } = new URL(request.url)
+      return pathname === AS_METADATA ? issuerDocument(request, byIssuer) : metadata.handle(request)
+    },
+    refuseScopes: (request, scopes) =>
+      challengeResponse({
+        error: 'insufficient_scope',
+        scopes,
+        resourceMetadata: metadata.metadataUrl(request.url),
+      }),
+  }
+}
+
+/** Serves the metadata of the first issuer at the gateway, where clients of 2025-03-26 look for it. */
+async function issuerDocument(
+  request: Request,
+  issuers: ReadonlyMap<string, JwtIssuer>,
+): Promise<Response> {
+  const [first] = issuers.values()
+  const document = await first?.metadata.read().catch(() => undefined)
+  return document ? publicDocument(request, document) : cannotVerify()
+}
+
+/** Issuer that an unverified token names, to find the keys. */
+function issuerOf(token: string): string | undefined {
+  try {
+    return decodeJwt(token).iss
+  } catch {
+    return undefined
+  }
+}
+
+interface JwtIssuerEdges {
+  readonly fetch: typeof globalThis.fetch
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+  /** Limit of one request for keys or metadata. Milliseconds. */
+  readonly timeoutMs: number
+  /** Shortest time between two reads of the keys because of unknown keys. Milliseconds. */
+  readonly keyCooldownMs: number
+}
+
+/** Claims of a valid token. `unavailable`: the keys cannot be read now. */
+type JwtVerdict = JWTPayload | 'refused' | 'unavailable'
+
+const DEFAULT_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA']
+
+/** Algorithms with public keys. With shared secrets, a verifier could also create tokens. */
+const ASYMMETRIC = /^(?:RS|PS|ES)(?:256|384|512)$|^EdDSA$|^Ed25519$/
+
+const MAX_KEYS_BYTES = 1_048_576
+
+/** Pause after a failed read of metadata or keys, because any token that names the issuer causes a read. */
+const PAUSE_MS = 5000
+
+/** Checks tokens of one issuer. Reads the keys for the first token, and again when a token names an unknown key. */
+class JwtIssuer {
+  readonly issuer: string
+  readonly metadata: IssuerMetadata
+  readonly #audience: string[]
+  readonly #algorithms: string[]
+  readonly #clockToleranceSec: number
+  readonly #edges: JwtIssuerEdges
+  #keys: Promise<JWTVerifyGetKey> | undefined
+
+  /** @throws GatewayError `CONFIG` */
+  constructor(options: JwtIssuerOptions, edges: JwtIssuerEdges) {
+    const {
+      issuer,
+      jwksUrl,
+      audience,
+      algorithms = DEFAULT_ALGORITHMS,
+      clockToleranceSec = 30,
+    } = options
+    secureUrlFrom(issuer, 'auth.issuers.issuer')
+    this.issuer = issuer
+    this.metadata = new IssuerMetadata({ issuer, ...edges })
+    this.#audience = typeof audience === 'string' ? [audience] : [...audience]
+    this.#algorithms = [...algorithms]
+    this.#clockToleranceSec = clockToleranceSec
+    this.#edges = edges
+    if (this.#audience.length === 0 || this.#audience.some((each) => each === '')) {
+      throw configError(
+        'audience',
+        'needs an audience: tokens for others would be accepted without one',
+      )
+    }
+    if (this.#algorithms.length === 0 || !this.#algorithms.every((name) => ASYMMETRIC.test(name))) {
+      throw configError('algorithms', 'may have algorithms with public keys only, and needs one')
+    }
+    if (jwksUrl !== undefined) {
+      this.#keys = Promise.resolve(this.#keysAt(secureUrlFrom(jwksUrl, 'auth.issuers.jwksUrl')))
+    }
+  }
+
+  /** Never throws. */
+  async verify(token: string): Promise<JwtVerdict> {
+    try {
+      const keys = await this.#keySet()
+      const { payload } = await jwtVerify(token, keys, {
+        issuer: this.issuer,
+        audience: this.#audience,
+        algorithms: this.#algorithms,
+        clockTolerance: this.#clockToleranceSec,
+        requiredClaims: ['exp'],
+        currentDate: new Date(this.#edges.now()),
+      })
+      return payload
+    } catch (error) {
+      return isAboutToken(error) ? 'refused' : 'unavailable'
+    }
+  }
+
+  #keySet(): Promise<JWTVerifyGetKey> {
+    if (this.#keys) return this.#keys
+    const keys = this.metadata.read().then((document) => this.#keysAt(jwksUrlFrom(document)))
+    this.#keys = keys
+    keys.catch(() => (this.#keys = undefined))
+    return keys
+  }
+
+  #keysAt(url: URL): JWTVerifyGetKey {
+    const { fetch, now, timeoutMs, keyCooldownMs } = this.#edges
+    let askAgainAt = 0
+    return createRemoteJWKSet(url, {
+      timeoutDuration: timeoutMs,
+      cooldownDuration: keyCooldownMs,
+      [customFetch]: async (address, init) => {
+        if (now() < askAgainAt) throw new Error('The keys could not be read a moment ago')
+        try {
+          const response = await fetch(address, init)
+          const body = await readBounded(response, MAX_KEYS_BYTES)
+          if (response.status !== 200) askAgainAt = now() + PAUSE_MS
+          return new Response(Uint8Array.from(body), { status: response.status })
+        } catch (error) {
+          askAgainAt = now() + PAUSE_MS
+          throw error
+        }
+      },
+    })
+  }
+}
+
+/** Whether an error is about the token. Other errors are about the issuer, or the connection to it. */
+function isAboutToken(error: unknown): boolean {
+  return (
+    error instanceof errors.JWTExpired ||
+    error instanceof errors.JWTClaimValidationFailed ||
+    error instanceof errors.JWTInvalid ||
+    error instanceof errors.JWSInvalid ||
+    error instanceof errors.JWSSignatureVerificationFailed ||
+    error instanceof errors.JOSEAlgNotAllowed ||
+    error instanceof errors.JOSENotSupported ||
+    error instanceof errors.JWKSNoMatchingKey ||
+    error instanceof errors.JWKSMultipleMatchingKeys
+  )
+}
+
+function configError(option: string, problem: string): GatewayError {
+  return new GatewayError('CONFIG', `An issuer of jwtAuth() ${problem}`, {
+    path: `auth.issuers.${option}`,
+  })
+}
+
+interface IssuerMetadataOptions {
+  readonly issuer: string
+  readonly fetch: typeof globalThis.fetch
+  /** Limit of one request. Milliseconds. */
+  readonly timeoutMs: number
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+}
+
+/** Metadata of an issuer. It names this issuer. */
+type IssuerDocument = Readonly<Record<string, unknown>>
+
+const MAX_DOCUMENT_BYTES = 262_144
+
+/** Time for which the metadata is cached. Milliseconds. */
+const KEPT_MS = 300_000
+
+/**
+ * Metadata of an issuer: RFC 8414, with the well-known part before the path, else OpenID Connect discovery, with it
+ * after the path. A document that names another issuer is refused.
+ */
+class IssuerMetadata {
+  readonly #options: IssuerMetadataOptions
+  #reading: Promise<IssuerDocument> | undefined
+  #askAgainAt = Infinity
+
+  constructor(options: IssuerMetadataOptions) {
+    this.#options = options
+  }
+
+  /** Reads the metadata once for all callers that wait. @throws Error if the read fails, or failed a moment ago */
+  read(): Promise<IssuerDocument> {
+    const { now } = this.#options
+    if (this.#reading && now() < this.#askAgainAt) return this.#reading
+    const reading = readDocument(this.#options)
+    this.#reading = reading
+    this.#askAgainAt = Infinity
+    reading.then(
+      () => (this.#askAgainAt = now() + KEPT_MS),
+      () => (this.#askAgainAt = now() + PAUSE_MS),
+    )
+    return reading
+  }
+}
+
+/** URL of the keys. @throws Error if the metadata names none, or not one with https */
+function jwksUrlFrom({ jwks_uri: keys }: IssuerDocument): URL {
+  if (typeof keys !== 'string') throw new Error('The metadata has no jwks_uri')
+  return secureUrlFrom(keys, 'jwks_uri')
+}
+
+async function readDocument(options: IssuerMetadataOptions): Promise<IssuerDocument> {
+  const causes: unknown[] = []
+  for (const url of metadataUrlsOf(options.issuer)) {
+    try {
+      return await documentAt(url, options)
+    } catch (error) {
+      causes.push(error)
+    }
+  }
+  throw new AggregateError(causes, 'The metadata of the issuer cannot be read')
+}
+
+/** URLs of the metadata of an issuer, in the order of the lookup. */
+function metadataUrlsOf(issuer: string): readonly string[] {
+  const { origin, pathname } = new URL(issuer)
+  const path = pathname.replace(/\/$/, '')
+  return [
+    `${origin}/.well-known/oauth-authorization-server${path}`,
+    `${origin}${path}/.well-known/openid-configuration`,
+  ]
+}
+
+async function documentAt(
+  url: string,
+  { issuer, fetch, timeoutMs }: IssuerMetadataOptions,
+): Promise<IssuerDocument> {
+  const response = await fetch(url, {
+    headers: { accept: 'application/json' },
+    redirect: 'error',
+    signal: AbortSignal.timeout(timeoutMs),
+  })
+  if (!response.ok) {
+    await response.body?.cancel()
+    throw new Error(`The metadata request was answered with status ${response.status}`)
+  }
+  const body = await readBounded(response, MAX_DOCUMENT_BYTES)
+  const document: unknown = JSON.parse(body.toString('utf8'))
+  if (!isRecord(document) || document['issuer'] !== issuer) {
+    throw new Error('The metadata names another issuer')
+  }
+  return document
+}
+
+/** Scopes of a token: words in a string (RFC 9068), or a list of strings (`scp`). Other values give none. */
+function claimedScopes(
+  claims: Readonly<Record<string, unknown>>,
+  claim?: string,
+): readonly string[] {
+  const value = claim === undefined ? (claims['scope'] ?? claims['scp']) : claims[claim]
+  if (typeof value === 'string') return value.split(' ').filter((scope) => scope !== '')
+  if (!Array.isArray(value)) return []
+  return value.filter((scope): scope is string => typeof scope === 'string' && scope !== '')
+}
+
+interface Entry {
+  readonly principal: Principal
+  readonly until: number
+}
+
+const MAX_ENTRIES = 1000
+
+/** Tokens that were accepted a moment ago, by their hashes. Checking a signature costs more than the rest of a call. */
+export class VerifiedTokens {
+  readonly #ttlMs: number
+  readonly #entries: Map<string, Entry> = new BoundedMap(MAX_ENTRIES)
+
+  /** @param ttlMs time for which a token is remembered. 0: not at all. Milliseconds */
+  constructor(ttlMs: number) {
+    this.#ttlMs = ttlMs
+  }
+
+  get(token: string, now: number): Principal | undefined {
+    if (this.#ttlMs === 0) return undefined
+    const key = keyOf(token)
+    const entry = this.#entries.get(key)
+    if (entry === undefined || entry.until > now) return entry?.principal
+    this.#entries.delete(key)
+    return undefined
+  }
+
+  /** @param expiresAt end of the token. Milliseconds since 1970 */
+  set(
+    token: string,
+    principal: Principal,
+    { now, expiresAt }: { now: number; expiresAt: number },
+  ): void {
+    const until = Math.min(expiresAt, now + this.#ttlMs)
+    if (until <= now) return
+    this.#entries.set(keyOf(token), { principal, until })
+  }
+}
+
+function keyOf(token: string): string {
+  return createHash('sha256').update(token).digest('base64')
+}
