@@ -1,10 +1,11 @@
-// Requests that a server cannot have executed, on real sockets.
+// Requests that a server can or cannot have executed, on real sockets.
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo, Server, Socket } from 'node:net'
 import { deferred } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
-import { StreamableHttpTransport } from '../src/index.ts'
+import type { Dispatcher } from 'undici'
+import { describe, expect, test } from 'vitest'
+import { createDispatcher, StreamableHttpTransport } from '../src/index.ts'
 import { RawClient } from './raw-client.ts'
 
 const ANSWER = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: '
@@ -45,6 +46,62 @@ test.each([
     await expect(client.failureOf('tools/call')).resolves.toHaveProperty('code', 'OUTCOME_UNKNOWN')
   },
 )
+
+describe('with an interceptor that reports the start of a request together with its response', () => {
+  test('reports an unknown outcome if the server closes the connection after the whole request', async () => {
+    await using server = await startServer((socket) => {
+      socket.on('data', (chunk) => {
+        if (chunk.includes('tools/call')) socket.end()
+      })
+    })
+    await using client = clientOf(server, createDispatcher().compose(reportLate))
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({
+      code: 'OUTCOME_UNKNOWN',
+      outcome: 'unknown',
+    })
+  })
+
+  test('reports an unknown outcome if the dispatcher is destroyed during the request', async () => {
+    const received = deferred()
+    await using server = await startServer((socket) => {
+      socket.on('data', () => received.resolve())
+    })
+    const dispatcher = createDispatcher()
+    await using client = clientOf(server, dispatcher.compose(reportLate))
+    const failure = client.failureOf('tools/call')
+    await received.promise
+    await dispatcher.destroy()
+    await expect(failure).resolves.toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
+  })
+
+  test('reports a request without a connection as not executed', async () => {
+    const server = await startServer(() => {})
+    const { port } = server
+    await server[Symbol.asyncDispose]()
+    await using client = clientOf({ port }, createDispatcher().compose(reportLate))
+    await expect(client.failureOf('tools/call')).resolves.toMatchObject({
+      code: 'UNREACHABLE',
+      outcome: 'not-executed',
+    })
+  })
+})
+
+/** Like an interceptor that buffers the events until it knows whether it sends the request again. */
+const reportLate: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (options, handler) => {
+  let context: object = {}
+  return dispatch(options, {
+    onRequestStart(_controller, given) {
+      context = given
+    },
+    onResponseStart(controller, ...head) {
+      handler.onRequestStart?.(controller, context)
+      handler.onResponseStart?.(controller, ...head)
+    },
+    onResponseData: (...data) => handler.onResponseData?.(...data),
+    onResponseEnd: (...end) => handler.onResponseEnd?.(...end),
+    onResponseError: (...error) => handler.onResponseError?.(...error),
+  })
+}
 
 test.each([
   ['half-closed', (socket: Socket) => socket.end()],
@@ -100,9 +157,10 @@ test('learns to close unused connections before a server does that does not anno
   expect(ends).toEqual(['server', 'server', 'client'])
 })
 
-function clientOf(server: { readonly port: number }): RawClient {
+function clientOf(server: { readonly port: number }, dispatcher?: Dispatcher): RawClient {
   const url = `http://127.0.0.1:${server.port}/mcp`
-  return new RawClient(new StreamableHttpTransport(url, { era: 'legacy', listen: false }))
+  const options = { era: 'legacy', listen: false, dispatcher } as const
+  return new RawClient(new StreamableHttpTransport(url, options))
 }
 
 async function startServer(

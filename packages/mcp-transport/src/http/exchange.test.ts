@@ -35,7 +35,8 @@ class RedirectsThenRefuses extends Dispatcher {
     }
     // As in undici: a request without a connection never starts, and has no controller.
     const controller = undefined as unknown as Dispatcher.DispatchController
-    handler.onResponseError?.(controller, new Error('connect ECONNREFUSED'))
+    const error = Object.assign(new Error('connect ECONNREFUSED'), { syscall: 'connect' })
+    handler.onResponseError?.(controller, error)
     return true
   }
 }

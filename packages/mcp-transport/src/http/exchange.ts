@@ -58,9 +58,12 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
   readonly #startedAt: number | undefined
   #target: { readonly origin: string; readonly path: string }
   #controller: Dispatcher.DispatchController | undefined
-  /** `queued`: undici has written nothing. `sent`: the server may receive the request. */
-  #phase: 'queued' | 'sent' | 'done' = 'queued'
-  #isSent = false
+  #isDone = false
+  /**
+   * Whether the server may have received a part of the request, since the last redirect. `possible`: the request is with
+   * an interceptor or with the dispatcher of another package, which may report the start late or not at all.
+   */
+  #sent: 'no' | 'possible' | 'yes' = 'no'
   #status: number | undefined
   #bytes = 0
   /** Target of a redirect whose body is being read. */
@@ -76,15 +79,15 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
   }
 
   get isDone(): boolean {
-    return this.#phase === 'done'
+    return this.#isDone
   }
 
   get isAwaited(): boolean {
-    return this.#phase !== 'done'
+    return !this.#isDone
   }
 
   get isSent(): boolean {
-    return this.#isSent
+    return this.#sent !== 'no' || this.#redirects > 0
   }
 
   get isLongLived(): boolean {
@@ -105,11 +108,12 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
       bodyTimeout: idleMs,
       [SENDER]: this,
     }
-    this.#isSent = true
+    this.#sent = 'possible'
     try {
       this.#client.dispatcher.dispatch(options, this)
     } catch (error) {
-      this.#end(this.#toError(error)) // undici rejected the options: nothing was sent
+      if (this.#sent === 'possible') this.#sent = 'no' // the dispatcher rejected the options
+      this.#end(this.#toError(error))
     }
   }
 
@@ -119,15 +123,13 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
   }
 
   onQueued(): void {
-    // A redirected request was sent before.
-    if (this.#phase === 'queued' && this.#redirects === 0) this.#isSent = false
+    if (this.#sent === 'possible') this.#sent = 'no'
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
     if (this.isDone) return controller.abort(ABORTED)
-    this.#phase = 'sent'
-    this.#isSent = true
+    this.#sent = 'yes'
   }
 
   onResponseStart(
@@ -165,7 +167,6 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
     // A server that redirects has not executed the request. The new request starts from the beginning.
     this.#redirect = undefined
     this.#bytes = 0
-    this.#phase = 'queued'
     this.#status = undefined
     this.#target = { origin: redirect.origin, path: redirect.pathname + redirect.search }
     this.start()
@@ -177,8 +178,8 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
 
   /** Ends the exchange once. Without an error, the response is complete or was read far enough. */
   #end(error?: TransportError): void {
-    if (this.#phase === 'done') return
-    this.#phase = 'done'
+    if (this.#isDone) return
+    this.#isDone = true
     removeFrom(this.#client.open, this)
     const { request, retry, handlers, onOutcome } = this.#attempt
     if (this.#startedAt !== undefined) {
@@ -205,7 +206,8 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
 
   #toError(error: unknown): TransportError {
     const url = this.#client.url.display
-    return toNetworkError(error, { url, started: this.#phase === 'sent', status: this.#status })
+    const isSent = this.#sent === 'yes' || (this.#sent === 'possible' && !isConnectFailure(error))
+    return toNetworkError(error, { url, isSent, status: this.#status })
   }
 
   /** Converts an error of the reader: undici would treat it as a network failure. */
@@ -378,15 +380,15 @@ function withCredential(
 interface NetworkErrorContext {
   /** Endpoint without query. */
   readonly url: string
-  /** True if undici had begun to write the request. If not, nothing was executed. */
-  readonly started: boolean
+  /** True if the server may have received a part of the request. If not, nothing was executed. */
+  readonly isSent: boolean
   readonly status: number | undefined
 }
 
 /** Converts a failure of the network or of undici. */
 function toNetworkError(error: unknown, context: NetworkErrorContext): TransportError {
   if (TransportError.is(error)) return error
-  const { url, started, status } = context
+  const { url, isSent, status } = context
   const cause = firstCause(error)
   const code = getCode(cause)
   const why = (cause instanceof Error ? cause.message : String(cause)) || code || 'unknown reason'
@@ -403,12 +405,12 @@ function toNetworkError(error: unknown, context: NetworkErrorContext): Transport
     case 'UND_ERR_CLOSED':
     case 'UND_ERR_DESTROYED': {
       const message = 'The dispatcher of this transport was closed'
-      return failed('CLOSED', message, started ? 'unknown' : 'not-executed')
+      return failed('CLOSED', message, isSent ? 'unknown' : 'not-executed')
     }
     case 'UND_ERR_INVALID_ARG':
       return failed('CONFIG', `The request to ${url} cannot be sent: ${why}`)
     default:
-      if (!started) return failed('UNREACHABLE', `No connection to ${url}: ${why}`)
+      if (!isSent) return failed('UNREACHABLE', `No connection to ${url}: ${why}`)
       return wasUnsent(cause)
         ? failed(
             'UNREACHABLE',
@@ -419,6 +421,14 @@ function toNetworkError(error: unknown, context: NetworkErrorContext): Transport
             `The connection to ${url} broke before the answer was complete: ${why}`,
           )
   }
+}
+
+/** Returns whether an error shows that there was no connection. */
+function isConnectFailure(error: unknown): boolean {
+  const cause = firstCause(error)
+  const syscall = cause instanceof Error && 'syscall' in cause ? cause.syscall : undefined
+  if (syscall === 'connect' || syscall === 'getaddrinfo') return true
+  return getCode(cause) === 'UND_ERR_CONNECT_TIMEOUT'
 }
 
 /** A failed dual-stack connect is an `AggregateError` without a message; the causes are in `errors`. */
