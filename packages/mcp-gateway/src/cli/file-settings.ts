@@ -388,7 +388,7 @@ export async function toOptions(
 
 /** The settings that a running gateway accepts. */
 export function toLiveOptions(settings: FileSettings): LiveOptions {
-  // eslint-disable-next-line typescript/no-unsafe-type-assertion -- the marks of the schema and LiveOptions name the same settings
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the marks of the schema and LiveOptions name the same settings
   return pickLive(settingsSchema, toSettings(settings)) as LiveOptions
 }
 

@@ -95,7 +95,7 @@ export function mergeLive<T>(schema: z.ZodType, before: T, after: T): T {
     }
     return Object.fromEntries(keys.map((key) => [key, merged(old[key], next[key], [...path, key])]))
   }
-  // eslint-disable-next-line typescript/no-unsafe-type-assertion -- each value is one of `before` or `after`
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each value is one of `before` or `after`
   return merged(before, after, []) as T
 }
 

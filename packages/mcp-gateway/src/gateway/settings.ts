@@ -70,7 +70,7 @@ export const oneOf = <const T extends readonly [string, ...string[]]>(
 export const section = <T extends z.core.$ZodLooseShape>(
   shape: T,
 ): z.ZodPrefault<z.ZodObject<T, z.core.$strict>> =>
-  // eslint-disable-next-line typescript/no-unsafe-type-assertion -- each setting has a default, which the type of any shape cannot say
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each setting has a default, which the type of any shape cannot say
   z.strictObject(shape, { error: 'a section with keys of its own' }).prefault(() => ({}) as never)
 
 /** A setting without a default. */

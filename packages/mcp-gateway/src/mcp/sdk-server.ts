@@ -80,7 +80,7 @@ export class SdkServers {
   }
 
   #serve(server: Server, method: string): void {
-    // eslint-disable-next-line typescript/no-unsafe-type-assertion -- the SDK has a type for each method, the table of methods has one for all
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the SDK has a type for each method, the table of methods has one for all
     const add = server.setRequestHandler.bind(server) as unknown as AddHandler
     add(method, ({ params = {} }, context) => {
       const request = new SdkRequestContext(server, context, this.#parts)

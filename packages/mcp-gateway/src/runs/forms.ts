@@ -345,7 +345,7 @@ type SdkSchema = ElicitRequestFormParams['requestedSchema']
 function toSdkSchema({ properties, required }: FormSchema): SdkSchema {
   return {
     type: 'object',
-    // eslint-disable-next-line typescript/no-unsafe-type-assertion -- `toField` checked each field
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `toField` checked each field
     properties: properties as SdkSchema['properties'],
     ...(required !== undefined && { required: [...required] }),
   }

@@ -49,7 +49,7 @@ export class RequestStates {
   }
 }
 
-// eslint-disable-next-line typescript/no-unsafe-type-assertion -- the codec passes it to `bind` only, which does not read it
+// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the codec passes it to `bind` only, which does not read it
 const NO_CONTEXT = {} as ServerContext
 
 /** The round that a call says it answers: from a signed state, or from a `resume` argument. */
