@@ -162,3 +162,19 @@ test('leaves no listener on a signal that 1,000 requests share', async () => {
   ])
   expect(getEventListeners(signal, 'abort')).toEqual([])
 })
+
+test('names the error code of an unsent request that timed out once', async () => {
+  const [ours, server] = InMemoryTransport.createLinkedPair()
+  server.onmessage = (message) => {
+    if (!('method' in message) || !('id' in message) || message.method !== 'initialize') return
+    const result = { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: INFO }
+    void server.send({ jsonrpc: '2.0', id: message.id, result })
+  }
+  await server.start()
+  const client = new SessionClient(INFO, {})
+  await client.connect(Object.assign(ours, { withdraw: () => true }))
+  await expect(client.request(PING, ResultSchema, { timeout: 5 })).rejects.toMatchObject({
+    message: 'MCP error -32001: Request timed out',
+    data: { outcome: 'not-executed' },
+  })
+})

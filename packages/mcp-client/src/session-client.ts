@@ -108,7 +108,7 @@ export class SessionClient extends Client {
       if (onAbort !== undefined) signal?.addEventListener('abort', onAbort)
       if (timeout < LONGEST_MS) {
         timer = setTimeout(() => {
-          this.#cancel(id, new McpError(ErrorCode.RequestTimeout, 'Request timed out', { timeout }))
+          this.#cancel(id, 'Request timed out', { timeout })
         }, timeout)
       }
       const message: JSONRPCRequest = { ...request, jsonrpc: '2.0', id }
@@ -128,7 +128,7 @@ export class SessionClient extends Client {
     return this.#open.find((open) => open.id === id)
   }
 
-  #cancel(id: number, reason: unknown): void {
+  #cancel(id: number, reason: unknown, data?: unknown): void {
     const open = this.#find(id)
     if (open === undefined) return // the request has ended
     const text = String(reason)
@@ -143,7 +143,9 @@ export class SessionClient extends Client {
       .catch((cause: unknown) =>
         this.onerror?.(new Error('The cancellation of a request was not sent', { cause })),
       )
-    open.end(reason instanceof McpError ? reason : new McpError(ErrorCode.RequestTimeout, text))
+    open.end(
+      reason instanceof McpError ? reason : new McpError(ErrorCode.RequestTimeout, text, data),
+    )
   }
 
   /** Handles responses to own requests; the SDK handles all other messages. */
