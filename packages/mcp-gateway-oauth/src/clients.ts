@@ -12,7 +12,7 @@ export interface Client {
 }
 
 export interface ClientsOptions {
-  readonly values: GatewayStore['values']
+  readonly records: GatewayStore['records']
   readonly guardedFetch: GuardedFetch
   /** Redirect URIs that are allowed besides loopback addresses. */
   readonly redirectUris: readonly string[]
@@ -40,11 +40,11 @@ export class Clients {
 
   /** Returns the id of the new client. `undefined` if one of the redirect URIs is not allowed. */
   async register(redirectUris: readonly string[]): Promise<string | undefined> {
-    const { values } = this.#options
+    const { records } = this.#options
     if (redirectUris.length === 0 || redirectUris.length > MAX_URIS) return undefined
     if (!redirectUris.every((uri) => this.#isAllowed(uri))) return undefined
     const id = randomUUID()
-    await values.put(keyOf(id), redirectUris, { ttlMs: UNUSED_TTL_MS })
+    await records.put(keyOf(id), redirectUris, { ttlMs: UNUSED_TTL_MS })
     return id
   }
 
@@ -54,12 +54,12 @@ export class Clients {
 
   /** Extends the registration of a client after a sign-in or a renewal. */
   async keep(id: string): Promise<void> {
-    const { values, registrationTtlMs } = this.#options
-    await values.touch(keyOf(id), registrationTtlMs)
+    const { records, registrationTtlMs } = this.#options
+    await records.touch(keyOf(id), registrationTtlMs)
   }
 
   async #registered(id: string): Promise<Client | undefined> {
-    const found = uris.safeParse((await this.#options.values.get(keyOf(id)))?.value)
+    const found = uris.safeParse((await this.#options.records.get(keyOf(id)))?.value)
     if (!found.success) return undefined
     // `redirectUris` is checked again, because the operator may have shortened it.
     return { mayRedirectTo: (uri) => found.data.includes(uri) && this.#isAllowed(uri) }
@@ -67,12 +67,12 @@ export class Clients {
 
   /** Anybody can write a metadata document, so it allows no other URIs than a registration. */
   async #documented(id: string): Promise<Client | undefined> {
-    const { values } = this.#options
+    const { records } = this.#options
     const key = `oauth:document:${secretKey(id)}`
-    const cached = uris.safeParse((await values.get(key))?.value)
+    const cached = uris.safeParse((await records.get(key))?.value)
     const known = cached.success ? cached.data : await this.#read(id)
     if (known === undefined) return undefined
-    if (!cached.success) await values.put(key, known, { ttlMs: DOCUMENT_TTL_MS })
+    if (!cached.success) await records.put(key, known, { ttlMs: DOCUMENT_TTL_MS })
     return { mayRedirectTo: (uri) => isSameButPort(uri, known) && this.#isAllowed(uri) }
   }
 

@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } f
 import type { GatewayStore, Principal } from '@x/mcp-gateway'
 import { z } from 'zod'
 
-type Values = GatewayStore['values']
+type Records = GatewayStore['records']
 
 /** Request of a client, while the browser is at the identity service. */
 export interface PendingAuthorization {
@@ -105,11 +105,11 @@ const refreshShape: z.ZodType<RefreshGrant> = z.object({
  * is encrypted with the secret: a reader of the store cannot use them. Each but the access token can be used once.
  */
 export class Grants {
-  readonly #values: Values
+  readonly #records: Records
   readonly #times: GrantTimes
 
-  constructor(values: Values, times: GrantTimes) {
-    this.#values = values
+  constructor(records: Records, times: GrantTimes) {
+    this.#records = records
     this.#times = times
   }
 
@@ -159,7 +159,7 @@ export class Grants {
     const keys = [keyOf('access', issued.accessToken)]
     if (issued.refreshToken) keys.push(keyOf('refresh', issued.refreshToken))
     // Written before the tokens: a second use of the code finds them even while they are written.
-    if (code) await this.#values.put(keyOf('used', code), family, { ttlMs: codeTtlMs })
+    if (code) await this.#records.put(keyOf('used', code), family, { ttlMs: codeTtlMs })
     if (!(await this.#join(family, keys))) return undefined
     const access = { principalId, scopes, claims }
     await this.#put('access', issued.accessToken, { value: access, ttlMs: accessTtlMs })
@@ -170,7 +170,7 @@ export class Grants {
     }
     // The family may have been revoked while the tokens were written.
     if ((await this.#familyOf(family)).isRevoked) {
-      for (const key of keys) await this.#values.delete(key)
+      for (const key of keys) await this.#records.delete(key)
       return undefined
     }
     return issued
@@ -182,14 +182,14 @@ export class Grants {
       const { keys, version } = await this.#familyOf(family)
       const revoked: Family = { keys: [], isRevoked: true }
       if (!(await this.#putFamily(family, revoked, version))) continue
-      for (const key of keys) await this.#values.delete(key)
+      for (const key of keys) await this.#records.delete(key)
       return
     }
   }
 
   /** The caller with this access token. `undefined` if the token is unknown, expired or revoked. */
   async caller(token: string): Promise<Principal | undefined> {
-    const found = await this.#values.get(keyOf('access', token))
+    const found = await this.#records.get(keyOf('access', token))
     const grant = found && opened(token, found.value, accessShape)
     if (!grant) return undefined
     const { principalId, scopes, claims } = grant
@@ -198,12 +198,12 @@ export class Grants {
 
   /** Revokes the family of a token that is used twice: one of the two users stole it (RFC 9700 section 4.14.2). */
   async takeRefresh(token: string): Promise<RefreshGrant | undefined> {
-    const found = await this.#values.get(keyOf('refresh', token))
+    const found = await this.#records.get(keyOf('refresh', token))
     const grant = found && opened(token, found.value, refreshShape)
     if (grant) {
       // Written before the token is taken: of two uses at once, the second one finds it.
       const ttlMs = Math.max(1, grant.endsAt - this.#times.now())
-      await this.#values.put(keyOf('used', token), grant.family, { ttlMs })
+      await this.#records.put(keyOf('used', token), grant.family, { ttlMs })
       const taken = await this.#take('refresh', token, refreshShape)
       if (taken) return taken
     }
@@ -214,13 +214,13 @@ export class Grants {
   /** Undoes `takeRefresh` after a failed renewal. */
   async putBackRefresh(token: string, grant: RefreshGrant): Promise<void> {
     const ttlMs = grant.endsAt - this.#times.now()
-    await this.#values.delete(keyOf('used', token))
+    await this.#records.delete(keyOf('used', token))
     if (ttlMs > 0) await this.#put('refresh', token, { value: grant, ttlMs })
   }
 
   /** Revokes the family that a used code or refresh token belongs to. */
   async #revokeBy(secret: string): Promise<void> {
-    const used = await this.#values.get(keyOf('used', secret))
+    const used = await this.#records.get(keyOf('used', secret))
     if (typeof used?.value === 'string') await this.revoke(used.value)
   }
 
@@ -235,14 +235,14 @@ export class Grants {
   }
 
   async #familyOf(family: string): Promise<Family & { readonly version: string | null }> {
-    const found = await this.#values.get(FAMILY + family)
+    const found = await this.#records.get(FAMILY + family)
     const { data } = familyShape.safeParse(found?.value)
     return { keys: [], isRevoked: false, ...data, version: found?.version ?? null }
   }
 
   async #putFamily(family: string, value: Family, ifVersion: string | null): Promise<boolean> {
     const options = { ttlMs: this.#times.refreshTtlMs, ifVersion }
-    return (await this.#values.put(FAMILY + family, value, options)) !== undefined
+    return (await this.#records.put(FAMILY + family, value, options)) !== undefined
   }
 
   async #put(
@@ -250,7 +250,7 @@ export class Grants {
     secret: string,
     { value, ttlMs }: { value: object; ttlMs: number },
   ): Promise<void> {
-    await this.#values.put(keyOf(kind, secret), seal(secret, JSON.stringify(value)), { ttlMs })
+    await this.#records.put(keyOf(kind, secret), seal(secret, JSON.stringify(value)), { ttlMs })
   }
 
   async #take<Value>(
@@ -258,7 +258,7 @@ export class Grants {
     secret: string,
     shape: z.ZodType<Value>,
   ): Promise<Value | undefined> {
-    return opened(secret, await this.#values.take(keyOf(kind, secret)), shape)
+    return opened(secret, await this.#records.take(keyOf(kind, secret)), shape)
   }
 }
 

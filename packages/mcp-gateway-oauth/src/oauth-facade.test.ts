@@ -59,7 +59,7 @@ test('stores no secret in a form that a reader of the store could use', async ()
   const state = await begin(world.one, clientId)
   const code = await codeOf(world.one, clientId)
   const tokens = await tokensOf(world.one, clientId)
-  const kept = JSON.stringify(await world.store.values.list(''))
+  const kept = JSON.stringify(await world.store.records.list(''))
   for (const secret of [
     state,
     code,
@@ -121,7 +121,7 @@ test('answers 503 while the store is down', async () => {
   const auth = oauthFacade({
     store: {
       rates: { take: away },
-      values: Object.assign(Object.create(world.store.values), { get: away }),
+      records: Object.assign(Object.create(world.store.records), { get: away }),
     },
     resource: RESOURCE,
     upstreamUrl: world.upstream.url,

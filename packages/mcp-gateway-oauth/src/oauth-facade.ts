@@ -21,7 +21,7 @@ import type { IdentityService } from './identity-service.ts'
 
 export interface OAuthFacadeOptions {
   /** The store of the gateway. Any process with this store continues a sign-in that another one began. */
-  readonly store: Pick<GatewayStore, 'values' | 'rates'>
+  readonly store: Pick<GatewayStore, 'records' | 'rates'>
   /** URL of the MCP endpoint as clients see it. Its origin is the issuer, and the endpoints are below `/oauth`. */
   readonly resource: string
   /** Signs people in. Give this or `upstreamUrl`. */
@@ -66,7 +66,7 @@ export interface OAuthFacadeOptions {
 const optionChecks: Checks<OAuthFacadeOptions> = {
   store: check.required({
     takes: 'the store of the gateway',
-    accepts: (value) => isRecord(value) && isRecord(value['values']) && isRecord(value['rates']),
+    accepts: (value) => isRecord(value) && isRecord(value['records']) && isRecord(value['rates']),
   }),
   resource: check.required(check.string),
   identity: check.record,
@@ -195,14 +195,14 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
   }
   const resource = secureUrlFrom(options.resource, 'auth.resource').href
   const issuer = new URL(resource).origin
-  const { values } = options.store
+  const { records } = options.store
   return {
     issuer,
     resource,
     callback: `${issuer}/oauth/callback`,
     identity: identityFrom(options),
-    clients: new Clients({ values, guardedFetch, redirectUris, registrationTtlMs }),
-    grants: new Grants(values, { stateTtlMs, codeTtlMs, refreshTtlMs, now }),
+    clients: new Clients({ records, guardedFetch, redirectUris, registrationTtlMs }),
+    grants: new Grants(records, { stateTtlMs, codeTtlMs, refreshTtlMs, now }),
     principalClaim,
     scopesOf: typeof scopes === 'function' ? scopes : () => scopes,
     onError,

@@ -144,7 +144,7 @@ test.runIf(redis)(
     await expect(callerOf(one, tokens.access_token)).resolves.toMatchObject({
       id: 'https://gateway.example|ann',
     })
-    const kept = JSON.stringify(await a.values.list(''))
+    const kept = JSON.stringify(await a.records.list(''))
     for (const secret of [state, code, tokens.access_token, tokens.refresh_token, 'upstream']) {
       expect(kept).not.toContain(secret)
     }

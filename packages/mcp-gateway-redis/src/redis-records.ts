@@ -1,5 +1,5 @@
 import { parseList, parseNumber, parseText } from '@x/internal/redis'
-import type { ListedValue, ListOptions, PutOptions, Values, Versioned } from '@x/mcp-gateway'
+import type { ListedRecord, ListOptions, PutOptions, Records, Versioned } from '@x/mcp-gateway'
 import { randomId, toJsonText } from '@x/mcp-gateway/adapter'
 import { parseJson } from './redis-commands.ts'
 import type { RedisCommands } from './redis-commands.ts'
@@ -9,7 +9,7 @@ import { COUNT, DELETE, LIST, PUT, TAKE, TOUCH } from './scripts.ts'
 const PAGE_KEYS = 200
 
 /** Records as hashes that expire by themselves, and two sorted sets of their keys. */
-export class RedisRecords implements Values {
+export class RedisRecords implements Records {
   readonly #commands: RedisCommands
 
   constructor(commands: RedisCommands) {
@@ -48,9 +48,9 @@ export class RedisRecords implements Values {
     return parseNumber(await this.#commands.run(DELETE, this.#of(key), [key, ifVersion])) === 1
   }
 
-  async list(prefix: string, options: ListOptions = {}): Promise<readonly ListedValue[]> {
+  async list(prefix: string, options: ListOptions = {}): Promise<readonly ListedRecord[]> {
     const { after, limit = 1000 } = options
-    const listed: ListedValue[] = []
+    const listed: ListedRecord[] = []
     const isBehind =
       after !== undefined && Buffer.compare(Buffer.from(after), Buffer.from(prefix)) >= 0
     let from = isBehind ? `(${after}` : `[${prefix}`

@@ -70,11 +70,11 @@ describe.runIf(redis)('the store in Redis', () => {
   test('separates two prefixes, and gives all keys of one the same hash tag', async () => {
     await using one = redisStore({ url, prefix: 'one', timeoutMs })
     await using two = redisStore({ url, prefix: 'two', timeoutMs })
-    await one.values.put('key', 1, { ttlMs: 3_600_000 })
+    await one.records.put('key', 1, { ttlMs: 3_600_000 })
     await one.logs.append('log', 1, APPEND)
     await one.blobs.write(bytesOf(Buffer.from('x')), 1)
     await one.rates.take('bucket', { perMinute: 1 })
-    expect(await two.values.get('key')).toBeUndefined()
+    expect(await two.records.get('key')).toBeUndefined()
     const keys = await askRedis(url, 'KEYS', '*one*')
     expect(keys).toHaveLength(7)
     for (const key of Array.isArray(keys) ? keys : []) expect(key).toMatch(/^\{one\}:/)
@@ -82,11 +82,11 @@ describe.runIf(redis)('the store in Redis', () => {
 
   test('leaves no keys of expired records, logs and buckets', async () => {
     await using store = redisStore({ url, prefix: 'ended', timeoutMs })
-    await store.values.put('a', 1, { ttlMs: 20 })
+    await store.records.put('a', 1, { ttlMs: 20 })
     await store.logs.append('s', 1, { limits: { maxEvents: 5, ttlMs: 20 }, isLast: false })
     await store.rates.take('b', { perMinute: 60_000, burst: 2 })
     const left = async (): Promise<unknown> => {
-      await store.values.list('')
+      await store.records.list('')
       return askRedis(url, 'KEYS', '{ended}*')
     }
     while (JSON.stringify(await left()) !== '[]');
@@ -97,8 +97,8 @@ describe.runIf(redis)('the store in Redis', () => {
     const client = createClient({ url })
     await client.connect()
     const store = redisStore({ client, prefix: 'borrowed', timeoutMs })
-    await store.values.put('key', 'ä')
-    expect(await store.values.get('key')).toMatchObject({ value: 'ä' })
+    await store.records.put('key', 'ä')
+    expect(await store.records.get('key')).toMatchObject({ value: 'ä' })
     const heard = deferred<unknown>()
     await store.logs.tail('log', 'now', {
       onEvent: ({ event }) => heard.resolve(event),
@@ -149,18 +149,18 @@ describe.runIf(redis)('the store in Redis', () => {
   test('rejects with UNAVAILABLE while Redis is down, and works again after that', async () => {
     await using server = await startOwn()
     await using store = redisStore({ url: server.url, timeoutMs })
-    await store.values.put('key', 1)
+    await store.records.put('key', 1)
     expect(await store.isReady()).toBe(true)
     await server.stop()
     const unavailable = { name: 'GatewayError', code: 'UNAVAILABLE' }
-    await expect(store.values.get('key')).rejects.toMatchObject(unavailable)
-    await expect(store.values.put('key', 1)).rejects.toMatchObject(unavailable)
+    await expect(store.records.get('key')).rejects.toMatchObject(unavailable)
+    await expect(store.records.put('key', 1)).rejects.toMatchObject(unavailable)
     await expect(store.logs.append('s', 1, APPEND)).rejects.toMatchObject(unavailable)
     await expect(store.blobs.write(bytesOf(Buffer.from('x')), 1)).rejects.toMatchObject(unavailable)
     expect(await store.isReady()).toBe(false)
     await server.start()
     expect(await store.isReady()).toBe(true)
-    expect(await store.values.put('key', 2, { ifVersion: null })).toBeDefined()
+    expect(await store.records.put('key', 2, { ifVersion: null })).toBeDefined()
   })
 
   test('rejects within the limit while Redis does not answer, and works again after that', async () => {
@@ -168,21 +168,21 @@ describe.runIf(redis)('the store in Redis', () => {
     await using store = redisStore({ url: server.url, timeoutMs: 200 })
     while (!(await store.isReady()));
     server.pause()
-    await expect(store.values.get('key')).rejects.toMatchObject({
+    await expect(store.records.get('key')).rejects.toMatchObject({
       code: 'UNAVAILABLE',
       message: expect.stringContaining('within 200 ms'),
     })
     await expect(store.logs.append('log', 1, APPEND)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     server.resume()
     while (!(await store.isReady()));
-    expect(await store.values.get('key')).toBeUndefined()
+    expect(await store.records.get('key')).toBeUndefined()
   })
 
   test('names a wrong password as the reason, without showing it', async () => {
     await using server = await startOwn('--requirepass', 'right-password')
     const [, host = ''] = server.url.split('//')
     await using store = redisStore({ url: `redis://:wrong-password@${host}`, timeoutMs })
-    const error: unknown = await store.values.get('key').catch((thrown: unknown) => thrown)
+    const error: unknown = await store.records.get('key').catch((thrown: unknown) => thrown)
     expect(error).toMatchObject({
       code: 'UNAVAILABLE',
       message: expect.stringContaining('password and ACL'),
@@ -213,7 +213,7 @@ describe.runIf(redis)('the store in Redis', () => {
   test('leaves no connection open after close(), and rejects with CLOSED', async () => {
     await using server = await startOwn()
     const store = redisStore({ url: server.url, timeoutMs })
-    await store.values.get('key')
+    await store.records.get('key')
     await store.logs.tail('log', 'now', NOBODY)
     await store.close()
     await store.close()
@@ -222,7 +222,7 @@ describe.runIf(redis)('the store in Redis', () => {
         .trim()
         .split('\n').length
     while ((await clients()) > 1);
-    await expect(store.values.get('key')).rejects.toMatchObject({ code: 'CLOSED' })
+    await expect(store.records.get('key')).rejects.toMatchObject({ code: 'CLOSED' })
     await expect(store.logs.tail('log', 'now', NOBODY)).rejects.toMatchObject({
       code: 'CLOSED',
     })

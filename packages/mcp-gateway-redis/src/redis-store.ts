@@ -2,7 +2,7 @@ import { check, optionProblem } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { parseNumber } from '@x/internal/redis'
 import { GatewayError } from '@x/mcp-gateway'
-import type { Blobs, EventLogs, GatewayStore, Rate, Rates, Values } from '@x/mcp-gateway'
+import type { Blobs, EventLogs, GatewayStore, Rate, Rates, Records } from '@x/mcp-gateway'
 import { FileBlobs, TokenBuckets } from '@x/mcp-gateway/adapter'
 import { RedisBlobs } from './redis-blobs.ts'
 import { RedisCommands } from './redis-commands.ts'
@@ -68,7 +68,7 @@ export function redisStore(options: RedisStoreOptions = {}): RedisStore {
 
 class Store implements RedisStore {
   readonly isShared = true
-  readonly values: Values
+  readonly records: Records
   readonly logs: EventLogs
   readonly blobs: Blobs
   readonly rates: Rates
@@ -81,7 +81,7 @@ class Store implements RedisStore {
     const commands = new RedisCommands(client, prefix, timeoutMs)
     this.#commands = commands
     this.#tails = new RedisTails(commands, onError)
-    this.values = new RedisRecords(commands)
+    this.records = new RedisRecords(commands)
     this.logs = new RedisLogs(commands, this.#tails)
     this.blobs = blobFolder ? new FileBlobs(blobFolder, now) : new RedisBlobs(commands)
     this.rates = new RedisRates(commands, now, options.onWarning ?? warnAboutRates)

@@ -9,7 +9,7 @@ local function text(number) return string.format('%.0f', number) end
 `
 
 /**
- * Of values. KEYS record, names (all with score 0, so in the order of their bytes), ends (by the time at which
+ * Of records. KEYS record, names (all with score 0, so in the order of their bytes), ends (by the time at which
  * they end). Each write takes out more names that have ended than it puts in.
  */
 const VALUES = `

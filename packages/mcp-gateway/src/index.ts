@@ -129,7 +129,7 @@ export type {
   EventLogs,
   FoundLog,
   GatewayStore,
-  ListedValue,
+  ListedRecord,
   ListOptions,
   LoggedEvent,
   LogHeader,
@@ -138,7 +138,7 @@ export type {
   PutOptions,
   Rate,
   Rates,
-  Values,
+  Records,
   Versioned,
   WrittenBlob,
 } from './store/gateway-store.ts'

@@ -108,9 +108,9 @@ export async function openWorld(open: OpenStore): Promise<World> {
 
 /** The same store, and the ids of all the bytes it was ever given. */
 function spied(store: GatewayStore, written: Set<string>): GatewayStore {
-  const { values, logs, rates, blobs } = store
+  const { records, logs, rates, blobs } = store
   return {
-    values,
+    records,
     logs,
     rates,
     isShared: store.isShared,

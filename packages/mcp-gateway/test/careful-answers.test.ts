@@ -77,7 +77,7 @@ test('does not tell callers where the store is, or which', async () => {
   const told = 'redis at 10.0.0.7:6379 is away'
   const store = new MemoryGatewayStore()
   let isAway = false
-  const values = new Proxy(store.values, {
+  const records = new Proxy(store.records, {
     get: (target, name) => {
       if (isAway) return () => Promise.reject(new GatewayError('UNAVAILABLE', told))
       const method: unknown = Reflect.get(target, name)
@@ -86,7 +86,7 @@ test('does not tell callers where the store is, or which', async () => {
   })
   const parts = {
     isShared: false,
-    values,
+    records,
     logs: store.logs,
     blobs: store.blobs,
     rates: store.rates,

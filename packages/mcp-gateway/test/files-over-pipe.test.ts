@@ -62,8 +62,8 @@ describe.each([
 
 test('a store that cannot say whose a file is costs that one request', async () => {
   const store = new MemoryGatewayStore()
-  const get = store.values.get.bind(store.values)
-  store.values.get = (key) =>
+  const get = store.records.get.bind(store.records)
+  store.records.get = (key) =>
     key.startsWith('artifacts/scope/') ? Promise.reject(new Error('away')) : get(key)
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ reader })],

@@ -24,7 +24,7 @@ export function runsOf(script: Script, options: Partial<GivenRuns> = {}): RunsWo
   const runs = new Runs(
     runsOptions({
       agents: source,
-      values: store.values,
+      records: store.records,
       clock,
       onEvent: (event) => events.push(event),
       ...options,

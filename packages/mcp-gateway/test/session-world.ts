@@ -133,7 +133,7 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
   const { isShared = true, wrap = (store) => store } = options
   const clock = new ManualClock()
   const memory = new MemoryGatewayStore({ now: () => clock.now() })
-  const { values: records, logs, rates } = memory
+  const { records, logs, rates } = memory
   const store = wrap({ records, logs, rates, isShared, isDurable: isShared })
   const runs: string[] = []
   const warnings: string[] = []

@@ -15,7 +15,7 @@ import type { PlanOptions } from '../src/tools/tool-planner.ts'
 export const DEFAULTS: GatewaySettings = completeSettings('a test', {})
 
 export type GivenRuns = Partial<Omit<RunsOptions, 'streaming'>> &
-  Pick<RunsOptions, 'agents' | 'values'> & { readonly streaming?: Partial<StreamingSettings> }
+  Pick<RunsOptions, 'agents' | 'records'> & { readonly streaming?: Partial<StreamingSettings> }
 
 /** Adds defaults to the options of `Runs`. */
 export const runsOptions = (given: GivenRuns): RunsOptions => ({

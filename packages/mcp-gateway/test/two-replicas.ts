@@ -42,9 +42,9 @@ export function twoReplicas(
 ): TwoReplicas {
   const clock = new ManualClock()
   const memory = new MemoryGatewayStore({ now: () => clock.now() })
-  const { values, logs, blobs, rates } = memory
+  const { records, logs, blobs, rates } = memory
   const store = wrap({
-    values,
+    records,
     logs,
     blobs,
     rates,

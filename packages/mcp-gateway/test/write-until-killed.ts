@@ -10,7 +10,7 @@ async function* bytes(): AsyncGenerator<Uint8Array> {
 
 for (let n = 0; ; n++) {
   const { id } = await store.blobs.write(bytes(), 1000)
-  await store.values.put(`${name}-${n}`, id)
+  await store.records.put(`${name}-${n}`, id)
   const limits = { maxEvents: 1_000_000, ttlMs: 3_600_000 }
   const event = await store.logs.append('s', n, { limits, isLast: false })
   process.stdout.write(`${name}-${n} ${id} ${event}\n`)

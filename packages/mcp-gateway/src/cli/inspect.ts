@@ -355,7 +355,7 @@ async function sessionsOf(
   }
   const store = await makeStore(settings, { file, onWarning: () => undefined })
   try {
-    return await storedSessions(store.values)
+    return await storedSessions(store.records)
   } finally {
     await store.close()
   }

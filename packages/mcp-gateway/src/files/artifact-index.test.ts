@@ -31,7 +31,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     )
     expect(await textOf(artifacts, caller, written[2]?.versionUri ?? '')).toBe('v3')
     expect(await world.keptBlobs()).toHaveLength(3)
-    const [usage] = await world.store.values.list('artifacts/usage/')
+    const [usage] = await world.store.records.list('artifacts/usage/')
     expect(usage?.value).toEqual({ bytes: 6, count: 3 })
   })
 
@@ -115,10 +115,10 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     clock.time += 1_000_000
     for (let n = 0; n < 3; n++) await long.sweep()
     expect(await world.keptBlobs()).toEqual([])
-    expect((await world.store.values.list('artifacts/held/')).length).toBe(0)
-    expect((await world.store.values.list('artifacts/name/')).length).toBe(0)
-    expect((await world.store.values.list('artifacts/usage/')).length).toBe(0)
-    expect((await world.store.values.list('artifacts/unfinished/')).length).toBe(0)
+    expect((await world.store.records.list('artifacts/held/')).length).toBe(0)
+    expect((await world.store.records.list('artifacts/name/')).length).toBe(0)
+    expect((await world.store.records.list('artifacts/usage/')).length).toBe(0)
+    expect((await world.store.records.list('artifacts/unfinished/')).length).toBe(0)
   })
 
   test('deletes expired versions in batches of limited size', async () => {
@@ -131,7 +131,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     const left: number[] = []
     for (let n = 0; n < 3; n++) {
       await artifacts.sweep(5)
-      left.push((await store.values.list('artifacts/name/')).length)
+      left.push((await store.records.list('artifacts/name/')).length)
     }
     expect(left).toEqual([7, 2, 0])
     expect(await world.keptBlobs()).toEqual([])
@@ -147,9 +147,9 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     }
     await clock.advance(11_000)
     const swept = async (): Promise<boolean> =>
-      (await store.values.list('artifacts/ends/', { limit: 1 })).length === 0
+      (await store.records.list('artifacts/ends/', { limit: 1 })).length === 0
     while (!(await swept())) await settled()
-    expect(await store.values.list('artifacts/usage/')).toEqual([])
+    expect(await store.records.list('artifacts/usage/')).toEqual([])
   })
 
   test.each([1, 2, 3, 4, 5, 6, 7, 8, 9])(
@@ -161,7 +161,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
       let left = Infinity
       const dying: GatewayStore = {
         ...store,
-        values: new Proxy(store.values, {
+        records: new Proxy(store.records, {
           get: (target, name) => {
             const method: unknown = Reflect.get(target, name)
             if (typeof method !== 'function') return method
@@ -192,14 +192,14 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
       for (const { uri } of all)
         expect(await textOf(world.artifacts, named('ada'), uri)).toBe('same')
       expect(all.length).toBeGreaterThanOrEqual(1)
-      const [usage] = await store.values.list('artifacts/usage/')
+      const [usage] = await store.records.list('artifacts/usage/')
       expect(usage?.value).toEqual({ bytes: 4 * all.length, count: all.length })
       clock.time += 86_400_000
       await world.artifacts.sweep()
       await world.artifacts.sweep()
       expect((await world.artifacts.list(named('ada'))).artifacts).toEqual([])
-      expect((await store.values.list('artifacts/held/')).length).toBe(0)
-      expect((await store.values.list('artifacts/blob/')).length).toBe(0)
+      expect((await store.records.list('artifacts/held/')).length).toBe(0)
+      expect((await store.records.list('artifacts/blob/')).length).toBe(0)
     },
   )
 })

@@ -67,7 +67,7 @@ export class ArtifactIndex {
 
   /** Returns a name with its versions that have not expired. */
   async find(scope: string, name: string): Promise<StoredName | undefined> {
-    const found = await this.#options.store.values.get(nameKey(scope, name))
+    const found = await this.#options.store.records.get(nameKey(scope, name))
     return liveFrom(found?.value, this.#options.clock.now())
   }
 
@@ -77,14 +77,14 @@ export class ArtifactIndex {
     const { createdAt, hold: id } = version
     const listedAs = listedKey(list, { createdAt, count: ++this.#written, id })
     const journal = unfinishedKey(this.#options.clock.now(), id)
-    await this.#options.store.values.put(journal, placeOf(added))
+    await this.#options.store.records.put(journal, placeOf(added))
     return { ...added, journal, listedAs }
   }
 
   /** Drops an addition for which there is no room. */
   async abandon({ version, journal }: Addition): Promise<void> {
     await this.#options.store.blobs.delete(version.blob)
-    await this.#options.store.values.delete(journal)
+    await this.#options.store.records.delete(journal)
   }
 
   /**
@@ -98,8 +98,8 @@ export class ArtifactIndex {
     const place = placeOf(added)
     const ttlMs = version.expiresAt - clock.now()
     const blob = await holds.take(version.sha256, version.hold, version.blob)
-    await store.values.put(endKey(version.expiresAt, version.hold), { ...place, blob })
-    await store.values.put(listedAs, { ...place, blob }, { ttlMs })
+    await store.records.put(endKey(version.expiresAt, version.hold), { ...place, blob })
+    await store.records.put(listedAs, { ...place, blob }, { ttlMs })
     const outcome = await updates.update<AddOutcome>(nameKey(scope, name), (value) => {
       const before = storedNameFrom(value)
       const live = liveFrom(value, clock.now())
@@ -115,13 +115,13 @@ export class ArtifactIndex {
     })
     const { stored, before, removed, isAdded } = outcome
     if (isAdded) {
-      if (before) await store.values.delete(before.listedAs)
+      if (before) await store.records.delete(before.listedAs)
     } else {
-      await store.values.delete(listedAs)
+      await store.records.delete(listedAs)
       await this.#free(place, version)
     }
     for (const old of removed) await this.#free({ ...place, ...old }, old)
-    await store.values.delete(journal)
+    await store.records.delete(journal)
     if (!isAdded) return { name: stored }
     const change = { scope, name, list, version: stored.next - 1, isNewName: before === undefined }
     return { name: stored, change }
@@ -145,18 +145,18 @@ export class ArtifactIndex {
     const { store, clock } = this.#options
     const changes: IndexChange[] = []
     let count = 0
-    for (const { key, value } of await store.values.list(ENDS, { limit })) {
+    for (const { key, value } of await store.records.list(ENDS, { limit })) {
       if (timeOf(key) > clock.now()) break
       count++
       const place = storedPlaceFrom(value)
       if (place) changes.push(...(await this.#end(place)))
-      await store.values.delete(key)
+      await store.records.delete(key)
     }
-    for (const { key, value } of await store.values.list(UNFINISHED, { limit })) {
+    for (const { key, value } of await store.records.list(UNFINISHED, { limit })) {
       if (timeOf(key) > clock.now() - ABANDONED_MS) break
       const place = storedPlaceFrom(value)
       if (place) await this.#repair(place, true)
-      await store.values.delete(key)
+      await store.records.delete(key)
     }
     return { changes, isAll: count < limit }
   }
@@ -177,7 +177,7 @@ export class ArtifactIndex {
     if (removed) await this.#free(place, removed)
     else await this.#repair(place, false)
     if (!gone) return []
-    await store.values.delete(gone.listedAs)
+    await store.records.delete(gone.listedAs)
     return [{ scope, name, list: gone.list, isNewName: false }]
   }
 
@@ -188,14 +188,14 @@ export class ArtifactIndex {
     const { store, usage, holds } = this.#options
     await usage.subtract(place.account, { bytes: version.size, count: 1 })
     await holds.release(place.sha256, place.hold)
-    await store.values.delete(endKey(version.expiresAt, place.hold))
+    await store.records.delete(endKey(version.expiresAt, place.hold))
   }
 
   /** Repairs a version that is not in its name, because the process that added or removed it was killed. */
   async #repair(place: StoredPlace, mayBeCounted: boolean): Promise<void> {
     const { scope, name, hold, blob, sha256, account } = place
     const { store, holds, usage } = this.#options
-    const found = storedNameFrom((await store.values.get(nameKey(scope, name)))?.value)
+    const found = storedNameFrom((await store.records.get(nameKey(scope, name)))?.value)
     if (found?.versions.some((version) => version.hold === hold)) return
     const isHeld = await holds.has(sha256, hold)
     await holds.discard(sha256, hold, blob)
@@ -204,7 +204,7 @@ export class ArtifactIndex {
 
   async #usageOf(account: string): Promise<Usage> {
     let [bytes, count] = [0, 0]
-    for await (const { value } of listAll(this.#options.store.values, NAMES)) {
+    for await (const { value } of listAll(this.#options.store.records, NAMES)) {
       for (const version of storedNameFrom(value)?.versions ?? []) {
         if (version.account !== account) continue
         bytes += version.size

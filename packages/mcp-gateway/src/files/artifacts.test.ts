@@ -61,7 +61,7 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
     world.clock.time += 86_400_000
     await artifacts.sweep()
     expect(await world.keptBlobs()).toEqual([])
-    expect(await world.store.values.list('artifacts/usage/')).toEqual([])
+    expect(await world.store.records.list('artifacts/usage/')).toEqual([])
   })
 
   test('finds nothing in 1,000 random reads across principals and sessions', async () => {

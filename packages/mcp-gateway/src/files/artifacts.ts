@@ -100,10 +100,10 @@ export class Artifacts implements AsyncDisposable {
     this.#scheme = uriScheme
     this.#clock = clock
     this.#cursors = new SignedCursors(key)
-    const updates = new AtomicUpdates(store.values)
-    this.#scopes = new ArtifactScopes(store.values, ttlMs)
+    const updates = new AtomicUpdates(store.records)
+    this.#scopes = new ArtifactScopes(store.records, ttlMs)
     const quota = { bytesPerPrincipal, countPerPrincipal }
-    const usage = new ArtifactUsage(store.values, updates, quota)
+    const usage = new ArtifactUsage(store.records, updates, quota)
     const holds = new BlobHolds(store, updates)
     this.#index = new ArtifactIndex({ store, updates, holds, usage, clock, versionsPerName })
     this.#intake = new ArtifactIntake({
@@ -200,7 +200,7 @@ export class Artifacts implements AsyncDisposable {
     }
     const artifacts: Artifact[] = []
     for (;;) {
-      const rows = await this.#store.values.list(prefix, { after, limit })
+      const rows = await this.#store.records.list(prefix, { after, limit })
       for (const { key, value } of rows) {
         after = key
         const artifact = await this.#listed(key, value)
@@ -223,7 +223,7 @@ export class Artifacts implements AsyncDisposable {
     // Only the beginning of a name can be encoded.
     if (!isArtifactName(`${begun}a`) || !(await this.#scopes.mayRead(caller, scope))) return []
     const prefix = nameKey(scope, '')
-    const rows = await this.#store.values.list(nameKey(scope, begun), { limit })
+    const rows = await this.#store.records.list(nameKey(scope, begun), { limit })
     const live = rows.filter(({ value }) => liveFrom(value, this.#clock.now()))
     return live.flatMap(({ key }) => decodedName(key.slice(prefix.length)) ?? [])
   }
@@ -258,7 +258,7 @@ export class Artifacts implements AsyncDisposable {
     if (!(await this.#scopes.mayRead(caller, scope))) return []
     const prefix = nameKey(scope, '')
     const files: StoredFile[] = []
-    for await (const { key, value } of listAll(this.#store.values, prefix)) {
+    for await (const { key, value } of listAll(this.#store.records, prefix)) {
       const stored = liveFrom(value, this.#clock.now())
       const found = stored?.versions.findLast((one) => one.agentId === agentId)
       const name = decodedName(key.slice(prefix.length))

@@ -7,7 +7,7 @@ import type { ArtifactAddress } from './uri.ts'
 import { systemClock } from '../internal/clock.ts'
 import type { Clock } from '../internal/clock.ts'
 import { isRandomId, randomId } from '../internal/random-hex.ts'
-import type { Values } from '../store/gateway-store.ts'
+import type { Records } from '../store/gateway-store.ts'
 
 export interface ArtifactLinksOptions {
   /** Returns the URL of the path as clients see it: `https://host/artifacts`. `undefined`: not known, so there are no links. */
@@ -93,7 +93,7 @@ export interface TakenTicket {
 }
 
 export interface UploadTicketsOptions {
-  readonly values: Values
+  readonly records: Records
   /** Returns the URL of the path as clients see it: `https://host/artifacts`. `undefined`: not known, so there are no links. */
   readonly baseUrl: () => string | undefined
   /** Time for which a link works. Milliseconds. @default 900_000 */
@@ -115,7 +115,7 @@ export class UploadTickets {
 
   /** Returns a URL where a `PUT` stores a file of the caller. */
   async uploadUrl(caller: ArtifactCaller, fileName: string): Promise<string | undefined> {
-    const { values, ttlMs = 900_000, clock = systemClock } = this.#options
+    const { records, ttlMs = 900_000, clock = systemClock } = this.#options
     const base = this.#options.baseUrl()
     if (base === undefined) return undefined
     const id = randomId()
@@ -129,18 +129,18 @@ export class UploadTickets {
       address,
       endsAt: clock.now() + ttlMs,
     }
-    await values.put(ticketKey(id), ticket satisfies Ticket, { ttlMs })
+    await records.put(ticketKey(id), ticket satisfies Ticket, { ttlMs })
     return `${base}/${encodedName(name)}?ticket=${id}`
   }
 
   /** Uses a link. `undefined`: it is for another name, was used before, or has expired. */
   async take(id: string, name: string): Promise<TakenTicket | undefined> {
     if (!isRandomId(id)) return undefined
-    const { values } = this.#options
+    const { records } = this.#options
     const key = ticketKey(id)
     // A request with another name does not use the link.
-    if (ticketFrom((await values.get(key))?.value)?.name !== name) return undefined
-    const ticket = ticketFrom(await values.take(key))
+    if (ticketFrom((await records.get(key))?.value)?.name !== name) return undefined
+    const ticket = ticketFrom(await records.take(key))
     if (!ticket) return undefined
     const { principal, isAnonymous, scope, address } = ticket
     return {
@@ -150,9 +150,9 @@ export class UploadTickets {
   }
 
   async #giveBack(key: string, ticket: Ticket): Promise<void> {
-    const { values, clock = systemClock } = this.#options
+    const { records, clock = systemClock } = this.#options
     const ttlMs = ticket.endsAt - clock.now()
-    if (ttlMs > 0) await values.put(key, ticket, { ttlMs })
+    if (ttlMs > 0) await records.put(key, ticket, { ttlMs })
   }
 }
 

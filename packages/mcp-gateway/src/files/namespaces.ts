@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
 import { subnetOf } from '../internal/principal.ts'
 import type { Principal } from '../internal/principal.ts'
-import type { Values } from '../store/gateway-store.ts'
+import type { Records } from '../store/gateway-store.ts'
 
 /** Who reads or writes artifacts. */
 export interface ArtifactCaller {
@@ -91,11 +91,11 @@ export interface OwnedScope {
 
 /** The scopes and their owners. */
 export class ArtifactScopes {
-  readonly #values: Values
+  readonly #records: Records
   readonly #ttlMs: number
 
-  constructor(values: Values, ttlMs: number) {
-    this.#values = values
+  constructor(records: Records, ttlMs: number) {
+    this.#records = records
     this.#ttlMs = ttlMs + SPARE_MS
   }
 
@@ -106,7 +106,7 @@ export class ArtifactScopes {
 
   async own({ principal, scope }: ArtifactCaller): Promise<string | undefined> {
     if (principal.isAnonymous) return scope
-    const found = await this.#values.get(defaultScopeKey(principalKey(principal)))
+    const found = await this.#records.get(defaultScopeKey(principalKey(principal)))
     return typeof found?.value === 'string' ? found.value : undefined
   }
 
@@ -128,13 +128,13 @@ export class ArtifactScopes {
     const at = defaultScopeKey(key)
     const owner = { kind: 'principal', key } as const
     for (let tries = 0; tries < 3; tries++) {
-      const scope = (await this.#values.get(at))?.value
+      const scope = (await this.#records.get(at))?.value
       if (typeof scope === 'string' && isScopeId(scope)) {
-        await this.#values.touch(at, this.#ttlMs)
+        await this.#records.touch(at, this.#ttlMs)
         return this.#claimed({ scope, owner })
       }
       // Of two concurrent first files, one creates the scope and the other one finds it.
-      await this.#values.put(at, newScopeId(), { ttlMs: this.#ttlMs, ifVersion: null })
+      await this.#records.put(at, newScopeId(), { ttlMs: this.#ttlMs, ifVersion: null })
     }
     throw new GatewayError('UNAVAILABLE', 'The store does not keep what it was given')
   }
@@ -143,16 +143,16 @@ export class ArtifactScopes {
   async #claimed(owned: OwnedScope): Promise<OwnedScope> {
     const { scope, owner } = owned
     const key = scopeKey(scope)
-    const found = await this.#values.get(key)
-    if (!found) await this.#values.put(key, owner, { ttlMs: this.#ttlMs, ifVersion: null })
+    const found = await this.#records.get(key)
+    if (!found) await this.#records.put(key, owner, { ttlMs: this.#ttlMs, ifVersion: null })
     else if (storedOwnerFrom(found.value)?.kind === owner.kind) {
-      await this.#values.touch(key, this.#ttlMs)
+      await this.#records.touch(key, this.#ttlMs)
     } else throw noScope()
     return owned
   }
 
   async #owned(caller: ArtifactCaller, scope: string): Promise<ScopeOwner | undefined> {
-    const owner = storedOwnerFrom((await this.#values.get(scopeKey(scope)))?.value)
+    const owner = storedOwnerFrom((await this.#records.get(scopeKey(scope)))?.value)
     return owner && ownsScope(caller, scope, owner) ? owner : undefined
   }
 }

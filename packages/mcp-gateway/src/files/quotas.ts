@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
-import type { GatewayStore, Values } from '../store/gateway-store.ts'
+import type { GatewayStore, Records } from '../store/gateway-store.ts'
 
 /** Limits of one account. */
 export interface ArtifactQuota {
@@ -20,20 +20,20 @@ const NOTHING: Usage = { bytes: 0, count: 0 }
 
 /** Counts what each account uses, and enforces its limits. */
 export class ArtifactUsage {
-  readonly #values: Values
+  readonly #records: Records
   readonly #updates: AtomicUpdates
   readonly #quota: ArtifactQuota
   /** Bytes of each account that this process is receiving. */
   readonly #arriving = new Map<string, number>()
 
-  constructor(values: Values, updates: AtomicUpdates, quota: ArtifactQuota) {
-    this.#values = values
+  constructor(records: Records, updates: AtomicUpdates, quota: ArtifactQuota) {
+    this.#records = records
     this.#updates = updates
     this.#quota = quota
   }
 
   async of(account: string): Promise<Usage> {
-    return usageFrom((await this.#values.get(usageKey(account)))?.value)
+    return usageFrom((await this.#records.get(usageKey(account)))?.value)
   }
 
   /** Counts nothing if it throws. @throws GatewayError `QUOTA` */
@@ -92,10 +92,10 @@ export class ArtifactUsage {
 
   /** Corrects a count that a killed process may have left wrong. Does nothing if the count changes meanwhile. */
   async correct(account: string, count: () => Promise<Usage>): Promise<void> {
-    const before = await this.#values.get(usageKey(account))
+    const before = await this.#records.get(usageKey(account))
     const usage = await count()
     const ifVersion = before?.version ?? null
-    await this.#values.put(usageKey(account), usage, { ifVersion })
+    await this.#records.put(usageKey(account), usage, { ifVersion })
   }
 }
 
@@ -139,7 +139,7 @@ export class BlobHolds {
 
   /** Returns the id of the stored bytes: the given ones, or equal ones from earlier. Then the given ones are deleted. */
   async take(sha256: string, hold: string, id: string): Promise<string> {
-    await this.#store.values.put(holdKey(sha256, hold), true)
+    await this.#store.records.put(holdKey(sha256, hold), true)
     const kept = await this.#updates.update(blobKey(sha256), (value) => {
       const blob = StoredBlob.safeParse(value).data
       if (!blob) return { put: { id, isGoing: false }, result: id }
@@ -152,32 +152,32 @@ export class BlobHolds {
 
   /** Can be called twice. */
   async release(sha256: string, hold: string): Promise<void> {
-    const { values, blobs } = this.#store
-    await values.delete(holdKey(sha256, hold))
+    const { records, blobs } = this.#store
+    await records.delete(holdKey(sha256, hold))
     if (await this.#isHeld(sha256)) return
-    const found = await values.get(blobKey(sha256))
+    const found = await records.get(blobKey(sha256))
     const blob = StoredBlob.safeParse(found?.value).data
     if (!found || !blob) return
     const key = blobKey(sha256)
-    const marked = await values.put(key, { ...blob, isGoing: true }, { ifVersion: found.version })
+    const marked = await records.put(key, { ...blob, isGoing: true }, { ifVersion: found.version })
     if (marked === undefined || (await this.#isHeld(sha256))) return
     // Bytes are deleted only after no reader can find them.
-    if (await values.delete(key, marked)) await blobs.delete(blob.id)
+    if (await records.delete(key, marked)) await blobs.delete(blob.id)
   }
 
   async has(sha256: string, hold: string): Promise<boolean> {
-    return (await this.#store.values.get(holdKey(sha256, hold))) !== undefined
+    return (await this.#store.records.get(holdKey(sha256, hold))) !== undefined
   }
 
   /** Deletes bytes whose writer may have been killed before it took a hold. */
   async discard(sha256: string, hold: string, id: string): Promise<void> {
     await this.release(sha256, hold)
-    const found = await this.#store.values.get(blobKey(sha256))
+    const found = await this.#store.records.get(blobKey(sha256))
     if (StoredBlob.safeParse(found?.value).data?.id !== id) await this.#store.blobs.delete(id)
   }
 
   async #isHeld(sha256: string): Promise<boolean> {
-    const holds = await this.#store.values.list(`artifacts/held/${sha256}/`, { limit: 1 })
+    const holds = await this.#store.records.list(`artifacts/held/${sha256}/`, { limit: 1 })
     return holds.length > 0
   }
 }
@@ -204,11 +204,11 @@ export type Change<Result> =
  * does not compete with itself.
  */
 export class AtomicUpdates {
-  readonly #values: Values
+  readonly #records: Records
   readonly #last = new Map<string, Promise<unknown>>()
 
-  constructor(values: Values) {
-    this.#values = values
+  constructor(records: Records) {
+    this.#records = records
   }
 
   /** Writes nothing if `decide` throws. @throws the error of `decide`; GatewayError `UNAVAILABLE` */
@@ -226,15 +226,15 @@ export class AtomicUpdates {
 
   async #try<Result>(key: string, decide: (value: unknown) => Change<Result>): Promise<Result> {
     for (let tries = 0; tries < MAX_TRIES; tries++) {
-      const before = await this.#values.get(key)
+      const before = await this.#records.get(key)
       const change = decide(before?.value)
       if ('put' in change) {
-        const version = await this.#values.put(key, change.put, {
+        const version = await this.#records.put(key, change.put, {
           ifVersion: before?.version ?? null,
         })
         if (version !== undefined) return change.result
       } else if ('remove' in change && before) {
-        if (await this.#values.delete(key, before.version)) return change.result
+        if (await this.#records.delete(key, before.version)) return change.result
       } else {
         return change.result
       }

@@ -33,7 +33,7 @@ const objectChecks: Checks<GatewayObjects> = {
   auth: { ...methods('authenticate'), takes: 'an authenticator, such as bearerAuth(token)' },
   store: {
     takes: 'a store, such as new MemoryGatewayStore()',
-    accepts: (value) => isRecord(value) && isRecord(value['values']),
+    accepts: (value) => isRecord(value) && isRecord(value['records']),
   },
   logger: {
     takes: 'a logger, or false',

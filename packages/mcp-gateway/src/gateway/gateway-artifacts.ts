@@ -75,7 +75,7 @@ export class GatewayArtifacts {
     this.#artifacts = artifactsFrom(options)
     const baseUrl = (): string | undefined => this.#baseUrl()
     this.#links = new ArtifactLinks({ baseUrl, key, ttlMs, clock })
-    this.#tickets = new UploadTickets({ values: store.values, baseUrl, ttlMs, clock })
+    this.#tickets = new UploadTickets({ records: store.records, baseUrl, ttlMs, clock })
     this.files = gatewayFiles({
       artifacts: this.#artifacts,
       inline: options.inline,

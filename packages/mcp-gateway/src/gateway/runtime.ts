@@ -127,7 +127,7 @@ export class Runtime implements AsyncDisposable {
       onWarning,
     })
     this.#anonymous = anonymousPrincipal(options.anonymousPrincipal)
-    this.#lease = new ProcessLease(this.#store.values, clock)
+    this.#lease = new ProcessLease(this.#store.records, clock)
     this.#changes = this.#makeChanges()
     this.#sdkListeners = new SdkListeners({
       lists: options.tools.prompts ? ['tools', 'prompts'] : ['tools'],
@@ -155,7 +155,7 @@ export class Runtime implements AsyncDisposable {
     this.#runs = new Runs({
       ...options.runs,
       agents: this.registry,
-      values: this.#store.values,
+      records: this.#store.records,
       files: this.#artifacts?.files ?? unkeptFiles(options),
       streaming: options.streaming,
       onEvent: this.#observer.runEvent,
@@ -328,7 +328,7 @@ export class Runtime implements AsyncDisposable {
         ttlMs: tools.listTtlMs,
         cacheScope: auth ? 'private' : 'public',
       },
-      results: new ResultCache(this.#store.values, this.#observer.warned),
+      results: new ResultCache(this.#store.records, this.#observer.warned),
       validator: new AjvJsonSchemaValidator(),
       questionTimeoutMs: runs.questionTimeoutMs,
       get argumentBytes() {

@@ -28,7 +28,7 @@ function open() {
     quota: { bytesPerPrincipal: 1500 },
   })
   const links = new ArtifactLinks({ baseUrl: () => baseUrl, key, clock })
-  const tickets = new UploadTickets({ values: store.values, baseUrl: () => baseUrl, clock })
+  const tickets = new UploadTickets({ records: store.records, baseUrl: () => baseUrl, clock })
   const download = artifactDownload({ artifacts, links })
   const upload = artifactUpload({ artifacts, tickets })
   return {

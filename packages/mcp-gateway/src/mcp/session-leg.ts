@@ -32,7 +32,7 @@ export class SessionLeg {
 
   constructor(options: SessionLegOptions) {
     const { parts, store, limits, streams, clock, keepAliveMs } = options
-    const { values: records, logs, rates, isShared, isDurable = isShared } = store
+    const { records, logs, rates, isShared, isDurable = isShared } = store
     this.#http = new SessionHttp({
       handlers: options.handlers,
       store: { records, logs, rates, isShared, isDurable },

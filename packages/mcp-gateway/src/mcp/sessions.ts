@@ -8,7 +8,7 @@ import { GatewayError } from '../errors.ts'
 import type { SessionSettings } from '../options.ts'
 import { subnetOf } from '../internal/principal.ts'
 import type { GatewayObserver, SessionEnd } from '../internal/observer.ts'
-import type { EventLogs, LogLimits, Rates, Values } from '../store/gateway-store.ts'
+import type { EventLogs, LogLimits, Rates, Records } from '../store/gateway-store.ts'
 import type { Params } from './json-rpc.ts'
 
 /** What a client sent with `initialize`, and the revision that was negotiated. */
@@ -46,7 +46,7 @@ export function toSessionLimits({ eventStore, ...limits }: SessionSettings): Ses
 
 /** Parts of the store that sessions use. */
 export interface SessionStore {
-  readonly records: Values
+  readonly records: Records
   readonly logs: EventLogs
   readonly rates: Rates
   /** Whether other processes serve the same sessions. */
@@ -551,7 +551,7 @@ export interface ListedSession {
 const PAGE = 500
 
 /** Returns the sessions of all processes. @throws GatewayError `UNAVAILABLE` */
-export async function storedSessions(records: Values): Promise<readonly ListedSession[]> {
+export async function storedSessions(records: Records): Promise<readonly ListedSession[]> {
   const sessions: ListedSession[] = []
   for (let after: string | undefined; ;) {
     const page = await records.list(PREFIX, { after, limit: PAGE })

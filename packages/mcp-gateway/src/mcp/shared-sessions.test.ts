@@ -63,7 +63,7 @@ test('a session that is used at one process is not idle at another', async () =>
   expect(await statusOf(w.b(post(list, inSession(unused))))).toBe(404)
   await w.clock.advance(200_000)
   expect(w.assemblies.map(({ sessions }) => sessions)).toEqual([0, 0])
-  expect(await w.store.values.count('session:')).toBe(0)
+  expect(await w.store.records.count('session:')).toBe(0)
 })
 
 test('a session has an end, wherever it is used', async () => {
@@ -215,7 +215,7 @@ test('a level is set at all processes, also by a batch', async () => {
   await using w = twoReplicas()
   const id = await openSession(w.a)
   const levels = async (): Promise<unknown[]> => {
-    const listed = await w.store.values.list('session:')
+    const listed = await w.store.records.list('session:')
     return listed.map(({ value }) => (value as { readonly level?: string }).level)
   }
   const set = (level: string): object => {

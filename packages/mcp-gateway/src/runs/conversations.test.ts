@@ -22,7 +22,7 @@ function replicas(script: Script, options: Partial<GivenRuns> = {}) {
   const source = new ScriptedSource(script)
   const make = (): Runs => {
     return new Runs(
-      runsOptions({ agents: source, values: store.values, clock, mode: 'thread', ...options }),
+      runsOptions({ agents: source, records: store.records, clock, mode: 'thread', ...options }),
     )
   }
   const [a, b] = [make(), make()]
@@ -167,7 +167,7 @@ test('continues a conversation from the stored row of an earlier version', async
   const runId = 'run_0123456789abcdef'
   const expiresAt = world.clock.now() + 60_000
   const row = { agentId: 'support', thread, runId, phase: 'free', expiresAt }
-  await world.store.values.put(`conversation:${hash}`, row, { ttlMs: 60_000 })
+  await world.store.records.put(`conversation:${hash}`, row, { ttlMs: 60_000 })
   await world.a.call(tool, requestOf('Hello'))
   expect(world.threads()).toEqual([thread])
 })

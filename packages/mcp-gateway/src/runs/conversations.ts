@@ -134,8 +134,8 @@ export class Conversations {
   }
 
   async #begin(key: string, order: RunOrder): Promise<{ row: Row; version: string }> {
-    const { values, clock } = this.#storage
-    const found = await values.get(key)
+    const { records, clock } = this.#storage
+    const found = await records.get(key)
     const before = StoredRow.safeParse(found?.value).data
     const isLive = before !== undefined && before.expiresAt > clock.now()
     if (isLive && before.phase === 'running') throw busy()
@@ -155,9 +155,9 @@ export class Conversations {
   }
 
   #put(key: string, row: Row, ifVersion: string | null): Promise<string | undefined> {
-    const { values, clock } = this.#storage
+    const { records, clock } = this.#storage
     const ttlMs = row.expiresAt - clock.now() + SWEEP_GRACE_MS
-    return values.put(key, row, { ttlMs, ifVersion })
+    return records.put(key, row, { ttlMs, ifVersion })
   }
 
   async #forget({ agentId, thread }: Row): Promise<void> {
@@ -165,13 +165,13 @@ export class Conversations {
   }
 
   async #sweep(): Promise<void> {
-    const { agents, values, clock } = this.#storage
-    for await (const { key, value, version } of listAll(values, PREFIX)) {
+    const { agents, records, clock } = this.#storage
+    for await (const { key, value, version } of listAll(records, PREFIX)) {
       if (this.#sweeper.isClosed) return
       const row = StoredRow.safeParse(value).data
       if (row === undefined || row.expiresAt > clock.now()) continue
       if (agents.sourceOf(row.agentId) === undefined) continue
-      if (await values.delete(key, version)) await this.#forget(row)
+      if (await records.delete(key, version)) await this.#forget(row)
     }
   }
 }

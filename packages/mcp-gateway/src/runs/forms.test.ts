@@ -179,14 +179,14 @@ test('ends a run that asks for a secret, and shows the question to nobody', asyn
   await using store = new MemoryGatewayStore()
   const questions = [{ id: 'q', message: 'Your key?', schema: secret }]
   const source = new ScriptedSource(() => [{ type: 'asked', questions, state: { thread: 't' } }])
-  const runs = new Runs(runsOptions({ agents: source, values: store.values }))
+  const runs = new Runs(runsOptions({ agents: source, records: store.records }))
   const outcome = await runs.call(tool, requestOf('Go', { canAsk: true }))
   expect(outcome).toMatchObject({
     result: { isError: true, _meta: { reason: 'agent_failed' } },
   })
   expect(JSON.stringify(outcome)).toContain('secret')
   expect(source.forgotten).toEqual([{ thread: 't' }])
-  expect(await store.values.list('')).toEqual([])
+  expect(await store.records.list('')).toEqual([])
   await runs.close()
 })
 

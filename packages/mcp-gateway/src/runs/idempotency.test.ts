@@ -19,8 +19,8 @@ function replicas(script: Script) {
   const store = new MemoryGatewayStore()
   const source = new ScriptedSource(script)
   const [a, b] = [
-    new Runs(runsOptions({ agents: source, values: store.values })),
-    new Runs(runsOptions({ agents: source, values: store.values })),
+    new Runs(runsOptions({ agents: source, records: store.records })),
+    new Runs(runsOptions({ agents: source, records: store.records })),
   ]
   return {
     a,
@@ -151,7 +151,7 @@ function mortals(script: Script) {
   const store = new MemoryGatewayStore({ now: () => clocks.store.now() })
   const source = new ScriptedSource(script)
   const [a, b] = [clocks.a, clocks.b].map((clock) => {
-    return new Runs(runsOptions({ agents: source, values: store.values, clock }))
+    return new Runs(runsOptions({ agents: source, records: store.records, clock }))
   })
   if (!a || !b) throw new Error('There are two')
   return {
@@ -218,7 +218,7 @@ test('returns the result that an earlier version stored', async () => {
   await using world = replicas(done)
   const result = { content: [{ type: 'text', text: 'Ordered before' }] }
   const key = 'idempotent-call:M8UwyAKmB5GYuGgOeyjpcw'
-  await world.store.values.put(key, { phase: 'ended', result }, { ttlMs: 60_000 })
+  await world.store.records.put(key, { phase: 'ended', result }, { ttlMs: 60_000 })
   expect(await world.a.call(tool, order)).toEqual({ type: 'result', result })
   expect(world.source.calls).toEqual([])
 })

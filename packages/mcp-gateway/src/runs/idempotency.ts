@@ -3,7 +3,7 @@ import { isCallToolResult } from '@modelcontextprotocol/server'
 import { isRecord, removeFrom } from '@x/internal'
 import { RunFailure } from '../agents/run-failure.ts'
 import type { RunTool } from '../agents/run-tool.ts'
-import type { Values } from '../store/gateway-store.ts'
+import type { Records } from '../store/gateway-store.ts'
 import { ProcessLease } from '../store/lease.ts'
 import {
   hashOf,
@@ -26,16 +26,16 @@ const MAX_STORED_CHARS = 1024 * 1024
  * may have been executed, so it is never made again: its repeats fail with `outcome_unknown`.
  */
 export class IdempotentCalls {
-  readonly #values: Values
+  readonly #records: Records
   readonly #lease: ProcessLease
   readonly #repeatTtlMs: number
   readonly #maxRunMs: MaxRunMs
   /** Calls that run in this process. */
   readonly #calls: JoinedCall[] = []
 
-  constructor({ values, clock, repeatTtlMs }: RunStorage, maxRunMs: MaxRunMs) {
-    this.#values = values
-    this.#lease = new ProcessLease(values, clock)
+  constructor({ records, clock, repeatTtlMs }: RunStorage, maxRunMs: MaxRunMs) {
+    this.#records = records
+    this.#lease = new ProcessLease(records, clock)
     this.#repeatTtlMs = repeatTtlMs
     this.#maxRunMs = maxRunMs
   }
@@ -78,7 +78,7 @@ export class IdempotentCalls {
       const record = { phase: 'running', owner: this.#lease.id }
       // Kept for as long as a result would be: a repeat after the death of this process must not run.
       const options = { ttlMs: this.#maxRunMs(tool) + ttlMs, ifVersion: null }
-      const version = await this.#values.put(key, record, options)
+      const version = await this.#records.put(key, record, options)
       if (version === undefined) return await this.#earlierOutcome(key)
       let kept: ResultOutcome | undefined
       try {
@@ -88,8 +88,8 @@ export class IdempotentCalls {
       } finally {
         const stored =
           kept === undefined
-            ? this.#values.delete(key)
-            : this.#values.put(key, { phase: 'ended', result: kept.result }, { ttlMs })
+            ? this.#records.delete(key)
+            : this.#records.put(key, { phase: 'ended', result: kept.result }, { ttlMs })
         // If the store fails, only a repeat misses the result. The calls that wait get it here.
         await stored.catch(() => {})
       }
@@ -101,7 +101,7 @@ export class IdempotentCalls {
   /** Returns the outcome of a call of another process, or of this one if it could not store how the call ended. */
   async #earlierOutcome(key: string): Promise<ToolOutcome> {
     for (;;) {
-      const found = await this.#values.get(key)
+      const found = await this.#records.get(key)
       if (found === undefined) throw stillRunning() // it ended just now, without a result to keep
       const { phase, owner, result } = isRecord(found.value) ? found.value : {}
       if (isCallToolResult(result)) return { type: 'result', result }
@@ -110,7 +110,7 @@ export class IdempotentCalls {
       const isAlive = owner !== this.#lease.id && (await this.#lease.isAlive(String(owner)))
       if (isAlive) throw stillRunning()
       const options = { ttlMs: this.#repeatTtlMs, ifVersion: found.version }
-      const marked = await this.#values.put(key, { phase: 'unknown' }, options)
+      const marked = await this.#records.put(key, { phase: 'unknown' }, options)
       if (marked !== undefined) throw outcomeUnknown()
     }
   }

@@ -40,7 +40,7 @@ function replicas(script: Script, options: Partial<GivenRuns> = {}) {
   const store = new MemoryGatewayStore({ now: () => clock.now() })
   const source = new ScriptedSource(script)
   const make = (): Runs =>
-    new Runs(runsOptions({ agents: source, values: store.values, clock, ...options }))
+    new Runs(runsOptions({ agents: source, records: store.records, clock, ...options }))
   const [a, b] = [make(), make()]
   return {
     a,
@@ -198,7 +198,7 @@ test('keeps an accepted answer when the others find no free slot', async () => {
     maxQueued: 0,
   })
   const free = new Runs(
-    runsOptions({ agents: world.source, values: world.store.values, clock: world.clock }),
+    runsOptions({ agents: world.source, records: world.store.records, clock: world.clock }),
   )
   const first = await free.call(tool, asked)
   const again = await free.call(tool, answering(first, large))
@@ -334,10 +334,10 @@ test('reads a declined elicitation as a decline, whatever fields its form has', 
 test('answers `unavailable` while the store is down, and takes the same answer later', async () => {
   await using world = replicas(asking([question]))
   const outcome = await world.a.call(tool, asked)
-  const get = world.store.values.get.bind(world.store.values)
-  world.store.values.get = () => Promise.reject(new Error('connection refused'))
+  const get = world.store.records.get.bind(world.store.records)
+  world.store.records.get = () => Promise.reject(new Error('connection refused'))
   expect(reasonOf(await world.a.call(tool, answering(outcome, large)))).toBe('unavailable')
-  world.store.values.get = get
+  world.store.records.get = get
   expect(textOf(await world.a.call(tool, answering(outcome, large)))).toContain('large')
 })
 
@@ -352,7 +352,7 @@ test('answers `agent_failed` after the process of a continued run died, and runs
   const dead = new Runs(
     runsOptions({
       agents: world.source,
-      values: world.store.values,
+      records: world.store.records,
       clock: new ManualClock(),
       stopGraceMs: 0,
     }),
@@ -377,13 +377,13 @@ test('deletes a question that nobody answers, and the state of the agent', async
   expect(reasonOf(await world.b.call(tool, answering(outcome, large)))).toBe('expired')
   await world.clock.advance(3_600_000)
   await settled()
-  expect(await world.store.values.list('')).toEqual([])
+  expect(await world.store.records.list('')).toEqual([])
 })
 
 test('takes an answer again that found no free slot', async () => {
   await using world = replicas(asking([question]), { maxConcurrent: 0, maxQueued: 0 })
   const free = new Runs(
-    runsOptions({ agents: world.source, values: world.store.values, clock: world.clock }),
+    runsOptions({ agents: world.source, records: world.store.records, clock: world.clock }),
   )
   const outcome = await free.call(tool, asked)
   expect(reasonOf(await world.a.call(tool, answering(outcome, large)))).toBe('busy')
@@ -424,7 +424,7 @@ test('returns the files of earlier rounds in the result of a run that fails late
 test('stores nothing for a run without questions', async () => {
   await using world = replicas(() => [{ type: 'done', text: 'Hello' }])
   await world.a.call(tool, asked)
-  expect(await world.store.values.list('')).toEqual([])
+  expect(await world.store.records.list('')).toEqual([])
 })
 
 test('continues a run from the stored row of an earlier version', async () => {
@@ -449,12 +449,12 @@ test('continues a run from the stored row of an earlier version', async () => {
     answered: { round: 1, hash: 'hash' },
     expiresAt: world.clock.now() + 60_000,
   }
-  await world.store.values.put(`waiting-run:${runId}`, row, { ttlMs: 60_000 })
+  await world.store.records.put(`waiting-run:${runId}`, row, { ttlMs: 60_000 })
   const state = { runId, round: 2, tool: 'support', args: row.args }
   const responses = { i0: { action: 'accept', content: { size: 'large' } } }
   const outcome = await world.a.call(tool, { ...asked, resume: { state, responses } })
   expect(outcome).toMatchObject({ type: 'input', state: { runId, round: 3, args: row.args } })
   expect(world.source.calls[0]?.resume?.answers).toMatchObject({ q: { action: 'accept' } })
-  const [stored] = await world.store.values.list('waiting-run:')
+  const [stored] = await world.store.records.list('waiting-run:')
   expect(stored?.value).toMatchObject({ round: 3, key: row.key, answered: { round: 2 } })
 })

@@ -300,7 +300,7 @@ export class PausedRuns {
   }
 
   async #get(runId: string): Promise<Versioned | undefined> {
-    const found = await this.#storage.values.get(PREFIX + runId)
+    const found = await this.#storage.records.get(PREFIX + runId)
     const row = StoredRun.safeParse(found?.value).data
     return found === undefined || row === undefined ? undefined : { row, version: found.version }
   }
@@ -308,7 +308,7 @@ export class PausedRuns {
   /** @returns the new version; `undefined` if another process changed the row in the meantime */
   #put(row: PausedRun, ifVersion: string | null): Promise<string | undefined> {
     const ttlMs = row.expiresAt - this.#storage.clock.now() + SWEEP_GRACE_MS
-    return this.#storage.values.put(PREFIX + row.runId, row, { ttlMs, ifVersion })
+    return this.#storage.records.put(PREFIX + row.runId, row, { ttlMs, ifVersion })
   }
 
   /** Stores the result for a repeat of the last answers. Never rejects: the caller that waits gets the result anyway. */
@@ -318,7 +318,7 @@ export class PausedRuns {
   }
 
   async #end(row: PausedRun, ifVersion: string, result: CallToolResult): Promise<boolean> {
-    const { clock, values, repeatTtlMs: ttlMs } = this.#storage
+    const { clock, records, repeatTtlMs: ttlMs } = this.#storage
     const expiresAt = clock.now() + ttlMs
     const ended: PausedRun = {
       ...row,
@@ -328,7 +328,7 @@ export class PausedRuns {
       result,
       expiresAt,
     }
-    return (await values.put(PREFIX + row.runId, ended, { ttlMs, ifVersion })) !== undefined
+    return (await records.put(PREFIX + row.runId, ended, { ttlMs, ifVersion })) !== undefined
   }
 
   /** Tells the agent that the run will not be continued. */
@@ -338,8 +338,8 @@ export class PausedRuns {
 
   /** Ends runs that waited too long, and runs of processes that died. */
   async #sweep(): Promise<void> {
-    const { agents, clock, values } = this.#storage
-    for await (const { value, version } of listAll(values, PREFIX)) {
+    const { agents, clock, records } = this.#storage
+    for await (const { value, version } of listAll(records, PREFIX)) {
       if (this.#sweeper.isClosed) return
       const row = StoredRun.safeParse(value).data
       if (row === undefined || row.phase === 'ended' || row.expiresAt > clock.now()) continue

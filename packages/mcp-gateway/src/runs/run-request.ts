@@ -12,14 +12,14 @@ import type { Clock } from '../internal/clock.ts'
 import type { Principal } from '../internal/principal.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import type { RunSettings } from '../options.ts'
-import type { Values } from '../store/gateway-store.ts'
+import type { Records } from '../store/gateway-store.ts'
 import type { QuestionForm } from './forms.ts'
 
 /** Settings, store, clock and agents, for `Runs` and its parts. */
 export interface RunStorage extends RunSettings {
   readonly agents: RunnableAgents
   /** Stores paused runs, conversations, and results of calls with an idempotency key. */
-  readonly values: Values
+  readonly records: Records
   readonly clock: Clock
 }
 

@@ -131,100 +131,100 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
   test('returns a copy of a stored record each time', async () => {
     await using opening = await open()
     const { store, other } = opening
-    expect(await store.values.get('key')).toBeUndefined()
+    expect(await store.records.get('key')).toBeUndefined()
     const value = { text: 'ä', list: [1, null] }
-    const version = await store.values.put('key', value)
+    const version = await store.records.put('key', value)
     value.text = 'changed'
-    expect(await other.values.get('key')).toEqual({
+    expect(await other.records.get('key')).toEqual({
       value: { text: 'ä', list: [1, null] },
       version,
     })
-    expect(await store.values.delete('key')).toBe(true)
-    expect(await store.values.delete('key')).toBe(false)
-    expect(await other.values.get('key')).toBeUndefined()
-    await expect(store.values.put('key', undefined)).rejects.toThrow(TypeError)
+    expect(await store.records.delete('key')).toBe(true)
+    expect(await store.records.delete('key')).toBe(false)
+    expect(await other.records.get('key')).toBeUndefined()
+    await expect(store.records.put('key', undefined)).rejects.toThrow(TypeError)
   })
 
   test('counts the records whose keys begin with a prefix', async () => {
     await using opening = await open()
     const { store, other, shortMs, untilEnded } = opening
-    for (const key of ['a', 'a:', 'a:1', 'a:ä', 'a:😀', 'b', 'a;']) await store.values.put(key, 1)
-    expect(await other.values.count('a:')).toBe(4)
-    expect(await other.values.count('c')).toBe(0)
-    await store.values.put('a:2', 1, { ttlMs: shortMs })
-    await untilEnded(async () => (await other.values.count('a:')) === 4)
-    await store.values.delete('a:1')
-    expect(await other.values.count('a:')).toBe(3)
+    for (const key of ['a', 'a:', 'a:1', 'a:ä', 'a:😀', 'b', 'a;']) await store.records.put(key, 1)
+    expect(await other.records.count('a:')).toBe(4)
+    expect(await other.records.count('c')).toBe(0)
+    await store.records.put('a:2', 1, { ttlMs: shortMs })
+    await untilEnded(async () => (await other.records.count('a:')) === 4)
+    await store.records.delete('a:1')
+    expect(await other.records.count('a:')).toBe(3)
   })
 
   test('writes and deletes a record only in the expected version', async () => {
     await using opening = await open()
-    const { values } = opening.store
-    const first = await values.put('key', 1, { ifVersion: null })
+    const { records } = opening.store
+    const first = await records.put('key', 1, { ifVersion: null })
     expect(first).toEqual(expect.any(String))
-    expect(await values.put('key', 2, { ifVersion: null })).toBeUndefined()
-    const second = await values.put('key', 2, { ifVersion: first })
-    expect(await values.put('key', 3, { ifVersion: first })).toBeUndefined()
-    expect(await values.get('key')).toEqual({ value: 2, version: second })
-    expect(await values.delete('key', first)).toBe(false)
-    expect(await values.delete('key', second)).toBe(true)
-    expect(await values.put('key', 3, { ifVersion: second })).toBeUndefined()
+    expect(await records.put('key', 2, { ifVersion: null })).toBeUndefined()
+    const second = await records.put('key', 2, { ifVersion: first })
+    expect(await records.put('key', 3, { ifVersion: first })).toBeUndefined()
+    expect(await records.get('key')).toEqual({ value: 2, version: second })
+    expect(await records.delete('key', first)).toBe(false)
+    expect(await records.delete('key', second)).toBe(true)
+    expect(await records.put('key', 3, { ifVersion: second })).toBeUndefined()
   })
 
   test('lets one of 50 writers write a version, and one of 50 callers take it', async () => {
     await using opening = await open()
     const { store, other } = opening
     const both = Array.from({ length: 50 }, (_, n) => (n % 2 ? store : other))
-    const put = await Promise.all(both.map((at, n) => at.values.put('k', n, { ifVersion: null })))
+    const put = await Promise.all(both.map((at, n) => at.records.put('k', n, { ifVersion: null })))
     expect(put.filter((version) => version !== undefined)).toHaveLength(1)
-    const taken = await Promise.all(both.map((at) => at.values.take('k')))
+    const taken = await Promise.all(both.map((at) => at.records.take('k')))
     expect(taken.filter((value) => value !== undefined)).toEqual([put.findIndex(Boolean)])
-    expect(await store.values.get('k')).toBeUndefined()
+    expect(await store.records.get('k')).toBeUndefined()
   })
 
   test('expires records that are not touched and have a time to live', async () => {
     await using opening = await open()
     const { store, shortMs, untilEnded } = opening
-    const { values } = store
-    await values.put('stays', 0)
-    await values.put('touched', 1, { ttlMs: shortMs })
-    const touchedAgain = await values.touch('touched', 3_600_000)
-    await values.put('ends', 2, { ttlMs: shortMs })
-    await untilEnded(async () => (await values.get('ends')) === undefined)
+    const { records } = store
+    await records.put('stays', 0)
+    await records.put('touched', 1, { ttlMs: shortMs })
+    const touchedAgain = await records.touch('touched', 3_600_000)
+    await records.put('ends', 2, { ttlMs: shortMs })
+    await untilEnded(async () => (await records.get('ends')) === undefined)
     expect(touchedAgain).toBe(true)
-    expect(await values.take('ends')).toBeUndefined()
-    expect(await values.touch('ends', shortMs)).toBe(false)
-    expect((await values.list('')).map(({ key }) => key)).toEqual(['stays', 'touched'])
-    expect(await values.put('ends', 3, { ifVersion: null })).toBeDefined()
+    expect(await records.take('ends')).toBeUndefined()
+    expect(await records.touch('ends', shortMs)).toBe(false)
+    expect((await records.list('')).map(({ key }) => key)).toEqual(['stays', 'touched'])
+    expect(await records.put('ends', 3, { ifVersion: null })).toBeDefined()
   })
 
   test('removes the time to live when a write has none', async () => {
     await using opening = await open()
     const { store, shortMs, untilEnded } = opening
-    await store.values.put('key', 1, { ttlMs: shortMs })
-    await store.values.put('key', 2)
-    await store.values.put('mark', 1, { ttlMs: shortMs })
-    await untilEnded(async () => (await store.values.get('mark')) === undefined)
-    expect(await store.values.get('key')).toMatchObject({ value: 2 })
+    await store.records.put('key', 1, { ttlMs: shortMs })
+    await store.records.put('key', 2)
+    await store.records.put('mark', 1, { ttlMs: shortMs })
+    await untilEnded(async () => (await store.records.get('mark')) === undefined)
+    expect(await store.records.get('key')).toMatchObject({ value: 2 })
   })
 
   test('lists records by prefix in pages, in the order of the bytes of their keys', async () => {
     await using opening = await open()
-    const { values } = opening.store
+    const { records } = opening.store
     const inOrder = ['p/', 'p/A', 'p/Z', 'p/a', 'p/a%2F', 'p/ä', 'p/\u{ffee}', 'p/\u{1f600}']
-    for (const key of [...inOrder.toReversed(), 'o', 'p', 'q/', 'p0']) await values.put(key, key)
-    expect((await values.list('p/')).map(({ value }) => value)).toEqual(inOrder)
+    for (const key of [...inOrder.toReversed(), 'o', 'p', 'q/', 'p0']) await records.put(key, key)
+    expect((await records.list('p/')).map(({ value }) => value)).toEqual(inOrder)
     const pages: string[] = []
     for (let after: string | undefined; ;) {
-      const page = await values.list('p/', { after, limit: 3 })
+      const page = await records.list('p/', { after, limit: 3 })
       pages.push(...page.map(({ key }) => key))
       after = page.at(-1)?.key
       if (page.length < 3) break
     }
     expect(pages).toEqual(inOrder)
-    expect(await values.list('p/', { after: 'o' })).toHaveLength(inOrder.length)
-    expect(await values.list('p/', { after: 'q' })).toEqual([])
-    expect(await values.list('p/', { limit: 0 })).toEqual([])
+    expect(await records.list('p/', { after: 'o' })).toHaveLength(inOrder.length)
+    expect(await records.list('p/', { after: 'q' })).toEqual([])
+    expect(await records.list('p/', { limit: 0 })).toEqual([])
   })
 
   test('lists more records than one script reads, and skips expired ones', async () => {
@@ -232,14 +232,14 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     const { store, shortMs, untilEnded } = opening
     await Promise.all(
       Array.from({ length: 900 }, (_, n) =>
-        store.values.put(`m/${`${n}`.padStart(4, '0')}`, n, {
+        store.records.put(`m/${`${n}`.padStart(4, '0')}`, n, {
           ttlMs: n < 450 ? shortMs : undefined,
         }),
       ),
     )
-    await store.values.put('mark', 1, { ttlMs: shortMs })
-    await untilEnded(async () => (await store.values.get('mark')) === undefined)
-    const listed = await store.values.list('m/')
+    await store.records.put('mark', 1, { ttlMs: shortMs })
+    await untilEnded(async () => (await store.records.get('mark')) === undefined)
+    const listed = await store.records.list('m/')
     expect(listed.map(({ value }) => value)).toEqual(Array.from({ length: 450 }, (_, n) => n + 450))
   })
 

@@ -6,7 +6,7 @@
  * `CLOSED` after `close()`.
  */
 export interface GatewayStore {
-  readonly values: Values
+  readonly records: Records
   readonly logs: EventLogs
   readonly blobs: Blobs
   readonly rates: Rates
@@ -20,7 +20,7 @@ export interface GatewayStore {
 }
 
 /** Small JSON records by key, each with a time to live. Keys are sorted by their bytes. */
-export interface Values {
+export interface Records {
   get(key: string): Promise<Versioned | undefined>
   /** Returns the new version. `undefined`: the record has another version than `ifVersion`. */
   put(key: string, value: unknown, options?: PutOptions): Promise<string | undefined>
@@ -31,7 +31,7 @@ export interface Values {
   /** Returns whether the record existed, in the given version if there is one. */
   delete(key: string, ifVersion?: string): Promise<boolean>
   /** Returns records whose keys begin with `prefix`, in order: at most `limit` (default 1000) after `after`. */
-  list(prefix: string, options?: ListOptions): Promise<readonly ListedValue[]>
+  list(prefix: string, options?: ListOptions): Promise<readonly ListedRecord[]>
   /** Returns the number of records whose keys begin with `prefix`. May include some that ended a moment ago. */
   count(prefix: string): Promise<number>
 }
@@ -53,7 +53,7 @@ export interface Versioned {
   readonly version: string
 }
 
-export interface ListedValue extends Versioned {
+export interface ListedRecord extends Versioned {
   readonly key: string
 }
 
@@ -173,12 +173,12 @@ const PAGE_RECORDS = 200
 
 /** Yields all records whose keys begin with `prefix`, in the order of the keys. Concurrent changes may be missing. */
 export async function* listAll(
-  values: Pick<Values, 'list'>,
+  records: Pick<Records, 'list'>,
   prefix: string,
-): AsyncGenerator<ListedValue, void, undefined> {
+): AsyncGenerator<ListedRecord, void, undefined> {
   let after: string | undefined
   do {
-    const page = await values.list(prefix, { after, limit: PAGE_RECORDS })
+    const page = await records.list(prefix, { after, limit: PAGE_RECORDS })
     yield* page
     after = page.length < PAGE_RECORDS ? undefined : page.at(-1)?.key
   } while (after !== undefined)

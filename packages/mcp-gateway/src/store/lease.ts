@@ -1,6 +1,6 @@
 import type { Clock } from '../internal/clock.ts'
 import { randomHex } from '../internal/random-hex.ts'
-import type { Values } from './gateway-store.ts'
+import type { Records } from './gateway-store.ts'
 
 /** Other processes see the death of this one so many milliseconds after it, at most. */
 const TTL_MS = 3500
@@ -13,14 +13,14 @@ const RENEW_MS = 700
 export class ProcessLease implements AsyncDisposable {
   /** 16 hexadecimal digits. Part of the ids of server requests and of the headers of logs. */
   readonly id: string = randomHex(8)
-  readonly #records: Values
+  readonly #records: Records
   readonly #clock: Clock
   #holders = 0
   #stopTimer: (() => void) | undefined
   /** The write that shows the lease to others, or the one that did. */
   #written: { readonly at: number; readonly done: Promise<unknown> } | undefined
 
-  constructor(records: Values, clock: Clock) {
+  constructor(records: Records, clock: Clock) {
     this.#records = records
     this.#clock = clock
   }

@@ -5,10 +5,10 @@ import { MemoryBlobs } from './blobs.ts'
 import { toJsonText } from './gateway-store.ts'
 import type {
   GatewayStore,
-  ListedValue,
+  ListedRecord,
   ListOptions,
   PutOptions,
-  Values,
+  Records,
   Versioned,
 } from './gateway-store.ts'
 import { LocalLogs, MemoryLogRows } from './local-logs.ts'
@@ -35,7 +35,7 @@ const SWEEP_EVERY_MS = 1000
 export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isShared = false
   readonly isDurable = false
-  readonly values: MemoryRecords
+  readonly records: MemoryRecords
   readonly logs: LocalLogs
   readonly blobs: MemoryBlobs
   readonly rates: TokenBuckets
@@ -47,7 +47,7 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   constructor(options: MemoryGatewayStoreOptions = {}) {
     assertGatewayOptions('MemoryGatewayStore', options, optionChecks)
     const { blobBytes = 268_435_456, now = Date.now, onError = warnAboutListener } = options
-    this.values = new MemoryRecords(now)
+    this.records = new MemoryRecords(now)
     this.#logRows = new MemoryLogRows(now)
     this.logs = new LocalLogs(this.#logRows, now, onError)
     this.blobs = new MemoryBlobs(blobBytes)
@@ -61,7 +61,7 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
 
   /** Drops what has ended. Called every second. */
   sweep(): void {
-    this.values.sweep()
+    this.records.sweep()
     this.#logRows.sweep()
   }
 
@@ -87,7 +87,7 @@ export function warnAboutListener(cause: unknown): void {
 }
 
 /** Records as JSON texts, so that a caller cannot change what another one has read. */
-export class MemoryRecords implements Values {
+export class MemoryRecords implements Records {
   readonly #now: () => number
   readonly #entries = new Map<string, Entry>()
   /** Keys of `#entries`, in the order of their bytes. */
@@ -136,9 +136,9 @@ export class MemoryRecords implements Values {
     return true
   }
 
-  async list(prefix: string, options: ListOptions = {}): Promise<readonly ListedValue[]> {
+  async list(prefix: string, options: ListOptions = {}): Promise<readonly ListedRecord[]> {
     const { after, limit = 1000 } = options
-    const listed: ListedValue[] = []
+    const listed: ListedRecord[] = []
     let at = this.#firstFrom(prefix)
     if (after !== undefined && compareBytes(after, prefix) >= 0) {
       at = this.#firstFrom(after)

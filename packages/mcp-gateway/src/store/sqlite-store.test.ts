@@ -35,15 +35,15 @@ async function* bytesOf(text: string): AsyncGenerator<Uint8Array> {
 test('reads records, events and files after a restart', async () => {
   await using folder = await newFolder()
   const store = new DiskGatewayStore(folder.path)
-  const version = await store.values.put('key', { a: 1 })
+  const version = await store.records.put('key', { a: 1 })
   const options = { limits: { maxEvents: 5, ttlMs: 3_600_000 }, isLast: false }
   const id = await store.logs.append('s', 1, options)
   await store.logs.append('s', 2, options)
   const blob = await store.blobs.write(bytesOf('text'), 10)
   await store.close()
-  await expect(store.values.get('key')).rejects.toMatchObject({ code: 'CLOSED' })
+  await expect(store.records.get('key')).rejects.toMatchObject({ code: 'CLOSED' })
   await using again = new DiskGatewayStore(folder.path)
-  expect(await again.values.get('key')).toEqual({ value: { a: 1 }, version })
+  expect(await again.records.get('key')).toEqual({ value: { a: 1 }, version })
   expect(await again.logs.read('s', id)).toMatchObject([{ event: 2 }])
   expect(await again.blobs.read(blob.id)).toBeDefined()
 })
@@ -51,7 +51,7 @@ test('reads records, events and files after a restart', async () => {
 test('refuses a folder that another process uses or another program owns', async () => {
   await using folder = await newFolder()
   await using store = new DiskGatewayStore(folder.path)
-  await store.values.put('key', 1)
+  await store.records.put('key', 1)
   const config = expect.objectContaining({ code: 'CONFIG' })
   expect(() => new DiskGatewayStore(folder.path)).toThrow(config)
   const foreign = join(folder.path, 'foreign')
@@ -77,7 +77,7 @@ test('withdraws the permissions of other users in an existing folder', async () 
   await chmod(folder.path, 0o755)
   await writeFile(join(folder.path, 'gateway.db'), '', { mode: 0o644 })
   await using store = new DiskGatewayStore(folder.path)
-  await store.values.put('key', 1)
+  await store.records.put('key', 1)
   const names = (await readdir(folder.path)).filter((name) => name.startsWith('gateway.db'))
   expect(names).toContain('gateway.db')
   for (const name of names) {
@@ -130,7 +130,7 @@ test('loses no acknowledged write when the process is killed at any moment', asy
     await using store = new DiskGatewayStore(folder.path)
     for (const line of acknowledged) {
       const [key = '', blob = '', event = ''] = line.split(' ')
-      expect(await store.values.get(key)).toMatchObject({ value: blob })
+      expect(await store.records.get(key)).toMatchObject({ value: blob })
       expect(await store.blobs.read(blob)).toBeDefined()
       expect(await store.logs.find(event)).toMatchObject({ log: 's' })
     }

@@ -11,11 +11,11 @@ import type {
   EventLogs,
   FoundLog,
   GatewayStore,
-  ListedValue,
+  ListedRecord,
   ListOptions,
   LogLimits,
   PutOptions,
-  Values,
+  Records,
   Versioned,
 } from './gateway-store.ts'
 import { LocalLogs, parseFoundLog, toLogTag } from './local-logs.ts'
@@ -46,7 +46,7 @@ const SWEEP_ROWS = 500
 export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isShared = false
   readonly isDurable = true
-  readonly values: Values
+  readonly records: Records
   readonly logs: EventLogs
   readonly blobs: FileBlobs
   readonly rates: TokenBuckets
@@ -62,7 +62,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
     this.#path = join(resolve(folder), 'gateway.db')
     this.#database = openDatabase(this.#path)
     const records = new SqliteRecords(this.#database, now)
-    this.values = this.#withErrors(records)
+    this.records = this.#withErrors(records)
     const logRows = new SqliteLogRows(this.#database, now)
     this.#localLogs = new LocalLogs(logRows, now, onError)
     this.logs = this.#withErrors(this.#localLogs)
@@ -99,7 +99,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
   }
 
   /** Returns the part with errors that name the file. */
-  #withErrors<Part extends Values | EventLogs>(part: Part): Part {
+  #withErrors<Part extends Records | EventLogs>(part: Part): Part {
     return new Proxy(part, {
       get: (target, name) => {
         const method: unknown = Reflect.get(target, name)
@@ -160,7 +160,7 @@ function toGatewayError(error: unknown, path: string): Error {
 }
 
 /** Records in a database that only this process has open: no other write comes between the read and the write of a call. */
-class SqliteRecords implements Values {
+class SqliteRecords implements Records {
   readonly #now: () => number
   readonly #statements: RecordStatements
 
@@ -201,9 +201,9 @@ class SqliteRecords implements Values {
     return true
   }
 
-  async list(prefix: string, options: ListOptions = {}): Promise<readonly ListedValue[]> {
+  async list(prefix: string, options: ListOptions = {}): Promise<readonly ListedRecord[]> {
     const { after = '', limit = 1000 } = options
-    const listed: ListedValue[] = []
+    const listed: ListedRecord[] = []
     if (limit <= 0) return listed
     for (const row of this.#statements.list.iterate(prefix, after, this.#now())) {
       const key = columnText(row['key'])

@@ -105,7 +105,7 @@ test.each([
 test('a store that is away is an empty one', async () => {
   const warnings: string[] = []
   const away = () => Promise.reject(new Error('away'))
-  const values = {
+  const records = {
     get: away,
     put: away,
     touch: away,
@@ -114,7 +114,7 @@ test('a store that is away is an empty one', async () => {
     list: away,
     count: away,
   }
-  const cache = new ResultCache(values, (message) => warnings.push(message))
+  const cache = new ResultCache(records, (message) => warnings.push(message))
   await cache.put(callOf(), answer)
   expect(await cache.get(callOf())).toBeUndefined()
   expect(warnings).toHaveLength(2)

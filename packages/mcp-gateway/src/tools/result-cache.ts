@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 
 import { canonicalJson, isRecord } from '@x/internal'
 import type { Principal } from '../internal/principal.ts'
-import type { Values } from '../store/gateway-store.ts'
+import type { Records } from '../store/gateway-store.ts'
 import type { CheckedArguments, PlannedTool } from './tool-plan.ts'
 
 /** Who calls what, and with what: all that a result may depend on. */
@@ -25,14 +25,14 @@ const MAX_BYTES = 262_144
  * or that speaks of a file, since files belong to a run. A store that cannot be reached is an empty one.
  */
 export class ResultCache {
-  readonly #values: Values
+  readonly #records: Records
   readonly #onWarning: (message: string, cause: unknown) => void
 
   constructor(
-    values: Values,
+    records: Records,
     onWarning: (message: string, cause: unknown) => void = () => undefined,
   ) {
-    this.#values = values
+    this.#records = records
     this.#onWarning = onWarning
   }
 
@@ -40,7 +40,7 @@ export class ResultCache {
     const key = cacheKeyOf(call)
     if (key === undefined) return undefined
     try {
-      return cachedResultFrom((await this.#values.get(key))?.value)
+      return cachedResultFrom((await this.#records.get(key))?.value)
     } catch (error) {
       this.#onWarning('A kept result could not be read', error)
       return undefined
@@ -53,7 +53,7 @@ export class ResultCache {
     const kept = key === undefined ? undefined : keptOf(result)
     if (key === undefined || kept === undefined) return
     try {
-      await this.#values.put(key, kept, { ttlMs: call.tool.cache?.ttlMs })
+      await this.#records.put(key, kept, { ttlMs: call.tool.cache?.ttlMs })
     } catch (error) {
       this.#onWarning('A result could not be kept', error)
     }

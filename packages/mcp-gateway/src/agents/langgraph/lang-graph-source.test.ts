@@ -328,7 +328,7 @@ async function replicas(definition: () => GraphDefinition) {
     if (skill === undefined) throw new Error('there is no skill')
     const known = { sourceOf: () => source, degrade: () => {} }
     return {
-      runs: new Runs(runsOptions({ agents: known, values: store.values, clock })),
+      runs: new Runs(runsOptions({ agents: known, records: store.records, clock })),
       tool: { name: 'support', agent, skill },
     }
   }
