@@ -1,11 +1,14 @@
 import { expect, test } from 'vitest'
 
+import { Artifacts } from '../src/files/artifacts.ts'
 import { ArtifactLinks } from '../src/files/links.ts'
 import { newScopeId } from '../src/files/namespaces.ts'
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway } from '../src/gateway.ts'
+import { systemClock } from '../src/internal/clock.ts'
 import { SignedCursors } from '../src/internal/signed-cursor.ts'
 import { RequestStates } from '../src/runs/request-state.ts'
+import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import { post } from './rpc-requests.ts'
 
@@ -17,16 +20,24 @@ function signers(): {
   readonly cursors: SignedCursors
   readonly links: ArtifactLinks
 } {
+  const store = new MemoryGatewayStore()
   return {
     states: new RequestStates({ ttlMs: 3_600_000, key }),
     cursors: new SignedCursors(key),
-    links: new ArtifactLinks({ key, baseUrl: () => 'https://files.example/artifacts' }),
+    links: new ArtifactLinks({
+      artifacts: new Artifacts({ store, key }),
+      records: store.records,
+      key,
+      baseUrl: () => 'https://files.example/artifacts',
+      ttlMs: 900_000,
+      clock: systemClock,
+    }),
   }
 }
 
 const runOf = { runId: 'run_0123456789abcdef', round: 1, tool: 'ask', args: 'x' }
 
-test('what one key signed for one use is of no other use', async () => {
+test('accepts what one key signed for one use for no other use', async () => {
   const { states, cursors, links } = signers()
   const scope = newScopeId()
   const state = await states.mint(runOf, binding)
@@ -48,13 +59,15 @@ test('what one key signed for one use is of no other use', async () => {
   )
   const [exp, sig] = [link.searchParams.get('exp') ?? '', link.searchParams.get('sig') ?? '']
   const address = { scope, name: 'a', version: 1 }
-  expect(links.isValid(address, { exp, sig })).toBe(true)
+  const isDownload = (signature: string): boolean =>
+    links.isDownload(address, new URLSearchParams({ version: '1', exp, sig: signature }))
+  expect(isDownload(sig)).toBe(true)
   expect(cursors.open('tools', cursor)).toBe('a')
   await expect(states.verify(state, binding)).resolves.toEqual(runOf)
 
   const signatures = [sig, cursor.split('.')[1] ?? '', state.split('.').at(-1) ?? '']
   for (const other of [signatures[1], signatures[2]]) {
-    expect(links.isValid(address, { exp, sig: other ?? '' })).toBe(false)
+    expect(isDownload(other ?? '')).toBe(false)
   }
   for (const other of [
     state,
@@ -73,7 +86,7 @@ test('what one key signed for one use is of no other use', async () => {
   }
 })
 
-test('a signature is whole, or none', async () => {
+test('refuses a part of a signature', async () => {
   const { states, cursors } = signers()
   const cursor = cursors.seal('tools', 'a')
   const state = await states.mint(runOf, binding)
@@ -87,7 +100,7 @@ test('a signature is whole, or none', async () => {
 })
 
 test.each(['', 'v1.', 'v1.e30.', 'v1.e30.AAAA', 'nonsense'])(
-  'over HTTP, a state that was made up is refused: %j',
+  'refuses an invented request state over HTTP: %j',
   async (requestState) => {
     const sources = [new AgentsAtHand({ echo })]
     await using gateway = createGateway({ sources, auth: bearerAuth('t0ken'), logger: false })

@@ -16,7 +16,7 @@ import type {
   StoredVersion,
 } from './artifact-index.ts'
 import { fileTypeOf, mediaTypeFrom, namedTypeOf } from './media-types.ts'
-import { ArtifactScopes, accountOf, listKey, principalKey } from './namespaces.ts'
+import { ArtifactScopes, accountOf, listKey, principalKey, sessionListKey } from './namespaces.ts'
 import type { ArtifactCaller } from './namespaces.ts'
 import { ArtifactUsage, AtomicUpdates, BlobHolds } from './quotas.ts'
 import type { ArtifactQuota, Usage } from './quotas.ts'
@@ -302,10 +302,20 @@ export class Artifacts implements AsyncDisposable {
     return this.#scopes.own(caller)
   }
 
+  /** Returns the scope in which a file of the caller is stored by default. Makes one if there is none. */
+  async scopeForWriting(caller: ArtifactCaller): Promise<string> {
+    return (await this.#scopes.forWriting(caller, undefined)).scope
+  }
+
+  /** Returns the caller that owns a scope. `undefined`: there is no such scope. */
+  ownerOf(scope: string): Promise<ArtifactCaller | undefined> {
+    return this.#scopes.ownerOf(scope)
+  }
+
   /** Returns the id of the list that a caller reads: that of its principal or of its session. */
   listOf({ principal, scope }: ArtifactCaller): string | undefined {
     if (!principal.isAnonymous) return principalKey(principal)
-    return scope === undefined ? undefined : listKey(scope, { kind: 'session' })
+    return scope === undefined ? undefined : sessionListKey(scope)
   }
 
   /**

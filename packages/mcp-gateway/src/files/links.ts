@@ -1,165 +1,110 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { z } from 'zod'
-import type { Artifact } from './artifacts.ts'
+import type { Artifact, Artifacts } from './artifacts.ts'
 import type { ArtifactCaller } from './namespaces.ts'
 import { artifactNameFrom, encodedName } from './uri.ts'
 import type { ArtifactAddress } from './uri.ts'
-import { systemClock } from '../internal/clock.ts'
 import type { Clock } from '../internal/clock.ts'
-import { isRandomId, randomId } from '../internal/random-hex.ts'
+import { randomHex } from '../internal/random-hex.ts'
 import type { Records } from '../store/gateway-store.ts'
 
+/** The clocks of processes that share a store may differ by this time. */
+const CLOCK_SKEW_MS = 60_000
+
 export interface ArtifactLinksOptions {
+  readonly artifacts: Pick<Artifacts, 'scopeForWriting' | 'ownerOf'>
+  readonly records: Records
   /** Returns the URL of the path as clients see it: `https://host/artifacts`. `undefined`: not known, so there are no links. */
   readonly baseUrl: () => string | undefined
   /** Key that signs links. The same in every process. */
   readonly key: Uint8Array | string
-  /** Time for which a link works. Milliseconds. @default 900_000 */
-  readonly ttlMs?: number | undefined
-  /** @default the clock of the system */
-  readonly clock?: Clock | undefined
+  /** Time for which a link works. Milliseconds. */
+  readonly ttlMs: number
+  readonly clock: Clock
 }
 
-/** Signed links: everyone who has one can download one version of one file until the link expires. */
+/** A link to upload one file. */
+export interface UploadLink {
+  readonly url: string
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number
+}
+
+/** An upload link in use. */
+export interface UsedLink {
+  /** Owner of the scope of the link: the caller that got the link. */
+  readonly caller: ArtifactCaller
+  /** Makes the link usable again until it expires, after an upload that failed. */
+  release(): Promise<void>
+}
+
+/**
+ * Signed links to a scope and a name, for clients without a credential. Everyone who has a link can download one version
+ * of the file, or upload one file, until the link expires.
+ */
 export class ArtifactLinks {
-  readonly #baseUrl: () => string | undefined
-  readonly #key: Uint8Array | string
-  readonly #ttlMs: number
-  readonly #clock: Clock
+  readonly #options: ArtifactLinksOptions
 
   constructor(options: ArtifactLinksOptions) {
-    const { baseUrl, key, ttlMs = 900_000, clock = systemClock } = options
-    this.#baseUrl = baseUrl
-    this.#key = key
-    this.#ttlMs = ttlMs
-    this.#clock = clock
+    this.#options = options
   }
 
   /** Returns a link that expires with the artifact at the latest. */
   downloadUrl({ scope, name, version, expiresAt }: Artifact): string | undefined {
-    const base = this.#baseUrl()
+    const { baseUrl, clock, ttlMs } = this.#options
+    const base = baseUrl()
     if (base === undefined) return undefined
-    const ends = Math.min(this.#clock.now() + this.#ttlMs, expiresAt)
-    const exp = String(Math.floor(ends / 1000))
-    const sig = this.#sign({ scope, name, version }, exp).toString('base64url')
+    const exp = toSeconds(Math.min(clock.now() + ttlMs, expiresAt))
+    const sig = this.#sign({ scope, name }, ['download', version, exp])
     return `${base}/${scope}/${encodedName(name)}?version=${version}&exp=${exp}&sig=${sig}`
   }
 
-  /** Returns whether the signature is valid for this version and has not expired. */
-  isValid(address: ArtifactAddress, { exp, sig }: LinkSignature): boolean {
-    if (!/^\d{1,12}$/.test(exp) || Number(exp) * 1000 <= this.#clock.now()) return false
-    const expected = this.#sign(address, exp)
-    const given = Buffer.from(sig, 'base64url')
+  /** Returns whether a query is that of a download link to this version, and the link has not expired. */
+  isDownload(address: ArtifactAddress, query: URLSearchParams): boolean {
+    return this.#isValid(address, query, ['download', address.version ?? ''])
+  }
+
+  /** Returns a link where a `PUT` stores a file of the caller. A link works once, because addresses are kept in logs. */
+  async uploadLink(caller: ArtifactCaller, fileName: string): Promise<UploadLink | undefined> {
+    const { artifacts, baseUrl, clock, ttlMs } = this.#options
+    const base = baseUrl()
+    if (base === undefined) return undefined
+    const scope = await artifacts.scopeForWriting(caller)
+    const name = artifactNameFrom(fileName)
+    const exp = toSeconds(clock.now() + ttlMs)
+    const once = randomHex(8)
+    const sig = this.#sign({ scope, name }, ['upload', once, exp])
+    const url = `${base}/${scope}/${encodedName(name)}?once=${once}&exp=${exp}&sig=${sig}`
+    return { url, expiresAt: exp * 1000 }
+  }
+
+  /** Uses an upload link. `undefined`: the link is not valid, was used before, or has expired. */
+  async useUpload(address: ArtifactAddress, query: URLSearchParams): Promise<UsedLink | undefined> {
+    const { artifacts, records, clock } = this.#options
+    const once = query.get('once') ?? ''
+    if (!this.#isValid(address, query, ['upload', once])) return undefined
+    const caller = await artifacts.ownerOf(address.scope)
+    if (caller === undefined) return undefined
+    const key = `artifacts/used-link/${once}`
+    const ttlMs = Number(query.get('exp')) * 1000 - clock.now() + CLOCK_SKEW_MS
+    const version = await records.put(key, 1, { ttlMs, ifVersion: null })
+    if (version === undefined) return undefined
+    return { caller, release: async () => void (await records.delete(key, version)) }
+  }
+
+  #isValid(address: ArtifactAddress, query: URLSearchParams, use: readonly unknown[]): boolean {
+    const exp = query.get('exp') ?? ''
+    if (!/^\d{1,12}$/.test(exp) || Number(exp) * 1000 <= this.#options.clock.now()) return false
+    const expected = Buffer.from(this.#sign(address, [...use, exp]))
+    const given = Buffer.from(query.get('sig') ?? '')
     return given.length === expected.length && timingSafeEqual(given, expected)
   }
 
-  #sign({ scope, name, version }: ArtifactAddress, exp: string): Buffer {
-    const parts = ['mcp-gateway.download', scope, encodedName(name), version ?? '', exp]
-    return createHmac('sha256', this.#key).update(parts.join('\0')).digest()
+  #sign({ scope, name }: ArtifactAddress, use: readonly unknown[]): string {
+    const text = ['mcp-gateway.link', scope, encodedName(name), ...use].join('\0')
+    return createHmac('sha256', this.#options.key).update(text).digest('base64url')
   }
 }
 
-export interface LinkSignature {
-  /** Seconds since 1970. */
-  readonly exp: string
-  readonly sig: string
-}
-
-interface Ticket {
-  readonly principal: string
-  readonly isAnonymous: boolean
-  readonly name: string
-  readonly scope?: string | undefined
-  readonly address?: string | undefined
-  /** Milliseconds since 1970. */
-  readonly endsAt: number
-}
-
-const Ticket: z.ZodType<Ticket> = z.object({
-  principal: z.string(),
-  isAnonymous: z.boolean(),
-  name: z.string(),
-  scope: z.string().optional(),
-  address: z.string().optional(),
-  endsAt: z.number(),
-})
-
-/** An upload link in use. */
-export interface TakenTicket {
-  /** Caller that got the link. */
-  readonly caller: ArtifactCaller
-  /** Makes the link usable again until it expires, after an upload that failed. */
-  giveBack(): Promise<void>
-}
-
-export interface UploadTicketsOptions {
-  readonly records: Records
-  /** Returns the URL of the path as clients see it: `https://host/artifacts`. `undefined`: not known, so there are no links. */
-  readonly baseUrl: () => string | undefined
-  /** Time for which a link works. Milliseconds. @default 900_000 */
-  readonly ttlMs?: number | undefined
-  /** @default the clock of the system */
-  readonly clock?: Clock | undefined
-}
-
-/**
- * Links to upload one file for a caller without a credential. A link works once, because addresses are kept in logs. It
- * holds only 128 random bits, which every process finds in the store until the link expires.
- */
-export class UploadTickets {
-  readonly #options: UploadTicketsOptions
-
-  constructor(options: UploadTicketsOptions) {
-    this.#options = options
-  }
-
-  /** Returns a URL where a `PUT` stores a file of the caller. */
-  async uploadUrl(caller: ArtifactCaller, fileName: string): Promise<string | undefined> {
-    const { records, ttlMs = 900_000, clock = systemClock } = this.#options
-    const base = this.#options.baseUrl()
-    if (base === undefined) return undefined
-    const id = randomId()
-    const name = artifactNameFrom(fileName)
-    const { principal, scope, address } = caller
-    const ticket = {
-      principal: principal.id,
-      isAnonymous: principal.isAnonymous,
-      name,
-      scope,
-      address,
-      endsAt: clock.now() + ttlMs,
-    }
-    await records.put(ticketKey(id), ticket satisfies Ticket, { ttlMs })
-    return `${base}/${encodedName(name)}?ticket=${id}`
-  }
-
-  /** Uses a link. `undefined`: it is for another name, was used before, or has expired. */
-  async take(id: string, name: string): Promise<TakenTicket | undefined> {
-    if (!isRandomId(id)) return undefined
-    const { records } = this.#options
-    const key = ticketKey(id)
-    // A request with another name does not use the link.
-    if (ticketFrom((await records.get(key))?.value)?.name !== name) return undefined
-    const ticket = ticketFrom(await records.take(key))
-    if (!ticket) return undefined
-    const { principal, isAnonymous, scope, address } = ticket
-    return {
-      caller: { principal: { id: principal, isAnonymous, scopes: [], claims: {} }, scope, address },
-      giveBack: () => this.#giveBack(key, ticket),
-    }
-  }
-
-  async #giveBack(key: string, ticket: Ticket): Promise<void> {
-    const { records, clock = systemClock } = this.#options
-    const ttlMs = ticket.endsAt - clock.now()
-    if (ttlMs > 0) await records.put(key, ticket, { ttlMs })
-  }
-}
-
-function ticketFrom(value: unknown): Ticket | undefined {
-  return Ticket.safeParse(value).data
-}
-
-function ticketKey(id: string): string {
-  return `artifacts/ticket/${id}`
+function toSeconds(ms: number): number {
+  return Math.floor(ms / 1000)
 }

@@ -15,30 +15,32 @@ export interface ArtifactCaller {
 }
 
 /**
- * Owner of a scope: a principal; the session that got its id when it began; or, for callers without a name and without a
- * session, every caller that knows the id.
+ * Owner of a scope. `principal`: the principal of this id. `session`: the session that got the id of the scope when it
+ * began. `holder`: every caller that knows the id of the scope.
  */
-export type ScopeOwner =
-  | { readonly kind: 'principal'; readonly key: string }
-  | { readonly kind: 'session' }
-  | { readonly kind: 'holder' }
+export interface ScopeOwner {
+  readonly kind: 'principal' | 'session' | 'holder'
+  /** Id and address of the caller that made the scope. */
+  readonly id: string
+  readonly address?: string | undefined
+}
 
-const StoredOwner: z.ZodType<ScopeOwner> = z.union([
-  z.object({ kind: z.literal('principal'), key: z.string() }),
-  z.object({ kind: z.literal('session') }),
-  z.object({ kind: z.literal('holder') }),
-])
+const StoredOwner: z.ZodType<ScopeOwner> = z.object({
+  kind: z.enum(['principal', 'session', 'holder']),
+  id: z.string(),
+  address: z.string().optional(),
+})
 
 /** Returns the text that stands for a principal in keys: a hash of one length. */
-export function principalKey(principal: Principal): string {
-  return `p-${hashOf(`principal\0${principal.id}`)}`
+export function principalKey({ id }: Pick<Principal, 'id'>): string {
+  return `p-${hashOf(`principal\0${id}`)}`
 }
 
 /** Returns whether the caller may read and write this scope. */
 function ownsScope(caller: ArtifactCaller, scope: string, owner: ScopeOwner): boolean {
   switch (owner.kind) {
     case 'principal':
-      return !caller.principal.isAnonymous && owner.key === principalKey(caller.principal)
+      return !caller.principal.isAnonymous && owner.id === caller.principal.id
     case 'session':
       return caller.principal.isAnonymous && caller.scope === scope
     case 'holder':
@@ -47,8 +49,12 @@ function ownsScope(caller: ArtifactCaller, scope: string, owner: ScopeOwner): bo
 }
 
 /** Returns the id of the list that has the artifacts of a scope. */
-export function listKey(scope: string, owner: ScopeOwner): string {
-  return owner.kind === 'principal' ? owner.key : `s-${scope}`
+export function listKey(scope: string, { kind, id }: ScopeOwner): string {
+  return kind === 'principal' ? principalKey({ id }) : sessionListKey(scope)
+}
+
+export function sessionListKey(scope: string): string {
+  return `s-${scope}`
 }
 
 /** Returns the id of the account in which the bytes of a caller are counted. */
@@ -117,16 +123,26 @@ export class ArtifactScopes {
       if (!owner) throw noScope()
       return this.#claimed({ scope: given, owner })
     }
-    if (!caller.principal.isAnonymous) return this.#ofPrincipal(principalKey(caller.principal))
-    if (caller.scope !== undefined) {
-      return this.#claimed({ scope: caller.scope, owner: { kind: 'session' } })
-    }
-    return this.#claimed({ scope: newScopeId(), owner: { kind: 'holder' } })
+    const { principal, address } = caller
+    if (!principal.isAnonymous) return this.#ofPrincipal({ kind: 'principal', id: principal.id })
+    const kind = caller.scope === undefined ? 'holder' : 'session'
+    return this.#claimed({
+      scope: caller.scope ?? newScopeId(),
+      owner: { kind, id: principal.id, address },
+    })
   }
 
-  async #ofPrincipal(key: string): Promise<OwnedScope> {
-    const at = defaultScopeKey(key)
-    const owner = { kind: 'principal', key } as const
+  /** Returns the caller that may write in a scope: its owner. `undefined`: there is no such scope. */
+  async ownerOf(scope: string): Promise<ArtifactCaller | undefined> {
+    const owner = storedOwnerFrom((await this.#records.get(scopeKey(scope)))?.value)
+    if (!owner) return undefined
+    const { kind, id, address } = owner
+    const principal = { id, isAnonymous: kind !== 'principal', scopes: [], claims: {} }
+    return { principal, scope: kind === 'session' ? scope : undefined, address }
+  }
+
+  async #ofPrincipal(owner: ScopeOwner): Promise<OwnedScope> {
+    const at = defaultScopeKey(principalKey(owner))
     for (let tries = 0; tries < 3; tries++) {
       const scope = (await this.#records.get(at))?.value
       if (typeof scope === 'string' && isScopeId(scope)) {

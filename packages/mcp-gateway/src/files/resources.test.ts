@@ -14,6 +14,9 @@ function open() {
   const clock = { now: () => 1_700_000_000_000, after: () => () => {} }
   const artifacts = new Artifacts({ store, key: 'k', clock, readMaxBytes: 5 })
   const links = new ArtifactLinks({
+    artifacts,
+    records: store.records,
+    ttlMs: 900_000,
     baseUrl: () => 'https://gateway.example/artifacts',
     key: 'k',
     clock,

@@ -1,5 +1,5 @@
 import { artifactDownload } from '../http/artifact-download.ts'
-import { ArtifactLinks, UploadTickets } from '../files/links.ts'
+import { ArtifactLinks } from '../files/links.ts'
 import { ArtifactNews, type News } from '../files/changes.ts'
 import { GatewayError } from '../errors.ts'
 import type { ArtifactSettings, InlineSettings, ToolSettings } from '../options.ts'
@@ -61,7 +61,6 @@ export class GatewayArtifacts {
   readonly #options: GatewayArtifactsOptions
   readonly #artifacts: Artifacts
   readonly #links: ArtifactLinks
-  readonly #tickets: UploadTickets
   readonly #news: ArtifactNews
   readonly #path: string
   readonly #takesUploads: boolean
@@ -74,8 +73,9 @@ export class GatewayArtifacts {
     this.#takesUploads = upload.enabled
     this.#artifacts = artifactsFrom(options)
     const baseUrl = (): string | undefined => this.#baseUrl()
-    this.#links = new ArtifactLinks({ baseUrl, key, ttlMs, clock })
-    this.#tickets = new UploadTickets({ records: store.records, baseUrl, ttlMs, clock })
+    const { records } = store
+    const linkOptions = { artifacts: this.#artifacts, records, baseUrl, key, ttlMs, clock }
+    this.#links = new ArtifactLinks(linkOptions)
     this.files = gatewayFiles({
       artifacts: this.#artifacts,
       inline: options.inline,
@@ -91,10 +91,9 @@ export class GatewayArtifacts {
       },
     })
     const uploadBytes = Math.min(upload.maxBytes ?? maxBytes, maxBytes)
-    const link = { tickets: this.#tickets, maxBytes: uploadBytes, ttlMs, clock }
     const isPlaced = (own.baseUrl ?? options.publicUrl) !== undefined
     const hasLinkTool = this.#takesUploads && (upload.linkTool ?? isPlaced)
-    this.tools = hasLinkTool ? [uploadLinkTool(link)] : []
+    this.tools = hasLinkTool ? [uploadLinkTool({ links: this.#links, maxBytes: uploadBytes })] : []
     this.#news = new ArtifactNews(clock, (news) => this.#publish(news))
     this.#artifacts.onChange((change) => this.#news.add(change))
   }
@@ -151,7 +150,7 @@ export class GatewayArtifacts {
     const download = artifactDownload({ artifacts, links: this.#links, path, uriScheme })
     const { maxBytes } = upload
     const handlers = this.#takesUploads
-      ? [download, artifactUpload({ artifacts, tickets: this.#tickets, path, maxBytes })]
+      ? [download, artifactUpload({ artifacts, links: this.#links, path, maxBytes })]
       : [download]
     const { clock } = this.#options
     return artifactRoute({ path, handlers, admission, isDraining, observer, clock })

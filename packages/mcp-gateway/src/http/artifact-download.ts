@@ -39,10 +39,7 @@ export function artifactDownload(options: ArtifactDownloadOptions): ArtifactHand
     if (!address) return problemResponse(404, 'NOT_FOUND', 'Artifact not found')
     try {
       const open = (range?: { first: number; last: number }): Promise<OpenArtifact> => {
-        const [exp, sig] = [url.searchParams.get('exp'), url.searchParams.get('sig')]
-        if (exp !== null && sig !== null && links.isValid(address, { exp, sig })) {
-          return artifacts.openLinked(address, range)
-        }
+        if (links.isDownload(address, url.searchParams)) return artifacts.openLinked(address, range)
         if (caller) return artifacts.open(caller, artifactUriOf(address, uriScheme), range)
         throw new GatewayError('NOT_FOUND', 'Artifact not found')
       }
@@ -124,7 +121,8 @@ function isRangeMeant(request: Request, artifact: Artifact): boolean {
   return ifRange === null || ifRange === etagOf(artifact)
 }
 
-function addressFrom(url: URL, path: string): ArtifactAddress | undefined {
+/** Returns the artifact that a URL `{path}/{scope}/{name}?version=N` names. */
+export function addressFrom(url: URL, path: string): ArtifactAddress | undefined {
   const [scope = '', segment = '', ...rest] = url.pathname.slice(path.length + 1).split('/')
   const name = decodedName(segment)
   if (name === undefined || !isScopeId(scope) || rest.length > 0) return undefined

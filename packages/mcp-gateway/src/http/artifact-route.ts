@@ -42,14 +42,13 @@ export function artifactRoute(options: ArtifactRouteOptions): HttpRoute {
   }
 }
 
-/** A link is a credential of its own: who brings one, and no other, is nobody in particular. */
+/** Returns the caller. `undefined` for a request whose only credential is a signed link. */
 async function callerOf(
   exchange: HttpExchange,
   admission: Admission,
 ): Promise<ArtifactCaller | Response | undefined> {
   const { address, request } = exchange
-  const query = new URL(request.url).searchParams
-  const hasLink = query.has('ticket') || query.has('sig')
+  const hasLink = new URL(request.url).searchParams.has('sig')
   if (hasLink && !request.headers.has('authorization')) return admission.refusal(exchange)
   const who = await admission.admit(exchange)
   return isPrincipal(who) ? { principal: who, address } : who

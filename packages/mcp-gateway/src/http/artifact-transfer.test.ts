@@ -4,7 +4,7 @@ import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { Artifact } from '../files/artifacts.ts'
 import { artifactDownload } from './artifact-download.ts'
-import { ArtifactLinks, UploadTickets } from '../files/links.ts'
+import { ArtifactLinks } from '../files/links.ts'
 import { artifactUpload } from './artifact-upload.ts'
 import { Artifacts } from '../files/artifacts.ts'
 import { newScopeId } from '../files/namespaces.ts'
@@ -27,14 +27,21 @@ function open() {
     maxBytes: 1000,
     quota: { bytesPerPrincipal: 1500 },
   })
-  const links = new ArtifactLinks({ baseUrl: () => baseUrl, key, clock })
-  const tickets = new UploadTickets({ records: store.records, baseUrl: () => baseUrl, clock })
+  const links = new ArtifactLinks({
+    artifacts,
+    records: store.records,
+    baseUrl: () => baseUrl,
+    ttlMs: 900_000,
+    key,
+    clock,
+  })
   const download = artifactDownload({ artifacts, links })
-  const upload = artifactUpload({ artifacts, tickets })
+  const upload = artifactUpload({ artifacts, links })
   return {
     artifacts,
     linkTo: (artifact: Artifact) => links.downloadUrl(artifact) ?? '',
-    tickets,
+    uploadUrl: async (caller: ArtifactCaller) =>
+      (await links.uploadLink(caller, 'data.csv'))?.url ?? '',
     pass: (ms: number) => void (time += ms),
     async get(url: string, headers: Record<string, string> = {}, caller?: ArtifactCaller) {
       const response = await download(new Request(url, { headers }), caller)
@@ -170,29 +177,52 @@ test.each([
   expect(await at.artifacts.find(ada, uri)).toMatchObject({ mimeType: expected })
 })
 
-test('an upload by a link is for whom the link was made, and for one name', async () => {
+test('stores an upload by a link for the caller that got the link, under one name', async () => {
   await using at = open()
-  const url = (await at.tickets.uploadUrl(ada, 'data.csv')) ?? ''
+  const url = await at.uploadUrl(ada)
   expect(url).not.toContain('ada')
   expect((await at.put(url.replace('data', 'other'), 'x')).status).toBe(404)
-  const guessed = url.replace(/.$/, (end) => (end === '0' ? '1' : '0'))
-  expect((await at.put(guessed, 'x')).status).toBe(404)
-  expect((await at.put('data.csv', 'x')).status).toBe(404)
+  const { scope } = await at.artifacts.write(bob, { name: 'data.csv', bytes: bytesOf('x') })
+  const changed = [
+    url.replace(/.$/, (end) => (end === 'A' ? 'E' : 'A')),
+    url.replace(/sig=.*/, 'sig='),
+    url.replace(/once=[^&]*&/, ''),
+    url.replace(/exp=(\d)/, 'exp=9$1'),
+    url.replace(/[a-z2-7]{26}/, scope),
+    url.replace(/[a-z2-7]{26}\//, ''),
+    'data.csv',
+  ]
+  for (const other of changed) expect((await at.put(other, 'x')).status).toBe(404)
+  expect((await at.get(url)).status).toBe(404)
+  const own = await at.artifacts.write(ada, { name: 'own.csv', bytes: bytesOf('x') })
+  expect((await at.put(at.linkTo(own), 'x')).status).toBe(404)
   const { uri } = (await (await at.put(url, '1,2')).json()) as { uri: string }
   expect(await at.artifacts.find(ada, uri)).toMatchObject({ name: 'data.csv', size: 3 })
 })
 
-test('a link uploads one file: nobody who finds it later puts another one in its place', async () => {
+test('stores an upload by a link in the session of a caller without a name', async () => {
   await using at = open()
-  const url = (await at.tickets.uploadUrl(ada, 'data.csv')) ?? ''
+  const principal = { id: 'mcp_user', isAnonymous: true, scopes: [], claims: {} }
+  const inSession = { principal, scope: newScopeId(), address: '192.0.2.1' }
+  const [first, second] = [await at.uploadUrl(inSession), await at.uploadUrl(inSession)]
+  const { uri } = (await (await at.put(first, '1')).json()) as { uri: string }
+  expect(await (await at.put(second, '2')).json()).toMatchObject({ version: 2 })
+  expect(await at.artifacts.find(inSession, uri)).toMatchObject({ scope: inSession.scope })
+  const other = { principal, scope: newScopeId() }
+  await expect(at.artifacts.find(other, uri)).rejects.toMatchObject({ code: 'NOT_FOUND' })
+})
+
+test('accepts one upload by a link, also of two at once', async () => {
+  await using at = open()
+  const url = await at.uploadUrl(ada)
   const both = await Promise.all([at.put(url, 'one'), at.put(url, 'two')])
   expect(new Set(both.map(({ status }) => status))).toEqual(new Set([201, 404]))
   expect((await at.put(url, 'three')).status).toBe(404)
 })
 
-test('an upload that failed can be tried again by the same link, until that ends', async () => {
+test('accepts the same link again after a failed upload, until the link expires', async () => {
   await using at = open()
-  const url = (await at.tickets.uploadUrl(ada, 'data.csv')) ?? ''
+  const url = await at.uploadUrl(ada)
   const broken = new ReadableStream({ pull: (to) => to.error(new Error('cut off')) })
   expect((await at.put(url, broken)).status).toBe(400)
   expect((await at.put(url, 'x'.repeat(1001))).status).toBe(413)
