@@ -61,12 +61,7 @@ export type {
 } from './tools/agent-registry-options.ts'
 export type { SourceStatus } from './agents/registry-sources.ts'
 
-export type {
-  ArgumentCheck,
-  CheckedArguments,
-  CheckedInput,
-  ResumeArgument,
-} from './tools/tool-plan.ts'
+export type { ArgumentCheck, CheckedArguments, ResumeArgument } from './tools/tool-plan.ts'
 export type { CachePolicy } from './options.ts'
 export type { MetaTool, MetaToolName } from './tools/meta-tools.ts'
 export type { PlannedPrompt } from './tools/skill-prompts.ts'
@@ -87,7 +82,7 @@ export type {
   RunnableGraph,
 } from './agents/langgraph/graph-definition.ts'
 
-export type { AgentCall, AgentInput, Answer, Resume } from './agents/agent-call.ts'
+export type { AgentCall, AgentInput, Answer, CheckedInput, Resume } from './agents/agent-call.ts'
 export type {
   AgentArtifacts,
   ArtifactWriter,

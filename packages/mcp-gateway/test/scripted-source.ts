@@ -3,7 +3,14 @@ import type { AgentSource, RunnableAgents } from '../src/agents/agent-source.ts'
 import type { Principal } from '../src/internal/principal.ts'
 import type { AgentCall } from '../src/agents/agent-call.ts'
 import type { AgentUpdate } from '../src/agents/agent-update.ts'
-import type { RunRequest } from '../src/runs/run-request.ts'
+import {
+  newRunId,
+  type RunClient,
+  type RunOrder,
+  type RunSink,
+  type ToolOutcome,
+} from '../src/runs/order.ts'
+import type { Runs } from '../src/runs/runs.ts'
 import type { RunTool } from '../src/agents/run-tool.ts'
 
 /** What an agent of a test does: its updates, or how it comes to them. */
@@ -67,12 +74,39 @@ export function principalNamed(id: string): Principal {
   return { id, scopes: [], isAnonymous: false, claims: {} }
 }
 
-export function requestOf(text: string, over: Partial<RunRequest> = {}): RunRequest {
+/** A call, with what its client can show and its connection. */
+export type CallRequest = Omit<RunOrder, 'client'> & RunClient & RunSink
+
+export function requestOf(text: string, over: Partial<CallRequest> = {}): CallRequest {
   return {
+    runId: newRunId(),
     arguments: { message: text },
-    input: { kind: 'message', text, files: [] },
+    input: { kind: 'message', text },
+    files: [],
     principal: principalNamed('ada'),
+    scope: undefined,
+    sessionScope: undefined,
+    address: undefined,
+    idempotencyKey: undefined,
+    resume: undefined,
+    trace: undefined,
+    name: undefined,
+    canAsk: false,
+    canVisit: false,
+    knowsChoices: true,
     signal: new AbortController().signal,
+    progress: undefined,
     ...over,
   }
+}
+
+/** Calls a tool. Each call is a run of its own, also if a request is used twice. */
+export function callRuns(
+  runs: Pick<Runs, 'call'>,
+  runTool: RunTool,
+  request: CallRequest,
+): Promise<ToolOutcome> {
+  const { name, canAsk, canVisit, knowsChoices, signal, progress, ...order } = request
+  const client = { name, canAsk, canVisit, knowsChoices }
+  return runs.call(runTool, { ...order, runId: newRunId(), client }, { signal, progress })
 }

@@ -8,6 +8,7 @@ import type {
   ToolSettings,
 } from '../src/options.ts'
 import type { RunsOptions } from '../src/runs/runs.ts'
+import { ProcessLease } from '../src/store/lease.ts'
 import type { AgentRegistryOptions } from '../src/tools/agent-registry-options.ts'
 import type { PlanOptions } from '../src/tools/tool-planner.ts'
 
@@ -18,14 +19,19 @@ export type GivenRuns = Partial<Omit<RunsOptions, 'streaming'>> &
   Pick<RunsOptions, 'agents' | 'records'> & { readonly streaming?: Partial<StreamingSettings> }
 
 /** Adds defaults to the options of `Runs`. */
-export const runsOptions = (given: GivenRuns): RunsOptions => ({
-  ...DEFAULTS.runs,
-  files: undefined,
-  onEvent: () => undefined,
-  clock: systemClock,
-  ...given,
-  streaming: { ...DEFAULTS.streaming, ...given.streaming },
-})
+export function runsOptions(given: GivenRuns): RunsOptions {
+  const { clock = systemClock, records, streaming } = given
+  return {
+    ...DEFAULTS.runs,
+    files: undefined,
+    inputFiles: undefined,
+    onEvent: () => undefined,
+    clock,
+    lease: new ProcessLease(records, clock),
+    ...given,
+    streaming: { ...DEFAULTS.streaming, ...streaming },
+  }
+}
 
 export type GivenPlan = Given<ToolSettings> &
   Partial<Pick<PlanOptions, 'artifactTtlMs' | 'ownTools'>>

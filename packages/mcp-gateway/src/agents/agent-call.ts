@@ -24,15 +24,16 @@ export interface AgentCall {
   readonly resume?: Resume | undefined
 }
 
-export type AgentInput =
+export type AgentInput = CheckedInput & {
+  /** Files of the caller. */
+  readonly files: readonly InputFile[]
+}
+
+export type CheckedInput =
   /** Text of the caller. */
-  | { readonly kind: 'message'; readonly text: string; readonly files: readonly InputFile[] }
+  | { readonly kind: 'message'; readonly text: string }
   /** Arguments that were checked with the schema of the skill. */
-  | {
-      readonly kind: 'arguments'
-      readonly value: Readonly<Record<string, unknown>>
-      readonly files: readonly InputFile[]
-    }
+  | { readonly kind: 'arguments'; readonly value: Readonly<Record<string, unknown>> }
 
 export interface Resume {
   /** The state of the `asked` update. JSON. */

@@ -10,9 +10,7 @@ import {
 
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
-import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { ResourceHandlers } from '../files/resources.ts'
-import type { InputFile } from '../files/result-files.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { mayUse } from '../internal/principal.ts'
 import type { SignedCursors } from '../internal/signed-cursor.ts'
@@ -58,10 +56,6 @@ export interface HandlerParts {
   readonly lists: ListRules
   /** `undefined`: the capability is not declared. */
   readonly resources: ResourceHandlers | undefined
-  /** Opens artifacts for an agent. @throws GatewayError for an artifact of another caller */
-  readonly inputFiles:
-    | ((caller: ArtifactCaller, uris: readonly string[]) => Promise<readonly InputFile[]>)
-    | undefined
   readonly ownTools: readonly OwnTool[] | undefined
   /** `undefined`: no result is used twice. */
   readonly results: ResultCache | undefined

@@ -17,7 +17,7 @@ import {
 import { isRecord } from '@x/internal'
 import type { TraceCarrier } from '../internal/observer.ts'
 import { slotOwnerOf, type Principal } from '../internal/principal.ts'
-import type { RequestState } from '../runs/run-request.ts'
+import type { RequestState } from '../runs/order.ts'
 import type { Caller, Callers } from './caller.ts'
 import type { ClientKind, HandlerParts, McpHandlers, McpResult, Params } from './handlers.ts'
 import {

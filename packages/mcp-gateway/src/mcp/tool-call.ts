@@ -9,14 +9,13 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
-import type { AgentInput } from '../agents/agent-call.ts'
-import { GatewayError } from '../errors.ts'
 import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import type { RunFailureReason } from '../internal/run-event.ts'
 import { TIMED_OUT, toInputRequests } from '../runs/forms.ts'
-import type { RunProgress, RunRequest, RunResume, ToolOutcome } from '../runs/run-request.ts'
+import { newRunId } from '../runs/order.ts'
+import type { RunClient, RunOrder, RunProgress, RunResume, ToolOutcome } from '../runs/order.ts'
 import type { CheckedArguments, PlannedTool, ToolDefinition } from '../tools/tool-plan.ts'
 import { agentsPage, resolveAgentCall } from '../tools/meta-tools.ts'
 import { nearestTools } from '../tools/visibility.ts'
@@ -211,42 +210,25 @@ class ToolCall {
       const message = `_meta.idempotencyKey must be a text of 1 to ${MAX_KEY_CHARS} characters`
       return toolError('invalid_arguments', message)
     }
-    const input = await this.#inputOf(checked)
-    if (typeof input === 'string') return toolError('invalid_arguments', input)
-    const request: RunRequest = {
+    const run: RunOrder = {
+      runId: newRunId(),
       arguments: withoutResume(given, checked),
-      input,
+      input: checked.input,
+      files: checked.files,
       principal: context.principal,
       scope: checked.scope,
       sessionScope: context.namespace,
       address: context.address,
       idempotencyKey: checked.idempotencyKey ?? key,
-      clientName: context.client.name,
-      ...questionSupport(context),
-      signal: context.signal,
-      progress: progressOf(context, this.#parts.channel),
+      client: clientOf(context),
       resume: resume ?? resumeArgument(checked),
       trace: trace ?? context.trace,
     }
-    const outcome = await this.#parts.runs.call(tool, request)
+    const outcome = await this.#parts.runs.call(tool, run, {
+      signal: context.signal,
+      progress: progressOf(context, this.#parts.channel),
+    })
     return outcome.type === 'result' ? outcome.result : outcome
-  }
-
-  /** @returns the input of the agent, or why it is not available, as text */
-  async #inputOf({
-    input,
-    files: uris,
-  }: CheckedArguments): Promise<AgentInput | undefined | string> {
-    const { inputFiles } = this.#parts
-    if (input === undefined) return undefined
-    if (uris.length === 0) return { ...input, files: [] }
-    if (!inputFiles) return 'This gateway stores no files, so an agent cannot get any.'
-    try {
-      return { ...input, files: await inputFiles(callerOf(this.context), uris) }
-    } catch (error) {
-      if (GatewayError.is(error)) return error.message
-      throw error
-    }
   }
 }
 
@@ -273,13 +255,10 @@ function withoutResume(given: Params, { input, resume }: CheckedArguments): Para
   return others
 }
 
-/** Returns which questions the client can show to its user. */
-function questionSupport({
-  client,
-  session,
-}: RequestContext): Pick<RunRequest, 'canAsk' | 'canVisit' | 'knowsChoices'> {
+function clientOf({ client, session }: RequestContext): RunClient {
   const elicitation = elicitationOf(client)
   return {
+    name: client.name,
     // Clients of before the modes declare `{}`, and mean forms.
     canAsk:
       elicitation !== undefined &&

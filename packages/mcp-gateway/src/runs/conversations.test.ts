@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import {
   principalNamed,
+  callRuns,
   requestOf,
   ScriptedSource,
   tool,
@@ -13,7 +14,7 @@ import {
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { AgentUpdate } from '../agents/agent-update.ts'
 import { Runs } from './runs.ts'
-import type { ToolOutcome } from './run-request.ts'
+import type { ToolOutcome } from './order.ts'
 
 /** Two processes with one store, in mode `thread`. */
 function replicas(script: Script, options: Partial<GivenRuns> = {}) {
@@ -52,10 +53,10 @@ const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/
 
 test('gives the calls of one caller one thread, in all processes, and other callers their own', async () => {
   await using world = replicas(done)
-  await world.a.call(tool, requestOf('Hello'))
-  await world.b.call(tool, requestOf('Again'))
-  await world.a.call(tool, requestOf('Hello', { principal: principalNamed('bob') }))
-  await world.a.call(tool, requestOf('Hello', { scope: 'other' }))
+  await callRuns(world.a, tool, requestOf('Hello'))
+  await callRuns(world.b, tool, requestOf('Again'))
+  await callRuns(world.a, tool, requestOf('Hello', { principal: principalNamed('bob') }))
+  await callRuns(world.a, tool, requestOf('Hello', { scope: 'other' }))
   const [first, second, ...others] = world.threads()
   expect(first).toMatch(UUID)
   expect(second).toBe(first)
@@ -67,7 +68,7 @@ test('gives callers without a name a thread only if they have a scope that canno
   const principal = { ...principalNamed('mcp_user'), isAnonymous: true }
   const scope = 'a'.repeat(26)
   for (const given of [undefined, 'guess', scope, scope]) {
-    await world.a.call(tool, requestOf('Hello', { principal, scope: given }))
+    await callRuns(world.a, tool, requestOf('Hello', { principal, scope: given }))
   }
   const [none, guessed, first, second] = world.threads()
   expect([none, guessed]).toEqual([undefined, undefined])
@@ -77,7 +78,7 @@ test('gives callers without a name a thread only if they have a scope that canno
 
 test('gives calls no thread in mode `run`', async () => {
   await using world = replicas(done, { mode: 'run' })
-  await world.a.call(tool, requestOf('Hello'))
+  await callRuns(world.a, tool, requestOf('Hello'))
   expect(world.threads()).toEqual([undefined])
 })
 
@@ -90,10 +91,10 @@ test('lets a call wait for the call before it, and answers `busy` while another 
     }
     yield { type: 'done', text: 'Done' }
   })
-  const first = world.a.call(tool, requestOf('first'))
+  const first = callRuns(world.a, tool, requestOf('first'))
   await begun.promise
-  const second = world.a.call(tool, requestOf('second'))
-  expect(reasonOf(await world.b.call(tool, requestOf('third')))).toBe('busy')
+  const second = callRuns(world.a, tool, requestOf('second'))
+  expect(reasonOf(await callRuns(world.b, tool, requestOf('third')))).toBe('busy')
   expect(world.source.calls).toHaveLength(1)
   go.resolve()
   await Promise.all([first, second])
@@ -107,16 +108,16 @@ test('ends the wait of a call when its caller leaves or after 30 s, and lets the
     await go.promise
     yield { type: 'done', text: 'Done' }
   })
-  const first = world.a.call(tool, requestOf('1'))
+  const first = callRuns(world.a, tool, requestOf('1'))
   const stop = new AbortController()
-  const second = world.a.call(tool, requestOf('2', { signal: stop.signal }))
-  const third = world.a.call(tool, requestOf('3'))
+  const second = callRuns(world.a, tool, requestOf('2', { signal: stop.signal }))
+  const third = callRuns(world.a, tool, requestOf('3'))
   await settled()
   stop.abort()
   expect(reasonOf(await second)).toBe('cancelled')
   await world.clock.advance(30_000)
   expect(reasonOf(await third)).toBe('busy')
-  const fourth = world.a.call(tool, requestOf('4'))
+  const fourth = callRuns(world.a, tool, requestOf('4'))
   go.resolve()
   expect(reasonOf(await first)).toBeUndefined()
   expect(reasonOf(await fourth)).toBeUndefined()
@@ -131,31 +132,31 @@ test('refuses an answer after the conversation continued without it', async () =
   const asked = requestOf('Order', { canAsk: true })
   const responses = { i0: { action: 'accept', content: { answer: 'this' } } }
   const answer = async (): Promise<ToolOutcome> => {
-    const outcome = await world.a.call(tool, asked)
+    const outcome = await callRuns(world.a, tool, asked)
     if (outcome.type !== 'input') throw new Error('it did not ask')
     return outcome
   }
   const open = await answer()
   if (open.type !== 'input') return
   const given = { ...asked, resume: { state: open.state, responses } }
-  expect(reasonOf(await world.b.call(tool, given))).toBeUndefined()
+  expect(reasonOf(await callRuns(world.b, tool, given))).toBeUndefined()
 
   const left = await answer()
   if (left.type !== 'input') return
-  await world.b.call(tool, requestOf('Something else'))
+  await callRuns(world.b, tool, requestOf('Something else'))
   const late = { ...asked, resume: { state: left.state, responses } }
-  expect(reasonOf(await world.a.call(tool, late))).toBe('expired')
+  expect(reasonOf(await callRuns(world.a, tool, late))).toBe('expired')
   expect(new Set(world.threads()).size).toBe(1)
 })
 
 test('deletes an expired conversation, and the thread of its agent', async () => {
   await using world = replicas(done, { threadTtlMs: 120_000 })
-  await world.a.call(tool, requestOf('Hello'))
+  await callRuns(world.a, tool, requestOf('Hello'))
   await world.clock.advance(119_000)
   expect(world.source.forgottenThreads).toEqual([])
   await world.clock.advance(61_000)
   expect(world.source.forgottenThreads).toEqual(world.threads())
-  await world.a.call(tool, requestOf('Hello'))
+  await callRuns(world.a, tool, requestOf('Hello'))
   const [first, second] = world.threads()
   expect(second).not.toBe(first)
 })
@@ -168,6 +169,6 @@ test('continues a conversation from the stored row of an earlier version', async
   const expiresAt = world.clock.now() + 60_000
   const row = { agentId: 'support', thread, runId, phase: 'free', expiresAt }
   await world.store.records.put(`conversation:${hash}`, row, { ttlMs: 60_000 })
-  await world.a.call(tool, requestOf('Hello'))
+  await callRuns(world.a, tool, requestOf('Hello'))
   expect(world.threads()).toEqual([thread])
 })

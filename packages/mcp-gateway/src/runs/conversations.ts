@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { RunFailure } from '../agents/run-failure.ts'
 import { Sweeper } from '../internal/sweeper.ts'
 import { listAll } from '../store/gateway-store.ts'
-import { namespaceOf, type MaxRunMs, type RunOrder, type RunStorage } from './run-request.ts'
+import { namespaceOf, type Execution, type MaxRunMs, type RunStorage } from './order.ts'
 
 /** The use of a conversation by one run. */
 export interface Turn {
@@ -71,12 +71,12 @@ export class Conversations {
    * @returns `undefined` if nothing shows that two calls of the caller are of the same caller
    * @throws RunFailure `busy`, `expired`; the reason of the signal
    */
-  async enter(order: RunOrder, signal: AbortSignal): Promise<Turn | undefined> {
-    const key = keyOf(order)
+  async enter(execution: Execution, signal: AbortSignal): Promise<Turn | undefined> {
+    const key = keyOf(execution)
     if (key === undefined) return undefined
     const leaveLine = await this.#enterLine(key, signal)
     try {
-      const { row, version } = await this.#begin(key, order)
+      const { row, version } = await this.#begin(key, execution)
       const leave = async (isAsking: boolean): Promise<void> => {
         const expiresAt = this.#storage.clock.now() + this.#storage.threadTtlMs
         const left: Row = { ...row, phase: isAsking ? 'asking' : 'free', expiresAt }
@@ -133,14 +133,18 @@ export class Conversations {
     })
   }
 
-  async #begin(key: string, order: RunOrder): Promise<{ row: Row; version: string }> {
+  async #begin(key: string, execution: Execution): Promise<{ row: Row; version: string }> {
     const { records, clock } = this.#storage
     const found = await records.get(key)
     const before = StoredRow.safeParse(found?.value).data
     const isLive = before !== undefined && before.expiresAt > clock.now()
     if (isLive && before.phase === 'running') throw busy()
-    const { runId, tool, resume } = order
-    if (resume !== undefined && !(isLive && before.phase === 'asking' && before.runId === runId)) {
+    const { order, tool, earlier } = execution
+    const { runId } = order
+    if (
+      earlier?.resume !== undefined &&
+      !(isLive && before.phase === 'asking' && before.runId === runId)
+    ) {
       throw new RunFailure('expired', 'The conversation continued without this answer.')
     }
     // A run that died belongs to its conversation, so its thread is used again. An expired conversation has ended.
@@ -176,10 +180,10 @@ export class Conversations {
   }
 }
 
-function keyOf({ tool, request }: RunOrder): string | undefined {
-  const namespace = namespaceOf(request)
+function keyOf({ tool, order }: Execution): string | undefined {
+  const namespace = namespaceOf(order)
   if (namespace === undefined) return undefined
-  const parts = JSON.stringify([request.principal.id, namespace ?? '', tool.agent.id])
+  const parts = JSON.stringify([order.principal.id, namespace ?? '', tool.agent.id])
   return `${PREFIX}${createHash('sha256').update(parts).digest('hex')}`
 }
 

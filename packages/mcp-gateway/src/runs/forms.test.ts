@@ -1,7 +1,7 @@
 import { isSpecType } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
-import { requestOf, ScriptedSource, tool } from '../../test/scripted-source.ts'
+import { callRuns, requestOf, ScriptedSource, tool } from '../../test/scripted-source.ts'
 import { runsOptions } from '../../test/settings.ts'
 import type { JsonSchema } from '../agents/agent.ts'
 import { schemaMismatch } from '../agents/schema-validator.ts'
@@ -180,7 +180,7 @@ test('ends a run that asks for a secret, and shows the question to nobody', asyn
   const questions = [{ id: 'q', message: 'Your key?', schema: secret }]
   const source = new ScriptedSource(() => [{ type: 'asked', questions, state: { thread: 't' } }])
   const runs = new Runs(runsOptions({ agents: source, records: store.records }))
-  const outcome = await runs.call(tool, requestOf('Go', { canAsk: true }))
+  const outcome = await callRuns(runs, tool, requestOf('Go', { canAsk: true }))
   expect(outcome).toMatchObject({
     result: { isError: true, _meta: { reason: 'agent_failed' } },
   })

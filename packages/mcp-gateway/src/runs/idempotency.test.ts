@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import {
   principalNamed,
+  callRuns,
   requestOf,
   ScriptedSource,
   tool,
@@ -13,7 +14,7 @@ import {
 import { newScopeId } from '../files/namespaces.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { Runs } from './runs.ts'
-import type { ToolOutcome } from './run-request.ts'
+import type { ToolOutcome } from './order.ts'
 
 function replicas(script: Script) {
   const store = new MemoryGatewayStore()
@@ -43,15 +44,15 @@ test('lets a repeated call join the call that runs, and returns its result later
     await go.promise
     yield { type: 'done', text: 'Ordered' }
   })
-  const first = world.a.call(tool, order)
-  const second = world.a.call(tool, order)
+  const first = callRuns(world.a, tool, order)
+  const second = callRuns(world.a, tool, order)
   await settled()
-  expect(await world.b.call(tool, order)).toMatchObject({
+  expect(await callRuns(world.b, tool, order)).toMatchObject({
     result: { isError: true, _meta: { reason: 'busy' } },
   })
   go.resolve()
   expect(await second).toEqual(await first)
-  expect(await world.b.call(tool, order)).toEqual(await first)
+  expect(await callRuns(world.b, tool, order)).toEqual(await first)
   expect(world.source.calls).toHaveLength(1)
 })
 
@@ -65,7 +66,9 @@ const hanging: Script = async function* ({ signal }) {
 test('stops a call when the last of its repeats is cancelled', async () => {
   await using world = replicas(hanging)
   const [first, second] = [new AbortController(), new AbortController()]
-  const outcomes = [first, second].map(({ signal }) => world.a.call(tool, { ...order, signal }))
+  const outcomes = [first, second].map(({ signal }) =>
+    callRuns(world.a, tool, { ...order, signal }),
+  )
   await settled()
   first.abort()
   await settled()
@@ -92,10 +95,10 @@ test('makes a call again that is repeated while it is being stopped', async () =
     yield { type: 'done', text: 'Ordered' }
   })
   const caller = new AbortController()
-  const first = world.a.call(tool, { ...order, signal: caller.signal })
+  const first = callRuns(world.a, tool, { ...order, signal: caller.signal })
   await settled()
   caller.abort()
-  const second = world.a.call(tool, order)
+  const second = callRuns(world.a, tool, order)
   await settled()
   stopped.resolve()
   expect(await first).toMatchObject({ result: { _meta: { reason: 'cancelled' } } })
@@ -110,24 +113,24 @@ test.each([
   { title: 'no key', request: { ...order, idempotencyKey: undefined } },
 ])('makes a call with $title', async ({ request }) => {
   await using world = replicas(done)
-  await world.a.call(tool, order)
-  await world.a.call(tool, request)
+  await callRuns(world.a, tool, order)
+  await callRuns(world.a, tool, request)
   expect(world.source.calls).toHaveLength(2)
 })
 
 test('gives callers without a name no result of another caller', async () => {
   await using world = replicas(done)
   const request = { ...order, principal: { ...principalNamed('everybody'), isAnonymous: true } }
-  await world.a.call(tool, request)
-  await world.a.call(tool, request)
+  await callRuns(world.a, tool, request)
+  await callRuns(world.a, tool, request)
   expect(world.source.calls).toHaveLength(2)
   // A scope that can be guessed identifies no caller.
-  await world.a.call(tool, { ...request, scope: 'mine' })
-  await world.a.call(tool, { ...request, scope: 'mine' })
+  await callRuns(world.a, tool, { ...request, scope: 'mine' })
+  await callRuns(world.a, tool, { ...request, scope: 'mine' })
   expect(world.source.calls).toHaveLength(4)
   const scope = newScopeId()
-  await world.a.call(tool, { ...request, scope })
-  await world.a.call(tool, { ...request, scope })
+  await callRuns(world.a, tool, { ...request, scope })
+  await callRuns(world.a, tool, { ...request, scope })
   expect(world.source.calls).toHaveLength(5)
 })
 
@@ -140,7 +143,7 @@ test('makes a call again that failed or asked', async () => {
       : [{ type: 'asked', questions: [{ id: 'q', message: 'Size?' }], state: {} }]
   })
   for (let count = 0; count < 3; count += 1) {
-    await world.a.call(tool, order)
+    await callRuns(world.a, tool, order)
   }
   expect(world.source.calls).toHaveLength(3)
 })
@@ -178,24 +181,24 @@ function reasonOf(outcome: ToolOutcome): unknown {
 
 test('answers `outcome_unknown` within 5 s after the process of a call died, and never makes the call again', async () => {
   await using world = mortals(hanging)
-  void world.a.call(tool, order)
+  void callRuns(world.a, tool, order)
   await settled()
-  expect(reasonOf(await world.b.call(tool, order))).toBe('busy')
+  expect(reasonOf(await callRuns(world.b, tool, order))).toBe('busy')
   await world.advance(5000, { isAlive: false })
   for (let n = 0; n < 3; n++) {
-    expect(reasonOf(await world.b.call(tool, order))).toBe('outcome_unknown')
+    expect(reasonOf(await callRuns(world.b, tool, order))).toBe('outcome_unknown')
   }
   await world.advance(540_000, { isAlive: false })
-  expect(reasonOf(await world.b.call(tool, order))).toBe('outcome_unknown')
+  expect(reasonOf(await callRuns(world.b, tool, order))).toBe('outcome_unknown')
   expect(world.source.calls).toHaveLength(1)
 })
 
 test('answers `busy` as long as the process of a call is alive', async () => {
   await using world = mortals(hanging)
-  void world.a.call(tool, order)
+  void callRuns(world.a, tool, order)
   await settled()
   await world.advance(60_000, { isAlive: true })
-  expect(reasonOf(await world.b.call(tool, order))).toBe('busy')
+  expect(reasonOf(await callRuns(world.b, tool, order))).toBe('busy')
 })
 
 test('returns the result of a call whose process was blocked for 8 s, and does not make the call twice', async () => {
@@ -204,13 +207,13 @@ test('returns the result of a call whose process was blocked for 8 s, and does n
     await go.promise
     yield { type: 'done', text: 'Ordered' }
   })
-  const first = world.a.call(tool, order)
+  const first = callRuns(world.a, tool, order)
   await settled()
   await world.advance(8000, { isAlive: false })
-  expect(reasonOf(await world.b.call(tool, order))).toBe('outcome_unknown')
+  expect(reasonOf(await callRuns(world.b, tool, order))).toBe('outcome_unknown')
   go.resolve()
   await first
-  expect(await world.b.call(tool, order)).toEqual(await first)
+  expect(await callRuns(world.b, tool, order)).toEqual(await first)
   expect(world.source.calls).toHaveLength(1)
 })
 
@@ -219,6 +222,6 @@ test('returns the result that an earlier version stored', async () => {
   const result = { content: [{ type: 'text', text: 'Ordered before' }] }
   const key = 'idempotent-call:M8UwyAKmB5GYuGgOeyjpcw'
   await world.store.records.put(key, { phase: 'ended', result }, { ttlMs: 60_000 })
-  expect(await world.a.call(tool, order)).toEqual({ type: 'result', result })
+  expect(await callRuns(world.a, tool, order)).toEqual({ type: 'result', result })
   expect(world.source.calls).toEqual([])
 })

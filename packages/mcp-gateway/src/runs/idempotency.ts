@@ -4,15 +4,15 @@ import { isRecord, removeFrom } from '@x/internal'
 import { RunFailure } from '../agents/run-failure.ts'
 import type { RunTool } from '../agents/run-tool.ts'
 import type { Records } from '../store/gateway-store.ts'
-import { ProcessLease } from '../store/lease.ts'
+import type { ProcessLease } from '../store/lease.ts'
 import {
   hashOf,
   namespaceOf,
+  type Execution,
   type MaxRunMs,
-  type RunRequest,
   type RunStorage,
   type ToolOutcome,
-} from './run-request.ts'
+} from './order.ts'
 
 type Start = (signal: AbortSignal) => Promise<ToolOutcome>
 type ResultOutcome = Extract<ToolOutcome, { type: 'result' }>
@@ -33,9 +33,9 @@ export class IdempotentCalls {
   /** Calls that run in this process. */
   readonly #calls: JoinedCall[] = []
 
-  constructor({ records, clock, repeatTtlMs }: RunStorage, maxRunMs: MaxRunMs) {
+  constructor({ records, lease, repeatTtlMs }: RunStorage, maxRunMs: MaxRunMs) {
     this.#records = records
-    this.#lease = new ProcessLease(records, clock)
+    this.#lease = lease
     this.#repeatTtlMs = repeatTtlMs
     this.#maxRunMs = maxRunMs
   }
@@ -47,20 +47,21 @@ export class IdempotentCalls {
    * @throws RunFailure `busy` while another process runs the call, `outcome_unknown` after that process died; errors of
    *   `start` and of the store
    */
-  async run(tool: RunTool, request: RunRequest, start: Start): Promise<ToolOutcome> {
-    const key = keyOf(tool, request)
-    if (key === undefined) return start(request.signal)
+  async run(execution: Execution, start: Start): Promise<ToolOutcome> {
+    const { tool, sink } = execution
+    const key = keyOf(execution)
+    if (key === undefined) return start(sink.signal)
     for (;;) {
       const running = this.#calls.find((call) => call.key === key)
       if (running === undefined) break
-      if (!running.isAbandoned) return running.join(request.signal)
+      if (!running.isAbandoned) return running.join(sink.signal)
       await running.ended()
     }
     const call = new JoinedCall(key, (signal) => this.#runOnce(key, tool, () => start(signal)))
     // Listed before the store is asked, so that a repeat in the meantime joins this call.
     this.#calls.push(call)
     try {
-      return await call.join(request.signal)
+      return await call.join(sink.signal)
     } finally {
       removeFrom(this.#calls, call)
     }
@@ -169,14 +170,14 @@ function outcomeUnknown(): RunFailure {
 }
 
 /** @returns `undefined` for a call without a key, for answers to a question, and for a caller that has no namespace */
-function keyOf(tool: RunTool, request: RunRequest): string | undefined {
-  const { idempotencyKey, principal, resume } = request
-  const namespace = namespaceOf(request)
+function keyOf({ tool, order }: Execution): string | undefined {
+  const { idempotencyKey, principal, resume } = order
+  const namespace = namespaceOf(order)
   if (idempotencyKey === undefined || resume !== undefined || namespace === undefined) {
     return undefined
   }
   const parts = [principal.id, namespace, tool.agent.id, tool.skill.id, idempotencyKey]
-  return `${PREFIX}${hashOf([...parts, request.arguments])}`
+  return `${PREFIX}${hashOf([...parts, order.arguments])}`
 }
 
 /** A failed call is made again. A call that asked is continued as a paused run. */

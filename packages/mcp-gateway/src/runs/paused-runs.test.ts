@@ -5,6 +5,8 @@ import { expect, test } from 'vitest'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import {
   principalNamed,
+  callRuns,
+  type CallRequest,
   requestOf,
   ScriptedSource,
   tool,
@@ -15,7 +17,7 @@ import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { NO_OWN_FILES } from '../../test/runs-world.ts'
 import type { AgentUpdate, Question } from '../agents/agent-update.ts'
 import type { EarlierFiles, ResultFiles } from '../files/result-files.ts'
-import type { RunRequest, ToolOutcome } from './run-request.ts'
+import type { ToolOutcome } from './order.ts'
 import { Runs } from './runs.ts'
 
 const question: Question = { id: 'q', message: 'Which size?' }
@@ -60,8 +62,8 @@ const asked = requestOf('Order', { canAsk: true })
 function answering(
   outcome: ToolOutcome,
   responses: Readonly<Record<string, unknown>>,
-  over: Partial<RunRequest> = {},
-): RunRequest {
+  over: Partial<CallRequest> = {},
+): CallRequest {
   if (outcome.type !== 'input') throw new Error('it did not ask')
   return { ...asked, resume: { state: outcome.state, responses }, ...over }
 }
@@ -86,13 +88,13 @@ function reasonOf(outcome: ToolOutcome): unknown {
 
 test('returns a question to the caller, and gives its answer to the agent in another process', async () => {
   await using world = replicas(asking([question]))
-  const outcome = await world.a.call(tool, asked)
+  const outcome = await callRuns(world.a, tool, asked)
   expect(outcome).toMatchObject({
     type: 'input',
     forms: [{ key: 'i0', message: 'Which size?' }],
     state: { round: 1, tool: 'support' },
   })
-  const end = await world.b.call(tool, answering(outcome, large))
+  const end = await callRuns(world.b, tool, answering(outcome, large))
   expect(textOf(end)).toBe('[{"q":{"action":"accept","content":{"answer":"large"}}}]')
   expect(world.source.calls[1]?.runId).toBe(world.source.calls[0]?.runId)
 })
@@ -101,26 +103,31 @@ test('continues the numbers of progress after an answer', async () => {
   await using world = replicas(asking([question]))
   const numbers: number[] = []
   const progress = (piece: { readonly progress: number }): void => void numbers.push(piece.progress)
-  const outcome = await world.a.call(tool, { ...asked, progress })
-  await world.b.call(tool, answering(outcome, large, { progress }))
+  const outcome = await callRuns(world.a, tool, { ...asked, progress })
+  await callRuns(world.b, tool, answering(outcome, large, { progress }))
   expect(numbers).toEqual([1, 2])
 })
 
 test('asks several questions in one round, and several rounds', async () => {
   await using world = replicas(asking([question, { id: 'p', message: 'Paper?' }], [question]))
-  const first = await world.a.call(tool, asked)
+  const first = await callRuns(world.a, tool, asked)
   expect(first).toMatchObject({ forms: [{ key: 'i0' }, { key: 'i1' }] })
-  const second = await world.b.call(tool, answering(first, { i0: 'large', i1: 'A4' }))
+  const second = await callRuns(world.b, tool, answering(first, { i0: 'large', i1: 'A4' }))
   expect(second).toMatchObject({ type: 'input', state: { round: 2 } })
-  expect(textOf(await world.a.call(tool, answering(second, { i0: 'small' })))).toContain('small')
+  expect(textOf(await callRuns(world.a, tool, answering(second, { i0: 'small' })))).toContain(
+    'small',
+  )
 })
 
 test('executes an answer once that is sent twice, and returns the same outcome', async () => {
   await using world = replicas(asking([question]))
-  const outcome = await world.a.call(tool, asked)
+  const outcome = await callRuns(world.a, tool, asked)
   const request = answering(outcome, large)
-  const [one, two] = await Promise.all([world.a.call(tool, request), world.a.call(tool, request)])
-  const three = await world.b.call(tool, request)
+  const [one, two] = await Promise.all([
+    callRuns(world.a, tool, request),
+    callRuns(world.a, tool, request),
+  ])
+  const three = await callRuns(world.b, tool, request)
   expect(two).toEqual(one)
   expect(three).toEqual(one)
   expect(world.source.calls).toHaveLength(2)
@@ -128,17 +135,17 @@ test('executes an answer once that is sent twice, and returns the same outcome',
 
 test('executes an answer once that two processes get at the same time', async () => {
   await using world = replicas(asking([question]))
-  const request = answering(await world.a.call(tool, asked), large)
-  await Promise.all([world.a.call(tool, request), world.b.call(tool, request)])
+  const request = answering(await callRuns(world.a, tool, asked), large)
+  await Promise.all([callRuns(world.a, tool, request), callRuns(world.b, tool, request)])
   expect(world.source.calls).toHaveLength(2)
 })
 
 test('ignores a late answer to an older round', async () => {
   await using world = replicas(asking([question], [{ id: 'sure', message: 'Sure?' }]))
-  const first = await world.a.call(tool, asked)
-  const second = await world.a.call(tool, answering(first, large))
-  expect(await world.b.call(tool, answering(first, large))).toEqual(second)
-  const other = await world.b.call(tool, answering(first, { i0: 'small' }))
+  const first = await callRuns(world.a, tool, asked)
+  const second = await callRuns(world.a, tool, answering(first, large))
+  expect(await callRuns(world.b, tool, answering(first, large))).toEqual(second)
+  const other = await callRuns(world.b, tool, answering(first, { i0: 'small' }))
   expect(reasonOf(other)).toBe('already_answered')
   expect(world.source.calls).toHaveLength(2)
 })
@@ -158,29 +165,29 @@ test('asks again for a missing or invalid answer', async () => {
     required: ['n'],
   }
   await using world = replicas(asking([{ id: 'n', message: 'How many?', schema }]))
-  const first = await world.a.call(tool, asked)
+  const first = await callRuns(world.a, tool, asked)
   const wrong = { i0: { action: 'accept', content: { n: 0 } } }
-  const again = await world.a.call(tool, answering(first, wrong))
+  const again = await callRuns(world.a, tool, answering(first, wrong))
   expect(again).toMatchObject({
     forms: [{ message: 'How many?\n(The answer does not match the schema: /n must be >= 1.)' }],
   })
-  expect(await world.a.call(tool, answering(again, {}))).toMatchObject({ type: 'input' })
+  expect(await callRuns(world.a, tool, answering(again, {}))).toMatchObject({ type: 'input' })
   const right = { i0: { action: 'accept', content: { n: 2 } } }
-  expect(textOf(await world.b.call(tool, answering(again, right)))).toContain('"n":2')
+  expect(textOf(await callRuns(world.b, tool, answering(again, right)))).toContain('"n":2')
   expect(world.source.calls).toHaveLength(2)
 })
 
 test('asks only those questions again whose answers were not accepted', async () => {
   const choice = { id: 'p', message: 'Paper?', schema: choiceOf('A4', 'A5') }
   await using world = replicas(asking([question, choice, { ...question, id: 'r' }]))
-  const first = await world.a.call(tool, asked)
+  const first = await callRuns(world.a, tool, asked)
   const wrong = { ...large, i1: { action: 'accept', content: { paper: 'A6' } } }
-  const again = await world.a.call(tool, answering(first, wrong))
+  const again = await callRuns(world.a, tool, answering(first, wrong))
   expect(again).toMatchObject({ forms: [{ key: 'i1' }, { key: 'i2' }] })
-  const text = await world.b.call(tool, answering(again, {}, { canAsk: false }))
+  const text = await callRuns(world.b, tool, answering(again, {}, { canAsk: false }))
   expect(textOf(text)).not.toContain('i0')
   const right = { i1: { action: 'accept', content: { paper: 'A4' } }, i2: 'small' }
-  const end = await world.b.call(tool, answering(again, right))
+  const end = await callRuns(world.b, tool, answering(again, right))
   expect(JSON.parse(textOf(end) ?? '')).toEqual([
     {
       q: { action: 'accept', content: { answer: 'large' } },
@@ -188,7 +195,7 @@ test('asks only those questions again whose answers were not accepted', async ()
       r: { action: 'accept', content: { answer: 'small' } },
     },
   ])
-  expect(await world.a.call(tool, answering(again, right))).toEqual(end)
+  expect(await callRuns(world.a, tool, answering(again, right))).toEqual(end)
   expect(world.source.calls).toHaveLength(2)
 })
 
@@ -200,11 +207,11 @@ test('keeps an accepted answer when the others find no free slot', async () => {
   const free = new Runs(
     runsOptions({ agents: world.source, records: world.store.records, clock: world.clock }),
   )
-  const first = await free.call(tool, asked)
-  const again = await free.call(tool, answering(first, large))
+  const first = await callRuns(free, tool, asked)
+  const again = await callRuns(free, tool, answering(first, large))
   const rest = answering(again, { i1: 'small' })
-  expect(reasonOf(await world.a.call(tool, rest))).toBe('busy')
-  expect(textOf(await free.call(tool, rest))).toContain('large')
+  expect(reasonOf(await callRuns(world.a, tool, rest))).toBe('busy')
+  expect(textOf(await callRuns(free, tool, rest))).toContain('large')
   await free.close()
 })
 
@@ -212,8 +219,8 @@ test.each(['decline', 'cancel'] as const)(
   'ends the run without an error when the user says %s',
   async (action) => {
     await using world = replicas(asking([question]))
-    const outcome = await world.a.call(tool, asked)
-    const end = await world.b.call(tool, answering(outcome, { i0: { action } }))
+    const outcome = await callRuns(world.a, tool, asked)
+    const end = await callRuns(world.b, tool, answering(outcome, { i0: { action } }))
     expect(end).toMatchObject({ type: 'result', result: { _meta: { reason: action } } })
     expect(end).not.toMatchObject({ result: { isError: true } })
     expect(world.source.forgotten).toEqual([{ heard: [] }])
@@ -223,34 +230,34 @@ test.each(['decline', 'cancel'] as const)(
 
 test('does not ask the other questions when the user refuses one', async () => {
   await using world = replicas(asking([question, { id: 'p', message: 'Paper?' }]))
-  const outcome = await world.a.call(tool, asked)
-  const end = await world.b.call(tool, answering(outcome, { i1: { action: 'decline' } }))
+  const outcome = await callRuns(world.a, tool, asked)
+  const end = await callRuns(world.b, tool, answering(outcome, { i1: { action: 'decline' } }))
   expect(end).toMatchObject({ type: 'result', result: { _meta: { reason: 'decline' } } })
   expect(world.source.calls).toHaveLength(1)
 })
 
 test('gives a refusal to an agent that takes refusals', async () => {
   await using world = replicas(asking([{ ...question, takesRefusal: true }]))
-  const outcome = await world.a.call(tool, asked)
-  const end = await world.b.call(tool, answering(outcome, { i0: { action: 'decline' } }))
+  const outcome = await callRuns(world.a, tool, asked)
+  const end = await callRuns(world.b, tool, answering(outcome, { i0: { action: 'decline' } }))
   expect(textOf(end)).toBe('[{"q":{"action":"decline"}}]')
 })
 
 test('gives other callers the answer of an unknown run', async () => {
   await using world = replicas(asking([question]))
-  const outcome = await world.a.call(tool, asked)
+  const outcome = await callRuns(world.a, tool, asked)
   const other = answering(outcome, large, { principal: principalNamed('eve') })
-  expect(reasonOf(await world.a.call(tool, other))).toBe('expired')
+  expect(reasonOf(await callRuns(world.a, tool, other))).toBe('expired')
   const elsewhere = { ...tool, skill: { ...tool.skill, id: 'other' } }
-  expect(reasonOf(await world.a.call(elsewhere, answering(outcome, large)))).toBe('expired')
+  expect(reasonOf(await callRuns(world.a, elsewhere, answering(outcome, large)))).toBe('expired')
   const changed = answering(outcome, large, { arguments: { message: 'Something else' } })
-  expect(reasonOf(await world.a.call(tool, changed))).toBe('invalid_arguments')
-  expect(textOf(await world.a.call(tool, answering(outcome, large)))).toContain('large')
+  expect(reasonOf(await callRuns(world.a, tool, changed))).toBe('invalid_arguments')
+  expect(textOf(await callRuns(world.a, tool, answering(outcome, large)))).toContain('large')
 })
 
 test('returns the question as text to a client without forms, and takes the answer by `resume`', async () => {
   await using world = replicas(asking([question]))
-  const outcome = await world.a.call(tool, requestOf('Order'))
+  const outcome = await callRuns(world.a, tool, requestOf('Order'))
   expect(outcome).toMatchObject({
     result: {
       structuredContent: {
@@ -266,31 +273,31 @@ test('returns the question as text to a client without forms, and takes the answ
   expect(textOf(outcome)).toContain(run)
   const resume = { state: { run }, responses: { i0: { answer: 'large' } } }
   const alone = requestOf('', { arguments: undefined, input: undefined, resume })
-  expect(textOf(await world.b.call(tool, alone))).toContain('"answer":"large"')
+  expect(textOf(await callRuns(world.b, tool, alone))).toContain('"answer":"large"')
 })
 
 test('refuses a `resume` that has only the id of the run, which is in logs', async () => {
   await using world = replicas(asking([question]))
-  const run = handleIn(await world.a.call(tool, requestOf('Order')))
+  const run = handleIn(await callRuns(world.a, tool, requestOf('Order')))
   const [id, round, key = ''] = run.split('.')
   expect(key).toMatch(/^[0-9a-f]{16}$/)
   for (const guess of [`${id}.${round}`, `${id}.${round}.`, `${id}.${round}.${'0'.repeat(16)}`]) {
     const resume = { state: { run: guess }, responses: { i0: 'large' } }
-    const refused = await world.a.call(tool, requestOf('Order', { resume }))
+    const refused = await callRuns(world.a, tool, requestOf('Order', { resume }))
     expect(reasonOf(refused)).toMatch(/expired|invalid_arguments/)
   }
   expect(world.source.calls).toHaveLength(1)
   const resume = { state: { run }, responses: { i0: 'large' } }
-  expect(textOf(await world.a.call(tool, requestOf('Order', { resume })))).toContain('large')
+  expect(textOf(await callRuns(world.a, tool, requestOf('Order', { resume })))).toContain('large')
 })
 
 test('does not take a repeated `resume` as the answer to the next question', async () => {
   await using world = replicas(asking([question], [{ id: 'sure', message: 'Sure?' }]))
-  const run = handleIn(await world.a.call(tool, requestOf('Order')))
+  const run = handleIn(await callRuns(world.a, tool, requestOf('Order')))
   const resume = { state: { run }, responses: { i0: 'yes' } }
-  const second = await world.a.call(tool, requestOf('Order', { resume }))
+  const second = await callRuns(world.a, tool, requestOf('Order', { resume }))
   expect(textOf(second)).toContain('Sure?')
-  expect(await world.b.call(tool, requestOf('Order', { resume }))).toEqual(second)
+  expect(await callRuns(world.b, tool, requestOf('Order', { resume }))).toEqual(second)
   expect(world.source.calls).toHaveLength(2)
 })
 
@@ -303,9 +310,9 @@ test.each([
   const action = { type: 'string', enum: ['approve', 'decline'] }
   const schema = { type: 'object', properties: { action }, required: ['action'] }
   await using world = replicas(asking([{ id: 'q', message: 'Pay?', schema }]))
-  const run = handleIn(await world.a.call(tool, requestOf('Order')))
+  const run = handleIn(await callRuns(world.a, tool, requestOf('Order')))
   const resume = { state: { run }, responses: { i0 } }
-  expect(textOf(await world.b.call(tool, requestOf('Order', { resume })))).toContain(text)
+  expect(textOf(await callRuns(world.b, tool, requestOf('Order', { resume })))).toContain(text)
 })
 
 test('answers a decline even if the agent hangs while it deletes its state', async () => {
@@ -317,8 +324,8 @@ test('answers a decline even if the agent hangs while it deletes its state', asy
       return new Promise<void>(() => undefined)
     },
   })
-  const outcome = await world.a.call(tool, asked)
-  const end = await world.b.call(tool, answering(outcome, { i0: { action: 'decline' } }))
+  const outcome = await callRuns(world.a, tool, asked)
+  const end = await callRuns(world.b, tool, answering(outcome, { i0: { action: 'decline' } }))
   expect(reasonOf(end)).toBe('decline')
   expect(forgotten).toEqual(['support'])
 })
@@ -326,19 +333,19 @@ test('answers a decline even if the agent hangs while it deletes its state', asy
 test('reads a declined elicitation as a decline, whatever fields its form has', async () => {
   const schema = { type: 'object', properties: { action: { type: 'string' } } }
   await using world = replicas(asking([{ id: 'q', message: 'Pay?', schema }]))
-  const outcome = await world.a.call(tool, asked)
-  const end = await world.b.call(tool, answering(outcome, { i0: { action: 'decline' } }))
+  const outcome = await callRuns(world.a, tool, asked)
+  const end = await callRuns(world.b, tool, answering(outcome, { i0: { action: 'decline' } }))
   expect(reasonOf(end)).toBe('decline')
 })
 
 test('answers `unavailable` while the store is down, and takes the same answer later', async () => {
   await using world = replicas(asking([question]))
-  const outcome = await world.a.call(tool, asked)
+  const outcome = await callRuns(world.a, tool, asked)
   const get = world.store.records.get.bind(world.store.records)
   world.store.records.get = () => Promise.reject(new Error('connection refused'))
-  expect(reasonOf(await world.a.call(tool, answering(outcome, large)))).toBe('unavailable')
+  expect(reasonOf(await callRuns(world.a, tool, answering(outcome, large)))).toBe('unavailable')
   world.store.records.get = get
-  expect(textOf(await world.a.call(tool, answering(outcome, large)))).toContain('large')
+  expect(textOf(await callRuns(world.a, tool, answering(outcome, large)))).toContain('large')
 })
 
 test('answers `agent_failed` after the process of a continued run died, and runs nothing again', async () => {
@@ -347,7 +354,7 @@ test('answers `agent_failed` after the process of a continued run died, and runs
     if (resume === undefined) yield { type: 'asked', questions: [question], state: {} }
     else await never
   })
-  const outcome = await world.a.call(tool, asked)
+  const outcome = await callRuns(world.a, tool, asked)
   // The process of this run is dead. Only the row is left.
   const dead = new Runs(
     runsOptions({
@@ -357,11 +364,11 @@ test('answers `agent_failed` after the process of a continued run died, and runs
       stopGraceMs: 0,
     }),
   )
-  void dead.call(tool, answering(outcome, large))
+  void callRuns(dead, tool, answering(outcome, large))
   await settled()
-  expect(reasonOf(await world.b.call(tool, answering(outcome, large)))).toBe('busy')
+  expect(reasonOf(await callRuns(world.b, tool, answering(outcome, large)))).toBe('busy')
   await world.clock.advance(420_000)
-  const late = await world.b.call(tool, answering(outcome, large))
+  const late = await callRuns(world.b, tool, answering(outcome, large))
   expect(reasonOf(late)).toBe('agent_failed')
   expect(textOf(late)).toContain('The process that continued this run died')
   expect(world.source.calls).toHaveLength(2)
@@ -369,12 +376,12 @@ test('answers `agent_failed` after the process of a continued run died, and runs
 
 test('deletes a question that nobody answers, and the state of the agent', async () => {
   await using world = replicas(asking([question]), { needsInputTtlMs: 3_600_000 })
-  const outcome = await world.a.call(tool, asked)
+  const outcome = await callRuns(world.a, tool, asked)
   await world.clock.advance(3_540_000)
   expect(world.source.forgotten).toEqual([])
   await world.clock.advance(120_000)
   expect(world.source.forgotten).toEqual([{ heard: [] }])
-  expect(reasonOf(await world.b.call(tool, answering(outcome, large)))).toBe('expired')
+  expect(reasonOf(await callRuns(world.b, tool, answering(outcome, large)))).toBe('expired')
   await world.clock.advance(3_600_000)
   await settled()
   expect(await world.store.records.list('')).toEqual([])
@@ -385,9 +392,9 @@ test('takes an answer again that found no free slot', async () => {
   const free = new Runs(
     runsOptions({ agents: world.source, records: world.store.records, clock: world.clock }),
   )
-  const outcome = await free.call(tool, asked)
-  expect(reasonOf(await world.a.call(tool, answering(outcome, large)))).toBe('busy')
-  expect(textOf(await free.call(tool, answering(outcome, large)))).toContain('large')
+  const outcome = await callRuns(free, tool, asked)
+  expect(reasonOf(await callRuns(world.a, tool, answering(outcome, large)))).toBe('busy')
+  expect(textOf(await callRuns(free, tool, answering(outcome, large)))).toContain('large')
   await free.close()
 })
 
@@ -413,8 +420,8 @@ test('returns the files of earlier rounds in the result of a run that fails late
         : [{ type: 'asked', questions: [question], state: { heard: [] } }],
     { files },
   )
-  const outcome = await world.a.call(tool, asked)
-  const end = await world.b.call(tool, answering(outcome, large))
+  const outcome = await callRuns(world.a, tool, asked)
+  const end = await callRuns(world.b, tool, answering(outcome, large))
   expect(opened).toEqual([undefined, earlier])
   expect(end).toMatchObject({
     result: { isError: true, content: [{ text: expect.stringContaining('on fire') }, link] },
@@ -423,7 +430,7 @@ test('returns the files of earlier rounds in the result of a run that fails late
 
 test('stores nothing for a run without questions', async () => {
   await using world = replicas(() => [{ type: 'done', text: 'Hello' }])
-  await world.a.call(tool, asked)
+  await callRuns(world.a, tool, asked)
   expect(await world.store.records.list('')).toEqual([])
 })
 
@@ -452,7 +459,7 @@ test('continues a run from the stored row of an earlier version', async () => {
   await world.store.records.put(`waiting-run:${runId}`, row, { ttlMs: 60_000 })
   const state = { runId, round: 2, tool: 'support', args: row.args }
   const responses = { i0: { action: 'accept', content: { size: 'large' } } }
-  const outcome = await world.a.call(tool, { ...asked, resume: { state, responses } })
+  const outcome = await callRuns(world.a, tool, { ...asked, resume: { state, responses } })
   expect(outcome).toMatchObject({ type: 'input', state: { runId, round: 3, args: row.args } })
   expect(world.source.calls[0]?.resume?.answers).toMatchObject({ q: { action: 'accept' } })
   const [stored] = await world.store.records.list('waiting-run:')

@@ -25,15 +25,17 @@ import { failureResult } from './result.ts'
 import {
   hashOf,
   isRunId,
+  type Execution,
   type MaxRunMs,
   type RunEnding,
   type RunOrder,
   type RunResume,
   type RunStorage,
   type ToolOutcome,
-} from './run-request.ts'
+} from './order.ts'
 import { forgetState } from './run.ts'
 
+type Execute = (execution: Execution) => Promise<RunEnding>
 type Asked = Extract<RunEnding, { type: 'asked' }>
 type Values = Readonly<Record<string, unknown>>
 
@@ -116,16 +118,12 @@ const UNANSWERED = 'Nobody answered the question of the agent in time, so it sto
 export class PausedRuns {
   readonly #storage: RunStorage
   readonly #maxRunMs: MaxRunMs
-  readonly #execute: (order: RunOrder) => Promise<RunEnding>
+  readonly #execute: Execute
   readonly #sweeper: Sweeper
   /** Runs that this process continues. A repeat of the answers joins them. */
   readonly #running = new Map<string, Promise<ToolOutcome>>()
 
-  constructor(
-    storage: RunStorage,
-    maxRunMs: MaxRunMs,
-    execute: (order: RunOrder) => Promise<RunEnding>,
-  ) {
+  constructor(storage: RunStorage, maxRunMs: MaxRunMs, execute: Execute) {
     this.#storage = storage
     this.#maxRunMs = maxRunMs
     this.#execute = execute
@@ -134,30 +132,31 @@ export class PausedRuns {
   }
 
   /** Begins a run. It may ask. */
-  async begin(order: RunOrder): Promise<ToolOutcome> {
-    const ending = await this.#execute(order)
+  async begin(execution: Execution): Promise<ToolOutcome> {
+    const ending = await this.#execute(execution)
     if (ending.type === 'ended') return { type: 'result', result: ending.result }
-    return this.#pause(order, this.#newRow(order, ending), null)
+    return this.#pause(execution, this.#newRow(execution, ending), null)
   }
 
   /** Continues a run with answers. */
-  async resume(order: RunOrder, resume: RunResume): Promise<ToolOutcome> {
+  async resume(execution: Execution, resume: RunResume): Promise<ToolOutcome> {
     const claim = parseClaim(resume.state)
     if (claim === undefined) {
       const text = 'This names no run that can be continued: call again without `resume`.'
-      return failed(order, 'invalid_arguments', text)
+      return failed(execution.order, 'invalid_arguments', text)
     }
-    const own = { ...order, runId: claim.runId }
+    const order = { ...execution.order, runId: claim.runId }
+    const own = { ...execution, order }
     try {
       for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
         const outcome = await this.#tryResume(own, claim, resume)
         if (outcome !== undefined) return outcome
       }
-      return failed(own, 'busy', 'Another process continues this run. Call again in a moment.')
+      return failed(order, 'busy', 'Another process continues this run. Call again in a moment.')
     } catch (error) {
       if (error instanceof ProtocolError) throw error
       const text = 'The answer cannot be stored now. Send it again in a moment.'
-      return failure(new RunFailure('unavailable', text, { cause: error }), own.runId)
+      return failure(new RunFailure('unavailable', text, { cause: error }), order.runId)
     }
   }
 
@@ -167,14 +166,15 @@ export class PausedRuns {
 
   /** @returns `undefined` if another process changed the row in the meantime */
   async #tryResume(
-    order: RunOrder,
+    execution: Execution,
     claim: ResumeClaim,
     { responses }: RunResume,
   ): Promise<ToolOutcome | undefined> {
     const { clock } = this.#storage
+    const { order, tool } = execution
     const found = await this.#get(claim.runId)
     // A run of another caller gets the same answer as an unknown run.
-    if (found === undefined || !isOwn(found.row, order, claim)) {
+    if (found === undefined || !isOwn(found.row, execution, claim)) {
       const text = 'No such run waits for an answer. It may have waited too long.'
       return failed(order, 'expired', text)
     }
@@ -184,9 +184,9 @@ export class PausedRuns {
       return failed(order, 'invalid_arguments', text)
     }
     const isOpen = row.phase === 'waiting' && claim.round === row.round
-    if (!isOpen) return this.#repeat(order, row, hashOf(responses))
+    if (!isOpen) return this.#repeat(execution, row, hashOf(responses))
     if (row.expiresAt <= clock.now()) return failure(expired(), row.runId)
-    if (row.beginsAnew === true && order.request.input === undefined) {
+    if (row.beginsAnew === true && order.input === undefined) {
       const text = 'This run begins again: call with all arguments.'
       return failed(order, 'invalid_arguments', text)
     }
@@ -194,17 +194,17 @@ export class PausedRuns {
     const reading = readAnswers(row.questions, responses, { earlier: row.answers, isPlain })
     if (reading.type === 'errors') {
       const stored = await this.#put({ ...row, answers: reading.answers }, version)
-      return stored === undefined ? undefined : questionsOutcome(order, row, reading)
+      return stored === undefined ? undefined : questionsOutcome(execution, row, reading)
     }
     const taken: PausedRun = {
       ...row,
       phase: 'running',
       answered: { round: row.round, hash: hashOf(responses) },
-      expiresAt: clock.now() + this.#maxRunMs(order.tool) + DEAD_AFTER_MS,
+      expiresAt: clock.now() + this.#maxRunMs(tool) + DEAD_AFTER_MS,
     }
     const takenVersion = await this.#put(taken, version)
     if (takenVersion === undefined) return undefined
-    const outcome = this.#continue(order, { row: taken, version: takenVersion }, reading)
+    const outcome = this.#continue(execution, { row: taken, version: takenVersion }, reading)
     this.#running.set(row.runId, outcome)
     try {
       return await outcome
@@ -214,7 +214,7 @@ export class PausedRuns {
   }
 
   async #continue(
-    order: RunOrder,
+    execution: Execution,
     { row, version }: Versioned,
     reading: Exclude<AnswersReading, { type: 'errors' }>,
   ): Promise<ToolOutcome> {
@@ -230,9 +230,9 @@ export class PausedRuns {
     const { answers } = reading
     const { files, progress, state } = row
     const resume = row.beginsAnew === true ? undefined : { state, answers }
-    const ending = await this.#execute({ ...order, resume, files, progress })
+    const ending = await this.#execute({ ...execution, earlier: { resume, files, progress } })
     if (ending.type === 'asked') {
-      return this.#pause(order, this.#newRow(order, ending, row), version)
+      return this.#pause(execution, this.#newRow(execution, ending, row), version)
     }
     if (!ending.isStarted) {
       // The agent did not get the answers, so they can be given again.
@@ -246,13 +246,14 @@ export class PausedRuns {
   }
 
   /** The outcome for answers to a round that was answered before. Executes nothing. */
-  async #repeat(order: RunOrder, row: PausedRun, hash: string): Promise<ToolOutcome> {
+  async #repeat(execution: Execution, row: PausedRun, hash: string): Promise<ToolOutcome> {
+    const { order } = execution
     const isExpired = row.phase === 'ended' && row.answered === undefined
     if (!isExpired && row.answered?.hash !== hash) {
       const text = 'This question was answered before, with another answer.'
       return failed(order, 'already_answered', text)
     }
-    if (row.phase === 'waiting') return questionsOutcome(order, row)
+    if (row.phase === 'waiting') return questionsOutcome(execution, row)
     if (row.phase === 'ended' && row.result) return { type: 'result', result: row.result }
     const running = this.#running.get(row.runId)
     if (running !== undefined) return running
@@ -261,10 +262,14 @@ export class PausedRuns {
       : failure(died(), row.runId)
   }
 
-  async #pause(order: RunOrder, row: PausedRun, ifVersion: string | null): Promise<ToolOutcome> {
+  async #pause(
+    execution: Execution,
+    row: PausedRun,
+    ifVersion: string | null,
+  ): Promise<ToolOutcome> {
     let cause: unknown
     try {
-      if ((await this.#put(row, ifVersion)) !== undefined) return questionsOutcome(order, row)
+      if ((await this.#put(row, ifVersion)) !== undefined) return questionsOutcome(execution, row)
     } catch (error) {
       cause = error
     }
@@ -273,16 +278,16 @@ export class PausedRuns {
     return failure(new RunFailure('unavailable', text, { cause }), row.runId)
   }
 
-  #newRow({ request, runId, tool }: RunOrder, ending: Asked, previous?: PausedRun): PausedRun {
+  #newRow({ order, tool }: Execution, ending: Asked, previous?: PausedRun): PausedRun {
     const { questions, beginsAnew, state, files, progress } = ending
     return {
       phase: 'waiting',
-      runId,
+      runId: order.runId,
       agentId: tool.agent.id,
       skillId: tool.skill.id,
       tool: tool.name,
-      principal: request.principal.id,
-      args: previous?.args ?? hashOf(request.arguments ?? {}),
+      principal: order.principal.id,
+      args: previous?.args ?? hashOf(order.arguments ?? {}),
       key: previous?.key ?? randomHex(8),
       round: (previous?.round ?? 0) + 1,
       questions,
@@ -354,9 +359,9 @@ export class PausedRuns {
 }
 
 /** Whether a run belongs to the caller, and is the run that the claim names. */
-function isOwn(row: PausedRun, { tool, request }: RunOrder, claim: ResumeClaim): boolean {
+function isOwn(row: PausedRun, { tool, order }: Execution, claim: ResumeClaim): boolean {
   return (
-    row.principal === request.principal.id &&
+    row.principal === order.principal.id &&
     row.agentId === tool.agent.id &&
     row.skillId === tool.skill.id &&
     (claim.type === 'argument' ? claim.key === row.key : claim.tool === row.tool)
@@ -364,19 +369,19 @@ function isOwn(row: PausedRun, { tool, request }: RunOrder, claim: ResumeClaim):
 }
 
 /** Whether a call has the arguments with which the run began. A `resume` argument may come without the others. */
-function isSameCall(row: PausedRun, { request }: RunOrder, claim: ResumeClaim): boolean {
+function isSameCall(row: PausedRun, order: RunOrder, claim: ResumeClaim): boolean {
   if (claim.type === 'state' && claim.args !== row.args) return false
-  if (claim.type === 'argument' && request.arguments === undefined) return true
-  return hashOf(request.arguments ?? {}) === row.args
+  if (claim.type === 'argument' && order.arguments === undefined) return true
+  return hashOf(order.arguments ?? {}) === row.args
 }
 
 /** The open questions of a run: as forms for a client that can show them, else as text for its model. */
 function questionsOutcome(
-  { request, tool }: RunOrder,
+  { order, tool }: Execution,
   row: PausedRun,
   reading?: Extract<AnswersReading, { type: 'errors' }>,
 ): ToolOutcome {
-  const { canAsk = false, canVisit = false, knowsChoices } = request
+  const { canAsk, canVisit, knowsChoices } = order.client
   const answers: Answers = reading?.answers ?? row.answers ?? {}
   const forms = row.questions.flatMap((question, index) => {
     if (Object.hasOwn(answers, question.id)) return []

@@ -1,6 +1,6 @@
 import type { Clock } from '../internal/clock.ts'
 import type { StreamingSettings } from '../options.ts'
-import type { RunProgress } from './run-request.ts'
+import type { RunProgress } from './order.ts'
 
 export interface ProgressOptions extends Pick<StreamingSettings, 'coalesceMs' | 'heartbeatMs'> {
   /** Number of pieces that earlier executions of the run have sent. */

@@ -5,7 +5,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
-import { isRunId, type RequestState } from './run-request.ts'
+import { isRunId, type RequestState } from './order.ts'
 
 export interface RequestStateOptions {
   /** At least 32 bytes, the same in all processes. */

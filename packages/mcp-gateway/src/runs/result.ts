@@ -9,7 +9,7 @@ import { RESULT_MAX_BYTES } from '../files/blocks.ts'
 import type { RunFiles } from '../files/result-files.ts'
 import { asksForSecret, isWebPage } from './forms.ts'
 import { beginningOf, forgetQuestion, wholeCharacters, type ActiveRun } from './run.ts'
-import type { RunEnding } from './run-request.ts'
+import type { RunEnding } from './order.ts'
 
 type Update<Type extends FinalUpdate['type']> = Extract<FinalUpdate, { type: Type }>
 type Asked = Extract<RunEnding, { type: 'asked' }>
@@ -36,7 +36,7 @@ export async function runAgent(
   source: AgentSource,
   thread: string | undefined,
 ): Promise<RunEnding> {
-  const { tool } = run.order
+  const { tool } = run.execution
   const final = await run.listen(source, thread)
   if (final.type === 'done')
     return { type: 'ended', result: await toResult(run, final), isStarted: true }
@@ -89,8 +89,8 @@ async function toVisit(
   run: ActiveRun,
   { url = '', reason: text = 'It needs access.', state }: Update<'authorization'>,
 ): Promise<Asked> {
-  const { request, tool } = run.order
-  if (request.canVisit === true && isWebPage(url)) {
+  const { order, tool } = run.execution
+  if (order.client.canVisit && isWebPage(url)) {
     const message = `Agent "${tool.agent.name}": ${text}`
     const questions = [{ id: 'access', message, url }]
     const beginsAnew = state === undefined
@@ -119,7 +119,7 @@ async function toResult(
   run: ActiveRun,
   { text: whole, structured }: Update<'done'>,
 ): Promise<CallToolResult> {
-  const { runId, tool } = run.order
+  const { order, tool } = run.execution
   assertOutput(tool, structured)
   const text = whole ?? run.text
   const notes = run.notes({ hasText: whole !== undefined })
@@ -138,7 +138,7 @@ async function toResult(
   return {
     content,
     ...(structure.isShown && { structuredContent: { ...structured } }),
-    _meta: { runId, ...((said.isCut || structure.isCut) && { isTruncated: true }) },
+    _meta: { runId: order.runId, ...((said.isCut || structure.isCut) && { isTruncated: true }) },
   }
 }
 
@@ -170,7 +170,7 @@ interface Structure {
 }
 
 async function structurePart(
-  { files, order }: ActiveRun,
+  { files, execution }: ActiveRun,
   { json, copy, room }: Structure,
 ): Promise<Part> {
   if (json === undefined || copy === undefined) return NOTHING
@@ -179,20 +179,24 @@ async function structurePart(
   if (bytes <= room) {
     return { content: [{ type: 'text', text: copy }], bytes, isShown: true }
   }
-  const kept = await keep(files, { name: `result-${order.runId}.json`, text: json })
+  const kept = await keep(files, { name: `result-${execution.order.runId}.json`, text: json })
   const note = `The structured result has ${size} bytes, more than this result may have. ${kept.note}`
-  if (order.tool.outputSchema !== undefined) throw new RunFailure('too_large', note)
+  if (execution.tool.outputSchema !== undefined) throw new RunFailure('too_large', note)
   const content = [{ type: 'text' as const, text: note }, ...kept.links]
   return { content, bytes: 0, isCut: true }
 }
 
-async function textPart({ files, order }: ActiveRun, text: string, room: number): Promise<Part> {
+async function textPart(
+  { files, execution }: ActiveRun,
+  text: string,
+  room: number,
+): Promise<Part> {
   if (text === '') return NOTHING
   const bytes = textBytes(text, room)
   if (bytes <= room) return { content: [{ type: 'text', text }], bytes }
   // The other half of the room is for files of the run.
   const shown = beginningOf(text, Math.floor(room / 2), jsonBytes)
-  const kept = await keep(files, { name: `answer-${order.runId}.txt`, text })
+  const kept = await keep(files, { name: `answer-${execution.order.runId}.txt`, text })
   const mark = `[Cut here: ${shown.length} of ${text.length} characters are shown. ${kept.note}]`
   const content = [{ type: 'text' as const, text: `${shown}\n${mark}` }, ...kept.links]
   return { content, bytes: textBytes(shown, room), isCut: true }

@@ -1,13 +1,13 @@
-import type { AgentCall } from '../agents/agent-call.ts'
+import type { AgentCall, CheckedInput } from '../agents/agent-call.ts'
 import type { AgentSource } from '../agents/agent-source.ts'
 import { isFinal, type AgentUpdate, type FinalUpdate } from '../agents/agent-update.ts'
 import { RunFailure } from '../agents/run-failure.ts'
 import { GatewayError, type GatewayErrorCode } from '../errors.ts'
-import type { AgentArtifacts, OutputFile, RunFiles } from '../files/result-files.ts'
+import type { AgentArtifacts, InputFile, OutputFile, RunFiles } from '../files/result-files.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { RunFailureReason, RunNames } from '../internal/run-event.ts'
 import type { ProgressFeed } from './progress-feed.ts'
-import type { RunOrder } from './run-request.ts'
+import type { Execution } from './order.ts'
 
 interface TimeLimits {
   /** Time for the whole run, in milliseconds. */
@@ -16,6 +16,16 @@ interface TimeLimits {
   readonly idleTimeoutMs: number
 }
 
+interface FilesOfRun {
+  /** Files of the caller. */
+  readonly input: readonly InputFile[]
+  /** Files of the agent. `undefined` if files are not stored. */
+  readonly output: RunFiles | undefined
+}
+
+const NO_FILES: FilesOfRun = { input: [], output: undefined }
+/** For a run that is continued without its arguments. */
+const NO_INPUT: CheckedInput = { kind: 'message', text: '' }
 /** Bytes of text in pieces that are kept. The result says if there were more. */
 const MAX_TEXT_BYTES = 10 * 1024 * 1024
 /** Number of lost files that the result names. It counts the others. */
@@ -32,13 +42,13 @@ const REASONS: ReadonlyMap<GatewayErrorCode, RunFailureReason> = new Map([
 
 /** One execution of an agent: how it is stopped, its time limits, and what the agent has sent so far. */
 export class ActiveRun {
-  readonly order: RunOrder
+  readonly execution: Execution
   readonly names: RunNames
   readonly feed: ProgressFeed | undefined
   readonly #clock: Clock
   readonly #controller = new AbortController()
   readonly #notes: string[] = []
-  #files: RunFiles | undefined
+  #files: FilesOfRun = NO_FILES
   #text = ''
   #textBytes = 0
   #isTextCut = false
@@ -49,20 +59,20 @@ export class ActiveRun {
   /** Begins the time that a stopped agent has to end. */
   #onStop: (() => void) | undefined
 
-  constructor(order: RunOrder, clock: Clock, feed: ProgressFeed | undefined) {
-    const { runId, tool, request } = order
-    this.order = order
+  constructor(execution: Execution, clock: Clock, feed: ProgressFeed | undefined) {
+    const { tool, order, sink } = execution
+    this.execution = execution
     this.names = {
-      runId,
+      runId: order.runId,
       tool: tool.name,
       agentId: tool.agent.id,
       skillId: tool.skill.id,
-      principal: request.principal.id,
+      principal: order.principal.id,
     }
     this.feed = feed
     this.#clock = clock
-    if (request.signal.aborted) this.#onCallerAbort()
-    else request.signal.addEventListener('abort', this.#onCallerAbort, { once: true })
+    if (sink.signal.aborted) this.#onCallerAbort()
+    else sink.signal.addEventListener('abort', this.#onCallerAbort, { once: true })
   }
 
   /** Aborts with a `RunFailure` when the agent has to stop. */
@@ -71,7 +81,7 @@ export class ActiveRun {
   }
 
   get files(): RunFiles | undefined {
-    return this.#files
+    return this.#files.output
   }
 
   /** Tells the agent to stop. Further reasons have no effect. */
@@ -81,8 +91,8 @@ export class ActiveRun {
     this.#onStop?.()
   }
 
-  /** Begins the time limits. @param files files of the run; `undefined` if none are stored */
-  begin(limits: TimeLimits, files: RunFiles | undefined): void {
+  /** Begins the time limits. */
+  begin(limits: TimeLimits, files: FilesOfRun): void {
     this.#files = files
     this.#lastUpdateAt = this.#clock.now()
     this.#watch(limits, limits.timeoutMs)
@@ -157,29 +167,32 @@ export class ActiveRun {
   /** Ends everything that the run began. Later updates and files of the agent have no effect. */
   close(): void {
     this.#isClosed = true
-    this.order.request.signal.removeEventListener('abort', this.#onCallerAbort)
+    this.execution.sink.signal.removeEventListener('abort', this.#onCallerAbort)
     this.#stopTimer?.()
     this.#stopTimer = undefined
     this.feed?.stop({ flush: false })
   }
 
-  readonly #onCallerAbort = (): void =>
-    this.stop(new RunFailure('cancelled', 'The call was cancelled.'))
+  readonly #onCallerAbort = (): void => {
+    const { reason } = this.execution.sink.signal
+    const isFailure = reason instanceof RunFailure
+    this.stop(isFailure ? reason : new RunFailure('cancelled', 'The call was cancelled.'))
+  }
 
   #callOf(thread: string | undefined): AgentCall {
-    const { runId, tool, request, resume } = this.order
+    const { tool, order, earlier } = this.execution
     return {
-      runId,
+      runId: order.runId,
       agentId: tool.agent.id,
       skillId: tool.skill.id,
-      input: request.input ?? { kind: 'message', text: '', files: [] },
-      principal: request.principal,
+      input: { ...(order.input ?? NO_INPUT), files: this.#files.input },
+      principal: order.principal,
       thread,
       signal: this.signal,
-      trace: request.trace,
+      trace: order.trace,
       // Not a getter: V8 makes a new hidden class for each object literal that has one, and a run costs twice as much.
       artifacts: this.#newArtifacts(),
-      resume,
+      resume: earlier?.resume,
     }
   }
 
@@ -246,18 +259,18 @@ export class ActiveRun {
       },
       read: async (name, version) => {
         this.#assertOpen()
-        return this.#files?.read(name, version)
+        return this.#files.output?.read(name, version)
       },
       list: async () => {
         this.#assertOpen()
-        return this.#files?.list() ?? []
+        return this.#files.output?.list() ?? []
       },
     }
   }
 
   async #write(file: OutputFile): ReturnType<AgentArtifacts['write']> {
     this.#assertOpen()
-    const files = this.#files
+    const files = this.#files.output
     if (files === undefined) throw new GatewayError('UNAVAILABLE', 'This gateway keeps no files')
     const written = await files.write(file)
     const { version } = written

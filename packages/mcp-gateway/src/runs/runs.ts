@@ -4,9 +4,10 @@ import { removeFrom } from '@x/internal'
 import { RunFailure } from '../agents/run-failure.ts'
 import type { RunTool } from '../agents/run-tool.ts'
 import { GatewayError } from '../errors.ts'
-import type { ResultFiles, RunFiles } from '../files/result-files.ts'
+import type { ArtifactCaller } from '../files/namespaces.ts'
+import type { InputFile, ResultFiles, RunFiles } from '../files/result-files.ts'
 import { slotOwnerOf } from '../internal/principal.ts'
-import type { RunEvent } from '../internal/run-event.ts'
+import type { RunEvent, RunFailureReason } from '../internal/run-event.ts'
 import type { GatewaySettings, RunSettings, StreamingSettings } from '../options.ts'
 import { Conversations, type Turn } from './conversations.ts'
 import { IdempotentCalls } from './idempotency.ts'
@@ -14,23 +15,24 @@ import { PausedRuns } from './paused-runs.ts'
 import { ProgressFeed } from './progress-feed.ts'
 import { failureResult, runAgent } from './result.ts'
 import { ActiveRun } from './run.ts'
-import {
-  newRunId,
-  type RunEnding,
-  type RunOrder,
-  type RunRequest,
-  type RunStorage,
-  type ToolOutcome,
-} from './run-request.ts'
+import type { Execution, RunEnding, RunOrder, RunSink, RunStorage, ToolOutcome } from './order.ts'
 import { RunSlots } from './slots.ts'
 
 export interface RunsOptions extends RunStorage {
   /** `undefined`: files are not stored. The result names them. */
   readonly files: ResultFiles | undefined
+  /** Opens files of a caller for an agent. `undefined`: files are not stored. */
+  readonly inputFiles: OpenInputFiles | undefined
   readonly streaming: StreamingSettings
   /** Must not throw. */
   readonly onEvent: (event: RunEvent) => void
 }
+
+/** @throws GatewayError `NOT_FOUND` for a file that does not exist, or is of another caller */
+type OpenInputFiles = (
+  caller: ArtifactCaller,
+  uris: readonly string[],
+) => Promise<readonly InputFile[]>
 
 type Outcome = Extract<RunEvent, { type: 'ended' }>['outcome']
 
@@ -57,7 +59,7 @@ export class Runs {
     this.#idempotent = new IdempotentCalls(options, maxRunMs)
     this.#conversations =
       options.mode === 'thread' ? new Conversations(options, maxRunMs) : undefined
-    this.#paused = new PausedRuns(options, maxRunMs, (order) => this.#execute(order))
+    this.#paused = new PausedRuns(options, maxRunMs, (execution) => this.#execute(execution))
   }
 
   /** Number of runs that have not ended, with those that wait for a slot. */
@@ -77,11 +79,11 @@ export class Runs {
    *
    * @throws ProtocolError -32603 with the `runId`, for an error of the gateway
    */
-  call(tool: RunTool, request: RunRequest): Promise<ToolOutcome> {
-    const order = { tool, request, runId: newRunId() }
-    if (request.resume !== undefined) return this.#paused.resume(order, request.resume)
-    if (request.idempotencyKey === undefined) return this.#paused.begin(order)
-    return this.#callOnce(order)
+  call(tool: RunTool, order: RunOrder, sink: RunSink): Promise<ToolOutcome> {
+    const execution = { tool, order, sink, earlier: undefined }
+    if (order.resume !== undefined) return this.#paused.resume(execution, order.resume)
+    if (order.idempotencyKey === undefined) return this.#paused.begin(execution)
+    return this.#callOnce(execution)
   }
 
   /** Stops all runs after `graceMs`. Paused runs stay in the store. */
@@ -101,11 +103,11 @@ export class Runs {
     undo?.()
   }
 
-  async #callOnce(order: RunOrder): Promise<ToolOutcome> {
-    const { tool, request, runId } = order
+  async #callOnce(execution: Execution): Promise<ToolOutcome> {
+    const { order, sink } = execution
     try {
-      return await this.#idempotent.run(tool, request, (signal) =>
-        this.#paused.begin({ ...order, request: { ...request, signal } }),
+      return await this.#idempotent.run(execution, (signal) =>
+        this.#paused.begin({ ...execution, sink: { ...sink, signal } }),
       )
     } catch (error) {
       if (error instanceof ProtocolError) throw error
@@ -113,26 +115,27 @@ export class Runs {
         'It cannot be known now whether this call was made before. Call again in a moment.'
       const failure =
         error instanceof RunFailure ? error : new RunFailure('unavailable', text, { cause: error })
-      return { type: 'result', result: failureResult(failure, runId) }
+      return { type: 'result', result: failureResult(failure, order.runId) }
     }
   }
 
-  async #execute(order: RunOrder): Promise<RunEnding> {
-    const { tool, request, runId } = order
+  async #execute(execution: Execution): Promise<RunEnding> {
+    const { tool, order, earlier } = execution
     const { clock, agents } = this.#options
     // The feed exists before the run has a slot: clients give up after a minute of silence.
-    const run = new ActiveRun(order, clock, this.#feedOf(order))
+    const run = new ActiveRun(execution, clock, this.#feedOf(execution))
     const { feed } = run
     this.#active.push(run)
     const startedAt = clock.now()
-    const owner = slotOwnerOf(request)
+    const owner = slotOwnerOf(order)
     let turn: Turn | undefined
     let hasSlot = false
     let isStarted = false
     let outcome: Outcome = 'agent_failed'
     try {
       if (this.#isClosed) throw stopping()
-      if (this.#conversations) turn = await this.#conversations.enter(order, run.signal)
+      if (this.#conversations) turn = await this.#conversations.enter(execution, run.signal)
+      const inputFiles = await this.#openInputFiles(order)
       await this.#slots.take(owner, run.signal)
       hasSlot = true
       const source = agents.sourceOf(tool.agent.id, owner)
@@ -142,7 +145,7 @@ export class Runs {
         timeoutMs: this.#timeoutOf(tool),
         idleTimeoutMs: tool.idleTimeoutMs ?? this.#settings.idleTimeoutMs,
       }
-      run.begin(limits, this.#filesOf(run))
+      run.begin(limits, { input: inputFiles, output: this.#filesOf(run) })
       feed?.line(`Accepted by ${tool.agent.name}`)
       isStarted = true
       const ending = await run.untilEnd(
@@ -153,12 +156,12 @@ export class Runs {
       feed?.stop({ flush: true })
       outcome = ending.type === 'ended' ? 'done' : 'asked'
       if (ending.type === 'ended') return ending
-      return { ...ending, progress: feed?.count ?? order.progress ?? 0 }
+      return { ...ending, progress: feed?.count ?? earlier?.progress ?? 0 }
     } catch (error) {
       feed?.stop({ flush: false })
       const failure = this.#toFailure(error, run)
       outcome = failure.reason
-      const result = failureResult(withAgent(failure, tool.agent.name), runId)
+      const result = failureResult(withAgent(failure, tool.agent.name), order.runId)
       return { type: 'ended', result, isStarted }
     } finally {
       run.close()
@@ -171,21 +174,45 @@ export class Runs {
     }
   }
 
-  #filesOf({ order, signal }: ActiveRun): RunFiles | undefined {
-    const { runId, tool, request, files: earlier } = order
-    const { principal, scope, sessionScope, address, clientName } = request
-    const caller = { principal, scope, sessionScope, address, clientName }
-    return this.#options.files?.open({ ...caller, runId, agentId: tool.agent.id, earlier, signal })
+  /** @throws RunFailure `invalid_arguments`; GatewayError `UNAVAILABLE` */
+  async #openInputFiles(order: RunOrder): Promise<readonly InputFile[]> {
+    const { principal, sessionScope: scope, address, files } = order
+    if (files.length === 0) return []
+    const { inputFiles } = this.#options
+    if (inputFiles === undefined) throw new RunFailure('invalid_arguments', NO_FILES)
+    try {
+      return await inputFiles({ principal, scope, address }, files)
+    } catch (error) {
+      if (!GatewayError.is(error) || error.code === 'UNAVAILABLE') throw error
+      throw new RunFailure('invalid_arguments', `${error.message}.`)
+    }
+  }
+
+  #filesOf({ execution, signal }: ActiveRun): RunFiles | undefined {
+    const { order, tool, earlier } = execution
+    const { runId, principal, scope, sessionScope, address, client } = order
+    const caller = { principal, scope, sessionScope, address, clientName: client.name }
+    return this.#options.files?.open({
+      ...caller,
+      runId,
+      agentId: tool.agent.id,
+      earlier: earlier?.files,
+      signal,
+    })
   }
 
   #timeoutOf(tool: RunTool): number {
     return tool.timeoutMs ?? this.#settings.timeoutMs
   }
 
-  #feedOf({ request: { progress }, progress: from = 0 }: RunOrder): ProgressFeed | undefined {
+  #feedOf({ sink: { progress }, earlier }: Execution): ProgressFeed | undefined {
     const { enabled, coalesceMs, heartbeatMs } = this.#streaming
     if (progress === undefined || !enabled) return undefined
-    return new ProgressFeed(progress, this.#options.clock, { coalesceMs, heartbeatMs, from })
+    return new ProgressFeed(progress, this.#options.clock, {
+      coalesceMs,
+      heartbeatMs,
+      from: earlier?.progress ?? 0,
+    })
   }
 
   /** Reports an agent that did not stop. */
@@ -199,10 +226,10 @@ export class Runs {
    *
    * @throws ProtocolError for an error of the gateway
    */
-  #toFailure(error: unknown, { names, order }: ActiveRun): RunFailure {
+  #toFailure(error: unknown, { names, execution }: ActiveRun): RunFailure {
     if (error instanceof RunFailure && error.cause === undefined) return error
     const cause = error instanceof RunFailure ? error.cause : error
-    const traceId = traceIdOf(order.request)
+    const traceId = traceIdOf(execution.order)
     this.#emit({ type: 'failed', ...names, error: cause, ...(traceId && { traceId }) })
     if (error instanceof RunFailure) return error
     if (GatewayError.is(error)) return new RunFailure('unavailable', UNAVAILABLE)
@@ -220,14 +247,23 @@ export class Runs {
 /** Does not name the part of the gateway, nor its address. */
 const UNAVAILABLE = 'The data of the gateway for it cannot be reached now. Call again in a moment.'
 
+/** The message of these failures does not speak of the agent. */
+const NOT_OF_AGENT: ReadonlySet<RunFailureReason> = new Set([
+  'busy',
+  'cancelled',
+  'invalid_arguments',
+])
+
+const NO_FILES = 'This gateway stores no files, so an agent cannot get any.'
+
 function withAgent(failure: RunFailure, agent: string): RunFailure {
   const { reason, message, retryAfterMs } = failure
-  if (reason === 'busy' || reason === 'cancelled') return failure
+  if (NOT_OF_AGENT.has(reason)) return failure
   return new RunFailure(reason, `Agent "${agent}": ${message}`, { cause: failure, retryAfterMs })
 }
 
 /** The second part of `traceparent` (W3C Trace Context, 3.2). */
-function traceIdOf({ trace }: RunRequest): string | undefined {
+function traceIdOf({ trace }: RunOrder): string | undefined {
   return /^[\da-f]{2}-([\da-f]{32})-/.exec(trace?.['traceparent'] ?? '')?.[1]
 }
 

@@ -4,7 +4,7 @@ import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import { eventsOf, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import { metaOf, runsOf, waitingForTheEnd } from '../../test/runs-world.ts'
-import { principalNamed, requestOf, tool } from '../../test/scripted-source.ts'
+import { principalNamed, callRuns, requestOf, tool } from '../../test/scripted-source.ts'
 import { DEFAULTS } from '../../test/settings.ts'
 import { createGateway } from '../gateway.ts'
 import { anonymousPrincipal } from '../internal/anonymous.ts'
@@ -100,10 +100,10 @@ test('rejects a call that waits too long, and keeps nothing of it', async () => 
 test('queues calls over the limit of runs, and answers `busy` over the limit of the queue', async () => {
   await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, maxQueued: 1 })
   const caller = new AbortController()
-  const first = world.runs.call(tool, requestOf('1', { signal: caller.signal }))
-  const second = world.runs.call(tool, requestOf('2'))
+  const first = callRuns(world.runs, tool, requestOf('1', { signal: caller.signal }))
+  const second = callRuns(world.runs, tool, requestOf('2'))
   await settled()
-  expect(await world.runs.call(tool, requestOf('3'))).toMatchObject({
+  expect(await callRuns(world.runs, tool, requestOf('3'))).toMatchObject({
     result: { isError: true, _meta: { reason: 'busy', retryAfterMs: 5000 } },
   })
   caller.abort()
@@ -117,8 +117,8 @@ test('queues calls over the limit of runs, and answers `busy` over the limit of 
 test('runs the call of another caller when one caller has reached its limit', async () => {
   await using world = runsOf(waitingForTheEnd, { maxConcurrentPerPrincipal: 1 })
   const one = requestOf('1', { principal: principalNamed('ada') })
-  const all = [world.runs.call(tool, one), world.runs.call(tool, one)]
-  all.push(world.runs.call(tool, requestOf('2', { principal: principalNamed('bob') })))
+  const all = [callRuns(world.runs, tool, one), callRuns(world.runs, tool, one)]
+  all.push(callRuns(world.runs, tool, requestOf('2', { principal: principalNamed('bob') })))
   await settled()
   expect(world.source.calls.map(({ principal }) => principal.id)).toEqual(['ada', 'bob'])
   await world.runs.close()
@@ -128,9 +128,9 @@ test('runs the call of another caller when one caller has reached its limit', as
 test('sends heartbeats to a call that waits in the queue', async () => {
   const messages: string[] = []
   await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, idleTimeoutMs: 0 })
-  const first = world.runs.call(tool, requestOf('1'))
+  const first = callRuns(world.runs, tool, requestOf('1'))
   const progress = ({ message }: { readonly message: string }) => void messages.push(message)
-  const second = world.runs.call(tool, requestOf('2', { progress }))
+  const second = callRuns(world.runs, tool, requestOf('2', { progress }))
   await settled()
   await world.clock.advance(29_999)
   expect(messages).toEqual(['Still working (15 s)'])
@@ -142,8 +142,8 @@ test('sends heartbeats to a call that waits in the queue', async () => {
 
 test('answers `busy` to a call that waited in the queue for too long', async () => {
   await using world = runsOf(waitingForTheEnd, { maxConcurrent: 1, idleTimeoutMs: 0 })
-  const first = world.runs.call(tool, requestOf('1'))
-  const second = world.runs.call(tool, requestOf('2'))
+  const first = callRuns(world.runs, tool, requestOf('1'))
+  const second = callRuns(world.runs, tool, requestOf('2'))
   await settled()
   await world.clock.advance(30_000)
   expect(metaOf(await second)).toMatchObject({ reason: 'busy' })

@@ -3,21 +3,21 @@ import { expect, test } from 'vitest'
 
 import { settled } from '../../test/manual-clock.ts'
 import { NO_OWN_FILES, runsOf, textsOf, metaOf, waitingForTheEnd } from '../../test/runs-world.ts'
-import { agent, requestOf, tool } from '../../test/scripted-source.ts'
+import { agent, callRuns, requestOf, tool } from '../../test/scripted-source.ts'
 import { GatewayError } from '../errors.ts'
 import type { ResultFiles } from '../files/result-files.ts'
 
 test('answers `agent_gone` when the agent has left', async () => {
   await using world = runsOf(() => [{ type: 'done' }])
   world.source.isGone = true
-  expect(metaOf(await world.runs.call(tool, requestOf('Hi')))).toMatchObject({
+  expect(metaOf(await callRuns(world.runs, tool, requestOf('Hi')))).toMatchObject({
     reason: 'agent_gone',
   })
 })
 
 test('stops a run that takes too long, and names the limit', async () => {
   await using world = runsOf(waitingForTheEnd, { timeoutMs: 300_000, idleTimeoutMs: 0 })
-  const outcome = world.runs.call(tool, requestOf('Hi'))
+  const outcome = callRuns(world.runs, tool, requestOf('Hi'))
   await settled()
   await world.clock.advance(300_000)
   expect(metaOf(await outcome)).toMatchObject({ reason: 'timeout' })
@@ -35,7 +35,7 @@ test('stops a silent run, and begins the limit again with each update', async ()
     },
     { idleTimeoutMs: 10_000 },
   )
-  const outcome = world.runs.call(tool, requestOf('Hi'))
+  const outcome = callRuns(world.runs, tool, requestOf('Hi'))
   await settled()
   await world.clock.advance(9000)
   word.resolve()
@@ -48,7 +48,7 @@ test('stops a silent run, and begins the limit again with each update', async ()
 
 test('uses the time limit of the tool', async () => {
   await using world = runsOf(waitingForTheEnd)
-  const outcome = world.runs.call({ ...tool, timeoutMs: 500 }, requestOf('Hi'))
+  const outcome = callRuns(world.runs, { ...tool, timeoutMs: 500 }, requestOf('Hi'))
   await settled()
   await world.clock.advance(500)
   expect(textsOf(await outcome)[0]).toContain('longer than 500 ms')
@@ -57,7 +57,7 @@ test('uses the time limit of the tool', async () => {
 test('stops the agent at once when the caller cancels', async () => {
   await using world = runsOf(waitingForTheEnd)
   const caller = new AbortController()
-  const outcome = world.runs.call(tool, requestOf('Hi', { signal: caller.signal }))
+  const outcome = callRuns(world.runs, tool, requestOf('Hi', { signal: caller.signal }))
   await settled()
   caller.abort()
   expect(world.source.calls[0]?.signal.aborted).toBe(true)
@@ -67,7 +67,7 @@ test('stops the agent at once when the caller cancels', async () => {
 
 test('waits for runs when the gateway stops, and then ends them', async () => {
   await using world = runsOf(waitingForTheEnd)
-  const outcome = world.runs.call(tool, requestOf('Hi'))
+  const outcome = callRuns(world.runs, tool, requestOf('Hi'))
   await settled()
   const closed = world.runs.close(10_000)
   await world.clock.advance(9999)
@@ -75,7 +75,7 @@ test('waits for runs when the gateway stops, and then ends them', async () => {
   await world.clock.advance(1)
   await closed
   expect(metaOf(await outcome)).toMatchObject({ reason: 'cancelled' })
-  expect(metaOf(await world.runs.call(tool, requestOf('Hi')))).toMatchObject({
+  expect(metaOf(await callRuns(world.runs, tool, requestOf('Hi')))).toMatchObject({
     reason: 'cancelled',
   })
 })
@@ -87,7 +87,7 @@ test('abandons an agent that does not stop within 2 s, and marks it as degraded'
     yield { type: 'done' }
   })
   const caller = new AbortController()
-  const outcome = world.runs.call(tool, requestOf('Hi', { signal: caller.signal }))
+  const outcome = callRuns(world.runs, tool, requestOf('Hi', { signal: caller.signal }))
   await settled()
   caller.abort()
   await world.clock.advance(1999)
@@ -124,7 +124,7 @@ test.each([
     { files },
   )
   const request = requestOf('Hi', { signal: caller.signal })
-  expect(metaOf(await world.runs.call(tool, request))).toMatchObject({ reason: 'cancelled' })
+  expect(metaOf(await callRuns(world.runs, tool, request))).toMatchObject({ reason: 'cancelled' })
   expect(world.source.forgotten).toEqual([{ thread: 't1' }])
 })
 
@@ -140,7 +140,7 @@ test('drops a question when the files of the run cannot be read', async () => {
   const questions = [{ id: 'q', message: 'Size?' }]
   const asked = { type: 'asked', questions, state: { thread: 't1' } } as const
   await using world = runsOf(() => [asked], { files })
-  const outcome = await world.runs.call(tool, requestOf('Hi'))
+  const outcome = await callRuns(world.runs, tool, requestOf('Hi'))
   expect(metaOf(outcome)).toMatchObject({ reason: 'unavailable' })
   expect(world.source.forgotten).toEqual([{ thread: 't1' }])
 })

@@ -1,6 +1,7 @@
 import { isRecord } from '@x/internal'
 import { type Agent, type JsonSchema, messageFieldOf, type Skill } from '../agents/agent.ts'
-import type { ArgumentCheck, CheckedArguments, CheckedInput } from './tool-plan.ts'
+import type { CheckedInput } from '../agents/agent-call.ts'
+import type { ArgumentCheck, CheckedArguments } from './tool-plan.ts'
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor, readExtras } from './extra-parameters.ts'
 import { schemaDefectOf, withoutHeaderHints } from '../agents/schema-defect.ts'
 import { validatorFor } from '../agents/schema-validator.ts'

@@ -1,3 +1,4 @@
+import type { CheckedInput } from '../agents/agent-call.ts'
 import type { Agent, JsonSchema, Skill, SkillAnnotations } from '../agents/agent.ts'
 import type { RunTool } from '../agents/run-tool.ts'
 import type { CachePolicy } from '../options.ts'
@@ -103,10 +104,6 @@ export interface CheckedArguments {
   readonly scope?: string | undefined
   readonly idempotencyKey?: string | undefined
 }
-
-export type CheckedInput =
-  | { readonly kind: 'message'; readonly text: string }
-  | { readonly kind: 'arguments'; readonly value: Readonly<Record<string, unknown>> }
 
 /** Continues a run that asked a question, for clients that cannot be asked directly. */
 export interface ResumeArgument {

@@ -19,7 +19,7 @@ import { expect, test } from 'vitest'
 import * as z from 'zod'
 
 import { ManualClock } from '../../../test/manual-clock.ts'
-import { principalNamed, requestOf } from '../../../test/scripted-source.ts'
+import { principalNamed, callRuns, requestOf } from '../../../test/scripted-source.ts'
 import type { Agent } from '../agent.ts'
 import { skillsOf } from '../agent.ts'
 import type { AgentCall } from '../agent-call.ts'
@@ -359,16 +359,16 @@ test('a graph that asks goes on in another process with what the person said', a
   }))
   const { a, b } = world
   const asked = requestOf('Order', { canAsk: true })
-  const first = await a.runs.call(a.tool, asked)
+  const first = await callRuns(a.runs, a.tool, asked)
   expect(first).toMatchObject({ type: 'input', forms: [{ message: 'Which size?' }] })
   if (first.type !== 'input') return
   const responses = { i0: { action: 'accept', content: { size: 'L' } } }
   const resume = { state: first.state, responses }
-  const second = await b.runs.call(b.tool, { ...asked, resume })
+  const second = await callRuns(b.runs, b.tool, { ...asked, resume })
   expect(second).toMatchObject({ type: 'input', state: { round: 2 } })
   if (second.type !== 'input') return
   const yes = { i0: { action: 'accept', content: { answer: true } } }
-  const end = await a.runs.call(a.tool, {
+  const end = await callRuns(a.runs, a.tool, {
     ...asked,
     resume: { state: second.state, responses: yes },
   })
@@ -395,7 +395,7 @@ test('several interrupts at once are asked in one round, and each gets its own a
   await using world = await replicas(make)
   const { a, b } = world
   const asked = requestOf('Go', { canAsk: true })
-  const outcome = await a.runs.call(a.tool, asked)
+  const outcome = await callRuns(a.runs, a.tool, asked)
   if (outcome.type !== 'input') throw new Error('it did not ask')
   const responses = Object.fromEntries(
     outcome.forms.map(({ key, message }) => [
@@ -403,7 +403,10 @@ test('several interrupts at once are asked in one round, and each gets its own a
       { action: 'accept', content: { answer: message } },
     ]),
   )
-  const end = await b.runs.call(b.tool, { ...asked, resume: { state: outcome.state, responses } })
+  const end = await callRuns(b.runs, b.tool, {
+    ...asked,
+    resume: { state: outcome.state, responses },
+  })
   expect(end).toMatchObject({
     type: 'result',
     result: { structuredContent: { a: 'First?', b: 'Second?' } },
@@ -417,7 +420,7 @@ test('a question that nobody answers costs no thread for ever', async () => {
     graph: talking(() => interrupt('Which size?')).compile({ checkpointer }),
   }))
   const { a, clock } = world
-  await a.runs.call(a.tool, requestOf('Order', { canAsk: true }))
+  await callRuns(a.runs, a.tool, requestOf('Order', { canAsk: true }))
   expect(Object.keys(checkpointer.storage)).toHaveLength(1)
   await clock.advance(3_660_000)
   expect(Object.keys(checkpointer.storage)).toEqual([])

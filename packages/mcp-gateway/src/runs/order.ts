@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 
 import type { CallToolResult } from '@modelcontextprotocol/server'
 
-import { canonicalJson } from '@x/internal'
-import type { AgentInput, Resume } from '../agents/agent-call.ts'
+import { canonicalJson, isRecord } from '@x/internal'
+import { z } from 'zod'
+import type { CheckedInput, Resume } from '../agents/agent-call.ts'
 import type { Question } from '../agents/agent-update.ts'
 import type { RunnableAgents } from '../agents/agent-source.ts'
 import type { RunTool } from '../agents/run-tool.ts'
@@ -13,7 +14,10 @@ import type { Principal } from '../internal/principal.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import type { RunSettings } from '../options.ts'
 import type { Records } from '../store/gateway-store.ts'
+import type { ProcessLease } from '../store/lease.ts'
 import type { QuestionForm } from './forms.ts'
+
+type JsonObject = Readonly<Record<string, unknown>>
 
 /** Settings, store, clock and agents, for `Runs` and its parts. */
 export interface RunStorage extends RunSettings {
@@ -21,56 +25,66 @@ export interface RunStorage extends RunSettings {
   /** Stores paused runs, conversations, and results of calls with an idempotency key. */
   readonly records: Records
   readonly clock: Clock
+  /** Shows other processes that this one is alive, while calls with an idempotency key run. */
+  readonly lease: ProcessLease
 }
 
 /** Returns the time after which a run of a tool has ended, in milliseconds. */
 export type MaxRunMs = (tool: RunTool) => number
 
-/** The data of a tool call, after its caller was authorized and its arguments were checked. */
-export interface RunData {
+/**
+ * One call of a tool as data, after its caller was authorized and its arguments were checked. JSON: `parseOrder` reads a
+ * stored order, and any process can run it.
+ */
+export interface RunOrder {
+  readonly runId: string
   /**
    * Arguments as the client sent them, without `resume`. A continued run must have the same. `undefined` if the client sent
    * a `resume` argument alone.
    */
-  readonly arguments?: Readonly<Record<string, unknown>> | undefined
-  /** Input of the agent. @default none, for a run that is continued */
-  readonly input?: AgentInput | undefined
+  readonly arguments: JsonObject | undefined
+  /** Input of the agent, without files. `undefined` if the client sent a `resume` argument alone. */
+  readonly input: CheckedInput | undefined
+  /** URIs of the files of the input. They may not exist. */
+  readonly files: readonly string[]
   readonly principal: Principal
-  /** Scope of the files. @default made with the first file */
-  readonly scope?: string | undefined
+  /** Scope of the files. `undefined`: the first file makes one. */
+  readonly scope: string | undefined
   /** Scope of the session, for callers without a name. */
-  readonly sessionScope?: string | undefined
+  readonly sessionScope: string | undefined
   /** IP address of the client. Files and slots of callers without a name are counted by it. */
-  readonly address?: string | undefined
-  /** Name of the client. Limits of what it can show depend on it. */
-  readonly clientName?: string | undefined
+  readonly address: string | undefined
+  readonly client: RunClient
   /**
    * Identifies this call among those of its caller. A call with the same key and arguments joins the call that runs, or
    * gets its result. Has no effect for callers without a name and without a scope that cannot be guessed.
    */
-  readonly idempotencyKey?: string | undefined
+  readonly idempotencyKey: string | undefined
   /** Continues a paused run. */
-  readonly resume?: RunResume | undefined
+  readonly resume: RunResume | undefined
   /** W3C trace context of the caller. */
-  readonly trace?: Readonly<Record<string, string>> | undefined
+  readonly trace: Readonly<Record<string, string>> | undefined
 }
 
-/** The connection to the client that waits for a call. */
-interface RunSink {
+/** What the client of a call can show to its user. */
+export interface RunClient {
+  /** Limits of files in results depend on it. */
+  readonly name: string | undefined
+  /** The client can show a form (`elicitation`). */
+  readonly canAsk: boolean
+  /** The client can send its user to a page (`elicitation.url`). */
+  readonly canVisit: boolean
+  /** See `FormOptions`. */
+  readonly knowsChoices: boolean
+}
+
+/** The connection of a call to whoever waits for its result. */
+export interface RunSink {
   /** Aborts when the client cancels the call or leaves. */
   readonly signal: AbortSignal
-  /** Sends text before the result. `undefined` if the client did not ask for it. */
-  readonly progress?: RunProgress | undefined
-  /** The client can show a form to its user (`elicitation`). @default false */
-  readonly canAsk?: boolean | undefined
-  /** The client can send its user to a page (`elicitation.url`). @default false */
-  readonly canVisit?: boolean | undefined
-  /** See `FormOptions`. @default true */
-  readonly knowsChoices?: boolean | undefined
+  /** Sends text before the result. `undefined` if nobody wants it. */
+  readonly progress: RunProgress | undefined
 }
-
-/** One call of a tool. */
-export interface RunRequest extends RunData, RunSink {}
 
 /**
  * Sends one piece of progress. Numbers start at 1 and increase. Resolves when the client took the piece: until then
@@ -111,15 +125,20 @@ export type ToolOutcome =
     }
 
 /** One execution of an agent: from the call, or from the answers to a question, to the next question or the result. */
-export interface RunOrder {
+export interface Execution {
   readonly tool: RunTool
-  readonly request: RunRequest
-  readonly runId: string
-  readonly resume?: Resume | undefined
-  /** Files of earlier executions of the same run. */
-  readonly files?: EarlierFiles | undefined
-  /** Number of the last piece of progress of earlier executions. @default 0 */
-  readonly progress?: number | undefined
+  readonly order: RunOrder
+  readonly sink: RunSink
+  /** What the executions before the question left. `undefined`: this is the first execution. */
+  readonly earlier: EarlierExecution | undefined
+}
+
+interface EarlierExecution {
+  /** `undefined`: the run begins again. */
+  readonly resume: Resume | undefined
+  readonly files: EarlierFiles | undefined
+  /** Number of the last piece of progress. A client may see the next execution as the same call. */
+  readonly progress: number
 }
 
 /** How one execution of an agent ended. */
@@ -130,17 +149,56 @@ export type RunEnding =
       /** `false`: the agent did not get the call. */
       readonly isStarted: boolean
     }
-  | {
+  | ({
       readonly type: 'asked'
       readonly questions: readonly Question[]
       /** The agent has no state to continue with: with the answers, the run begins again. */
       readonly beginsAnew: boolean
       /** State of the agent, to continue with. */
       readonly state: unknown
-      readonly files: EarlierFiles | undefined
-      /** Number of the last piece of progress. A client may see the next execution as the same call. */
-      readonly progress: number
-    }
+    } & Pick<EarlierExecution, 'files' | 'progress'>)
+
+const jsonObject = z.custom<JsonObject>(isRecord)
+
+/** A field that may be missing. */
+function optional<T>(type: z.ZodType<T>): z.ZodType<T | undefined> {
+  return type.optional()
+}
+
+const StoredOrder: z.ZodType<RunOrder> = z.object({
+  runId: z.custom<string>(isRunId),
+  arguments: optional(jsonObject),
+  input: optional<CheckedInput>(
+    z.union([
+      z.object({ kind: z.literal('message'), text: z.string() }),
+      z.object({ kind: z.literal('arguments'), value: jsonObject }),
+    ]),
+  ),
+  files: z.array(z.string()),
+  principal: z.object({
+    id: z.string(),
+    scopes: z.array(z.string()),
+    isAnonymous: z.boolean(),
+    claims: jsonObject,
+  }),
+  scope: optional(z.string()),
+  sessionScope: optional(z.string()),
+  address: optional(z.string()),
+  client: z.object({
+    name: optional(z.string()),
+    canAsk: z.boolean(),
+    canVisit: z.boolean(),
+    knowsChoices: z.boolean(),
+  }),
+  idempotencyKey: optional(z.string()),
+  resume: optional(z.object({ state: z.unknown(), responses: jsonObject })),
+  trace: optional(z.record(z.string(), z.string())),
+})
+
+/** Reads an order that was stored as JSON. @returns `undefined` for anything else */
+export function parseOrder(value: unknown): RunOrder | undefined {
+  return StoredOrder.safeParse(value).data
+}
 
 /** Names a run to clients, to agents and in logs: `run_` and 16 hexadecimal digits. */
 export function newRunId(): string {
@@ -163,7 +221,7 @@ export function namespaceOf({
   principal,
   scope,
   sessionScope,
-}: Pick<RunData, 'principal' | 'scope' | 'sessionScope'>): string | null | undefined {
+}: Pick<RunOrder, 'principal' | 'scope' | 'sessionScope'>): string | null | undefined {
   const given = scope ?? sessionScope
   if (!principal.isAnonymous) return given ?? null
   return given !== undefined && given.length >= MIN_SCOPE_CHARS ? given : undefined
