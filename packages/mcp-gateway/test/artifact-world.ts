@@ -5,13 +5,14 @@ import { join } from 'node:path'
 import { startRedisServer } from '@x/internal/testing'
 
 import type { ArtifactCaller } from '../src/files/namespaces.ts'
-import { Artifacts, type ArtifactsOptions } from '../src/files/artifacts.ts'
+import { Artifacts } from '../src/files/artifacts.ts'
 import { newScopeId } from '../src/files/namespaces.ts'
 import type { Principal } from '../src/internal/principal.ts'
 import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { redisStore } from './redis-store.ts'
+import { artifactsOptions, type GivenArtifacts } from './settings.ts'
 
 /** A caller with a name. */
 export function named(id: string): ArtifactCaller {
@@ -42,7 +43,7 @@ export interface World extends AsyncDisposable {
   readonly store: GatewayStore
   readonly clock: TestClock
   readonly artifacts: Artifacts
-  another(options: Partial<ArtifactsOptions>): Artifacts
+  another(options: Omit<GivenArtifacts, 'store'>): Artifacts
   /** Those that are kept, by looking for them. */
   keptBlobs(): Promise<readonly string[]>
 }
@@ -89,8 +90,8 @@ export async function openWorld(open: OpenStore): Promise<World> {
   const store = await open(clock.now)
   const written = new Set<string>()
   const watched = spied(store, written)
-  const another = (options: Partial<ArtifactsOptions>): Artifacts =>
-    new Artifacts({ store: watched, key: 'a'.repeat(32), clock, ...options })
+  const another = (options: Omit<GivenArtifacts, 'store'>): Artifacts =>
+    new Artifacts(artifactsOptions({ store: watched, key: 'a'.repeat(32), clock, ...options }))
   return {
     store: watched,
     clock,

@@ -1,4 +1,5 @@
 import { completeSettings } from '../src/gateway/settings.ts'
+import type { ArtifactsOptions } from '../src/files/artifacts.ts'
 import { systemClock } from '../src/internal/clock.ts'
 import type {
   GatewaySettings,
@@ -32,6 +33,19 @@ export function runsOptions(given: GivenRuns): RunsOptions {
     streaming: { ...DEFAULTS.streaming, ...streaming },
   }
 }
+
+export type GivenArtifacts = Partial<Omit<ArtifactsOptions, 'quota'>> &
+  Pick<ArtifactsOptions, 'store'> & { readonly quota?: Partial<ArtifactsOptions['quota']> }
+
+/** Adds defaults to the options of `Artifacts`. */
+export const artifactsOptions = ({ quota, ...given }: GivenArtifacts): ArtifactsOptions => ({
+  ...DEFAULTS.artifacts,
+  key: 'k'.repeat(32),
+  clock: systemClock,
+  onError: () => undefined,
+  ...given,
+  quota: { ...DEFAULTS.artifacts.quota, ...quota },
+})
 
 export type GivenPlan = Given<ToolSettings> &
   Partial<Pick<PlanOptions, 'artifactTtlMs' | 'ownTools'>>

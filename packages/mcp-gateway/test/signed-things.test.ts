@@ -11,6 +11,7 @@ import { RequestStates } from '../src/runs/request-state.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import { post } from './rpc-requests.ts'
+import { artifactsOptions } from './settings.ts'
 
 const key = new Uint8Array(32).fill(7)
 const binding = { method: 'tools/call', principal: 'ada' }
@@ -25,7 +26,7 @@ function signers(): {
     states: new RequestStates({ ttlMs: 3_600_000, key }),
     cursors: new SignedCursors(key),
     links: new ArtifactLinks({
-      artifacts: new Artifacts({ store, key }),
+      artifacts: new Artifacts(artifactsOptions({ store, key })),
       records: store.records,
       key,
       baseUrl: () => 'https://files.example/artifacts',

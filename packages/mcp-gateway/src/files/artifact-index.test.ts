@@ -13,14 +13,20 @@ import type { GatewayStore } from '../store/gateway-store.ts'
 import type { Artifact } from './artifacts.ts'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import { Artifacts } from './artifacts.ts'
+import { artifactsOptions } from '../../test/settings.ts'
 
 const stores = await storesOfTests()
 afterAll(() => stores[Symbol.asyncDispose]())
 
+/** Sizes of all versions that count towards a quota. */
+async function sizesIn({ records }: GatewayStore): Promise<readonly unknown[]> {
+  return (await records.list('artifacts/of/')).map(({ value }) => value)
+}
+
 describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
   test('deletes the oldest versions above the limit per name, with their bytes', async () => {
     await using world = await openWorld(open)
-    const artifacts = world.another({ versionsPerName: 3 })
+    const artifacts = world.another({ quota: { versionsPerName: 3 } })
     const caller = named('ada')
     const written: Artifact[] = []
     for (let n = 1; n <= 5; n++) {
@@ -31,14 +37,13 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     )
     expect(await textOf(artifacts, caller, written[2]?.versionUri ?? '')).toBe('v3')
     expect(await world.keptBlobs()).toHaveLength(3)
-    const [usage] = await world.store.records.list('artifacts/usage/')
-    expect(usage?.value).toEqual({ bytes: 6, count: 3 })
+    expect(await sizesIn(world.store)).toEqual([2, 2, 2])
   })
 
   test('refuses a file above the quota while its bytes arrive, and keeps nothing of it', async () => {
     await using world = await openWorld(open)
-    const quota = { bytesPerPrincipal: 12, countPerPrincipal: 3 }
-    const artifacts = world.another({ quota, maxBytes: 8, versionsPerName: 2 })
+    const quota = { bytesPerPrincipal: 12, countPerPrincipal: 3, versionsPerName: 2 }
+    const artifacts = world.another({ quota, maxBytes: 8 })
     const caller = named('ada')
     let pulled = 0
     const endless = async function* (): AsyncGenerator<Uint8Array> {
@@ -74,6 +79,62 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     expect((await artifacts.list(named('ada'))).artifacts).toHaveLength(kept.length)
     expect((await world.keptBlobs()).length).toBe(Math.min(1, kept.length)) // all have the same bytes
   })
+
+  test('keeps concurrent files of two processes within the quota', async () => {
+    await using world = await openWorld(open)
+    const quota = { bytesPerPrincipal: 50, countPerPrincipal: 4 }
+    const [one, other] = [world.another({ quota }), world.another({ quota })]
+    const results = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, n) =>
+        (n % 2 ? one : other).write(named('ada'), { name: `f${n}`, bytes: bytesOf(`file ${n}`) }),
+      ),
+    )
+    const kept = results.filter(({ status }) => status === 'fulfilled')
+    expect(kept.length).toBeLessThanOrEqual(4)
+    expect(await sizesIn(world.store)).toHaveLength(kept.length)
+    expect(await world.keptBlobs()).toHaveLength(kept.length)
+    const more = await one.write(named('bob'), { name: 'f', bytes: bytesOf('of another account') })
+    expect(more.version).toBe(1)
+  })
+
+  test.each([1, 2, 3, 4, 5, 6, 7])(
+    'keeps nothing of a file when the store fails at write %i',
+    async (step) => {
+      await using world = await openWorld(open)
+      const { store, clock } = world
+      await world.artifacts.write(named('ada'), { name: 'other', bytes: bytesOf('same') })
+      const keys = async () => (await store.records.list('artifacts/')).map(({ key }) => key)
+      const before = await keys()
+      clock.time++ // so that the new file is the first one of the list
+      let left = step
+      const failing: GatewayStore = {
+        ...store,
+        blobs: store.blobs,
+        records: new Proxy(store.records, {
+          get: (target, name) => {
+            const method: unknown = Reflect.get(target, name)
+            if (typeof method !== 'function') return method
+            return async (...args: unknown[]): Promise<unknown> => {
+              if (name === 'put' && --left === 0) throw new Error('no connection')
+              return Reflect.apply(method, target, args)
+            }
+          },
+        }),
+      }
+      const artifacts = new Artifacts(artifactsOptions({ store: failing, clock }))
+      const written = artifacts.write(named('ada'), { name: 'f', bytes: bytesOf('same') })
+      const failure = await written.then(
+        () => undefined,
+        (error: unknown) => error,
+      )
+      expect(left > 0).toBe(failure === undefined)
+      const added = (await keys()).filter((key) => !/listed/.test(key) && !before.includes(key))
+      expect(added.length === 0).toBe(failure !== undefined)
+      expect(await world.keptBlobs()).toHaveLength(1)
+      const { artifacts: all } = await world.artifacts.list(named('ada'))
+      expect(all.map(({ name }) => name)).toEqual(failure ? ['other'] : ['f', 'other'])
+    },
+  )
 
   test('gives concurrent versions different numbers', async () => {
     await using world = await openWorld(open)
@@ -115,10 +176,9 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     clock.time += 1_000_000
     for (let n = 0; n < 3; n++) await long.sweep()
     expect(await world.keptBlobs()).toEqual([])
-    expect((await world.store.records.list('artifacts/held/')).length).toBe(0)
-    expect((await world.store.records.list('artifacts/name/')).length).toBe(0)
-    expect((await world.store.records.list('artifacts/usage/')).length).toBe(0)
-    expect((await world.store.records.list('artifacts/unfinished/')).length).toBe(0)
+    for (const kind of ['content', 'name', 'of', 'ends', 'listed']) {
+      expect(await world.store.records.list(`artifacts/${kind}/`)).toEqual([])
+    }
   })
 
   test('deletes expired versions in batches of limited size', async () => {
@@ -141,15 +201,15 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     await using world = await openWorld(open)
     const { store } = world
     const clock = new ManualClock()
-    await using artifacts = world.another({ clock, sweepMs: 1000, ttlMs: 10_000 })
+    await using artifacts = world.another({ clock, ttlMs: 10_000 })
     for (let n = 0; n < 250; n++) {
       await artifacts.write(named('ada'), { name: `f${n}`, bytes: bytesOf('x') })
     }
-    await clock.advance(11_000)
+    await clock.advance(21_000)
     const swept = async (): Promise<boolean> =>
       (await store.records.list('artifacts/ends/', { limit: 1 })).length === 0
     while (!(await swept())) await settled()
-    expect(await store.records.list('artifacts/usage/')).toEqual([])
+    expect(await sizesIn(store)).toEqual([])
   })
 
   test.each([1, 2, 3, 4, 5, 6, 7, 8, 9])(
@@ -184,22 +244,19 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
           },
         },
       }
-      const victim = new Artifacts({ store: dying, key: 'k', clock })
+      const victim = new Artifacts(artifactsOptions({ store: dying, clock }))
       await victim.write(named('ada'), { name: 'f', bytes: bytesOf('same') }).catch(() => {})
-      clock.time += 600_000
-      await world.artifacts.sweep()
       const { artifacts: all } = await world.artifacts.list(named('ada'))
       for (const { uri } of all)
         expect(await textOf(world.artifacts, named('ada'), uri)).toBe('same')
       expect(all.length).toBeGreaterThanOrEqual(1)
-      const [usage] = await store.records.list('artifacts/usage/')
-      expect(usage?.value).toEqual({ bytes: 4 * all.length, count: all.length })
       clock.time += 86_400_000
       await world.artifacts.sweep()
-      await world.artifacts.sweep()
       expect((await world.artifacts.list(named('ada'))).artifacts).toEqual([])
-      expect((await store.records.list('artifacts/held/')).length).toBe(0)
-      expect((await store.records.list('artifacts/blob/')).length).toBe(0)
+      expect(await world.keptBlobs()).toEqual([])
+      for (const kind of ['content', 'name', 'of', 'ends']) {
+        expect(await store.records.list(`artifacts/${kind}/`)).toEqual([])
+      }
     },
   )
 })

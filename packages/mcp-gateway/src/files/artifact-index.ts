@@ -1,21 +1,10 @@
 import { z } from 'zod'
-import type { ArtifactUsage, AtomicUpdates, BlobHolds, Usage } from './quotas.ts'
+import { GatewayError } from '../errors.ts'
+import { ArtifactQuotas, AtomicUpdates, usageOf } from './quotas.ts'
 import { encodedName } from './uri.ts'
 import type { Clock } from '../internal/clock.ts'
-import { listAll } from '../store/gateway-store.ts'
+import type { QuotaSettings } from '../options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-
-/** A writer that has not finished after this time was killed. */
-const ABANDONED_MS = 600_000
-
-export interface ArtifactIndexOptions {
-  readonly store: GatewayStore
-  readonly updates: AtomicUpdates
-  readonly holds: BlobHolds
-  readonly usage: ArtifactUsage
-  readonly clock: Clock
-  readonly versionsPerName: number
-}
 
 /** A version to add. Its bytes are stored already. */
 export interface NewVersion {
@@ -23,20 +12,14 @@ export interface NewVersion {
   readonly name: string
   readonly title: string
   readonly list: string
-  readonly version: Omit<StoredVersion, 'version'>
-}
-
-/** A version whose addition has begun. */
-export interface Addition extends NewVersion {
-  readonly journal: string
-  /** Key of its entry in the list. */
-  readonly listedAs: string
+  readonly version: Omit<StoredVersion, 'version' | 'blob'>
 }
 
 /** A name after a version was added. */
 export interface AddedVersion {
   readonly name: StoredName
-  readonly change?: IndexChange | undefined
+  /** `undefined`: the run wrote the same bytes before, and its version was found. */
+  readonly change: IndexChange | undefined
 }
 
 /** A change that readers of the name may see. */
@@ -44,8 +27,8 @@ export interface IndexChange {
   readonly scope: string
   readonly name: string
   readonly list: string
-  /** The new version. @default the last version of the name has expired */
-  readonly version?: number | undefined
+  /** The new version. `undefined`: the last version of the name has expired. */
+  readonly version: number | undefined
   readonly isNewName: boolean
 }
 
@@ -56,162 +39,196 @@ export interface SweptVersions {
   readonly isAll: boolean
 }
 
-/** All names and their versions. Each step can be repeated, so that a killed process leaves nothing behind. */
+/**
+ * All names, their versions and the bytes of these. Equal bytes are stored once, and deleted with their last version.
+ *
+ * The first write of a version is the record of its end, and the last step of its removal deletes that record. Each step
+ * of a removal can be repeated. So the sweep removes all parts of a version whose writer was killed, once it has expired.
+ */
 export class ArtifactIndex {
-  readonly #options: ArtifactIndexOptions
+  readonly #store: GatewayStore
+  readonly #clock: Clock
+  readonly #versionsPerName: number
+  readonly #updates: AtomicUpdates
+  readonly #quotas: ArtifactQuotas
   #written = 0
 
-  constructor(options: ArtifactIndexOptions) {
-    this.#options = options
+  constructor(store: GatewayStore, clock: Clock, quota: QuotaSettings) {
+    this.#store = store
+    this.#clock = clock
+    this.#versionsPerName = quota.versionsPerName
+    this.#updates = new AtomicUpdates(store.records)
+    this.#quotas = new ArtifactQuotas(store.records, this.#updates, quota)
   }
 
   /** Returns a name with its versions that have not expired. */
   async find(scope: string, name: string): Promise<StoredName | undefined> {
-    const found = await this.#options.store.records.get(nameKey(scope, name))
-    return liveFrom(found?.value, this.#options.clock.now())
+    const found = await this.#store.records.get(nameKey(scope, name))
+    return liveFrom(found?.value, this.#clock.now())
   }
 
-  /** Records an addition before it is counted, so that it can be repaired if this process is killed. */
-  async begin(added: NewVersion): Promise<Addition> {
-    const { list, version } = added
-    const { createdAt, hold: id } = version
-    const listedAs = listedKey(list, { createdAt, count: ++this.#written, id })
-    const journal = unfinishedKey(this.#options.clock.now(), id)
-    await this.#options.store.records.put(journal, placeOf(added))
-    return { ...added, journal, listedAs }
-  }
-
-  /** Drops an addition for which there is no room. */
-  async abandon({ version, journal }: Addition): Promise<void> {
-    await this.#options.store.blobs.delete(version.blob)
-    await this.#options.store.records.delete(journal)
+  /** Passes on the bytes of the next version of a name, until the account has no room for more. @throws GatewayError `QUOTA` */
+  async *withinQuota(
+    bytes: AsyncIterable<Uint8Array>,
+    { scope, name, account }: Pick<NewVersion, 'scope' | 'name'> & Pick<StoredVersion, 'account'>,
+  ): AsyncGenerator<Uint8Array> {
+    const oldest = this.#oldest((await this.find(scope, name))?.versions ?? [])
+    const spare = usageOf(oldest.filter((version) => version.account === account))
+    yield* this.#quotas.within(bytes, account, spare)
   }
 
   /**
-   * Adds a version that was counted already. If a run writes the same bytes again, the existing version is returned.
+   * Adds a version. Keeps nothing of it, and deletes its bytes, if it fails.
    *
-   * @returns the name, and the change unless the version existed
+   * @throws GatewayError `QUOTA`
    */
-  async add(added: Addition): Promise<AddedVersion> {
-    const { store, holds, updates, clock } = this.#options
-    const { scope, name, title, list, version, journal, listedAs } = added
-    const place = placeOf(added)
-    const ttlMs = version.expiresAt - clock.now()
-    const blob = await holds.take(version.sha256, version.hold, version.blob)
-    await store.records.put(endKey(version.expiresAt, version.hold), { ...place, blob })
-    await store.records.put(listedAs, { ...place, blob }, { ttlMs })
-    const outcome = await updates.update<AddOutcome>(nameKey(scope, name), (value) => {
-      const before = storedNameFrom(value)
-      const live = liveFrom(value, clock.now())
-      const last = live?.versions.at(-1)
-      if (live && last && isSameFile(last, version)) {
-        return { result: { stored: live, before, removed: [], isAdded: false } }
+  async add(added: NewVersion): Promise<AddedVersion> {
+    const { scope, name, version } = added
+    const { hold, sha256, account, expiresAt } = version
+    const place = { scope, name, hold, blob: hold, sha256, account }
+    try {
+      await this.#store.records.put(endKey(expiresAt, hold), place)
+      await this.#takeRoom(added)
+      const blob = await this.#hold(sha256, hold)
+      if (blob !== hold) {
+        await this.#store.records.put(endKey(expiresAt, hold), { ...place, blob })
+        await this.#store.blobs.delete(hold)
       }
-      const all = [...(before?.versions ?? []), { ...version, blob, version: before?.next ?? 1 }]
-      const removed = all.slice(0, -this.#options.versionsPerName)
-      const versions = all.slice(removed.length)
-      const stored = { list, title, listedAs, next: (before?.next ?? 1) + 1, versions }
-      return { put: stored, result: { stored, before, removed, isAdded: true } }
-    })
-    const { stored, before, removed, isAdded } = outcome
-    if (isAdded) {
-      if (before) await store.records.delete(before.listedAs)
-    } else {
-      await store.records.delete(listedAs)
-      await this.#free(place, version)
+      return await this.#insert(added, { ...place, blob })
+    } catch (error) {
+      // The first error says more. If this fails, too, the sweep removes the rest.
+      await this.#remove(place, expiresAt).catch(() => {})
+      throw error
     }
-    for (const old of removed) await this.#free({ ...place, ...old }, old)
-    await store.records.delete(journal)
-    if (!isAdded) return { name: stored }
-    const change = { scope, name, list, version: stored.next - 1, isNewName: before === undefined }
-    return { name: stored, change }
   }
 
-  /** Deletes the oldest versions, so that one more is within the limit per name. */
-  async makeRoom(scope: string, name: string): Promise<void> {
-    const { updates, versionsPerName } = this.#options
-    const removed = await updates.update(nameKey(scope, name), (value) => {
-      const before = storedNameFrom(value)
-      const count = Math.max(0, (before?.versions.length ?? 0) - (versionsPerName - 1))
-      if (!before || count === 0 || count === before.versions.length) return { result: [] }
-      const put = { ...before, versions: before.versions.slice(count) }
-      return { put, result: before.versions.slice(0, count) }
-    })
-    for (const old of removed) await this.#free({ scope, name, ...old }, old)
-  }
-
-  /** Deletes at most `limit` expired versions, and repairs at most `limit` unfinished ones. */
+  /** Removes at most `limit` expired versions. */
   async sweep(limit: number): Promise<SweptVersions> {
-    const { store, clock } = this.#options
+    const { records } = this.#store
     const changes: IndexChange[] = []
     let count = 0
-    for (const { key, value } of await store.records.list(ENDS, { limit })) {
-      if (timeOf(key) > clock.now()) break
+    for (const { key, value } of await records.list(ENDS, { limit })) {
+      const expiresAt = Number(key.slice(ENDS.length).split('-')[0])
+      if (expiresAt > this.#clock.now()) break
       count++
-      const place = storedPlaceFrom(value)
-      if (place) changes.push(...(await this.#end(place)))
-      await store.records.delete(key)
-    }
-    for (const { key, value } of await store.records.list(UNFINISHED, { limit })) {
-      if (timeOf(key) > clock.now() - ABANDONED_MS) break
-      const place = storedPlaceFrom(value)
-      if (place) await this.#repair(place, true)
-      await store.records.delete(key)
+      const place = StoredPlace.safeParse(value).data
+      const change = place && (await this.#remove(place, expiresAt))
+      if (change) changes.push(change)
+      if (!place) await records.delete(key)
     }
     return { changes, isAll: count < limit }
   }
 
-  async #end(place: StoredPlace): Promise<readonly IndexChange[]> {
-    const { scope, name, hold } = place
-    const { store, updates } = this.#options
-    const { removed, gone } = await updates.update<Removal>(nameKey(scope, name), (value) => {
-      const before = storedNameFrom(value)
-      const ended = before?.versions.find((version) => version.hold === hold)
-      if (!before || !ended) return { result: {} }
-      const versions = before.versions.filter((version) => version !== ended)
-      if (versions.length > 0) {
-        return { put: { ...before, versions }, result: { removed: ended } }
-      }
-      return { remove: true, result: { removed: ended, gone: before } }
-    })
-    if (removed) await this.#free(place, removed)
-    else await this.#repair(place, false)
-    if (!gone) return []
-    await store.records.delete(gone.listedAs)
-    return [{ scope, name, list: gone.list, isNewName: false }]
-  }
-
-  async #free(
-    place: StoredPlace,
-    version: Pick<StoredVersion, 'size' | 'expiresAt'>,
-  ): Promise<void> {
-    const { store, usage, holds } = this.#options
-    await usage.subtract(place.account, { bytes: version.size, count: 1 })
-    await holds.release(place.sha256, place.hold)
-    await store.records.delete(endKey(version.expiresAt, place.hold))
-  }
-
-  /** Repairs a version that is not in its name, because the process that added or removed it was killed. */
-  async #repair(place: StoredPlace, mayBeCounted: boolean): Promise<void> {
-    const { scope, name, hold, blob, sha256, account } = place
-    const { store, holds, usage } = this.#options
-    const found = storedNameFrom((await store.records.get(nameKey(scope, name)))?.value)
-    if (found?.versions.some((version) => version.hold === hold)) return
-    const isHeld = await holds.has(sha256, hold)
-    await holds.discard(sha256, hold, blob)
-    if (isHeld || mayBeCounted) await usage.correct(account, () => this.#usageOf(account))
-  }
-
-  async #usageOf(account: string): Promise<Usage> {
-    let [bytes, count] = [0, 0]
-    for await (const { value } of listAll(this.#options.store.records, NAMES)) {
-      for (const version of storedNameFrom(value)?.versions ?? []) {
-        if (version.account !== account) continue
-        bytes += version.size
-        count++
-      }
+  async #takeRoom({ scope, name, version }: NewVersion): Promise<void> {
+    const ttlMs = version.expiresAt - this.#clock.now()
+    try {
+      await this.#quotas.take(version, ttlMs)
+    } catch (error) {
+      if (!GatewayError.is(error) || error.code !== 'QUOTA') throw error
+      await this.#removeOldest(scope, name)
+      await this.#quotas.take(version, ttlMs)
     }
-    return { bytes, count }
+  }
+
+  /** Adds a version to its name. If the run wrote the same bytes before, frees the version and returns the earlier one. */
+  async #insert(added: NewVersion, place: StoredPlace): Promise<AddedVersion> {
+    const { records } = this.#store
+    const { scope, name, title, list } = added
+    const version = { ...added.version, blob: place.blob }
+    const { createdAt, expiresAt, hold } = version
+    const listedAs = listedKey(list, { createdAt, count: ++this.#written, id: hold })
+    await records.put(listedAs, { scope, name }, { ttlMs: expiresAt - this.#clock.now() })
+    const outcome = await this.#updates.update<AddOutcome>(nameKey(scope, name), (value) => {
+      const before = StoredName.safeParse(value).data
+      const live = liveFrom(value, this.#clock.now())
+      const last = live?.versions.at(-1)
+      if (live && last && isSameFile(last, version)) {
+        return { result: { stored: live, before, removed: [], isAdded: false } }
+      }
+      const next = before?.next ?? 1
+      const all = [...(before?.versions ?? []), { ...version, version: next }]
+      const removed = all.slice(0, -this.#versionsPerName)
+      const stored = { list, title, listedAs, next: next + 1, versions: all.slice(removed.length) }
+      return { put: stored, result: { stored, before, removed, isAdded: true } }
+    })
+    const { stored, before, removed, isAdded } = outcome
+    if (!isAdded) {
+      await records.delete(listedAs)
+      await this.#free(place, expiresAt)
+      return { name: stored, change: undefined }
+    }
+    if (before) await records.delete(before.listedAs)
+    for (const old of removed) await this.#free({ scope, name, ...old }, old.expiresAt)
+    const isNewName = before === undefined
+    return { name: stored, change: { scope, name, list, version: stored.next - 1, isNewName } }
+  }
+
+  /** Removes the oldest versions, so that one more is within the limit per name. */
+  async #removeOldest(scope: string, name: string): Promise<void> {
+    const removed = await this.#updates.update(nameKey(scope, name), (value) => {
+      const before = StoredName.safeParse(value).data
+      const oldest = this.#oldest(before?.versions ?? [])
+      if (!before || oldest.length === 0) return { result: [] }
+      return {
+        put: { ...before, versions: before.versions.slice(oldest.length) },
+        result: oldest,
+      }
+    })
+    for (const old of removed) await this.#free({ scope, name, ...old }, old.expiresAt)
+  }
+
+  /** Returns the versions of a name that make room for one more. The latest version never does. */
+  #oldest(versions: readonly StoredVersion[]): readonly StoredVersion[] {
+    const count = Math.max(0, versions.length - (this.#versionsPerName - 1))
+    return count === versions.length ? [] : versions.slice(0, count)
+  }
+
+  /** Removes a version from its name, and all that belongs to it. Returns the change if it was the last one of the name. */
+  async #remove(place: StoredPlace, expiresAt: number): Promise<IndexChange | undefined> {
+    const { scope, name, hold } = place
+    const gone = await this.#updates.update<StoredName | undefined>(
+      nameKey(scope, name),
+      (value) => {
+        const before = StoredName.safeParse(value).data
+        const versions = before?.versions.filter((version) => version.hold !== hold) ?? []
+        if (!before || versions.length === before.versions.length) return { result: undefined }
+        if (versions.length > 0) return { put: { ...before, versions }, result: undefined }
+        return { remove: true, result: before }
+      },
+    )
+    if (gone) await this.#store.records.delete(gone.listedAs)
+    await this.#free(place, expiresAt)
+    return gone && { scope, name, list: gone.list, version: undefined, isNewName: false }
+  }
+
+  /** Frees the room and the bytes of a version that is in no name. */
+  async #free(place: StoredPlace, expiresAt: number): Promise<void> {
+    await this.#quotas.free(place)
+    await this.#release(place)
+    await this.#store.records.delete(endKey(expiresAt, place.hold))
+  }
+
+  /** Returns the id of the bytes of a version: its own, or equal ones from earlier. */
+  #hold(sha256: string, hold: string): Promise<string> {
+    return this.#updates.update(contentKey(sha256), (value) => {
+      const { blob, holds } = StoredContent.safeParse(value).data ?? { blob: hold, holds: [] }
+      return { put: { blob, holds: [...holds, hold] }, result: blob }
+    })
+  }
+
+  /** Deletes the bytes of a version, unless other versions hold them. */
+  async #release({ sha256, hold, blob }: StoredPlace): Promise<void> {
+    const unused = await this.#updates.update(contentKey(sha256), (value) => {
+      const found = StoredContent.safeParse(value).data
+      // The bytes of a version are in use only if the record names them.
+      if (!found) return { result: [hold, blob] }
+      const holds = found.holds.filter((each) => each !== hold)
+      if (holds.length === 0) return { remove: true, result: [hold, blob, found.blob] }
+      const result = [hold, blob].filter((id) => id !== found.blob)
+      const isHeld = holds.length < found.holds.length
+      return isHeld ? { put: { ...found, holds }, result } : { result }
+    })
+    for (const id of new Set(unused)) await this.#store.blobs.delete(id)
   }
 }
 
@@ -222,33 +239,20 @@ interface AddOutcome {
   readonly isAdded: boolean
 }
 
-interface Removal {
-  readonly removed?: StoredVersion
-  /** The name, if this was its last version. */
-  readonly gone?: StoredName
-}
-
 /** Returns a name without its expired versions. `undefined`: all have expired. */
 export function liveFrom(value: unknown, now: number): StoredName | undefined {
-  const stored = storedNameFrom(value)
+  const stored = StoredName.safeParse(value).data
   const versions = stored?.versions.filter(({ expiresAt }) => expiresAt > now) ?? []
   return stored && versions.length > 0 ? { ...stored, versions } : undefined
 }
 
-function isSameFile(a: Omit<StoredVersion, 'version'>, b: Omit<StoredVersion, 'version'>): boolean {
+function isSameFile(a: StoredVersion, b: Omit<StoredVersion, 'version'>): boolean {
   return a.runId !== undefined && a.runId === b.runId && a.sha256 === b.sha256
 }
 
-function placeOf({ scope, name, version }: NewVersion): StoredPlace {
-  const { hold, blob, sha256, account } = version
-  return { scope, name, hold, blob, sha256, account }
-}
-
-const NAMES = 'artifacts/name/'
-
 /** Returns the key of a name. Names of a scope are in the order of their escaped form. */
 export function nameKey(scope: string, name: string): string {
-  return `${NAMES}${scope}/${encodedName(name)}`
+  return `artifacts/name/${scope}/${encodedName(name)}`
 }
 
 interface ListedAt {
@@ -270,28 +274,20 @@ export function listedPrefix(list: string): string {
 
 const ENDS = 'artifacts/ends/'
 
-/** Returns the key of the expiry of a version. The first one to expire has the smallest key. */
+/** Returns the key of the end of a version. The first one to expire has the smallest key. */
 function endKey(expiresAt: number, hold: string): string {
   return `${ENDS}${timeText(expiresAt)}-${hold}`
-}
-
-const UNFINISHED = 'artifacts/unfinished/'
-
-/** Returns the key of an addition that is not finished. */
-function unfinishedKey(startedAt: number, hold: string): string {
-  return `${UNFINISHED}${timeText(startedAt)}-${hold}`
-}
-
-/** Returns the time in a key of `ENDS` or `UNFINISHED`. */
-function timeOf(key: string): number {
-  return Number(key.slice(key.lastIndexOf('/') + 1).split('-')[0])
 }
 
 function timeText(ms: number): string {
   return String(Math.floor(ms)).padStart(16, '0')
 }
 
-/** A name as one record, so that versions are added and deleted in one step. */
+function contentKey(sha256: string): string {
+  return `artifacts/content/${sha256}`
+}
+
+/** A name as one record, so that versions are added and removed in one step. */
 export interface StoredName {
   /** Id of its list. */
   readonly list: string
@@ -306,8 +302,9 @@ export interface StoredName {
 
 export interface StoredVersion {
   readonly version: number
-  /** Id of the hold on its bytes. */
+  /** Id under which the bytes of this version were written. */
   readonly hold: string
+  /** Id under which its bytes are stored: `hold`, or that of equal bytes. */
   readonly blob: string
   readonly sha256: string
   readonly size: number
@@ -321,7 +318,7 @@ export interface StoredVersion {
   readonly expiresAt: number
 }
 
-const StoredVersion: z.ZodType<StoredVersion> = z.object({
+const StoredVersion = z.object({
   version: z.int(),
   hold: z.string(),
   blob: z.string(),
@@ -344,30 +341,15 @@ const StoredName: z.ZodType<StoredName> = z.object({
   versions: z.array(StoredVersion),
 })
 
-/** Everything that is needed to repair or delete a version. */
-export interface StoredPlace {
-  readonly scope: string
-  readonly name: string
-  readonly hold: string
-  readonly blob: string
-  readonly sha256: string
-  readonly account: string
-}
+/** Everything that is needed to remove a version. */
+const StoredPlace = StoredVersion.pick({
+  hold: true,
+  blob: true,
+  sha256: true,
+  account: true,
+}).extend({ scope: z.string(), name: z.string() })
 
-const StoredPlace: z.ZodType<StoredPlace> = z.object({
-  scope: z.string(),
-  name: z.string(),
-  hold: z.string(),
-  blob: z.string(),
-  sha256: z.string(),
-  account: z.string(),
-})
+type StoredPlace = z.infer<typeof StoredPlace>
 
-/** `undefined`: there is no name, or a newer version of the gateway wrote it. */
-function storedNameFrom(value: unknown): StoredName | undefined {
-  return StoredName.safeParse(value).data
-}
-
-export function storedPlaceFrom(value: unknown): StoredPlace | undefined {
-  return StoredPlace.safeParse(value).data
-}
+/** Bytes with one hash: the id under which they are stored, and `hold` of each version that has them. */
+const StoredContent = z.object({ blob: z.string(), holds: z.array(z.string()) })

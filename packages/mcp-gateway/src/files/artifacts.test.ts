@@ -21,6 +21,7 @@ import type { ArtifactCaller } from './namespaces.ts'
 import type { Artifact, ArtifactChange } from './artifacts.ts'
 import { Artifacts } from './artifacts.ts'
 import { newScopeId } from './namespaces.ts'
+import { artifactsOptions } from '../../test/settings.ts'
 
 const stores = await storesOfTests()
 afterAll(() => stores[Symbol.asyncDispose]())
@@ -61,7 +62,7 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
     world.clock.time += 86_400_000
     await artifacts.sweep()
     expect(await world.keptBlobs()).toEqual([])
-    expect(await world.store.records.list('artifacts/usage/')).toEqual([])
+    expect(await world.store.records.list('artifacts/of/')).toEqual([])
   })
 
   test('finds nothing in 1,000 random reads across principals and sessions', async () => {
@@ -247,11 +248,11 @@ test('keeps the index and the files over a restart', async () => {
     let uri = ''
     {
       await using store = new DiskGatewayStore(folder)
-      await using artifacts = new Artifacts({ store, key: 'k' })
+      await using artifacts = new Artifacts(artifactsOptions({ store, key: 'k' }))
       uri = (await artifacts.write(caller, { name: 'f', bytes: bytesOf('kept') })).uri
     }
     await using store = new DiskGatewayStore(folder)
-    await using artifacts = new Artifacts({ store, key: 'k' })
+    await using artifacts = new Artifacts(artifactsOptions({ store, key: 'k' }))
     expect(await textOf(artifacts, caller, uri)).toBe('kept')
     expect((await readdir(join(folder, 'blobs', 'partial'))).length).toBe(0)
   } finally {

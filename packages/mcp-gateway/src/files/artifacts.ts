@@ -1,25 +1,12 @@
 import { setImmediate, setTimeout } from 'node:timers/promises'
+import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
-import {
-  ArtifactIndex,
-  listedPrefix,
-  liveFrom,
-  nameKey,
-  storedPlaceFrom,
-} from './artifact-index.ts'
-import type {
-  AddedVersion,
-  Addition,
-  IndexChange,
-  NewVersion,
-  StoredName,
-  StoredVersion,
-} from './artifact-index.ts'
+import { ArtifactIndex, listedPrefix, liveFrom, nameKey } from './artifact-index.ts'
+import type { IndexChange, StoredName, StoredVersion } from './artifact-index.ts'
+import { HeldBytes } from './blocks.ts'
 import { fileTypeOf, mediaTypeFrom, namedTypeOf } from './media-types.ts'
 import { ArtifactScopes, accountOf, listKey, principalKey, sessionListKey } from './namespaces.ts'
 import type { ArtifactCaller } from './namespaces.ts'
-import { ArtifactUsage, AtomicUpdates, BlobHolds } from './quotas.ts'
-import type { ArtifactQuota, Usage } from './quotas.ts'
 import type { InputFile, StoredFile } from './result-files.ts'
 import {
   artifactAddressFrom,
@@ -31,97 +18,59 @@ import {
   isArtifactName,
 } from './uri.ts'
 import type { ArtifactAddress } from './uri.ts'
-import { systemClock } from '../internal/clock.ts'
 import type { Clock } from '../internal/clock.ts'
-import { randomId } from '../internal/random-hex.ts'
 import { SignedCursors } from '../internal/signed-cursor.ts'
 import { Sweeper } from '../internal/sweeper.ts'
+import type { ArtifactSettings } from '../options.ts'
 import { listAll } from '../store/gateway-store.ts'
 import type { ByteRange, GatewayStore } from '../store/gateway-store.ts'
 
-export interface ArtifactsOptions {
+export interface ArtifactsOptions extends Pick<
+  ArtifactSettings,
+  'uriScheme' | 'ttlMs' | 'maxBytes' | 'readMaxBytes' | 'quota'
+> {
   readonly store: GatewayStore
   /** Key that signs cursors. The same in every process. */
   readonly key: Uint8Array | string
-  /** Scheme of the URIs. @default 'artifact' */
-  readonly uriScheme?: string | undefined
-  /** Time for which a version is kept. Milliseconds. @default 86_400_000 */
-  readonly ttlMs?: number | undefined
-  /** Maximum size of one file. Bytes. @default 104_857_600 */
-  readonly maxBytes?: number | undefined
-  /** Size up to which `read` reads a file into memory. Bytes. @default 8_388_608 */
-  readonly readMaxBytes?: number | undefined
-  /** Limits of one owner. @default 1 GiB and 1000 versions */
-  readonly quota?: Partial<ArtifactQuota> | undefined
-  /** Number of versions of one name. Older versions are deleted. @default 20 */
-  readonly versionsPerName?: number | undefined
-  /** Interval at which expired versions are deleted. Milliseconds. @default 10_000 */
-  readonly sweepMs?: number | undefined
-  /** @default the clock of the system */
-  readonly clock?: Clock | undefined
-  /** Called with the error of a sweep. The next sweep tries again. @default the error is ignored */
-  readonly onError?: ((error: unknown) => void) | undefined
+  readonly clock: Clock
+  /** Called with the error of a sweep. The next sweep tries again. */
+  readonly onError: (error: unknown) => void
 }
+
+/** Interval at which expired versions are deleted. Milliseconds. */
+const SWEEP_MS = 10_000
 
 /** Maximum number of rows that one sweep deletes. */
 const SWEEP_ROWS = 100
 
 /** Named files with versions. Each belongs to the principal, the session or the scope for which it was written. */
 export class Artifacts implements AsyncDisposable {
-  /** Size up to which `read` returns the bytes of a file. */
-  readonly readMaxBytes: number
   /** Maximum size of one file. Bytes. */
   readonly maxBytes: number
+  readonly #options: ArtifactsOptions
   readonly #store: GatewayStore
-  readonly #scheme: string
-  readonly #clock: Clock
   readonly #cursors: SignedCursors
   readonly #scopes: ArtifactScopes
   readonly #index: ArtifactIndex
-  readonly #intake: ArtifactIntake
   readonly #changeListeners: ((change: ArtifactChange) => void)[] = []
   readonly #sweeper: Sweeper
-  readonly #reads = new Turnstile()
+  readonly #reads = new LargeReads()
 
   constructor(options: ArtifactsOptions) {
-    const {
-      store,
-      key,
-      uriScheme = 'artifact',
-      ttlMs = 86_400_000,
-      maxBytes = 104_857_600,
-    } = options
-    const { readMaxBytes = 8_388_608, versionsPerName = 20, clock = systemClock } = options
-    const { sweepMs: everyMs = 10_000, onError } = options
-    const { bytesPerPrincipal = 1_073_741_824, countPerPrincipal = 1000 } = options.quota ?? {}
-    this.readMaxBytes = readMaxBytes
-    this.maxBytes = maxBytes
+    const { store, key, ttlMs, quota, clock, onError } = options
+    this.maxBytes = options.maxBytes
+    this.#options = options
     this.#store = store
-    this.#scheme = uriScheme
-    this.#clock = clock
     this.#cursors = new SignedCursors(key)
-    const updates = new AtomicUpdates(store.records)
     this.#scopes = new ArtifactScopes(store.records, ttlMs)
-    const quota = { bytesPerPrincipal, countPerPrincipal }
-    const usage = new ArtifactUsage(store.records, updates, quota)
-    const holds = new BlobHolds(store, updates)
-    this.#index = new ArtifactIndex({ store, updates, holds, usage, clock, versionsPerName })
-    this.#intake = new ArtifactIntake({
-      store,
-      scopes: this.#scopes,
-      usage,
-      index: this.#index,
-      clock,
-      ttlMs,
-      maxBytes,
-      versionsPerName,
-    })
-    this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweepAll(), onError })
+    this.#index = new ArtifactIndex(store, clock, quota)
+    const sweep = (): Promise<void> => this.#sweepAll()
+    this.#sweeper = new Sweeper({ clock, everyMs: SWEEP_MS, sweep, onError })
   }
 
   /** Returns `artifact://{scope}/{name}{?version}` (RFC 6570). */
   get uriTemplate(): string {
-    return `${this.#scheme}://{scope}/{name}{?version}`
+    return `${this.#options.uriScheme}://{scope}/{name}{?version}`
   }
 
   /**
@@ -130,11 +79,28 @@ export class Artifacts implements AsyncDisposable {
    * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND` for a scope that the caller does not own; the error of the bytes
    */
   async write(caller: ArtifactCaller, file: NewArtifact): Promise<Artifact> {
-    const { scope, name, stored, change } = await this.#intake.take(caller, file)
+    const { clock, ttlMs } = this.#options
+    const { scope, owner } = await this.#scopes.forWriting(caller, file.scope)
+    const name = artifactNameFrom(file.name)
+    const account = accountOf(caller)
+    const head = new HeldBytes(0)
+    const bytes = head.through(this.#index.withinQuota(file.bytes, { scope, name, account }))
+    const limit = Math.min(file.maxBytes ?? Infinity, this.maxBytes)
+    const { id: hold, sha256, size } = await this.#store.blobs.write(bytes, limit)
+    const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name)
+    const { mimeType } = fileTypeOf(declared, head.head)
+    const { runId, agentId } = file
+    const createdAt = clock.now()
+    const times = { createdAt, expiresAt: createdAt + ttlMs }
+    const facts = { size, mimeType, account, principal: caller.principal.id, runId, agentId }
+    const version = { ...facts, ...times, hold, sha256 }
+    const title = artifactTitleFrom(file.name)
+    const list = listKey(scope, owner)
+    const { name: stored, change } = await this.#index.add({ scope, name, title, list, version })
     if (change) this.#changed(change)
-    const version = stored.versions.at(-1)
-    if (!version) throw notFound()
-    return this.#shown(scope, name, { stored, version })
+    const added = stored.versions.at(-1)
+    if (!added) throw notFound()
+    return this.#shown(scope, name, { stored, version: added })
   }
 
   /**
@@ -166,7 +132,7 @@ export class Artifacts implements AsyncDisposable {
   async read(caller: ArtifactCaller, uri: string, check?: () => void): Promise<ReadArtifact> {
     const found = await this.#found(caller, uri)
     const { artifact } = found
-    if (artifact.size > this.readMaxBytes) return { artifact, bytes: undefined }
+    if (artifact.size > this.#options.readMaxBytes) return { artifact, bytes: undefined }
     const whole = async (): Promise<Buffer> => {
       check?.()
       return this.#whole(found)
@@ -224,7 +190,7 @@ export class Artifacts implements AsyncDisposable {
     if (!isArtifactName(`${begun}a`) || !(await this.#scopes.mayRead(caller, scope))) return []
     const prefix = nameKey(scope, '')
     const rows = await this.#store.records.list(nameKey(scope, begun), { limit })
-    const live = rows.filter(({ value }) => liveFrom(value, this.#clock.now()))
+    const live = rows.filter(({ value }) => liveFrom(value, this.#options.clock.now()))
     return live.flatMap(({ key }) => decodedName(key.slice(prefix.length)) ?? [])
   }
 
@@ -259,7 +225,7 @@ export class Artifacts implements AsyncDisposable {
     const prefix = nameKey(scope, '')
     const files: StoredFile[] = []
     for await (const { key, value } of listAll(this.#store.records, prefix)) {
-      const stored = liveFrom(value, this.#clock.now())
+      const stored = liveFrom(value, this.#options.clock.now())
       const found = stored?.versions.findLast((one) => one.agentId === agentId)
       const name = decodedName(key.slice(prefix.length))
       if (!stored || !found || name === undefined) continue
@@ -291,10 +257,10 @@ export class Artifacts implements AsyncDisposable {
 
   /** Returns the normal form of a URI, without its version. `undefined`: the caller does not own it. */
   async followed(caller: ArtifactCaller, uri: string): Promise<string | undefined> {
-    const address = artifactAddressFrom(uri, this.#scheme)
+    const address = artifactAddressFrom(uri, this.#options.uriScheme)
     if (!address || !(await this.#scopes.mayRead(caller, address.scope))) return undefined
     const { scope, name } = address
-    return artifactUriOf({ scope, name }, this.#scheme)
+    return artifactUriOf({ scope, name }, this.#options.uriScheme)
   }
 
   /** Returns the scope in which files of the caller are stored by default. `undefined`: there is none yet, or each run gets a new one. */
@@ -343,7 +309,7 @@ export class Artifacts implements AsyncDisposable {
 
   #changed({ scope, name, list, version, isNewName }: IndexChange): void {
     const isUpdate = version !== undefined
-    const uri = artifactUriOf({ scope, name }, this.#scheme)
+    const uri = artifactUriOf({ scope, name }, this.#options.uriScheme)
     const change = { uri, scope, list, isUpdate, isListChange: isNewName || !isUpdate }
     for (const listener of this.#changeListeners) listener(change)
   }
@@ -355,7 +321,7 @@ export class Artifacts implements AsyncDisposable {
 
   /** Checks the owner before the artifact. All failures have the same message, so callers learn nothing about other owners. */
   async #found(caller: ArtifactCaller, uri: string): Promise<FoundArtifact> {
-    const address = artifactAddressFrom(uri, this.#scheme)
+    const address = artifactAddressFrom(uri, this.#options.uriScheme)
     if (!address || !(await this.#scopes.mayRead(caller, address.scope))) throw notFound()
     return this.#at(address)
   }
@@ -378,12 +344,13 @@ export class Artifacts implements AsyncDisposable {
   }
 
   async #listed(key: string, value: unknown): Promise<Artifact | undefined> {
-    const place = storedPlaceFrom(value)
-    const stored = place && (await this.#index.find(place.scope, place.name))
+    const { scope, name } = ListedName.safeParse(value).data ?? {}
+    if (scope === undefined || name === undefined) return undefined
+    const stored = await this.#index.find(scope, name)
     const version = stored?.versions.at(-1)
-    // The newer version has its own entry, nearer to the front.
-    if (!place || !stored || !version || stored.listedAs !== key) return undefined
-    return this.#shown(place.scope, place.name, { stored, version })
+    // A newer version has its own entry, nearer to the front.
+    if (!stored || !version || stored.listedAs !== key) return undefined
+    return this.#shown(scope, name, { stored, version })
   }
 
   #shown(
@@ -392,8 +359,8 @@ export class Artifacts implements AsyncDisposable {
     { stored, version: found }: { readonly stored: StoredName; readonly version: StoredVersion },
   ): Artifact {
     const { version, mimeType, size, sha256, runId, createdAt, expiresAt } = found
-    const uri = artifactUriOf({ scope, name }, this.#scheme)
-    const versionUri = artifactUriOf({ scope, name, version }, this.#scheme)
+    const uri = artifactUriOf({ scope, name }, this.#options.uriScheme)
+    const versionUri = artifactUriOf({ scope, name, version }, this.#options.uriScheme)
     const facts = { mimeType, size, sha256, runId, createdAt, expiresAt }
     return { uri, versionUri, scope, name, title: stored.title, version, ...facts }
   }
@@ -406,10 +373,10 @@ const SMALL_READ_BYTES = 262_144
 const MAX_PAUSE_MS = 250
 
 /**
- * Does one thing at a time, and pauses after it for as long as it took: large reads use half of the event loop at most.
- * A number of turns would not do: Node accepts one connection in a turn, and hundreds may wait.
+ * Does one read at a time, and pauses after it for as long as it took. So large reads use half of the event loop at most.
+ * A fixed number of turns would not be enough: Node accepts one connection in a turn, and hundreds may wait.
  */
-class Turnstile {
+class LargeReads {
   #last: Promise<unknown> = Promise.resolve()
 
   run<T>(work: () => Promise<T>): Promise<T> {
@@ -428,6 +395,9 @@ class Turnstile {
     return done
   }
 }
+
+/** An entry of a list. */
+const ListedName = z.object({ scope: z.string(), name: z.string() })
 
 interface FoundArtifact {
   readonly artifact: Artifact
@@ -516,152 +486,4 @@ export interface ArtifactChange {
   readonly isListChange: boolean
   /** Whether there is a new version. */
   readonly isUpdate: boolean
-}
-
-export interface ArtifactIntakeOptions {
-  readonly store: GatewayStore
-  readonly scopes: ArtifactScopes
-  readonly usage: ArtifactUsage
-  readonly index: ArtifactIndex
-  readonly clock: Clock
-  readonly ttlMs: number
-  /** Maximum size of one file. Bytes. */
-  readonly maxBytes: number
-  readonly versionsPerName: number
-}
-
-/** A version that was stored. */
-export interface TakenVersion {
-  readonly scope: string
-  readonly name: string
-  /** All versions of the name. The new version is the last one. */
-  readonly stored: StoredName
-  /** `undefined`: the same version existed already. */
-  readonly change: IndexChange | undefined
-}
-
-/** Stores new versions: first the bytes, then the entry in the index, then the usage of the account. */
-export class ArtifactIntake {
-  readonly #options: ArtifactIntakeOptions
-
-  constructor(options: ArtifactIntakeOptions) {
-    this.#options = options
-  }
-
-  /**
-   * Keeps nothing of a version that fails.
-   *
-   * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND` for a scope that the caller does not own; the error of the bytes
-   */
-  async take(caller: ArtifactCaller, file: NewArtifact): Promise<TakenVersion> {
-    const { scopes, usage, store, clock, ttlMs, maxBytes } = this.#options
-    const { scope, owner } = await scopes.forWriting(caller, file.scope)
-    const name = artifactNameFrom(file.name)
-    const account = accountOf(caller)
-    const spare = await this.#spareOf(scope, name, account)
-    const head = new HeldBytes(0)
-    const bytes = head.through(usage.within(account, file.bytes, spare))
-    const written = await store.blobs.write(bytes, Math.min(file.maxBytes ?? maxBytes, maxBytes))
-    const { id: blob, sha256, size } = written
-    const createdAt = clock.now()
-    const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name)
-    const { mimeType } = fileTypeOf(declared, head.head)
-    const { runId, agentId } = file
-    const principal = caller.principal.id
-    const facts = { size, mimeType, account, principal, createdAt, runId, agentId }
-    const version = { ...facts, hold: randomId(), blob, sha256, expiresAt: createdAt + ttlMs }
-    const list = listKey(scope, owner)
-    const added = await this.#added({
-      scope,
-      name,
-      title: artifactTitleFrom(file.name),
-      list,
-      version,
-    })
-    return { scope, name, stored: added.name, change: added.change }
-  }
-
-  /** Returns what the versions use that would be deleted to make room for one more. */
-  async #spareOf(scope: string, name: string, account: string): Promise<Usage> {
-    const { index, versionsPerName } = this.#options
-    const versions = (await index.find(scope, name))?.versions ?? []
-    const excess = Math.max(0, versions.length - (versionsPerName - 1))
-    const going = excess === versions.length ? [] : versions.slice(0, excess)
-    const own = going.filter((version) => version.account === account)
-    return { bytes: own.reduce((sum, { size }) => sum + size, 0), count: own.length }
-  }
-
-  async #added(file: NewVersion): Promise<AddedVersion> {
-    const { index, store } = this.#options
-    const { scope, name, version } = file
-    let addition: Addition | undefined
-    try {
-      addition = await index.begin(file)
-      await this.#count(version.account, version.size, () => index.makeRoom(scope, name))
-    } catch (error) {
-      // The first error says more.
-      if (addition) await index.abandon(addition).catch(() => {})
-      else await store.blobs.delete(version.blob).catch(() => {})
-      throw error
-    }
-    return index.add(addition)
-  }
-
-  async #count(account: string, size: number, makeRoom: () => Promise<void>): Promise<void> {
-    const { usage } = this.#options
-    try {
-      await usage.add(account, size)
-    } catch (error) {
-      if (!GatewayError.is(error) || error.code !== 'QUOTA') throw error
-      await makeRoom()
-      await usage.add(account, size)
-    }
-  }
-}
-
-/** Bytes kept of every file, for the preview of one that is too large: 2,000 characters of up to four bytes. */
-const HEAD_BYTES = 8000
-
-/** Passes a file on, and keeps its bytes for the result if there are at most `maxBytes`, else only its beginning. */
-export class HeldBytes {
-  readonly #maxBytes: number
-  #chunks: Uint8Array[] = []
-  #held = 0
-  #size = 0
-
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes
-  }
-
-  /** All bytes. `undefined` if there are more than `maxBytes`. */
-  get all(): Uint8Array | undefined {
-    return this.#size <= this.#maxBytes ? Buffer.concat(this.#chunks) : undefined
-  }
-
-  /** The first bytes, at most 8,000. */
-  get head(): Uint8Array {
-    return Buffer.concat(this.#chunks).subarray(0, HEAD_BYTES)
-  }
-
-  async *through(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-    for await (const chunk of bytes) {
-      this.#take(chunk)
-      yield chunk
-    }
-  }
-
-  #take(chunk: Uint8Array): void {
-    this.#size += chunk.byteLength
-    const limit = this.#size <= this.#maxBytes ? this.#maxBytes : HEAD_BYTES
-    const room = limit - this.#held
-    if (room > 0) {
-      // A copy, because the owner of the chunk may use its memory again.
-      const kept = Uint8Array.prototype.slice.call(chunk, 0, room)
-      this.#chunks.push(kept)
-      this.#held += kept.byteLength
-    } else if (room < 0) {
-      this.#chunks = [Uint8Array.prototype.slice.call(Buffer.concat(this.#chunks), 0, limit)]
-      this.#held = limit
-    }
-  }
 }

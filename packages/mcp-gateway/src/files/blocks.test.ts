@@ -2,8 +2,7 @@ import { expect, test } from 'vitest'
 
 import { DEFAULTS } from '../../test/settings.ts'
 import type { InlineSettings } from '../options.ts'
-import { HeldBytes } from './artifacts.ts'
-import { InlineBudget, inlineLimitsFrom } from './blocks.ts'
+import { HeldBytes, InlineBudget, inlineLimitsFrom } from './blocks.ts'
 import { isPublicLink } from './run-files.ts'
 
 const limitsFrom = (inline: Partial<InlineSettings>): ReturnType<typeof inlineLimitsFrom> =>

@@ -4,6 +4,7 @@ import type { ArtifactCaller } from './namespaces.ts'
 import { ArtifactLinks } from './links.ts'
 import { artifactResources } from './resources.ts'
 import { Artifacts } from './artifacts.ts'
+import { artifactsOptions } from '../../test/settings.ts'
 
 const ada: ArtifactCaller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }
 const bob: ArtifactCaller = { principal: { id: 'bob', isAnonymous: false, scopes: [], claims: {} } }
@@ -12,7 +13,7 @@ const check = (): void => undefined
 function open() {
   const store = new MemoryGatewayStore()
   const clock = { now: () => 1_700_000_000_000, after: () => () => {} }
-  const artifacts = new Artifacts({ store, key: 'k', clock, readMaxBytes: 5 })
+  const artifacts = new Artifacts(artifactsOptions({ store, key: 'k', clock, readMaxBytes: 5 }))
   const links = new ArtifactLinks({
     artifacts,
     records: store.records,

@@ -10,7 +10,7 @@ import type { Principal } from '../internal/principal.ts'
 import type { InlineSettings } from '../options.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { bytesOf, inMemory, named, nobody, openWorld } from '../../test/artifact-world.ts'
-import { DEFAULTS } from '../../test/settings.ts'
+import { artifactsOptions, DEFAULTS } from '../../test/settings.ts'
 
 const principal: Principal = { id: 'ada', isAnonymous: false, scopes: [], claims: {} }
 
@@ -28,7 +28,7 @@ interface WorldOptions extends Partial<Omit<GatewayFilesOptions, 'inline'>> {
 
 function world(options: WorldOptions = {}): World {
   const store = new MemoryGatewayStore()
-  const artifacts = new Artifacts({ store, key: new Uint8Array(32) })
+  const artifacts = new Artifacts(artifactsOptions({ store, key: new Uint8Array(32) }))
   const stop = new AbortController()
   const { clientName, earlier } = options
   const files = gatewayFiles({

@@ -5,6 +5,7 @@ import { untilAborted } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import type { Artifact, Artifacts } from './artifacts.ts'
 import {
+  HeldBytes,
   InlineBudget,
   inlineBlock,
   inlineLimitsFrom,
@@ -15,7 +16,6 @@ import {
   unkeptBlock,
 } from './blocks.ts'
 import type { InlineLimits, ShownFile } from './blocks.ts'
-import { HeldBytes } from './artifacts.ts'
 import { TEXT_TEST_BYTES, fileTypeOf, namedTypeOf, textFrom } from './media-types.ts'
 import type { FileKind } from './media-types.ts'
 import type { ArtifactCaller } from './namespaces.ts'

@@ -71,7 +71,14 @@ export class GatewayArtifacts {
     this.#options = options
     this.#path = own.path
     this.#takesUploads = upload.enabled
-    this.#artifacts = artifactsFrom(options)
+    this.#artifacts = new Artifacts({
+      ...own,
+      store,
+      key,
+      clock,
+      onError: (cause) =>
+        options.onError(new Error('Expired files could not be deleted', { cause })),
+    })
     const baseUrl = (): string | undefined => this.#baseUrl()
     const { records } = store
     const linkOptions = { artifacts: this.#artifacts, records, baseUrl, key, ttlMs, clock }
@@ -170,27 +177,4 @@ export class GatewayArtifacts {
     for (const [uri, owner] of updated) void changes.publish({ type: 'resource', uri, owner })
     if (lists.size > 0) onListChanged()
   }
-}
-
-function artifactsFrom({
-  artifacts,
-  clock,
-  key,
-  store,
-  onError,
-}: GatewayArtifactsOptions): Artifacts {
-  const { uriScheme, ttlMs, maxBytes, readMaxBytes, quota } = artifacts
-  const { versionsPerName, ...rest } = quota
-  return new Artifacts({
-    store,
-    key,
-    uriScheme,
-    ttlMs,
-    maxBytes,
-    readMaxBytes,
-    quota: rest,
-    versionsPerName,
-    clock,
-    onError: (cause) => onError(new Error('Files that have ended could not be removed', { cause })),
-  })
 }

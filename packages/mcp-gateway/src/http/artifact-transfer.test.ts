@@ -8,6 +8,7 @@ import { ArtifactLinks } from '../files/links.ts'
 import { artifactUpload } from './artifact-upload.ts'
 import { Artifacts } from '../files/artifacts.ts'
 import { newScopeId } from '../files/namespaces.ts'
+import { artifactsOptions } from '../../test/settings.ts'
 
 const baseUrl = 'https://gateway.example/artifacts'
 const ada: ArtifactCaller = { principal: { id: 'ada', isAnonymous: false, scopes: [], claims: {} } }
@@ -20,13 +21,15 @@ function open() {
   const clock = { now: () => time, after: () => () => {} }
   const store = new MemoryGatewayStore({ now: clock.now })
   const key = 'k'.repeat(32)
-  const artifacts = new Artifacts({
-    store,
-    key,
-    clock,
-    maxBytes: 1000,
-    quota: { bytesPerPrincipal: 1500 },
-  })
+  const artifacts = new Artifacts(
+    artifactsOptions({
+      store,
+      key,
+      clock,
+      maxBytes: 1000,
+      quota: { bytesPerPrincipal: 1500 },
+    }),
+  )
   const links = new ArtifactLinks({
     artifacts,
     records: store.records,
