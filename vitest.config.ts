@@ -6,7 +6,7 @@ import type { Reporter } from 'vitest/node'
 const IN_A_PROCESS_OF_THEIR_OWN = [
   'packages/mcp-gateway/src/internal/abortable.test.ts', // collects garbage
   'packages/mcp-gateway/src/gateway/call-spans.test.ts', // sets the tracer of the process
-  'packages/mcp-gateway/src/mcp/sessions/session-races.test.ts', // counts what is left in the heap
+  'packages/mcp-gateway/src/mcp/session-races.test.ts', // counts what is left in the heap
   'packages/mcp-gateway/src/runs/runs.test.ts', // measures the heap
 ]
 

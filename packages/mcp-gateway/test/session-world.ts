@@ -9,10 +9,10 @@ import {
 import { anonymousPrincipal } from '../src/internal/anonymous.ts'
 import type { Principal } from '../src/internal/principal.ts'
 import { ChangeFeed } from '../src/mcp/change-feed.ts'
-import { EventStream } from '../src/mcp/event-stream.ts'
 import type { McpHandlers } from '../src/mcp/handlers.ts'
 import type { RequestContext } from '../src/mcp/request-context.ts'
-import { SessionHttp, toResponse } from '../src/mcp/session-http.ts'
+import { OpenStreams } from '../src/mcp/open-streams.ts'
+import { SessionHttp } from '../src/mcp/session-http.ts'
 import type { SessionLimits, SessionStore } from '../src/mcp/sessions.ts'
 import { ProcessLease } from '../src/store/lease.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
@@ -25,6 +25,7 @@ export type Fetch = (request: Request) => Promise<Response>
 interface SessionProcess {
   readonly http: SessionHttp
   readonly lease: ProcessLease
+  readonly changes: ChangeFeed
   readonly fetch: Fetch
   /** Ends the process as SIGKILL does: nothing that it began goes on, and no other process is told. */
   kill(): Promise<void>
@@ -157,8 +158,15 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
       changes,
       settings,
       questionTimeoutMs: options.questionTimeoutMs ?? 60_000,
-      keepAliveMs: options.keepAliveMs ?? 15_000,
-      ownerOf: ({ id, isAnonymous }, namespace) => (isAnonymous ? namespace : id),
+      isStateless: false,
+      resources: {
+        listOf: ({ principal: { id, isAnonymous }, scope }) => (isAnonymous ? scope : id),
+      },
+      streams: new OpenStreams(
+        { perPrincipal: 100, perAddress: 100 },
+        options.keepAliveMs ?? 15_000,
+        clock,
+      ),
       observer: {
         sessionOpened: () => void observed.push('opened'),
         sessionClosed: ({ reason }) => void observed.push(reason),
@@ -169,6 +177,7 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
     return {
       http,
       lease,
+      changes,
       fetch: (request) => serve(http, request),
       kill: () => lease[Symbol.asyncDispose](),
     }
@@ -185,8 +194,8 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
     warnings,
     observed,
     [Symbol.asyncDispose]: async () => {
-      for (const { http } of processes) {
-        await http.changes.close()
+      for (const { changes, http } of processes) {
+        await changes.close()
         await http.close()
       }
       for (const { lease } of processes) await lease[Symbol.asyncDispose]()
@@ -201,10 +210,9 @@ async function serve(http: SessionHttp, request: Request): Promise<Response> {
   const body: unknown = text === '' ? undefined : JSON.parse(text)
   const principal = principalOf(headers.get('authorization'))
   const address = headers.get('x-address') ?? undefined
-  const reply = await http.serve({ method, headers, body, principal, address })
-  const stream = reply.body
-  if (stream instanceof EventStream) signal.addEventListener('abort', () => stream.lose())
-  return toResponse(reply)
+  const answer = await http.serve({ request: { method, headers } }, body, { principal, address })
+  signal.addEventListener('abort', () => answer.onEnd?.('lost'))
+  return answer.response
 }
 
 function principalOf(name: string | null): Principal {

@@ -35,20 +35,19 @@ import { gatewayMetrics, metricsRoute, type GatewayMetrics } from './metrics.ts'
 import { healthRoutes } from './health-routes.ts'
 import { loggerObserver, stderrLogger } from '../internal/logger.ts'
 import { allObservers, type GatewayObserver } from '../internal/observer.ts'
-import { Callers } from '../mcp/caller.ts'
+
 import { ChangeFeed } from '../mcp/change-feed.ts'
 import { GatewayHandlers, type HandlerParts, type McpHandlers } from '../mcp/handlers.ts'
 import { OpenStreams } from '../mcp/open-streams.ts'
-import { SessionLeg } from '../mcp/session-leg.ts'
+import { SessionHttp } from '../mcp/session-http.ts'
 import { toSessionLimits } from '../mcp/sessions.ts'
 import { StatelessHttp } from '../mcp/stateless-http.ts'
-import { StatelessLeg } from '../mcp/stateless-leg.ts'
 import { RequestStates } from '../runs/request-state.ts'
 import { ResultCache } from '../tools/result-cache.ts'
 import { SignedCursors } from '../internal/signed-cursor.ts'
 import { Router } from '../http/router.ts'
 import { SdkListeners } from '../mcp/sdk-listeners.ts'
-import { SdkServers, type ServerParts } from '../mcp/sdk-server.ts'
+import { Callers, SdkServers, type ServerParts } from '../mcp/sdk-server.ts'
 import { connectStdio, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
 import { Runs } from '../runs/runs.ts'
 import {
@@ -92,7 +91,7 @@ export class Runtime implements AsyncDisposable {
   /** Serves 2026-07-28, unless `eras.modern` is false. */
   readonly #modern: StatelessHttp | undefined
   /** Serves the revisions with sessions, unless `eras.legacy` is `off`. */
-  readonly #legacy: SessionLeg | StatelessLeg | undefined
+  readonly #legacy: SessionHttp | undefined
   readonly #front: Front
   readonly #rates: RequestRates
   readonly #listeners: GatewayListeners
@@ -173,10 +172,11 @@ export class Runtime implements AsyncDisposable {
         'No revision of the protocol would be served: eras.modern is false, and eras.legacy off'
       throw new GatewayError('CONFIG', message, { path: 'eras' })
     }
-    const streams = new OpenStreams({
+    const streamLimits = {
       perPrincipal: limits.subscriptionsPerPrincipal,
       perAddress: limits.subscriptionsPerAddress,
-    })
+    }
+    const streams = new OpenStreams(streamLimits, http.keepAliveMs, clock)
     this.#modern = eras.modern ? this.#makeModern(parts, streams) : undefined
     this.#legacy = this.#makeLegacy(parts, streams)
     this.#front = this.#makeFront()
@@ -195,7 +195,7 @@ export class Runtime implements AsyncDisposable {
 
   /** Sessions that are open. */
   get sessions(): number {
-    return this.#legacy && 'size' in this.#legacy ? this.#legacy.size : 0
+    return this.#legacy?.sessions.size ?? 0
   }
 
   async fetch(request: Request, context?: unknown): Promise<Response> {
@@ -247,7 +247,7 @@ export class Runtime implements AsyncDisposable {
     await this.registry.update({ ...registry, tools: this.#planOptions(tools) })
     this.#settings = settings
     this.#runs.update({ runs, streaming })
-    if (this.#legacy && 'limit' in this.#legacy) this.#legacy.limit(sessions)
+    this.#legacy?.limit(sessions)
     this.#rates.limit(limits)
   }
 
@@ -355,23 +355,23 @@ export class Runtime implements AsyncDisposable {
     })
   }
 
-  #makeLegacy(parts: ServerParts, streams: OpenStreams): SessionLeg | StatelessLeg | undefined {
-    const { eras, http, sessions: limits } = this.#options
-    const { keepAliveMs, maxBodyBytes } = http
+  #makeLegacy(parts: ServerParts, streams: OpenStreams): SessionHttp | undefined {
+    const { eras, sessions } = this.#options
     if (eras.legacy === 'off') return undefined
-    if (eras.legacy === 'stateless') {
-      return new StatelessLeg({ parts, servers: this.#servers, maxBodyBytes })
-    }
-    return new SessionLeg({
+    const { observer, onError, questionTimeoutMs, resources } = parts
+    return new SessionHttp({
       handlers: this.#handlers,
-      parts,
+      store: this.#store,
       changes: this.#changes,
       lease: this.#lease,
-      store: this.#store,
-      limits,
+      settings: toSessionLimits(sessions),
+      isStateless: eras.legacy === 'stateless',
+      questionTimeoutMs,
+      resources,
       streams,
+      observer,
       clock: this.#clock,
-      keepAliveMs,
+      onError,
     })
   }
 

@@ -8,18 +8,17 @@ import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
 import { RPC, rpcErrorResponse } from '../mcp/rpc-error.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import type { PlannedTool } from '../tools/tool-plan.ts'
-import type { Caller } from '../mcp/caller.ts'
-import type { SessionLeg } from '../mcp/session-leg.ts'
+import type { Caller } from '../mcp/request-context.ts'
+import type { SessionHttp } from '../mcp/session-http.ts'
 import { classifyRequest, type StatelessHttp } from '../mcp/stateless-http.ts'
 import { reportRefusedCall } from '../mcp/tool-call.ts'
 import { methodOf, requestIdsOf } from '../mcp/json-rpc.ts'
-import type { StatelessLeg } from '../mcp/stateless-leg.ts'
 
 export interface RouterOptions {
   /** Serves 2026-07-28. @default that revision is refused */
   readonly modern?: StatelessHttp | undefined
   /** Serves the revisions with sessions. @default they are refused */
-  readonly legacy?: SessionLeg | StatelessLeg | undefined
+  readonly legacy?: SessionHttp | undefined
   readonly admission: Admission
   /** Gets calls that are refused. */
   readonly observer?: Required<GatewayObserver> | undefined
@@ -125,13 +124,8 @@ export class Router {
 
   async #legacy(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
     const { legacy } = this.#options
-    const { request } = exchange
-    const allowed = legacy && 'size' in legacy ? ['GET', 'POST', 'DELETE'] : ['POST']
-    if (!legacy || !allowed.includes(request.method)) {
-      return refused(405, RPC.refused, 'Method not allowed.', { allow: allowed.join(', ') })
-    }
-    if ('size' in legacy) return legacy.serve(exchange, body, caller)
-    return { response: await legacy.serve(request, body, caller) }
+    if (legacy) return legacy.serve(exchange, body, caller)
+    return refused(405, RPC.refused, 'Method not allowed.', { allow: 'POST' })
   }
 }
 

@@ -77,11 +77,11 @@ describe('a client that listens', () => {
     const [one, other] = [await openSession(w.a), await openSession(w.b)]
     const listening = [await listen(w.a, one), await listen(w.b, other)]
     await Promise.all(
-      w.processes.map(({ http }) => http.changes.publish({ type: 'tools', version: 'v1' })),
+      w.processes.map(({ changes }) => changes.publish({ type: 'tools', version: 'v1' })),
     )
-    for (const { http } of w.processes) await http.changes.publish({ type: 'tools', version: 'v1' })
-    await w.processes[1].http.changes.publish({ type: 'tools', version: 'v2' })
-    await w.processes[0].http.changes.publish({ type: 'prompts' })
+    for (const { changes } of w.processes) await changes.publish({ type: 'tools', version: 'v1' })
+    await w.processes[1].changes.publish({ type: 'tools', version: 'v2' })
+    await w.processes[0].changes.publish({ type: 'prompts' })
     for (const each of listening) {
       const told = [await each.next(), await each.next(), await each.next()]
       expect(told.map(({ method }) => method)).toEqual([TOOLS, TOOLS, PROMPTS])
@@ -93,13 +93,13 @@ describe('a client that listens', () => {
     await using w = sessionWorld()
     const listening = await listen(w.a, await openSession(w.a))
     const [one, other] = w.processes
-    await one.http.changes.publish({ type: 'tools', version: 'v1' })
+    await one.changes.publish({ type: 'tools', version: 'v1' })
     expect((await listening.next()).method).toBe(TOOLS)
     await turnsPass()
-    await other.http.changes.publish({ type: 'tools', version: 'v1' })
+    await other.changes.publish({ type: 'tools', version: 'v1' })
     await w.clock.advance(250)
     expect((await listening.next()).method).toBe(TOOLS)
-    await one.http.changes.publish({ type: 'prompts' })
+    await one.changes.publish({ type: 'prompts' })
     expect((await listening.next()).method).toBe(PROMPTS)
     await listening.leave()
   })
@@ -108,11 +108,11 @@ describe('a client that listens', () => {
     await using w = sessionWorld({ processes: 4 })
     const listening = await listen(w.a, await openSession(w.a))
     const [first, ...others] = w.processes
-    await first.http.changes.publish({ type: 'tools', version: 'v1' })
+    await first.changes.publish({ type: 'tools', version: 'v1' })
     await turnsPass()
-    for (const { http } of others) await http.changes.publish({ type: 'tools', version: 'v1' })
+    for (const { changes } of others) await changes.publish({ type: 'tools', version: 'v1' })
     await w.clock.advance(10_000)
-    await first.http.changes.publish({ type: 'prompts' })
+    await first.changes.publish({ type: 'prompts' })
     const told = [await listening.next(), await listening.next(), await listening.next()]
     expect(told.map(({ method }) => method)).toEqual([TOOLS, TOOLS, PROMPTS])
     await listening.leave()
@@ -123,7 +123,7 @@ describe('a client that listens', () => {
     const id = await openSession(w.a)
     const owner = await ownerOf(w)
     const listening = await listen(w.a, id)
-    const { changes } = w.processes[1].http
+    const { changes } = w.processes[1]
     await (await w.b(post(subscribe('file:///a'), inSession(id)))).text()
     await changes.publish({ type: 'resource', uri: 'file:///b', owner })
     await changes.publish({ type: 'resources', owner: 'somebody else' })
@@ -156,7 +156,7 @@ describe('a client that listens', () => {
   ])('comes back to %s with its last event, and gets exactly what it missed', async (_, at) => {
     await using w = sessionWorld()
     const id = await openSession(w.a)
-    const { changes } = w.processes[0].http
+    const { changes } = w.processes[0]
     const before = await listen(w.a, id)
     await changes.publish({ type: 'tools' })
     expect((await before.next()).method).toBe(TOOLS)
@@ -176,7 +176,7 @@ describe('a client that listens', () => {
     const { value } = await eventsOf(await w.a(get(inSession(id)))).next()
     const last = (value as ReadEvent).id ?? ''
     expect(value).toMatchObject({ data: '' })
-    await w.processes[0].http.changes.publish({ type: 'prompts' })
+    await w.processes[0].changes.publish({ type: 'prompts' })
     const after = await listen(w.b, id, { 'last-event-id': last })
     expect((await after.next()).method).toBe(PROMPTS)
     await after.leave()
@@ -187,7 +187,7 @@ describe('a client that listens', () => {
     const id = await openSession(w.a)
     await (await w.a(post(subscribe('file:///a'), inSession(id)))).text()
     const first = await listen(w.a, id)
-    await w.processes[0].http.changes.publish({ type: 'tools' })
+    await w.processes[0].changes.publish({ type: 'tools' })
     await first.next()
     const last = first.lastEventId()
     await first.leave()
@@ -206,7 +206,7 @@ describe('a client that listens', () => {
     const first = await listen(w.a, id)
     const second = await listen(w.b, id)
     expect(await first.rest()).toEqual([])
-    await w.processes[0].http.changes.publish({ type: 'tools', version: 'v1' })
+    await w.processes[0].changes.publish({ type: 'tools', version: 'v1' })
     const told = [
       await second.next(),
       await second.next(),
@@ -225,7 +225,7 @@ describe('a client that listens', () => {
     const listening = await listen(w.a, id)
     const params = { level: 'error' }
     await w.b(post({ jsonrpc: '2.0', id: 1, method: 'logging/setLevel', params }, inSession(id)))
-    await w.processes[1].http.changes.publish({ type: 'tools' })
+    await w.processes[1].changes.publish({ type: 'tools' })
     expect((await listening.next()).method).toBe(TOOLS)
     await listening.leave()
   })
@@ -233,7 +233,7 @@ describe('a client that listens', () => {
   test('is told without ids where events are not stored', async () => {
     await using w = sessionWorld({ settings: { events: undefined } })
     const listening = await listen(w.a, await openSession(w.a))
-    await w.processes[0].http.changes.publish({ type: 'tools' })
+    await w.processes[0].changes.publish({ type: 'tools' })
     expect((await listening.next()).method).toBe(TOOLS)
     expect(listening.lastEventId()).toBe('')
     await listening.leave()
@@ -245,7 +245,7 @@ test('two clients that begin to listen to one session at once leave one of them'
   const id = await openSession(w.a)
   const streams = await Promise.all([w.a, w.b].map((fetch) => fetch(get(inSession(id)))))
   await turnsPass()
-  await w.processes[0].http.changes.publish({ type: 'tools', version: 'v1' })
+  await w.processes[0].changes.publish({ type: 'tools', version: 'v1' })
   for (const { http } of w.processes) await http.close()
   const texts = await Promise.all(streams.map((each) => each.text()))
   const told = texts.filter((text) => /id: .+\ndata: .+tools\/list_changed/.test(text))
@@ -275,7 +275,7 @@ test('a store that is away at the start is followed later, and what was missed i
   await w.clock.advance(1000)
   const told = [await listening.next(), await listening.next(), await listening.next()]
   expect(told.map(({ method }) => method)).toEqual([TOOLS, PROMPTS, RESOURCES])
-  await w.processes[1].http.changes.publish({ type: 'tools' })
+  await w.processes[1].changes.publish({ type: 'tools' })
   expect((await listening.next()).method).toBe(TOOLS)
   await listening.leave()
 })
@@ -300,12 +300,12 @@ test('a store that is away delays changes for other processes, and hides none', 
   const [one, other] = [await openSession(w.a), await openSession(w.b)]
   const [here, there] = [await listen(w.a, one), await listen(w.b, other)]
   isAway = true
-  await w.processes[0].http.changes.publish({ type: 'tools', version: 'v1' })
+  await w.processes[0].changes.publish({ type: 'tools', version: 'v1' })
   expect((await here.next()).method).toBe(TOOLS)
   isAway = false
   await w.clock.advance(1000)
   expect((await there.next()).method).toBe(TOOLS)
-  await w.processes[1].http.changes.publish({ type: 'prompts' })
+  await w.processes[1].changes.publish({ type: 'prompts' })
   expect((await here.next()).method).toBe(PROMPTS)
   expect(w.warnings).toEqual(['Other processes could not be told about a change'])
   await Promise.all([here.leave(), there.leave()])

@@ -20,10 +20,9 @@ import type { AgentRegistry } from '../tools/agent-registry.ts'
 import type { ResultCache } from '../tools/result-cache.ts'
 import { promptContentOf } from '../tools/skill-prompts.ts'
 import { listPrompts, listTools } from '../tools/visibility.ts'
+import type { Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
 import { callerOf, callTool, type OwnTool } from './tool-call.ts'
-
-export type Params = Readonly<Record<string, unknown>>
 
 /** Result of a request, before an edge gives it the form of the client's revision: see `resultForRevision()`. */
 export type McpResult = Result | InputRequiredResult

@@ -1,25 +1,31 @@
 import { expect, test } from 'vitest'
 
+import { ManualClock } from '../../test/manual-clock.ts'
 import { anonymousPrincipal } from '../internal/anonymous.ts'
-import type { Caller } from './caller.ts'
+import { EventStream } from './event-stream.ts'
 import { OpenStreams } from './open-streams.ts'
+import type { Caller } from './request-context.ts'
 
-const limits = { perPrincipal: 1, perAddress: 2 }
+const KEEP_ALIVE_MS = 15_000
 const ada: Caller = { principal: { id: 'ada', scopes: [], isAnonymous: false, claims: {} } }
 const from = (address?: string): Caller => ({ principal: anonymousPrincipal(), address })
 
-test('a caller has as many as it may, wherever it is, and room again when one ends', () => {
-  const streams = new OpenStreams(limits)
+function openStreams(clock = new ManualClock()): OpenStreams {
+  return new OpenStreams({ perPrincipal: 1, perAddress: 2 }, KEEP_ALIVE_MS, clock)
+}
+
+test('counts the streams of a verified caller over all its addresses', () => {
+  const streams = openStreams()
   const leave = streams.enter({ ...ada, address: '192.0.2.1' })
   expect(streams.enter({ ...ada, address: '192.0.2.2' })).toBeUndefined()
   leave?.()
-  leave?.() // what ends twice makes room for one
+  leave?.() // a stream that ends twice makes room for one
   expect(streams.enter(ada)).toBeDefined()
   expect(streams.enter(ada)).toBeUndefined()
 })
 
-test('callers without a name are told apart by where they are', () => {
-  const streams = new OpenStreams(limits)
+test('counts the streams of anonymous callers by address, and by /64 for IPv6', () => {
+  const streams = openStreams()
   const leave = streams.enter(from('2001:db8::1'))
   expect(streams.enter(from('2001:db8::2'))).toBeDefined()
   // One customer has a whole /64.
@@ -29,7 +35,30 @@ test('callers without a name are told apart by where they are', () => {
   expect(streams.enter(from('2001:db8::3'))).toBeDefined()
 })
 
-test('where addresses are not known there is no such limit', () => {
-  const streams = new OpenStreams(limits)
+test('has no limit for anonymous callers whose address is unknown', () => {
+  const streams = openStreams()
   for (let n = 0; n < 10; n++) expect(streams.enter(from())).toBeDefined()
+})
+
+test('keeps every open stream open, and no stream that has ended', async () => {
+  const clock = new ManualClock()
+  const streams = openStreams(clock)
+  const texts = ['', '', '', '']
+  const all = texts.map((_, n) => {
+    const stream = new EventStream(String(n))
+    stream.connect({ write: (text) => (texts[n] += text), end: () => undefined })
+    streams.keepOpen(stream)
+    return stream
+  })
+  all[1]?.end()
+  await clock.advance(KEEP_ALIVE_MS)
+  all[3]?.lose()
+  all[0]?.end()
+  await clock.advance(KEEP_ALIVE_MS)
+  const comment = ': keepalive\n\n'
+  expect(texts).toEqual([comment, '', comment + comment, comment])
+  streams.close()
+  expect(all.every(({ isClosed }) => isClosed)).toBe(true)
+  await clock.advance(KEEP_ALIVE_MS)
+  expect(texts[2]).toBe(comment + comment)
 })

@@ -1,5 +1,7 @@
+import type { Clock } from '../internal/clock.ts'
 import { subnetOf } from '../internal/principal.ts'
-import type { Caller } from './caller.ts'
+import type { EventStream } from './event-stream.ts'
+import type { Caller } from './request-context.ts'
 
 export interface StreamLimits {
   /** Streams of one verified caller. */
@@ -8,19 +10,29 @@ export interface StreamLimits {
   readonly perAddress: number
 }
 
-/**
- * Counts the streams on which callers wait for changes in this process. Anonymous callers share one principal, so they
- * are counted by address. Where the address is unknown, there is no limit.
- */
+/** The streams of events that are open in this process: their number, and the timer that keeps them open. */
 export class OpenStreams {
   readonly #limits: StreamLimits
-  readonly #open = new Map<string, number>()
+  readonly #keepAliveMs: number
+  readonly #clock: Clock
+  /** Number of listening streams by their caller. */
+  readonly #listening = new Map<string, number>()
+  readonly #streams: OpenStream[] = []
+  #stopTimer: (() => void) | undefined
 
-  constructor(limits: StreamLimits) {
+  /** @param keepAliveMs time between two comments on a stream, which keep it open while it is silent */
+  constructor(limits: StreamLimits, keepAliveMs: number, clock: Clock) {
     this.#limits = limits
+    this.#keepAliveMs = keepAliveMs
+    this.#clock = clock
   }
 
-  /** @returns a function to call at the end of the stream; `undefined` if the caller has too many streams */
+  /**
+   * Counts a stream on which a caller waits for changes. Anonymous callers share one principal, so they are counted by
+   * address. Where the address is unknown, there is no limit.
+   *
+   * @returns a function to call at the end of the stream; `undefined` if the caller has too many streams
+   */
   enter({ principal, address }: Caller): (() => void) | undefined {
     const { perPrincipal, perAddress } = this.#limits
     if (!principal.isAnonymous) return this.#take(`principal:${principal.id}`, perPrincipal)
@@ -28,17 +40,52 @@ export class OpenStreams {
     return this.#take(`address:${subnetOf(address)}`, perAddress)
   }
 
+  /** Keeps a stream open until it is closed. */
+  keepOpen(stream: EventStream): void {
+    const open = { stream, at: this.#streams.length }
+    this.#streams.push(open)
+    stream.onClose(() => this.#remove(open))
+    this.#stopTimer ??= this.#writeLater()
+  }
+
+  /** Ends all streams that are kept open. */
+  close(): void {
+    for (const { stream } of this.#streams.slice()) stream.end()
+    this.#stopTimer?.()
+  }
+
   #take(name: string, limit: number): (() => void) | undefined {
-    const open = this.#open.get(name) ?? 0
+    const open = this.#listening.get(name) ?? 0
     if (open >= limit) return undefined
-    this.#open.set(name, open + 1)
+    this.#listening.set(name, open + 1)
     let hasEnded = false
     return () => {
       if (hasEnded) return
       hasEnded = true
-      const left = (this.#open.get(name) ?? 1) - 1
-      if (left > 0) this.#open.set(name, left)
-      else this.#open.delete(name)
+      const left = (this.#listening.get(name) ?? 1) - 1
+      if (left > 0) this.#listening.set(name, left)
+      else this.#listening.delete(name)
     }
   }
+
+  /** The last stream takes the place of the removed one: the cost does not depend on the number of streams. */
+  #remove(open: OpenStream): void {
+    const last = this.#streams.pop()
+    if (!last || last === open) return
+    last.at = open.at
+    this.#streams[open.at] = last
+  }
+
+  #writeLater(): () => void {
+    return this.#clock.after(this.#keepAliveMs, () => {
+      for (const { stream } of this.#streams.slice()) stream.write(': keepalive\n\n')
+      this.#stopTimer = this.#streams.length > 0 ? this.#writeLater() : undefined
+    })
+  }
+}
+
+interface OpenStream {
+  readonly stream: EventStream
+  /** Index in the list of streams. */
+  at: number
 }

@@ -1,5 +1,7 @@
 import {
   BAGGAGE_META_KEY,
+  SdkError,
+  SdkErrorCode,
   TRACEPARENT_META_KEY,
   TRACESTATE_META_KEY,
   type InputRequest,
@@ -7,16 +9,34 @@ import {
   type LoggingLevel,
   type RequestId,
 } from '@modelcontextprotocol/server'
+import { isRecord } from '@x/internal'
 
-import type { Principal } from '../internal/principal.ts'
 import type { TraceCarrier } from '../internal/observer.ts'
+import { slotOwnerOf, type Principal } from '../internal/principal.ts'
+import type { Params } from './json-rpc.ts'
+
+/** The sender of a request, and its connection. */
+export interface Caller {
+  readonly principal: Principal
+  /** Namespace of its files, for anonymous callers on stdio. */
+  readonly scope?: string | undefined
+  /** IP address, where it is known. Files of anonymous callers are counted by it. */
+  readonly address?: string | undefined
+  /** Resolves when the client can take more, or has left. @default at once */
+  readonly writable?: (() => Promise<void> | undefined) | undefined
+  /** Returns true if there is memory for a response to this owner (see `slotOwnerOf()`). @default always */
+  readonly hasRoom?: ((owner: string) => boolean) | undefined
+}
+
+export type Questions = Readonly<Record<string, InputRequest>>
+export type Answers = Readonly<Record<string, InputResponse>>
 
 /** What a client says about itself. Never a proof of who it is. */
 export interface ClientInfo {
   readonly name: string | undefined
   /** Negotiated revision, such as `2025-11-25`. */
   readonly protocolVersion: string
-  readonly capabilities: Readonly<Record<string, unknown>>
+  readonly capabilities: Params
 }
 
 /** One request of a client while it is being served. Handlers learn everything about the request from it. */
@@ -36,7 +56,7 @@ export interface RequestContext {
   /** Aborts when the client cancels or leaves, when the session ends, and when the gateway stops. */
   readonly signal: AbortSignal
   /** `_meta` of the request. */
-  readonly meta: Readonly<Record<string, unknown>>
+  readonly meta: Params
   /** W3C trace context of the client. */
   readonly trace: TraceCarrier | undefined
   /** Answers to questions of an earlier round, where the client calls again with them (2026-07-28). */
@@ -56,9 +76,7 @@ export interface RequestContext {
    *
    * @throws QuestionTimeout; ProtocolError with which the client refused; the reason of `signal`
    */
-  ask(
-    requests: Readonly<Record<string, InputRequest>>,
-  ): Promise<Readonly<Record<string, InputResponse>> | undefined>
+  ask(questions: Questions): Promise<Answers | undefined>
   /**
    * Ends the stream of this response. The client reads the rest with `Last-Event-ID` (SEP-1699). No effect where
    * streams cannot be resumed.
@@ -79,7 +97,7 @@ export interface Continuation {
   /** Verified content of `requestState`. */
   readonly state: unknown
   /** Answers by the key of their question. Nothing in them was checked. */
-  readonly responses: Readonly<Record<string, unknown>>
+  readonly responses: Params
 }
 
 /** Parameters of `notifications/progress` besides the token. */
@@ -100,17 +118,100 @@ export class QuestionTimeout extends Error {
   }
 }
 
-/** Reads the W3C trace context that a client sent: in `_meta`, else as HTTP headers. */
-export function readTrace(
-  meta: Readonly<Record<string, unknown>>,
-  headers: Pick<Headers, 'get'> | undefined,
-): TraceCarrier | undefined {
-  const isInMeta = typeof meta[TRACEPARENT_META_KEY] === 'string'
-  if (!isInMeta && typeof headers?.get(TRACEPARENT_META_KEY) !== 'string') return undefined
-  const trace: Record<string, string> = {}
-  for (const key of [TRACEPARENT_META_KEY, TRACESTATE_META_KEY, BAGGAGE_META_KEY]) {
-    const value = isInMeta ? meta[key] : headers?.get(key)
-    if (typeof value === 'string') trace[key] = value
+/** A request, and what is known about its sender. */
+export interface ReceivedRequest {
+  readonly requestId: RequestId
+  readonly meta: Params
+  readonly caller: Caller
+  /** Headers of the HTTP request. `undefined` on stdio. */
+  readonly headers: Pick<Headers, 'get'> | undefined
+}
+
+/** The facts that do not depend on the revision of the client, nor on its transport. */
+export class CallerContext {
+  readonly requestId: RequestId
+  readonly meta: Params
+  readonly caller: Caller
+  readonly #headers: ReceivedRequest['headers']
+
+  constructor({ requestId, meta, caller, headers }: ReceivedRequest) {
+    this.requestId = requestId
+    this.meta = meta
+    this.caller = caller
+    this.#headers = headers
   }
-  return trace
+
+  get principal(): Principal {
+    return this.caller.principal
+  }
+
+  get namespace(): string | undefined {
+    return this.caller.scope
+  }
+
+  get address(): string | undefined {
+    return this.caller.address
+  }
+
+  get bodyBytes(): number | undefined {
+    const length = this.#headers?.get('content-length')
+    return typeof length === 'string' ? Number(length) : undefined
+  }
+
+  /** W3C trace context from `_meta`, else from the HTTP headers. */
+  get trace(): TraceCarrier | undefined {
+    const isInMeta = typeof this.meta[TRACEPARENT_META_KEY] === 'string'
+    if (!isInMeta && typeof this.#headers?.get(TRACEPARENT_META_KEY) !== 'string') return undefined
+    const trace: Record<string, string> = {}
+    for (const key of [TRACEPARENT_META_KEY, TRACESTATE_META_KEY, BAGGAGE_META_KEY]) {
+      const value = isInMeta ? this.meta[key] : this.#headers?.get(key)
+      if (typeof value === 'string') trace[key] = value
+    }
+    return trace
+  }
+
+  hasRoom(): boolean {
+    return this.caller.hasRoom?.(slotOwnerOf(this.caller)) !== false
+  }
+}
+
+/** Returns how a client describes itself in `initialize`, or in `_meta` of a request of 2026-07-28. */
+export function toClientInfo(
+  info: unknown,
+  capabilities: unknown,
+  protocolVersion: string,
+): ClientInfo {
+  return {
+    name: isRecord(info) && typeof info['name'] === 'string' ? info['name'] : undefined,
+    protocolVersion,
+    capabilities: isRecord(capabilities) ? capabilities : {},
+  }
+}
+
+/** Sends all questions at once. If one of them fails, the others are withdrawn: `signal` aborts. */
+export async function askAll(
+  questions: Questions,
+  signal: AbortSignal,
+  send: (question: InputRequest, signal: AbortSignal) => Promise<InputResponse>,
+): Promise<Answers> {
+  const failed = new AbortController()
+  const either = AbortSignal.any([signal, failed.signal])
+  try {
+    const answers = Object.entries(questions).map(
+      async ([key, question]) => [key, await send(question, either)] as const,
+    )
+    return Object.fromEntries(await Promise.all(answers))
+  } catch (error) {
+    failed.abort(error)
+    throw error
+  }
+}
+
+/** Returns an error for a malformed answer: the validator describes each form that the answer could have, over pages. */
+export function malformedAnswer(method: InputRequest['method'], cause?: unknown): SdkError {
+  const text =
+    method === 'elicitation/create'
+      ? 'The answer to an elicitation is malformed: "action" must be accept, decline or cancel, and "content" an object of plain values.'
+      : `The answer to "${method}" is malformed: it must have the form that the specification requires.`
+  return new SdkError(SdkErrorCode.InvalidResult, text, { cause })
 }

@@ -8,24 +8,26 @@ import {
   type InputResponse,
   type jsonSchemaValidator,
   type LoggingLevel,
-  type RequestId,
   type RequestOptions,
   type ServerContext,
   type ServerOptions,
 } from '@modelcontextprotocol/server'
 
-import { isRecord } from '@x/internal'
-import type { TraceCarrier } from '../internal/observer.ts'
-import { slotOwnerOf, type Principal } from '../internal/principal.ts'
 import type { RequestState } from '../runs/order.ts'
-import type { Caller, Callers } from './caller.ts'
-import type { ClientKind, HandlerParts, McpHandlers, McpResult, Params } from './handlers.ts'
+import type { ClientKind, HandlerParts, McpHandlers, McpResult } from './handlers.ts'
+import type { Params } from './json-rpc.ts'
 import {
+  askAll,
+  CallerContext,
+  malformedAnswer,
   QuestionTimeout,
-  readTrace,
+  toClientInfo,
+  type Answers,
+  type Caller,
   type ClientInfo,
   type Continuation,
   type ProgressPiece,
+  type Questions,
   type RequestContext,
   type SessionHandle,
 } from './request-context.ts'
@@ -38,6 +40,29 @@ import {
   resultForRevision,
 } from './revisions.ts'
 
+/** The callers of requests in flight, for servers of the SDK. */
+export class Callers {
+  readonly #byRequest = new WeakMap<Request, Caller>()
+  readonly #local: Caller | undefined
+
+  /** @param local caller of requests without HTTP. @default such requests are refused */
+  constructor(local?: Caller) {
+    this.#local = local
+  }
+
+  set(request: Request, caller: Caller): void {
+    this.#byRequest.set(request, caller)
+  }
+
+  /** @throws for a request that was not authenticated */
+  of(context: ServerContext): Caller {
+    const request = context.http?.req
+    const caller = request ? this.#byRequest.get(request) : this.#local
+    if (!caller) throw new Error('A request without a caller')
+    return caller
+  }
+}
+
 /** Parts that all servers of a gateway share. */
 export interface ServerParts extends HandlerParts {
   readonly callers: Callers
@@ -49,14 +74,17 @@ export interface ServerParts extends HandlerParts {
   readonly questionTimeoutMs: number
 }
 
+/** Clients that servers of the SDK serve: those on stdio, and those of 2026-07-28. */
+type SdkClientKind = Exclude<ClientKind, 'stateless'>
+
 /**
- * Serves handlers by servers of the SDK: stateless requests and stdio. Clients never share a server: it would mix up
+ * Serves handlers by servers of the SDK: requests of 2026-07-28 and stdio. Clients never share a server: it would mix up
  * their responses (CVE-2026-25536), and grow with each use (typescript-sdk #2607).
  */
 export class SdkServers {
   readonly handlers: McpHandlers
   readonly #parts: ServerParts
-  readonly #options: Readonly<Record<ClientKind, ServerOptions>>
+  readonly #options: Readonly<Record<SdkClientKind, ServerOptions>>
   readonly #methods: readonly string[]
 
   constructor(handlers: McpHandlers, parts: ServerParts) {
@@ -65,13 +93,12 @@ export class SdkServers {
     this.#methods = handlers.methods
     this.#options = {
       session: optionsFor('session', handlers, parts),
-      stateless: optionsFor('stateless', handlers, parts),
       modern: optionsFor('modern', handlers, parts),
     }
   }
 
   /** @param method the only method that the client will call, where that is known. @default any */
-  create(kind: ClientKind, method?: string | null): Server {
+  create(kind: SdkClientKind, method?: string | null): Server {
     const server = new Server(this.handlers.serverInfo, this.#options[kind])
     server.onerror = this.#parts.onError
     if (typeof method !== 'string') for (const each of this.#methods) this.#serve(server, each)
@@ -101,7 +128,7 @@ type AddHandler = (
   ) => McpResult | Promise<McpResult>,
 ) => void
 
-function optionsFor(kind: ClientKind, handlers: McpHandlers, parts: ServerParts): ServerOptions {
+function optionsFor(kind: SdkClientKind, handlers: McpHandlers, parts: ServerParts): ServerOptions {
   const { callers, lists, states, validator } = parts
   const { instructions } = handlers
   const hint = { ttlMs: lists.ttlMs, cacheScope: lists.cacheScope }
@@ -121,36 +148,24 @@ function optionsFor(kind: ClientKind, handlers: McpHandlers, parts: ServerParts)
   }
 }
 
-/** Facts about a request that a server of the SDK received. */
-class SdkRequestContext implements RequestContext {
+/** A request that a server of the SDK received. */
+class SdkRequestContext extends CallerContext implements RequestContext {
   readonly #server: Server
   readonly #context: ServerContext
-  readonly #caller: Caller
   readonly #parts: ServerParts
 
   constructor(server: Server, context: ServerContext, parts: ServerParts) {
+    const { id: requestId, _meta: meta = {} } = context.mcpReq
+    const { headers } = context.http?.req ?? {}
+    super({ requestId, meta, caller: parts.callers.of(context), headers })
     this.#server = server
     this.#context = context
     this.#parts = parts
-    this.#caller = parts.callers.of(context)
-  }
-
-  get requestId(): RequestId {
-    return this.#context.mcpReq.id
-  }
-
-  get principal(): Principal {
-    return this.#caller.principal
   }
 
   get protocolVersion(): string {
-    const { http, mcpReq } = this.#context
-    if (mcpReq.envelope !== undefined) return MODERN_REVISION
-    return (
-      this.#server.getNegotiatedProtocolVersion() ??
-      http?.req?.headers.get('mcp-protocol-version') ??
-      DEFAULT_REVISION
-    )
+    if (this.#context.mcpReq.envelope !== undefined) return MODERN_REVISION
+    return this.#server.getNegotiatedProtocolVersion() ?? DEFAULT_REVISION
   }
 
   /** Modern clients describe themselves in each request, clients with a session when it begins. */
@@ -159,11 +174,7 @@ class SdkRequestContext implements RequestContext {
     const info = envelope[CLIENT_INFO_META_KEY] ?? this.#server.getClientVersion()
     const capabilities =
       envelope[CLIENT_CAPABILITIES_META_KEY] ?? this.#server.getClientCapabilities()
-    return {
-      name: isRecord(info) && typeof info['name'] === 'string' ? info['name'] : undefined,
-      protocolVersion: this.protocolVersion,
-      capabilities: isRecord(capabilities) ? capabilities : {},
-    }
+    return toClientInfo(info, capabilities, this.protocolVersion)
   }
 
   get session(): SessionHandle | undefined {
@@ -176,30 +187,8 @@ class SdkRequestContext implements RequestContext {
     }
   }
 
-  get namespace(): string | undefined {
-    return this.#caller.scope
-  }
-
-  get address(): string | undefined {
-    return this.#caller.address
-  }
-
-  get bodyBytes(): number | undefined {
-    const length = this.#context.http?.req?.headers.get('content-length')
-    return typeof length === 'string' ? Number(length) : undefined
-  }
-
   get signal(): AbortSignal {
     return this.#context.mcpReq.signal
-  }
-
-  get meta(): Params {
-    const { _meta: meta = {} } = this.#context.mcpReq
-    return meta
-  }
-
-  get trace(): TraceCarrier | undefined {
-    return readTrace(this.meta, this.#context.http?.req?.headers)
   }
 
   get continuation(): Continuation | undefined {
@@ -215,63 +204,40 @@ class SdkRequestContext implements RequestContext {
     return async (piece: ProgressPiece) => {
       const params = { progressToken, ...piece }
       await this.#context.mcpReq.notify({ method: 'notifications/progress', params })
-      await this.#caller.writable?.()
+      await this.caller.writable?.()
     }
-  }
-
-  hasRoom(): boolean {
-    return this.#caller.hasRoom?.(slotOwnerOf(this.#caller)) !== false
   }
 
   async log(level: LoggingLevel, text: string): Promise<void> {
     await this.#context.mcpReq.log(level, text)
-    await this.#caller.writable?.()
+    await this.caller.writable?.()
   }
 
-  async ask(
-    requests: Readonly<Record<string, InputRequest>>,
-  ): Promise<Readonly<Record<string, InputResponse>> | undefined> {
+  async ask(questions: Questions): Promise<Answers | undefined> {
     if (isModern(this.protocolVersion)) return undefined
-    const failed = new AbortController()
+    return askAll(questions, this.signal, (question, signal) => this.#send(question, signal))
+  }
+
+  async #send(request: InputRequest, signal: AbortSignal): Promise<InputResponse> {
+    const { method, params } = questionForSession(request)
+    if (method !== 'elicitation/create') {
+      throw new TypeError(`Cannot send ${method} to a client: only elicitations are supported`)
+    }
+    const { questionTimeoutMs: timeout } = this.#parts
     const options: RequestOptions = {
-      timeout: this.#parts.questionTimeoutMs,
+      timeout,
       resetTimeoutOnProgress: true,
       // The SDK sends a token for progress only if somebody listens to it.
       onprogress: () => undefined,
-      signal: AbortSignal.any([this.signal, failed.signal]),
+      signal,
     }
     try {
-      const answers = Object.entries(requests).map(
-        async ([key, request]) => [key, await this.#send(request, options)] as const,
-      )
-      return Object.fromEntries(await Promise.all(answers))
+      return await this.#context.mcpReq.send({ method, params }, options)
     } catch (error) {
-      failed.abort(error)
-      throw this.#questionError(error)
+      if (!(error instanceof SdkError)) throw error
+      if (error.code === SdkErrorCode.RequestTimeout) throw new QuestionTimeout(timeout)
+      throw error.code === SdkErrorCode.InvalidResult ? malformedAnswer(method, error) : error
     }
-  }
-
-  async #send(request: InputRequest, options: RequestOptions): Promise<InputResponse> {
-    const question = questionForSession(request)
-    if (question.method !== 'elicitation/create') {
-      throw new TypeError(
-        `Cannot send ${question.method} to a client: only elicitations are supported`,
-      )
-    }
-    const { method, params } = question
-    return this.#context.mcpReq.send({ method, params }, options)
-  }
-
-  #questionError(error: unknown): unknown {
-    if (!(error instanceof SdkError)) return error
-    if (error.code === SdkErrorCode.RequestTimeout) {
-      return new QuestionTimeout(this.#parts.questionTimeoutMs)
-    }
-    if (error.code !== SdkErrorCode.InvalidResult) return error
-    // The validator describes each form that an answer could have had, which fills pages.
-    const text =
-      'The answer to an elicitation is malformed: "action" must be accept, decline or cancel, and "content" an object of plain values.'
-    return new SdkError(SdkErrorCode.InvalidResult, text, { cause: error })
   }
 
   closeStream(): void {

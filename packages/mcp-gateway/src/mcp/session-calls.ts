@@ -1,11 +1,8 @@
 import { ProtocolError, type RequestId, type Result } from '@modelcontextprotocol/server'
 
-import type { Clock } from '../internal/clock.ts'
 import { randomHex } from '../internal/random-hex.ts'
-import type { EventLogs } from '../store/gateway-store.ts'
-import type { ProcessLease } from '../store/lease.ts'
 import { EventStream, toEvent, toPrimingEvent } from './event-stream.ts'
-import type { McpHandlers, McpResult } from './handlers.ts'
+import type { McpResult } from './handlers.ts'
 import {
   RPC_ERROR,
   toErrorResponse,
@@ -14,32 +11,16 @@ import {
   type RpcRequest,
   type RpcResponse,
 } from './json-rpc.ts'
+import type { Reply } from './reply.ts'
 import { resultForRevision } from './revisions.ts'
 import {
   parseLevel,
   SessionContext,
   type OpenCall,
-  type Questions,
+  type OpenQuestions,
   type SessionRequest,
 } from './session-context.ts'
-import type { LiveSession, Sessions, SessionUse } from './sessions.ts'
-
-/** The HTTP response to it: JSON text or a stream of events. */
-export interface SessionReply {
-  readonly status: number
-  readonly headers?: Readonly<Record<string, string>> | undefined
-  readonly body?: string | EventStream | undefined
-}
-
-export interface SessionCallsOptions {
-  readonly handlers: Pick<McpHandlers, 'handle'>
-  readonly sessions: Sessions
-  readonly logs: EventLogs
-  readonly lease: ProcessLease
-  readonly questions: Questions
-  readonly clock: Clock
-  readonly onError: (error: Error) => void
-}
+import type { LiveSession, SessionParts, Sessions, SessionUse } from './sessions.ts'
 
 /** Clients from this revision on understand events that have an id and no data. */
 export const PRIMED_SINCE = '2025-11-25'
@@ -49,13 +30,17 @@ const NO_ANSWER: Params = {}
 
 /** The requests of sessions that are in flight in this process. */
 export class SessionCalls {
-  readonly #options: SessionCallsOptions
+  readonly parts: SessionParts
+  readonly sessions: Sessions
+  readonly #questions: OpenQuestions
   #streams = 0
   /** Events can be stored. Reported once each time that this changes. */
   #isStoring = true
 
-  constructor(options: SessionCallsOptions) {
-    this.#options = options
+  constructor(parts: SessionParts, sessions: Sessions, questions: OpenQuestions) {
+    this.parts = parts
+    this.sessions = sessions
+    this.#questions = questions
   }
 
   /** Serves the requests of one POST. None of their ids may be in flight. */
@@ -63,8 +48,8 @@ export class SessionCalls {
     session: LiveSession,
     http: SessionRequest,
     requests: readonly RpcRequest[],
-  ): Promise<SessionReply> {
-    const call = new CallStream(session, http, { requests, calls: this, options: this.#options })
+  ): Promise<Reply> {
+    const call = new CallStream(session, http, { requests, calls: this })
     for (const request of requests) void this.#serve(call, request, http)
     return call.reply
   }
@@ -72,10 +57,13 @@ export class SessionCalls {
   /** Returns whether a request with one of these ids is in flight in the session, or an id occurs twice. */
   hasOneOf(session: LiveSession, requests: readonly RpcRequest[]): boolean {
     return requests.some(
-      ({ id }, at) =>
-        requests.findIndex((each) => each.id === id) < at ||
-        this.#callsOf(session).some((call) => call.isOpen(id)),
+      ({ id }, at) => requests.findIndex((each) => each.id === id) < at || this.has(session, id),
     )
+  }
+
+  /** Returns whether a request with this id is in flight in this process. */
+  has(session: LiveSession, id: RequestId): boolean {
+    return this.#callsOf(session).some((call) => call.isOpen(id))
   }
 
   /** Cancels a request, as its client asked for. Returns whether it is in flight in this process. */
@@ -90,14 +78,14 @@ export class SessionCalls {
 
   /** Makes the id of a stream of events. */
   newStreamId(): string {
-    return `${this.#options.lease.id}.${++this.#streams}`
+    return `${this.parts.lease.id}.${++this.#streams}`
   }
 
   /** Reports that events cannot be stored, once for each outage. */
   noteStored(error?: unknown): void {
     if (error !== undefined && this.#isStoring) {
       const text = 'Events of sessions cannot be stored: their streams cannot be resumed'
-      this.#options.onError(new Error(text, { cause: error }))
+      this.parts.onError(new Error(text, { cause: error }))
     }
     this.#isStoring = error === undefined
   }
@@ -116,7 +104,7 @@ export class SessionCalls {
     } catch (error) {
       if (!(error instanceof ProtocolError) && call.isOpen(id)) {
         const text = `A request "${request.method.slice(0, 64)}" could not be served`
-        this.#options.onError(new Error(text, { cause: error }))
+        this.parts.onError(new Error(text, { cause: error }))
       }
       call.respond(toErrorResponse(id, error))
     }
@@ -130,75 +118,141 @@ export class SessionCalls {
     const { method, params = {} } = request
     if (method === 'ping') return {}
     if (method === 'logging/setLevel') return this.#setLevel(call.session, params)
-    const { handlers, questions, sessions } = this.#options
-    const context = new SessionContext(request, http, { call, questions, sessions })
-    return handlers.handle(method, params, context)
+    const open = { call, questions: this.#questions, sessions: this.sessions }
+    return this.parts.handlers.handle(method, params, new SessionContext(request, http, open))
   }
 
   async #setLevel(session: LiveSession, params: Params): Promise<Result> {
     const level = parseLevel(params['level'])
-    await this.#options.sessions.update(session, (record) => ({ ...record, level }))
+    if (session.isStored) await this.sessions.update(session, (record) => ({ ...record, level }))
     return {}
   }
 }
 
 /**
- * Where the answers of a POST go.
+ * Where the messages of a POST go.
  *
  * - `held`: nothing was sent. An answer in the turn in which the request came is sent as JSON.
- * - `streaming`: a client reads a stream of events.
- * - `away`: no client is connected here. The call is cancelled at the end of the grace period, unless the client reconnects.
+ * - `direct`: the client reads the response of the POST.
+ * - `tailed`: the client came back to this process, and reads the log of the call.
+ * - `elsewhere`: the client reads the log at another process.
+ * - `away`: the client reads nothing. The call is cancelled at the end of the grace period.
  * - `ended`: every request was answered or cancelled.
  */
-type CallState =
-  | { readonly type: 'held'; readonly endOfTurn: NodeJS.Immediate | undefined }
-  /** `isDirect`: the call writes to the reader. Other readers tail the log. */
-  | { readonly type: 'streaming'; readonly reader: EventStream; readonly isDirect: boolean }
-  /** `remote`: stream of another process on which the client reads the log. */
-  | { readonly type: 'away'; readonly stopGrace: () => void; readonly remote: string | undefined }
-  | { readonly type: 'ended' }
+export type CallPhase = 'held' | 'direct' | 'tailed' | 'elsewhere' | 'away' | 'ended'
+
+/**
+ * - `stream`: the turn is over, or there is a message before the answer.
+ * - `lost`: the client has left the stream.
+ * - `resume`, `elsewhere`: the client came back to this process, or to another one.
+ * - `left`: the client has left the stream at the other process.
+ * - `close`: the handler ends the stream, and the client shall come back.
+ * - `break`: an event could not be stored.
+ * - `end`: the last request was answered or cancelled, or the session has ended.
+ */
+export type CallEvent =
+  | 'stream'
+  | 'lost'
+  | 'resume'
+  | 'elsewhere'
+  | 'left'
+  | 'close'
+  | 'break'
+  | 'end'
+
+const NEXT: Readonly<Record<CallPhase, Partial<Record<CallEvent, CallPhase>>>> = {
+  held: { stream: 'direct', end: 'ended' },
+  direct: { lost: 'away', resume: 'tailed', elsewhere: 'elsewhere', close: 'away', end: 'ended' },
+  tailed: {
+    lost: 'away',
+    resume: 'tailed',
+    elsewhere: 'elsewhere',
+    close: 'away',
+    break: 'ended',
+    end: 'ended',
+  },
+  elsewhere: {
+    resume: 'tailed',
+    elsewhere: 'elsewhere',
+    left: 'away',
+    break: 'ended',
+    end: 'ended',
+  },
+  away: { resume: 'tailed', elsewhere: 'elsewhere', break: 'ended', end: 'ended' },
+  ended: {},
+}
+
+/**
+ * Returns the phase after an event. `undefined`: the event has no effect.
+ *
+ * @param isResumable whether all events of the call are in its log
+ */
+export function nextPhase(
+  phase: CallPhase,
+  event: CallEvent,
+  isResumable: boolean,
+): CallPhase | undefined {
+  const next = NEXT[phase][event]
+  const needsLog = next === 'tailed' || next === 'elsewhere' || next === 'away'
+  if (isResumable || !needsLog) return next
+  return event === 'lost' ? 'ended' : undefined
+}
+
+/** Where the client reads. */
+interface Place {
+  /** Stream in this process. */
+  readonly reader?: EventStream
+  /** Id of the stream at another process. */
+  readonly remote?: string | undefined
+}
 
 interface CallParts {
   readonly requests: readonly RpcRequest[]
   readonly calls: SessionCalls
-  readonly options: SessionCallsOptions
 }
 
 /** The requests of one POST, from their arrival to the last answer. */
 export class CallStream implements SessionUse, OpenCall {
   readonly isCall = true
   readonly session: LiveSession
-  /** Name of its event log. Clients do not see it. */
-  readonly log: string
-  readonly reply: Promise<SessionReply>
+  readonly reply: Promise<Reply>
   readonly #http: SessionRequest
   readonly #parts: CallParts
   /** Requests without an answer. */
   readonly #open = new Map<RequestId, AbortController>()
   readonly #leave: () => void
-  #state: CallState
+  #phase: CallPhase = 'held'
+  #place: Place = {}
+  #log = ''
+  /** Stops the timer of the phase: the end of the turn, or the grace period. */
+  #stopTimer: (() => void) | undefined
   /** Everything is stored and written in this order. */
   #queue: Promise<void> = Promise.resolve()
   /** All events of the call are in the log. */
   #isResumable: boolean
   #releaseLease: (() => void) | undefined
-  #settle: (reply: SessionReply) => void = () => undefined
+  #settle: (reply: Reply) => void = () => undefined
 
   constructor(session: LiveSession, http: SessionRequest, parts: CallParts) {
-    const { requests, options } = parts
+    const { calls, requests } = parts
     this.session = session
     this.#http = http
     this.#parts = parts
-    this.log = `session-events:${session.name}:${randomHex(8)}`
-    this.#isResumable = options.sessions.settings.events !== undefined
+    this.#isResumable = calls.sessions.settings.events !== undefined
     this.reply = new Promise((resolve) => (this.#settle = resolve))
     for (const { id } of requests) this.#open.set(id, new AbortController())
-    this.#leave = session.use(this, () => options.clock.now())
-    // An answer to `resources/read` may be larger than an event that clients accept.
-    const waits = requests.length === 1 && requests[0]?.method === 'resources/read'
-    const endOfTurn = waits ? undefined : setImmediate(() => this.#stream())
-    this.#state = { type: 'held', endOfTurn }
+    this.#leave = session.use(this, () => calls.parts.clock.now())
     if (requests.length > 1) this.#stream()
+    // An answer to `resources/read` may be larger than an event that clients accept.
+    else if (requests[0]?.method !== 'resources/read') {
+      const endOfTurn = setImmediate(() => this.#stream())
+      this.#stopTimer = () => clearImmediate(endOfTurn)
+    }
+  }
+
+  /** Name of the event log. Clients do not see it. Empty while the call is held. */
+  get log(): string {
+    return this.#log
   }
 
   isOpen(id: RequestId): boolean {
@@ -210,20 +264,19 @@ export class CallStream implements SessionUse, OpenCall {
   }
 
   writable(): Promise<void> | undefined {
-    return this.#state.type === 'streaming' ? this.#state.reader.writable?.() : undefined
+    return this.#place.reader?.writable?.()
   }
 
   async send(message: RpcMessage): Promise<void> {
     const text = JSON.stringify(message)
-    if (this.#state.type === 'held') this.#stream()
+    this.#stream()
     await this.#write(message, text, false)
   }
 
   /** Answers a request, unless it was cancelled. */
   respond(response: RpcResponse): void {
     const { id } = response
-    const request = this.#open.get(id)
-    if (!request) return
+    if (!this.#open.has(id)) return
     let answer = response
     let text: string
     try {
@@ -233,11 +286,8 @@ export class CallStream implements SessionUse, OpenCall {
       text = JSON.stringify(answer)
     }
     this.#open.delete(id)
-    if (this.#state.type === 'held') {
-      this.#finish({ status: 200, body: text })
-    } else {
-      void this.#write(answer, text, this.#open.size === 0)
-    }
+    if (this.#phase !== 'held') return void this.#write(answer, text, this.#open.size === 0)
+    this.#endHeld({ status: 200, body: text })
   }
 
   /** The client does not want an answer to this request. Returns whether it was in flight. */
@@ -247,50 +297,38 @@ export class CallStream implements SessionUse, OpenCall {
     this.#open.delete(id)
     request.abort(new Error('Cancelled by the client'))
     if (this.#open.size > 0) return true
-    if (this.#state.type === 'held') this.#finish(this.#silence())
-    else void this.#write(NO_ANSWER, undefined, true)
+    if (this.#phase !== 'held') void this.#write(NO_ANSWER, undefined, true)
+    else this.#endHeld(silence())
     return true
   }
 
   closeStream(): void {
-    if (this.#state.type === 'held') this.#stream()
+    this.#stream()
     void this.#enqueue(async () => {
-      const state = this.#state
-      if (state.type !== 'streaming' || !this.#isResumable || !this.#isPrimed) return
-      state.reader.end()
-      this.#wait(undefined)
+      if (this.#isPrimed) this.#move('close')
     })
   }
 
   /** The client reads the log on this stream from now on. Returns `false` if the call has ended or cannot be resumed. */
   resume(reader: EventStream): boolean {
-    if (this.#state.type === 'ended' || this.#state.type === 'held' || !this.#isResumable)
-      return false
-    this.#leaveReader()
-    this.#attach(reader, false)
-    return true
+    return this.#move('resume', { reader })
   }
 
   /** The client reads the log at another process, on the stream `remote`. */
   readElsewhere(remote: string): void {
-    if (this.#state.type !== 'streaming' && this.#state.type !== 'away') return
-    this.#leaveReader()
-    this.#wait(remote)
+    this.#move('elsewhere', { remote })
   }
 
   /** The client has left the stream `remote` of another process. */
   leftElsewhere(remote: string): void {
-    if (this.#state.type !== 'away' || this.#state.remote !== remote) return
-    this.#leaveReader()
-    this.#wait(undefined)
+    if (this.#place.remote === remote) this.#move('left')
   }
 
   /** The session has ended, or the gateway stops. */
   end(reason: Error): void {
-    for (const request of this.#open.values()) request.abort(reason)
-    this.#open.clear()
-    if (this.#state.type === 'held') this.#finish(this.#silence())
-    else this.#finish()
+    this.#abort(reason)
+    if (this.#phase === 'held') this.#endHeld(silence())
+    else this.#move('end')
   }
 
   get #isPrimed(): boolean {
@@ -299,19 +337,60 @@ export class CallStream implements SessionUse, OpenCall {
     return version >= PRIMED_SINCE
   }
 
-  /** A response that ends without a message: an error would say that the request did not begin. */
-  #silence(): SessionReply {
-    const body = new EventStream('')
-    body.end()
-    return { status: 200, body }
+  #endHeld(reply: Reply): void {
+    this.#settle(reply)
+    this.#move('end')
+  }
+
+  /** @returns whether the event had an effect */
+  #move(event: CallEvent, place: Place = {}): boolean {
+    const phase = this.#phase
+    const { reader: before } = this.#place
+    const next = nextPhase(phase, event, this.#isResumable)
+    if (next === undefined) return false
+    this.#stopTimer?.()
+    this.#stopTimer = undefined
+    this.#phase = next
+    this.#place = place
+    // Readers that tail the log end with its last event.
+    if (phase !== 'tailed' || event !== 'end' || this.session.isEnded) before?.end()
+    if (next === 'ended') this.#ended(phase)
+    if (next === 'away' || next === 'elsewhere') {
+      const { parts, sessions } = this.#parts.calls
+      const { disconnectGraceMs } = sessions.settings
+      this.#stopTimer = parts.clock.after(disconnectGraceMs, () => void this.#graceEnded())
+    }
+    place.reader?.onClose((end) => {
+      if (end === 'lost' && this.#place === place) this.#move('lost')
+    })
+    return true
+  }
+
+  #ended(phase: CallPhase): void {
+    if (this.#open.size > 0) this.#abort(new Error('The connection was lost'))
+    this.#leave()
+    this.#releaseLease?.()
+    if (phase === 'held') return
+    const { parts, sessions } = this.#parts.calls
+    const { ttlMs = 0 } = sessions.settings.events ?? {}
+    const isRead = phase !== 'away'
+    const old = this.session.endLog(this.#log, { now: parts.clock.now(), ttlMs, isRead })
+    for (const log of old) this.#deleteLog(log)
+  }
+
+  /** Aborts all requests. They get no answer. */
+  #abort(reason: Error): void {
+    for (const request of this.#open.values()) request.abort(reason)
+    this.#open.clear()
   }
 
   /** Sends the head of the response, and begins the log. */
   #stream(): void {
-    if (this.#state.type !== 'held') return
-    clearImmediate(this.#state.endOfTurn)
-    const reader = new EventStream(this.#parts.calls.newStreamId(), this.#http.writable)
-    this.#attach(reader, true)
+    if (this.#phase !== 'held') return
+    const { calls } = this.#parts
+    const reader = new EventStream(calls.newStreamId(), this.#http.caller.writable)
+    this.#log = `session-events:${this.session.name}:${randomHex(8)}`
+    this.#move('stream', { reader })
     this.#settle({ status: 200, body: reader })
     const held = this.#holdLease()
     if (this.#isResumable) void this.#enqueue(() => this.#openLog(held))
@@ -319,40 +398,34 @@ export class CallStream implements SessionUse, OpenCall {
 
   /** Other processes see that the call goes on: its log, and its questions. Resolves to whether they do. */
   async #holdLease(): Promise<boolean> {
-    const { lease, sessions } = this.#parts.options
-    if (!sessions.isShared) return true
+    const { calls } = this.#parts
+    if (!calls.sessions.isShared) return true
     try {
-      const release = await lease.hold()
+      const release = await calls.parts.lease.hold()
       if (this.#hasEnded()) release()
       else this.#releaseLease = release
       return true
     } catch (error) {
-      this.#parts.calls.noteStored(error)
+      calls.noteStored(error)
       return false
     }
   }
 
-  #attach(reader: EventStream, isDirect: boolean): void {
-    this.#state = { type: 'streaming', reader, isDirect }
-    reader.onClose((end) => {
-      if (end === 'lost') this.#lost(reader)
-    })
-  }
-
   async #openLog(held: Promise<boolean>): Promise<void> {
-    const { options, requests } = this.#parts
-    const { logs, lease, sessions } = options
-    const { events, retryMs } = sessions.settings
+    const { calls, requests } = this.#parts
+    const { lease, store } = calls.parts
+    const { events, retryMs } = calls.sessions.settings
     if (!events || this.#hasEnded()) return
     const ids = requests.map(({ id }) => id)
     const header = { session: this.session.name, owner: lease.id, requestIds: ids }
-    this.session.addLog(this.log)
+    this.session.addLog(this.#log)
     try {
-      const [id, isHeld] = await Promise.all([logs.open(this.log, header, events), held])
+      const [id, isHeld] = await Promise.all([store.logs.open(this.#log, header, events), held])
       if (!isHeld) throw new Error('Other processes cannot see that this one is alive')
-      this.#parts.calls.noteStored()
-      if (this.#hasEnded()) return this.#forget()
-      if (this.#isPrimed) this.#writeDirect(toPrimingEvent(id, retryMs))
+      calls.noteStored()
+      // The session may have ended, and deleted its logs, while this one was made.
+      if (this.#hasEnded() && this.session.isEnded) this.#deleteLog(this.#log)
+      else if (this.#isPrimed) this.#writeDirect(toPrimingEvent(id, retryMs))
     } catch (error) {
       this.#break(error)
     }
@@ -362,20 +435,20 @@ export class CallStream implements SessionUse, OpenCall {
   #write(message: unknown, text: string | undefined, isLast: boolean): Promise<void> {
     return this.#enqueue(async () => {
       if (this.#hasEnded()) return
-      const { logs, sessions } = this.#parts.options
-      const { events } = sessions.settings
+      const { calls } = this.#parts
+      const { events } = calls.sessions.settings
       let id: string | undefined
       if (this.#isResumable && events) {
         try {
-          id = await logs.append(this.log, message, { limits: events, isLast })
-          this.#parts.calls.noteStored()
+          const { logs } = calls.parts.store
+          id = await logs.append(this.#log, message, { limits: events, isLast })
+          calls.noteStored()
         } catch (error) {
           this.#break(error)
         }
       }
-      if (this.#hasEnded()) return
       if (text !== undefined) this.#writeDirect(toEvent(text, id, isLast))
-      if (isLast) this.#finish()
+      if (isLast) this.#move('end')
     })
   }
 
@@ -385,98 +458,52 @@ export class CallStream implements SessionUse, OpenCall {
   }
 
   #writeDirect(event: string): void {
-    const state = this.#state
-    if (state.type === 'streaming' && state.isDirect) state.reader.write(event)
+    if (this.#phase === 'direct') this.#place.reader?.write(event)
   }
 
   #hasEnded(): boolean {
-    return this.#state.type === 'ended'
+    return this.#phase === 'ended'
   }
 
   /** An event could not be stored: the stream cannot be resumed. A connected client still gets its answers. */
   #break(error: unknown): void {
     this.#parts.calls.noteStored(error)
     this.#isResumable = false
-    const state = this.#state
-    this.#deleteLog(this.log)
-    if (state.type === 'streaming' && state.isDirect) return
-    if (state.type === 'streaming') state.reader.end()
-    this.end(new Error('The connection was lost, and the stream cannot be resumed'))
-  }
-
-  /** The client has left. */
-  #lost(reader: EventStream): void {
-    const state = this.#state
-    if (state.type !== 'streaming' || state.reader !== reader) return
-    if (this.#isResumable) this.#wait(undefined)
-    else this.#abandon()
-  }
-
-  /** Begins a grace period: no client is connected here. */
-  #wait(remote: string | undefined): void {
-    const { clock, sessions } = this.#parts.options
-    const stopGrace = clock.after(
-      sessions.settings.disconnectGraceMs,
-      () => void this.#graceEnded(),
-    )
-    this.#state = { type: 'away', stopGrace, remote }
+    this.#deleteLog(this.#log)
+    this.#move('break')
   }
 
   async #graceEnded(): Promise<void> {
-    const state = this.#state
-    if (state.type !== 'away') return
-    const [process = ''] = state.remote?.split('.') ?? []
+    const place = this.#place
+    const { remote } = place
+    const [process = ''] = remote?.split('.') ?? []
+    const { lease } = this.#parts.calls.parts
     // Without the store, assume that the client still reads at the other process.
-    const isRead =
-      process !== '' && (await this.#parts.options.lease.isAlive(process).catch(() => true))
-    if (this.#state !== state) return
-    if (isRead) this.#wait(state.remote)
+    const isRead = process !== '' && (await lease.isAlive(process).catch(() => true))
+    if (this.#place !== place) return
+    if (isRead) this.#move('elsewhere', { remote })
     else this.#abandon()
   }
 
-  /** Cancels all requests, because the client did not reconnect. If it reconnects later, it receives an error for each. */
+  /** Cancels all requests, because the client did not come back. If it comes back later, it receives an error for each. */
   #abandon(): void {
     const ids = [...this.#open.keys()]
-    const requests = [...this.#open.values()]
-    this.#open.clear()
-    for (const request of requests) request.abort(new Error('The connection was lost'))
+    this.#abort(new Error('The connection was lost'))
     const error = { code: RPC_ERROR.refused, message: 'Cancelled: the connection was lost' }
     for (const [at, id] of ids.entries()) {
       void this.#write({ jsonrpc: '2.0', id, error }, undefined, at === ids.length - 1)
     }
   }
 
-  #leaveReader(): void {
-    if (this.#state.type === 'away') this.#state.stopGrace()
-    if (this.#state.type === 'streaming') this.#state.reader.end()
-  }
-
-  #finish(reply?: SessionReply): void {
-    const state = this.#state
-    if (state.type === 'ended') return
-    this.#state = { type: 'ended' }
-    if (state.type === 'held') clearImmediate(state.endOfTurn)
-    if (reply) this.#settle(reply)
-    if (state.type === 'away') state.stopGrace()
-    // Readers that tail the log end with its last event.
-    if (state.type === 'streaming' && (state.isDirect || this.session.isEnded)) state.reader.end()
-    this.#leave()
-    this.#releaseLease?.()
-    if (state.type === 'held') return
-    const { clock, sessions } = this.#parts.options
-    const { ttlMs = 0 } = sessions.settings.events ?? {}
-    const isRead = state.type === 'streaming' || state.remote !== undefined
-    const old = this.session.endLog(this.log, { now: clock.now(), ttlMs, isRead })
-    for (const log of old) this.#deleteLog(log)
-  }
-
-  /** The call ended while its log was made. */
-  #forget(): void {
-    if (this.session.isEnded) this.#deleteLog(this.log)
-  }
-
   /** Logs that cannot be deleted end by themselves. */
   #deleteLog(log: string): void {
-    void this.#parts.options.logs.delete(log).catch(() => undefined)
+    void this.#parts.calls.parts.store.logs.delete(log).catch(() => undefined)
   }
+}
+
+/** A response that ends without a message: an error would say that the request did not begin. */
+function silence(): Reply {
+  const body = new EventStream('')
+  body.end()
+  return { status: 200, body }
 }

@@ -1,8 +1,6 @@
 import {
   isSpecType,
   ProtocolError,
-  SdkError,
-  SdkErrorCode,
   type InputRequest,
   type InputResponse,
   type LoggingLevel,
@@ -10,9 +8,6 @@ import {
 } from '@modelcontextprotocol/server'
 import { isRecord } from '@x/internal'
 
-import type { Clock } from '../internal/clock.ts'
-import type { TraceCarrier } from '../internal/observer.ts'
-import type { Principal } from '../internal/principal.ts'
 import {
   isRequestId,
   metaOf,
@@ -23,30 +18,29 @@ import {
   type RpcResponse,
 } from './json-rpc.ts'
 import {
+  askAll,
+  CallerContext,
+  malformedAnswer,
   QuestionTimeout,
-  readTrace,
+  toClientInfo,
+  type Answers,
+  type Caller,
   type ClientInfo,
-  type Continuation,
   type ProgressPiece,
+  type Questions,
   type RequestContext,
   type SessionHandle,
 } from './request-context.ts'
 import { questionForSession } from './revisions.ts'
-import type { LiveSession, Sessions } from './sessions.ts'
+import type { LiveSession, SessionParts, Sessions } from './sessions.ts'
 
 /** One HTTP request of a client, whose credential was checked. */
 export interface SessionRequest {
   readonly method: string
   readonly headers: Pick<Headers, 'get'>
   /** Parsed body of a POST. */
-  readonly body?: unknown
-  readonly principal: Principal
-  /** IP address of the client, where it is known. */
-  readonly address?: string | undefined
-  /** Resolves when the client can take more of the response. @default at once */
-  readonly writable?: (() => Promise<void> | undefined) | undefined
-  /** Returns whether there is memory for a large answer to this caller. @default always */
-  readonly hasRoom?: (() => boolean) | undefined
+  readonly body: unknown
+  readonly caller: Caller
 }
 
 /** A call whose client can be sent messages before the answer. */
@@ -63,30 +57,24 @@ export interface OpenCall {
   closeStream(): void
 }
 
-export interface QuestionsOptions {
-  /** Id of this process. */
-  readonly process: string
-  /** Time in which a client has to answer. Progress of the client extends it. */
-  readonly timeoutMs: number
-  readonly clock: Clock
-}
+type QuestionParts = Pick<SessionParts, 'lease' | 'questionTimeoutMs' | 'clock'>
 
 /** Questions of this process that clients have not answered. */
-export class Questions {
-  readonly #options: QuestionsOptions
+export class OpenQuestions {
+  readonly #parts: QuestionParts
   /** By the id of their request. */
   readonly #open = new Map<RequestId, Question>()
   #asked = 0
 
-  constructor(options: QuestionsOptions) {
-    this.#options = options
+  constructor(parts: QuestionParts) {
+    this.#parts = parts
   }
 
   /** Asks a client on the stream of a call. Rejects when `signal` aborts. */
   ask(call: OpenCall, request: InputRequest, signal: AbortSignal): Promise<InputResponse> {
     const { method, params } = questionForSession(request)
-    const { clock, process, timeoutMs } = this.#options
-    const id = `${process}.${++this.#asked}`
+    const { clock, lease, questionTimeoutMs: timeoutMs } = this.#parts
+    const id = `${lease.id}.${++this.#asked}`
     const { session } = call
     return new Promise((resolve, reject) => {
       const settle = (): void => {
@@ -161,27 +149,20 @@ const LEVELS: readonly LoggingLevel[] = [
 
 interface ContextParts {
   readonly call: OpenCall
-  readonly questions: Questions
+  readonly questions: OpenQuestions
   readonly sessions: Sessions
 }
 
 /** The context of one request of a session. */
-export class SessionContext implements RequestContext {
-  readonly requestId: RequestId
-  readonly principal: Principal
+export class SessionContext extends CallerContext implements RequestContext {
   readonly signal: AbortSignal
-  readonly meta: Params
   readonly progress: RequestContext['progress']
-  readonly continuation: Continuation | undefined = undefined
-  readonly #http: SessionRequest
+  readonly continuation = undefined
   readonly #parts: ContextParts
 
-  constructor(request: RpcRequest, http: SessionRequest, parts: ContextParts) {
-    this.requestId = request.id
-    this.principal = http.principal
+  constructor(request: RpcRequest, { caller, headers }: SessionRequest, parts: ContextParts) {
+    super({ requestId: request.id, meta: metaOf(request), caller, headers })
     this.signal = parts.call.signalOf(request.id)
-    this.meta = metaOf(request)
-    this.#http = http
     this.#parts = parts
     const { progressToken: token } = this.meta
     this.progress = isRequestId(token) ? (piece) => this.#progress(token, piece) : undefined
@@ -189,59 +170,29 @@ export class SessionContext implements RequestContext {
 
   get client(): ClientInfo {
     const { clientInfo, capabilities, protocolVersion } = this.#parts.call.session.record.handshake
-    const { name } = clientInfo
-    return { name: typeof name === 'string' ? name : undefined, capabilities, protocolVersion }
+    return toClientInfo(clientInfo, capabilities, protocolVersion)
   }
 
-  get session(): SessionHandle {
-    return new Subscriptions(this.#parts.call.session, this.#parts.sessions)
+  get session(): SessionHandle | undefined {
+    const { call, sessions } = this.#parts
+    return call.session.isStored ? new Subscriptions(call.session, sessions) : undefined
   }
 
-  get namespace(): string | undefined {
+  override get namespace(): string | undefined {
     return this.#parts.call.session.record.scope
-  }
-
-  get address(): string | undefined {
-    return this.#http.address
-  }
-
-  get bodyBytes(): number | undefined {
-    const length = this.#http.headers.get('content-length')
-    return length === null ? undefined : Number(length)
-  }
-
-  get trace(): TraceCarrier | undefined {
-    return readTrace(this.meta, this.#http.headers)
-  }
-
-  hasRoom(): boolean {
-    return this.#http.hasRoom?.() ?? true
   }
 
   async log(level: LoggingLevel, text: string): Promise<void> {
     const { call } = this.#parts
     const { level: least } = call.session.record
-    if (isLevel(least) && LEVELS.indexOf(level) < LEVELS.indexOf(least)) return
+    if (!isAtLeast(level, least)) return
     await this.#send('notifications/message', { level, data: text })
   }
 
-  async ask(
-    requests: Readonly<Record<string, InputRequest>>,
-  ): Promise<Readonly<Record<string, InputResponse>>> {
-    const { call, questions } = this.#parts
-    const failed = new AbortController()
-    const signal = AbortSignal.any([this.signal, failed.signal])
-    try {
-      const answers = await Promise.all(
-        Object.entries(requests).map(
-          async ([key, request]) => [key, await questions.ask(call, request, signal)] as const,
-        ),
-      )
-      return Object.fromEntries(answers)
-    } catch (error) {
-      failed.abort(error)
-      throw error
-    }
+  async ask(questions: Questions): Promise<Answers> {
+    const { call, questions: open } = this.#parts
+    if (!call.session.isStored) throw new Error('Clients without a session cannot answer questions')
+    return askAll(questions, this.signal, (question, signal) => open.ask(call, question, signal))
   }
 
   closeStream(): void {
@@ -304,15 +255,6 @@ function isAnswerTo(method: InputRequest['method'], result: unknown): result is 
   }
 }
 
-/** Shorter than what a validator says about each form that an answer could have. */
-function malformedAnswer(method: InputRequest['method']): SdkError {
-  const text =
-    method === 'elicitation/create'
-      ? 'The answer to an elicitation is malformed: "action" must be accept, decline or cancel, and "content" an object of plain values.'
-      : `The answer to "${method}" is malformed: it must have the form that the specification requires.`
-  return new SdkError(SdkErrorCode.InvalidResult, text)
-}
-
 /** @throws ProtocolError -32602 */
 export function parseLevel(value: unknown): LoggingLevel {
   if (isLevel(value)) return value
@@ -320,6 +262,11 @@ export function parseLevel(value: unknown): LoggingLevel {
   throw new ProtocolError(RPC_ERROR.invalidParams, text)
 }
 
-function isLevel(value: unknown): value is LoggingLevel {
+export function isLevel(value: unknown): value is LoggingLevel {
   return LEVELS.some((level) => level === value)
+}
+
+/** @param least level that the client set. Without a valid one, every message is sent */
+export function isAtLeast(level: LoggingLevel, least: unknown): boolean {
+  return !isLevel(least) || LEVELS.indexOf(level) >= LEVELS.indexOf(least)
 }

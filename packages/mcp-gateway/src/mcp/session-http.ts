@@ -2,14 +2,13 @@ import {
   LATEST_PROTOCOL_VERSION,
   isInitializeRequest,
   SUPPORTED_PROTOCOL_VERSIONS,
+  type RequestId,
 } from '@modelcontextprotocol/server'
 
-import { removeFrom } from '@x/internal'
 import { GatewayError } from '../errors.ts'
-import type { Clock } from '../internal/clock.ts'
-import type { GatewayObserver } from '../internal/observer.ts'
-import type { Principal } from '../internal/principal.ts'
-import type { ProcessLease } from '../store/lease.ts'
+import type { ResourceHandlers } from '../files/resources.ts'
+import type { HttpAnswer } from '../internal/exchange.ts'
+import type { SessionSettings } from '../options.ts'
 import { CHANGES, SessionListener, type ChangeFeed } from './change-feed.ts'
 import type { McpHandlers } from './handlers.ts'
 import { EventStream, isEndOfStream, toPrimingEvent } from './event-stream.ts'
@@ -25,40 +24,33 @@ import {
   type RpcNotification,
   type RpcResponse,
 } from './json-rpc.ts'
-import { PRIMED_SINCE, SessionCalls, type SessionReply } from './session-calls.ts'
-import { Questions, type SessionRequest } from './session-context.ts'
+import type { OpenStreams } from './open-streams.ts'
+import { refused, toAnswer, tryLater, type Reply } from './reply.ts'
+import type { Caller } from './request-context.ts'
+import { DEFAULT_REVISION } from './revisions.ts'
+import { PRIMED_SINCE, SessionCalls } from './session-calls.ts'
+import { OpenQuestions, type SessionRequest } from './session-context.ts'
 import { SessionReplays } from './session-replay.ts'
 import {
+  LiveSession,
+  newRecord,
   parseHandshake,
   SessionRefused,
   Sessions,
-  type LiveSession,
-  type SessionLimits,
-  type SessionStore,
+  toSessionLimits,
+  type SessionParts,
+  type SessionUse,
 } from './sessions.ts'
 
-export interface SessionHttpOptions {
+export interface SessionHttpOptions extends SessionParts {
   readonly handlers: Pick<McpHandlers, 'serverInfo' | 'instructions' | 'capabilities' | 'handle'>
-  readonly store: SessionStore
   /** Changes of lists and resources. Its owner closes it. */
   readonly changes: ChangeFeed
-  readonly lease: ProcessLease
-  readonly settings: SessionLimits
-  /** Time in which a client has to answer a question. */
-  readonly questionTimeoutMs: number
-  /** Time between two comments that keep a silent stream open. */
-  readonly keepAliveMs: number
-  /** Returns the owner of the resources that a caller may list. `undefined`: the caller has no list. */
-  readonly ownerOf: (principal: Principal, namespace: string | undefined) => string | undefined
-  /**
-   * Counts streams of callers without a name. Returns the end of it, or `undefined` if the caller has too many.
-   *
-   * @default there is no limit
-   */
-  readonly enterStream?: ((http: SessionRequest) => (() => void) | undefined) | undefined
-  readonly observer?: Pick<Required<GatewayObserver>, 'sessionOpened' | 'sessionClosed'> | undefined
-  readonly clock: Clock
-  readonly onError: (error: Error) => void
+  /** `undefined`: there are no resources. */
+  readonly resources: Pick<ResourceHandlers, 'listOf'> | undefined
+  readonly streams: OpenStreams
+  /** Serves each POST by itself, for clients that lose the id of their session. There are no sessions, and no GET. */
+  readonly isStateless: boolean
 }
 
 const MAX_BATCH = 100
@@ -91,40 +83,30 @@ const LATER_MS = 60_000
  * | DELETE | 200 |
  * | other methods | 405 |
  * | the store is away: unknown session / known session | 503 / served |
+ *
+ * With `isStateless`, no request needs an id, and `initialize` returns none. Everything but POST gets 405.
  */
 export class SessionHttp {
   readonly sessions: Sessions
-  readonly changes: ChangeFeed
   readonly #options: SessionHttpOptions
   readonly #calls: SessionCalls
-  readonly #questions: Questions
+  readonly #questions: OpenQuestions
   readonly #replays: SessionReplays
   /** Answers that another process has not confirmed yet. */
   readonly #forwarded = new Set<Forwarded>()
-  readonly #open: EventStream[] = []
-  #stopKeepAlive: (() => void) | undefined
+  readonly #lone = new Set<LoneSession>()
 
-  constructor(options: SessionHttpOptions) {
-    const { handlers, store, lease, settings, observer, clock, onError } = options
-    const { logs } = store
-    const process = lease.id
+  constructor(given: SessionHttpOptions) {
+    const options = given.isStateless ? withoutStore(given) : given
+    const process = options.lease.id
     this.#options = options
-    const questions = new Questions({ process, timeoutMs: options.questionTimeoutMs, clock })
-    const sessions = new Sessions({ store, process, settings, observer, clock, onError })
-    const calls = new SessionCalls({
-      handlers,
-      sessions,
-      logs,
-      lease,
-      questions,
-      clock,
-      onError,
-    })
+    const sessions = new Sessions(options)
+    const questions = new OpenQuestions(options)
+    const calls = new SessionCalls(options, sessions, questions)
     this.sessions = sessions
     this.#calls = calls
     this.#questions = questions
-    this.#replays = new SessionReplays({ sessions, calls, logs, lease, clock })
-    this.changes = options.changes
+    this.#replays = new SessionReplays(options, sessions, calls)
     sessions.onSignal = (session, signal, from) => {
       switch (signal.type) {
         case 'changed':
@@ -152,56 +134,96 @@ export class SessionHttp {
     }
   }
 
-  async serve(http: SessionRequest): Promise<SessionReply> {
+  /** @param body of a POST, parsed */
+  async serve(
+    { request: { method, headers } }: ServedRequest,
+    body: unknown,
+    caller: Caller,
+  ): Promise<HttpAnswer> {
+    const { isStateless, onError } = this.#options
+    const http = { method, headers, body, caller }
     try {
-      const reply = await this.#serve(http)
-      return reply.body instanceof EventStream ? this.#stream(http, reply.body, reply) : reply
+      return toAnswer(await (isStateless ? this.#serveAlone(http) : this.#serve(http)))
     } catch (error) {
       if (error instanceof SessionRefused) {
-        return tryLater(error.status, error.message, error.retryAfterMs)
+        return toAnswer(tryLater(error.status, error.message, error.retryAfterMs))
       }
       if (!GatewayError.is(error)) throw error
-      this.#options.onError(
-        new Error('A request of a session could not be served', { cause: error }),
-      )
-      return tryLater(503, 'Sessions cannot be reached at the moment. Try again.', 1000)
+      onError(new Error('A request of a session could not be served', { cause: error }))
+      return toAnswer(tryLater(503, 'Sessions cannot be reached at the moment. Try again.', 1000))
     }
+  }
+
+  /** Limits of streams hold for those that begin from now on. */
+  limit(settings: SessionSettings): void {
+    const { events, ...limits } = toSessionLimits(settings)
+    this.sessions.settings = { ...limits, events: this.#options.isStateless ? undefined : events }
   }
 
   /** Ends what is in flight. */
   async close(): Promise<void> {
     await this.sessions.close()
-    for (const stream of this.#open.slice()) stream.end() // each removes itself
-    this.#stopKeepAlive?.()
+    for (const session of this.#lone) session.end(new Error('The gateway is stopping'))
+    this.#options.streams.close()
   }
 
-  async #serve(http: SessionRequest): Promise<SessionReply> {
-    const { method, headers, principal } = http
+  async #serve(http: SessionRequest): Promise<Reply> {
+    const { method, headers, caller } = http
     if (method !== 'POST' && method !== 'GET' && method !== 'DELETE') {
       return refused(405, RPC_ERROR.refused, 'Method not allowed.', { allow: 'GET, POST, DELETE' })
     }
     const id = headers.get('mcp-session-id')
-    if (id === null) return this.#initialize(http)
-    const session = await this.sessions.find(id, principal)
+    if (id === null) return this.#open(http)
+    const session = await this.sessions.find(id, caller.principal)
     if (!session || session.isEnded) return noSession()
-    const version = headers.get('mcp-protocol-version')
-    const accepted = headers.get('accept') ?? ''
-    if (method !== 'DELETE' && !accepts(accepted, method)) return notAcceptable(method)
-    if (version !== null && !SUPPORTED_PROTOCOL_VERSIONS.includes(version)) {
-      return refused(400, RPC_ERROR.refused, unsupportedVersion(version))
+    const refusal = (method !== 'DELETE' && notAcceptable(http)) || unsupportedVersion(http)
+    if (refusal) return refusal
+    if (method === 'DELETE') {
+      await this.sessions.end(session)
+      return { status: 200 }
     }
-    if (method === 'POST') return this.#post(session, http)
-    if (method === 'GET') return this.#get(session, http)
-    await this.sessions.end(session)
-    return { status: 200 }
+    const reply = await (method === 'POST' ? this.#post(session, http) : this.#get(session, http))
+    return this.#streamed(reply, { 'mcp-session-id': id })
   }
 
-  async #initialize(http: SessionRequest): Promise<SessionReply> {
-    const { body, headers, method, principal, address } = http
+  /** Serves a client that has no session. */
+  async #serveAlone(http: SessionRequest): Promise<Reply> {
+    const { body, caller, headers, method } = http
+    if (method !== 'POST') {
+      return refused(405, RPC_ERROR.refused, 'Method not allowed.', { allow: 'POST' })
+    }
+    if (hasInitialize(body)) return notAcceptable(http) ?? this.#initialize(body)
+    const refusal = notAcceptable(http) ?? unsupportedVersion(http)
+    if (refusal) return refusal
+    for (const message of parseMessages(body) ?? []) {
+      const id = isRequest(message) ? undefined : cancelledId(message)
+      if (id !== undefined) this.#cancelAlone(caller.principal.id, id)
+    }
+    const protocolVersion = headers.get('mcp-protocol-version') ?? DEFAULT_REVISION
+    const session = new LoneSession(caller.principal.id, protocolVersion, this.#lone)
+    return this.#streamed(await this.#post(session, http), undefined)
+  }
+
+  /** The notification comes as a request of its own. It has an effect if only one request in flight can be meant. */
+  #cancelAlone(principalId: string, id: RequestId): void {
+    const meant = [...this.#lone].filter(
+      (session) => session.principalId === principalId && this.#calls.has(session, id),
+    )
+    const [only, ...others] = meant
+    if (only && others.length === 0) this.#calls.cancel(only, id)
+  }
+
+  /** Opens a session. */
+  async #open(http: SessionRequest): Promise<Reply> {
+    const { body, caller, method } = http
     if (method !== 'POST' || !hasInitialize(body)) {
       return refused(400, RPC_ERROR.refused, 'Bad Request: Mcp-Session-Id header is required')
     }
-    if (!accepts(headers.get('accept') ?? '', method)) return notAcceptable(method)
+    return notAcceptable(http) ?? this.#initialize(body, caller)
+  }
+
+  /** @param caller to whom the new session belongs. @default no session is opened */
+  async #initialize(body: unknown, caller?: Caller): Promise<Reply> {
     if (Array.isArray(body)) {
       const text = 'Invalid Request: Only one initialization request is allowed'
       return refused(400, RPC_ERROR.invalidRequest, text)
@@ -219,19 +241,19 @@ export class SessionHttp {
     const protocolVersion = SUPPORTED_PROTOCOL_VERSIONS.includes(requested)
       ? requested
       : LATEST_PROTOCOL_VERSION
-    const session = await this.sessions.open({ ...handshake, protocolVersion }, principal, address)
+    const session = caller && (await this.sessions.open({ ...handshake, protocolVersion }, caller))
     const { handlers } = this.#options
     const { serverInfo, instructions } = handlers
-    const capabilities = handlers.capabilities('session')
+    const capabilities = handlers.capabilities(session ? 'session' : 'stateless')
     const result = { protocolVersion, capabilities, serverInfo, instructions }
     return {
       status: 200,
-      headers: { 'mcp-session-id': session.id },
+      headers: session && { 'mcp-session-id': session.id },
       body: JSON.stringify({ jsonrpc: '2.0', id: message.id, result }),
     }
   }
 
-  async #post(session: LiveSession, http: SessionRequest): Promise<SessionReply> {
+  async #post(session: LiveSession, http: SessionRequest): Promise<Reply> {
     const { body } = http
     if (Array.isArray(body) && body.length > MAX_BATCH) {
       const text = `Invalid Request: Batch must not exceed ${MAX_BATCH} messages`
@@ -261,7 +283,7 @@ export class SessionHttp {
   }
 
   /** Takes a notification or a response. @returns an answer where it cannot be delivered */
-  async #receive(session: LiveSession, message: RpcMessage): Promise<SessionReply | undefined> {
+  async #receive(session: LiveSession, message: RpcMessage): Promise<Reply | undefined> {
     if (isResponse(message)) return this.#receiveAnswer(session, message)
     const requestId = cancelledId(message)
     if (requestId !== undefined && !this.#calls.cancel(session, requestId)) {
@@ -272,10 +294,7 @@ export class SessionHttp {
     return undefined
   }
 
-  async #receiveAnswer(
-    session: LiveSession,
-    message: RpcResponse,
-  ): Promise<SessionReply | undefined> {
+  async #receiveAnswer(session: LiveSession, message: RpcResponse): Promise<Reply | undefined> {
     const to = processOf(message.id)
     if (to === this.#options.lease.id) this.#questions.answer(session, message)
     if (to === undefined || to === this.#options.lease.id) return undefined
@@ -324,7 +343,7 @@ export class SessionHttp {
   async #receiveProgress(
     session: LiveSession,
     { params }: RpcNotification,
-  ): Promise<SessionReply | undefined> {
+  ): Promise<Reply | undefined> {
     const token = params?.['progressToken']
     const to = processOf(token)
     if (to === undefined || typeof token !== 'string') return undefined
@@ -333,10 +352,10 @@ export class SessionHttp {
     return undefined
   }
 
-  async #get(session: LiveSession, http: SessionRequest): Promise<SessionReply> {
-    const { enterStream } = this.#options
-    if (!http.principal.isAnonymous || !enterStream) return this.#read(session, http)
-    const leave = enterStream(http)
+  /** Streams of anonymous callers are counted by address. Other callers have a limited number of sessions. */
+  async #get(session: LiveSession, http: SessionRequest): Promise<Reply> {
+    if (!http.caller.principal.isAnonymous) return this.#read(session, http)
+    const leave = this.#options.streams.enter(http.caller)
     if (!leave) return tryLater(429, 'Too many streams are open from this address', LATER_MS)
     try {
       const reply = await this.#read(session, http)
@@ -349,12 +368,13 @@ export class SessionHttp {
     }
   }
 
-  async #read(session: LiveSession, http: SessionRequest): Promise<SessionReply> {
+  async #read(session: LiveSession, http: SessionRequest): Promise<Reply> {
     const lastEventId = http.headers.get('last-event-id')
     if (lastEventId === null || !this.sessions.settings.events) return this.#listen(session, http)
     if (isEndOfStream(lastEventId)) return streamOver()
-    const found = await this.#options.store.logs.find(lastEventId)
-    const isChange = found ? found.log === CHANGES : await this.changes.isPlace(lastEventId)
+    const { changes, store } = this.#options
+    const found = await store.logs.find(lastEventId)
+    const isChange = found ? found.log === CHANGES : await changes.isPlace(lastEventId)
     if (isChange) return this.#listen(session, http, lastEventId)
     const { log, header } = found ?? {}
     if (log === undefined || header?.session !== session.name) return unknownEvent()
@@ -363,12 +383,8 @@ export class SessionHttp {
     return reply === 'over' ? streamOver() : reply
   }
 
-  async #listen(
-    session: LiveSession,
-    http: SessionRequest,
-    lastEventId?: string,
-  ): Promise<SessionReply> {
-    const { clock, handlers, ownerOf } = this.#options
+  async #listen(session: LiveSession, http: SessionRequest, lastEventId?: string): Promise<Reply> {
+    const { changes: feed, clock, handlers, resources } = this.#options
     const before = listenerOf(session)
     if (before && lastEventId === undefined) {
       const text = 'Conflict: Only one SSE stream is allowed per session'
@@ -376,13 +392,14 @@ export class SessionHttp {
     }
     before?.end()
     const { scope, handshake } = session.record
-    const stream = new EventStream(this.#calls.newStreamId(), http.writable)
+    const { principal, writable } = http.caller
+    const stream = new EventStream(this.#calls.newStreamId(), writable)
     const listener = new SessionListener({
       session,
       stream,
       sessions: this.sessions,
-      feed: this.changes,
-      owner: ownerOf(http.principal, scope),
+      feed,
+      owner: resources?.listOf({ principal, scope }),
       lists: handlers.capabilities('session').prompts ? ['tools', 'prompts'] : ['tools'],
       clock,
     })
@@ -390,7 +407,7 @@ export class SessionHttp {
       const version = http.headers.get('mcp-protocol-version') ?? handshake.protocolVersion
       const { events, retryMs } = this.sessions.settings
       if (events && version >= PRIMED_SINCE) {
-        const place = lastEventId ?? (await this.changes.place())
+        const place = lastEventId ?? (await feed.place())
         if (place !== undefined) stream.write(toPrimingEvent(place, retryMs))
       }
       if (await listener.begin(lastEventId)) return { status: 200, body: stream }
@@ -402,30 +419,48 @@ export class SessionHttp {
     }
   }
 
-  /** Adds the headers of event streams, and keeps the stream open while it is silent. */
-  #stream(http: SessionRequest, stream: EventStream, { status }: SessionReply): SessionReply {
-    this.#open.push(stream)
-    stream.onClose(() => void removeFrom(this.#open, stream))
-    this.#stopKeepAlive ??= this.#keepAliveLater()
-    return {
-      status,
-      headers: {
-        'content-type': 'text/event-stream',
-        'cache-control': 'no-cache, no-transform',
-        'x-accel-buffering': 'no',
-        'mcp-session-id': http.headers.get('mcp-session-id') ?? '',
-      },
-      body: stream,
-    }
+  /** Adds the headers of a stream, and keeps it open while it is silent. */
+  #streamed(reply: Reply, headers: Reply['headers']): Reply {
+    if (!(reply.body instanceof EventStream)) return reply
+    this.#options.streams.keepOpen(reply.body)
+    return { ...reply, headers }
+  }
+}
+
+/** Takes the place of a session for one POST of a client that has none. */
+class LoneSession extends LiveSession {
+  readonly #all: Set<LoneSession>
+
+  /** @param all sessions of this kind with a call in flight */
+  constructor(principalId: string, protocolVersion: string, all: Set<LoneSession>) {
+    const handshake = { protocolVersion, capabilities: {}, clientInfo: {} }
+    super({ id: '', name: '', principalId }, newRecord(handshake, 0), 0)
+    this.#all = all
   }
 
-  /** One timer for all streams. */
-  #keepAliveLater(): () => void {
-    const { clock, keepAliveMs } = this.#options
-    return clock.after(keepAliveMs, () => {
-      for (const stream of this.#open) stream.write(': keepalive\n\n')
-      this.#stopKeepAlive = this.#open.length > 0 ? this.#keepAliveLater() : undefined
-    })
+  override use(use: SessionUse, now: () => number): () => void {
+    const leave = super.use(use, now)
+    this.#all.add(this)
+    return () => {
+      leave()
+      this.#all.delete(this)
+    }
+  }
+}
+
+/** The part of an HTTP exchange that sessions read. */
+interface ServedRequest {
+  readonly request: { readonly method: string; readonly headers: Pick<Headers, 'get'> }
+}
+
+/** Nothing about clients without a session is stored, or told to other processes. */
+function withoutStore(options: SessionHttpOptions): SessionHttpOptions {
+  const { store, settings } = options
+  const { records, logs, rates } = store
+  return {
+    ...options,
+    store: { records, logs, rates, isShared: false },
+    settings: { ...settings, events: undefined },
   }
 }
 
@@ -434,27 +469,6 @@ interface Forwarded {
   readonly id: string
   isTaken: boolean
   wake: () => void
-}
-
-/** Returns the `Response` of a reply, for servers that speak the web's `fetch`. */
-export function toResponse({ status, headers = {}, body }: SessionReply): Response {
-  if (body === undefined) return new Response(null, { status, headers })
-  if (typeof body === 'string') {
-    return new Response(body, {
-      status,
-      headers: { 'content-type': 'application/json', ...headers },
-    })
-  }
-  const encoder = new TextEncoder()
-  const bytes = new ReadableStream<Uint8Array>({
-    start: (controller) =>
-      body.connect({
-        write: (text) => controller.enqueue(encoder.encode(text)),
-        end: () => controller.close(),
-      }),
-    cancel: () => body.lose(),
-  })
-  return new Response(bytes, { status, headers })
 }
 
 function listenerOf(session: LiveSession): SessionListener | undefined {
@@ -469,23 +483,22 @@ function hasInitialize(body: unknown): boolean {
   )
 }
 
-function accepts(accept: string, method: 'POST' | 'GET'): boolean {
-  return (
-    accept.includes('text/event-stream') &&
-    (method === 'GET' || accept.includes('application/json'))
-  )
-}
-
-function notAcceptable(method: 'POST' | 'GET'): SessionReply {
+/** Checks `Accept` of a POST or GET. */
+function notAcceptable({ headers, method }: SessionRequest): Reply | undefined {
+  const accepted = headers.get('accept') ?? ''
   const types =
-    method === 'POST' ? 'both application/json and text/event-stream' : 'text/event-stream'
-  return refused(406, RPC_ERROR.refused, `Not Acceptable: Client must accept ${types}`)
+    method === 'POST' ? ['application/json', 'text/event-stream'] : ['text/event-stream']
+  if (types.every((type) => accepted.includes(type))) return undefined
+  const missing = `${types.length > 1 ? 'both ' : ''}${types.join(' and ')}`
+  return refused(406, RPC_ERROR.refused, `Not Acceptable: Client must accept ${missing}`)
 }
 
-function unsupportedVersion(version: string): string {
+function unsupportedVersion({ headers }: SessionRequest): Reply | undefined {
+  const version = headers.get('mcp-protocol-version')
+  if (version === null || SUPPORTED_PROTOCOL_VERSIONS.includes(version)) return undefined
   const supported = SUPPORTED_PROTOCOL_VERSIONS.join(', ')
   const text = `Bad Request: Unsupported protocol version: ${version.slice(0, 32)}`
-  return `${text} (supported versions: ${supported})`
+  return refused(400, RPC_ERROR.refused, `${text} (supported versions: ${supported})`)
 }
 
 /** The process that sent a request with this id, or with this progress token. */
@@ -495,35 +508,21 @@ function processOf(id: unknown): string | undefined {
   return process
 }
 
-function noSession(): SessionReply {
+function noSession(): Reply {
   return refused(404, RPC_ERROR.sessionNotFound, 'Session not found')
 }
 
-function unknownEvent(): SessionReply {
+function unknownEvent(): Reply {
   const text = 'The event named by Last-Event-ID is unknown, or was dropped'
   return refused(400, RPC_ERROR.refused, text)
 }
 
 /** Clients take an empty stream for a lost one, and ask again. At a 405 they stop without an error. */
-function streamOver(): SessionReply {
+function streamOver(): Reply {
   const allow = { allow: 'POST, DELETE' }
   return refused(405, RPC_ERROR.refused, 'The client has the whole stream', allow)
 }
 
-function undelivered(): SessionReply {
+function undelivered(): Reply {
   return tryLater(503, 'Other processes cannot be reached at the moment. Try again.', 1000)
-}
-
-function tryLater(status: number, message: string, waitMs: number): SessionReply {
-  const headers = { 'retry-after': String(Math.ceil(waitMs / 1000)) }
-  return refused(status, RPC_ERROR.refused, message, headers)
-}
-
-function refused(
-  status: number,
-  code: number,
-  ...[message, headers]: [message: string, headers?: Readonly<Record<string, string>>]
-): SessionReply {
-  const body = JSON.stringify({ jsonrpc: '2.0', error: { code, message }, id: null })
-  return { status, headers, body }
 }

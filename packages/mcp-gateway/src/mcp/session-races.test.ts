@@ -161,7 +161,7 @@ async function listen({ random, fetches, headers, sessions }: World): Promise<vo
   for (let n = 0; n < 3; n++) {
     await turns(random, 6)
     const response = await oneOf(random, fetches)(get(headers))
-    void oneOf(random, sessions.processes).http.changes.publish({ type: 'tools', version: `v${n}` })
+    void oneOf(random, sessions.processes).changes.publish({ type: 'tools', version: `v${n}` })
     await turns(random, 6)
     if (random() < 0.8) await response.body?.cancel()
   }
@@ -244,6 +244,7 @@ async function run(seed: number): Promise<void> {
 
 test('calls that race in a session are each run and answered once, and leave nothing', async () => {
   const failures: string[] = []
+  const sessions = queryObjects(LiveSession, { format: 'count' }) // the prototypes of subclasses
   for (const seed of seeds()) {
     try {
       await run(seed)
@@ -255,5 +256,5 @@ test('calls that race in a session are each run and answered once, and leave not
   expect(failures).toEqual([])
   await settled()
   expect(queryObjects(CallStream, { format: 'count' })).toBe(0)
-  expect(queryObjects(LiveSession, { format: 'count' })).toBe(0)
+  expect(queryObjects(LiveSession, { format: 'count' })).toBe(sessions)
 }, 60_000)

@@ -1,22 +1,13 @@
 import type { RequestId } from '@modelcontextprotocol/server'
 import { isRecord } from '@x/internal'
 
-import type { Clock } from '../internal/clock.ts'
-import type { EventLogs, LoggedEvent, LogHeader } from '../store/gateway-store.ts'
-import type { ProcessLease } from '../store/lease.ts'
+import type { LoggedEvent, LogHeader } from '../store/gateway-store.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { isRequestId, RPC_ERROR } from './json-rpc.ts'
-import type { SessionCalls, SessionReply } from './session-calls.ts'
+import type { Reply } from './reply.ts'
+import type { SessionCalls } from './session-calls.ts'
 import type { SessionRequest } from './session-context.ts'
-import type { LiveSession, Sessions, SessionSignal, SessionUse } from './sessions.ts'
-
-export interface SessionReplaysOptions {
-  readonly sessions: Sessions
-  readonly calls: SessionCalls
-  readonly logs: EventLogs
-  readonly lease: ProcessLease
-  readonly clock: Clock
-}
+import type { LiveSession, SessionParts, Sessions, SessionSignal, SessionUse } from './sessions.ts'
 
 /** What a client wants to resume. */
 export interface Resumption {
@@ -46,26 +37,30 @@ const OWNER_DIED = {
  * call writes. Of several readers of a log, the last one gets the events.
  */
 export class SessionReplays {
-  readonly #options: SessionReplaysOptions
+  readonly #parts: SessionParts
+  readonly #sessions: Sessions
+  readonly #calls: SessionCalls
   readonly #readers = new Set<LogReader>()
 
-  constructor(options: SessionReplaysOptions) {
-    this.#options = options
+  constructor(parts: SessionParts, sessions: Sessions, calls: SessionCalls) {
+    this.#parts = parts
+    this.#sessions = sessions
+    this.#calls = calls
   }
 
   /**
    * @returns `over`: the client has the whole stream; `unknown`: events after this one were dropped
    * @throws GatewayError `UNAVAILABLE`
    */
-  async resume(resumption: Resumption): Promise<SessionReply | 'over' | 'unknown'> {
+  async resume(resumption: Resumption): Promise<Reply | 'over' | 'unknown'> {
     const { session, http, lastEventId, log, header } = resumption
-    const { calls, lease, logs } = this.#options
-    const stream = new EventStream(calls.newStreamId(), http.writable)
+    const { lease, store } = this.#parts
+    const stream = new EventStream(this.#calls.newStreamId(), http.caller.writable)
     const isOwn = header.owner === lease.id
-    if (isOwn && calls.withLog(session, log)?.resume(stream)) {
+    if (isOwn && this.#calls.withLog(session, log)?.resume(stream)) {
       return this.#follow(resumption, stream)
     }
-    const events = await logs.read(log, lastEventId)
+    const events = await store.logs.read(log, lastEventId)
     if (!events) return 'unknown'
     if (events.at(-1)?.isLast) {
       const rest = events.filter(({ event }) => !isSilent(event))
@@ -83,7 +78,7 @@ export class SessionReplays {
   /** A client reads a log, or has left it, at some process. */
   onSignal(session: LiveSession, signal: SessionSignal, from: string): void {
     if (signal.type !== 'reading' && signal.type !== 'left') return
-    const call = this.#options.calls.withLog(session, signal.log)
+    const call = this.#calls.withLog(session, signal.log)
     if (signal.type === 'left') return call?.leftElsewhere(signal.by)
     let isLatest = true
     for (const reader of this.#readersOf(signal.log)) {
@@ -92,14 +87,14 @@ export class SessionReplays {
       else if (!reader.isAnnounced) isLatest = false
       else reader.stream.end()
     }
-    if (isLatest && from !== this.#options.lease.id) call?.readElsewhere(signal.by)
+    if (isLatest && from !== this.#parts.lease.id) call?.readElsewhere(signal.by)
   }
 
-  async #follow(resumption: Resumption, stream: EventStream): Promise<SessionReply> {
-    const { lease, sessions } = this.#options
+  async #follow(resumption: Resumption, stream: EventStream): Promise<Reply> {
+    const { lease } = this.#parts
     const { session, log, header } = resumption
     for (const earlier of this.#readersOf(log)) earlier.stream.end()
-    const reader = new LogReader(resumption, stream, this.#options)
+    const reader = new LogReader(resumption, stream, this.#parts)
     this.#readers.add(reader)
     stream.onClose((end) => {
       this.#readers.delete(reader)
@@ -112,15 +107,15 @@ export class SessionReplays {
       stream.lose()
       throw error
     }
-    if (!stream.isClosed) void sessions.signal(session, { type: 'reading', log, by: stream.id })
+    if (!stream.isClosed)
+      void this.#sessions.signal(session, { type: 'reading', log, by: stream.id })
     return { status: 200, body: stream }
   }
 
   /** The owner of the call waits for the client from now on. */
   async #announceLeft(session: LiveSession, log: string, by: string): Promise<void> {
-    const { clock, sessions } = this.#options
-    if (session.isEnded || (await sessions.signal(session, { type: 'left', log, by }))) return
-    clock.after(RETRY_MS, () => void this.#announceLeft(session, log, by))
+    if (session.isEnded || (await this.#sessions.signal(session, { type: 'left', log, by }))) return
+    this.#parts.clock.after(RETRY_MS, () => void this.#announceLeft(session, log, by))
   }
 
   #readersOf(log: string): readonly LogReader[] {
@@ -135,22 +130,22 @@ class LogReader implements SessionUse {
   readonly log: string
   /** All processes have received the signal about this reader. */
   isAnnounced = false
-  readonly #options: SessionReplaysOptions
+  readonly #parts: SessionParts
   readonly #header: LogHeader
   readonly #unanswered: Set<RequestId>
   #lastId: string
   #stopTail: (() => void) | undefined
   #stopCheck: (() => void) | undefined
 
-  constructor(resumption: Resumption, stream: EventStream, options: SessionReplaysOptions) {
+  constructor(resumption: Resumption, stream: EventStream, parts: SessionParts) {
     const { session, log, header, lastEventId } = resumption
     this.stream = stream
     this.log = log
-    this.#options = options
+    this.#parts = parts
     this.#header = header
     this.#unanswered = new Set(header.requestIds)
     this.#lastId = lastEventId
-    const leave = session.use(this, () => options.clock.now())
+    const leave = session.use(this, () => parts.clock.now())
     stream.onClose(() => {
       leave()
       this.#stopTail?.()
@@ -160,14 +155,14 @@ class LogReader implements SessionUse {
 
   /** @throws GatewayError `UNAVAILABLE` */
   async start(): Promise<void> {
-    const { lease, logs } = this.#options
+    const { lease, store } = this.#parts
     const isRemote = this.#header.owner !== lease.id
     if (isRemote) {
       const release = await lease.hold() // so that the owner sees that the client is still connected
       this.stream.onClose(release)
       if (!(await lease.isAlive(this.#header.owner))) return this.#finish()
     }
-    const stop = await logs.tail(this.log, this.#lastId, {
+    const stop = await store.logs.tail(this.log, this.#lastId, {
       onEvent: (event) => this.#send(event),
       onGap: () => this.stream.end(), // the client comes back, and learns that events are missing
     })
@@ -191,13 +186,13 @@ class LogReader implements SessionUse {
   }
 
   #checkLater(): void {
-    const { clock } = this.#options
+    const { clock } = this.#parts
     if (!this.stream.isClosed) this.#stopCheck = clock.after(CHECK_MS, () => void this.#check())
   }
 
   async #check(): Promise<void> {
     try {
-      if (!(await this.#options.lease.isAlive(this.#header.owner))) await this.#finish()
+      if (!(await this.#parts.lease.isAlive(this.#header.owner))) await this.#finish()
     } catch {
       // Without the store, the owner counts as alive.
     }
@@ -206,7 +201,7 @@ class LogReader implements SessionUse {
 
   /** The owner has died: what it did not answer fails here. Nothing is run again. */
   async #finish(): Promise<void> {
-    const events = await this.#options.logs.read(this.log, this.#lastId)
+    const events = await this.#parts.store.logs.read(this.log, this.#lastId)
     this.#stopTail?.()
     for (const event of events ?? []) this.#send(event)
     for (const id of this.#unanswered) {

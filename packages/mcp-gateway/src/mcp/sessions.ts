@@ -8,8 +8,11 @@ import { GatewayError } from '../errors.ts'
 import type { SessionSettings } from '../options.ts'
 import { subnetOf } from '../internal/principal.ts'
 import type { GatewayObserver, SessionEnd } from '../internal/observer.ts'
-import type { EventLogs, LogLimits, Rates, Records } from '../store/gateway-store.ts'
+import type { GatewayStore, LogLimits, Records } from '../store/gateway-store.ts'
+import type { ProcessLease } from '../store/lease.ts'
+import type { McpHandlers } from './handlers.ts'
 import type { Params } from './json-rpc.ts'
+import type { Caller } from './request-context.ts'
 
 /** What a client sent with `initialize`, and the revision that was negotiated. */
 export interface Handshake {
@@ -45,14 +48,23 @@ export function toSessionLimits({ eventStore, ...limits }: SessionSettings): Ses
 }
 
 /** Parts of the store that sessions use. */
-export interface SessionStore {
-  readonly records: Records
-  readonly logs: EventLogs
-  readonly rates: Rates
-  /** Whether other processes serve the same sessions. */
-  readonly isShared: boolean
-  /** Whether records are still there after a restart. */
-  readonly isDurable: boolean
+export type SessionStore = Pick<
+  GatewayStore,
+  'records' | 'logs' | 'rates' | 'isShared' | 'isDurable'
+>
+
+/** Parts of a gateway that serve sessions. */
+export interface SessionParts {
+  readonly handlers: Pick<McpHandlers, 'handle'>
+  readonly store: SessionStore
+  readonly lease: ProcessLease
+  readonly settings: SessionLimits
+  /** Time in which a client has to answer a question. Progress of the client extends it. */
+  readonly questionTimeoutMs: number
+  readonly observer?: Pick<Required<GatewayObserver>, 'sessionOpened' | 'sessionClosed'> | undefined
+  readonly clock: Clock
+  /** Is called for failures that no response reports. */
+  readonly onError: (error: Error) => void
 }
 
 /** A message between processes about a session. `by` is the id of a stream, `to` the id of a process. */
@@ -99,6 +111,11 @@ export class LiveSession {
     this.touchedAt = now
   }
 
+  /** Whether there is a record of the session. */
+  get isStored(): boolean {
+    return this.name !== ''
+  }
+
   get uses(): readonly SessionUse[] {
     return this.#uses ?? []
   }
@@ -121,6 +138,11 @@ export class LiveSession {
       removeFrom(uses, use)
       this.seenAt = now()
     }
+  }
+
+  /** Ends what is in flight here. */
+  end(reason: Error): void {
+    for (const use of this.uses.slice()) use.end(reason) // each removes itself
   }
 
   /** Notes a log that is deleted with the session. */
@@ -168,17 +190,6 @@ interface LogEnd {
   readonly isRead: boolean
 }
 
-export interface SessionsOptions {
-  readonly store: SessionStore
-  /** Id of this process. */
-  readonly process: string
-  readonly settings: SessionLimits
-  readonly observer?: Pick<Required<GatewayObserver>, 'sessionOpened' | 'sessionClosed'> | undefined
-  readonly clock: Clock
-  /** Called for failures that no response reports. */
-  readonly onError: (error: Error) => void
-}
-
 /** A limit forbids to open a session. */
 export class SessionRefused extends Error {
   override readonly name = 'SessionRefused'
@@ -208,10 +219,9 @@ const SWEEP_MS = { min: 1000, max: 60_000 }
 export class Sessions {
   /** Called for signals about calls and streams of sessions that this process serves. */
   onSignal: ((session: LiveSession, signal: SessionSignal, from: string) => void) | undefined
-  readonly #options: SessionsOptions
-  readonly #store: SessionStore
-  readonly #clock: Clock
-  #settings: SessionLimits
+  /** Limits of streams hold for those that begin from now on. */
+  settings: SessionLimits
+  readonly #parts: SessionParts
   readonly #live = new Map<string, LiveSession>()
   /** By name, where other processes may send signals. */
   readonly #byName = new Map<string, LiveSession>()
@@ -222,25 +232,14 @@ export class Sessions {
   #stopSweep: (() => void) | undefined
   #isClosed = false
 
-  constructor(options: SessionsOptions) {
-    this.#options = options
-    this.#store = options.store
-    this.#clock = options.clock
-    this.#settings = options.settings
-  }
-
-  get settings(): SessionLimits {
-    return this.#settings
-  }
-
-  /** Limits of streams hold for those that begin from now on. */
-  set settings(settings: SessionLimits) {
-    this.#settings = settings
+  constructor(parts: SessionParts) {
+    this.#parts = parts
+    this.settings = parts.settings
   }
 
   /** Whether other processes serve the same sessions. */
   get isShared(): boolean {
-    return this.#store.isShared
+    return this.#parts.store.isShared
   }
 
   /** Number of sessions that this process serves. */
@@ -253,11 +252,14 @@ export class Sessions {
    *
    * @throws SessionRefused; GatewayError `UNAVAILABLE`
    */
-  async open(handshake: Handshake, principal: Principal, address?: string): Promise<LiveSession> {
-    const { initializePerMinutePerIp: perMinute } = this.#settings
+  async open(
+    handshake: Handshake,
+    { principal, address }: Pick<Caller, 'principal' | 'address'>,
+  ): Promise<LiveSession> {
+    const { initializePerMinutePerIp: perMinute } = this.settings
     if (address !== undefined) {
       const bucket = `initialize:${subnetOf(address)}`
-      const waitMs = await this.#store.rates.take(bucket, { perMinute })
+      const waitMs = await this.#parts.store.rates.take(bucket, { perMinute })
       if (waitMs > 0) {
         throw new SessionRefused(429, 'Too many sessions were opened from this address', waitMs)
       }
@@ -265,18 +267,12 @@ export class Sessions {
     await this.#follow()
     const id = randomBytes(24).toString('base64url')
     const names = { id, name: sessionName(principal.id, id), principalId: principal.id }
-    const record: SessionRecord = {
-      createdAt: this.#clock.now(),
-      scope: principal.isAnonymous ? newScopeId() : undefined,
-      handshake,
-      level: undefined,
-      followed: [],
-      listener: undefined,
-    }
+    const scope = principal.isAnonymous ? newScopeId() : undefined
+    const record = { ...newRecord(handshake, this.#parts.clock.now()), scope }
     const admitted = this.#opening.then(() => this.#admit(names.name, record, principal))
     this.#opening = admitted.catch(() => undefined)
     await admitted
-    return this.#serve(new LiveSession(names, record, this.#clock.now()))
+    return this.#serve(new LiveSession(names, record, this.#parts.clock.now()))
   }
 
   /**
@@ -288,7 +284,7 @@ export class Sessions {
     const session = this.#live.get(id)
     if (session && session.principalId !== principal.id) return undefined
     if (!session) return this.#load(id, principal)
-    const now = this.#clock.now()
+    const now = this.#parts.clock.now()
     const reason = this.#endOf(session, now)
     if (reason === undefined) {
       const isDue = now - session.touchedAt >= this.#touchMs()
@@ -299,7 +295,7 @@ export class Sessions {
     if (session.hasCalls) return undefined
     await this.#expire(session, reason)
     // Idle here, but perhaps used at another process.
-    return reason === 'idle' && this.#store.isShared ? this.#load(id, principal) : undefined
+    return reason === 'idle' && this.#parts.store.isShared ? this.#load(id, principal) : undefined
   }
 
   /**
@@ -311,7 +307,7 @@ export class Sessions {
     session: LiveSession,
     change: (record: SessionRecord) => SessionRecord,
   ): Promise<boolean> {
-    const { records } = this.#store
+    const { records } = this.#parts.store
     const key = PREFIX + session.name
     for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
       const found = await records.get(key)
@@ -332,21 +328,24 @@ export class Sessions {
 
   /** Ends a session at all processes. @throws GatewayError `UNAVAILABLE`, and the session goes on */
   async end(session: LiveSession): Promise<void> {
-    await this.#store.records.delete(PREFIX + session.name)
+    await this.#parts.store.records.delete(PREFIX + session.name)
     this.#close(session, 'client')
     await this.signal(session, { type: 'ended' })
   }
 
   /** Tells all processes, this one included. Never rejects. */
   async signal(session: LiveSession, signal: SessionSignal): Promise<boolean> {
-    if (!this.#store.isShared) return true
-    const message = { ...signal, session: session.name, from: this.#options.process }
+    if (!this.#parts.store.isShared) return true
+    const message = { ...signal, session: session.name, from: this.#parts.lease.id }
     try {
-      await this.#store.logs.append(SIGNALS, message, { limits: SIGNAL_LIMITS, isLast: false })
+      await this.#parts.store.logs.append(SIGNALS, message, {
+        limits: SIGNAL_LIMITS,
+        isLast: false,
+      })
       return true
     } catch (cause) {
       const text = `Other processes could not be told about a session ("${signal.type}")`
-      this.#options.onError(new Error(text, { cause }))
+      this.#parts.onError(new Error(text, { cause }))
       return false
     }
   }
@@ -363,8 +362,8 @@ export class Sessions {
 
   /** Writes the record, and counts it with all others. @throws SessionRefused */
   async #admit(name: string, record: SessionRecord, principal: Principal): Promise<void> {
-    const { records } = this.#store
-    const { max, maxPerPrincipal } = this.#settings
+    const { records } = this.#parts.store
+    const { max, maxPerPrincipal } = this.settings
     if (this.#isClosed) throw new SessionRefused(503, 'The gateway is stopping', 1000)
     await records.put(PREFIX + name, record, { ttlMs: this.#ttlOf(record) })
     const [all, own] = await Promise.all([
@@ -392,34 +391,34 @@ export class Sessions {
 
   async #restore(names: SessionNames): Promise<LiveSession | undefined> {
     await this.#follow()
-    const found = await this.#store.records.get(PREFIX + names.name)
+    const found = await this.#parts.store.records.get(PREFIX + names.name)
     const record = parseSessionRecord(found?.value)
     if (!record || this.#ttlOf(record) <= 0) return undefined
     if (this.#isClosed) throw new GatewayError('CLOSED', 'The gateway is closed')
-    const session = this.#serve(new LiveSession(names, record, this.#clock.now()))
+    const session = this.#serve(new LiveSession(names, record, this.#parts.clock.now()))
     // The session may have ended before this process followed its signals.
     return (await this.#touch(session)) && !session.isEnded ? session : undefined
   }
 
   #serve(session: LiveSession): LiveSession {
     this.#live.set(session.id, session)
-    if (this.#store.isShared) this.#byName.set(session.name, session)
-    this.#options.observer?.sessionOpened()
+    if (this.#parts.store.isShared) this.#byName.set(session.name, session)
+    this.#parts.observer?.sessionOpened()
     this.#stopSweep ??= this.#sweepLater()
     return session
   }
 
   /** Returns whether the session has not ended elsewhere. Where the store is away, sessions of this process go on. */
   async #touch(session: LiveSession): Promise<boolean> {
-    const now = this.#clock.now()
+    const now = this.#parts.clock.now()
     const before = session.touchedAt
     session.touchedAt = now
     try {
       const ttlMs = Math.max(1, this.#ttlOf(session.record))
-      if (await this.#store.records.touch(PREFIX + session.name, ttlMs)) return true
+      if (await this.#parts.store.records.touch(PREFIX + session.name, ttlMs)) return true
     } catch (cause) {
       session.touchedAt = Math.max(before, now - this.#touchMs() + RETRY_MS)
-      this.#options.onError(new Error('The record of a session cannot be extended', { cause }))
+      this.#parts.onError(new Error('The record of a session cannot be extended', { cause }))
       return true
     }
     this.#close(session, 'client')
@@ -427,16 +426,16 @@ export class Sessions {
   }
 
   #sweepLater(): () => void {
-    const { idleTtlMs, absoluteTtlMs } = this.#settings
+    const { idleTtlMs, absoluteTtlMs } = this.settings
     const ms = clamp(Math.min(idleTtlMs, absoluteTtlMs) / 4, SWEEP_MS)
-    return this.#clock.after(ms, () => {
+    return this.#parts.clock.after(ms, () => {
       this.#sweep()
       this.#stopSweep = this.#live.size > 0 && !this.#isClosed ? this.#sweepLater() : undefined
     })
   }
 
   #sweep(): void {
-    const now = this.#clock.now()
+    const now = this.#parts.clock.now()
     for (const session of this.#live.values()) {
       const reason = this.#endOf(session, now)
       if (reason !== undefined && !session.hasCalls) void this.#expire(session, reason)
@@ -448,20 +447,20 @@ export class Sessions {
 
   /** Why a session has ended by its age, if it has. */
   #endOf(session: LiveSession, now: number): 'idle' | 'expired' | undefined {
-    const { idleTtlMs, absoluteTtlMs } = this.#settings
+    const { idleTtlMs, absoluteTtlMs } = this.settings
     if (now - session.record.createdAt >= absoluteTtlMs) return 'expired'
     return !session.isInUse && now - session.seenAt >= idleTtlMs ? 'idle' : undefined
   }
 
   /** An idle session may be in use at another process: then its record stays. */
   async #expire(session: LiveSession, reason: 'idle' | 'expired'): Promise<void> {
-    const isOver = reason === 'expired' || !this.#store.isShared
+    const isOver = reason === 'expired' || !this.#parts.store.isShared
     this.#close(session, reason)
     if (!isOver) return
     try {
-      await this.#store.records.delete(PREFIX + session.name)
+      await this.#parts.store.records.delete(PREFIX + session.name)
     } catch (cause) {
-      this.#options.onError(new Error('The record of a session cannot be deleted', { cause }))
+      this.#parts.onError(new Error('The record of a session cannot be deleted', { cause }))
     }
   }
 
@@ -473,18 +472,18 @@ export class Sessions {
     const error = new Error(
       reason === 'gateway' ? 'The gateway is stopping' : 'The session has ended',
     )
-    for (const use of session.uses.slice()) use.end(error) // each removes itself
-    const { isDurable, isShared, logs } = this.#store
+    session.end(error)
+    const { isShared, isDurable = isShared, logs } = this.#parts.store
     const isKept = (isShared && reason === 'idle') || (isDurable && reason === 'gateway')
     if (!isKept) for (const log of session.takeLogs()) logs.delete(log).catch(this.#report)
-    const openMs = this.#clock.now() - session.record.createdAt
-    this.#options.observer?.sessionClosed({ reason, openMs })
+    const openMs = this.#parts.clock.now() - session.record.createdAt
+    this.#parts.observer?.sessionClosed({ reason, openMs })
   }
 
   /** Begins to hear what other processes say about sessions. Once. */
   #follow(): Promise<unknown> {
-    if (!this.#store.isShared) return Promise.resolve()
-    this.#following ??= this.#store.logs
+    if (!this.#parts.store.isShared) return Promise.resolve()
+    this.#following ??= this.#parts.store.logs
       .tail(SIGNALS, 'now', {
         onEvent: ({ event }) => this.#received(event),
         onGap: () => void this.#lookAgain(),
@@ -502,7 +501,7 @@ export class Sessions {
     const session = typeof name === 'string' ? this.#byName.get(name) : undefined
     const signal = parseSignal(event)
     if (!session || !signal || typeof from !== 'string') return
-    const isOwn = from === this.#options.process
+    const isOwn = from === this.#parts.lease.id
     if (signal.type === 'ended') this.#close(session, 'client')
     else if (signal.type !== 'changed') this.onSignal?.(session, signal, from)
     else if (!isOwn) void this.#refresh(session)
@@ -515,7 +514,7 @@ export class Sessions {
 
   async #refresh(session: LiveSession): Promise<void> {
     try {
-      const found = await this.#store.records.get(PREFIX + session.name)
+      const found = await this.#parts.store.records.get(PREFIX + session.name)
       const record = parseSessionRecord(found?.value)
       if (!record) return this.#close(session, 'client')
       session.record = record
@@ -527,17 +526,17 @@ export class Sessions {
 
   /** Life of a record: longer than a session may be idle, as its end is not moved with each request. */
   #ttlOf({ createdAt }: SessionRecord): number {
-    const { idleTtlMs, absoluteTtlMs } = this.#settings
-    const left = createdAt + absoluteTtlMs - this.#clock.now()
+    const { idleTtlMs, absoluteTtlMs } = this.settings
+    const left = createdAt + absoluteTtlMs - this.#parts.clock.now()
     return Math.min(idleTtlMs + this.#touchMs(), left)
   }
 
   #touchMs(): number {
-    return clamp(this.#settings.idleTtlMs / 8, TOUCH_MS)
+    return clamp(this.settings.idleTtlMs / 8, TOUCH_MS)
   }
 
   readonly #report = (cause: unknown): void => {
-    this.#options.onError(new Error('The record of a session cannot be reached', { cause }))
+    this.#parts.onError(new Error('The record of a session cannot be reached', { cause }))
   }
 }
 
@@ -562,6 +561,12 @@ export async function storedSessions(records: Records): Promise<readonly ListedS
     if (page.length < PAGE) return sessions
     after = page.at(-1)?.key
   }
+}
+
+/** Returns the record of a session whose client has sent nothing but a handshake. */
+export function newRecord(handshake: Handshake, createdAt: number): SessionRecord {
+  const none = { scope: undefined, level: undefined, listener: undefined }
+  return { ...none, createdAt, handshake, followed: [] }
 }
 
 /** Reads `params` of an `initialize`. `undefined`: they are not valid. */

@@ -6,9 +6,10 @@ import { Runtime } from '../gateway/runtime.ts'
 import { createGateway } from '../gateway.ts'
 import type { AgentCall } from '../agents/agent-call.ts'
 import { GatewayHandlers, type McpHandlers } from './handlers.ts'
-import { classifyRequest, ownFilter, plainCallFrom } from './stateless-http.ts'
+import { classifyRequest, ownFilter, parseCall } from './stateless-http.ts'
 
 const REVISION = 'io.modelcontextprotocol/protocolVersion'
+const LEVEL = 'io.modelcontextprotocol/logLevel'
 const META = {
   [REVISION]: '2026-07-28',
   'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
@@ -38,13 +39,18 @@ function called(changed: Changed = {}): Request {
 }
 
 describe('a call is answered without a server of the SDK', () => {
-  test('if it is valid and asks for nothing but its result', () => {
-    expect(plainCallFrom(classifyRequest(called(), bodyOf({})), called())).toBeDefined()
+  test.each<[string, Changed]>([
+    ['is valid', {}],
+    ['asks for progress', { meta: { progressToken: 1 } }],
+    ['asks for log messages', { meta: { [LEVEL]: 'debug' } }],
+  ])('if it %s', (_, changed) => {
+    const request = called(changed)
+    expect(parseCall(classifyRequest(request, bodyOf(changed)), request)).toBeDefined()
   })
 
   test.each<[string, Changed]>([
-    ['asks for progress', { meta: { progressToken: 1 } }],
-    ['asks for logs', { meta: { 'io.modelcontextprotocol/logLevel': 'debug' } }],
+    ['has a progress token that is an object', { meta: { progressToken: {} } }],
+    ['asks for log messages of an unknown level', { meta: { [LEVEL]: 'loud' } }],
     ['is of another method', { method: 'tools/list' }],
     ['names another tool in its header', { headers: { 'mcp-name': 'other' } }],
     ['names its tool in Base64', { headers: { 'mcp-name': '=?base64?ZWNobw==?=' } }],
@@ -60,25 +66,55 @@ describe('a call is answered without a server of the SDK', () => {
     ],
   ])('not if it %s', (_, changed) => {
     const request = called(changed)
-    expect(plainCallFrom(classifyRequest(request, bodyOf(changed)), request)).toBeUndefined()
+    expect(parseCall(classifyRequest(request, bodyOf(changed)), request)).toBeUndefined()
   })
 })
 
-/** The last message that came; all runs have one name. */
-async function messageOf(response: Response): Promise<unknown> {
+/** The messages of a response. All runs get one name. */
+async function messagesOf(response: Response): Promise<readonly unknown[]> {
   const text = (await response.text()).replace(/run_[0-9a-f]+/, 'run')
-  const at = text.lastIndexOf('data: {')
-  return JSON.parse(at < 0 ? text : text.slice(at + 6))
+  if (response.headers.get('content-type') === 'application/json') return [JSON.parse(text)]
+  return [...text.matchAll(/^data: (.+)$/gm)].map(([, data = '']) => JSON.parse(data) as unknown)
 }
 
-test('a call without a server gets the same answer as any other call', async () => {
-  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
-  const alone = await gateway.fetch(called())
-  const other = await gateway.fetch(called({ meta: { progressToken: 1 } }))
-  expect([alone.status, alone.headers.get('content-type')]).toEqual([200, 'application/json'])
-  const [first, second] = [await messageOf(alone), await messageOf(other)]
-  expect(first).toEqual(second)
-  expect(first).toMatchObject({ id: 7, result: { content: [{ text: 'Hi' }] } })
+/** The name of the tool in Base64 is valid, and makes the SDK serve the call. */
+const SDK_HEADERS = { 'mcp-name': `=?base64?${btoa(NAME)}?=` }
+
+test.each<[string, object]>([
+  ['its result', {}],
+  ['progress', { progressToken: 'p' }],
+  ['log messages', { [LEVEL]: 'info' }],
+  ['log messages of a higher level', { [LEVEL]: 'error' }],
+  ['both', { progressToken: 0, [LEVEL]: 'debug' }],
+])('a call for %s gets the same messages as from a server of the SDK', async (_, meta) => {
+  const streaming = { channel: 'both' } as const
+  const sources = [new AgentsAtHand({ echo })]
+  await using gateway = createGateway({ sources, streaming })
+  const own = await gateway.fetch(called({ meta }))
+  const sdk = await gateway.fetch(called({ meta, headers: SDK_HEADERS }))
+  expect(own.status).toBe(sdk.status)
+  expect(own.headers.get('content-type')).toBe(sdk.headers.get('content-type'))
+  const messages = await messagesOf(own)
+  expect(messages).toEqual(await messagesOf(sdk))
+  expect(messages.at(-1)).toMatchObject({ id: 7, result: { content: [{ text: 'Hi' }] } })
+})
+
+test('a call is cancelled when its client leaves the stream', async () => {
+  let call: AgentCall | undefined
+  const source = new AgentsAtHand({
+    echo(each) {
+      call = each
+      return endless(each)
+    },
+  })
+  await using gateway = createGateway({ sources: [source] })
+  const response = await gateway.fetch(called({ meta: { progressToken: 1 } }))
+  const reader = response.body?.getReader()
+  const { value } = (await reader?.read()) ?? {}
+  expect(new TextDecoder().decode(value)).toContain('notifications/progress')
+  await expect.poll(() => call?.signal.aborted).toBe(false)
+  await reader?.cancel()
+  await expect.poll(() => call?.signal.aborted).toBe(true)
 })
 
 test('a call of a tool that does not exist is an error of the protocol', async () => {

@@ -8,34 +8,34 @@ import {
   ProtocolErrorCode,
   SERVER_INFO_META_KEY,
   type InboundClassificationOutcome,
+  type LoggingLevel,
   type McpHttpHandler,
   type RequestId,
 } from '@modelcontextprotocol/server'
 
 import { isRecord, untilAborted } from '@x/internal'
 import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
-import { JsonAnswer } from '../internal/json-answer.ts'
-import type { TraceCarrier } from '../internal/observer.ts'
-import { slotOwnerOf, type Principal } from '../internal/principal.ts'
 import { isEventStream, watchedBody } from '../internal/watched-body.ts'
-import type { Caller } from './caller.ts'
-import type { Params } from './handlers.ts'
-import { isRequestId, methodOf, toErrorResponse } from './json-rpc.ts'
+import { EventStream, toEvent } from './event-stream.ts'
+import { isRequestId, methodOf, toErrorResponse, type Params } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
+import { toAnswer, type Reply } from './reply.ts'
 import {
-  readTrace,
+  CallerContext,
+  toClientInfo,
+  type Caller,
   type ClientInfo,
   type Continuation,
   type RequestContext,
 } from './request-context.ts'
 import { MODERN_REVISION } from './revisions.ts'
 import type { SdkServers, ServerParts } from './sdk-server.ts'
+import { isAtLeast, isLevel } from './session-context.ts'
 
 export interface StatelessHttpOptions {
   readonly parts: ServerParts
   readonly servers: SdkServers
   readonly maxSubscriptions: number
-  /** Open streams of each caller. */
   readonly streams: OpenStreams
   readonly keepAliveMs: number
   readonly maxBodyBytes: number
@@ -47,8 +47,8 @@ interface Inbound {
   readonly route: InboundClassificationOutcome
 }
 
-/** A `tools/call` that needs one response and no stream. */
-interface PlainCall {
+/** A `tools/call` that is valid in every respect. */
+interface ValidCall {
   readonly id: RequestId
   readonly params: Params
   readonly meta: Params
@@ -108,8 +108,8 @@ export class StatelessHttp {
     { body, route }: Inbound,
     caller: Caller,
   ): Promise<HttpAnswer> {
-    const call = this.#isClosed ? undefined : plainCallFrom(route, request)
-    if (call) return this.#call(call, { request, caller })
+    const call = this.#isClosed ? undefined : parseCall(route, request)
+    if (call) return toAnswer(await this.#call(call, request, caller))
     this.#options.parts.callers.set(request, caller)
     if (methodOf(body) === 'subscriptions/listen') {
       return { response: await this.#listen(request, body, caller) }
@@ -126,37 +126,54 @@ export class StatelessHttp {
     await this.#sdk.close()
   }
 
-  async #call(
-    call: PlainCall,
-    { request, caller }: { readonly request: Request; readonly caller: Caller },
-  ): Promise<HttpAnswer> {
-    const { id, params } = call
-    const { handlers } = this.#options.servers
+  /** The reply is JSON, unless there is a message before the answer. */
+  #call(call: ValidCall, request: Request, caller: Caller): Promise<Reply> {
     const stop = new AbortController()
-    const { signal } = stop
+    const context = new StatelessContext(call, request, { caller, stop })
+    if (context.progress === undefined && call.meta[LOG_LEVEL_META_KEY] === undefined) {
+      return this.#answer(call, context, request)
+    }
+    return new Promise((settle) => {
+      context.onStream = (stream) => {
+        this.#options.streams.keepOpen(stream)
+        settle({ status: 200, body: stream })
+      }
+      void this.#answer(call, context, request).then((reply) => {
+        const { body } = reply
+        if (context.stream && typeof body === 'string') context.stream.write(toEvent(body))
+        context.stream?.end()
+        settle(reply)
+      })
+    })
+  }
+
+  async #answer(
+    { id, params }: ValidCall,
+    context: StatelessContext,
+    request: Request,
+  ): Promise<Reply> {
+    const { handlers } = this.#options.servers
+    const { signal, stop } = context
     const leave = (): void => stop.abort(request.signal.reason)
-    if (request.signal.aborted) return unread()
+    if (request.signal.aborted) return UNREAD
     request.signal.addEventListener('abort', leave)
     this.#calls.add(stop)
     try {
-      const continuation = await this.#continuation(params, caller)
-      const context = new StatelessContext(call, { request, caller, signal, continuation })
+      context.continuation = await this.#continuation(params, context.caller)
       const handled = handlers.handle('tools/call', params, context)
       const result = handled instanceof Promise ? await untilAborted(handled, signal) : handled
       const { resultType = 'complete', _meta: meta } = result
       const stamped = { ...meta, [SERVER_INFO_META_KEY]: handlers.serverInfo }
-      return new JsonAnswer({
-        jsonrpc: '2.0',
-        id,
-        result: { ...result, resultType, _meta: stamped },
-      })
+      const answer = { jsonrpc: '2.0', id, result: { ...result, resultType, _meta: stamped } }
+      return { status: 200, body: JSON.stringify(answer) }
     } catch (error) {
-      if (signal.aborted) return unread()
+      if (signal.aborted) return UNREAD
       if (!(error instanceof ProtocolError)) {
         this.#options.parts.onError(new Error('A call could not be answered', { cause: error }))
       }
-      return new JsonAnswer(toErrorResponse(id, error), statusOf(error))
+      return { status: statusOf(error), body: JSON.stringify(toErrorResponse(id, error)) }
     } finally {
+      context.onStream = undefined
       this.#calls.delete(stop)
       request.signal.removeEventListener('abort', leave)
     }
@@ -217,9 +234,8 @@ function responsesFrom(inputResponses: unknown): Params {
   return Object.fromEntries(results)
 }
 
-function unread(): HttpAnswer {
-  return { response: new Response(null, { status: 499 }) }
-}
+/** The client has left. */
+const UNREAD: Reply = { status: 499 }
 
 /** The only error of a handler with a status of its own (specification 2026-07-28, "Transports"). */
 function statusOf(error: unknown): number {
@@ -228,17 +244,17 @@ function statusOf(error: unknown): number {
 }
 
 /**
- * Returns a call that is valid in every respect and needs no stream: its client asked for neither progress nor logs.
- * All others are for the SDK, which knows how to refuse each kind of malformed request.
+ * Returns a call that is valid in every respect. All others are for the SDK, which knows how to refuse each kind of
+ * malformed request.
  */
-export function plainCallFrom(
+export function parseCall(
   route: InboundClassificationOutcome,
   { headers }: Request,
-): PlainCall | undefined {
+): ValidCall | undefined {
   if (route.kind !== 'modern' || route.messageKind !== 'request') return undefined
   const { id, method, params } = route.message
   const { _meta: meta, name, arguments: args } = params ?? {}
-  const isPlain =
+  const isValid =
     method === 'tools/call' &&
     route.classification.revision === MODERN_REVISION &&
     headers.get('mcp-protocol-version') === MODERN_REVISION &&
@@ -248,11 +264,15 @@ export function plainCallFrom(
     (args === undefined || isRecord(args)) &&
     isRequestId(id) &&
     isRecord(meta) &&
-    meta['progressToken'] === undefined &&
-    meta[LOG_LEVEL_META_KEY] === undefined &&
+    isNoneOr(isRequestId, meta['progressToken']) &&
+    isNoneOr(isLevel, meta[LOG_LEVEL_META_KEY]) &&
     isClientInfo(meta[CLIENT_INFO_META_KEY]) &&
     isCapabilities(meta[CLIENT_CAPABILITIES_META_KEY])
-  return isPlain ? { id, params: params ?? {}, meta } : undefined
+  return isValid ? { id, params: params ?? {}, meta } : undefined
+}
+
+function isNoneOr(isOk: (value: unknown) => boolean, value: unknown): boolean {
+  return value === undefined || isOk(value)
 }
 
 const INFO_TEXTS = ['name', 'version', 'title', 'description', 'websiteUrl']
@@ -269,63 +289,43 @@ function isCapabilities(capabilities: unknown): boolean {
   return isRecord(capabilities) && Object.values(capabilities).every(isRecord)
 }
 
-interface ContextParts {
-  readonly request: Request
-  readonly caller: Caller
-  readonly signal: AbortSignal
-  readonly continuation: Continuation | undefined
-}
-
-/** Context of a call without a stream. */
-class StatelessContext implements RequestContext {
-  readonly requestId: RequestId
-  readonly principal: Principal
-  readonly namespace: string | undefined
-  readonly address: string | undefined
-  readonly meta: Params
-  readonly signal: AbortSignal
-  readonly continuation: Continuation | undefined
+/** Context of a valid call. */
+class StatelessContext extends CallerContext implements RequestContext {
   readonly session = undefined
-  readonly progress = undefined
-  readonly #caller: Caller
-  readonly #headers: Headers
+  readonly progress: RequestContext['progress']
+  readonly stop: AbortController
+  continuation: Continuation | undefined
+  /** Is called once, before the first message. `undefined`: messages are dropped. */
+  onStream: ((stream: EventStream) => void) | undefined
+  /** Begins with the first message before the answer. */
+  stream: EventStream | undefined
 
-  constructor({ id, meta }: PlainCall, { caller, continuation, request, signal }: ContextParts) {
-    this.requestId = id
-    this.principal = caller.principal
-    this.namespace = caller.scope
-    this.address = caller.address
-    this.meta = meta
-    this.signal = signal
-    this.continuation = continuation
-    this.#caller = caller
-    this.#headers = request.headers
+  constructor(
+    { id: requestId, meta }: ValidCall,
+    { headers }: Request,
+    { caller, stop }: { readonly caller: Caller; readonly stop: AbortController },
+  ) {
+    super({ requestId, meta, caller, headers })
+    this.stop = stop
+    const { progressToken } = meta
+    if (progressToken === undefined) return
+    this.progress = (piece) => this.#send('notifications/progress', { progressToken, ...piece })
   }
 
   get client(): ClientInfo {
-    const info = this.meta[CLIENT_INFO_META_KEY]
-    const capabilities = this.meta[CLIENT_CAPABILITIES_META_KEY]
-    return {
-      name: isRecord(info) && typeof info['name'] === 'string' ? info['name'] : undefined,
-      protocolVersion: MODERN_REVISION,
-      capabilities: isRecord(capabilities) ? capabilities : {},
-    }
+    const { [CLIENT_INFO_META_KEY]: info, [CLIENT_CAPABILITIES_META_KEY]: capabilities } = this.meta
+    return toClientInfo(info, capabilities, MODERN_REVISION)
   }
 
-  get bodyBytes(): number | undefined {
-    const length = this.#headers.get('content-length')
-    return length === null ? undefined : Number(length)
+  get signal(): AbortSignal {
+    return this.stop.signal
   }
 
-  get trace(): TraceCarrier | undefined {
-    return readTrace(this.meta, this.#headers)
+  async log(level: LoggingLevel, text: string): Promise<void> {
+    const least = this.meta[LOG_LEVEL_META_KEY]
+    if (least === undefined || !isAtLeast(level, least)) return
+    await this.#send('notifications/message', { level, data: text })
   }
-
-  hasRoom(): boolean {
-    return this.#caller.hasRoom?.(slotOwnerOf(this.#caller)) !== false
-  }
-
-  async log(): Promise<void> {}
 
   /** Clients of this revision call again with their answers. */
   async ask(): Promise<undefined> {
@@ -333,6 +333,19 @@ class StatelessContext implements RequestContext {
   }
 
   closeStream(): void {}
+
+  async #send(method: string, params: Params): Promise<void> {
+    if (!this.onStream) return
+    if (!this.stream) {
+      this.stream = new EventStream('', this.caller.writable)
+      this.stream.onClose((end) => {
+        if (end === 'lost') this.stop.abort(new Error('The client has left'))
+      })
+      this.onStream(this.stream)
+    }
+    this.stream.write(toEvent(JSON.stringify({ jsonrpc: '2.0', method, params })))
+    await this.caller.writable?.()
+  }
 }
 
 /** Resources to which one stream may subscribe. */

@@ -10,7 +10,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
 
-import type { Caller } from './caller.ts'
+import type { Caller } from './request-context.ts'
 import { ownFilter } from './stateless-http.ts'
 import { cancelledIdsOf, methodOf } from './json-rpc.ts'
 import type { SdkServers, ServerParts } from './sdk-server.ts'

@@ -19,7 +19,8 @@ import type { RunClient, RunOrder, RunProgress, RunResume, ToolOutcome } from '.
 import type { CheckedArguments, PlannedTool, ToolDefinition } from '../tools/tool-plan.ts'
 import { agentsPage, resolveAgentCall } from '../tools/meta-tools.ts'
 import { nearestTools } from '../tools/visibility.ts'
-import type { HandlerParts, Params } from './handlers.ts'
+import type { HandlerParts } from './handlers.ts'
+import type { Params } from './json-rpc.ts'
 import { QuestionTimeout, type ClientInfo, type RequestContext } from './request-context.ts'
 import { hasFormChoices, isModern } from './revisions.ts'
 

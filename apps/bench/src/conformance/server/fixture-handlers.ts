@@ -16,8 +16,8 @@ import type {
   HandlerParts,
   McpHandlers,
   McpResult,
-  Params,
 } from '../../../../../packages/mcp-gateway/src/mcp/handlers.ts'
+import type { Params } from '../../../../../packages/mcp-gateway/src/mcp/json-rpc.ts'
 import type { RequestContext } from '../../../../../packages/mcp-gateway/src/mcp/request-context.ts'
 
 type Questions = Readonly<Record<string, InputRequest>>
