@@ -12,6 +12,7 @@ import {
 } from '../../test/rpc-requests.ts'
 import { sessionWorld, turnsPass, type Fetch, type Tool } from '../../test/session-world.ts'
 import { GatewayError } from '../errors.ts'
+import { nextPhase, type CallEvent, type CallPhase } from './session-calls.ts'
 import type { SessionStore } from './sessions.ts'
 
 const call = (id: number, name: string, meta?: object): object => ({
@@ -637,4 +638,35 @@ test('comments keep silent streams open, by one timer', async () => {
   await w.clock.advance(3000)
   finish.resolve('late')
   for (const text of await texts) expect(text.split(': keepalive\n\n')).toHaveLength(4)
+})
+
+describe('the phase of a call after an event', () => {
+  const EVENTS = 'stream lost resume elsewhere left close break end'.split(' ') as CallEvent[]
+  /** One column per event; `-`: the event has no effect; `a/b`: `b` if the log is not complete. */
+  const TABLE: readonly (readonly [CallPhase, string])[] = [
+    //            stream lost        resume   elsewhere   left close  break end
+    ['held', '     direct -           -        -           -    -      -     ended'],
+    ['direct', '   -      away/ended  tailed/- elsewhere/- -    away/- -     ended'],
+    ['tailed', '   -      away/ended  tailed/- elsewhere/- -    away/- ended ended'],
+    ['elsewhere', '-      -           tailed/- elsewhere/- away/- -    ended ended'],
+    ['away', '     -      -           tailed/- elsewhere/- -    -      ended ended'],
+    ['ended', '    -      -           -        -           -    -      -     -'],
+  ]
+
+  test.each(TABLE)('%s: %s', (phase, row) => {
+    const cells = row.trim().split(/\s+/)
+    for (const [at, event] of EVENTS.entries()) {
+      const [resumable = '', other = resumable] = cells[at]?.split('/') ?? []
+      expect(`${event}: ${nextPhase(phase, event, true) ?? '-'}`).toBe(`${event}: ${resumable}`)
+      expect(`${event}: ${nextPhase(phase, event, false) ?? '-'}`).toBe(`${event}: ${other}`)
+    }
+  })
+
+  test('never waits for a client that could not read the rest', () => {
+    for (const [phase] of TABLE) {
+      for (const event of EVENTS) {
+        expect(['away', 'tailed', 'elsewhere']).not.toContain(nextPhase(phase, event, false))
+      }
+    }
+  })
 })

@@ -133,18 +133,24 @@ export class StatelessHttp {
     if (context.progress === undefined && call.meta[LOG_LEVEL_META_KEY] === undefined) {
       return this.#answer(call, context, request)
     }
-    return new Promise((settle) => {
+    const begun = new Promise<Reply>((resolve) => {
       context.onStream = (stream) => {
         this.#options.streams.keepOpen(stream)
-        settle({ status: 200, body: stream })
+        resolve({ status: 200, body: stream })
       }
-      void this.#answer(call, context, request).then((reply) => {
-        const { body } = reply
-        if (context.stream && typeof body === 'string') context.stream.write(toEvent(body))
-        context.stream?.end()
-        settle(reply)
-      })
     })
+    return Promise.race([begun, this.#answerOnStream(call, context, request)])
+  }
+
+  async #answerOnStream(
+    call: ValidCall,
+    context: StatelessContext,
+    request: Request,
+  ): Promise<Reply> {
+    const reply = await this.#answer(call, context, request)
+    if (typeof reply.body === 'string') context.stream?.write(toEvent(reply.body))
+    context.stream?.end()
+    return reply
   }
 
   async #answer(
