@@ -4,6 +4,7 @@ export { createGateway } from './gateway.ts'
 export type { Gateway } from './gateway.ts'
 export type { GatewayListener } from './gateway/gateway-listeners.ts'
 export type {
+  ClientAddress,
   ArtifactSettings,
   BreakerSettings,
   ClientProfile,
@@ -33,7 +34,6 @@ export type {
   UploadSettings,
   WaitForSettings,
 } from './options.ts'
-export type { ClientAddress } from './http/client-address.ts'
 export type { StdioConnection, StdioOptions } from './mcp/stdio.ts'
 export type { Clock } from './internal/clock.ts'
 export { callSpans } from './gateway/call-spans.ts'

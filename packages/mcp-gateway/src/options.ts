@@ -4,7 +4,6 @@ import type { AgentSource } from './agents/agent-source.ts'
 import type { SkillAnnotations } from './agents/agent.ts'
 import type { Authenticator } from './http/auth/authenticator.ts'
 import type { Clock } from './internal/clock.ts'
-import type { ClientAddress } from './http/client-address.ts'
 import type { GuardedFetch } from './internal/guarded-fetch.ts'
 import type { GatewayLogger } from './internal/logger.ts'
 import type { GatewayObserver } from './internal/observer.ts'
@@ -118,6 +117,19 @@ export interface ServerSettings {
   /** Sent to clients as `instructions`, for their models. */
   readonly description: string
 }
+
+/**
+ * Source of the address of a client. A header counts only where your own proxies write it. Each proxy appends an entry to
+ * a header such as `x-forwarded-for`; the entry of your outermost proxy is used. A function also receives what the
+ * application passes to `gateway.fetch()` beside the request: `optionHandler` of Hono's `mount`, `server` of Bun.
+ */
+export type ClientAddress =
+  | {
+      readonly header: string
+      /** Number of your own proxies in a row. @default 1 */
+      readonly proxies?: number | undefined
+    }
+  | ((request: Request, context: unknown) => string | undefined)
 
 export interface HttpSettings {
   /** Address to listen on. */

@@ -1,11 +1,9 @@
-import { artifactDownload } from '../http/artifact-download.ts'
 import { ArtifactLinks } from '../files/links.ts'
 import { ArtifactNews, type News } from '../files/changes.ts'
 import { GatewayError } from '../errors.ts'
 import type { ArtifactSettings, InlineSettings, ToolSettings } from '../options.ts'
 import { artifactResources } from '../files/resources.ts'
-import { artifactRoute, type ArtifactRouteOptions } from '../http/artifact-route.ts'
-import { artifactUpload } from '../http/artifact-upload.ts'
+import { ArtifactRoutes, type ArtifactRoutesOptions } from '../http/artifact-routes.ts'
 import { Artifacts } from '../files/artifacts.ts'
 import { uploadLinkTool } from '../mcp/upload-link-tool.ts'
 import type { Clock } from '../internal/clock.ts'
@@ -64,6 +62,7 @@ export class GatewayArtifacts {
   readonly #news: ArtifactNews
   readonly #path: string
   readonly #takesUploads: boolean
+  readonly #maxUploadBytes: number
 
   constructor(options: GatewayArtifactsOptions) {
     const { artifacts: own, clock, key, store } = options
@@ -97,10 +96,12 @@ export class GatewayArtifacts {
         return fileTypeOf(mimeType, bytes).kind === 'text' ? textFrom(bytes) : undefined
       },
     })
-    const uploadBytes = Math.min(upload.maxBytes ?? maxBytes, maxBytes)
+    this.#maxUploadBytes = Math.min(upload.maxBytes ?? maxBytes, maxBytes)
     const isPlaced = (own.baseUrl ?? options.publicUrl) !== undefined
     const hasLinkTool = this.#takesUploads && (upload.linkTool ?? isPlaced)
-    this.tools = hasLinkTool ? [uploadLinkTool({ links: this.#links, maxBytes: uploadBytes })] : []
+    this.tools = hasLinkTool
+      ? [uploadLinkTool({ links: this.#links, maxBytes: this.#maxUploadBytes })]
+      : []
     this.#news = new ArtifactNews(clock, (news) => this.#publish(news))
     this.#artifacts.onChange((change) => this.#news.add(change))
   }
@@ -146,21 +147,17 @@ export class GatewayArtifacts {
   }
 
   /** Downloads and uploads over HTTP. */
-  route({
-    admission,
-    isDraining,
-    observer,
-  }: Pick<ArtifactRouteOptions, 'admission' | 'isDraining' | 'observer'>): HttpRoute {
-    const { uriScheme, upload } = this.#options.artifacts
-    const path = this.#path
-    const artifacts = this.#artifacts
-    const download = artifactDownload({ artifacts, links: this.#links, path, uriScheme })
-    const { maxBytes } = upload
-    const handlers = this.#takesUploads
-      ? [download, artifactUpload({ artifacts, links: this.#links, path, maxBytes })]
-      : [download]
-    const { clock } = this.#options
-    return artifactRoute({ path, handlers, admission, isDraining, observer, clock })
+  route(options: Pick<ArtifactRoutesOptions, 'admission' | 'isDraining' | 'observer'>): HttpRoute {
+    const { artifacts: own, clock } = this.#options
+    return new ArtifactRoutes({
+      ...options,
+      artifacts: this.#artifacts,
+      links: this.#links,
+      path: this.#path,
+      uriScheme: own.uriScheme,
+      maxUploadBytes: this.#takesUploads ? this.#maxUploadBytes : undefined,
+      clock,
+    })
   }
 
   #baseUrl(): string | undefined {

@@ -21,12 +21,11 @@ import type {
 } from '../options.ts'
 import { Admission } from '../http/admission.ts'
 import { readWebBody } from '../http/bounded-body.ts'
-import { clientAddressOf } from '../http/client-address.ts'
 import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
 import { Front } from '../http/front.ts'
 import type { HttpRoute } from '../http/http-route.ts'
 import { LOOPBACK_NAMES, RequestOrigin } from '../http/request-origin.ts'
-import { RequestRates } from '../http/request-rates.ts'
+import { clientAddressOf, RateLimits } from '../http/rate-limits.ts'
 import { UnreadBytes } from '../http/unread-bytes.ts'
 import { isEventStream, watchedBody } from '../internal/watched-body.ts'
 import { checkedOptions } from './checked-options.ts'
@@ -93,7 +92,7 @@ export class Runtime implements AsyncDisposable {
   /** Serves the revisions with sessions, unless `eras.legacy` is `off`. */
   readonly #legacy: SessionHttp | undefined
   readonly #front: Front
-  readonly #rates: RequestRates
+  readonly #rates: RateLimits
   readonly #listeners: GatewayListeners
   readonly #pipes = new Set<StdioConnection>()
   /** Load balancers should send calls elsewhere. Calls are still served. */
@@ -162,7 +161,7 @@ export class Runtime implements AsyncDisposable {
       onEvent: this.#observer.runEvent,
       clock,
     })
-    this.#rates = new RequestRates(this.#store.rates, { ...options.limits, onError: this.#onError })
+    this.#rates = new RateLimits(this.#store.rates, { ...options.limits, onError: this.#onError })
     const parts = this.#partsFor(new Callers())
     this.#handlers = makeHandlers(parts)
     this.#servers = new SdkServers(this.#handlers, parts)
@@ -294,7 +293,7 @@ export class Runtime implements AsyncDisposable {
   ): Promise<HttpAnswer> {
     const { clientAddress } = this.#options.http
     if (clientAddress === undefined) return this.#front.serve(exchange, endpoint)
-    const address = clientAddressOf(clientAddress, { request: exchange.request, context })
+    const address = clientAddressOf(clientAddress, exchange.request, context)
     return this.#front.serve({ ...exchange, address }, endpoint)
   }
 

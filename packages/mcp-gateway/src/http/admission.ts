@@ -2,14 +2,14 @@ import type { AuthenticationRequest, Authenticator } from './auth/authenticator.
 import { isPrincipal, type Principal } from '../internal/principal.ts'
 import type { GatewayObserver, RefusedRequest } from '../internal/observer.ts'
 import type { HttpExchange } from '../internal/exchange.ts'
-import type { RequestRates } from './request-rates.ts'
+import type { RateLimits } from './rate-limits.ts'
 
 export interface AdmissionOptions {
   /** @default everybody is let in, as `anonymous` */
   readonly auth?: Authenticator | undefined
   readonly anonymous: Principal
   /** How often callers may come. */
-  readonly rates: RequestRates
+  readonly rates: RateLimits
   /** Of the MCP endpoint, as clients see it. */
   readonly publicUrl: (request: Request) => string
   /** Told of who is turned away. @default nobody */

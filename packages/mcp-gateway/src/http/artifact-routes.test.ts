@@ -3,9 +3,8 @@ import { expect, test } from 'vitest'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { Artifact } from '../files/artifacts.ts'
-import { artifactDownload } from './artifact-download.ts'
+import { ArtifactRoutes, countedBody, parseByteRange, type BodyEnd } from './artifact-routes.ts'
 import { ArtifactLinks } from '../files/links.ts'
-import { artifactUpload } from './artifact-upload.ts'
 import { Artifacts } from '../files/artifacts.ts'
 import { newScopeId } from '../files/namespaces.ts'
 import { artifactsOptions } from '../../test/settings.ts'
@@ -38,8 +37,17 @@ function open() {
     key,
     clock,
   })
-  const download = artifactDownload({ artifacts, links })
-  const upload = artifactUpload({ artifacts, links })
+  const routes = new ArtifactRoutes({
+    artifacts,
+    links,
+    path: '/artifacts',
+    uriScheme: 'artifact',
+    maxUploadBytes: 1000,
+    admission: { admit: notAsked, refusal: notAsked },
+    isDraining: () => false,
+    observer: undefined,
+    clock,
+  })
   return {
     artifacts,
     linkTo: (artifact: Artifact) => links.downloadUrl(artifact) ?? '',
@@ -47,31 +55,27 @@ function open() {
       (await links.uploadLink(caller, 'data.csv'))?.url ?? '',
     pass: (ms: number) => void (time += ms),
     async get(url: string, headers: Record<string, string> = {}, caller?: ArtifactCaller) {
-      const response = await download(new Request(url, { headers }), caller)
-      return answered(response)
+      return routes.serve(new Request(url, { headers }), caller)
     },
     async put(path: string, body: string | ReadableStream | null, caller?: ArtifactCaller) {
       const url = path.startsWith('https:') ? path : `${baseUrl}/${path}`
       const init: RequestInit & { duplex: 'half' } = { method: 'PUT', body, duplex: 'half' }
-      const response = await upload(new Request(url, init), caller)
-      return answered(response)
+      return routes.serve(new Request(url, init), caller)
     },
-    download,
-    upload,
+    routes,
     [Symbol.asyncDispose]: () => store.close(),
   }
 }
 
-function answered(response: Response | undefined): Response {
-  if (!response) throw new Error('Not answered')
-  return response
+function notAsked(): never {
+  throw new Error('The caller is given to serve()')
 }
 
 async function* bytesOf(text: string): AsyncGenerator<Uint8Array> {
   yield Buffer.from(text)
 }
 
-test('a link gives the file to whoever has it, as something to save and never to run', async () => {
+test('sends the file to everyone who has its link, as a download that a browser never runs', async () => {
   await using at = open()
   const name = 'é "a";/b.html'
   const artifact = await at.artifacts.write(ada, { name, bytes: bytesOf('<script>') })
@@ -89,7 +93,7 @@ test('a link gives the file to whoever has it, as something to save and never to
   })
 })
 
-test('a link is for one version of one file, and ends', async () => {
+test('accepts a link for one version of one file until the link expires', async () => {
   await using at = open()
   const artifact = await at.artifacts.write(ada, { name: 'f', bytes: bytesOf('1') })
   await at.artifacts.write(ada, { name: 'f', bytes: bytesOf('2') })
@@ -114,7 +118,7 @@ test('a link is for one version of one file, and ends', async () => {
   expect((await at.get(link)).status).toBe(404)
 })
 
-test('its owner needs no link, and nobody else gets it without one', async () => {
+test('sends a file without a link to its owner only', async () => {
   await using at = open()
   const { scope } = await at.artifacts.write(ada, { name: 'f', bytes: bytesOf('1') })
   const url = `${baseUrl}/${scope}/f`
@@ -124,7 +128,7 @@ test('its owner needs no link, and nobody else gets it without one', async () =>
   expect(await refused.text()).toBe(await (await at.get(`${baseUrl}/${scope}/g`, {}, bob)).text())
 })
 
-test('ranges, and what a client has already', async () => {
+test('sends ranges, and 304 for a version that the client has', async () => {
   await using at = open()
   const artifact = await at.artifacts.write(ada, { name: 'f', bytes: bytesOf('0123456789') })
   const url = at.linkTo(artifact)
@@ -142,11 +146,11 @@ test('ranges, and what a client has already', async () => {
   expect([same.status, await same.text()]).toEqual([206, '9'])
   const changed = await at.get(url, { range: 'bytes=-1', 'if-range': '"other"' })
   expect([changed.status, await changed.text()]).toEqual([200, '0123456789'])
-  const head = await at.download(new Request(url, { method: 'HEAD' }), undefined)
-  expect([head?.headers.get('content-length'), await head?.text()]).toEqual(['10', ''])
+  const head = await at.routes.serve(new Request(url, { method: 'HEAD' }), undefined)
+  expect([head.headers.get('content-length'), await head.text()]).toEqual(['10', ''])
 })
 
-test('an upload becomes a version of the caller, with its URI', async () => {
+test('stores an upload as a file of the caller, and answers with its URI', async () => {
   await using at = open()
   const response = await at.put('a%2Fb%20c.txt?x=1', 'hello', ada)
   expect(response.status).toBe(201)
@@ -169,13 +173,13 @@ test.each([
   { name: 'a', data: 'hello', expected: 'text/plain' },
   { name: 'a', data: Buffer.from([0]), expected: 'application/octet-stream' },
   { name: 'a.json', type: 'application/json', data: '{}', expected: 'application/json' },
-])('what is uploaded as $name with type $type is $expected', async (file) => {
+])('gives an upload named $name with type $type the type $expected', async (file) => {
   const { name, type, data, expected } = file
   await using at = open()
   const headers = type === undefined ? {} : { 'content-type': type }
   const body = new Blob([data]).stream()
   const init: RequestInit & { duplex: 'half' } = { method: 'PUT', body, headers, duplex: 'half' }
-  const response = answered(await at.upload(new Request(`${baseUrl}/${name}`, init), ada))
+  const response = await at.routes.serve(new Request(`${baseUrl}/${name}`, init), ada)
   const { uri } = (await response.json()) as { uri: string }
   expect(await at.artifacts.find(ada, uri)).toMatchObject({ mimeType: expected })
 })
@@ -235,7 +239,7 @@ test('accepts the same link again after a failed upload, until the link expires'
   expect((await at.put(url, 'x')).status).toBe(404)
 })
 
-test('what is too large, over the quota or cut off is refused, and nothing of it is left', async () => {
+test('refuses a file that is too large, over the quota or cut off, and keeps no part of it', async () => {
   await using at = open()
   const endless = new ReadableStream({ pull: (to) => to.enqueue(new Uint8Array(300)) })
   expect((await at.put('f', endless, ada)).status).toBe(413)
@@ -244,7 +248,7 @@ test('what is too large, over the quota or cut off is refused, and nothing of it
     body: 'x',
     headers: { 'content-length': '1001' },
   })
-  expect((await at.upload(declared, ada))?.status).toBe(413)
+  expect((await at.routes.serve(declared, ada)).status).toBe(413)
   expect((await at.put('f', 'x'.repeat(1000), ada)).status).toBe(201)
   expect((await at.put('g', 'x'.repeat(600), ada)).status).toBe(507)
   const broken = new ReadableStream({
@@ -255,16 +259,105 @@ test('what is too large, over the quota or cut off is refused, and nothing of it
   expect((await at.artifacts.list(ada)).artifacts.map(({ name }) => name)).toEqual(['f'])
 })
 
-test('other paths and methods are left to others', async () => {
+test('leaves other paths to other routes, and refuses other methods', async () => {
   await using at = open()
-  for (const [method, path] of [
-    ['GET', '/other'],
-    ['GET', '/artifactsx/a/b'],
-    ['POST', '/artifacts/a'],
-    ['DELETE', '/artifacts/a'],
-  ] as const) {
-    const request = new Request(`https://gateway.example${path}`, { method })
-    expect(await at.download(request, ada)).toBeUndefined()
-    expect(await at.upload(request, ada)).toBeUndefined()
+  expect(['/other', '/artifactsx/a/b', '/artifacts'].some((path) => at.routes.matches(path))).toBe(
+    false,
+  )
+  for (const method of ['POST', 'DELETE']) {
+    const refused = await at.routes.serve(new Request(`${baseUrl}/a`, { method }), ada)
+    expect([refused.status, refused.headers.get('allow')]).toEqual([405, 'GET, HEAD, PUT'])
   }
+})
+
+test.each([
+  ['bytes=0-0', { first: 0, last: 0 }],
+  ['bytes=2-5', { first: 2, last: 5 }],
+  ['bytes=2-', { first: 2, last: 9 }],
+  ['bytes=-3', { first: 7, last: 9 }],
+  ['bytes=-30', { first: 0, last: 9 }],
+  ['bytes=9-99', { first: 9, last: 9 }],
+  ['bytes=10-', 'unsatisfiable'],
+  ['bytes=-0', 'unsatisfiable'],
+  ['bytes=5-2', undefined],
+  ['bytes=0-1,3-4', undefined],
+  ['bytes=-', undefined],
+  ['items=0-1', undefined],
+  ['bytes=a-b', undefined],
+  [null, undefined],
+])('parses the range %s of a file of ten bytes', (header, range) => {
+  expect(parseByteRange(header, 10)).toEqual(range)
+})
+
+test('satisfies no range of an empty file', () => {
+  expect(parseByteRange('bytes=0-0', 0)).toBe('unsatisfiable')
+  expect(parseByteRange('bytes=-1', 0)).toBe('unsatisfiable')
+})
+
+/** A body that makes one piece at a time, when it is read. */
+function pieces(count: number): {
+  readonly response: Response
+  readonly state: { pulled: number; isCancelled: boolean }
+} {
+  const state = { pulled: 0, isCancelled: false }
+  const body = new ReadableStream<Uint8Array>(
+    {
+      pull(controller) {
+        if (state.pulled++ === count) controller.close()
+        else controller.enqueue(new Uint8Array(10))
+      },
+      cancel: () => void (state.isCancelled = true),
+    },
+    { highWaterMark: 0 },
+  )
+  return { response: new Response(body, { status: 206, headers: { etag: '"x"' } }), state }
+}
+
+const never = new AbortController().signal
+
+test('passes a body on, and reports its length at its end', async () => {
+  const ends: BodyEnd[] = []
+  const { response, state } = pieces(3)
+  const counted = countedBody(response, never, (end) => ends.push(end))
+  expect([counted.status, counted.headers.get('etag')]).toEqual([206, '"x"'])
+  expect(state.pulled).toBe(0)
+  expect((await counted.arrayBuffer()).byteLength).toBe(30)
+  expect(ends).toEqual([{ bytes: 30, isComplete: true }])
+})
+
+test('cancels its source when the client cancels, and reports the bytes that the client took', async () => {
+  const ends: BodyEnd[] = []
+  const { response, state } = pieces(3)
+  const reader = countedBody(response, never, (end) => ends.push(end)).body?.getReader()
+  await reader?.read()
+  await reader?.cancel()
+  expect(ends).toEqual([{ bytes: 10, isComplete: false }])
+  expect(state).toEqual({ pulled: 1, isCancelled: true })
+})
+
+test('reports a body as incomplete when its request is aborted', async () => {
+  const ends: BodyEnd[] = []
+  const { response, state } = pieces(3)
+  const leaving = new AbortController()
+  countedBody(response, leaving.signal, (end) => ends.push(end))
+  leaving.abort()
+  leaving.abort()
+  expect(ends).toEqual([{ bytes: 0, isComplete: false }])
+  expect(state.isCancelled).toBe(true)
+  countedBody(pieces(1).response, leaving.signal, (end) => ends.push(end))
+  expect(ends).toHaveLength(2)
+})
+
+test('reports a body as incomplete when its source fails, and passes the error on', async () => {
+  const ends: BodyEnd[] = []
+  const broken = new ReadableStream({ pull: (to) => to.error(new Error('the disk is gone')) })
+  const counted = countedBody(new Response(broken), never, (end) => ends.push(end))
+  await expect(counted.text()).rejects.toThrow('the disk is gone')
+  expect(ends).toEqual([{ bytes: 0, isComplete: false }])
+})
+
+test('reports a response without a body at once', () => {
+  const ends: BodyEnd[] = []
+  countedBody(new Response(null), never, (end) => ends.push(end))
+  expect(ends).toEqual([{ bytes: 0, isComplete: true }])
 })

@@ -17,17 +17,17 @@ const SHA256 = createHash('sha256').update(TEXT).digest('hex')
 
 interface World extends AsyncDisposable {
   readonly gateway: Gateway
-  readonly told: FileTransfer[]
+  readonly reported: FileTransfer[]
   readonly log: () => string
-  /** Of a file of Ada's. */
+  /** Path of a file of Ada. */
   readonly path: string
   ask(path: string, init?: RequestInit): Promise<Response>
 }
 
 async function world(): Promise<World> {
-  const told: FileTransfer[] = []
+  const reported: FileTransfer[] = []
   let log = ''
-  const fileTransferred = (transfer: FileTransfer): void => void told.push(transfer)
+  const fileTransferred = (transfer: FileTransfer): void => void reported.push(transfer)
   const output = { write: (line: string) => void (log += line) }
   const gateway = createGateway({
     sources: [new AgentsAtHand()],
@@ -52,7 +52,7 @@ async function world(): Promise<World> {
   const { uri } = (await answer.json()) as { uri: string }
   return {
     gateway,
-    told,
+    reported,
     log: () => log,
     path: uri.replace('artifact://', '/artifacts/'),
     ask,
@@ -63,12 +63,12 @@ async function world(): Promise<World> {
 const who = { principal: 'ada', isAnonymous: false, isLinked: false, address: '192.0.2.1' }
 const file = SHA256.slice(0, 12)
 
-test('files that go in and out are told of, with who took how much of them', async () => {
+test('reports each upload and download with its caller and its bytes', async () => {
   await using w = await world()
   await (await w.ask(w.path)).text()
   await (await w.ask(w.path, { headers: { authorization, range: 'bytes=0-3' } })).text()
   await w.ask(w.path, { method: 'HEAD' })
-  expect(w.told).toEqual([
+  expect(w.reported).toEqual([
     { direction: 'upload', ...who, file, outcome: 'ok', bytes: 28, durationMs: expect.any(Number) },
     {
       direction: 'download',
@@ -93,20 +93,20 @@ test('files that go in and out are told of, with who took how much of them', asy
   expect(metrics).toContain('mcp_gateway_file_bytes_total{direction="upload"} 28')
 })
 
-test('so are those that failed, or that somebody stopped taking', async () => {
+test('reports uploads and downloads that failed or were cut off', async () => {
   await using w = await world()
   const leaving = await w.ask(w.path)
   await leaving.body?.cancel()
   await (await w.ask(`${w.path.slice(0, -1)}9`)).text()
   await (await w.ask('/artifacts/b', { method: 'PUT', body: 'x'.repeat(101) })).text()
-  expect(w.told.slice(1)).toMatchObject([
+  expect(w.reported.slice(1)).toMatchObject([
     { direction: 'download', ...who, file, outcome: 'lost', bytes: 0 },
     { direction: 'download', ...who, file: undefined, outcome: 'not_found', bytes: 0 },
     { direction: 'upload', ...who, file: undefined, outcome: 'too_large', bytes: 0 },
   ])
 })
 
-test('a link is nobody’s, but for what was uploaded by it', async () => {
+test('reports no caller for a download by a link, and the owner for an upload by a link', async () => {
   await using w = await world()
   const fetch = (request: Request): Promise<Response> => w.gateway.fetch(request)
   const id = await openSession(fetch, { authorization })
@@ -122,14 +122,14 @@ test('a link is nobody’s, but for what was uploaded by it', async () => {
   const upload = linkIn(await asked('tools/call', { name, arguments: { name: 'b' } }))
   await w.ask(upload, { method: 'PUT', body: 'hello', headers: {} })
   await w.ask(upload, { method: 'PUT', body: 'again', headers: {} })
-  expect(w.told.slice(1)).toMatchObject([
+  expect(w.reported.slice(1)).toMatchObject([
     { direction: 'download', isLinked: true, principal: undefined, file, outcome: 'ok' },
     { direction: 'upload', isLinked: true, principal: 'ada', bytes: 5, outcome: 'ok' },
     { direction: 'upload', isLinked: true, principal: undefined, outcome: 'not_found' },
   ])
 })
 
-test('the log tells of a file without its name, its address or what is in it', async () => {
+test('logs a file without its name, its address and its content', async () => {
   await using w = await world()
   await (await w.ask(w.path)).text()
   await settled()

@@ -1,0 +1,409 @@
+import { GatewayError, type GatewayErrorCode } from '../errors.ts'
+import type { Artifact, Artifacts, OpenArtifact } from '../files/artifacts.ts'
+import type { ArtifactLinks, UsedLink } from '../files/links.ts'
+import { isScopeId, type ArtifactCaller } from '../files/namespaces.ts'
+import {
+  artifactTitleFrom,
+  artifactUriOf,
+  decodedName,
+  fileNameFrom,
+  type ArtifactAddress,
+} from '../files/uri.ts'
+import type { Clock } from '../internal/clock.ts'
+import type { HttpExchange } from '../internal/exchange.ts'
+import type { GatewayObserver } from '../internal/observer.ts'
+import { isPrincipal } from '../internal/principal.ts'
+import type { ByteRange } from '../store/gateway-store.ts'
+import type { Admission } from './admission.ts'
+import type { HttpRoute } from './http-route.ts'
+
+export interface ArtifactRoutesOptions {
+  readonly artifacts: Artifacts
+  readonly links: ArtifactLinks
+  /** Path of the artifacts, such as `/artifacts`. */
+  readonly path: string
+  readonly uriScheme: string
+  /** Limit for one upload. Bytes. `undefined`: uploads are refused. */
+  readonly maxUploadBytes: number | undefined
+  readonly admission: Pick<Admission, 'admit' | 'refusal'>
+  /** Whether the gateway is about to stop, so that nothing new may begin. */
+  readonly isDraining: () => boolean
+  /** Receives uploads and downloads at their end. */
+  readonly observer: Pick<GatewayObserver, 'fileTransferred'> | undefined
+  readonly clock: Clock
+}
+
+/** An upload or a download. */
+interface Transfer {
+  readonly request: Request
+  readonly url: URL
+  /** `undefined` for a request whose only credential is a signed link. */
+  readonly caller: ArtifactCaller | undefined
+  readonly address?: string | undefined
+  /** Whose file it is, as far as that is known. */
+  owner: ArtifactCaller | undefined
+  artifact: Artifact | undefined
+}
+
+const NOT_FOUND = 'Artifact not found'
+const LINK_REFUSED = 'This upload link is not valid, was used before, or has expired'
+
+/** Number of hexadecimal digits of a hash that identify a file in a log. */
+const SHOWN_DIGITS = 12
+
+/**
+ * Downloads and uploads of files, for callers with a credential or a signed link:
+ *
+ * - `GET {path}/{scope}/{name}?version=N` sends a file, whole or a range of it.
+ * - `PUT {path}/{name}`, with `?scope=` for an existing scope of the caller, and `PUT {path}/{scope}/{name}` with a
+ *   signed link store the body as it arrives. The answer is 201 with `{ uri, version, size, sha256 }`.
+ */
+export class ArtifactRoutes implements HttpRoute {
+  readonly isStreamed = true
+  readonly #options: ArtifactRoutesOptions
+
+  constructor(options: ArtifactRoutesOptions) {
+    this.#options = options
+  }
+
+  matches(path: string): boolean {
+    return path.startsWith(`${this.#options.path}/`)
+  }
+
+  async handle(exchange: HttpExchange): Promise<Response> {
+    const { admission, isDraining } = this.#options
+    if (isDraining()) return problem(503, 'CLOSED', 'The gateway is stopping')
+    const { address, request } = exchange
+    const hasLink = new URL(request.url).searchParams.has('sig')
+    const isAnonymous = hasLink && !request.headers.has('authorization')
+    const who = await (isAnonymous ? admission.refusal(exchange) : admission.admit(exchange))
+    if (who !== undefined && !isPrincipal(who)) return who
+    return this.serve(request, who && { principal: who, address }, address)
+  }
+
+  /** @param caller `undefined` for a request whose only credential is a signed link */
+  async serve(
+    request: Request,
+    caller: ArtifactCaller | undefined,
+    address?: string,
+  ): Promise<Response> {
+    const { method, signal } = request
+    const url = new URL(request.url)
+    const transfer: Transfer = { request, url, caller, address, owner: caller, artifact: undefined }
+    const startedAt = this.#options.clock.now()
+    const { maxUploadBytes } = this.#options
+    if (method === 'PUT' && maxUploadBytes !== undefined) {
+      const response = await this.#upload(transfer, maxUploadBytes)
+      const bytes = transfer.artifact?.size ?? 0
+      this.#report(transfer, { startedAt, bytes, outcome: outcomeOf(response) })
+      return response
+    }
+    if (method !== 'GET' && method !== 'HEAD') {
+      const refusal = problem(405, 'METHOD', 'A file is read with GET, and sent with PUT')
+      refusal.headers.set('allow', 'GET, HEAD, PUT')
+      return refusal
+    }
+    const response = await this.#download(transfer)
+    if (method === 'GET' && response.ok && this.#options.observer) {
+      return countedBody(response, signal, ({ bytes, isComplete }) => {
+        this.#report(transfer, { startedAt, bytes, outcome: isComplete ? 'ok' : 'lost' })
+      })
+    }
+    // Other answers below 400 send nothing of the file.
+    if (response.status >= 400) {
+      this.#report(transfer, { startedAt, bytes: 0, outcome: outcomeOf(response) })
+    }
+    return response
+  }
+
+  async #download(transfer: Transfer): Promise<Response> {
+    const { artifacts, links, uriScheme } = this.#options
+    const { caller, request, url } = transfer
+    const address = this.#addressOf(url)
+    if (!address) return problem(404, 'NOT_FOUND', NOT_FOUND)
+    const open = (range?: ByteRange): Promise<OpenArtifact> => {
+      if (links.isDownload(address, url.searchParams)) return artifacts.openLinked(address, range)
+      if (caller) return artifacts.open(caller, artifactUriOf(address, uriScheme), range)
+      throw new GatewayError('NOT_FOUND', NOT_FOUND)
+    }
+    try {
+      const whole = await open() // opens no file until it is read
+      const { artifact } = whole
+      transfer.artifact = artifact
+      const headers = headersOf(artifact)
+      if (hasTag(request.headers.get('if-none-match'), artifact)) {
+        return new Response(null, { status: 304, headers })
+      }
+      // A range applies to the version of which the client has the other part.
+      const ifRange = request.headers.get('if-range')
+      const isSame = ifRange === null || ifRange === tagOf(artifact)
+      const range = parseByteRange(isSame ? request.headers.get('range') : null, artifact.size)
+      if (range === 'unsatisfiable') {
+        headers.set('content-range', `bytes */${artifact.size}`)
+        return new Response(null, { status: 416, headers })
+      }
+      const { first, last } = range ?? { first: 0, last: artifact.size - 1 }
+      headers.set('content-length', String(last - first + 1))
+      if (range) headers.set('content-range', `bytes ${first}-${last}/${artifact.size}`)
+      const status = range ? 206 : 200
+      if (request.method === 'HEAD') return new Response(null, { status, headers })
+      const { bytes } = range ? await open(range) : whole
+      return new Response(ReadableStream.from(bytes), { status, headers })
+    } catch (error) {
+      return toProblem(error)
+    }
+  }
+
+  async #upload(transfer: Transfer, maxBytes: number): Promise<Response> {
+    const { artifacts, links, path } = this.#options
+    const { caller, request, url } = transfer
+    const linked = url.searchParams.has('sig') ? this.#addressOf(url) : undefined
+    const segment = url.pathname.slice(path.length + 1)
+    const name = linked?.name ?? (segment.includes('/') ? undefined : decodedName(segment))
+    if (name === undefined) {
+      return problem(400, 'BAD_NAME', 'A name is one segment of 1 to 255 bytes')
+    }
+    // Before a byte is read. Without the header, or with a wrong one, the store counts the bytes.
+    if (Number(request.headers.get('content-length') ?? 0) > maxBytes) {
+      return problem(413, 'LIMIT', `The file is larger than the limit of ${maxBytes} bytes`)
+    }
+    const body = new RequestBody(request.body)
+    let link: UsedLink | undefined
+    try {
+      if (linked) link = await links.useUpload(linked, url.searchParams)
+      const owner = linked ? link?.caller : caller
+      if (!owner) return problem(404, 'NOT_FOUND', LINK_REFUSED)
+      const scope = linked?.scope ?? url.searchParams.get('scope') ?? undefined
+      const mimeType = declaredType(request)
+      const written = await artifacts.write(owner, { name, mimeType, bytes: body, scope, maxBytes })
+      transfer.owner = owner
+      transfer.artifact = written
+      const { versionUri: uri, version, size, sha256 } = written
+      const headers = { 'cache-control': 'no-store' }
+      return Response.json({ uri, version, size, sha256 }, { status: 201, headers })
+    } catch (error) {
+      await link?.release().catch(() => undefined) // the first error says more
+      if (body.hasFailed) return problem(400, 'BROKEN_BODY', 'The body did not arrive')
+      return toProblem(error)
+    }
+  }
+
+  /** Returns the artifact that a URL `{path}/{scope}/{name}?version=N` names. */
+  #addressOf(url: URL): ArtifactAddress | undefined {
+    const segments = url.pathname.slice(this.#options.path.length + 1).split('/')
+    const [scope = '', segment = '', ...rest] = segments
+    const name = decodedName(segment)
+    if (name === undefined || !isScopeId(scope) || rest.length > 0) return undefined
+    const version = url.searchParams.get('version')
+    if (version === null) return { scope, name }
+    return /^[1-9]\d{0,8}$/.test(version) ? { scope, name, version: Number(version) } : undefined
+  }
+
+  #report(
+    { address, artifact, caller, owner, request }: Transfer,
+    { startedAt, ...end }: { startedAt: number; bytes: number; outcome: string },
+  ): void {
+    const { clock, observer } = this.#options
+    observer?.fileTransferred?.({
+      direction: request.method === 'PUT' ? 'upload' : 'download',
+      principal: owner?.principal.id,
+      isAnonymous: owner?.principal.isAnonymous ?? false,
+      isLinked: caller === undefined,
+      file: artifact?.sha256.slice(0, SHOWN_DIGITS),
+      ...end,
+      durationMs: clock.now() - startedAt,
+      address,
+    })
+  }
+}
+
+/** Headers of a file that a stranger may have made: a browser saves it, and runs nothing of it. */
+function headersOf(artifact: Artifact): Headers {
+  return new Headers({
+    'accept-ranges': 'bytes',
+    'cache-control': 'private, no-cache',
+    'content-disposition': dispositionOf(artifact.name),
+    'content-security-policy': "sandbox; default-src 'none'",
+    'content-type': artifact.mimeType,
+    'cross-origin-resource-policy': 'same-origin',
+    etag: tagOf(artifact),
+    'referrer-policy': 'no-referrer',
+    'x-content-type-options': 'nosniff',
+  })
+}
+
+/** RFC 6266, with a second name for clients that read ASCII only. */
+function dispositionOf(name: string): string {
+  const plain = name.replaceAll(/[^\w .-]/g, '_')
+  const encoded = encodeURIComponent(fileNameFrom(artifactTitleFrom(name)))
+  const strict = encoded.replaceAll(/['()*]/g, (mark) => {
+    return `%${mark.charCodeAt(0).toString(16).toUpperCase()}`
+  })
+  return `attachment; filename="${plain}"; filename*=UTF-8''${strict}`
+}
+
+function tagOf({ sha256 }: Artifact): string {
+  return `"${sha256}"`
+}
+
+function hasTag(header: string | null, artifact: Artifact): boolean {
+  const tags = header?.split(',').map((tag) => tag.trim().replace(/^W\//, '')) ?? []
+  return tags.includes('*') || tags.includes(tagOf(artifact))
+}
+
+/**
+ * Parses a `Range` header for a file of `size` bytes (RFC 9110, section 14.2). `undefined`: the whole file, also if the
+ * header asks for several parts or is malformed. `'unsatisfiable'`: the file has no such bytes.
+ */
+export function parseByteRange(
+  header: string | null,
+  size: number,
+): ByteRange | 'unsatisfiable' | undefined {
+  const [, from = '', to = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? '') ?? []
+  if (from === '' && to === '') return undefined
+  if (from === '') {
+    const count = Math.min(Number(to), size)
+    return count === 0 ? 'unsatisfiable' : { first: size - count, last: size - 1 }
+  }
+  const first = Number(from)
+  const last = to === '' ? size - 1 : Math.min(Number(to), size - 1)
+  if (to !== '' && Number(to) < first) return undefined
+  return first >= size ? 'unsatisfiable' : { first, last }
+}
+
+/** Returns the type that the client declared. Some HTTP clients declare every body as a form by default. */
+function declaredType({ headers }: Request): string | undefined {
+  const type = headers.get('content-type') ?? undefined
+  return type === 'application/x-www-form-urlencoded' ? undefined : type
+}
+
+/** Bytes of a request. */
+class RequestBody implements AsyncIterable<Uint8Array> {
+  readonly #body: Request['body']
+  /** Whether the client stopped sending. */
+  hasFailed = false
+
+  constructor(body: Request['body']) {
+    this.#body = body
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    const reader = this.#body?.getReader()
+    if (!reader) return
+    try {
+      for (;;) {
+        const next = await reader.read().catch((error: unknown) => {
+          this.hasFailed = true
+          throw error
+        })
+        if (next.done) return
+        yield next.value
+      }
+    } finally {
+      await reader.cancel().catch(() => {}) // the rest is not needed
+    }
+  }
+}
+
+/** End of a response body. */
+export interface BodyEnd {
+  /** Bytes that the client took. */
+  readonly bytes: number
+  readonly isComplete: boolean
+}
+
+/**
+ * Returns the same response, and calls `onEnd` once when the client has the whole body, or takes no more of it. Nothing
+ * is read ahead.
+ *
+ * @param signal signal of the request: some servers abort it, and do not cancel the body
+ */
+export function countedBody(
+  { body, headers, status }: Response,
+  signal: AbortSignal,
+  onEnd: (end: BodyEnd) => void,
+): Response {
+  const reader = body?.getReader()
+  let bytes = 0
+  let hasEnded = false
+  const end = (isComplete: boolean): void => {
+    if (hasEnded) return
+    hasEnded = true
+    signal.removeEventListener('abort', lose)
+    onEnd({ bytes, isComplete })
+  }
+  const lose = (): void => {
+    end(false)
+    void reader?.cancel().catch(() => undefined)
+  }
+  if (!reader) end(true)
+  else if (signal.aborted) lose()
+  else signal.addEventListener('abort', lose)
+  const counted = reader && {
+    async pull(controller: ReadableStreamDefaultController<Uint8Array>) {
+      try {
+        const { done, value } = await reader.read()
+        if (done) {
+          end(true)
+          return controller.close()
+        }
+        bytes += value.byteLength
+        controller.enqueue(value)
+      } catch (error) {
+        end(false)
+        controller.error(error)
+      }
+    },
+    async cancel(reason: unknown) {
+      end(false)
+      await reader.cancel(reason)
+    },
+  }
+  const stream = counted && new ReadableStream(counted, { highWaterMark: 0 })
+  return new Response(stream ?? null, { status, headers })
+}
+
+/** An error for people and programs. */
+function problem(status: number, code: string, message: string): Response {
+  const headers = new Headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
+  if (status === 503) headers.set('retry-after', '1')
+  return Response.json({ error: code, message }, { status, headers })
+}
+
+const STATUS: Readonly<Partial<Record<GatewayErrorCode, number>>> = {
+  CLOSED: 503,
+  UNAVAILABLE: 503,
+  LIMIT: 413,
+  QUOTA: 507,
+  NOT_FOUND: 404,
+}
+
+/** Codes whose messages name parts of the gateway: they are for its log only. */
+const INTERNAL: ReadonlySet<GatewayErrorCode> = new Set([
+  'CLOSED',
+  'CONFIG',
+  'LISTEN',
+  'UNAVAILABLE',
+])
+const UNAVAILABLE = 'Files cannot be reached now. Try again in a moment.'
+
+/** @throws every error that is not a `GatewayError` */
+function toProblem(error: unknown): Response {
+  if (!GatewayError.is(error)) throw error
+  const message = INTERNAL.has(error.code) ? UNAVAILABLE : error.message
+  return problem(STATUS[error.code] ?? 500, error.code, message)
+}
+
+const OUTCOMES: Readonly<Record<number, string>> = {
+  400: 'invalid',
+  404: 'not_found',
+  405: 'invalid',
+  413: 'too_large',
+  416: 'invalid',
+  503: 'unavailable',
+  507: 'no_room',
+}
+
+function outcomeOf({ ok, status }: Response): string {
+  return ok ? 'ok' : (OUTCOMES[status] ?? 'failed')
+}

@@ -1,0 +1,172 @@
+import { Hono } from 'hono'
+import { expect, test } from 'vitest'
+
+import { initialize } from '../../test/rpc-requests.ts'
+import { DEFAULTS } from '../../test/settings.ts'
+
+import { subnetOf, type Principal } from '../internal/principal.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
+import { createGateway } from '../gateway.ts'
+import type { GatewayOptions } from '../options.ts'
+import { clientAddressOf, RateLimits } from './rate-limits.ts'
+
+const caller = (id: string): Principal => ({ id, scopes: [], isAnonymous: false, claims: {} })
+
+const unexpected = (error: Error): never => {
+  throw error
+}
+
+test('answers 429 with Retry-After to a caller with too many requests, and serves the others', async () => {
+  let now = 0
+  await using store = new MemoryGatewayStore({ now: () => now })
+  const options = { ...DEFAULTS.limits, requestsPerMinutePerPrincipal: 2, onError: unexpected }
+  const one = new RateLimits(store.rates, options)
+  const other = new RateLimits(store.rates, options)
+  expect(await one.byCaller(caller('ann'), '192.0.2.1')).toBeUndefined()
+  expect(await other.byCaller(caller('ann'), '192.0.2.2')).toBeUndefined()
+  const refused = await one.byCaller(caller('ann'), '192.0.2.3')
+  expect(refused?.status).toBe(429)
+  expect(refused?.headers.get('retry-after')).toBe('30')
+  expect(await one.byCaller(caller('bob'), '192.0.2.1')).toBeUndefined()
+  now = 30_000
+  expect(await one.byCaller(caller('ann'), '192.0.2.1')).toBeUndefined()
+})
+
+test('counts anonymous callers by address', async () => {
+  await using store = new MemoryGatewayStore({ now: () => 0 })
+  const rates = new RateLimits(store.rates, {
+    ...DEFAULTS.limits,
+    requestsPerMinutePerPrincipal: 1,
+    onError: unexpected,
+  })
+  const anonymous = { ...caller('mcp_user'), isAnonymous: true }
+  expect(await rates.byCaller(anonymous, '192.0.2.1')).toBeUndefined()
+  expect((await rates.byCaller(anonymous, '::ffff:192.0.2.1'))?.status).toBe(429)
+  expect(await rates.byCaller(anonymous, '192.0.2.2')).toBeUndefined()
+  expect(await rates.byCaller(anonymous, undefined)).toBeUndefined()
+})
+
+test('counts requests of an address before their caller is known', async () => {
+  await using store = new MemoryGatewayStore({ now: () => 0 })
+  const rates = new RateLimits(store.rates, {
+    ...DEFAULTS.limits,
+    requestsPerMinutePerIp: 1,
+    onError: unexpected,
+  })
+  expect(await rates.byAddress('2001:db8::1')).toBeUndefined()
+  expect((await rates.byAddress('2001:db8::2'))?.status).toBe(429)
+  expect(await rates.byAddress(undefined)).toBeUndefined()
+  expect(await rates.byCaller(caller('ann'), '2001:db8::1')).toBeUndefined()
+})
+
+test('allows 600 requests per minute by default, and any number with a limit of 0', async () => {
+  await using store = new MemoryGatewayStore({ now: () => 0 })
+  const rates = new RateLimits(store.rates, { ...DEFAULTS.limits, onError: unexpected })
+  const statuses = new Set<number | undefined>()
+  for (let n = 0; n < 600; n++)
+    statuses.add((await rates.byCaller(caller('ann'), undefined))?.status)
+  expect([...statuses]).toEqual([undefined])
+  expect((await rates.byCaller(caller('ann'), undefined))?.status).toBe(429)
+  expect(await rates.byAddress('192.0.2.1')).toBeUndefined()
+  rates.limit({ ...DEFAULTS.limits, requestsPerMinutePerPrincipal: 0 })
+  expect(await rates.byCaller(caller('ann'), undefined)).toBeUndefined()
+})
+
+test('refuses nothing while the store cannot count, and reports the failure', async () => {
+  const errors: Error[] = []
+  const cause = new Error('down')
+  const rates = new RateLimits(
+    { take: () => Promise.reject(cause) },
+    { ...DEFAULTS.limits, requestsPerMinutePerIp: 1, onError: (error) => errors.push(error) },
+  )
+  expect(await rates.byAddress('192.0.2.1')).toBeUndefined()
+  expect(errors).toMatchObject([{ cause }])
+})
+
+test.each([
+  ['192.0.2.1', '192.0.2.1'],
+  ['::ffff:192.0.2.1', '192.0.2.1'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+  ['2001:db8:1:2::6', '2001:db8:1:2::/64'],
+  ['2001:0db8:0001:0002::', '2001:db8:1:2::/64'],
+  ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+  ['::1', '0:0:0:0::/64'],
+])('counts %s as %s', (address, subnet) => {
+  expect(subnetOf(address)).toBe(subnet)
+})
+
+const asked = (forwarded?: string): Request =>
+  new Request('http://localhost/', { headers: forwarded ? { 'x-forwarded-for': forwarded } : {} })
+
+test.each([
+  ['192.0.2.1', 1, '192.0.2.1'],
+  ['10.0.0.1, 192.0.2.1', 1, '192.0.2.1'],
+  ['198.51.100.7, 192.0.2.1, 10.0.0.2', 2, '192.0.2.1'],
+  ['192.0.2.1:4711', 1, '192.0.2.1'],
+  ['[2001:db8::1]:4711', 1, '2001:db8::1'],
+  ['2001:db8::1', 1, '2001:db8::1'],
+  ['192.0.2.1', 2, 'unknown'],
+  ['me', 1, 'unknown'],
+  [undefined, 1, 'unknown'],
+])('reads the header "%s" behind %i proxies as %s', (forwarded, proxies, address) => {
+  const option = { header: 'x-forwarded-for', proxies }
+  expect(clientAddressOf(option, asked(forwarded))).toBe(address)
+})
+
+test('passes the context of the application to a function', () => {
+  const context = { incoming: { socket: { remoteAddress: '192.0.2.9' } } }
+  const option = (_request: Request, given: unknown): string | undefined =>
+    (given as typeof context).incoming.socket.remoteAddress
+  expect(clientAddressOf(option, asked(), context)).toBe('192.0.2.9')
+})
+
+/** Returns the statuses of handshakes from these addresses, with a limit of one per minute and address. */
+async function handshakes(
+  http: GatewayOptions['http'],
+  places: readonly string[],
+): Promise<readonly number[]> {
+  await using gateway = createGateway({ http, sessions: { initializePerMinutePerIp: 1 } })
+  const app = new Hono().mount('/', gateway.fetch, {
+    optionHandler: (c) => c.req.header('x-forwarded-for')?.split(', ')[0],
+  })
+  const statuses: number[] = []
+  for (const place of places) {
+    const response = await app.fetch(initialize({ 'x-forwarded-for': place }))
+    await response.text()
+    statuses.push(response.status)
+  }
+  return statuses
+}
+
+test('limits handshakes of a mounted gateway by the address that the application gives', async () => {
+  const http = { clientAddress: (_request: Request, address: unknown) => String(address) }
+  const places = ['192.0.2.1', '192.0.2.1', '192.0.2.2']
+  expect(await handshakes(http, places)).toEqual([200, 429, 200])
+})
+
+test('uses the entry of the own proxy in a header, not those of the client', async () => {
+  const http = { clientAddress: { header: 'x-forwarded-for' } }
+  const places = ['192.0.2.1, 192.0.2.9', '192.0.2.2, 192.0.2.9', '192.0.2.9']
+  expect(await handshakes(http, places)).toEqual([200, 429, 429])
+})
+
+test('ignores headers that the setting does not name', async () => {
+  const places = ['192.0.2.1', '192.0.2.1']
+  expect(await handshakes({}, places)).toEqual([200, 200])
+})
+
+test('counts by connection if the gateway listens, and ignores headers', async () => {
+  await using gateway = createGateway({ sessions: { initializePerMinutePerIp: 1 } })
+  const { url } = await gateway.listen({ port: 0 })
+  const begin = async (place: string): Promise<Response> => {
+    const { headers, body } = initialize({ 'x-forwarded-for': place })
+    headers.delete('host')
+    const response = await fetch(url, { method: 'POST', headers, body, duplex: 'half' })
+    await response.text()
+    return response
+  }
+  expect((await begin('192.0.2.1')).status).toBe(200)
+  const refused = await begin('192.0.2.2')
+  expect(refused.status).toBe(429)
+  expect(refused.headers.get('retry-after')).toBe('60')
+})
