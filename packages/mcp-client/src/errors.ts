@@ -4,6 +4,7 @@ import type { Check } from '@x/internal'
 import { TransportError } from '@x/mcp-transport'
 import type { RequestOutcome, TransportErrorCode } from '@x/mcp-transport'
 import { DeadlineError } from './deadline.ts'
+import type { TaskReference } from './input-required.ts'
 import { FieldError } from './server-fields.ts'
 
 /** Reason of a failure. Stable, for `switch`. */
@@ -14,6 +15,12 @@ export type McpClientErrorCode =
   | 'REENTRANT' // the client was called from inside its own handshake
   | 'NO_RUN' // a client of a `SessionPool` was called outside a run, or after its end
   | 'INVALID_LIST' // a paginated list does not end
+  | 'TASK_FAILED' // a call became a task, and the task ended with an error of the protocol
+  | 'TASK_CANCELLED' // the task was cancelled
+  | 'TASK_EXPIRED' // the server no longer keeps the task
+  | 'TASK_UNKNOWN' // the server does not know the task, or has no tasks
+  | 'TASK_INPUT' // the task waits for an answer that this client cannot give
+  | 'TASK_REFERENCE' // the reference is invalid, or belongs to another server or principal
   | 'INVALID_OUTPUT' // a tool has run, and its result does not match its output schema
 
 /**
@@ -28,7 +35,9 @@ export type OperationOutcome = 'not-executed' | 'unknown' | 'executed'
 export interface McpClientErrorOptions
   extends
     ErrorOptions,
-    Partial<Pick<McpClientError, 'tool' | 'outcome' | 'retryAfterMs' | 'result' | 'stderr'>> {
+    Partial<
+      Pick<McpClientError, 'tool' | 'outcome' | 'retryAfterMs' | 'result' | 'stderr' | 'task'>
+    > {
   readonly server: string
 }
 
@@ -54,6 +63,8 @@ export class McpClientError extends Error {
   readonly result: unknown
   /** End of the standard error of a server on stdio, without its secrets. */
   readonly stderr: string | undefined
+  /** The task that the call has become, for `resumeTask()`. */
+  readonly task: TaskReference | undefined
 
   constructor(code: McpClientErrorCode, message: string, options: McpClientErrorOptions) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined)
@@ -64,6 +75,7 @@ export class McpClientError extends Error {
     this.retryAfterMs = options.retryAfterMs
     this.result = options.result
     this.stderr = options.stderr
+    this.task = options.task
     Object.defineProperty(this, BRAND, { value: true })
   }
 
@@ -237,7 +249,8 @@ function isSchemaError(error: unknown): boolean {
   return error instanceof Error && 'issues' in error
 }
 
-function isTimeout({ reason }: AbortSignal): boolean {
+/** Returns whether a signal aborted at its time limit. */
+export function isTimeout({ reason }: AbortSignal): boolean {
   return reason instanceof DeadlineError
 }
 

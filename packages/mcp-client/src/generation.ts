@@ -9,28 +9,37 @@ import type { ResultSchema, SendOptions, SessionClient } from './session-client.
 import type { ObservedOperation } from './telemetry.ts'
 
 /** The parts of a transport that a session uses, for servers at a URL and for child processes. */
-export interface SessionTransport extends Pick<
-  StreamableHttpTransport,
-  | 'start'
-  | 'send'
-  | 'close'
-  | 'onclose'
-  | 'onerror'
-  | 'onmessage'
-  | 'sessionId'
-  | 'epoch'
-  | 'isResumed'
-  | 'era'
-  | 'protocolVersion'
-  | 'setProtocolVersion'
-  | 'terminateSession'
-  | typeof Symbol.asyncDispose
-> {
+export interface SessionTransport
+  extends
+    Pick<
+      StreamableHttpTransport,
+      | 'start'
+      | 'send'
+      | 'close'
+      | 'onclose'
+      | 'onerror'
+      | 'onmessage'
+      | 'sessionId'
+      | 'epoch'
+      | 'isResumed'
+      | 'era'
+      | 'protocolVersion'
+      | 'setProtocolVersion'
+      | 'terminateSession'
+      | typeof Symbol.asyncDispose
+    >,
+    Partial<TaskTransport> {
   /** Opens another session. Undefined for a child process, which is its session. */
   readonly replaceSession?: StreamableHttpTransport['replaceSession'] | undefined
   /** Why the server does not answer, as far as the transport knows. */
   readonly evidence?: TransportError | undefined
 }
+
+/** The parts of a transport for tasks, which servers on stdio do not have. */
+type TaskTransport = Pick<
+  StreamableHttpTransport,
+  'endpoint' | 'serverCapabilities' | 'watchTask' | 'unwatchTask' | 'answerInputs' | 'toToolResult'
+>
 
 /** The SDK's client and its transport. At a URL, both serve all sessions; each child process has its own. */
 export interface Link {
@@ -78,6 +87,8 @@ export interface Attempt extends SendOptions {
   readonly call: TrackedCall | undefined
   /** The round of a call to repeat, instead of the whole call. */
   resume: InputAnswers | undefined
+  /** Called before the request is sent. @throws if it must not be sent in the current session */
+  assertSendable?: (() => void) | undefined
   /** The request of the current attempt was passed to the transport. */
   isSent: boolean
 }

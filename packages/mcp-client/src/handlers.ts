@@ -19,6 +19,7 @@ import type {
   Notification,
   Root,
 } from '@modelcontextprotocol/sdk/types.js'
+import { TASKS_EXTENSION } from '@x/mcp-transport'
 import type { ClientEvents } from './events.ts'
 import type { Generation } from './generation.ts'
 import { inContextOf } from './session-calls.ts'
@@ -74,7 +75,7 @@ export interface ClientHandlers {
     | undefined
 }
 
-/** Returns the capabilities that a client with these handlers declares. */
+/** Returns the capabilities that a client with these handlers declares. Servers with sessions ignore the extension. */
 export function toCapabilities(
   handlers: ClientHandlers,
   declared: ClientCapabilities = {},
@@ -83,6 +84,7 @@ export function toCapabilities(
     ...(handlers.elicitation === undefined ? {} : { elicitation: { form: {}, url: {} } }),
     ...(handlers.sampling === undefined ? {} : { sampling: {} }),
     ...(handlers.roots === undefined ? {} : { roots: {} }),
+    extensions: { [TASKS_EXTENSION]: {} },
     ...declared,
   }
 }
@@ -98,6 +100,8 @@ export interface ReceivingSession {
   readonly calls: SessionCalls | undefined
   /** The session in which requests are sent now. */
   readonly generation: Generation | undefined
+  /** Receives the status of a task. */
+  taskChanged(task: unknown): void
 }
 
 /** Answers requests of the server with the handlers. */
@@ -154,6 +158,8 @@ function forward(notification: Notification, session: ReceivingSession): void {
       const { params } = ResourceUpdatedNotificationSchema.parse(notification)
       return events.emit('resourceUpdated', { uri: params.uri })
     }
+    case 'notifications/tasks':
+      return session.taskChanged(notification.params)
     case 'notifications/message': {
       const { level, logger, data } = LoggingMessageNotificationSchema.parse(notification).params
       const origin = calls?.originOf(session.generation)

@@ -13,10 +13,42 @@ export interface InputRequired {
   readonly inputRequests?: Readonly<Record<string, InputRequest>> | undefined
   /** Opaque state that the client returns unchanged. Do not show it to users. */
   readonly requestState?: string | undefined
+  /** The task that waits for the answers, if the call has become one. */
+  readonly task?: TaskReference | undefined
 }
 
-/** Continues a call that returned `InputRequired`: the unchanged state, and an answer for each request. */
-export type InputResume = InputAnswers
+/**
+ * Continues a call that returned `InputRequired`: the unchanged state or task, and an answer for each request. Further
+ * questions of a task return later, so that some may be answered first.
+ */
+export interface InputResume extends InputAnswers {
+  readonly task?: TaskReference | undefined
+}
+
+/**
+ * Data with which any process continues a task of a server. Plain JSON without credentials. It belongs to one server and
+ * one principal, and is refused for others.
+ */
+export interface TaskReference {
+  /** Version of the format. */
+  readonly v: 1
+  /** The endpoint of the server. A digest replaces the query. */
+  readonly server: string
+  /** Principal of the scope in which the task was started. */
+  readonly principal: string | null
+  readonly taskId: string
+  readonly tool: string
+  /** Revision of MCP that created the task. */
+  readonly protocolVersion: string
+  /** Time when this client received the task, by its own clock, ISO 8601. */
+  readonly createdAt: string
+  /** End of the time for which the server keeps the task, ISO 8601. `null`: no end. */
+  readonly expiresAt: string | null
+  /** Key that the call was sent with. */
+  readonly idempotencyKey: string | null
+  /** Questions of the server that were answered. They are not asked again. */
+  readonly answeredKeys: readonly string[]
+}
 
 /** Returns true if a call needs answers before it has a result. */
 export function isInputRequired(result: CallToolResult | InputRequired): result is InputRequired {

@@ -37,8 +37,9 @@ import {
   toOperationError,
 } from './errors.ts'
 import { toInputRequired } from './input-required.ts'
-import type { InputRequired } from './input-required.ts'
-import { retryDelayMs, systemTiming } from './retry.ts'
+import type { InputRequired, TaskReference } from './input-required.ts'
+import { IDEMPOTENCY_KEY, recoveryDelayMs, retryDelayMs, systemTiming } from './retry.ts'
+import type { RetryRules } from './retry.ts'
 import {
   assertServerConfig,
   isSlugConfig,
@@ -53,11 +54,18 @@ import type { Session, SessionSetup } from './session.ts'
 import type { TrackedCall } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { LastError, McpClientStatus } from './session-state.ts'
+import { assertReference, createReference, McpTask, parseTask } from './task.ts'
+import type { TaskOwner } from './task.ts'
 import { allPages, outputProblem, parseToolPage } from './tool-list.ts'
 import type { Page } from './tool-list.ts'
 
 /** Requests during which no server sends requests to the client. */
 const QUIET_METHODS = /^ping$|\/list$|\/(un)?subscribe$|^logging\/setLevel$/
+
+/** A tool call that has ended, or that the server continues as a task. */
+export type StartedTool<Result = CallToolResult> =
+  | { readonly result: Result; readonly task?: undefined }
+  | { readonly task: McpTask; readonly result?: undefined }
 
 /** The session that serves an operation, and the options of the caller. */
 interface Lease {
@@ -190,7 +198,67 @@ export class McpClient implements AsyncDisposable {
     args: Readonly<Record<string, unknown>> = {},
     options: CallToolOptions = {},
   ): Promise<CallToolResult | InputRequired> {
-    const { caller, ownSession } = options
+    const { resume, timeoutMs } = options
+    if (resume?.task !== undefined) {
+      const { inputResponses } = resume
+      return this.resumeTask(resume.task).result({ ...options, inputResponses })
+    }
+    const startedAt = performance.now()
+    return this.#startTool({ name, args }, options, async (started, lease) => {
+      if (!(started instanceof McpTask)) return started
+      // The limit of the call includes the time until the server has answered.
+      const leftMs = timeoutMs && Math.max(timeoutMs - (performance.now() - startedAt), 1)
+      return started.finish(lease.session, { ...lease.options, timeoutMs: leftMs })
+    })
+  }
+
+  /**
+   * Calls a tool, and returns as soon as the server has answered: with the `result`, or with a `task` that the server
+   * continues. Only servers of 2026-07-28 start tasks; the server decides about each call.
+   *
+   * @throws as `callTool()`
+   */
+  startTool(
+    name: string,
+    args: Readonly<Record<string, unknown>> | undefined,
+    options: CallToolOptions & { readonly inputRequired: 'surface' },
+  ): Promise<StartedTool<CallToolResult | InputRequired>>
+  startTool(
+    name: string,
+    args?: Readonly<Record<string, unknown>>,
+    options?: CallToolOptions & { readonly inputRequired?: 'answer' | undefined },
+  ): Promise<StartedTool>
+  startTool(
+    name: string,
+    args: Readonly<Record<string, unknown>> = {},
+    options: CallToolOptions = {},
+  ): Promise<StartedTool<CallToolResult | InputRequired>> {
+    const { task } = options.resume ?? {}
+    if (task !== undefined) return Promise.resolve({ task: this.resumeTask(task) })
+    return this.#startTool({ name, args }, options, async (started) =>
+      started instanceof McpTask ? { task: started } : { result: started },
+    )
+  }
+
+  /**
+   * Continues a task, also in another process than the one that called the tool. Sends nothing yet.
+   *
+   * @throws McpClientError `TASK_REFERENCE` for a value that is no reference. The methods of the task reject with it if
+   * the reference belongs to another server or principal
+   */
+  resumeTask(reference: TaskReference): McpTask {
+    assertReference(reference, this.#label)
+    return new McpTask(this.#taskOwner, reference)
+  }
+
+  /** Calls a tool, and `use` with its result or its task. */
+  async #startTool<T>(
+    { name, args }: { readonly name: string; readonly args: Readonly<Record<string, unknown>> },
+    options: CallToolOptions,
+    use: (started: CallToolResult | InputRequired | McpTask, lease: Lease) => Promise<T>,
+  ): Promise<T> {
+    const { caller, ownSession, idempotencyKey } = options
+    assertKey(idempotencyKey, { tool: name, server: this.#label })
     const meta = metaOf(options)
     const operation: Operation<CallToolResult> = {
       method: 'tools/call',
@@ -201,9 +269,44 @@ export class McpClient implements AsyncDisposable {
     }
     const call = { method: 'tools/call', tool: name, caller, ownSession }
     return this.#use(call, options, async (lease) => {
+      const { session } = lease
       const result = await this.#run(operation, lease)
-      return toInputRequired(result) ?? this.#checkedResult(result, name, lease.session)
+      if (result['resultType'] !== 'task') {
+        return use(toInputRequired(result) ?? this.#checkedResult(result, name, session), lease)
+      }
+      const task = parseTask(result)
+      if (task === undefined) throw this.#invalidTask(name)
+      const reference = createReference(task, name, { session, idempotencyKey })
+      return use(new McpTask(this.#taskOwner, reference, task), lease)
     })
+  }
+
+  #invalidTask(tool: string): McpClientError {
+    const server = this.#label
+    const message = `tool "${tool}" of MCP server "${server}" became a task that has no id or status: report it to the authors of the server`
+    return new McpClientError('UNEXPECTED_RESPONSE', message, { server, tool, outcome: 'unknown' })
+  }
+
+  get #taskOwner(): TaskOwner {
+    const server = this.#label
+    return {
+      server,
+      timing: this.#options.retryTiming ?? systemTiming,
+      timeoutMs: this.#timeoutMs,
+      use: (reference, options, run) => {
+        const { tool, principal } = reference
+        const call = { method: 'tools/call', tool, caller: options.caller }
+        return this.#use(call, options, async ({ session, options: given }) => {
+          if ((session.scope?.principal ?? null) !== principal) {
+            const message = `tool "${tool}" of MCP server "${server}": the task belongs to another principal: resume it in the scope in which it was started`
+            const outcome = 'unknown'
+            throw new McpClientError('TASK_REFERENCE', message, { server, tool, outcome })
+          }
+          return run(session, { ...options, signal: given.signal })
+        })
+      },
+      checkedResult: (result, tool, session) => this.#checkedResult(result, tool, session),
+    }
   }
 
   /**
@@ -508,9 +611,11 @@ export class McpClient implements AsyncDisposable {
     { attempt, deadline }: { readonly attempt: Attempt; readonly deadline: Deadline },
   ): Promise<T> {
     const { maxRetries = 1, retryTiming = systemTiming, replay = 'session-loss' } = this.#options
-    const { idempotent = false, resume } = options
+    const { idempotent = false, resume, idempotencyKey } = options
     const { tool, isSafe } = operation
     const { signal } = attempt
+    const key = idempotencyKey === undefined ? undefined : new KeyedCall(session)
+    if (key !== undefined && !idempotent) attempt.assertSendable = () => key.assertSendable()
     // The earlier rounds of a call that continues have been executed.
     let outcome: RequestOutcome = resume === undefined ? 'not-executed' : 'unknown'
     try {
@@ -524,9 +629,19 @@ export class McpClient implements AsyncDisposable {
           if (retries >= maxRetries || signal.aborted) throw error
           const isDeclaredIdempotent =
             tool !== undefined && session.tools.isDeclaredIdempotent(tool)
-          const rules = { policy: replay, isSafe, isAllowed: idempotent, isDeclaredIdempotent }
-          const delayMs = retryDelayMs(error, rules, deadline.leftMs)
-          if (delayMs === undefined) throw error
+          const rules = {
+            policy: replay,
+            isSafe,
+            isAllowed: idempotent,
+            isDeclaredIdempotent,
+            hasKey: key?.isHonoured === true,
+          }
+          const asked = retryDelayMs(error, rules, deadline.leftMs)
+          if (asked === undefined) throw error
+          const needsKey = key?.failed(error, rules) === true
+          // After a broken connection, the server may need a moment to come back.
+          const delayMs =
+            asked === 0 && needsKey ? recoveryDelayMs(retries + 2, retryTiming) : asked
           session.log('info', `${getOperationName(operation)} is sent again`, error)
           if (delayMs > 0) await retryTiming.wait(delayMs, signal)
         }
@@ -566,12 +681,56 @@ function reserveProvider(
   }
 }
 
-/** The `_meta` of the caller, with instructions about inputs that the transport removes before it sends. */
+/** A call with an idempotency key. May be sent again while the server honours the key, also if it may have run. */
+class KeyedCall {
+  readonly #session: Session
+  readonly #startedAt = performance.now()
+  #retentionMs = 0
+  /** The failure that only the key resolves. */
+  #failure: unknown
+
+  constructor(session: Session) {
+    this.#session = session
+  }
+
+  get isHonoured(): boolean {
+    return performance.now() - this.#startedAt < this.#retentionMs
+  }
+
+  /** Called before each attempt: a server that has replaced another one may not know the key. */
+  assertSendable(): void {
+    this.#retentionMs = this.#session.keyRetentionMs ?? 0
+    if (this.#failure !== undefined && !this.isHonoured) throw this.#failure
+  }
+
+  /** Records a failed attempt. Returns true if only the key allows another one. */
+  failed(error: unknown, rules: RetryRules): boolean {
+    const needsKey = retryDelayMs(error, { ...rules, hasKey: false }, LONGEST_MS) === undefined
+    if (needsKey) this.#failure ??= error
+    return needsKey
+  }
+}
+
+const KEY = /^[\x21-\x7E]{1,255}$/
+
+/** @throws McpClientError `CONFIG` for a key that servers may refuse */
+function assertKey(
+  key: string | undefined,
+  { tool, server }: { readonly tool: string; readonly server: string },
+): void {
+  if (key === undefined || KEY.test(key)) return
+  const message = `tool "${tool}" of MCP server "${server}" was not called: idempotencyKey must be 1 to 255 visible ASCII characters`
+  throw new McpClientError('CONFIG', message, { server, tool, outcome: 'not-executed' })
+}
+
+/** The `_meta` of the caller, with the idempotency key, and with instructions about inputs that the transport removes before it sends. */
 function metaOf({
-  meta,
+  meta: given,
+  idempotencyKey: key,
   inputRequired,
   resume,
 }: CallToolOptions): Record<string, unknown> | undefined {
+  const meta = key === undefined ? given : { ...given, [IDEMPOTENCY_KEY]: key }
   if (inputRequired !== 'surface' && resume === undefined) return meta && { ...meta }
   const instructions = { surface: inputRequired === 'surface', answers: resume }
   return { ...meta, [INPUT_META_KEY]: instructions }

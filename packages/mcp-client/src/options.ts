@@ -189,7 +189,10 @@ export interface CallOptions extends Pick<McpClientOptions, 'timeoutMs'> {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Options of one tool call. `timeout` overrides that of the client. */
+/**
+ * Options of one tool call. `timeout` overrides that of the client. If the server makes the call a task, `timeoutMs` of
+ * the call limits the whole task (default: as long as the server keeps it), and that of the client each request.
+ */
 export interface CallToolOptions extends CallOptions, Pick<McpClientOptions, 'timeout'> {
   /**
    * Action if the server needs input to continue: `answer` calls the handlers, `surface` returns the
@@ -198,8 +201,17 @@ export interface CallToolOptions extends CallOptions, Pick<McpClientOptions, 'ti
   readonly inputRequired?: 'answer' | 'surface' | undefined
   /** Continues a call that returned an `InputRequired`, also in another client or process. */
   readonly resume?: InputResume | undefined
-  /** Called for each progress notification. Without `timeout` it does not extend the limit. */
+  /**
+   * Called for each progress notification, and for each status message of a task. Without `timeout` it does not extend
+   * the limit.
+   */
   readonly onProgress?: ((progress: Progress) => void) | undefined
+  /**
+   * Identifies this call, also if it is sent again: 1 to 255 visible ASCII characters. A server that honours such keys
+   * runs the call once, so that the client sends it again after a broken connection, at most `maxRetries` times.
+   * @default no key
+   */
+  readonly idempotencyKey?: string | undefined
   /** Sent as `_meta` of the request. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
   /** The call may run twice. Then it is also sent again after a broken connection. @default false */

@@ -35,12 +35,18 @@ test('has exactly these error codes', () => {
     REENTRANT: true,
     REJECTED: true,
     SESSION_LOST: true,
+    TASK_CANCELLED: true,
+    TASK_EXPIRED: true,
+    TASK_FAILED: true,
+    TASK_INPUT: true,
+    TASK_REFERENCE: true,
+    TASK_UNKNOWN: true,
     TIMEOUT: true,
     UNAUTHORIZED: true,
     UNEXPECTED_RESPONSE: true,
     UNREACHABLE: true,
   }
-  expect(Object.keys(codes)).toHaveLength(16) // the compiler checks the names
+  expect(Object.keys(codes)).toHaveLength(22) // the compiler checks the names
 })
 
 test('recognizes errors of another copy of this package, and not errors of the transport', () => {

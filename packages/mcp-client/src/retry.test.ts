@@ -25,6 +25,7 @@ function isReplayed(
     isSafe: false,
     isAllowed: false,
     isDeclaredIdempotent: false,
+    hasKey: false,
     ...requests[request],
   })
 }
@@ -104,6 +105,7 @@ describe('an overloaded server', () => {
         isSafe: false,
         isAllowed: false,
         isDeclaredIdempotent: false,
+        hasKey: false,
         ...rules,
       },
     )

@@ -29,6 +29,8 @@ export interface FailedAttempt {
   readonly outcome?: OperationOutcome | undefined
   /** Delay that the server asked for, in milliseconds. */
   readonly retryAfterMs?: number | undefined
+  /** Set if the server answered the request with an error. */
+  readonly serverError?: unknown
 }
 
 /** Properties of the request that decide about a retry. */
@@ -42,12 +44,30 @@ export interface RetryRules {
   readonly isAllowed: boolean
   /** The annotations of the tool say that it may run twice. */
   readonly isDeclaredIdempotent: boolean
+  /** The request has an idempotency key, and the server runs requests with the same key once. */
+  readonly hasKey: boolean
 }
+
+/** Names in `_meta` and in the capabilities of a server, for idempotency keys. */
+export const IDEMPOTENCY = 'io.github.x-mcp/idempotency'
+export const IDEMPOTENCY_KEY = 'io.github.x-mcp/idempotency-key'
+
+/** A server that honours keys resolves these failures when it gets the request again. */
+const RESOLVED_BY_KEY: ReadonlySet<McpClientErrorCode> = new Set([
+  'OUTCOME_UNKNOWN',
+  'SESSION_LOST',
+  'UNREACHABLE',
+  'UNEXPECTED_RESPONSE',
+  'TIMEOUT',
+])
 
 /** Returns true if the failed request can be sent again without the risk of an unwanted second execution. */
 export function mayRetry(error: FailedAttempt, rules: RetryRules): boolean {
-  const { policy, isSafe, isAllowed, isDeclaredIdempotent } = rules
+  const { policy, isSafe, isAllowed, isDeclaredIdempotent, hasKey } = rules
   if (policy === 'never') return false
+  if (hasKey && RESOLVED_BY_KEY.has(error.code)) return true
+  const { status = 0, serverError } = error
+  if (hasKey && error.code === 'REJECTED' && status >= 500) return serverError === undefined
   const mayRunTwice = isAllowed || (policy === 'idempotent' && (isSafe || isDeclaredIdempotent))
   // Only a certain refusal proves that nothing was executed.
   if (error.code === 'SESSION_LOST') return error.certain === true || isSafe || mayRunTwice
@@ -63,9 +83,10 @@ export function mayRetry(error: FailedAttempt, rules: RetryRules): boolean {
  * requests that may run twice are sent again.
  */
 export function overloadDelayMs(error: FailedAttempt, rules: RetryRules): number | undefined {
-  const { policy, isSafe, isAllowed, isDeclaredIdempotent } = rules
+  const { policy, isSafe, isAllowed, isDeclaredIdempotent, hasKey } = rules
   if (policy === 'never' || error.code !== 'REJECTED') return undefined
-  const mayRunTwice = isSafe || isAllowed || (policy === 'idempotent' && isDeclaredIdempotent)
+  const mayRunTwice =
+    isSafe || isAllowed || hasKey || (policy === 'idempotent' && isDeclaredIdempotent)
   const isUnread = error.status === 429 && error.outcome !== 'unknown'
   const isOverload = error.status === 429 || error.status === 503
   const isHarmless = isUnread || (isOverload && mayRunTwice)

@@ -1,4 +1,4 @@
-import { abortReason, untilAborted } from '@x/internal'
+import { abortReason, isRecord, Listeners, untilAborted } from '@x/internal'
 import { AsyncResource } from 'node:async_hooks'
 import {
   EmptyResultSchema,
@@ -21,7 +21,7 @@ import { forwardNotifications, installHandlers, toCapabilities } from './handler
 import type { ReceivingSession } from './handlers.ts'
 import { HandshakeContext } from './handshake-context.ts'
 import { withResume } from './input-required.ts'
-import { systemTiming } from './retry.ts'
+import { IDEMPOTENCY, systemTiming } from './retry.ts'
 import { outsideRun } from './run-scope.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { outsideCalls, SessionCalls } from './session-calls.ts'
@@ -97,6 +97,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   #terminate: boolean | undefined
   /** Requests that are repeated in each new session: the log level, and subscriptions by URI. */
   #settings: Map<string, Setting> | undefined
+  #taskListeners: Map<string, Listeners<unknown>> | undefined
 
   /** `isOfOneCall`: the session ends with the call that it is created for. */
   constructor(setup: SessionSetup, scope: SessionScope | undefined, isOfOneCall: boolean) {
@@ -180,6 +181,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
           // During the check, another session may have replaced this one.
           if (this.#generationFor(attempt) !== generation) continue
         }
+        attempt.assertSendable?.()
         attempt.isSent = true
         const result = await this.#send(operation, attempt, generation)
         if (this.generation === generation) this.#history.addSuccess(generation)
@@ -219,6 +221,40 @@ export class Session implements ConnectionOwner, ReceivingSession {
     if (this.#link !== undefined && this.generation === generation) return this.#link.client
     const message = 'The session ended before the request; nothing was sent'
     throw new TransportError('SESSION_LOST', message, { certain: true, epoch: generation.number })
+  }
+
+  /** Transport of the current session. Its parts for tasks are missing for a child process. */
+  get transport(): SessionTransport | undefined {
+    return this.#link?.transport
+  }
+
+  /** Time for which the server honours idempotency keys, in milliseconds. Undefined if it does not. */
+  get keyRetentionMs(): number | undefined {
+    const { extensions, experimental } = this.#link?.transport.serverCapabilities ?? {}
+    const advertised = [extensions, experimental].map((all) =>
+      isRecord(all) ? all[IDEMPOTENCY] : undefined,
+    )
+    const { retentionMs } = advertised.find(isRecord) ?? {}
+    return typeof retentionMs === 'number' && retentionMs > 0 ? retentionMs : undefined
+  }
+
+  /** Calls a listener with each status of a task that the server sends. Returns a function that removes the listener. */
+  onTask(taskId: string, listener: (task: unknown) => void): () => void {
+    const all = (this.#taskListeners ??= new Map<string, Listeners<unknown>>())
+    const listeners = all.get(taskId) ?? new Listeners<unknown>(ignore)
+    all.set(taskId, listeners)
+    const remove = listeners.add(listener)
+    return () => {
+      remove()
+      if (!listeners.isEmpty || all.get(taskId) !== listeners) return
+      all.delete(taskId)
+      this.transport?.unwatchTask?.(taskId)
+    }
+  }
+
+  taskChanged(task: unknown): void {
+    const taskId = isRecord(task) ? task['taskId'] : undefined
+    if (typeof taskId === 'string') this.#taskListeners?.get(taskId)?.emit(task)
   }
 
   /** Sets the request that is repeated under this key in each new session, or removes it. */

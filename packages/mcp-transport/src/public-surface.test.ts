@@ -8,6 +8,7 @@ test('exports exactly these names', () => {
     'INPUT_META_KEY',
     'SessionInfo',
     'StreamableHttpTransport',
+    'TASKS_EXTENSION',
     'TransportError',
     'createDispatcher',
     'isNewerRecord',

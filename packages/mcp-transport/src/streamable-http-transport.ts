@@ -6,7 +6,7 @@ import type { SessionReplaced } from './diagnostics.ts'
 import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
 import { withTraceContext } from './json-rpc.ts'
-import type { JsonRpcMessage, RequestId } from './json-rpc.ts'
+import type { InputRequest, JsonRpcMessage, RequestId } from './json-rpc.ts'
 import { parseServerUrl } from './server-url.ts'
 import type { ServerUrl } from './server-url.ts'
 import { SessionInfo } from './session-info.ts'
@@ -154,6 +154,72 @@ export class StreamableHttpTransport implements AsyncDisposable {
   withdraw(id: RequestId): boolean {
     const { legacy, modernVersion } = this.#router
     return modernVersion === undefined && legacy.withdraw(id)
+  }
+
+  /**
+   * Identity of the endpoint, as in `SessionRecord.serverUrl`.
+   *
+   * @internal
+   */
+  get endpoint(): string {
+    return this.#url.identity
+  }
+
+  /**
+   * Capabilities of the server, from its last answer to `initialize` or `server/discover`.
+   *
+   * @internal
+   */
+  get serverCapabilities(): Readonly<Record<string, unknown>> | undefined {
+    const { keeper, modern } = this.#router
+    const { discoverResult, initializeResult } = keeper.record ?? {}
+    return (modern === undefined ? initializeResult : discoverResult)?.capabilities
+  }
+
+  /**
+   * Returns whether the server sends `notifications/tasks` for this task now. If not, asks it to: call it again later.
+   *
+   * @internal
+   */
+  watchTask(taskId: string): boolean {
+    return this.#router.modern?.watchTask(taskId) ?? false
+  }
+
+  /**
+   * Ends `watchTask()`.
+   *
+   * @internal
+   */
+  unwatchTask(taskId: string): void {
+    this.#router.modern?.unwatchTask(taskId)
+  }
+
+  /**
+   * Has the handlers of the client answer requests that a server embedded in a task, by their keys.
+   *
+   * @internal
+   * @throws Error if a handler fails, the client has none for a request, or `signal` aborts
+   */
+  async answerInputs(
+    requests: Readonly<Record<string, InputRequest>>,
+    signal: AbortSignal,
+  ): Promise<Readonly<Record<string, unknown>>> {
+    const { modern } = this.#router
+    if (modern === undefined) throw this.#closedError()
+    return modern.inputs.gather(requests, modern.identity.capabilities, signal)
+  }
+
+  /**
+   * Converts the result of a tool inside a task as the result of a call, for a client of SDK v1.
+   *
+   * @internal
+   */
+  toToolResult(
+    tool: string,
+    result: Readonly<Record<string, unknown>>,
+  ): Readonly<Record<string, unknown>> {
+    const request = { method: 'tools/call', params: { name: tool } }
+    return this.#router.modern?.tools.bridge(request, result) ?? result
   }
 
   /**

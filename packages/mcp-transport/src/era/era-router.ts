@@ -90,6 +90,11 @@ export class EraRouter implements Router {
     return this.#request === undefined ? this.#passthrough?.version : undefined
   }
 
+  /** The protocol object for the server, while it is a modern one. */
+  get modern(): ModernProtocol | undefined {
+    return this.#modern
+  }
+
   send(message: JsonRpcMessage, options: PassthroughOptions): Promise<void> {
     if (isRequest(message)) {
       if (versionOf(message) !== undefined) {

@@ -15,6 +15,7 @@ import { errorAnswer, TransportError } from '../transport-error.ts'
 import type { CallOptions } from '../transport-options.ts'
 import { InputError, mayRequireInput, parseInputRequired } from './inputs.ts'
 import type { ModernProtocol } from './modern-protocol.ts'
+import { declaresTasks } from './modern-post.ts'
 import type { PostOutcome } from './modern-post.ts'
 
 const MAX_ROUNDS = 10
@@ -84,6 +85,9 @@ export class ModernCall implements OpenCall {
         const { resultType = 'complete', ...result } = answer.result
         if (resultType === 'complete')
           return { jsonrpc: '2.0', id, result: this.#protocol.tools.bridge(request, result) }
+        // Unchanged: the client finishes the task.
+        if (resultType === 'task' && this.#mayBeTask(method))
+          return { jsonrpc: '2.0', id, result: answer.result }
         const required = mayRequireInput(method) ? parseInputRequired(result) : undefined
         if (resultType !== 'input_required') {
           throw unfinished(
@@ -109,6 +113,11 @@ export class ModernCall implements OpenCall {
       const serverError = { code: error.code, message }
       return errorAnswer(id, new TransportError('REJECTED', message, { serverError }))
     }
+  }
+
+  #mayBeTask(method: string): boolean {
+    const isTask = method === 'tools/call' || method.startsWith('tasks/')
+    return isTask && declaresTasks(this.#protocol.identity)
   }
 
   async #post(request: JsonRpcRequest, answers: InputAnswers | undefined): Promise<PostOutcome> {

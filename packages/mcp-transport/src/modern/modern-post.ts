@@ -211,6 +211,14 @@ export interface ClientIdentity {
   readonly logLevel: string | undefined
 }
 
+/** Extension whose tasks outlive the request that created them. Named in the capabilities of both sides. */
+export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
+
+/** Returns whether the client declares the extension for tasks, in every request. */
+export function declaresTasks({ capabilities: { extensions } }: ClientIdentity): boolean {
+  return isRecord(extensions) && isRecord(extensions[TASKS_EXTENSION])
+}
+
 /** Returns the identity from the client's `initialize`, without fields that this revision does not have. */
 export function toIdentity(initialize: JsonRpcRequest, protocolVersion: string): ClientIdentity {
   const { capabilities, clientInfo } = initialize.params ?? {}
@@ -247,6 +255,9 @@ const NAMED_BY: Readonly<Record<string, string>> = {
   'tools/call': 'name',
   'prompts/get': 'name',
   'resources/read': 'uri',
+  'tasks/get': 'taskId',
+  'tasks/update': 'taskId',
+  'tasks/cancel': 'taskId',
 }
 
 /** Headers that repeat parts of the body, so that gateways need not parse it, as a flat list. */

@@ -16,6 +16,7 @@ import type { CallOptions } from '../transport-options.ts'
 import { ClientInputs } from './inputs.ts'
 import { ModernCall } from './modern-call.ts'
 import {
+  declaresTasks,
   isBeforeDispatch,
   looksLegacy,
   modernHeaders,
@@ -25,6 +26,8 @@ import {
 import type { ClientIdentity, ModernPostOptions, PostOutcome } from './modern-post.ts'
 import { Subscriptions } from './subscriptions.ts'
 import { ToolCatalog } from './tools.ts'
+
+const TASK_METHODS: ReadonlySet<string> = new Set(['tasks/get', 'tasks/update', 'tasks/cancel'])
 
 export interface ModernProtocolOptions extends Omit<LegacyProtocolOptions, 'onReplaced'> {
   /** Identity from the client's `initialize`. */
@@ -127,6 +130,15 @@ export class ModernProtocol {
     else this.notify(message)
   }
 
+  /** See `StreamableHttpTransport.watchTask()`. */
+  watchTask(taskId: string): boolean {
+    return this.#subscriptions.watchTask(taskId)
+  }
+
+  unwatchTask(taskId: string): void {
+    this.#subscriptions.unwatchTask(taskId)
+  }
+
   /** Takes a notification of the client. */
   notify({ method, params }: JsonRpcNotification): void {
     if (method === 'notifications/initialized') {
@@ -181,8 +193,9 @@ export class ModernProtocol {
       const message = 'resumptionToken: streams cannot be resumed in 2026-07-28'
       return localError(id, INVALID_PARAMS, message)
     }
-    if (method.startsWith('tasks/') || params?.['task'] !== undefined) {
-      return localError(id, METHOD_NOT_FOUND, `${method}: tasks do not exist in 2026-07-28`)
+    if (params?.['task'] !== undefined || (method.startsWith('tasks/') && !this.#hasTask(method))) {
+      const message = `${method}: the tasks of 2025-11-25 do not exist in 2026-07-28`
+      return localError(id, METHOD_NOT_FOUND, message)
     }
     switch (method) {
       case 'ping':
@@ -202,6 +215,11 @@ export class ModernProtocol {
         return call.run()
     }
     return { jsonrpc: '2.0', id, result: {} }
+  }
+
+  /** The extension for tasks has three methods, for clients that declare it. */
+  #hasTask(method: string): boolean {
+    return TASK_METHODS.has(method) && declaresTasks(this.#identity)
   }
 
   /** Requires an answer of the server, so that `ping` shows that the server is alive. */

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { isRecord } from '@x/internal'
 import { followStream, isTemporary, toTroubleError } from '../http/follow-stream.ts'
 import type { StreamEnd, StreamTrouble } from '../http/follow-stream.ts'
@@ -23,6 +24,12 @@ export class Subscriptions {
   readonly #uris = new Set<string>()
   #current: Listener | undefined
   #changing: Promise<unknown> = Promise.resolve()
+  /** Tasks whose status the client follows. Their stream is separate: servers need not offer it. */
+  readonly #tasks = new Set<string>()
+  #taskStream: { readonly listener: Listener; readonly taskIds: ReadonlySet<unknown> } | undefined
+  #isOpeningTasks = false
+  /** Time of the next attempt to listen for tasks, by `performance.now()`. */
+  #tasksFrom = 0
   readonly #closing = new AbortController()
 
   constructor(protocol: ModernProtocol, options: ModernProtocolOptions) {
@@ -77,9 +84,55 @@ export class Subscriptions {
     this.#current?.wake?.()
   }
 
+  /** Returns whether the server sends the status of this task now. If not, asks it to. */
+  watchTask(taskId: string): boolean {
+    if (this.#tasks.size < MAX_TASKS) this.#tasks.add(taskId)
+    const { listener, taskIds } = this.#taskStream ?? {}
+    if (taskIds?.has(taskId) === true) return listener?.isBroken === false
+    const isLate = performance.now() >= this.#tasksFrom && this.#tasks.has(taskId)
+    if (isLate && !this.#isOpeningTasks) {
+      this.#isOpeningTasks = true
+      void this.#listenToTasks().finally(() => {
+        this.#isOpeningTasks = false
+      })
+    }
+    return false
+  }
+
+  unwatchTask(taskId: string): void {
+    this.#tasks.delete(taskId)
+    if (this.#tasks.size > 0) return
+    this.#taskStream?.listener.close()
+    this.#taskStream = undefined
+  }
+
   close(): void {
     this.#closing.abort()
     this.#current?.close()
+    this.#taskStream?.listener.close()
+  }
+
+  /** Opens one stream for all tasks. Closes the one before when the server has accepted the new one. */
+  async #listenToTasks(): Promise<void> {
+    // Tasks that start together share a stream, and short ones need none.
+    await sleep(TASKS_TOGETHER_MS, undefined, { signal: this.#closing.signal, ref: false }).catch(
+      () => {},
+    )
+    if (this.#closing.signal.aborted || this.#tasks.size === 0) return
+    const filter = { taskIds: [...this.#tasks] }
+    const listener = new Listener(this.#protocol, this.#options, { filter, isAfterGap: false })
+    const close = (): void => listener.close()
+    this.#closing.signal.addEventListener('abort', close, { once: true })
+    const honoured = await listener.acknowledged.catch((): SubscriptionFilter => ({}))
+    this.#closing.signal.removeEventListener('abort', close)
+    const taskIds = textsOf(honoured['taskIds'])
+    if (taskIds.length === 0 || this.#tasks.size === 0) {
+      listener.close()
+      this.#tasksFrom = performance.now() + TASKS_REFUSED_MS
+      return
+    }
+    this.#taskStream?.listener.close()
+    this.#taskStream = { listener, taskIds: new Set(taskIds) }
   }
 
   #isAnyWanted(uris: ReadonlySet<string>): boolean {
@@ -133,6 +186,12 @@ export class Subscriptions {
     return done
   }
 }
+
+/** Number of tasks in one stream. The others are only polled. */
+const MAX_TASKS = 1000
+const TASKS_TOGETHER_MS = 1000
+/** After this time, a server that did not accept a stream for tasks is asked again. */
+const TASKS_REFUSED_MS = 60_000
 
 const ACK_MS = 30_000
 /**
@@ -293,5 +352,9 @@ function isRefusal({ code, status = 500 }: TransportError): boolean {
 }
 
 function resourcesOf({ resourceSubscriptions: uris }: SubscriptionFilter): readonly unknown[] {
-  return Array.isArray(uris) ? uris.filter((uri) => typeof uri === 'string') : []
+  return textsOf(uris)
+}
+
+function textsOf(list: unknown): readonly unknown[] {
+  return Array.isArray(list) ? list.filter((one) => typeof one === 'string') : []
 }

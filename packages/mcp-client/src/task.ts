@@ -1,0 +1,688 @@
+import { abortReason, check, isRecord, Listeners, optionProblem, untilAborted } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { CallToolResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
+import type { InputRequest } from '@x/mcp-transport'
+import { Deadline, LONGEST_MS } from './deadline.ts'
+import { getTransportError, isTimeout, McpClientError } from './errors.ts'
+import type { McpClientErrorCode } from './errors.ts'
+import type { InputRequired, InputResume, TaskReference } from './input-required.ts'
+import type { CallOptions, CallToolOptions } from './options.ts'
+import type { RetryTiming } from './retry.ts'
+import type { Session } from './session.ts'
+import { SingleFlight } from './single-flight.ts'
+
+/** State of a task on its server (the extension `io.modelcontextprotocol/tasks`). */
+export interface TaskStatus {
+  readonly status: 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
+  /** For people. */
+  readonly statusMessage?: string | undefined
+  /** Questions of the server that wait for answers, by its keys. */
+  readonly inputRequests?: Readonly<Record<string, InputRequest>> | undefined
+  /** Time from the creation for which the server keeps the task, in milliseconds. `null`: no limit. */
+  readonly ttlMs: number | null
+  /** Time between two polls that the server asks for, in milliseconds. */
+  readonly pollIntervalMs?: number | undefined
+}
+
+/** A task as the server describes it. */
+interface Task extends TaskStatus {
+  readonly taskId: string
+  /** In milliseconds since 1970, by the clock of the server. */
+  readonly updatedAt: number | undefined
+  readonly result?: unknown
+  readonly error?: unknown
+}
+
+/** A change of a task: its status, or its reference after a question was answered. */
+export interface TaskChange {
+  readonly status: TaskStatus
+  /** Store it in place of the one before. */
+  readonly reference: TaskReference
+}
+
+/** Options of `task.result()`. As for `callTool()`. */
+export type TaskResultOptions = Pick<
+  CallToolOptions,
+  'signal' | 'timeoutMs' | 'timeout' | 'onProgress' | 'inputRequired' | 'caller'
+> & {
+  /** Answers to questions that an earlier `result()` returned. */
+  readonly inputResponses?: InputResume['inputResponses']
+}
+
+/** The client of a task. */
+export interface TaskOwner {
+  /** Name of the server in messages. */
+  readonly server: string
+  readonly timing: RetryTiming
+  /** Limit of one request, in milliseconds. */
+  readonly timeoutMs: number
+  /** Calls a function with the session of the current scope. */
+  use<T>(
+    reference: TaskReference,
+    options: TaskResultOptions,
+    run: (session: Session, options: TaskResultOptions) => Promise<T>,
+  ): Promise<T>
+  /** Checks structured output. */
+  checkedResult(result: CallToolResult, tool: string, session: Session): CallToolResult
+}
+
+const DEFAULT_POLL_MS = 1000
+const MIN_POLL_MS = 100
+const MAX_POLL_MS = 60_000
+/** Least time between two polls while the server sends notifications. */
+const WATCHED_POLL_MS = 10_000
+/** A poll is later than the interval by up to this share of it, so that tasks that started together spread. */
+const JITTER = 0.25
+/** Limit of one request about a task, in milliseconds. The server need not wait for anything. */
+const REQUEST_MS = 30_000
+/** Time that an aborted call waits until the server has received the cancellation, in milliseconds. */
+const CANCEL_MS = 1000
+const INVALID_PARAMS: number = ErrorCode.InvalidParams
+/** Errors of JSON-RPC and MCP with which a server refuses a request. It gives others if it could not answer in time. */
+const REFUSALS: ReadonlySet<number> = new Set([
+  -32700, -32600, -32601, -32602, -32020, -32021, -32022,
+])
+const TEMPORARY: ReadonlySet<McpClientErrorCode> = new Set([
+  'UNREACHABLE',
+  'OUTCOME_UNKNOWN',
+  'TIMEOUT',
+  'SESSION_LOST',
+])
+
+/**
+ * A call of a tool that the server continues after its answer. The server finishes it also if this process ends: store
+ * `reference` and continue with `resumeTask()`. Disposing of the client does not cancel it.
+ */
+export class McpTask {
+  readonly #owner: TaskOwner
+  readonly #listeners = new Listeners<TaskChange>(() => {})
+  readonly #polling = new SingleFlight<Task>()
+  /** Questions that a handler answers now. */
+  readonly #asking = new Map<string, AbortController>()
+  /** End the pauses before the next polls. */
+  readonly #waiting = new Set<() => void>()
+  #reference: TaskReference
+  #task: Task | undefined
+  /** Why a question cannot be answered. */
+  #inputFailure: unknown
+
+  constructor(owner: TaskOwner, reference: TaskReference, task?: Task) {
+    this.#owner = owner
+    this.#reference = reference
+    // The answer that creates a task has no result.
+    this.#task = isFinal(task) ? undefined : task
+  }
+
+  /** Plain data to continue the task in any process. Changes when a question is answered: see `on()`. */
+  get reference(): TaskReference {
+    return this.#reference
+  }
+
+  /** Adds a listener for changes that `status()` or `result()` observes. Returns a function that removes it. */
+  on(_event: 'change', listener: (change: TaskChange) => void): () => void {
+    return this.#listeners.add(listener)
+  }
+
+  /** Asks the server for the status. */
+  status(options: CallOptions = {}): Promise<TaskStatus> {
+    return this.#within(options, async (session, signal) => {
+      if (!isFinal(this.#task)) await this.#poll(session, signal)
+      return this.#status
+    })
+  }
+
+  /**
+   * Waits for the result of the tool. With `inputRequired: 'surface'`, questions of the server are returned in its
+   * place. Aborting `signal` cancels the task.
+   *
+   * @throws McpClientError with the `task` to continue with; `TIMEOUT` if the task goes on after `timeoutMs`
+   */
+  result(
+    options: TaskResultOptions & { readonly inputRequired: 'surface' },
+  ): Promise<CallToolResult | InputRequired>
+  result(
+    options?: TaskResultOptions & { readonly inputRequired?: 'answer' | undefined },
+  ): Promise<CallToolResult>
+  result(options: TaskResultOptions): Promise<CallToolResult | InputRequired>
+  result(options: TaskResultOptions = {}): Promise<CallToolResult | InputRequired> {
+    return this.#owner.use(this.#reference, options, (session, given) =>
+      this.finish(session, given),
+    )
+  }
+
+  /** Asks the server to cancel the task. The task may still complete. */
+  async cancel(options: CallOptions = {}): Promise<void> {
+    await this.#within(options, (session, signal) => this.#send(session, 'cancel', { signal }))
+  }
+
+  /** `result()` in a known session. @internal */
+  async finish(
+    session: Session,
+    options: TaskResultOptions,
+  ): Promise<CallToolResult | InputRequired> {
+    const { timeoutMs = LONGEST_MS, timeout, inputRequired, inputResponses } = options
+    const isExtended = timeout?.resetOnProgress === true
+    using deadline = new Deadline(timeoutMs, options.signal, isExtended ? timeout.maxMs : undefined)
+    const { signal } = deadline
+    const ended = new AbortController()
+    const asked = AbortSignal.any([signal, ended.signal])
+    const { taskId } = this.#reference
+    const stopListening = session.onTask(taskId, (task) => this.#received(task))
+    let progress = 0
+    let reported: string | undefined
+    const report = ({ statusMessage: message }: TaskStatus): void => {
+      if (isExtended) deadline.extend()
+      if (message === undefined || message === reported) return
+      reported = message
+      options.onProgress?.({ progress: ++progress, message })
+    }
+    const stopReporting = this.#listeners.add(({ status }) => report(status))
+    this.#inputFailure = undefined
+    try {
+      if (this.#task !== undefined) report(this.#task)
+      if (inputResponses !== undefined) await this.#answer(session, inputResponses, signal)
+      // A task that another process started is polled at once.
+      let isDue = this.#task?.status !== 'working'
+      for (;;) {
+        const known = this.#task
+        const task =
+          known === undefined || (isDue && !isFinal(known))
+            ? await this.#poll(session, signal)
+            : known
+        if (isFinal(task)) return this.#resultOf(task, session)
+        const open = this.#openRequests(task)
+        if (inputRequired === 'surface' && open !== undefined) {
+          return { type: 'input_required', inputRequests: open, task: this.#reference }
+        }
+        if (open !== undefined) this.#ask(session, open, asked)
+        if (this.#inputFailure !== undefined) throw this.#noInput(this.#inputFailure)
+        if (this.#isExpired) throw this.#expired()
+        isDue = await this.#pause(this.#intervalMs(session), signal)
+      }
+    } catch (error) {
+      if (signal.aborted && !isTimeout(signal)) await this.#cancelled(session)
+      throw this.#toError(error, signal)
+    } finally {
+      ended.abort()
+      stopReporting()
+      stopListening()
+    }
+  }
+
+  get #status(): TaskStatus {
+    const { status = 'working', statusMessage, inputRequests, ttlMs = null } = this.#task ?? {}
+    return {
+      status,
+      statusMessage,
+      inputRequests,
+      ttlMs,
+      pollIntervalMs: this.#task?.pollIntervalMs,
+    }
+  }
+
+  get #isExpired(): boolean {
+    const { expiresAt } = this.#reference
+    return expiresAt !== null && Date.now() >= Date.parse(expiresAt)
+  }
+
+  /** Calls a function within the limit of one operation. */
+  #within<T>(
+    options: CallOptions,
+    run: (session: Session, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return this.#owner.use(this.#reference, options, async (session, { signal, timeoutMs }) => {
+      using deadline = new Deadline(timeoutMs ?? this.#owner.timeoutMs, signal)
+      try {
+        return await run(session, deadline.signal)
+      } catch (error) {
+        throw this.#toError(error, deadline.signal)
+      }
+    })
+  }
+
+  // Requests.
+
+  #poll(session: Session, signal: AbortSignal): Promise<Task> {
+    return this.#polling.join(async (shared) => {
+      const problem = this.#received(await this.#send(session, 'get', { signal: shared }))
+      if (problem === undefined && this.#task !== undefined) return this.#task
+      throw this.#error('UNEXPECTED_RESPONSE', problem ?? 'has no status')
+    }, signal)
+  }
+
+  /**
+   * Sends a request about the task. Repeats it after temporary failures, as long as the server keeps the task: a second
+   * request has no further effect.
+   */
+  async #send(
+    session: Session,
+    what: 'get' | 'update' | 'cancel',
+    { signal, ...added }: { readonly signal: AbortSignal; readonly inputResponses?: unknown },
+  ): Promise<unknown> {
+    const { taskId } = this.#reference
+    const params = { taskId, ...added }
+    const operation = { method: `tasks/${what}`, params, schema: UNCHECKED, isSafe: true }
+    const { lifetime } = session
+    for (let failures = 0; ;) {
+      try {
+        return await session.request(operation, {
+          lifetime,
+          signal,
+          timeout: Math.min(this.#owner.timeoutMs, REQUEST_MS),
+          mayRunTwice: true,
+          call: undefined,
+          resume: undefined,
+          assertSendable: () => this.#assertServer(session),
+          isSent: false,
+        })
+      } catch (error) {
+        if (signal.aborted || !isTemporary(error)) throw error
+        if (this.#isExpired) throw this.#expired(error)
+        session.log('debug', `tasks/${what} is sent again`, error)
+        const { retryAfterMs = 0 } = getTransportError(error) ?? {}
+        const ms = this.#intervalMs(session) * 2 ** ++failures
+        await this.#pause(Math.max(Math.min(ms, MAX_POLL_MS), retryAfterMs), signal)
+      }
+    }
+  }
+
+  /** @throws McpClientError before a request about this task reaches another server, or one without tasks */
+  #assertServer({ transport }: Session): void {
+    if (transport?.endpoint !== this.#reference.server) {
+      throw this.#error(
+        'TASK_REFERENCE',
+        `belongs to ${shownUrl(this.#reference.server)}, and this client uses ${shownUrl(transport?.endpoint)}: resume it with a client of its server`,
+      )
+    }
+    if (transport.era === 'modern') return
+    const version = transport.protocolVersion ?? 'another revision'
+    throw this.#error(
+      'TASK_UNKNOWN',
+      `was created with ${this.#reference.protocolVersion}, and the server speaks ${version} now, which has no such tasks: check whether the tool has run before you call it again`,
+    )
+  }
+
+  /** Takes the status from an answer or a notification. Returns what is wrong with it. */
+  #received(value: unknown): string | undefined {
+    const task = parseTask(value)
+    if (task === undefined) return 'got an answer that is no task: report it to the server'
+    if (task.taskId !== this.#reference.taskId) {
+      return 'got the status of another task, which was ignored: report it to the server'
+    }
+    const before = this.#task
+    // The first final state counts. A notification may be older than the last poll.
+    const isOld = (task.updatedAt ?? Infinity) < (before?.updatedAt ?? 0)
+    if (isFinal(before) || isOld) return undefined
+    this.#task = task
+    const { ttlMs } = task
+    const { createdAt } = this.#reference
+    if (before?.ttlMs !== ttlMs) {
+      this.#reference = { ...this.#reference, expiresAt: expiryOf(createdAt, ttlMs) }
+    }
+    const isNew = before?.status !== task.status || before.statusMessage !== task.statusMessage
+    if (isNew) this.#changed()
+    // Questions that are no longer open need no answer.
+    for (const [key, asking] of this.#asking) {
+      if (isFinal(task) || task.inputRequests?.[key] === undefined) asking.abort()
+    }
+    if (isNew) this.#wake()
+    return undefined
+  }
+
+  #changed(): void {
+    this.#listeners.emit({ status: this.#status, reference: this.#reference })
+  }
+
+  #intervalMs({ transport }: Session): number {
+    const { pollIntervalMs = DEFAULT_POLL_MS } = this.#task ?? {}
+    const ms = Math.min(Math.max(pollIntervalMs, MIN_POLL_MS), MAX_POLL_MS)
+    const isWatched = transport?.watchTask?.(this.#reference.taskId) === true
+    return (
+      (isWatched ? Math.max(ms, WATCHED_POLL_MS) : ms) * (1 + JITTER * this.#owner.timing.random())
+    )
+  }
+
+  /** Waits until it is time to poll, at most until the task expires. Returns false if the task has changed before. */
+  async #pause(ms: number, signal: AbortSignal): Promise<boolean> {
+    const { expiresAt } = this.#reference
+    const leftMs =
+      expiresAt === null ? ms : Math.max(Date.parse(expiresAt) - Date.now(), MIN_POLL_MS)
+    const stop = new AbortController()
+    const end = (): void => stop.abort()
+    this.#waiting.add(end)
+    signal.addEventListener('abort', end, { once: true })
+    try {
+      signal.throwIfAborted()
+      await this.#owner.timing.wait(Math.min(ms, leftMs), stop.signal)
+      return true
+    } catch (error) {
+      if (signal.aborted || !stop.signal.aborted) throw error
+      return false
+    } finally {
+      this.#waiting.delete(end)
+      signal.removeEventListener('abort', end)
+    }
+  }
+
+  #wake(): void {
+    for (const end of this.#waiting) end()
+  }
+
+  // Questions.
+
+  /** Returns the questions that nobody has answered. Undefined if there are none. */
+  #openRequests({ status, inputRequests = {} }: Task): TaskStatus['inputRequests'] {
+    if (status !== 'input_required') return undefined
+    const { answeredKeys } = this.#reference
+    const open = Object.entries(inputRequests).filter(([key]) => !answeredKeys.includes(key))
+    return open.length === 0 ? undefined : Object.fromEntries(open)
+  }
+
+  /** Calls the handlers for questions that are new. Each answer is sent alone, so that none waits for another person. */
+  #ask(
+    session: Session,
+    requests: Readonly<Record<string, InputRequest>>,
+    signal: AbortSignal,
+  ): void {
+    for (const [key, request] of Object.entries(requests)) {
+      if (this.#asking.has(key)) continue
+      const asking = new AbortController()
+      this.#asking.set(key, asking)
+      this.#askOne(session, { [key]: request }, AbortSignal.any([signal, asking.signal]))
+        .catch((error: unknown) => {
+          if (!signal.aborted && !asking.signal.aborted) this.#inputFailure = error
+        })
+        .finally(() => {
+          this.#asking.delete(key)
+          this.#wake()
+        })
+    }
+  }
+
+  async #askOne(
+    session: Session,
+    request: Readonly<Record<string, InputRequest>>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { transport } = session
+    if (transport?.answerInputs === undefined) throw new Error('The connection was closed')
+    await this.#answer(session, await transport.answerInputs(request, signal), signal)
+  }
+
+  async #answer(
+    session: Session,
+    inputResponses: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.#send(session, 'update', { signal, inputResponses })
+    const { answeredKeys } = this.#reference
+    const keys = new Set([...answeredKeys, ...Object.keys(inputResponses)])
+    this.#reference = { ...this.#reference, answeredKeys: [...keys] }
+    if (this.#task !== undefined) this.#changed()
+  }
+
+  // The end.
+
+  #resultOf(task: Task, session: Session): CallToolResult {
+    const { tool } = this.#reference
+    if (task.status === 'cancelled') {
+      throw this.#error('TASK_CANCELLED', `was cancelled${reasonOf(task)}. ${CHECK}`)
+    }
+    if (task.status === 'failed') {
+      const { code, message, data } = isRecord(task.error) ? task.error : {}
+      const cause = new McpError(
+        typeof code === 'number' ? code : ErrorCode.InternalError,
+        typeof message === 'string' ? message : 'The server gave no reason',
+        data,
+      )
+      throw this.#error('TASK_FAILED', `failed: ${cause.message}. ${CHECK}`, cause)
+    }
+    const { resultType = 'complete', ...given } = isRecord(task.result) ? task.result : {}
+    const result = session.transport?.toToolResult?.(tool, given) ?? given
+    const parsed = CallToolResultSchema.safeParse(result)
+    if (resultType === 'complete' && parsed.success && isRecord(task.result)) {
+      return this.#owner.checkedResult(parsed.data, tool, session)
+    }
+    const message = 'has completed, with an invalid result: report it to the authors of the server'
+    const { server } = this.#owner
+    throw new McpClientError('UNEXPECTED_RESPONSE', this.#message(message), {
+      server,
+      tool,
+      outcome: 'executed',
+      cause: parsed.error,
+    })
+  }
+
+  /** Tells the server that nobody waits for the task. The caller does not wait long for that. */
+  async #cancelled(session: Session): Promise<void> {
+    using deadline = new Deadline(CANCEL_MS)
+    const { signal } = deadline
+    try {
+      await untilAborted(this.#send(session, 'cancel', { signal }), signal)
+    } catch (error) {
+      session.log('warning', `the task of ${this.#what} could not be cancelled`, error)
+    }
+  }
+
+  /** Returns the error for the caller. */
+  #toError(error: unknown, signal: AbortSignal): unknown {
+    if (signal.aborted) {
+      if (!isTimeout(signal)) return signal.reason
+      const { message } = abortReason(signal)
+      return this.#error(
+        'TIMEOUT',
+        `goes on, and the time limit has passed: ${message}. Continue with resumeTask(), or raise timeoutMs`,
+        error,
+      )
+    }
+    if (McpClientError.is(error)) {
+      if (error.task !== undefined || error.outcome === 'executed') return error
+      return this.#error(error.code, `could not be continued: ${error.message}`, error)
+    }
+    const failure = getTransportError(error)
+    if (failure !== undefined) {
+      return this.#error(
+        failure.code,
+        `could not be continued: ${failure.message}. It may go on: continue with resumeTask()`,
+        failure,
+      )
+    }
+    if (!(error instanceof McpError)) return error
+    if (error.code !== INVALID_PARAMS) {
+      return this.#error(
+        'TASK_UNKNOWN',
+        `is refused by the server: ${error.message}. ${CHECK}`,
+        error,
+      )
+    }
+    if (this.#task !== undefined) return this.#expired(error)
+    return this.#error(
+      'TASK_UNKNOWN',
+      `is not known to the server: it has expired, or belongs to somebody else. ${CHECK}`,
+      error,
+    )
+  }
+
+  #expired(cause?: unknown): McpClientError {
+    return this.#error(
+      'TASK_EXPIRED',
+      `has expired on the server without a result. ${CHECK}`,
+      cause,
+    )
+  }
+
+  #noInput(cause: unknown): McpClientError {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    return this.#error(
+      'TASK_INPUT',
+      `waits for an answer that was not given: ${why}. Continue with resumeTask() and a handler, or cancel it`,
+      cause,
+    )
+  }
+
+  get #what(): string {
+    return `tool "${this.#reference.tool}" of MCP server "${this.#owner.server}"`
+  }
+
+  #message(text: string): string {
+    return `${this.#what}: the task ${text}`
+  }
+
+  /** The tool may have run: nothing in this file proves that it did not. */
+  #error(code: McpClientErrorCode, text: string, cause?: unknown): McpClientError {
+    const { tool } = this.#reference
+    return new McpClientError(code, this.#message(text), {
+      server: this.#owner.server,
+      tool,
+      outcome: 'unknown',
+      task: this.#reference,
+      ...(cause === undefined ? {} : { cause }),
+    })
+  }
+}
+
+const CHECK = 'The tool may have run in part: check before you call it again'
+
+const UNCHECKED = { parse: (result: unknown): unknown => result }
+
+function isFinal(
+  task: Task | undefined,
+): task is Task & { readonly status: 'completed' | 'failed' | 'cancelled' } {
+  return task !== undefined && task.status !== 'working' && task.status !== 'input_required'
+}
+
+function reasonOf({ statusMessage }: TaskStatus): string {
+  return statusMessage === undefined ? '' : `: ${statusMessage}`
+}
+
+/** Returns whether the same request may succeed later. */
+function isTemporary(error: unknown): boolean {
+  const failure = getTransportError(error)
+  if (failure !== undefined) {
+    const { code, status = 0 } = failure
+    return TEMPORARY.has(code) || (code === 'REJECTED' && (status >= 500 || isBusy(status)))
+  }
+  if (McpClientError.is(error)) return TEMPORARY.has(error.code)
+  return error instanceof McpError && !REFUSALS.has(error.code)
+}
+
+function isBusy(status: number): boolean {
+  return status === 408 || status === 425 || status === 429
+}
+
+function shownUrl(endpoint = 'no URL'): string {
+  return endpoint.split('?')[0] ?? endpoint
+}
+
+function expiryOf(createdAt: string, ttlMs: number | null): string | null {
+  return ttlMs === null ? null : new Date(Date.parse(createdAt) + ttlMs).toISOString()
+}
+
+/** Returns the task in the answer to a call, a poll or in a notification. Undefined for anything else. */
+export function parseTask(value: unknown): Task | undefined {
+  if (!isRecord(value)) return undefined
+  const { taskId, status, statusMessage, inputRequests, result, error } = value
+  const { ttlMs, pollIntervalMs, lastUpdatedAt } = value
+  if (typeof taskId !== 'string' || taskId === '' || !isStatus(status)) return undefined
+  return {
+    taskId,
+    status,
+    updatedAt: typeof lastUpdatedAt === 'string' ? toTime(lastUpdatedAt) : undefined,
+    ttlMs: isCount(ttlMs) ? ttlMs : null,
+    ...(typeof statusMessage === 'string' ? { statusMessage } : {}),
+    ...(isInputRequests(inputRequests) ? { inputRequests } : {}),
+    ...(isCount(pollIntervalMs) ? { pollIntervalMs } : {}),
+    ...(status === 'completed' ? { result } : {}),
+    ...(status === 'failed' ? { error } : {}),
+  }
+}
+
+function toTime(text: string): number | undefined {
+  const ms = Date.parse(text)
+  return Number.isNaN(ms) ? undefined : ms
+}
+
+/** A longer time has no date. Servers that name one mean: no limit. */
+const MAX_TTL_MS = 1e15
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0 && value < MAX_TTL_MS
+}
+
+function isStatus(value: unknown): value is TaskStatus['status'] {
+  return (
+    value === 'working' ||
+    value === 'input_required' ||
+    value === 'completed' ||
+    value === 'failed' ||
+    value === 'cancelled'
+  )
+}
+
+function isInputRequests(value: unknown): value is Readonly<Record<string, InputRequest>> {
+  return (
+    isRecord(value) &&
+    Object.values(value).every((one) => isRecord(one) && typeof one['method'] === 'string')
+  )
+}
+
+/** Returns the reference of a task that the server has just created. */
+export function createReference(
+  { taskId, ttlMs }: Task,
+  tool: string,
+  {
+    session,
+    idempotencyKey,
+  }: { readonly session: Session; readonly idempotencyKey: string | undefined },
+): TaskReference {
+  const { transport, scope } = session
+  const createdAt = new Date().toISOString()
+  return {
+    v: 1,
+    server: transport?.endpoint ?? '',
+    principal: scope?.principal ?? null,
+    taskId,
+    tool,
+    protocolVersion: transport?.protocolVersion ?? '',
+    createdAt,
+    expiresAt: expiryOf(createdAt, ttlMs),
+    idempotencyKey: idempotencyKey ?? null,
+    answeredKeys: [],
+  }
+}
+
+const referenceChecks: Checks<TaskReference> = {
+  v: { takes: '1', accepts: (value) => value === 1 },
+  server: check.required(check.text),
+  principal: { takes: 'a string or null', accepts: isTextOrNull },
+  taskId: check.required(check.text),
+  tool: check.required(check.text),
+  protocolVersion: check.required(check.string),
+  createdAt: { takes: 'a date', accepts: isDate },
+  expiresAt: { takes: 'a date or null', accepts: (value) => value === null || isDate(value) },
+  idempotencyKey: { takes: 'a string or null', accepts: isTextOrNull },
+  answeredKeys: {
+    takes: 'a list of strings',
+    accepts: (value) => Array.isArray(value) && value.every((one) => typeof one === 'string'),
+  },
+}
+
+function isTextOrNull(value: unknown): boolean {
+  return value === null || typeof value === 'string'
+}
+
+function isDate(value: unknown): boolean {
+  return typeof value === 'string' && toTime(value) !== undefined
+}
+
+/** @throws McpClientError `TASK_REFERENCE` for a value from a store that is no reference */
+export function assertReference(given: unknown, server: string): asserts given is TaskReference {
+  const isOther = !isRecord(given) || given['v'] !== 1
+  const problem = isOther
+    ? 'it is not a reference of version 1'
+    : optionProblem(given, referenceChecks)?.message
+  if (problem === undefined) return
+  const message = `The reference of a task of MCP server "${server}" cannot be used: ${problem}. Pass task.reference unchanged`
+  throw new McpClientError('TASK_REFERENCE', message, { server, outcome: 'unknown' })
+}
