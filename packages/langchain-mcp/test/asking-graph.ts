@@ -4,7 +4,7 @@ import {
   type BaseMessage,
   type ToolMessage,
 } from '@langchain/core/messages'
-import type { StructuredTool } from '@langchain/core/tools'
+import { tool, type StructuredTool, type ToolRunnableConfig } from '@langchain/core/tools'
 import {
   Command,
   INTERRUPT,
@@ -18,6 +18,7 @@ import {
 } from '@langchain/langgraph'
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { createAgent, fakeModel } from 'langchain'
+import { z } from 'zod'
 import { fanOutToolCalls } from '../src/langgraph.ts'
 import type { InterruptResume, McpElicitationInterrupt } from '../src/index.ts'
 
@@ -43,7 +44,15 @@ export interface AskingGraph {
 }
 
 export interface AskingGraphOptions {
-  readonly kind: 'createAgent' | 'fanOutToolCalls' | 'ToolNode' | 'Send of all calls'
+  readonly kind:
+    | 'createAgent'
+    | 'fanOutToolCalls'
+    | 'ToolNode'
+    | 'Send of all calls'
+    /** `createAgent` as a tool of another agent. */
+    | 'sub-agent'
+    /** `createAgent` as a node of another graph. */
+    | 'subgraph'
   readonly tools: readonly StructuredTool[]
   readonly calls: readonly Calling[]
   readonly checkpointer?: BaseCheckpointSaver | undefined
@@ -98,10 +107,40 @@ function runOf(
 ): (input: unknown, signal?: AbortSignal) => Promise<unknown> {
   const configOf = (signal: AbortSignal | undefined): object =>
     signal === undefined ? config : { ...config, signal }
+  if (kind === 'sub-agent' || kind === 'subgraph') {
+    const inner = createAgent({ model: modelOf(toolCalls), tools })
+    if (kind === 'subgraph') {
+      const graph = new StateGraph(MessagesAnnotation)
+        .addNode('agent', inner.graph)
+        .addEdge('__start__', 'agent')
+        .compile(given)
+      return (input, signal) =>
+        graph.invoke(input as Parameters<typeof graph.invoke>[0], configOf(signal))
+    }
+    let last: BaseMessage[] = []
+    const helper = tool(
+      async (_args, innerConfig: ToolRunnableConfig) => {
+        const { messages } = await inner.invoke({ messages: 'go' }, innerConfig)
+        last = messages
+        return 'helped'
+      },
+      { name: 'helper', schema: z.object({}) },
+    )
+    const outer = createAgent({
+      model: modelOf([{ type: 'tool_call', id: 'outer', name: 'helper', args: {} }]),
+      tools: [helper],
+      ...given,
+    })
+    return async (input, signal) => {
+      const state = await outer.invoke(
+        input as Parameters<typeof outer.invoke>[0],
+        configOf(signal),
+      )
+      return { ...state, messages: [...state.messages, ...last] }
+    }
+  }
   if (kind === 'createAgent') {
-    const answer = (messages: BaseMessage[]): AIMessage => nextOf(messages, toolCalls)
-    const model = fakeModel().respond(answer).respond(answer)
-    const agent = createAgent({ model, tools, ...given })
+    const agent = createAgent({ model: modelOf(toolCalls), tools, ...given })
     return (input, signal) =>
       agent.invoke(input as Parameters<typeof agent.invoke>[0], configOf(signal))
   }
@@ -123,6 +162,11 @@ function runOf(
     .compile(given)
   return (input, signal) =>
     graph.invoke(input as Parameters<typeof graph.invoke>[0], configOf(signal))
+}
+
+function modelOf(toolCalls: NonNullable<AIMessage['tool_calls']>): ReturnType<typeof fakeModel> {
+  const answer = (messages: BaseMessage[]): AIMessage => nextOf(messages, toolCalls)
+  return fakeModel().respond(answer).respond(answer)
 }
 
 function nextOf(

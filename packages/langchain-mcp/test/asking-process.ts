@@ -5,13 +5,15 @@ import { join } from 'node:path'
 import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
 import { McpClient } from '@x/mcp-client'
 import { elicitationToInterrupt, loadMcpTools, type InterruptResume } from '../src/index.ts'
-import { askingGraph, type Calling, type Turn } from './asking-graph.ts'
+import { askingGraph, type AskingGraphOptions, type Calling, type Turn } from './asking-graph.ts'
 
 /** A command of the parent. Without `resume`, the thread starts or continues. */
 export interface Order {
   readonly calls: readonly Calling[]
   readonly resume?: InterruptResume
   readonly goOn?: boolean
+  /** @default 'fanOutToolCalls' */
+  readonly kind?: AskingGraphOptions['kind']
 }
 
 /** Messages of the process. */
@@ -28,8 +30,8 @@ const tools = await loadMcpTools(client, { elicitation })
 const checkpointer = new SqliteSaver(join(DATA_FOLDER, 'checkpoints.db'))
 const store = WITH_STORE === '' ? undefined : new SqliteStore(join(DATA_FOLDER, 'store.db'))
 
-process.on('message', ({ calls, resume, goOn }: Order) => {
-  const graph = askingGraph({ kind: 'fanOutToolCalls', tools, calls, checkpointer, store })
+process.on('message', ({ calls, resume, goOn, kind = 'fanOutToolCalls' }: Order) => {
+  const graph = askingGraph({ kind, tools, calls, checkpointer, store })
   const turn = resume === undefined ? (goOn ? graph.goOn() : graph.start()) : graph.resume(resume)
   turn
     .then(({ interrupts, answers }): Told => ({

@@ -188,6 +188,7 @@ describe('a journal', () => {
       saver: { getTuple: () => Promise.resolve({ checkpoint: { id: latest } }) },
       checkpoints: { '': 'checkpoint-1' },
       answersById: undefined,
+      isResumedInside: false,
     }
   }
 

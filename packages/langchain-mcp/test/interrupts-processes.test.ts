@@ -71,24 +71,28 @@ function accept({ interrupts }: Told, answer: string): InterruptResume {
 
 const calls = [{ name: 'add', args: { a: 1, b: 2 } }, { name: 'ask_twice' }]
 
-test.each([{ store: true }, { store: false }])(
+test.each([
+  { store: true, kind: 'fanOutToolCalls' },
+  { store: false, kind: 'fanOutToolCalls' },
+  { store: false, kind: 'sub-agent' },
+] as const)(
   'sends two rounds of a call from three processes, killed between the two POSTs, and pays once (%o)',
   { timeout: SLOW },
-  async ({ store }) => {
+  async ({ store, kind }) => {
     await using folder = await temporaryFolder()
     await using server = await startModernServer()
     await using one = await startGraph(server.url, folder.path, { store })
-    const first = await one.ask({ calls })
+    const first = await one.ask({ calls, kind })
     expect(first.interrupts).toHaveLength(1)
     await one.kill()
 
     await using two = await startGraph(server.url, folder.path, { store })
-    const second = await two.ask({ calls, resume: accept(first, 'Ada') })
+    const second = await two.ask({ calls, kind, resume: accept(first, 'Ada') })
     expect(second.interrupts).toHaveLength(1)
     await two.kill()
 
     await using three = await startGraph(server.url, folder.path, { store })
-    const done = await three.ask({ calls, resume: accept(second, 'Lovelace') })
+    const done = await three.ask({ calls, kind, resume: accept(second, 'Lovelace') })
     expect(done.interrupts).toEqual([])
     expect(done.answers['call-1']).toMatch(/^success: .*Ada.*Lovelace/)
     expect(server.executions('add')).toBe(1)

@@ -1,6 +1,6 @@
 import { canonicalJson, isRecord } from '@x/internal'
 import { isQuestionOfOurs } from './interrupt-value.ts'
-import { tasksIn, type GraphPlace, type LangGraphRuntime } from './langgraph.ts'
+import { taskIn, tasksIn, type GraphPlace, type LangGraphRuntime } from './langgraph.ts'
 
 /** The content of an answer, or why the answer cannot be used. */
 export type ReadAnswer<Content> = Content | { readonly problem: string }
@@ -37,7 +37,8 @@ export async function askPerson<Content extends object>(
   { question, place, read }: Asking<Content>,
 ): Promise<Content | undefined> {
   const { key } = question
-  const judge = graph.task(
+  const judge = taskIn(
+    { graph, place },
     `mcp:${place.toolCallId}:answer`,
     async (answer: unknown, isKeyNeeded: boolean): Promise<Verdict> => {
       const content = read(answer)

@@ -32,7 +32,7 @@ import {
   type McpAuthorizationInterrupt,
   type McpElicitationInterrupt,
 } from './interrupt-value.ts'
-import type { GraphPlace, LangGraphRuntime } from './langgraph.ts'
+import { taskIn, type GraphPlace, type LangGraphRuntime } from './langgraph.ts'
 import { LiveCall, type HeldCalls, type LiveCallEvent, type ToolCaller } from './live-call.ts'
 
 /** One call of a tool. */
@@ -107,7 +107,7 @@ export class CallRounds {
   async callInGraph(graph: LangGraphRuntime, place: GraphPlace): Promise<ToolResult> {
     const { journal, maxRounds } = this.#shared
     const { origin } = this.#call
-    const step = graph.task(`mcp:${place.toolCallId}`, (round: Round) => {
+    const step = taskIn({ graph, place }, `mcp:${place.toolCallId}`, async (round: Round) => {
       const execute = (): Promise<CallOutcome> => this.#execute(round, place)
       // Only this process can answer an open request, and only once, so no record is needed.
       if (round.asked?.isHeld === true) return execute()

@@ -6,7 +6,7 @@ import { toGraphStore, type GraphStore } from '../sessions/call-context.ts'
 export type LangGraphRuntime = Pick<
   // oxlint-disable-next-line consistent-type-imports -- an import would stay in types that compile without LangGraph
   typeof import('@langchain/langgraph'),
-  'interrupt' | 'task' | 'GraphInterrupt'
+  'interrupt' | 'task' | 'getConfig' | 'GraphInterrupt'
 >
 
 let loading: Promise<LangGraphRuntime | undefined> | undefined
@@ -20,6 +20,7 @@ export function loadLangGraph(): Promise<LangGraphRuntime | undefined> {
     (langgraph) => ({
       interrupt: langgraph.interrupt,
       task: langgraph.task,
+      getConfig: langgraph.getConfig,
       GraphInterrupt: langgraph.GraphInterrupt,
     }),
     () => undefined,
@@ -76,6 +77,8 @@ export interface GraphPlace {
   readonly checkpoints: Readonly<Record<string, string | undefined>>
   /** The answers that resumed the graph by the ids of interrupts. Undefined if no ids were given. */
   readonly answersById: readonly unknown[] | undefined
+  /** True if the task is part of a subgraph or a sub-agent, and was executed before. */
+  readonly isResumedInside: boolean
 }
 
 /** Trigger of a task for a `Send`, and of a `task()` of the functional API. */
@@ -91,10 +94,11 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
   if (!isInGraph || !toolCallId) return undefined
   if (typeof task !== 'string' || typeof namespace !== 'string') return undefined
   if (typeof thread !== 'string' && typeof thread !== 'number') return undefined
+  const graph = namespace.split('|').slice(0, -1).join('|')
   return {
     thread: String(thread),
     task,
-    graph: namespace.split('|').slice(0, -1).join('|'),
+    graph,
     namespace,
     toolCallId,
     ...neighborsOf(config, toolCallId),
@@ -102,7 +106,43 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
     saver: isReader(saver) ? saver : undefined,
     checkpoints: configurable['checkpoint_map'] ?? {},
     answersById: isRecord(byId) ? Object.values(byId) : undefined,
+    isResumedInside: graph !== '' && configurable['__pregel_resuming'] === true,
   }
+}
+
+/**
+ * LangGraph's `task()`, which also works in subgraphs and sub-agents. There, LangGraph 1.4 executes a finished
+ * task again when the graph is resumed, although the checkpoint contains its outcome. So the task looks there
+ * itself.
+ */
+export function taskIn<Arguments extends unknown[], Outcome>(
+  { graph, place }: { readonly graph: LangGraphRuntime; readonly place: GraphPlace },
+  name: string,
+  run: (...args: Arguments) => Promise<Outcome>,
+): (...args: Arguments) => Promise<Outcome> {
+  const task = graph.task(name, async (...args: Arguments): Promise<unknown> => {
+    const stored = place.isResumedInside ? await storedOutcome(graph, place) : undefined
+    return stored === undefined ? run(...args) : stored.outcome
+  })
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the checkpoint contains what `run` returned
+  return async (...args) => (await task(...args)) as Outcome
+}
+
+/** Returns the outcome of the running task, if the checkpoint contains it. */
+async function storedOutcome(
+  { getConfig }: LangGraphRuntime,
+  { saver, thread, graph, checkpoints }: GraphPlace,
+): Promise<{ readonly outcome: unknown } | undefined> {
+  const task: unknown = getConfig().configurable?.['__pregel_task_id']
+  const tuple = await saver?.getTuple({
+    configurable: { thread_id: thread, checkpoint_ns: graph, checkpoint_id: checkpoints[graph] },
+  })
+  for (const write of tuple?.pendingWrites ?? []) {
+    if (!Array.isArray(write)) continue
+    const [id, channel, outcome]: readonly unknown[] = write
+    if (id === task && channel === '__return__') return { outcome }
+  }
+  return undefined
 }
 
 /** Finds the message with the model's call in the input of the task, and the other calls in it. */
