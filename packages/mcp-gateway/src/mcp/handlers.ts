@@ -90,11 +90,13 @@ export class GatewayHandlers implements McpHandlers {
 
   constructor(parts: HandlerParts) {
     this.#parts = parts
-    this.#methods = new Map([
-      ...toolMethods(parts),
-      ...(parts.hasPrompts ? promptMethods(parts) : []),
-      ...(parts.resources ? resourceMethods(parts.resources, parts.onError) : []),
-    ])
+    this.#methods = new Map(
+      Object.entries({
+        ...toolMethods(parts),
+        ...(parts.hasPrompts && promptMethods(parts)),
+        ...(parts.resources && resourceMethods(parts.resources, parts.onError)),
+      }),
+    )
   }
 
   get serverInfo(): Implementation {
@@ -131,87 +133,68 @@ export class GatewayHandlers implements McpHandlers {
   }
 }
 
-type Methods = readonly (readonly [string, Method])[]
+type Methods = Readonly<Record<string, Method>>
 
 function toolMethods(parts: HandlerParts): Methods {
-  return [
-    ['tools/call', (params, context) => callTool(parts, params, context)],
-    [
-      'tools/list',
-      (params, { principal }) => {
-        const all = listTools(parts.registry.plan(), principal)
-        const { entries, ...next } = pageOf(all, parts, {
-          list: `tools\0${principal.id}`,
-          cursor: cursorOf(params),
-        })
-        return { tools: entries, ...next }
-      },
-    ],
-  ]
+  return {
+    'tools/call': (params, context) => callTool(parts, params, context),
+    'tools/list': (params, { principal }) => {
+      const page = pageOf(listTools(parts.registry.plan(), principal), parts, {
+        list: `tools\0${principal.id}`,
+        cursor: cursorOf(params),
+      })
+      return { tools: page.entries, nextCursor: page.nextCursor }
+    },
+  }
 }
 
 function promptMethods(parts: HandlerParts): Methods {
-  return [
-    [
-      'prompts/list',
-      (params, { principal }) => {
-        const all = listPrompts(parts.registry.plan(), principal)
-        const { entries, ...next } = pageOf(all, parts, {
-          list: `prompts\0${principal.id}`,
-          cursor: cursorOf(params),
-        })
-        return { prompts: entries, ...next }
-      },
-    ],
-    [
-      'prompts/get',
-      (params, { principal }) => {
-        const name = textOf(params, 'name')
-        const prompt = parts.registry.plan().promptByName(name)
-        // Callers cannot tell a prompt that they may not use from one that does not exist.
-        if (!prompt || !mayUse(principal, prompt)) {
-          throw invalidParams(`Unknown prompt: ${name.slice(0, 128)}`)
-        }
-        return { ...promptContentOf(prompt) }
-      },
-    ],
-  ]
+  return {
+    'prompts/list': (params, { principal }) => {
+      const page = pageOf(listPrompts(parts.registry.plan(), principal), parts, {
+        list: `prompts\0${principal.id}`,
+        cursor: cursorOf(params),
+      })
+      return { prompts: page.entries, nextCursor: page.nextCursor }
+    },
+    'prompts/get': (params, { principal }) => {
+      const name = textOf(params, 'name')
+      const prompt = parts.registry.plan().promptByName(name)
+      // Callers cannot tell a prompt that they may not use from one that does not exist.
+      if (!prompt || !mayUse(principal, prompt)) {
+        throw invalidParams(`Unknown prompt: ${name.slice(0, 128)}`)
+      }
+      return { ...promptContentOf(prompt) }
+    },
+  }
 }
 
 function resourceMethods(resources: ResourceHandlers, onError: HandlerParts['onError']): Methods {
-  const methods: Methods = [
-    ['resources/list', (params, context) => resources.list(callerOf(context), cursorOf(params))],
-    ['resources/templates/list', (_params, context) => resources.templates(callerOf(context))],
-    [
-      'resources/read',
-      (params, context) => readResource(resources, textOf(params, 'uri'), context),
-    ],
-    [
-      'resources/subscribe',
-      async (params, context) => {
-        const { session } = context
-        if (!session) throw methodNotFound()
-        const uri = textOf(params, 'uri')
-        const followed = await resources.followed(callerOf(context), uri)
-        if (followed === undefined) throw new ResourceNotFoundError(uri)
-        if (await session.subscribe(followed)) return {}
-        throw invalidParams('The session has too many subscriptions')
-      },
-    ],
-    [
-      'resources/unsubscribe',
-      async (params, context) => {
-        const { session } = context
-        if (!session) throw methodNotFound()
-        const uri = textOf(params, 'uri')
-        await session.unsubscribe((await resources.followed(callerOf(context), uri)) ?? uri)
-        return {}
-      },
-    ],
-  ]
-  const complete = resources.complete && completion(resources)
-  const all: Methods = complete ? [...methods, ['completion/complete', complete]] : methods
-  return all.map(([name, method]) => [name, withoutStoreErrors(method, onError)])
+  const methods: Methods = {
+    'resources/list': (params, context) => resources.list(callerOf(context), cursorOf(params)),
+    'resources/templates/list': (_params, context) => resources.templates(callerOf(context)),
+    'resources/read': (params, context) => readResource(resources, textOf(params, 'uri'), context),
+    'resources/subscribe': async (params, context) => {
+      const { session } = context
+      if (!session) throw methodNotFound()
+      const uri = textOf(params, 'uri')
+      const followed = await resources.followed(callerOf(context), uri)
+      if (followed === undefined) throw new ResourceNotFoundError(uri)
+      if (await session.subscribe(followed)) return {}
+      throw invalidParams('The session has too many subscriptions')
+    },
+    'resources/unsubscribe': async (params, context) => {
+      const { session } = context
+      if (!session) throw methodNotFound()
+      const uri = textOf(params, 'uri')
+      await session.unsubscribe((await resources.followed(callerOf(context), uri)) ?? uri)
+      return {}
+    },
+    ...(resources.complete && { 'completion/complete': completion(resources) }),
+  }
+  return Object.fromEntries(
+    Object.entries(methods).map(([name, method]) => [name, withoutStoreErrors(method, onError)]),
+  )
 }
 
 /** What a store reports (its host, port or file) goes to the log, and not to the client. */

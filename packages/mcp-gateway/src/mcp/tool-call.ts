@@ -44,15 +44,6 @@ interface Order {
 /** Questions of an agent that has not finished. */
 type Questions = Extract<ToolOutcome, { type: 'input' }>
 
-interface RoundOptions {
-  /** Answers to the questions of the round before. */
-  readonly resume: RunResume | undefined
-  /** Trace of the observer. @default the trace of the client */
-  readonly trace?: TraceCarrier | undefined
-  /** Is called with the name of the agent's tool, once that is known. */
-  readonly onTool?: (name: string) => void
-}
-
 /** Rounds of questions within one call. */
 const MAX_ROUNDS = 8
 const MAX_KEY_CHARS = 128
@@ -76,9 +67,7 @@ export async function callTool(
   const call = new ToolCall(parts, context, { name, args })
   let resume: RunResume | undefined = context.continuation
   for (let round = 1; ; round++) {
-    const outcome = await (parts.observer
-      ? observe(call, resume, { parts, observer: parts.observer })
-      : call.run({ resume }))
+    const outcome = await call.round(resume)
     if ('content' in outcome) return outcome
     if (round > MAX_ROUNDS) {
       return failedQuestion(`the agent asked more than ${MAX_ROUNDS} times in one call`)
@@ -125,10 +114,12 @@ export function reportRefusedCall(
 
 /** One `tools/call`. */
 class ToolCall {
-  readonly name: string
-  readonly args: Params
-  readonly context: RequestContext
   readonly #parts: HandlerParts
+  readonly #context: RequestContext
+  readonly #name: string
+  readonly #args: Params
+  /** Tool of the agent, where the call names it in its arguments. */
+  #target: string | undefined
 
   constructor(
     parts: HandlerParts,
@@ -136,25 +127,91 @@ class ToolCall {
     { name, args }: { readonly name: string; readonly args: Params },
   ) {
     this.#parts = parts
-    this.context = context
-    this.name = name
-    this.args = args
+    this.#context = context
+    this.#name = name
+    this.#args = args
   }
 
-  /** @throws ProtocolError -32602 for a tool that does not exist, or that the caller may not see */
-  async run({ resume, trace, onTool }: RoundOptions): Promise<CallToolResult | Questions> {
-    const { args, name } = this
+  /**
+   * Runs the agent until it has a result or asks, and reports that.
+   *
+   * @param resume answers to the questions of the round before
+   * @throws ProtocolError -32602 for a tool that does not exist, or that the caller may not see
+   */
+  round(resume: RunResume | undefined): Promise<CallToolResult | Questions> {
+    const { observer } = this.#parts
+    return observer ? this.#observed(resume, observer) : this.#run(resume, this.#context.trace)
+  }
+
+  async #observed(
+    resume: RunResume | undefined,
+    observer: Required<GatewayObserver>,
+  ): Promise<CallToolResult | Questions> {
+    const { now } = this.#parts
+    const observed = this.#facts()
+    const startedAt = now()
+    const trace = observer.callStarted(observed) ?? this.#context.trace
+    let result: CallToolResult | Questions | undefined
+    let outcome = 'internal'
+    try {
+      let running: Promise<CallToolResult | Questions> | undefined
+      observer.activate(observed, () => {
+        running = this.#run(resume, trace)
+      })
+      result = await (running ?? this.#run(resume, trace))
+      outcome = outcomeOf(result)
+      return result
+    } catch (error) {
+      const isUnknown = error instanceof ProtocolError && error.code === UNKNOWN_TOOL
+      if (isUnknown) outcome = 'unknown_tool'
+      throw error
+    } finally {
+      const { runId } = metaOf(result)
+      observer.callEnded(observed, {
+        runId: typeof runId === 'string' ? runId : undefined,
+        outcome,
+        target: this.#target,
+        durationMs: now() - startedAt,
+        requestBytes: Buffer.byteLength(JSON.stringify(this.#args)),
+        resultBytes: bytesOf(result),
+      })
+    }
+  }
+
+  #facts(): ObservedCall {
+    const { principal, address, client, trace } = this.#context
+    const { registry, ownTools = [] } = this.#parts
+    const plan = registry.plan()
+    const ownNames = [...plan.metaTools, ...ownTools.map(({ definition }) => definition)]
+    return {
+      tool: this.#name,
+      isKnown:
+        plan.byName(this.#name) !== undefined || ownNames.some(({ name }) => name === this.#name),
+      principal: principal.id,
+      isAnonymous: principal.isAnonymous,
+      address,
+      era: isModern(client.protocolVersion) ? 'modern' : 'legacy',
+      trace,
+    }
+  }
+
+  async #run(
+    resume: RunResume | undefined,
+    trace: TraceCarrier | undefined,
+  ): Promise<CallToolResult | Questions> {
+    const args = this.#args
+    const name = this.#name
     const { argumentBytes, ownTools, results } = this.#parts
     if (this.#isTooLong(argumentBytes)) {
       return toolError('invalid_arguments', `The arguments are longer than ${argumentBytes} bytes.`)
     }
     const own = ownTools?.find(({ definition }) => definition.name === name)
-    if (own) return own.call(callerOf(this.context), args)
+    if (own) return own.call(callerOf(this.#context), args)
     const order = this.#order()
     if ('content' in order) return order
     const { tool, checked } = order
-    onTool?.(tool.name)
-    const key = { tool, principal: this.context.principal, arguments: checked }
+    this.#target = tool.name === name ? undefined : tool.name
+    const key = { tool, principal: this.#context.principal, arguments: checked }
     const cached = await results?.get(key)
     if (isCallToolResult(cached)) return cached
     const result = await this.#execute(order, resume, trace)
@@ -164,14 +221,15 @@ class ToolCall {
 
   /** Serializes the arguments only if the request is long enough for it to matter. */
   #isTooLong(limit: number): boolean {
-    const { bodyBytes } = this.context
+    const { bodyBytes } = this.#context
     if (bodyBytes !== undefined && bodyBytes <= limit) return false
-    return Buffer.byteLength(JSON.stringify(this.args)) > limit
+    return Buffer.byteLength(JSON.stringify(this.#args)) > limit
   }
 
   #order(): Order | CallToolResult {
-    const { args, name } = this
-    const { principal } = this.context
+    const args = this.#args
+    const name = this.#name
+    const { principal } = this.#context
     const { registry } = this.#parts
     const plan = registry.plan()
     const tool = plan.byName(name)
@@ -203,7 +261,7 @@ class ToolCall {
     resume: RunResume | undefined,
     trace: TraceCarrier | undefined,
   ): Promise<CallToolResult | Questions> {
-    const { context } = this
+    const context = this.#context
     const { tool, given, checked } = order
     // Clients may send the key beside the arguments, where their model does not see it.
     const { idempotencyKey: key } = context.meta
@@ -223,7 +281,7 @@ class ToolCall {
       idempotencyKey: checked.idempotencyKey ?? key,
       client: clientOf(context),
       resume: resume ?? resumeArgument(checked),
-      trace: trace ?? context.trace,
+      trace,
     }
     const outcome = await this.#parts.runs.call(tool, run, {
       signal: context.signal,
@@ -294,71 +352,6 @@ function resumeArgument({ resume }: CheckedArguments): RunResume | undefined {
 }
 
 const UNKNOWN_TOOL: number = ProtocolErrorCode.InvalidParams
-
-/** Runs one round of a call, and reports it. */
-async function observe(
-  call: ToolCall,
-  resume: RunResume | undefined,
-  {
-    parts,
-    observer,
-  }: { readonly parts: HandlerParts; readonly observer: Required<GatewayObserver> },
-): Promise<CallToolResult | Questions> {
-  const observed = observedCall(call, parts)
-  const startedAt = parts.now()
-  const trace = observer.callStarted(observed)
-  let result: CallToolResult | Questions | undefined
-  let outcome = 'internal'
-  let target: string | undefined
-  const options: RoundOptions = {
-    resume,
-    trace,
-    onTool: (name) => {
-      if (name !== call.name) target = name
-    },
-  }
-  try {
-    let running: Promise<CallToolResult | Questions> | undefined
-    observer.activate(observed, () => {
-      running = call.run(options)
-    })
-    result = await (running ?? call.run(options))
-    outcome = outcomeOf(result)
-    return result
-  } catch (error) {
-    const isUnknown = error instanceof ProtocolError && error.code === UNKNOWN_TOOL
-    if (isUnknown) outcome = 'unknown_tool'
-    throw error
-  } finally {
-    const { runId } = metaOf(result)
-    observer.callEnded(observed, {
-      runId: typeof runId === 'string' ? runId : undefined,
-      outcome,
-      target,
-      durationMs: parts.now() - startedAt,
-      requestBytes: Buffer.byteLength(JSON.stringify(call.args)),
-      resultBytes: bytesOf(result),
-    })
-  }
-}
-
-function observedCall(
-  { name, context }: ToolCall,
-  { registry, ownTools = [] }: HandlerParts,
-): ObservedCall {
-  const { principal, address, client, trace } = context
-  const plan = registry.plan()
-  const ownNames = [...plan.metaTools, ...ownTools.map(({ definition }) => definition)]
-  return {
-    tool: name,
-    isKnown: plan.byName(name) !== undefined || ownNames.some((each) => each.name === name),
-    principal: principal.id,
-    isAnonymous: principal.isAnonymous,
-    address,
-    era: isModern(client.protocolVersion) ? 'modern' : 'legacy',
-    trace,
-  }
-}
 
 function metaOf(result: CallToolResult | Questions | undefined): Params {
   if (!result || !('content' in result)) return {}
