@@ -61,9 +61,10 @@ export function isResponse(message: RpcMessage): message is RpcResponse {
 }
 
 /** Returns the id of the request that `notifications/cancelled` names. `undefined` for other messages. */
-export function cancelledId(message: RpcMessage): RequestId | undefined {
-  if (!('method' in message) || message.method !== 'notifications/cancelled') return undefined
-  const id = message.params?.['requestId']
+export function cancelledId(message: unknown): RequestId | undefined {
+  if (methodOf(message) !== 'notifications/cancelled' || !isRecord(message)) return undefined
+  const { params } = message
+  const id = isRecord(params) ? params['requestId'] : undefined
   return isRequestId(id) ? id : undefined
 }
 
@@ -76,11 +77,8 @@ export function metaOf({ params }: RpcRequest): Params {
 /** Returns the error response for what a handler threw. Unexpected errors show no detail to the client. */
 export function toErrorResponse(id: RequestId, error: unknown): RpcResponse {
   if (!(error instanceof ProtocolError)) {
-    return {
-      jsonrpc: '2.0',
-      id,
-      error: { code: RPC_ERROR.internalError, message: 'Internal error' },
-    }
+    const internal = { code: RPC_ERROR.internalError, message: 'Internal error' }
+    return { jsonrpc: '2.0', id, error: internal }
   }
   const { code, message, data } = error
   return {
@@ -108,17 +106,6 @@ export function requestIdsOf(body: unknown): readonly RequestId[] {
     const { id } = message
     return typeof id === 'string' || typeof id === 'number' ? [id] : []
   })
-}
-
-const NONE: readonly RequestId[] = []
-
-/** Returns the ids of the requests that a body cancels. It was not checked, and may be a batch. */
-export function cancelledIdsOf(body: unknown): readonly RequestId[] {
-  if (Array.isArray(body)) return body.flatMap(cancelledIdsOf)
-  if (methodOf(body) !== 'notifications/cancelled' || !isRecord(body)) return NONE
-  const { params } = body
-  const id = isRecord(params) ? params['requestId'] : undefined
-  return typeof id === 'string' || typeof id === 'number' ? [id] : NONE
 }
 
 function isMessage(value: unknown): value is RpcMessage {

@@ -7,6 +7,7 @@ import {
 
 import { GatewayError } from '../errors.ts'
 import type { ResourceHandlers } from '../files/resources.ts'
+import { inTime } from '../internal/deadline.ts'
 import type { HttpAnswer } from '../internal/exchange.ts'
 import type { SessionSettings } from '../options.ts'
 import { CHANGES, SessionListener, type ChangeFeed } from './change-feed.ts'
@@ -92,8 +93,8 @@ export class SessionHttp {
   readonly #calls: SessionCalls
   readonly #questions: OpenQuestions
   readonly #replays: SessionReplays
-  /** Answers that another process has not confirmed yet. */
-  readonly #forwarded = new Set<Forwarded>()
+  /** Answers that another process has not confirmed yet, by the id of their question. */
+  readonly #forwarded = new Map<string, () => void>()
   readonly #lone = new Set<LoneSession>()
 
   constructor(given: SessionHttpOptions) {
@@ -117,12 +118,7 @@ export class SessionHttp {
           if (signal.to === process) this.#takeAnswer(session, signal.message, from)
           return
         case 'taken':
-          for (const each of this.#forwarded) {
-            if (each.id !== signal.id) continue
-            each.isTaken = true
-            each.wake()
-          }
-          return
+          return this.#forwarded.get(signal.id)?.()
         case 'progress':
           if (signal.to === process) questions.extend(session, signal.token)
           return
@@ -282,16 +278,14 @@ export class SessionHttp {
     return reply ?? { status: 202 }
   }
 
-  /** Takes a notification or a response. @returns an answer where it cannot be delivered */
+  /** Takes a notification or a response. @returns an error where it cannot be delivered */
   async #receive(session: LiveSession, message: RpcMessage): Promise<Reply | undefined> {
     if (isResponse(message)) return this.#receiveAnswer(session, message)
+    if (message.method === 'notifications/progress') await this.#receiveProgress(session, message)
     const requestId = cancelledId(message)
-    if (requestId !== undefined && !this.#calls.cancel(session, requestId)) {
-      if (!(await this.sessions.signal(session, { type: 'cancel', requestId })))
-        return undelivered()
-    }
-    if (message.method === 'notifications/progress') return this.#receiveProgress(session, message)
-    return undefined
+    if (requestId === undefined || this.#calls.cancel(session, requestId)) return undefined
+    if (await this.sessions.signal(session, { type: 'cancel', requestId })) return undefined
+    return tryLater(503, 'Other processes cannot be reached at the moment. Try again.', 1000)
   }
 
   async #receiveAnswer(session: LiveSession, message: RpcResponse): Promise<Reply | undefined> {
@@ -310,27 +304,22 @@ export class SessionHttp {
    */
   async #forward(session: LiveSession, message: RpcResponse, to: string): Promise<boolean> {
     const { clock, lease } = this.#options
-    const forwarded: Forwarded = { id: String(message.id), isTaken: false, wake: () => undefined }
-    this.#forwarded.add(forwarded)
+    const id = String(message.id)
+    const taken = new Promise<boolean>((resolve) => {
+      this.#forwarded.set(id, () => resolve(true))
+    })
     try {
-      const signal = { type: 'answer' as const, to, message: { ...message } }
+      if (!(await lease.isAlive(to))) return false
+      if (!(await this.sessions.signal(session, { type: 'answer', to, message: { ...message } }))) {
+        throw new GatewayError('UNAVAILABLE', 'Other processes cannot be reached')
+      }
       for (let checks = 0; checks < MAX_CHECKS; checks++) {
+        if (await inTime(taken, { clock, ms: CHECK_MS, late: () => false })) return true
         if (!(await lease.isAlive(to))) return false
-        if (checks === 0 && !(await this.sessions.signal(session, signal))) {
-          throw new GatewayError('UNAVAILABLE', 'Other processes cannot be reached')
-        }
-        if (forwarded.isTaken) return true
-        await new Promise<void>((resolve) => {
-          const stop = clock.after(CHECK_MS, resolve)
-          forwarded.wake = () => {
-            stop()
-            resolve()
-          }
-        })
       }
       return true
     } finally {
-      this.#forwarded.delete(forwarded)
+      this.#forwarded.delete(id)
     }
   }
 
@@ -340,16 +329,12 @@ export class SessionHttp {
     void this.sessions.signal(session, { type: 'taken', to: from, id: String(message['id']) })
   }
 
-  async #receiveProgress(
-    session: LiveSession,
-    { params }: RpcNotification,
-  ): Promise<Reply | undefined> {
+  async #receiveProgress(session: LiveSession, { params }: RpcNotification): Promise<void> {
     const token = params?.['progressToken']
     const to = processOf(token)
-    if (to === undefined || typeof token !== 'string') return undefined
+    if (to === undefined || typeof token !== 'string') return
     if (to === this.#options.lease.id) this.#questions.extend(session, token)
     else await this.sessions.signal(session, { type: 'progress', to, token })
-    return undefined
   }
 
   /** Streams of anonymous callers are counted by address. Other callers have a limited number of sessions. */
@@ -464,13 +449,6 @@ function withoutStore(options: SessionHttpOptions): SessionHttpOptions {
   }
 }
 
-interface Forwarded {
-  /** Id of the question. */
-  readonly id: string
-  isTaken: boolean
-  wake: () => void
-}
-
 function listenerOf(session: LiveSession): SessionListener | undefined {
   return session.uses.find((use) => use instanceof SessionListener)
 }
@@ -521,8 +499,4 @@ function unknownEvent(): Reply {
 function streamOver(): Reply {
   const allow = { allow: 'POST, DELETE' }
   return refused(405, RPC_ERROR.refused, 'The client has the whole stream', allow)
-}
-
-function undelivered(): Reply {
-  return tryLater(503, 'Other processes cannot be reached at the moment. Try again.', 1000)
 }

@@ -8,7 +8,7 @@ import { GatewayError } from '../errors.ts'
 import type { SessionSettings } from '../options.ts'
 import { subnetOf } from '../internal/principal.ts'
 import type { GatewayObserver, SessionEnd } from '../internal/observer.ts'
-import type { GatewayStore, LogLimits, Records } from '../store/gateway-store.ts'
+import { listAll, type GatewayStore, type LogLimits, type Records } from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import type { McpHandlers } from './handlers.ts'
 import type { Params } from './json-rpc.ts'
@@ -98,9 +98,9 @@ export class LiveSession {
   /** When the life of the record was extended last. */
   touchedAt: number
   isEnded = false
-  #uses: SessionUse[] | undefined
-  /** Logs that this process wrote, and the store may still have. */
-  #logs: Map<string, OwnLog> | undefined
+  readonly #uses: SessionUse[] = []
+  /** Logs that this process wrote, and the store may still have, from the oldest to the latest. */
+  #logs: OwnLog[] = []
 
   constructor(names: SessionNames, record: SessionRecord, now: number) {
     this.id = names.id
@@ -117,7 +117,7 @@ export class LiveSession {
   }
 
   get uses(): readonly SessionUse[] {
-    return this.#uses ?? []
+    return this.#uses
   }
 
   get isInUse(): boolean {
@@ -132,10 +132,9 @@ export class LiveSession {
   use(use: SessionUse, now: () => number): () => void {
     // The session may have ended while the request was read.
     if (this.isEnded) queueMicrotask(() => use.end(new Error('The session has ended')))
-    const uses = (this.#uses ??= [])
-    uses.push(use)
+    this.#uses.push(use)
     return () => {
-      removeFrom(uses, use)
+      removeFrom(this.#uses, use)
       this.seenAt = now()
     }
   }
@@ -146,48 +145,41 @@ export class LiveSession {
   }
 
   /** Notes a log that is deleted with the session. */
-  addLog(log: string): void {
-    this.#logs ??= new Map()
-    this.#logs.set(log, { endsAt: Infinity, isRead: false })
+  addLog(name: string): void {
+    this.#logs.push({ name, endsAt: Infinity, isRead: false })
   }
 
   /** Notes that nothing more is written to a log. Returns logs that are not needed any more. */
-  endLog(log: string, { now, ttlMs, isRead }: LogEnd): readonly string[] {
-    const logs = this.#logs
-    if (!logs?.delete(log)) return []
-    logs.set(log, { endsAt: now + ttlMs, isRead })
-    for (const [name, { endsAt }] of logs) if (endsAt <= now) logs.delete(name)
-    const read = [...logs].filter(([, each]) => each.isRead).map(([name]) => name)
-    const old = read.slice(0, -KEPT_LOGS)
-    for (const name of old) logs.delete(name)
-    return old
+  endLog(name: string, { now, ttlMs, isRead }: LogEnd): readonly string[] {
+    const log = this.#logs.find((each) => each.name === name)
+    if (!log) return []
+    Object.assign(log, { endsAt: now + ttlMs, isRead })
+    const old = this.#logs.filter((each) => each.isRead).slice(0, -KEPT_LOGS)
+    this.#logs = this.#logs.filter((each) => each.endsAt > now && !old.includes(each))
+    return old.map((each) => each.name)
   }
 
   /** Returns the logs of the session, and forgets them. */
   takeLogs(): readonly string[] {
-    const logs = [...(this.#logs?.keys() ?? [])]
-    this.#logs = undefined
-    return logs
+    const names = this.#logs.map(({ name }) => name)
+    this.#logs = []
+    return names
   }
 }
 
-interface SessionNames {
-  readonly id: string
-  readonly name: string
-  readonly principalId: string
-}
+type SessionNames = Pick<LiveSession, 'id' | 'name' | 'principalId'>
 
 interface OwnLog {
+  readonly name: string
   /** When the store drops it. */
-  readonly endsAt: number
-  readonly isRead: boolean
+  endsAt: number
+  /** Whether a client was connected to the end. */
+  isRead: boolean
 }
 
-interface LogEnd {
+interface LogEnd extends Pick<OwnLog, 'isRead'> {
   readonly now: number
   readonly ttlMs: number
-  /** Whether a client was connected to the end. */
-  readonly isRead: boolean
 }
 
 /** A limit forbids to open a session. */
@@ -547,20 +539,14 @@ export interface ListedSession {
   readonly record: SessionRecord
 }
 
-const PAGE = 500
-
 /** Returns the sessions of all processes. @throws GatewayError `UNAVAILABLE` */
 export async function storedSessions(records: Records): Promise<readonly ListedSession[]> {
   const sessions: ListedSession[] = []
-  for (let after: string | undefined; ;) {
-    const page = await records.list(PREFIX, { after, limit: PAGE })
-    for (const { key, value } of page) {
-      const record = parseSessionRecord(value)
-      if (record) sessions.push({ name: key.slice(PREFIX.length), record })
-    }
-    if (page.length < PAGE) return sessions
-    after = page.at(-1)?.key
+  for await (const { key, value } of listAll(records, PREFIX)) {
+    const record = parseSessionRecord(value)
+    if (record) sessions.push({ name: key.slice(PREFIX.length), record })
   }
+  return sessions
 }
 
 /** Returns the record of a session whose client has sent nothing but a handshake. */

@@ -12,7 +12,7 @@ import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/s
 
 import type { Caller } from './request-context.ts'
 import { ownFilter } from './stateless-http.ts'
-import { cancelledIdsOf, methodOf } from './json-rpc.ts'
+import { cancelledId, methodOf } from './json-rpc.ts'
 import type { SdkServers, ServerParts } from './sdk-server.ts'
 
 export interface StdioOptions {
@@ -142,7 +142,8 @@ class WatchedStdio extends StdioServerTransport {
 
   #note(message: JSONRPCMessage): void {
     if (isJSONRPCRequest(message) && !isListen(message)) this.#unanswered.add(message.id)
-    for (const id of cancelledIdsOf(message)) this.#settle(id)
+    const cancelled = cancelledId(message)
+    if (cancelled !== undefined) this.#settle(cancelled)
   }
 
   #settle(id: RequestId): void {
