@@ -4,11 +4,9 @@ import { start } from '../../mcp-gateway/test/command-line.ts'
 import { configFolder } from '../../mcp-gateway/test/config-folder.ts'
 import { connect } from '../../mcp-gateway/test/mcp-clients.ts'
 import { readConfig } from '../../mcp-gateway/src/cli/config-file.ts'
-import { toOptions, type FileContext } from '../../mcp-gateway/src/cli/file-settings.ts'
+import { toOptions } from '../../mcp-gateway/src/cli/file-settings.ts'
 import { startA2aAgent } from '../test/a2a-agent.ts'
 import { a2aSource } from './index.ts'
-
-const CONTEXT: FileContext = { file: '', watch: false, onWarning: () => undefined }
 
 test('reads cards of A2A agents with their headers', async () => {
   await using agent = await startA2aAgent((turn) => turn.answer('Hello'))
@@ -21,8 +19,9 @@ agents:
           headers: { authorization: "Bearer \${AGENT_KEY}" }
       trustedOrigins: [${agent.origin}]
 `
-  const { config } = readConfig({ content, env: { AGENT_KEY: 'k1' } })
-  await using configured = await toOptions(config, CONTEXT)
+  const { config, sections } = await readConfig({ content, env: { AGENT_KEY: 'k1' } })
+  const context = { folder: '', watch: false, onWarning: () => undefined, sections }
+  await using configured = await toOptions(config, context)
   const source = configured.sources[0]?.source
   if (source === undefined) throw new Error('There is no source')
   const found: string[] = []

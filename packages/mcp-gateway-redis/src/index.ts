@@ -1,5 +1,6 @@
 // Everything exported here is public API.
 import './runtime-check.ts' // stays the first import
+export { fileSection } from './file-section.ts'
 export { redisStore } from './redis-store.ts'
 export type { RedisStore, RedisStoreOptions } from './redis-store.ts'
 export type {

@@ -56,8 +56,8 @@ test.each([
   )
 })
 
-test('exports only redisStore', async () => {
-  expect(Object.keys(await import('./index.ts'))).toEqual(['redisStore'])
+test('exports the store, and its section of a configuration file', async () => {
+  expect(Object.keys(await import('./index.ts'))).toEqual(['fileSection', 'redisStore'])
 })
 
 const APPEND = { limits: { maxEvents: 1, ttlMs: 3_600_000 }, isLast: false }

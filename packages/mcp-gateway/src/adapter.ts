@@ -1,7 +1,17 @@
 // Everything exported here is public API for packages that add a store, a source of agents or an authenticator.
 import './runtime-check.ts' // stays the first import
+export type {
+  AuthContext,
+  AuthSection,
+  FileSection,
+  SectionContext,
+  SourceContext,
+  SourceSection,
+  StoreSection,
+} from './cli/file-sections.ts'
 export { credentialHeaders, headersNow } from './agents/credential-headers.ts'
 export { assertGatewayOptions } from './errors.ts'
+export * as setting from './gateway/setting-kinds.ts'
 export {
   authenticateToken,
   challengeResponse,

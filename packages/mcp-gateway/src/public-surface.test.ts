@@ -43,6 +43,7 @@ test('exports exactly this', () => {
     'readBounded',
     'readWebBody',
     'secureUrlFrom',
+    'setting',
     'subnetOf',
     'systemClock',
     'toJsonText',

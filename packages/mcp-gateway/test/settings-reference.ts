@@ -1,10 +1,12 @@
-// Writes `docs/gateway-configuration.md` from the schema of a configuration file and the doc comments of its types.
+// Writes `docs/gateway-configuration.md` from the schema of a configuration file, the sections of the packages beside the
+// gateway, and the doc comments of their types.
 import { readFile } from 'node:fs/promises'
 
 import { isRecord } from '@x/internal'
+import type { z } from 'zod'
 
 import { readConfig, variableOf } from '../src/cli/config-file.ts'
-import { fileSchema } from '../src/cli/file-settings.ts'
+import { OWN_SOURCES } from '../src/cli/file-settings.ts'
 import { isLive, isSecret, knownKeys, pathText, shapesAt } from '../src/gateway/setting-paths.ts'
 import type { SettingPath } from '../src/gateway/setting-paths.ts'
 
@@ -18,27 +20,33 @@ A configuration file has these sections. \`createGateway()\` has the same settin
 - \`transport\`, \`agents.sources\`, \`auth\`, \`store\` and \`log\` are objects or methods: \`serveStdio()\`, \`sources\`, \`auth\`, \`store\`, \`logger\`;
 - \`auth.anonymousPrincipal\` is \`anonymousPrincipal\`.
 
-Times are milliseconds and sizes are bytes. Each setting has an environment variable, which is named after it; commas separate the items of a list. A setting marked with ↻ takes effect at once when the file changes, or with \`gateway.update()\`; others need a restart. A setting without a default has no value unless you set it.
+Times are milliseconds and sizes are bytes. Each setting has an environment variable, which is named after it; commas separate the items of a list. Variables of `auth.facade` count if `auth.mode` is `facade`; those of `store.url` and `store.prefix` count if `store.type` is `redis`. A setting marked with ↻ takes effect at once when the file changes, or with \`gateway.update()\`; others need a restart. A setting without a default has no value unless you set it.
 `
 
 /** Doc comment and type of each field, by interface. */
-type Docs = ReadonlyMap<
-  string,
-  ReadonlyMap<string, { readonly doc: string; readonly type: string }>
->
+type Docs = ReadonlyMap<string, ReadonlyMap<string, FieldDoc>>
+
+interface FieldDoc {
+  readonly doc: string
+  readonly type: string
+  /** Default as a number, if the comment names one. */
+  readonly number: number | undefined
+}
 
 async function readDocs(): Promise<Docs> {
-  const docs = new Map<string, Map<string, { doc: string; type: string }>>()
-  for (const file of ['../src/options.ts', '../src/cli/file-settings.ts']) {
+  const docs = new Map<string, Map<string, FieldDoc>>()
+  for (const file of FILES) {
     const source = await readFile(new URL(file, import.meta.url), 'utf8')
     for (const [, name = '', parents = '', body = ''] of source.matchAll(INTERFACE)) {
-      const fields = new Map<string, { doc: string; type: string }>()
+      const fields = new Map<string, FieldDoc>()
       for (const parent of parents.match(/\w+Settings/g) ?? []) {
         for (const [field, value] of docs.get(parent) ?? []) fields.set(field, value)
       }
       for (const [, comment = '', field = '', type = ''] of body.matchAll(FIELD)) {
-        const doc = comment.replaceAll(/\s*\n\s*\* ?/g, ' ').trim()
-        fields.set(field, { doc, type })
+        const whole = comment.replaceAll(/\s*\n\s*\* ?/g, ' ').trim()
+        const [doc = '', text = ''] = whole.split(/ ?@default /)
+        const number = /^[\d_]+$/.test(text) ? Number(text.replaceAll('_', '')) : undefined
+        fields.set(field, { doc, type, number })
       }
       docs.set(name, fields)
     }
@@ -46,26 +54,69 @@ async function readDocs(): Promise<Docs> {
   return docs
 }
 
+const FILES = [
+  '../src/options.ts',
+  '../src/cli/file-settings.ts',
+  '../src/agents/langgraph-server/lang-graph-server-source.ts',
+  '../../mcp-gateway-a2a/src/source.ts',
+  '../../mcp-gateway-redis/src/redis-store.ts',
+  '../../mcp-gateway-oauth/src/oauth-facade.ts',
+]
 const INTERFACE = /^(?:export )?interface (\w+)(?: extends ([^{]+))? \{\n([\s\S]*?)^\}/gm
 const FIELD = /\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\n {2}readonly (\w+)\??: ([^\n]+)/g
+
+/** Interfaces that describe sections of packages. */
+const TYPES: Readonly<Record<string, string>> = {
+  store: 'RedisStoreOptions',
+  facade: 'OAuthFacadeOptions',
+  langgraph: 'LangGraphSettings',
+  'langgraph-server': 'LangGraphServerSourceOptions',
+  a2a: 'A2aSourceOptions',
+}
 
 /** Returns the text of the page. */
 export async function settingsReference(): Promise<string> {
   const docs = await readDocs()
-  const defaults = readConfig({ content: '' }).config
+  const plain = (await readConfig({ content: '' })).config
+  const { config, schema, sections } = await readConfig({
+    content: {
+      agents: { sources: [{ type: 'a2a', cards: [] }] },
+      auth: { mode: 'facade' },
+      store: { type: 'redis', url: 'redis://localhost' },
+    },
+  })
+  const defaults = {
+    ...plain,
+    auth: { ...plain.auth, facade: config.auth.facade },
+    store: { ...config.store, ...plain.store, url: undefined },
+  }
   const lines: string[] = [INTRO]
   const visit = (path: SettingPath, type: string, value: unknown): void => {
-    for (const key of knownKeys(fileSchema, path)) {
+    for (const key of knownKeys(schema, path)) {
       const own = [...path, key]
-      const found = docs.get(type)?.get(key)
+      const found = docs.get(type)?.get(key) ?? docs.get(TYPES[path.join()] ?? '')?.get(key)
       if (found === undefined) throw new Error(`${pathText(own)} has no doc comment in ${type}`)
       const inner = isRecord(value) ? value[key] : undefined
-      const isSection = docs.has(found.type) && knownKeys(fileSchema, own).length > 0
+      const innerType = TYPES[key] && path.length > 0 ? TYPES[key] : found.type
+      const isSection = docs.has(innerType) && knownKeys(schema, own).length > 0
       if (path.length === 0 && isSection) lines.push(`## ${key}\n\n${found.doc}\n`)
-      if (isSection) visit(own, found.type, inner)
-      else lines.push(entry(own, found.doc, inner))
+      if (isSection) visit(own, innerType, inner)
+      else lines.push(entry({ schema, path: own, doc: found.doc, value: inner }))
+      if (pathText(own) === 'agents.sources') lines.push(...sources())
       if (path.length === 0) lines.push('')
     }
+  }
+  const sources = (): readonly string[] => {
+    return Object.entries({ ...OWN_SOURCES, ...sections.sources }).flatMap(([type, each]) => [
+      `  - \`type: ${type}\``,
+      ...knownKeys(each.schema, []).map((key) => {
+        const found = docs.get(TYPES[type] ?? '')?.get(key)
+        if (!found) throw new Error(`The setting ${key} of ${type} has no doc comment`)
+        const { doc, number } = found
+        const value = each.schema.shape[key]?.safeParse(undefined).data ?? number
+        return `    ${entry({ schema: each.schema, path: [key], doc, value, isInList: true })}`
+      }),
+    ])
   }
   visit([], 'FileSettings', defaults)
   return `${lines
@@ -74,16 +125,28 @@ export async function settingsReference(): Promise<string> {
     .trimEnd()}\n`
 }
 
-function entry(path: SettingPath, doc: string, value: unknown): string {
-  const facts = [kindAt(path), ...(value === undefined ? [] : [`default ${shown(path, value)}`])]
-  const mark = isLive(fileSchema, path) ? ' ↻' : ''
-  const secret = isSecret(fileSchema, path) ? ' It is never shown.' : ''
-  const variable = isSettable(path) ? ` \`${variableOf(path)}\`` : ''
+interface Entry {
+  readonly schema: z.ZodType
+  readonly path: SettingPath
+  readonly doc: string
+  /** Default of the setting. */
+  readonly value: unknown
+  /** Whether it is a setting of an item of a list, which no variable can set. */
+  readonly isInList?: boolean
+}
+
+function entry({ schema, path, doc, value, isInList = false }: Entry): string {
+  const kind = kindAt(schema, path)
+  const facts = [kind, ...(value === undefined ? [] : [`default ${shown(path, value)}`])]
+  const mark = isLive(schema, path) ? ' ↻' : ''
+  const secret = isSecret(schema, path) ? ' It is never shown.' : ''
+  const isSettable = !isInList && kind !== 'section' && kind !== 'list'
+  const variable = isSettable ? ` \`${variableOf(path)}\`` : ''
   return `- **\`${pathText(path)}\`**${mark} (${facts.join(', ')}): ${doc}${secret}${variable}`
 }
 
-function kindAt(path: SettingPath): string {
-  for (const { enum: words, type, minimum, maximum, items } of shapesAt(fileSchema, path)) {
+function kindAt(schema: z.ZodType, path: SettingPath): string {
+  for (const { enum: words, type, minimum, maximum, items } of shapesAt(schema, path)) {
     if (Array.isArray(words)) return words.map((word) => `\`${String(word)}\``).join(' or ')
     if (type === 'integer') return `number${range(minimum, maximum)}`
     if (type === 'boolean') return '`true` or `false`'
@@ -103,8 +166,4 @@ function shown(path: SettingPath, value: unknown): string {
   if (pathText(path) === 'server.version') return 'the version of this package'
   if (Array.isArray(value) || isRecord(value)) return 'empty'
   return `\`${String(value)}\``
-}
-
-function isSettable(path: SettingPath): boolean {
-  return !['section', 'list'].includes(kindAt(path))
 }

@@ -4,9 +4,9 @@ import { GatewayError } from '../errors.ts'
 import { maskedConfig } from './masked-config.ts'
 import { readConfig, type ConfigSource } from './config-file.ts'
 
-function failureOf(source: ConfigSource): GatewayError {
+async function failureOf(source: ConfigSource): Promise<GatewayError> {
   try {
-    readConfig(source)
+    await readConfig(source)
   } catch (error) {
     if (GatewayError.is(error)) return error
   }
@@ -14,40 +14,44 @@ function failureOf(source: ConfigSource): GatewayError {
 }
 
 describe('readConfig', () => {
-  test('an empty file is all defaults, and nothing listens where others can reach it', () => {
-    const { config } = readConfig({ content: '' })
+  test('gives an empty file all defaults, with an address that only this machine can reach', async () => {
+    const { config } = await readConfig({ content: '' })
     expect(config.http).toMatchObject({ host: '127.0.0.1', port: 8000, path: '/mcp' })
     expect(config.auth.mode).toBe('none')
-    expect(readConfig({ content: 'http:\n  # port: 1\nagents: null\n' }).config).toEqual(config)
+    expect((await readConfig({ content: 'http:\n  # port: 1\nagents: null\n' })).config).toEqual(
+      config,
+    )
   })
 
-  test('aliases of aliases are no gigabyte', () => {
+  test('refuses YAML whose aliases expand to gigabytes', async () => {
     const levels = 'bcdefghi'.split('').map((name, index) => {
       const before = 'abcdefgh'[index]
       return `${name}: &${name} [${`*${before},`.repeat(9)}*${before}]`
     })
     const content = `a: &a [x, x, x, x, x, x, x, x, x, x]\n${levels.join('\n')}\n`
-    expect(failureOf({ content, name: 'g.yaml' }).message).toBe('g.yaml: it cannot be read as YAML')
+    expect((await failureOf({ content, name: 'g.yaml' })).message).toBe(
+      'g.yaml: it cannot be read as YAML',
+    )
   })
 
-  test('keys of JavaScript are keys like others, and change nothing', () => {
+  test('refuses keys such as __proto__ and constructor, and changes no prototype', async () => {
     const content = '__proto__: { polluted: 1 }\nconstructor: { prototype: { polluted: 1 } }\n'
-    expect(failureOf({ content }).message).toContain('constructor is no known key')
+    expect((await failureOf({ content })).message).toContain('constructor is no known key')
     expect({}).not.toHaveProperty('polluted')
   })
 
-  test('hosts and origins as requests have them are taken, and paths that nobody else has', () => {
+  test('accepts host names, origins, and paths that no other setting has', async () => {
     const http = {
       allowedHosts: ['agents.example', 'localhost', '[::1]', '10.0.0.7'],
       allowedOrigins: ['https://app.example', 'http://localhost:3000', 'chrome-extension://abcdef'],
       path: '/artifacts',
       metricsPath: '/artifacts-metrics',
     }
-    expect(readConfig({ content: { http } }).config.http).toMatchObject(http)
+    expect((await readConfig({ content: { http } })).config.http).toMatchObject(http)
   })
 
-  test('the same as an object', () => {
-    const { config } = readConfig({ content: { http: { port: 1 } } })
+  test('reads an object like the same YAML', async () => {
+    const { config } = await readConfig({ content: { http: { port: 1 } } })
     expect(config.http.port).toBe(1)
   })
 
@@ -139,7 +143,15 @@ describe('readConfig', () => {
     ],
     [
       'store:\n  type: disk\n  dir: ./data\n  url: redis://localhost',
-      'g.yaml:2: store.type is "disk"; expected redis, which is the type for store.url',
+      'g.yaml:4: store.url is no known key: known here: type, dir',
+    ],
+    [
+      'store:\n  type: redis\n  url: localhost',
+      'g.yaml:3: store.url is "localhost"; expected redis://host:port, or rediss:// for TLS',
+    ],
+    [
+      'store:\n  type: redis\n  url: redis://localhost\n  dir: ./data',
+      'g.yaml:2: store.type is "redis"; expected disk, which is the type for store.dir',
     ],
     [
       'agents:\n  ttlMs: 15000\n  sources: [{ type: a2a, cards: [https://a.example] }]',
@@ -147,42 +159,49 @@ describe('readConfig', () => {
     ],
     ['- a', 'g.yaml: The configuration is a list; expected a section with keys of its own'],
     [
-      'auth: { facade: { requirePkce: false } }',
-      'g.yaml:1: auth.facade.requirePkce is false; expected true: only S256 there is',
+      'auth:\n  mode: facade\n  facade: { requirePkce: false, provider: "" }',
+      [
+        'g.yaml:3: auth.facade.provider is ""; expected text that is not empty',
+        'g.yaml:3: auth.facade.requirePkce is false; expected true: a client without PKCE is refused',
+      ].join('\n'),
     ],
-  ])('%j is refused with its place and what is expected', (content, message) => {
-    const failure = failureOf({ content, name: 'g.yaml' })
+    [
+      'auth: { facade: { provider: google } }',
+      'g.yaml:1: auth.mode is missing; expected facade, which is the mode for auth.facade',
+    ],
+  ])('refuses %j with its place and what is expected', async (content, message) => {
+    const failure = await failureOf({ content, name: 'g.yaml' })
     expect(failure.message).toBe(message)
     expect(failure.code).toBe('CONFIG')
   })
 
-  test('what is no YAML is refused with its line', () => {
-    expect(failureOf({ content: 'http:\n  port: 1\n port: 2', name: 'g.yaml' }).message).toMatch(
-      /^g\.yaml:\d: \w/,
-    )
+  test('names the line of invalid YAML', async () => {
+    expect(
+      (await failureOf({ content: 'http:\n  port: 1\n port: 2', name: 'g.yaml' })).message,
+    ).toMatch(/^g\.yaml:\d: \w/)
   })
 
-  test('the path of the first problem is told to programs', () => {
-    expect(failureOf({ content: 'http: { port: x }' }).path).toBe('http.port')
+  test('gives the path of the first mistake to programs', async () => {
+    expect((await failureOf({ content: 'http: { port: x }' })).path).toBe('http.port')
   })
 
   test.each([
     ['${PORT}', { PORT: '81' }, 81],
     ['${PORT:-82}', {}, 82],
     ['${PORT:-82}', { PORT: '' }, 82],
-  ])('port: %s with %j is %d', (port, env, expected) => {
-    expect(readConfig({ content: { http: { port } }, env }).config.http.port).toBe(expected)
+  ])('reads the port %s with the variables %j as %d', async (port, env, expected) => {
+    expect((await readConfig({ content: { http: { port } }, env })).config.http.port).toBe(expected)
   })
 
-  test('variables stand within texts and lists, and a doubled dollar is a dollar', () => {
+  test('expands variables within texts and lists, and reads $${ as ${', async () => {
     const content =
       'server: { name: "${A}-${B:-b}", description: "$${A}" }\nhttp: { allowedHosts: ["${A}.example"] }'
-    const { config } = readConfig({ content, env: { A: 'a' } })
+    const { config } = await readConfig({ content, env: { A: 'a' } })
     expect(config.server).toMatchObject({ name: 'a-b', description: '${A}' })
     expect(config.http.allowedHosts).toEqual(['a.example'])
   })
 
-  test('a flag wins over the environment, that over the file, and that over the default', () => {
+  test('prefers flags to the environment, the environment to the file, and the file to the default', async () => {
     const content = 'http: { port: 1, host: file }\nlog: { level: warn }'
     const env = {
       MCP_GATEWAY_HTTP_PORT: '2',
@@ -190,28 +209,30 @@ describe('readConfig', () => {
       MCP_GATEWAY_HTTP_ALLOWED_HOSTS: 'a, b',
     }
     const flags = [{ path: ['http', 'port'], text: '3', from: '--port' }]
-    const { config, placeOf } = readConfig({ content, name: 'g.yaml', env, flags })
+    const { config, placeOf } = await readConfig({ content, name: 'g.yaml', env, flags })
     expect(config.http).toMatchObject({ port: 3, host: 'env', allowedHosts: ['a', 'b'] })
     expect(config.log.level).toBe('warn')
     const paths = ['http.port', 'http.host', 'log.level', 'http.path']
     expect(paths.map(placeOf)).toEqual(['--port', 'MCP_GATEWAY_HTTP_HOST', 'g.yaml:2', 'g.yaml:1'])
   })
 
-  test('what is wrong in a flag or a variable is said of it', () => {
+  test('names the variable whose value is wrong', async () => {
     const env = { MCP_GATEWAY_RUNS_TIMEOUT_MS: 'long' }
-    expect(failureOf({ content: '', env }).message).toBe(
+    expect((await failureOf({ content: '', env })).message).toBe(
       'MCP_GATEWAY_RUNS_TIMEOUT_MS: runs.timeoutMs is "long"; expected a whole number from 1 to 2147483647',
     )
   })
 
-  test('variables that Kubernetes sets for a service of that name mean nothing', () => {
+  test('ignores the variables that Kubernetes sets for a service of that name', async () => {
     const env = { MCP_GATEWAY_PORT: 'tcp://10.0.0.1:8000', MCP_GATEWAY_SERVICE_HOST: '10.0.0.1' }
-    expect(readConfig({ content: '', env }).config).toEqual(readConfig({ content: '' }).config)
+    expect((await readConfig({ content: '', env })).config).toEqual(
+      (await readConfig({ content: '' })).config,
+    )
   })
 
-  test('prints no secret', () => {
+  test('prints no secret', async () => {
     const sha256 = 'a'.repeat(64)
-    const { config } = readConfig({
+    const { config, schema } = await readConfig({
       content: {
         secrets: { stateKey: 'k'.repeat(32) },
         auth: { mode: 'bearer', tokens: { ci: { sha256 }, cd: { token: 'tok-1' } } },
@@ -228,7 +249,7 @@ describe('readConfig', () => {
         },
       },
     })
-    const printed = JSON.stringify(maskedConfig(config))
+    const printed = JSON.stringify(maskedConfig(config, schema))
     for (const secret of ['kkkk', sha256, 'tok-1', 'pass-1', 'key-1', 'head-1', 'q-1']) {
       expect(printed).not.toContain(secret)
     }

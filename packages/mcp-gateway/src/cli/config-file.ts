@@ -1,10 +1,12 @@
 // Reads a configuration: YAML with lines, variables, the environment, flags; and says where a mistake is.
 import { readFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
 
 import { isRecord } from '@x/internal'
 import { CommandError, UsageError } from '@x/internal/command-line'
 import { isCollection, isPair, isScalar, isNode, LineCounter, parseDocument } from 'yaml'
 import type { Document } from 'yaml'
+import type { z } from 'zod'
 
 import { systemClock, type Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
@@ -14,9 +16,12 @@ import {
   pathText,
   problemsOf,
   shapesAt,
+  valueAt,
   type SettingPath,
 } from '../gateway/setting-paths.ts'
-import { fileSchema, type FileSettings } from './file-settings.ts'
+import { importSection, PACKAGES } from './file-sections.ts'
+import type { FileSections } from './file-sections.ts'
+import { toFileSchema, type FileSettings } from './file-settings.ts'
 import { problemText } from './masked-config.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -38,6 +43,10 @@ export interface ConfigFile {
 /** A configuration, and where each setting comes from. */
 export interface ReadConfig {
   readonly config: FileSettings
+  /** Schema of this file, with the sections of the packages that it uses. */
+  readonly schema: z.ZodType<FileSettings>
+  /** Sections of the packages that it uses. */
+  readonly sections: FileSections
   /** `gateway.yaml:12`, `MCP_GATEWAY_HTTP_PORT` or `--port`. For a default: the nearest section, or the file. */
   readonly placeOf: (path: string) => string
 }
@@ -52,12 +61,12 @@ export async function readConfigFile(
   read: (file: string) => Promise<string> = readText,
 ): Promise<ReadConfig> {
   try {
-    readConfig({ content: {}, flags })
+    await readConfig({ content: {}, flags })
   } catch (error) {
     if (!GatewayError.is(error)) throw error
     throw new UsageError(error.message, { cause: error })
   }
-  return readConfig({ content: await read(file), name: file, env, flags })
+  return readConfig({ content: await read(file), name: file, folder: dirname(file), env, flags })
 }
 
 export interface ConfigSource {
@@ -65,41 +74,53 @@ export interface ConfigSource {
   readonly content: string | object
   /** Name of the file, for messages. @default 'configuration' */
   readonly name?: string
+  /** Folder of the file. Packages are looked for there too. @default '' */
+  readonly folder?: string
   readonly env?: Environment
   /** Flags win over the environment, which wins over the file. */
   readonly flags?: readonly OuterSetting[]
 }
 
 /**
- * Reads a configuration: expands variables, adds flags and environment, checks it, and fills in the defaults.
+ * Reads a configuration: expands variables, adds flags and environment, imports the packages that it needs, checks it,
+ * and fills in the defaults.
  *
  * @throws GatewayError `CONFIG` with a line for each mistake, and the path of the first one
  */
-export function readConfig({
+export async function readConfig({
   content,
   name = 'configuration',
+  folder = '',
   env = {},
   flags = [],
-}: ConfigSource): ReadConfig {
+}: ConfigSource): Promise<ReadConfig> {
   const yaml = typeof content === 'string' ? parseYaml(content, name) : undefined
-  const outer = [...environmentSettings(env), ...flags]
+  const given = (yaml ? yaml.value : content) ?? {}
+  // The first reading finds the packages, and their sections complete the schema for the second one.
+  const { found, missing } = await importSections(
+    interpret(given, { schema: CORE_SCHEMA, env, flags }).value,
+    folder,
+  )
+  const schema = toFileSchema(found)
+  const { value, outer, mistakes } = interpret(given, { schema, env, flags })
   const placeOf = (path: SettingPath): string => {
     const setting = outer.findLast((each) => isWithin(path, each.path))
     if (setting) return setting.from
     const line = yaml?.lineOf(path)
     return line === undefined ? name : `${name}:${line}`
   }
-  const mistakes: Mistake[] = []
-  const value = withOuter(expand((yaml ? yaml.value : content) ?? {}, env, mistakes), outer)
-  const result = fileSchema.safeParse(value)
+  mistakes.push(...missing)
+  const result = schema.safeParse(value)
   if (result.success && mistakes.length === 0) {
-    return { config: result.data, placeOf: (path) => placeOf(parsePath(path)) }
+    const config = result.data
+    return { config, schema, sections: found, placeOf: (path) => placeOf(parsePath(path)) }
   }
-  const problems = result.error?.issues.flatMap((issue) => problemsOf(fileSchema, issue, value))
+  const problems = result.error?.issues.flatMap((issue) => problemsOf(schema, issue, value))
+  const causes = mistakes.map(({ path, section = path }) => section)
   for (const problem of problems ?? []) {
-    // A variable that is not set explains why its setting is wrong.
-    if (mistakes.some((each) => isWithin(problem.path, each.path))) continue
-    mistakes.push({ path: problem.path, text: problemText(problem) })
+    // A variable that is not set, or a package that is not installed, explains what is wrong there.
+    if (causes.some((cause) => isWithin(problem.path, cause))) continue
+    mistakes.push({ path: problem.path, text: problemText(problem, schema) })
   }
   const lines = mistakes.map(({ path, text }) => `${placeOf(path)}: ${text}`)
   throw new GatewayError('CONFIG', lines.join('\n'), { path: pathText(mistakes[0]?.path ?? []) })
@@ -108,6 +129,64 @@ export function readConfig({
 interface Mistake {
   readonly path: SettingPath
   readonly text: string
+  /** Section that cannot be checked because of this mistake. @default `path` */
+  readonly section?: SettingPath
+}
+
+const CORE_SCHEMA = toFileSchema({ sources: {}, store: {}, auth: {} })
+
+/** Imports the sections of all packages that a configuration uses. */
+async function importSections(
+  config: unknown,
+  folder: string,
+): Promise<{ readonly found: FileSections; readonly missing: readonly Mistake[] }> {
+  const found: FileSections = { sources: {}, store: {}, auth: {} }
+  const missing: Mistake[] = []
+  const load = async (
+    kind: keyof FileSections,
+    path: SettingPath,
+    section: SettingPath,
+  ): Promise<void> => {
+    const word = valueAt(config, path)
+    const name = typeof word === 'string' ? PACKAGES[kind][word] : undefined
+    if (typeof word !== 'string' || name === undefined) return
+    try {
+      const use = `${pathText(path)} ${word}`
+      found[kind][word] ??= await importSection(name, { folder, use })
+    } catch (error) {
+      if (!GatewayError.is(error)) throw error
+      missing.push({ path, text: error.message, section })
+    }
+  }
+  await load('store', ['store', 'type'], ['store'])
+  await load('auth', ['auth', 'mode'], ['auth', 'facade'])
+  const sources = valueAt(config, ['agents', 'sources'])
+  for (const index of Array.isArray(sources) ? sources.keys() : []) {
+    const section = ['agents', 'sources', index]
+    await load('sources', [...section, 'type'], section)
+  }
+  return { found, missing }
+}
+
+interface Reading {
+  readonly value: unknown
+  /** Settings that do not come from the file. */
+  readonly outer: readonly OuterSetting[]
+  readonly mistakes: Mistake[]
+}
+
+/** Expands variables, and adds the settings of environment and flags. */
+function interpret(
+  given: unknown,
+  { schema, env, flags }: { schema: z.ZodType; env: Environment; flags: readonly OuterSetting[] },
+): Reading {
+  const outer = [...environmentSettings(env, schema), ...flags]
+  const mistakes: Mistake[] = []
+  const value = outer.reduce(
+    (before, { path, text }) => withValue(before, path, valueFromText(text, schema, path)),
+    expand(given, { schema, env, mistakes }),
+  )
+  return { value, outer, mistakes }
 }
 
 function isWithin(path: SettingPath, section: SettingPath): boolean {
@@ -166,7 +245,10 @@ function startOf(document: Document.Parsed, path: SettingPath): number | undefin
  * Expands variables. Leaves out values that are `null`: they mean the default, as in a section whose keys are all
  * comments.
  */
-function expand(content: unknown, env: Environment, mistakes: Mistake[]): unknown {
+function expand(
+  content: unknown,
+  { schema, env, mistakes }: { schema: z.ZodType; env: Environment; mistakes: Mistake[] },
+): unknown {
   const visit = (value: unknown, path: SettingPath): unknown => {
     if (Array.isArray(value)) return value.map((each, index) => visit(each, [...path, index]))
     if (isRecord(value)) {
@@ -177,7 +259,7 @@ function expand(content: unknown, env: Environment, mistakes: Mistake[]): unknow
     const text = expandText(value, env, (problem) => {
       mistakes.push({ path, text: `${pathText(path)} ${problem}` })
     })
-    return text === undefined ? value : valueFromText(text, path)
+    return text === undefined ? value : valueFromText(text, schema, path)
   }
   return visit(content, [])
 }
@@ -219,8 +301,11 @@ function expandText(
  * Returns the settings of the environment: `MCP_GATEWAY_HTTP_PORT` is `http.port`. Other variables are ignored:
  * Kubernetes sets `MCP_GATEWAY_PORT` and the like for a service with that name.
  */
-export function environmentSettings(env: Environment): readonly OuterSetting[] {
-  return settablePaths().flatMap((path) => {
+export function environmentSettings(
+  env: Environment,
+  schema: z.ZodType = CORE_SCHEMA,
+): readonly OuterSetting[] {
+  return settablePaths(schema).flatMap((path) => {
     const from = variableOf(path)
     const text = env[from]
     return text === undefined || text === '' ? [] : [{ path, text, from }]
@@ -234,14 +319,17 @@ export function variableOf(path: SettingPath): string {
 }
 
 /** All settings that have one value or a list of texts, outside of lists and of names of the user. */
-function settablePaths(path: SettingPath = []): readonly SettingPath[] {
-  const keys = knownKeys(fileSchema, path)
-  if (keys.length === 0) return kindAt(path) === undefined ? [] : [path]
-  return keys.flatMap((key) => settablePaths([...path, key]))
+function settablePaths(schema: z.ZodType, path: SettingPath = []): readonly SettingPath[] {
+  const keys = knownKeys(schema, path)
+  if (keys.length === 0) return kindAt(schema, path) === undefined ? [] : [path]
+  return keys.flatMap((key) => settablePaths(schema, [...path, key]))
 }
 
-function kindAt(path: SettingPath): 'number' | 'boolean' | 'text' | 'texts' | undefined {
-  for (const { type, items } of shapesAt(fileSchema, path)) {
+function kindAt(
+  schema: z.ZodType,
+  path: SettingPath,
+): 'number' | 'boolean' | 'text' | 'texts' | undefined {
+  for (const { type, items } of shapesAt(schema, path)) {
     if (type === 'integer' || type === 'number') return 'number'
     if (type === 'boolean') return 'boolean'
     if (type === 'string') return 'text'
@@ -251,9 +339,9 @@ function kindAt(path: SettingPath): 'number' | 'boolean' | 'text' | 'texts' | un
 }
 
 /** Reads a text from a flag or a variable as the kind of value of its place. A text that does not fit stays a text. */
-function valueFromText(text: string, path: SettingPath): unknown {
+function valueFromText(text: string, schema: z.ZodType, path: SettingPath): unknown {
   const word = text.trim()
-  switch (kindAt(path)) {
+  switch (kindAt(schema, path)) {
     case 'number':
       return /^-?\d+(?:\.\d+)?$/.test(word) ? Number(word) : text
     case 'boolean':
@@ -269,14 +357,7 @@ function valueFromText(text: string, path: SettingPath): unknown {
   }
 }
 
-/** Adds settings to a configuration. Of two for one place, the later one counts. */
-function withOuter(value: unknown, settings: readonly OuterSetting[]): unknown {
-  return settings.reduce(
-    (before, { path, text }) => withValue(before, path, valueFromText(text, path)),
-    value,
-  )
-}
-
+/** Returns a configuration with a value at a place. */
 function withValue(within: unknown, [key, ...rest]: SettingPath, value: unknown): unknown {
   if (key === undefined) return value
   const record = within ?? {}

@@ -2,13 +2,17 @@ import { expect, test } from 'vitest'
 
 import { packageVersion } from '../version.ts'
 import { environmentSettings, readConfig } from './config-file.ts'
-import { toOptions, type FileContext, type FileSettings } from './file-settings.ts'
+import { toOptions, type FileOptions } from './file-settings.ts'
 import { configChange } from './serve.ts'
 
-const CONTEXT: FileContext = { file: '', watch: false, onWarning: () => undefined }
+async function optionsOf(content: string): Promise<FileOptions> {
+  const { config, sections } = await readConfig({ content })
+  const context = { folder: '', watch: false, onWarning: () => undefined, sections }
+  return toOptions(config, context)
+}
 
-test('gives every setting of an empty file this default', () => {
-  expect(readConfig({ content: '' }).config).toEqual({
+test('gives every setting of an empty file this default', async () => {
+  expect((await readConfig({ content: '' })).config).toEqual({
     server: {
       version: packageVersion(),
       name: 'Agent Gateway',
@@ -143,20 +147,10 @@ test('gives every setting of an empty file this default', () => {
       principalClaim: 'sub',
       scopesSupported: [],
       devMode: false,
-      facade: {
-        upstreamUrl: 'http://localhost:8050',
-        provider: 'azure',
-        requirePkce: true,
-        stateTtlMs: 300_000,
-        codeTtlMs: 300_000,
-        upstreamTimeoutMs: 10_000,
-        redirectUris: [],
-      },
     },
     secrets: {},
     store: {
       type: 'memory',
-      prefix: 'mcp-gateway',
     },
     limits: {
       requestsPerMinutePerPrincipal: 600,
@@ -183,15 +177,23 @@ test('gives each setting an environment variable of its own', () => {
   expect(new Set(settings.map(({ from }) => from)).size).toBe(settings.length)
 })
 
+test('reads the environment variables of a package that the file uses', async () => {
+  const env = { MCP_GATEWAY_AUTH_MODE: 'facade', MCP_GATEWAY_AUTH_FACADE_PROVIDER: 'google' }
+  const { config, placeOf } = await readConfig({ content: '', env })
+  expect(config.auth.facade).toMatchObject({ provider: 'google', codeTtlMs: 300_000 })
+  expect(placeOf('auth.facade.provider')).toBe('MCP_GATEWAY_AUTH_FACADE_PROVIDER')
+  const { MCP_GATEWAY_AUTH_FACADE_PROVIDER } = env
+  const unused = await readConfig({ content: '', env: { MCP_GATEWAY_AUTH_FACADE_PROVIDER } })
+  expect(unused.config.auth.facade).toBeUndefined()
+})
+
 test('loads the authorization server of `auth.mode: facade` from its package', async () => {
-  const content = `
+  await using configured = await optionsOf(`
 http: { publicUrl: https://gateway.example }
 auth:
   mode: facade
   facade: { upstreamUrl: https://identity.example }
-`
-  const { config } = readConfig({ content, env: {} })
-  await using configured = await toOptions(config, CONTEXT)
+`)
   const request = new Request('https://gateway.example/.well-known/oauth-authorization-server')
   const metadata = await configured.options.auth?.handle?.(request)
   await expect(metadata?.json()).resolves.toMatchObject({
@@ -199,19 +201,18 @@ auth:
   })
 })
 
-test('names the place of a wrong card', () => {
+test('names the place of a wrong card', async () => {
   const content = 'agents:\n  sources:\n    - type: a2a\n      cards: [5]'
-  expect(() => readConfig({ content, name: 'g.yaml' })).toThrow(
+  await expect(readConfig({ content, name: 'g.yaml' })).rejects.toThrow(
     'g.yaml:4: agents.sources[0].cards[0] is 5; expected the URL of a card, or { url, headers }',
   )
 })
 
 test('passes settings of files on to the gateway', async () => {
-  const content = `
+  await using configured = await optionsOf(`
 inline: { imageMaxBytes: 0, clientProfiles: [{ match: ^small, totalMaxBytes: 10 }] }
 artifacts: { ttlMs: 5000, uriScheme: file-of, quota: { versionsPerName: 3 }, upload: { linkTool: true } }
-tools: { extras: { scope: false } }`
-  await using configured = await toOptions(readConfig({ content }).config, CONTEXT)
+tools: { extras: { scope: false } }`)
   expect(configured.options).toMatchObject({
     inline: { imageMaxBytes: 0, clientProfiles: [{ match: '^small', totalMaxBytes: 10 }] },
     artifacts: {
@@ -225,33 +226,31 @@ tools: { extras: { scope: false } }`
 })
 
 test('leaves settings without a value to the gateway', async () => {
-  await using configured = await toOptions(readConfig({ content: '' }).config, CONTEXT)
+  await using configured = await optionsOf('')
   const { artifacts, tools } = configured.options
   expect(artifacts?.upload?.linkTool).toBeUndefined()
   expect(tools?.extras).toEqual({ resume: true, idempotencyKey: false })
 })
 
-function settingsOf(content: Readonly<Record<string, unknown>>): FileSettings {
-  return readConfig({ content }).config
-}
-
-test('separates changes that take effect from changes that need a restart', () => {
-  const before = settingsOf({})
-  const after = settingsOf({
-    agents: {
-      sources: [{ type: 'langgraph', config: './langgraph.json' }],
-      waitFor: { minAgents: 2 },
+test('separates changes that take effect from changes that need a restart', async () => {
+  const before = await readConfig({ content: {} })
+  const after = await readConfig({
+    content: {
+      agents: {
+        sources: [{ type: 'langgraph', config: './langgraph.json' }],
+        waitFor: { minAgents: 2 },
+      },
+      http: { port: 9000 },
+      tools: { exclude: ['secret'], overrides: { 'a b/c': { hidden: true } }, pageSize: 5 },
+      runs: { timeoutMs: 5, needsInputTtlMs: 6 },
+      streaming: { heartbeatMs: 1, channel: 'log' },
+      limits: { requestsPerMinutePerPrincipal: 0, subscriptions: 1 },
+      sessions: { max: 2 },
+      log: { level: 'debug' },
+      auth: { principalClaim: 'email' },
     },
-    http: { port: 9000 },
-    tools: { exclude: ['secret'], overrides: { 'a b/c': { hidden: true } }, pageSize: 5 },
-    runs: { timeoutMs: 5, needsInputTtlMs: 6 },
-    streaming: { heartbeatMs: 1, channel: 'log' },
-    limits: { requestsPerMinutePerPrincipal: 0, subscriptions: 1 },
-    sessions: { max: 2 },
-    log: { level: 'debug' },
-    auth: { principalClaim: 'email' },
   })
-  const change = configChange(before, after)
+  const change = configChange(before.config, after)
   expect(change.live.toSorted()).toEqual([
     'agents.sources',
     'limits.requestsPerMinutePerPrincipal',

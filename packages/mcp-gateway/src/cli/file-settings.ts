@@ -1,6 +1,6 @@
 // Settings of a configuration file: those of `gateway/settings.ts`, and sections that stand for objects of a program
 // (sources, auth, store, log). Turns them into options of `createGateway`.
-import { dirname, resolve } from 'node:path'
+import { resolve } from 'node:path'
 
 import { z } from 'zod'
 
@@ -11,24 +11,21 @@ import type { StaticToken } from '../http/auth/bearer.ts'
 import { GatewayError } from '../errors.ts'
 import { pathText, pickLive, type SettingPath } from '../gateway/setting-paths.ts'
 import {
-  bytes,
   flag,
+  headers,
   live,
   matching,
   ms,
   oneOf,
-  registryShape,
   secret,
   section,
-  settingsSchema,
-  settingsShape,
   text,
   texts,
   unset,
   url,
-  waitForShape,
   whole,
-} from '../gateway/settings.ts'
+} from '../gateway/setting-kinds.ts'
+import { registryShape, settingsSchema, settingsShape, waitForShape } from '../gateway/settings.ts'
 import type {
   GatewayOptions,
   GatewaySettings,
@@ -37,7 +34,8 @@ import type {
   WaitForSettings,
 } from '../options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import { importAdapter } from './adapters.ts'
+import { PACKAGES } from './file-sections.ts'
+import type { FileSections, SectionContext } from './file-sections.ts'
 
 /** A configuration file with all defaults in place. */
 export interface FileSettings extends Omit<GatewaySettings, 'registry' | 'anonymousPrincipal'> {
@@ -67,43 +65,14 @@ interface FileWaitForSettings extends WaitForSettings {
   readonly enabled: boolean
 }
 
-export type SourceSettings =
-  | {
-      readonly type: 'langgraph'
-      /** Path of a `langgraph.json`, relative to the folder of the configuration file. */
-      readonly config: string
-    }
-  | {
-      readonly type: 'langgraph-server'
-      readonly url: string
-      readonly apiKey?: string | undefined
-      readonly headers?: Readonly<Record<string, string>> | undefined
-      readonly assistants?: readonly string[] | undefined
-      readonly refreshMs?: number | undefined
-      readonly timeoutMs?: number | undefined
-    }
-  | {
-      readonly type: 'a2a'
-      /** URLs of agent cards, or of agents. */
-      readonly cards: readonly (string | CardSettings)[]
-      readonly trustedOrigins?: readonly string[] | undefined
-      readonly refreshMs?: number | undefined
-      readonly timeoutMs?: number | undefined
-      readonly silenceMs?: number | undefined
-      readonly pollMs?: number | undefined
-      readonly maxBytes?: number | undefined
-    }
-
-interface CardSettings {
-  readonly url: string
-  readonly headers?: Readonly<Record<string, string>> | undefined
-  /** Public keys (JWK) with a `kid`. */
-  readonly signatureKeys?: readonly Readonly<Record<string, unknown>>[] | undefined
+/** Settings of a source. The section of its type says which ones there are. */
+export interface SourceSettings extends Readonly<Record<string, unknown>> {
+  readonly type: string
 }
 
 interface AuthSettings {
   /** How callers are checked. `facade`: a sign-in for people, in front of an identity service. */
-  readonly mode: 'none' | 'bearer' | 'jwt' | 'facade'
+  readonly mode: string
   /** Principal of callers if `mode` is `none`. */
   readonly anonymousPrincipal: string
   /** Static tokens, by the name of their caller. Each has `sha256` or `token`, and may have `scopes` and `expiresAt`. */
@@ -118,36 +87,16 @@ interface AuthSettings {
   readonly scopesSupported: readonly string[]
   /** Accepts every caller, for development. Works at loopback addresses only. */
   readonly devMode: boolean
-  /** The authorization server of `mode: facade`. */
-  readonly facade: FacadeSettings
+  /** Settings of the package of `mode: facade`. */
+  readonly facade: unknown
 }
 
-interface FacadeSettings {
-  /** URL of the identity service. */
-  readonly upstreamUrl: string
-  /** Provider of the identity service. */
-  readonly provider: string
-  /** PKCE with S256 is always required. */
-  readonly requirePkce: boolean
-  /** Time that a person has to sign in. */
-  readonly stateTtlMs: number
-  /** Time for which a code can be exchanged. */
-  readonly codeTtlMs: number
-  /** Time that the identity service has to answer. */
-  readonly upstreamTimeoutMs: number
-  /** URLs that codes may be sent to, besides loopback addresses. */
-  readonly redirectUris: readonly string[]
-}
-
-export interface StoreSettings {
+/** Settings of a store. Other keys belong to the package of its type. */
+export interface StoreSettings extends Readonly<Record<string, unknown>> {
   /** `disk` survives a restart. `redis` is shared by several processes. */
-  readonly type: 'memory' | 'disk' | 'redis'
+  readonly type: string
   /** Folder of a store on disk, relative to the folder of the configuration file. */
   readonly dir: string | undefined
-  /** URL of Redis. */
-  readonly url: string | undefined
-  /** Prefix of all keys in Redis. */
-  readonly prefix: string
 }
 
 interface LogSettings {
@@ -157,53 +106,45 @@ interface LogSettings {
   readonly to: 'stderr'
 }
 
-const HEADERS = 'headers by name'
-const headers = secret(z.record(text, text, { error: HEADERS }))
 const SHA256 = '64 hex digits, as `mcp-gateway token` prints them'
 
-const source: z.ZodType<SourceSettings> = z.discriminatedUnion(
-  'type',
-  [
-    z.strictObject({ type: z.literal('langgraph'), config: text }),
-    z.strictObject({
-      type: z.literal('langgraph-server'),
-      url,
-      apiKey: secret(text).optional(),
-      headers: headers.optional(),
-      assistants: texts.optional(),
-      refreshMs: ms(1).optional(),
-      timeoutMs: ms(1).optional(),
-    }),
-    z.strictObject({
-      type: z.literal('a2a'),
-      cards: z.array(
-        z.union(
-          [
-            url,
-            z.strictObject({
-              url,
-              headers: headers.optional(),
-              signatureKeys: z
-                .array(z.looseObject({ kty: text, kid: text }), {
-                  error: 'a list of public keys (JWK)',
-                })
-                .optional(),
-            }),
-          ],
-          { error: 'the URL of a card, or { url, headers }' },
-        ),
-        { error: 'a list of cards' },
-      ),
-      trustedOrigins: z.array(url, { error: 'a list of URLs' }).optional(),
-      refreshMs: ms(1).optional(),
-      timeoutMs: ms(1).optional(),
-      silenceMs: ms(1).optional(),
-      pollMs: ms(1).optional(),
-      maxBytes: bytes.optional(),
-    }),
-  ],
-  { error: 'a source with type: langgraph, langgraph-server or a2a' },
-)
+/** Settings of a source with `type: langgraph`. */
+interface LangGraphSettings {
+  /** Path of a `langgraph.json`, relative to the folder of the configuration file. */
+  readonly config: string
+}
+
+const langgraph: z.ZodObject<{
+  readonly [Key in keyof LangGraphSettings]: z.ZodType<LangGraphSettings[Key]>
+}> = z.strictObject({ config: text })
+
+const langgraphServer = z.strictObject({
+  url,
+  apiKey: secret(text).optional(),
+  headers: headers.optional(),
+  assistants: texts.optional(),
+  refreshMs: ms(1).default(20_000),
+  timeoutMs: ms(1).optional(),
+})
+
+/** Sources that need no other package. */
+export const OWN_SOURCES: FileSections['sources'] = {
+  langgraph: {
+    schema: langgraph,
+    create: async (settings, { folder, ...options }) => {
+      const { langGraphSource } = await import('../agents/langgraph/lang-graph-source.ts')
+      return langGraphSource(resolve(folder, langgraph.parse(settings).config), options)
+    },
+  },
+  'langgraph-server': {
+    schema: langgraphServer,
+    create: async (settings, { onWarning }) => {
+      const { langGraphServerSource } =
+        await import('../agents/langgraph-server/lang-graph-server-source.ts')
+      return langGraphServerSource({ ...langgraphServer.parse(settings), onWarning })
+    },
+  },
+}
 
 const token: z.ZodType<StaticToken> = z.strictObject({
   sha256: matching(/^[0-9a-f]{64}$/i, SHA256).optional(),
@@ -223,57 +164,63 @@ const issuer: z.ZodType<JwtIssuerOptions> = z.strictObject({
 const { anonymousPrincipal, registry: _registry, ...shape } = settingsShape
 const { debounceMs, ...registry } = registryShape
 
-const sections = z.strictObject(
-  {
-    ...shape,
-    transport: oneOf('http', 'stdio').default('http'),
-    agents: section({
-      ...registry,
-      sources: live(z.array(source, { error: 'a list of sources' }).default([])),
-      listChangedDebounceMs: debounceMs,
-      waitFor: section({ enabled: flag.default(false), ...waitForShape }),
-    }),
-    auth: section({
-      mode: oneOf('none', 'bearer', 'jwt', 'facade').default('none'),
-      anonymousPrincipal,
-      tokens: secret(z.record(text, token, { error: 'tokens by name' }).default({})),
-      issuers: z.array(issuer, { error: 'a list of issuers' }).default([]),
-      principalClaim: text.default('sub'),
-      resource: unset(url),
-      scopesSupported: texts.default([]),
-      devMode: flag.default(false),
-      facade: section({
-        upstreamUrl: url.default('http://localhost:8050'),
-        provider: text.default('azure'),
-        requirePkce: z.literal(true, { error: 'true: only S256 there is' }).default(true),
-        stateTtlMs: ms(1).default(300_000),
-        codeTtlMs: ms(1).default(300_000),
-        upstreamTimeoutMs: ms(1).default(10_000),
-        redirectUris: texts.default([]),
-      }),
-    }),
-    store: section({
-      type: oneOf('memory', 'disk', 'redis').default('memory'),
-      dir: unset(text),
-      url: unset(
-        z.url({ protocol: /^rediss?$/, error: 'redis://host:port, or rediss:// for TLS' }),
-      ),
-      prefix: text.default('mcp-gateway'),
-    }),
-    log: section({
-      level: live(oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent').default('info')),
-      to: z.literal('stderr', { error: 'stderr: stdout may be the protocol’s' }).default('stderr'),
-    }),
-  },
-  { error: 'a section with keys of its own' },
-)
-
-/** Checks a configuration file, and fills in the defaults. */
-export const fileSchema: z.ZodType<FileSettings> = sections.check(({ value, issues }) => {
-  for (const { path, expected } of contradictions(value)) {
-    issues.push({ code: 'custom', path: [...path], message: expected, input: value })
-  }
-})
+/** Returns the schema of files that use these sections. It checks a file, and fills in the defaults. */
+export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
+  const words = [...Object.keys(OWN_SOURCES), ...Object.keys(PACKAGES.sources)]
+  const [first, ...others] = words.map((word): z.ZodObject<{ type: z.ZodLiteral<string> }> => {
+    const own = { ...OWN_SOURCES, ...sections.sources }[word]
+    const type = z.literal(word)
+    // Without a section, there is no such source in the file, or its package is not installed.
+    return own ? own.schema.extend({ type }) : z.looseObject({ type })
+  })
+  if (first === undefined) throw new Error('There is no kind of source')
+  const source: z.ZodType<SourceSettings> = z.discriminatedUnion('type', [first, ...others], {
+    error: `a source with type: ${words.slice(0, -1).join(', ')} or ${words.at(-1)}`,
+  })
+  const [store] = Object.values(sections.store)
+  const [auth] = Object.values(sections.auth)
+  return z
+    .strictObject(
+      {
+        ...shape,
+        transport: oneOf('http', 'stdio').default('http'),
+        agents: section({
+          ...registry,
+          sources: live(z.array(source, { error: 'a list of sources' }).default([])),
+          listChangedDebounceMs: debounceMs,
+          waitFor: section({ enabled: flag.default(false), ...waitForShape }),
+        }),
+        auth: section({
+          mode: oneOf('none', 'bearer', 'jwt', ...Object.keys(PACKAGES.auth)).default('none'),
+          anonymousPrincipal,
+          tokens: secret(z.record(text, token, { error: 'tokens by name' }).default({})),
+          issuers: z.array(issuer, { error: 'a list of issuers' }).default([]),
+          principalClaim: text.default('sub'),
+          resource: unset(url),
+          scopesSupported: texts.default([]),
+          devMode: flag.default(false),
+          facade: auth ? section(auth.schema.shape) : z.unknown().optional(),
+        }),
+        store: section({
+          type: oneOf('memory', 'disk', ...Object.keys(PACKAGES.store)).default('memory'),
+          dir: unset(text),
+          ...store?.schema.shape,
+        }),
+        log: section({
+          level: live(oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent').default('info')),
+          to: z
+            .literal('stderr', { error: 'stderr: stdout may carry the protocol' })
+            .default('stderr'),
+        }),
+      },
+      { error: 'a section with keys of its own' },
+    )
+    .check(({ value, issues }) => {
+      for (const { path, expected } of contradictions(value)) {
+        issues.push({ code: 'custom', path: [...path], message: expected, input: value })
+      }
+    })
+}
 
 interface Contradiction {
   readonly path: SettingPath
@@ -281,7 +228,7 @@ interface Contradiction {
   readonly expected: string
 }
 
-/** Finds settings that are right each alone, and wrong together. */
+/** Finds settings that are valid alone and wrong together. */
 function* contradictions(settings: FileSettings): Generator<Contradiction> {
   yield* sharedPaths(settings)
   const { auth, store, agents } = settings
@@ -290,13 +237,12 @@ function* contradictions(settings: FileSettings): Generator<Contradiction> {
     yield { path: mode, expected: 'jwt, which is the mode for auth.issuers' }
   } else if (Object.keys(auth.tokens).length > 0 && auth.mode === 'none') {
     yield { path: mode, expected: 'bearer, jwt or facade, which are the modes for auth.tokens' }
+  } else if (auth.facade !== undefined && !Object.hasOwn(PACKAGES.auth, auth.mode)) {
+    yield { path: mode, expected: 'facade, which is the mode for auth.facade' }
   }
   const type = ['store', 'type']
   if (store.dir !== undefined && store.type !== 'disk') {
     yield { path: type, expected: 'disk, which is the type for store.dir' }
-  }
-  if (store.url !== undefined && store.type !== 'redis') {
-    yield { path: type, expected: 'redis, which is the type for store.url' }
   }
   // Agents would leave and come back between two searches. A search may begin a tenth later, and takes a moment.
   const refreshMs = Math.max(0, ...agents.sources.map(refreshMsOf))
@@ -306,10 +252,8 @@ function* contradictions(settings: FileSettings): Generator<Contradiction> {
   }
 }
 
-const REFRESH_MS = 20_000
-
-function refreshMsOf(settings: SourceSettings): number {
-  return settings.type === 'langgraph' ? 0 : (settings.refreshMs ?? REFRESH_MS)
+function refreshMsOf({ refreshMs }: SourceSettings): number {
+  return typeof refreshMs === 'number' ? refreshMs : 0
 }
 
 /** Finds equal URL paths: one of them would never be reached. */
@@ -336,19 +280,17 @@ export interface PlacedSource {
 }
 
 /** Context in which sources and stores are made. */
-export interface FileContext {
-  /** The configuration file. Relative paths start at its folder. */
-  readonly file: string
+export interface FileContext extends SectionContext {
   /** Loads graphs again when their files are written. */
   readonly watch: boolean
-  readonly onWarning: (message: string, cause?: unknown) => void
+  readonly sections: FileSections
 }
 
 export interface FileOptions extends AsyncDisposable {
   readonly options: GatewayOptions
   readonly sources: readonly PlacedSource[]
   /** Makes a source, such as one that a new version of the file names. @throws GatewayError `CONFIG` */
-  makeSource(settings: SourceSettings): Promise<AgentSource>
+  makeSource(settings: SourceSettings, sections: FileSections): Promise<AgentSource>
   /** Closes the store. Call it after the gateway is closed. */
   close(): Promise<void>
 }
@@ -365,11 +307,18 @@ export async function toOptions(
   const store = await makeStore(settings.store, context)
   const close = (): Promise<void> => store.close()
   try {
-    const makeSource = (each: SourceSettings): Promise<AgentSource> =>
-      sourceFrom(each, context, store.isShared)
+    const { folder, watch, onWarning } = context
+    const made = { folder, watch, onWarning, isShared: store.isShared }
+    const makeSource = async (
+      each: SourceSettings,
+      sections: FileSections,
+    ): Promise<AgentSource> => {
+      const { type, ...own } = each
+      return sectionOf({ ...OWN_SOURCES, ...sections.sources }, type).create(own, made)
+    }
     const sources = await Promise.all(
       settings.agents.sources.map(async (each) => {
-        return { config: each, source: await makeSource(each) }
+        return { config: each, source: await makeSource(each, context.sections) }
       }),
     )
     const options = {
@@ -377,7 +326,7 @@ export async function toOptions(
       sources: sources.map((each) => each.source),
       auth: await makeAuth(settings, store, context),
       store,
-      onWarning: context.onWarning,
+      onWarning,
     }
     return { options, sources, makeSource, close, [Symbol.asyncDispose]: close }
   } catch (error) {
@@ -407,112 +356,60 @@ function toSettings(settings: FileSettings): GatewaySettings {
   }
 }
 
-async function sourceFrom(
-  settings: SourceSettings,
-  { file, watch, onWarning }: FileContext,
-  isShared: boolean,
-): Promise<AgentSource> {
-  switch (settings.type) {
-    case 'langgraph': {
-      const { langGraphSource } = await import('../agents/langgraph/lang-graph-source.ts')
-      return langGraphSource(resolve(dirname(file), settings.config), {
-        watch,
-        isShared,
-        onWarning,
-      })
-    }
-    case 'langgraph-server': {
-      const { langGraphServerSource } =
-        await import('../agents/langgraph-server/lang-graph-server-source.ts')
-      const { type: _, ...options } = settings
-      return langGraphServerSource({ ...options, onWarning })
-    }
-    case 'a2a': {
-      const adapter = { folder: dirname(file), path: 'agents.sources' }
-      const { a2aSource } = await importAdapter('@x/mcp-gateway-a2a', adapter)
-      if (typeof a2aSource !== 'function') throw new TypeError('a2aSource is not a function')
-      const { type: _, ...options } = settings
-      return Reflect.apply(a2aSource, undefined, [{ ...options, onWarning }])
-    }
-  }
-}
-
 /** @throws GatewayError `CONFIG` with the path of the missing setting */
 export async function makeStore(
-  { type, dir, url: redisUrl, prefix }: StoreSettings,
-  { file, onWarning }: Omit<FileContext, 'watch'>,
+  { type, dir, ...own }: StoreSettings,
+  { folder, onWarning, sections }: Omit<FileContext, 'watch'>,
 ): Promise<GatewayStore> {
   const onError = (error: unknown): void => onWarning('A listener of the store failed', error)
-  switch (type) {
-    case 'memory': {
-      const { MemoryGatewayStore } = await import('../store/memory-store.ts')
-      return new MemoryGatewayStore({ onError })
-    }
-    case 'disk': {
-      if (dir === undefined) throw missing('store.dir', 'A store on disk needs a folder: store.dir')
-      const { DiskGatewayStore } = await import('../store/sqlite-store.ts')
-      return new DiskGatewayStore(resolve(dirname(file), dir), { onError })
-    }
-    case 'redis': {
-      if (redisUrl === undefined) {
-        throw missing('store.url', 'A store in Redis needs its store.url')
-      }
-      const adapter = { folder: dirname(file), path: 'store.type' }
-      const { redisStore } = await importAdapter('@x/mcp-gateway-redis', adapter)
-      if (typeof redisStore !== 'function') throw new TypeError('redisStore is not a function')
-      const onRates = (error: unknown): void =>
-        onWarning('Redis is down: each process counts rates for itself', error)
-      const options = { url: redisUrl, prefix, onError, onWarning: onRates }
-      return Reflect.apply(redisStore, undefined, [options])
-    }
+  if (type === 'memory') {
+    const { MemoryGatewayStore } = await import('../store/memory-store.ts')
+    return new MemoryGatewayStore({ onError })
   }
+  if (type === 'disk') {
+    if (dir === undefined) throw missing('store.dir', 'A store on disk needs a folder: store.dir')
+    const { DiskGatewayStore } = await import('../store/sqlite-store.ts')
+    return new DiskGatewayStore(resolve(folder, dir), { onError })
+  }
+  return sectionOf(sections.store, type).create(own, { folder, onWarning })
 }
 
 async function makeAuth(
   { auth, http }: FileSettings,
   store: GatewayStore,
-  { file, onWarning }: FileContext,
+  { folder, onWarning, sections }: FileContext,
 ): Promise<Authenticator | undefined> {
-  const { mode, issuers, principalClaim, scopesSupported, facade } = auth
+  const { mode, issuers, principalClaim, scopesSupported, tokens } = auth
   const endpoint = http.publicUrl && new URL(http.path, http.publicUrl).href
   const resource = auth.resource ?? endpoint
   if (auth.devMode) {
     const { devModeAuth } = await import('../http/auth/combine.ts')
     return devModeAuth({ principal: auth.anonymousPrincipal, onWarning })
   }
-  switch (mode) {
-    case 'none':
-      return undefined
-    case 'bearer':
-      return makeBearerAuth(auth)
-    case 'jwt': {
-      const { jwtAuth } = await import('../http/auth/jwt.ts')
-      return withTokens(auth, jwtAuth({ issuers, principalClaim, scopesSupported, resource }))
-    }
-    case 'facade': {
-      if (resource === undefined) {
-        throw missing('http.publicUrl', 'The facade needs http.publicUrl, or auth.resource')
-      }
-      const adapter = { folder: dirname(file), path: 'auth.mode' }
-      const { oauthFacade } = await importAdapter('@x/mcp-gateway-oauth', adapter)
-      if (typeof oauthFacade !== 'function') throw new TypeError('oauthFacade is not a function')
-      const onError = (error: unknown): void => onWarning('A sign-in failed', error)
-      const options = { ...facade, principalClaim, scopesSupported, resource, store, onError }
-      return withTokens(auth, Reflect.apply(oauthFacade, undefined, [options]))
-    }
-  }
-}
-
-/** Accepts tokens for machines besides the sign-in of people. */
-async function withTokens(auth: AuthSettings, other: Authenticator): Promise<Authenticator> {
-  if (Object.keys(auth.tokens).length === 0) return other
-  const { anyAuth } = await import('../http/auth/combine.ts')
-  return anyAuth(await makeBearerAuth(auth), other)
-}
-
-async function makeBearerAuth({ tokens }: AuthSettings): Promise<Authenticator> {
+  if (mode === 'none') return undefined
   const { bearerAuth } = await import('../http/auth/bearer.ts')
-  return bearerAuth(tokens)
+  if (mode === 'bearer') return bearerAuth(tokens)
+  let people: Authenticator
+  if (mode === 'jwt') {
+    const { jwtAuth } = await import('../http/auth/jwt.ts')
+    people = jwtAuth({ issuers, principalClaim, scopesSupported, resource })
+  } else {
+    if (resource === undefined) {
+      throw missing('http.publicUrl', `auth.mode ${mode} needs http.publicUrl, or auth.resource`)
+    }
+    const context = { folder, onWarning, store, resource, principalClaim, scopesSupported }
+    people = await sectionOf(sections.auth, mode).create(auth.facade, context)
+  }
+  // Tokens are for machines, besides the sign-in of people.
+  if (Object.keys(tokens).length === 0) return people
+  const { anyAuth } = await import('../http/auth/combine.ts')
+  return anyAuth(bearerAuth(tokens), people)
+}
+
+function sectionOf<T>(sections: Readonly<Record<string, T>>, word: string): T {
+  const found = sections[word]
+  if (found === undefined) throw new GatewayError('CONFIG', `There is no section "${word}"`)
+  return found
 }
 
 function missing(path: string, message: string): GatewayError {

@@ -21,7 +21,7 @@ import {
   type Environment,
   type ReadConfig,
 } from './config-file.ts'
-import { makeStore, toOptions, type FileSettings, type StoreSettings } from './file-settings.ts'
+import { makeStore, toOptions, type FileSettings } from './file-settings.ts'
 import { maskedConfig } from './masked-config.ts'
 import { checkServable, withPlace } from './serve.ts'
 
@@ -55,9 +55,10 @@ async function planGateway(
     warnings.push(isComplete ? message : `${message}: ${cause.message}`)
   }
   try {
-    const { file } = configFile
-    const settings = await withoutFolder(read.config, file)
-    const configured = await toOptions(settings, { file, watch: false, onWarning })
+    const folder = dirname(configFile.file)
+    const settings = await withoutFolder(read.config, folder)
+    const { sections } = read
+    const configured = await toOptions(settings, { folder, watch: false, onWarning, sections })
     if (isToServe) checkServable(read.config, configured.options, onWarning)
     const store = new MemoryGatewayStore()
     // Nothing that it signs outlives this command, so a random key needs no warning.
@@ -83,10 +84,10 @@ async function planGateway(
  *
  * @throws GatewayError `CONFIG` if the folder cannot exist
  */
-async function withoutFolder(settings: FileSettings, file: string): Promise<FileSettings> {
+async function withoutFolder(settings: FileSettings, folder: string): Promise<FileSettings> {
   const { type, dir } = settings.store
   if (type !== 'disk' || dir === undefined) return settings
-  for (let at = resolve(dirname(file), dir); ; at = dirname(at)) {
+  for (let at = resolve(folder, dir); ; at = dirname(at)) {
     const found = await stat(at).catch(() => undefined)
     if (found?.isDirectory() === false) {
       throw new GatewayError('CONFIG', `${dir} can be no folder: ${at} is a file`, {
@@ -107,7 +108,7 @@ interface ReportOptions {
 export async function checkFile(file: ConfigFile, { json, stdout }: ReportOptions): Promise<void> {
   await using planned = await planGateway(file, { isToServe: true })
   const report = planReport(planned.gateway, planned.warnings)
-  const config = maskedConfig(planned.read.config)
+  const config = maskedConfig(planned.read.config, planned.read.schema)
   stdout.write(
     json
       ? `${JSON.stringify({ config, ...report })}\n`
@@ -329,8 +330,7 @@ function onNewLine(text: unknown): string {
 
 /** Returns the sessions of all gateways that share the store of a file, as a table or as JSON. */
 export async function listSessions(file: ConfigFile, json: boolean): Promise<string> {
-  const { config } = await readConfigFile(file)
-  const sessions = (await sessionsOf(config.store, file.file)).map(shownSession)
+  const sessions = (await sessionsOf(await readConfigFile(file), file.file)).map(shownSession)
   return json ? `${JSON.stringify(sessions)}\n` : tableOf(sessions)
 }
 
@@ -346,14 +346,16 @@ interface ShownSession {
 
 /** @throws CommandError if the store is not shared: then only the gateway itself can see its sessions */
 async function sessionsOf(
-  settings: StoreSettings,
+  { config, sections }: ReadConfig,
   file: string,
 ): Promise<readonly ListedSession[]> {
-  if (settings.type !== 'redis') {
-    const what = `With store.type ${settings.type} only the gateway itself knows its sessions`
+  const { type } = config.store
+  if (!Object.hasOwn(sections.store, type)) {
+    const what = `With store.type ${type} only the gateway itself knows its sessions`
     throw new CommandError(`${what}: see mcp_gateway_sessions of its metrics`)
   }
-  const store = await makeStore(settings, { file, onWarning: () => undefined })
+  const context = { folder: dirname(file), onWarning: () => undefined, sections }
+  const store = await makeStore(config.store, context)
   try {
     return await storedSessions(store.records)
   } finally {

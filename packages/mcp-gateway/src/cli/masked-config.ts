@@ -1,5 +1,6 @@
 // Configurations and their values as they may be shown: without secrets.
 import { isRecord } from '@x/internal'
+import type { z } from 'zod'
 
 import { redacted } from '../internal/redacted.ts'
 import {
@@ -8,20 +9,20 @@ import {
   type SettingPath,
   type SettingProblem,
 } from '../gateway/setting-paths.ts'
-import { fileSchema } from './file-settings.ts'
 
 const MASK = '[masked]'
 
 /** Returns a copy that may be shown: secrets are masked, also passwords in URLs. Settings without a value are left out. */
-export function maskedConfig(value: unknown, path: SettingPath = []): unknown {
+export function maskedConfig(value: unknown, schema: z.ZodType, path: SettingPath = []): unknown {
   if (value === null || value === undefined) return value
-  if (Array.isArray(value)) return value.map((each, index) => maskedConfig(each, [...path, index]))
+  if (Array.isArray(value))
+    return value.map((each, index) => maskedConfig(each, schema, [...path, index]))
   if (isRecord(value)) {
     return Object.fromEntries(
-      Object.entries(value).map(([key, each]) => [key, maskedConfig(each, [...path, key])]),
+      Object.entries(value).map(([key, each]) => [key, maskedConfig(each, schema, [...path, key])]),
     )
   }
-  if (isSecret(fileSchema, path)) return MASK
+  if (isSecret(schema, path)) return MASK
   return typeof value === 'string' && value.includes('://') ? redactedUrl(value) : value
 }
 
@@ -35,10 +36,13 @@ function redactedUrl(text: string): string {
 const MAX_SHOWN = 60
 
 /** A problem as a sentence about a configuration. Shows the wrong value, unless it is secret. */
-export function problemText({ path, type, expected, nearest, found }: SettingProblem): string {
+export function problemText(
+  { path, type, expected, nearest, found }: SettingProblem,
+  schema: z.ZodType,
+): string {
   const place = path.length === 0 ? 'The configuration' : pathText(path)
   if (type === 'missing') return `${place} is missing; expected ${expected}`
-  if (type === 'wrong') return `${place} is ${shown(found, path)}; expected ${expected}`
+  if (type === 'wrong') return `${place} is ${shown(found, schema, path)}; expected ${expected}`
   const advice =
     nearest === undefined
       ? `known here: ${expected}`
@@ -46,8 +50,8 @@ export function problemText({ path, type, expected, nearest, found }: SettingPro
   return `${place} is no known key: ${advice}`
 }
 
-function shown(value: unknown, path: SettingPath): string {
-  if (isSecret(fileSchema, path)) return MASK
+function shown(value: unknown, schema: z.ZodType, path: SettingPath): string {
+  if (isSecret(schema, path)) return MASK
   if (Array.isArray(value)) return 'a list'
   if (isRecord(value)) return 'a section'
   const text =

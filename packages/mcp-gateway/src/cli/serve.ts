@@ -1,4 +1,5 @@
 // The command that serves: starts a gateway from a file, and brings new versions of the file into it.
+import { dirname } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 
 import { isLoopback, isRecord } from '@x/internal'
@@ -17,8 +18,8 @@ import { watchedFile } from '../internal/watched-file.ts'
 import type { GatewayOptions } from '../options.ts'
 import { stateKeyFrom } from '../internal/state-key.ts'
 import { readConfigFile, readSettled, type ConfigFile, type ReadConfig } from './config-file.ts'
+import type { FileSections } from './file-sections.ts'
 import {
-  fileSchema,
   toLiveOptions,
   toOptions,
   type FileOptions,
@@ -58,9 +59,12 @@ async function serveConfig(serving: Serving): Promise<void> {
   const { config } = read
   const log = gatewayLog({ level: config.log.level, output: context.stderr })
   const observer = allObservers([logObserver(log), await spansOnDemand()])
-  const { file } = configFile
-  const { watch } = serving
-  const configured = await toOptions(config, { file, watch, onWarning: observer.warned })
+  const configured = await toOptions(config, {
+    folder: dirname(configFile.file),
+    watch: serving.watch,
+    onWarning: observer.warned,
+    sections: read.sections,
+  })
   try {
     checkServable(config, configured.options, observer.warned)
     // The observer receives warnings already.
@@ -218,11 +222,11 @@ class Reloads {
   async #reload(): Promise<void> {
     const { configFile, gateway, log } = this.#options
     const read = await readConfigFile(configFile, readSettled)
-    const { config, live, waiting } = configChange(this.#config, read.config)
+    const { config, live, waiting } = configChange(this.#config, read)
     if (live.length > 0) {
       try {
         // All sources are made before the first change, so that a wrong source changes nothing.
-        const sources = await this.#makeSources(config.agents.sources)
+        const sources = await this.#makeSources(config.agents.sources, read.sections)
         await gateway.update(toLiveOptions(config))
         await this.#useSources(sources)
       } catch (error) {
@@ -238,13 +242,17 @@ class Reloads {
   }
 
   /** Keeps sources whose settings are the same as before. */
-  async #makeSources(wanted: readonly SourceSettings[]): Promise<readonly PlacedSource[]> {
+  async #makeSources(
+    wanted: readonly SourceSettings[],
+    sections: FileSections,
+  ): Promise<readonly PlacedSource[]> {
     const left = [...this.#sources]
     return Promise.all(
       wanted.map(async (config) => {
         const index = left.findIndex((each) => isDeepStrictEqual(each.config, config))
         const [kept] = index < 0 ? [] : left.splice(index, 1)
-        return kept ?? { config, source: await this.#options.configured.makeSource(config) }
+        if (kept) return kept
+        return { config, source: await this.#options.configured.makeSource(config, sections) }
       }),
     )
   }
@@ -294,8 +302,11 @@ export interface ConfigChange {
   readonly waiting: readonly string[]
 }
 
-export function configChange(before: FileSettings, after: FileSettings): ConfigChange {
-  const config = mergeLive(fileSchema, before, after)
+export function configChange(
+  before: FileSettings,
+  { config: after, schema }: Pick<ReadConfig, 'config' | 'schema'>,
+): ConfigChange {
+  const config = mergeLive(schema, before, after)
   return {
     config,
     live: differences(before, config, []).map(pathText),

@@ -199,7 +199,8 @@ function kindOf(value: unknown, isWord: boolean): string {
   return typeof value === 'function' ? 'a function' : String(value)
 }
 
-function valueAt(value: unknown, path: SettingPath): unknown {
+/** The value at a place. `undefined` if there is none. */
+export function valueAt(value: unknown, path: SettingPath): unknown {
   return path.reduce<unknown>((within, part) => {
     if (Array.isArray(within)) return within[Number(part)]
     return isRecord(within) && Object.hasOwn(within, part) ? within[part] : undefined

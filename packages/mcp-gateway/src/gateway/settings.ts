@@ -16,6 +16,21 @@ import type {
 } from '../options.ts'
 import { packageVersion } from '../version.ts'
 import {
+  bytes,
+  flag,
+  live,
+  matching,
+  ms,
+  oneOf,
+  secret,
+  section,
+  text,
+  texts,
+  unset,
+  url,
+  whole,
+} from './setting-kinds.ts'
+import {
   isLive,
   mergeLive,
   optionText,
@@ -24,66 +39,23 @@ import {
   type SettingPath,
 } from './setting-paths.ts'
 
-// ---- kinds of values: `error` completes the sentence "… must be", "… expected" -------------------------------------
-
-/** What a timer of Node can hold, 24.8 days. */
-const MAX_TIMER_MS = 2_147_483_647
-
-/** A whole number within these limits, both included. `Infinity` is the largest one. */
-export function whole(min: number, max: number = Number.MAX_SAFE_INTEGER): z.ZodType<number> {
-  const isOpen = max === Number.MAX_SAFE_INTEGER
-  const error = isOpen ? `a whole number of ${min} or more` : `a whole number from ${min} to ${max}`
-  const number = z.int({ error }).min(min, { error }).max(max, { error })
-  return z.preprocess((value) => (value === Infinity ? max : value), number)
-}
-
-/** Milliseconds that a timer waits. */
-export const ms = (min = 0): z.ZodType<number> => whole(min, MAX_TIMER_MS)
-export const bytes: z.ZodType<number> = whole(1)
-export const flag: z.ZodType<boolean> = z.boolean({ error: 'true or false' })
-export const text: z.ZodString = z
-  .string({ error: 'text' })
-  .min(1, { error: 'text that is not empty' })
-export const texts: z.ZodArray<z.ZodString> = z.array(text, { error: 'a list of texts' })
-export const url: z.ZodURL = z.url({ protocol: /^https?$/, error: 'an http or https URL' })
-export const matching = (pattern: RegExp, error: string): z.ZodString =>
-  z.string({ error }).regex(pattern, { error })
 const path: z.ZodString = matching(/^\/[\w./~-]*$/, 'a path such as /mcp')
 
-/** As requests name it, and as `URL` reads it. */
+/** A host name as requests contain it, and as `URL` reads it. */
 const host = matching(
   /^(?:\[[\da-f:.]+\]|[a-z\d_-]+(?:\.[a-z\d_-]+)*)$/,
   'a host name in small letters, without port, such as agents.example',
 )
-/** As browsers send it. `*` and the URL of a page are refused. */
+/** An origin as browsers send it. `*` and the URL of a page are refused. */
 const origin = matching(
   /^[a-z][a-z\d+.-]*:\/\/[^\sA-Z/?#*@]+$/,
   'the origin of a page, such as https://app.example',
 )
 
-export const oneOf = <const T extends readonly [string, ...string[]]>(
-  ...values: T
-): z.ZodEnum<{ [Each in T[number]]: Each }> =>
-  z.enum(values, { error: `one of ${values.join(', ')}` })
-
-/** Settings with names of their own. A section that is left out has its defaults. */
-export const section = <T extends z.core.$ZodLooseShape>(
-  shape: T,
-): z.ZodPrefault<z.ZodObject<T, z.core.$strict>> =>
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each setting has a default, which the type of any shape cannot say
-  z.strictObject(shape, { error: 'a section with keys of its own' }).prefault(() => ({}) as never)
-
-/** A setting without a default. */
-export const unset = <T>(schema: z.ZodType<T>): z.ZodType<T | undefined> => schema.optional()
-
 const func = z.custom<never>((value) => typeof value === 'function')
 
-/** Marks what may change while the gateway runs, also inside of a section. */
-export const live = <T extends z.ZodType>(schema: T): T => schema.meta({ live: true })
-/** Marks what may not change inside of a live section: clients know it, or something open depends on it. */
+/** Marks a setting of a live section that may not change: clients know it, or open connections depend on it. */
 const fixed = <T extends z.ZodType>(schema: T): T => schema.meta({ live: false })
-/** Marks what is never shown. */
-export const secret = <T extends z.ZodType>(schema: T): T => schema.meta({ secret: true })
 
 // ---- the settings --------------------------------------------------------------------------------------------------
 

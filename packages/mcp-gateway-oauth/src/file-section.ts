@@ -1,0 +1,28 @@
+import { setting } from '@x/mcp-gateway/adapter'
+import type { AuthSection } from '@x/mcp-gateway/adapter'
+import { z } from 'zod'
+import { oauthFacade } from './oauth-facade.ts'
+
+const schema = z.strictObject({
+  upstreamUrl: setting.url.default('http://localhost:8050'),
+  provider: setting.text.default('azure'),
+  requirePkce: z.literal(true, { error: 'true: a client without PKCE is refused' }).default(true),
+  stateTtlMs: setting.ms(1).default(300_000),
+  codeTtlMs: setting.ms(1).default(300_000),
+  upstreamTimeoutMs: setting.ms(1).default(10_000),
+  redirectUris: setting.texts.default([]),
+})
+
+/** `auth.facade`, for `auth.mode: facade` in the configuration file of `mcp-gateway`. */
+export const fileSection: AuthSection = {
+  schema,
+  create: (settings, { store, resource, principalClaim, scopesSupported, onWarning }) =>
+    oauthFacade({
+      ...schema.parse(settings),
+      store,
+      resource,
+      principalClaim,
+      scopesSupported,
+      onError: (error) => onWarning('A sign-in failed', error),
+    }),
+}

@@ -1,0 +1,55 @@
+// Kinds of values of settings. Each `error` completes the sentences "… must be" and "… expected".
+import { z } from 'zod'
+
+/** Longest wait of a timer of Node.js, 24.8 days. */
+const MAX_TIMER_MS = 2_147_483_647
+
+/** A whole number from `min` to `max`. `Infinity` stands for `max`. */
+export function whole(min: number, max: number = Number.MAX_SAFE_INTEGER): z.ZodType<number> {
+  const isOpen = max === Number.MAX_SAFE_INTEGER
+  const error = isOpen ? `a whole number of ${min} or more` : `a whole number from ${min} to ${max}`
+  const number = z.int({ error }).min(min, { error }).max(max, { error })
+  return z.preprocess((value) => (value === Infinity ? max : value), number)
+}
+
+/** Milliseconds that a timer waits. */
+export const ms = (min = 0): z.ZodType<number> => whole(min, MAX_TIMER_MS)
+/** A number of bytes, at least 1. */
+export const bytes: z.ZodType<number> = whole(1)
+/** `true` or `false`. */
+export const flag: z.ZodType<boolean> = z.boolean({ error: 'true or false' })
+/** Text that is not empty. */
+export const text: z.ZodString = z
+  .string({ error: 'text' })
+  .min(1, { error: 'text that is not empty' })
+/** A list of such texts. In an environment variable, commas separate them. */
+export const texts: z.ZodArray<z.ZodString> = z.array(text, { error: 'a list of texts' })
+/** An http or https URL. */
+export const url: z.ZodURL = z.url({ protocol: /^https?$/, error: 'an http or https URL' })
+/** Text that matches a pattern. */
+export const matching = (pattern: RegExp, error: string): z.ZodString =>
+  z.string({ error }).regex(pattern, { error })
+/** One of several words. */
+export const oneOf = <const T extends readonly [string, ...string[]]>(
+  ...values: T
+): z.ZodEnum<{ [Each in T[number]]: Each }> =>
+  z.enum(values, { error: `one of ${values.join(', ')}` })
+
+/** Settings by name. A section that is left out has its defaults. */
+export const section = <T extends z.core.$ZodLooseShape>(
+  shape: T,
+): z.ZodPrefault<z.ZodObject<T, z.core.$strict>> =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each setting has a default, which the type of any shape cannot say
+  z.strictObject(shape, { error: 'a section with keys of its own' }).prefault(() => ({}) as never)
+
+/** A setting without a default. */
+export const unset = <T>(schema: z.ZodType<T>): z.ZodType<T | undefined> => schema.optional()
+
+/** Marks a setting, or a whole section, that may change while the gateway runs. */
+export const live = <T extends z.ZodType>(schema: T): T => schema.meta({ live: true })
+/** Marks a setting, or a whole section, that is never shown. */
+export const secret = <T extends z.ZodType>(schema: T): T => schema.meta({ secret: true })
+/** Headers of requests, by name. They are secret. */
+export const headers: z.ZodRecord<z.ZodString, z.ZodString> = secret(
+  z.record(text, text, { error: 'headers by name' }),
+)
