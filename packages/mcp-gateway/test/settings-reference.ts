@@ -20,7 +20,7 @@ A configuration file has these sections. \`createGateway()\` has the same settin
 - \`transport\`, \`agents.sources\`, \`auth\`, \`store\` and \`log\` are objects or methods: \`serveStdio()\`, \`sources\`, \`auth\`, \`store\`, \`logger\`;
 - \`auth.anonymousPrincipal\` is \`anonymousPrincipal\`.
 
-Times are milliseconds and sizes are bytes. Each setting has an environment variable, which is named after it; commas separate the items of a list. Variables of `auth.facade` count if `auth.mode` is `facade`; those of `store.url` and `store.prefix` count if `store.type` is `redis`. A setting marked with ↻ takes effect at once when the file changes, or with \`gateway.update()\`; others need a restart. A setting without a default has no value unless you set it.
+Times are milliseconds and sizes are bytes. Each setting has an environment variable, which is named after it; commas separate the items of a list. Variables of \`auth.facade\` count if \`auth.mode\` is \`facade\`; those of \`store.url\` and \`store.prefix\` count if \`store.type\` is \`redis\`. A setting marked with ↻ takes effect at once when the file changes, or with \`gateway.update()\`; others need a restart. A setting without a default has no value unless you set it.
 `
 
 /** Doc comment and type of each field, by interface. */
