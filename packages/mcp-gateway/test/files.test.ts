@@ -298,7 +298,10 @@ describe('a gateway that keeps no files', () => {
         { type: 'image', mimeType: 'image/png' },
         { type: 'resource', resource: { uri: 'inline:///notes.md?version=1', text: '# Notes' } },
         { type: 'text', text: expect.stringContaining('The result has no room for its 1001') },
-        { type: 'text', text: expect.stringContaining('A file may have 3000 bytes') },
+        {
+          type: 'text',
+          text: expect.stringContaining('more than the 3000 bytes that are allowed'),
+        },
       ])
       expect(content[1]?.['_meta']).toBeUndefined() // there is nothing to read it by
     },

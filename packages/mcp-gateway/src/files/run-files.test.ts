@@ -3,16 +3,16 @@ import { createServer } from 'node:http'
 import { expect, test } from 'vitest'
 import { Artifacts } from './artifacts.ts'
 import type { EarlierFiles, RunFiles } from './result-files.ts'
-import { RunArtifacts, gatewayFiles } from './run-files.ts'
+import { gatewayFiles } from './run-files.ts'
 import type { GatewayFilesOptions } from './run-files.ts'
 import { createGuardedFetch } from '../internal/guarded-fetch.ts'
 import type { Principal } from '../internal/principal.ts'
 import type { InlineSettings } from '../options.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import { bytesOf, inMemory, named, nobody, openWorld } from '../../test/artifact-world.ts'
+import { bytesOf, inMemory, nobody, openWorld } from '../../test/artifact-world.ts'
 import { artifactsOptions, DEFAULTS } from '../../test/settings.ts'
 
-const principal: Principal = { id: 'ada', isAnonymous: false, scopes: [], claims: {} }
+const ada: Principal = { id: 'ada', isAnonymous: false, scopes: [], claims: {} }
 
 interface World extends AsyncDisposable {
   readonly artifacts: Artifacts
@@ -24,16 +24,19 @@ interface WorldOptions extends Partial<Omit<GatewayFilesOptions, 'inline'>> {
   readonly inline?: Partial<InlineSettings>
   readonly clientName?: string
   readonly earlier?: EarlierFiles
+  readonly principal?: Principal
 }
 
 function world(options: WorldOptions = {}): World {
   const store = new MemoryGatewayStore()
-  const artifacts = new Artifacts(artifactsOptions({ store, key: new Uint8Array(32) }))
+  const own = new Artifacts(artifactsOptions({ store }))
   const stop = new AbortController()
-  const { clientName, earlier } = options
+  const { clientName, earlier, principal = ada, artifacts = own } = options
   const files = gatewayFiles({
-    artifacts,
+    maxBytes: 1_000_000,
+    fetch: 'never',
     ...options,
+    artifacts,
     inline: { ...DEFAULTS.inline, ...options.inline },
   }).open({
     runId: 'run_0123456789abcdef',
@@ -44,7 +47,7 @@ function world(options: WorldOptions = {}): World {
     signal: stop.signal,
   })
   const end = async (): Promise<void> => {
-    await artifacts.close()
+    await own.close()
     await store.close()
   }
   return { artifacts, files, stop, [Symbol.asyncDispose]: end }
@@ -63,7 +66,7 @@ test('shows a small file in the result, with a URI that its owner can read', asy
     resource: { text: '# Plan', uri: expect.stringContaining('na%C3%AFve') },
   })
   const uri = block?.type === 'resource' ? block.resource.uri : ''
-  const { bytes } = await it.artifacts.read({ principal }, uri)
+  const { bytes } = await it.artifacts.read({ principal: ada }, uri)
   expect(Buffer.from(bytes ?? []).toString()).toBe('# Plan')
 })
 
@@ -181,7 +184,7 @@ test('shows and stores a picture with a wrong declared type as what it is', asyn
   expect(await it.files.blocks()).toMatchObject([
     { type: 'image', mimeType: 'image/png', data: png.toString('base64') },
   ])
-  expect(await it.artifacts.find({ principal }, uri)).toMatchObject({ mimeType: 'image/png' })
+  expect(await it.artifacts.find({ principal: ada }, uri)).toMatchObject({ mimeType: 'image/png' })
 })
 
 test('fetches a file by its URL through the guarded fetch', async () => {
@@ -234,24 +237,21 @@ test('ends a file whose bytes never arrive with its run', async () => {
 })
 
 test('stores the files of a run without a name in one scope, in the order of the calls', async () => {
-  await using stored = await openWorld(inMemory)
-  const { artifacts } = stored
-  const signal = new AbortController().signal
-  const run = new RunArtifacts({
-    artifacts,
-    caller: { principal: nobody },
-    runId: 'r',
-    agentId: 'a',
-    signal,
-  })
+  await using it = world({ principal: nobody })
   const written = await Promise.all([
-    run.write({ name: 'f', data: bytesOf('1') }),
-    run.write({ name: 'f', data: bytesOf('2'), mimeType: 'text/x;nonsense\r\n' }),
-    run.write({ name: 'g', data: bytesOf('3'), mimeType: 'text/csv; charset="utf-8"' }),
+    it.files.write({ name: 'f', data: bytesOf('1') }),
+    it.files.write({ name: 'f', data: bytesOf('2'), mimeType: 'text/x;nonsense\r\n' }),
+    it.files.write({ name: 'g', data: bytesOf('3'), mimeType: 'text/csv; charset="utf-8"' }),
   ])
-  expect(new Set(written.map(({ scope }) => scope)).size).toBe(1)
   expect(written.map(({ version }) => version)).toEqual([1, 2, 1])
-  expect(written.map(({ mimeType }) => mimeType)).toEqual([
+  const { scope } = await it.files.soFar()
+  const stored = await Promise.all(
+    written.map(({ uri, version }) =>
+      it.artifacts.find({ principal: nobody }, `${uri}?version=${version}`),
+    ),
+  )
+  expect(stored.map((artifact) => artifact.scope)).toEqual([scope, scope, scope])
+  expect(stored.map(({ mimeType }) => mimeType)).toEqual([
     'text/plain',
     'text/plain',
     'text/csv; charset="utf-8"',
@@ -260,19 +260,16 @@ test('stores the files of a run without a name in one scope, in the order of the
 
 test('ends the files of a run with it, also when a source hangs', async () => {
   await using stored = await openWorld(inMemory)
-  const { artifacts } = stored
-  const ending = new AbortController()
+  await using it = world({ artifacts: stored.artifacts })
   const data: AsyncIterable<Uint8Array> = {
     [Symbol.asyncIterator]: () => ({
       next: () => {
-        ending.abort(new Error('the run is over'))
+        it.stop.abort(new Error('the run is over'))
         return new Promise<never>(() => {})
       },
     }),
   }
-  const { signal } = ending
-  const run = new RunArtifacts({ artifacts, caller: named('a'), runId: 'r', agentId: 'a', signal })
-  const writing = run.write({ name: 'f', data })
+  const writing = it.files.write({ name: 'f', data })
   await expect(writing).rejects.toThrow('the run is over')
   expect(await stored.keptBlobs()).toEqual([])
 })

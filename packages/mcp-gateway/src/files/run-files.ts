@@ -1,4 +1,4 @@
-import { createHash, hash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 import { untilAborted } from '@x/internal'
@@ -34,15 +34,16 @@ import { abortable } from '../internal/abortable.ts'
 import { isPublicAddress } from '../internal/guarded-fetch.ts'
 import type { GuardedFetch } from '../internal/guarded-fetch.ts'
 import type { InlineSettings } from '../options.ts'
+import { MeasuredBytes } from '../store/blobs.ts'
 
 export interface GatewayFilesOptions {
-  /** @default files are not stored: results show those that fit */
-  readonly artifacts?: Artifacts | undefined
-  /** Maximum size of one file if files are not stored. Bytes. @default 104_857_600 */
-  readonly maxBytes?: number | undefined
+  /** `undefined`: files are not stored. Results show those that fit. */
+  readonly artifacts: Artifacts | undefined
+  /** Maximum size of one file if files are not stored. Bytes. */
+  readonly maxBytes: number
   readonly inline: InlineSettings
-  /** Fetches files that agents give by URL. @default 'never': public URLs become links, others are refused */
-  readonly fetch?: GuardedFetch | 'never' | undefined
+  /** Fetches files that agents give by URL. `never`: public URLs become links, others are refused. */
+  readonly fetch: GuardedFetch | 'never'
 }
 
 /**
@@ -56,45 +57,50 @@ export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
   }
 }
 
+/** The files of one run. For a caller without a name and without a session, the first file makes a scope for all of them. */
 class GatewayRunFiles implements RunFiles {
   readonly resultMaxBytes: number
-  readonly #fetch: GuardedFetch | 'never'
+  readonly #options: GatewayFilesOptions
   readonly #run: ResultFilesContext
+  readonly #caller: ArtifactCaller
   readonly #budget: InlineBudget
-  readonly #keeper: FileKeeper
-  readonly #isKept: boolean
   readonly #entries: Entry[] = []
   /** Keys of the files that are shown. */
   readonly #shown: Set<string>
+  /** Number of versions of each name, where files are not stored. */
+  readonly #versions = new Map<string, number>()
+  /** Scope of the files, once it is known. */
+  #scope: string | undefined
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(options: GatewayFilesOptions, run: ResultFilesContext, limits: InlineLimits) {
-    const { earlier } = run
+    const { earlier, principal, sessionScope, address } = run
     this.resultMaxBytes = limits.resultMaxBytes
-    this.#fetch = options.fetch ?? 'never'
+    this.#options = options
     this.#run = run
+    this.#caller = { principal, scope: sessionScope, address }
     this.#budget = new InlineBudget(limits)
-    this.#isKept = options.artifacts !== undefined
-    this.#keeper = keeperOf(options, run)
+    this.#scope = run.scope ?? earlier?.scope
     this.#shown = new Set(earlier?.shown)
     for (const block of earlier?.blocks ?? []) this.#add({ blocks: [block] })
   }
 
   write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }> {
-    // One after the other, so that files take room in the result in the order of the calls.
-    const written = this.#last.then(() => this.#write(file))
-    this.#last = written.catch(() => {})
-    return written
+    return this.#inTurn(() => this.#write(file))
   }
 
   async read(name: string, version?: number): Promise<InputFile | undefined> {
-    await this.#last
-    return this.#keeper.read(name, version)
+    const scope = await this.#scopeForReading()
+    if (scope === undefined) return undefined
+    const at = { scope, agentId: this.#run.agentId }
+    return this.#options.artifacts?.agentFile(this.#caller, at, { name, version })
   }
 
   async list(): Promise<readonly StoredFile[]> {
-    await this.#last
-    return this.#keeper.list()
+    const scope = await this.#scopeForReading()
+    if (scope === undefined) return []
+    const at = { scope, agentId: this.#run.agentId }
+    return (await this.#options.artifacts?.agentFiles(this.#caller, at)) ?? []
   }
 
   async blocks(maxBytes = Number.POSITIVE_INFINITY): Promise<readonly ContentBlock[]> {
@@ -103,9 +109,10 @@ class GatewayRunFiles implements RunFiles {
   }
 
   async keep({ name, data }: OwnFile): Promise<ResourceLink | undefined> {
-    if (!this.#isKept) return undefined
+    if (!this.#options.artifacts) return undefined
     const mimeType = namedTypeOf(name) ?? 'text/plain'
-    const { title, size, version, versionUri } = await this.#keeper.write({ name, mimeType, data })
+    const kept = await this.#inTurn(() => this.#store({ name, mimeType, data }))
+    const { title, size, version, versionUri } = kept
     return linkBlock({ uri: versionUri, name: title, mimeType, size, version })
   }
 
@@ -121,35 +128,59 @@ class GatewayRunFiles implements RunFiles {
     const { principal, sessionScope } = this.#run
     // Other callers have a scope for all their runs or for their session.
     const isOwnScope = principal.isAnonymous && sessionScope === undefined
-    const scope = isOwnScope ? this.#keeper.scope : undefined
-    return { blocks, shown: [...this.#shown], scope }
+    return { blocks, shown: [...this.#shown], scope: isOwnScope ? this.#scope : undefined }
+  }
+
+  /** Files take room in the result, and get versions, in the order of the calls. */
+  #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const done = this.#last.then(work)
+    this.#last = done.catch(() => {})
+    return done
+  }
+
+  /** `undefined`: the first file of the run makes the scope, or the principal has no files yet. */
+  async #scopeForReading(): Promise<string | undefined> {
+    await this.#last
+    this.#run.signal.throwIfAborted()
+    return this.#scope ?? (await this.#options.artifacts?.ownScope(this.#caller))
   }
 
   async #write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }> {
-    this.#run.signal.throwIfAborted()
-    if ('url' in file.data && this.#fetch === 'never') return this.#linked(file, file.data.url)
+    const { signal } = this.#run
+    signal.throwIfAborted()
+    const { name } = file
+    if ('url' in file.data && this.#options.fetch === 'never') {
+      return this.#linked(file, file.data.url)
+    }
     const { bytes, mimeType: declared } = await this.#opened(file)
-    const peeked = await untilAborted(peekedBytes(bytes, TEXT_TEST_BYTES), this.#run.signal)
-    const { kind, mimeType } = fileTypeOf(
-      file.mimeType ?? declared ?? namedTypeOf(file.name),
-      peeked.head,
-    )
+    const peeked = await untilAborted(peekedBytes(bytes, TEXT_TEST_BYTES), signal)
+    const { kind, mimeType } = fileTypeOf(declared ?? namedTypeOf(name), peeked.head)
     const held = new HeldBytes(this.#budget.roomFor(kind))
-    const data = held.through(peeked.bytes)
     try {
-      const taken = await this.#keeper.write({ name: file.name, mimeType, data })
-      this.#show(taken, kind, held)
-      return { uri: taken.uri, version: taken.version }
+      const stored = await this.#store({ name, mimeType, data: held.through(peeked.bytes) })
+      this.#show(stored, kind, held)
+      return { uri: stored.uri, version: stored.version }
     } finally {
       peeked.end()
     }
   }
 
+  /** @throws GatewayError `UNAVAILABLE` for a response other than 2xx; the error of the guarded fetch */
   async #opened({ data, mimeType }: OutputFile): Promise<OpenedFile> {
     if (data instanceof Uint8Array) return { bytes: once(data), mimeType }
     if (!('url' in data)) return { bytes: data, mimeType }
-    if (this.#fetch === 'never') throw noFetch()
-    return fetchedFile(this.#fetch, data.url, this.#run.signal)
+    const { fetch } = this.#options
+    if (fetch === 'never') throw noFetch()
+    if (!URL.canParse(data.url)) {
+      throw new GatewayError('REFUSED', 'Refused to fetch a file: its URL is malformed')
+    }
+    const { ok, status, body, headers } = await fetch(data.url, { signal: this.#run.signal })
+    if (ok) {
+      const bytes = body ?? once(new Uint8Array())
+      return { bytes, mimeType: mimeType ?? headers.get('content-type') ?? undefined }
+    }
+    await body?.cancel()
+    throw new GatewayError('UNAVAILABLE', `The server of the file responded with ${status}`)
   }
 
   #linked(
@@ -164,15 +195,47 @@ class GatewayRunFiles implements RunFiles {
     return { uri, version: 1 }
   }
 
+  /** @throws GatewayError `QUOTA`, `LIMIT`, `NOT_FOUND` for a scope that the caller does not own; the reason of the signal */
+  async #store({ name, mimeType, data }: GivenFile): Promise<WrittenFile> {
+    const { artifacts } = this.#options
+    const { runId, agentId, signal } = this.#run
+    const bytes = abortable(data, signal)
+    if (!artifacts) return this.#measure({ name, mimeType, data: bytes })
+    const file = { name, mimeType, bytes, runId, agentId, scope: this.#scope }
+    const written = await artifacts.write(this.#caller, file)
+    this.#scope = written.scope
+    return written
+  }
+
+  /** Reads a file that is not stored, for its size and its hash. */
+  async #measure({ name: title, mimeType, data }: GivenFile): Promise<WrittenFile> {
+    const measured = new MeasuredBytes(data, this.#options.maxBytes)
+    for await (const chunk of measured) void chunk
+    const name = artifactNameFrom(title)
+    const version = (this.#versions.get(name) ?? 0) + 1
+    this.#versions.set(name, version)
+    const uri = `inline:///${encodedName(name)}`
+    return {
+      name,
+      title: artifactTitleFrom(title),
+      mimeType,
+      size: measured.size,
+      sha256: measured.sha256(),
+      version,
+      uri,
+      versionUri: `${uri}?version=${version}`,
+    }
+  }
+
   /** @throws GatewayError `LIMIT` if the file does not fit and is not stored */
-  #show(taken: TakenFile, kind: FileKind, held: HeldBytes): void {
-    const { name, sha256, title, mimeType, size, version, versionUri: uri } = taken
-    const { isUnkept = false } = taken
+  #show(written: WrittenFile, kind: FileKind, held: HeldBytes): void {
+    const { name, sha256, title, mimeType, size, version, versionUri: uri } = written
     if (!this.#isFirst(name, sha256)) return
-    const file: ShownFile = { uri, name: title, mimeType, size, version, isUnkept }
+    const isStored = this.#options.artifacts !== undefined
+    const file: ShownFile = { uri, name: title, mimeType, size, version }
     const inline = this.#inline(file, kind, held.all)
-    if (!inline && isUnkept) throw noRoom(size)
-    const link = isUnkept ? unkeptBlock(file) : linkBlock(file)
+    if (!inline && !isStored) throw noRoom(size)
+    const link = isStored ? linkBlock(file) : unkeptBlock(file)
     if (inline) return void this.#entries.push({ blocks: [inline], link })
     const { bytes: maxBytes, chars: maxChars } = this.#budget
     const room = { head: held.head, maxBytes, maxChars }
@@ -200,26 +263,14 @@ class GatewayRunFiles implements RunFiles {
   ): ContentBlock | undefined {
     if (bytes === undefined) return undefined
     const text = kind === 'text' ? textFrom(bytes) : undefined
-    // A file with the type of a text that is no text counts as binary.
+    // A file with the type of a text that is not UTF-8 counts as binary.
     const shownAs = kind === 'text' && text === undefined ? 'binary' : kind
     const size = { bytes: bytes.byteLength, chars: text?.length ?? 0 }
     if (!this.#budget.spend(shownAs, size)) return undefined
-    return inlineBlock(file, { kind: shownAs, bytes, text })
+    const isStored = this.#options.artifacts !== undefined
+    return inlineBlock(file, { kind: shownAs, bytes, text, isStored })
   }
 }
-
-function keeperOf(
-  { artifacts, maxBytes = MAX_BYTES }: GatewayFilesOptions,
-  run: ResultFilesContext,
-): FileKeeper {
-  const { address, agentId, earlier, principal, runId, sessionScope, signal } = run
-  if (!artifacts) return new UnkeptFiles({ maxBytes, signal })
-  const caller = { principal, scope: sessionScope, address }
-  const scope = run.scope ?? earlier?.scope
-  return new RunArtifacts({ artifacts, caller, runId, agentId, scope, signal })
-}
-
-const MAX_BYTES = 100 * 1024 * 1024
 
 /** Maximum JSON characters of the shown files of a paused run. */
 const MAX_KEPT_CHARS = 256 * 1024
@@ -227,7 +278,7 @@ const MAX_KEPT_CHARS = 256 * 1024
 /** A file in the result. */
 interface Entry {
   readonly blocks: readonly ContentBlock[]
-  /** A link in place of the blocks. @default the blocks are short already */
+  /** A link in place of the blocks. `undefined`: the blocks are short. */
   readonly link?: ContentBlock | undefined
 }
 
@@ -250,7 +301,7 @@ function fitting(entries: readonly Entry[], maxBytes: number): readonly ContentB
   })
   const missing = entries.length - listed.length
   if (missing === 0) return blocks
-  const text = `There is no room for ${missing} more files. resources/list names those that are kept.`
+  const text = `There is no room for ${missing} more files. resources/list names those that are stored.`
   return [...blocks, { type: 'text', text }]
 }
 
@@ -262,30 +313,8 @@ function bytesOf(blocks: readonly ContentBlock[]): number {
 
 interface OpenedFile {
   readonly bytes: AsyncIterable<Uint8Array>
-  readonly mimeType?: string | undefined
-}
-
-async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
-  yield bytes
-}
-
-function noRoom(size: number): GatewayError {
-  const message = `The result has no room for its ${size} bytes, and this gateway keeps no files`
-  return new GatewayError('LIMIT', message)
-}
-
-function noFetch(): GatewayError {
-  return new GatewayError('UNAVAILABLE', 'This gateway fetches no files by their URL')
-}
-
-/** Stores the files of one run, or passes them by. */
-interface FileKeeper {
-  /** Scope of the files, if later runs must know it. */
-  readonly scope?: string | undefined
-  /** @throws GatewayError `QUOTA`, `LIMIT`, `NOT_FOUND` for a scope that the caller does not own; the reason of the signal */
-  write(file: GivenFile): Promise<TakenFile>
-  read(name: string, version: number | undefined): Promise<InputFile | undefined>
-  list(): Promise<readonly StoredFile[]>
+  /** Type that the agent declared, else the server of the file. */
+  readonly mimeType: string | undefined
 }
 
 /** A file whose type is known. */
@@ -295,167 +324,23 @@ interface GivenFile {
   readonly data: AsyncIterable<Uint8Array>
 }
 
-interface TakenFile extends Pick<
+type WrittenFile = Pick<
   Artifact,
   'name' | 'title' | 'mimeType' | 'size' | 'sha256' | 'version' | 'uri' | 'versionUri'
-> {
-  /** Whether the file is not stored: it is shown now or lost. @default false */
-  readonly isUnkept?: boolean | undefined
+>
+
+async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield bytes
 }
 
-interface UnkeptFilesOptions {
-  /** Maximum size of one file. Bytes. */
-  readonly maxBytes: number
-  readonly signal: AbortSignal
+function noRoom(size: number): GatewayError {
+  const message = `The result has no room for its ${size} bytes, and this gateway does not store files`
+  return new GatewayError('LIMIT', message)
 }
 
-/** Does not store files: only the result has them. */
-class UnkeptFiles implements FileKeeper {
-  readonly #options: UnkeptFilesOptions
-  readonly #versions = new Map<string, number>()
-
-  constructor(options: UnkeptFilesOptions) {
-    this.#options = options
-  }
-
-  async read(): Promise<undefined> {
-    return undefined
-  }
-
-  async list(): Promise<readonly StoredFile[]> {
-    return []
-  }
-
-  async write(file: GivenFile): Promise<TakenFile> {
-    const { maxBytes, signal } = this.#options
-    const digest = createHash('sha256')
-    let size = 0
-    for await (const chunk of abortable(file.data, signal)) {
-      size += chunk.byteLength
-      if (size > maxBytes) throw new GatewayError('LIMIT', `A file may have ${maxBytes} bytes`)
-      digest.update(chunk)
-    }
-    const name = artifactNameFrom(file.name)
-    const version = (this.#versions.get(name) ?? 0) + 1
-    this.#versions.set(name, version)
-    const uri = `inline:///${encodedName(name)}`
-    return {
-      name,
-      title: artifactTitleFrom(file.name),
-      mimeType: file.mimeType,
-      size,
-      sha256: digest.digest('hex'),
-      version,
-      uri,
-      versionUri: `${uri}?version=${version}`,
-      isUnkept: true,
-    }
-  }
+function noFetch(): GatewayError {
+  return new GatewayError('UNAVAILABLE', 'This gateway does not fetch files by their URL')
 }
-
-export interface RunArtifactsOptions {
-  readonly artifacts: Artifacts
-  readonly caller: ArtifactCaller
-  readonly runId: string
-  readonly agentId: string
-  /** Existing scope that the caller named. @default the caller's own, or one that the first file makes */
-  readonly scope?: string | undefined
-  readonly signal: AbortSignal
-}
-
-/** A file of the run. */
-interface RunFile {
-  readonly name: string
-  /** @default the type of the name, else of the bytes */
-  readonly mimeType?: string | undefined
-  readonly data: AsyncIterable<Uint8Array>
-}
-
-/**
- * Stores the files of one run. For a caller without a name and without a session, the first file makes a scope for all of
- * them.
- */
-export class RunArtifacts {
-  readonly #options: RunArtifactsOptions
-  /** Scope of the files, once it is known. */
-  #scope: string | undefined
-  #last: Promise<unknown> = Promise.resolve()
-
-  constructor(options: RunArtifactsOptions) {
-    this.#options = options
-    this.#scope = options.scope
-  }
-
-  /** Scope of the files, if it is known. */
-  get scope(): string | undefined {
-    return this.#scope
-  }
-
-  async read(name: string, version: number | undefined): Promise<InputFile | undefined> {
-    const { artifacts, caller, agentId } = this.#options
-    const scope = await this.#readScope()
-    if (scope === undefined) return undefined
-    return artifacts.agentFile(caller, { scope, agentId }, { name, version })
-  }
-
-  async list(): Promise<readonly StoredFile[]> {
-    const { artifacts, caller, agentId } = this.#options
-    const scope = await this.#readScope()
-    return scope === undefined ? [] : artifacts.agentFiles(caller, { scope, agentId })
-  }
-
-  /** `undefined`: the first file of the run makes the scope, or the principal has no files yet. */
-  async #readScope(): Promise<string | undefined> {
-    const { artifacts, caller, signal } = this.#options
-    await this.#last
-    signal.throwIfAborted()
-    return this.#scope ?? (await artifacts.ownScope(caller))
-  }
-
-  /** @throws GatewayError `QUOTA`, `LIMIT`; `NOT_FOUND` for a scope that the caller does not own; the reason of the signal */
-  write(file: RunFile): Promise<Artifact> {
-    // One after the other, so that versions of a name are in the order of the calls.
-    const written = this.#last.then(() => this.#write(file))
-    this.#last = written.catch(() => {})
-    return written
-  }
-
-  async #write({ name, mimeType, data }: RunFile): Promise<Artifact> {
-    const { artifacts, caller, runId, agentId, signal } = this.#options
-    const bytes = abortable(data, signal)
-    const scope = this.#scope
-    const file = { name, mimeType, bytes, runId, agentId, scope }
-    const written = await artifacts.write(caller, file)
-    this.#scope = written.scope
-    return written
-  }
-}
-
-interface FetchedFile {
-  readonly bytes: AsyncIterable<Uint8Array>
-  readonly mimeType?: string | undefined
-}
-
-/**
- * Streams a file that an agent gave by its URL.
- *
- * @throws GatewayError `UNAVAILABLE` for an answer other than 2xx; the error of the guarded fetch
- */
-async function fetchedFile(
-  fetch: GuardedFetch,
-  url: string,
-  signal: AbortSignal,
-): Promise<FetchedFile> {
-  if (!URL.canParse(url)) throw new GatewayError('REFUSED', 'Refused to fetch: a malformed URL')
-  const { ok, status, body, headers } = await fetch(url, { signal })
-  if (!ok) {
-    await body?.cancel()
-    throw new GatewayError('UNAVAILABLE', `The address of the file answered with ${status}`)
-  }
-  return { bytes: body ?? nothing(), mimeType: headers.get('content-type') ?? undefined }
-}
-
-async function* nothing(): AsyncGenerator<Uint8Array> {}
 
 /** The beginning of a file, and all of it. */
 interface PeekedBytes {
@@ -481,7 +366,7 @@ async function peekedBytes(bytes: AsyncIterable<Uint8Array>, count: number): Pro
   return {
     head: Buffer.concat(first),
     bytes: resumed(first, iterator),
-    // Not awaited: a source that hangs would never finish to close.
+    // Not awaited: a source that hangs would never close.
     end: () => void Promise.resolve(iterator.return?.()).catch(() => {}),
   }
 }

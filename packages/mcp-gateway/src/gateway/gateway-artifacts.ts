@@ -44,7 +44,8 @@ export function unkeptFiles({
   artifacts,
   inline,
 }: Pick<GatewayArtifactsOptions, 'artifacts' | 'inline'>): ResultFiles {
-  return gatewayFiles({ inline, maxBytes: artifacts.maxBytes, fetch: fetchOf(artifacts) })
+  const { maxBytes } = artifacts
+  return gatewayFiles({ artifacts: undefined, inline, maxBytes, fetch: fetchOf(artifacts) })
 }
 
 function fetchOf({ fetch, maxBytes }: ArtifactSettings): GuardedFetch | 'never' {
@@ -85,6 +86,7 @@ export class GatewayArtifacts {
     this.files = gatewayFiles({
       artifacts: this.#artifacts,
       inline: options.inline,
+      maxBytes,
       fetch: fetchOf(own),
     })
     this.resources = artifactResources({
