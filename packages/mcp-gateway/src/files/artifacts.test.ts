@@ -187,15 +187,15 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
     const changes: ArtifactChange[] = []
     artifacts.onChange((change) => void changes.push(change))
     const caller = named('ada')
-    const { uri, scope } = await artifacts.write(caller, { name: 'f', bytes: bytesOf('1') })
+    const { uri } = await artifacts.write(caller, { name: 'f', bytes: bytesOf('1') })
     await artifacts.write(caller, { name: 'f', bytes: bytesOf('2') })
     clock.time += 86_400_000
     await artifacts.sweep()
     const list = artifacts.listOf(caller)
     expect(changes).toEqual([
-      { uri, scope, list, isUpdate: true, isListChange: true },
-      { uri, scope, list, isUpdate: true, isListChange: false },
-      { uri, scope, list, isUpdate: false, isListChange: true },
+      { uri, list, isUpdate: true, isListChange: true },
+      { uri, list, isUpdate: true, isListChange: false },
+      { uri, list, isUpdate: false, isListChange: true },
     ])
   })
 

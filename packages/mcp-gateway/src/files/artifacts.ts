@@ -310,7 +310,7 @@ export class Artifacts implements AsyncDisposable {
   #changed({ scope, name, list, version, isNewName }: IndexChange): void {
     const isUpdate = version !== undefined
     const uri = artifactUriOf({ scope, name }, this.#options.uriScheme)
-    const change = { uri, scope, list, isUpdate, isListChange: isNewName || !isUpdate }
+    const change = { uri, list, isUpdate, isListChange: isNewName || !isUpdate }
     for (const listener of this.#changeListeners) listener(change)
   }
 
@@ -479,7 +479,6 @@ export interface NewArtifact {
 export interface ArtifactChange {
   /** URI without a version. */
   readonly uri: string
-  readonly scope: string
   /** Id of the list that has the artifact, as `Artifacts.listOf(caller)` returns it. */
   readonly list: string
   /** Whether the list has one more or one less entry. */

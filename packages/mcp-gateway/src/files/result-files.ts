@@ -12,15 +12,15 @@ export interface ResultFilesContext {
   readonly runId: string
   readonly agentId: string
   readonly principal: Principal
-  /** Scope for the files. @default the first file makes one */
-  readonly scope?: string | undefined
+  /** Scope for the files. `undefined`: the first file makes one. */
+  readonly scope: string | undefined
   /** Scope of the session, for callers without a name. */
-  readonly sessionScope?: string | undefined
+  readonly sessionScope: string | undefined
   /** IP address. Files of callers without a name are counted by it. */
-  readonly address?: string | undefined
-  readonly clientName?: string | undefined
-  /** Files of the same run from before it was paused. @default none */
-  readonly earlier?: EarlierFiles | undefined
+  readonly address: string | undefined
+  readonly clientName: string | undefined
+  /** Files of the same run from before it was paused. */
+  readonly earlier: EarlierFiles | undefined
   readonly signal: AbortSignal
 }
 

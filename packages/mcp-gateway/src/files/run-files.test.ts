@@ -41,6 +41,9 @@ function world(options: WorldOptions = {}): World {
   }).open({
     runId: 'run_0123456789abcdef',
     agentId: 'a',
+    scope: undefined,
+    sessionScope: undefined,
+    address: undefined,
     principal,
     clientName,
     earlier,

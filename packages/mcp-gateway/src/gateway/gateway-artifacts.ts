@@ -1,28 +1,27 @@
-import { ArtifactLinks } from '../files/links.ts'
-import { ArtifactNews, type News } from '../files/changes.ts'
 import { GatewayError } from '../errors.ts'
-import type { ArtifactSettings, InlineSettings, ToolSettings } from '../options.ts'
-import { artifactResources } from '../files/resources.ts'
-import { ArtifactRoutes, type ArtifactRoutesOptions } from '../http/artifact-routes.ts'
 import { Artifacts } from '../files/artifacts.ts'
-import { uploadLinkTool } from '../mcp/upload-link-tool.ts'
-import type { Clock } from '../internal/clock.ts'
-import { fileTypeOf, textFrom } from '../files/media-types.ts'
-import { gatewayFiles } from '../files/run-files.ts'
-import { createGuardedFetch, type GuardedFetch } from '../internal/guarded-fetch.ts'
-import type { HttpRoute } from '../http/http-route.ts'
+import type { ArtifactChange } from '../files/artifacts.ts'
+import { ArtifactLinks } from '../files/links.ts'
 import type { ArtifactCaller } from '../files/namespaces.ts'
+import { ArtifactResources } from '../files/resources.ts'
+import type { InputFile, ResultFiles } from '../files/result-files.ts'
+import { gatewayFiles } from '../files/run-files.ts'
+import { ArtifactRoutes, type ArtifactRoutesOptions } from '../http/artifact-routes.ts'
+import type { HttpRoute } from '../http/http-route.ts'
+import type { Clock } from '../internal/clock.ts'
+import { Debouncer } from '../internal/debouncer.ts'
+import { createGuardedFetch, type GuardedFetch } from '../internal/guarded-fetch.ts'
 import type { ChangeFeed } from '../mcp/change-feed.ts'
 import type { OwnTool } from '../mcp/tool-call.ts'
-import type { ResourceHandlers } from '../files/resources.ts'
-import type { InputFile, ResultFiles } from '../files/result-files.ts'
+import { uploadLinkTool } from '../mcp/upload-link-tool.ts'
+import type { ArtifactSettings, InlineSettings, ToolSettings } from '../options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import type { PlanOptions } from '../tools/tool-planner.ts'
 
 export interface GatewayArtifactsOptions {
   readonly artifacts: ArtifactSettings
   readonly inline: InlineSettings
-  /** Whether callers have names. Those who have none may say where their files go. */
+  /** Whether callers have names. Callers without a name may choose the scope of their files. */
   readonly hasAuth: boolean
   /** Resources on one page. */
   readonly pageSize: number
@@ -30,16 +29,16 @@ export interface GatewayArtifactsOptions {
   readonly key: Uint8Array
   readonly clock: Clock
   readonly changes: ChangeFeed
-  /** Where clients reach this gateway over HTTP (`https://agents.example`), as configured. */
+  /** Configured URL of this gateway: `https://agents.example`. */
   readonly publicUrl: string | undefined
-  /** The same without configuration: where it listens, if it does. */
+  /** Returns the URL at which this gateway listens. `undefined`: it does not listen. */
   readonly listensAt: () => string | undefined
   /** Called when lists of files changed. */
   readonly onListChanged: () => void
   readonly onError: (error: Error) => void
 }
 
-/** Files of a gateway that does not keep them: results show the files that fit. */
+/** Files of a gateway that does not store them: results show the files that fit. */
 export function unkeptFiles({
   artifacts,
   inline,
@@ -52,69 +51,46 @@ function fetchOf({ fetch, maxBytes }: ArtifactSettings): GuardedFetch | 'never' 
   return fetch === 'guarded' ? createGuardedFetch({ maxBytes }) : fetch
 }
 
-/** All that a gateway has to do with files, put together. */
+/** The files of a gateway: as resources, in results, as arguments of tools, and over HTTP. */
 export class GatewayArtifacts {
-  readonly resources: ResourceHandlers
+  readonly resources: ArtifactResources
   readonly files: ResultFiles
   readonly tools: readonly OwnTool[]
   readonly #options: GatewayArtifactsOptions
   readonly #artifacts: Artifacts
   readonly #links: ArtifactLinks
-  readonly #news: ArtifactNews
-  readonly #path: string
-  readonly #takesUploads: boolean
   readonly #maxUploadBytes: number
+  readonly #batches: ChangeBatches
 
   constructor(options: GatewayArtifactsOptions) {
-    const { artifacts: own, clock, key, store } = options
-    const { downloadUrlTtlMs: ttlMs, upload, maxBytes } = own
+    const { artifacts: settings, inline, pageSize, clock, key, store } = options
+    const { downloadUrlTtlMs: ttlMs, upload, maxBytes } = settings
     this.#options = options
-    this.#path = own.path
-    this.#takesUploads = upload.enabled
-    this.#artifacts = new Artifacts({
-      ...own,
-      store,
-      key,
-      clock,
-      onError: (cause) =>
-        options.onError(new Error('Expired files could not be deleted', { cause })),
-    })
+    const onError = (cause: unknown): void =>
+      options.onError(new Error('Expired files could not be deleted', { cause }))
+    const artifacts = new Artifacts({ ...settings, store, key, clock, onError })
+    this.#artifacts = artifacts
     const baseUrl = (): string | undefined => this.#baseUrl()
     const { records } = store
-    const linkOptions = { artifacts: this.#artifacts, records, baseUrl, key, ttlMs, clock }
-    this.#links = new ArtifactLinks(linkOptions)
-    this.files = gatewayFiles({
-      artifacts: this.#artifacts,
-      inline: options.inline,
-      maxBytes,
-      fetch: fetchOf(own),
-    })
-    this.resources = artifactResources({
-      artifacts: this.#artifacts,
-      links: this.#links,
-      pageSize: options.pageSize,
-      now: () => clock.now(),
-      textOf: (bytes, mimeType) => {
-        return fileTypeOf(mimeType, bytes).kind === 'text' ? textFrom(bytes) : undefined
-      },
-    })
+    this.#links = new ArtifactLinks({ artifacts, records, baseUrl, key, ttlMs, clock })
+    this.files = gatewayFiles({ artifacts, inline, maxBytes, fetch: fetchOf(settings) })
+    this.resources = new ArtifactResources({ artifacts, links: this.#links, pageSize, clock })
+    const hasUrl = (settings.baseUrl ?? options.publicUrl) !== undefined
+    const hasLinkTool = upload.enabled && (upload.linkTool ?? hasUrl)
     this.#maxUploadBytes = Math.min(upload.maxBytes ?? maxBytes, maxBytes)
-    const isPlaced = (own.baseUrl ?? options.publicUrl) !== undefined
-    const hasLinkTool = this.#takesUploads && (upload.linkTool ?? isPlaced)
-    this.tools = hasLinkTool
-      ? [uploadLinkTool({ links: this.#links, maxBytes: this.#maxUploadBytes })]
-      : []
-    this.#news = new ArtifactNews(clock, (news) => this.#publish(news))
-    this.#artifacts.onChange((change) => this.#news.add(change))
+    const link = { links: this.#links, maxBytes: this.#maxUploadBytes }
+    this.tools = hasLinkTool ? [uploadLinkTool(link)] : []
+    this.#batches = new ChangeBatches(clock, (batch) => this.#publish(batch))
+    artifacts.onChange((change) => this.#batches.add(change))
   }
 
   /** Publishes the last changes. */
   async close(): Promise<void> {
     await this.#artifacts.close()
-    this.#news.close()
+    this.#batches.close()
   }
 
-  /** Files that a caller hands to an agent. @throws GatewayError `NOT_FOUND`, with the place of the one that is not there */
+  /** Returns files that a caller gives to an agent. @throws GatewayError `NOT_FOUND`, with the index of the file */
   readonly inputFiles = (
     caller: ArtifactCaller,
     uris: readonly string[],
@@ -125,14 +101,14 @@ export class GatewayArtifacts {
           return await this.#artifacts.inputFile(caller, uri)
         } catch (cause) {
           if (!GatewayError.is(cause) || cause.code !== 'NOT_FOUND') throw cause
-          const message = `Bad arguments: /files/${index} is no file of yours, or one that has ended`
+          const message = `Bad arguments: /files/${index} is not a file of yours, or has expired`
           throw new GatewayError('NOT_FOUND', message, { cause })
         }
       }),
     )
   }
 
-  /** What tools say and take, now that there are files. What the user says wins. */
+  /** Returns settings of tools with files. Settings of the user win. */
   planOptions(tools: ToolSettings): PlanOptions {
     const { hasAuth, artifacts } = this.#options
     const { extras } = tools
@@ -142,38 +118,88 @@ export class GatewayArtifacts {
       ownTools: this.tools.map(({ definition }) => definition),
       extras: {
         ...extras,
-        files: extras.files ?? this.#takesUploads,
+        files: extras.files ?? artifacts.upload.enabled,
         scope: extras.scope ?? !hasAuth,
       },
     }
   }
 
-  /** Downloads and uploads over HTTP. */
-  route(options: Pick<ArtifactRoutesOptions, 'admission' | 'isDraining' | 'observer'>): HttpRoute {
-    const { artifacts: own, clock } = this.#options
+  /** Returns the route for downloads and uploads over HTTP. */
+  route(parts: Pick<ArtifactRoutesOptions, 'admission' | 'isDraining' | 'observer'>): HttpRoute {
+    const { artifacts: settings, clock } = this.#options
+    const { path, uriScheme, upload } = settings
     return new ArtifactRoutes({
-      ...options,
+      ...parts,
       artifacts: this.#artifacts,
       links: this.#links,
-      path: this.#path,
-      uriScheme: own.uriScheme,
-      maxUploadBytes: this.#takesUploads ? this.#maxUploadBytes : undefined,
+      path,
+      uriScheme,
+      maxUploadBytes: upload.enabled ? this.#maxUploadBytes : undefined,
       clock,
     })
   }
 
   #baseUrl(): string | undefined {
     const { artifacts, publicUrl, listensAt } = this.#options
-    const { baseUrl } = artifacts
+    const { baseUrl, path } = artifacts
     if (baseUrl !== undefined) return baseUrl.replace(/\/+$/, '')
     const origin = publicUrl ?? listensAt()
-    return origin === undefined ? undefined : new URL(this.#path, origin).href
+    return origin === undefined ? undefined : new URL(path, origin).href
   }
 
-  #publish({ lists, updated }: News): void {
+  #publish({ lists, updated }: ChangeBatch): void {
     const { changes, onListChanged } = this.#options
     for (const owner of lists) void changes.publish({ type: 'resources', owner })
     for (const [uri, owner] of updated) void changes.publish({ type: 'resource', uri, owner })
     if (lists.size > 0) onListChanged()
+  }
+}
+
+/** Changes of a short time. */
+export interface ChangeBatch {
+  /** Ids of lists that have one more or one less entry. */
+  readonly lists: ReadonlySet<string>
+  /** URIs with new versions, each with the id of its list. */
+  readonly updated: ReadonlyMap<string, string>
+}
+
+/** A run may write a hundred files at once. */
+const QUIET_MS = 50
+const MAX_MS = 500
+
+/** Collects changes of artifacts, and reports many of them at once. */
+export class ChangeBatches {
+  readonly #onBatch: (batch: ChangeBatch) => void
+  readonly #debouncer: Debouncer
+  #lists = new Set<string>()
+  #updated = new Map<string, string>()
+  #isClosed = false
+
+  constructor(clock: Clock, onBatch: (batch: ChangeBatch) => void) {
+    this.#onBatch = onBatch
+    const onDue = (): void => this.#report()
+    this.#debouncer = new Debouncer({ clock, quietMs: QUIET_MS, maxMs: MAX_MS, onDue })
+  }
+
+  add({ uri, list, isListChange, isUpdate }: ArtifactChange): void {
+    if (this.#isClosed) return
+    if (isListChange) this.#lists.add(list)
+    if (isUpdate) this.#updated.set(uri, list)
+    this.#debouncer.touch()
+  }
+
+  /** Reports the collected changes. */
+  close(): void {
+    this.#isClosed = true
+    if (!this.#debouncer.isPending) return
+    this.#debouncer.clear()
+    this.#report()
+  }
+
+  #report(): void {
+    const batch = { lists: this.#lists, updated: this.#updated }
+    this.#lists = new Set()
+    this.#updated = new Map()
+    this.#onBatch(batch)
   }
 }

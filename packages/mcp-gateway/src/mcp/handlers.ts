@@ -10,7 +10,7 @@ import {
 
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
-import type { ResourceHandlers } from '../files/resources.ts'
+import type { ArtifactResources } from '../files/resources.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { mayUse } from '../internal/principal.ts'
 import type { SignedCursors } from '../internal/signed-cursor.ts'
@@ -54,7 +54,7 @@ export interface HandlerParts {
   readonly states: RequestStates
   readonly lists: ListRules
   /** `undefined`: the capability is not declared. */
-  readonly resources: ResourceHandlers | undefined
+  readonly resources: ArtifactResources | undefined
   readonly ownTools: readonly OwnTool[] | undefined
   /** `undefined`: no result is used twice. */
   readonly results: ResultCache | undefined
@@ -120,7 +120,7 @@ export class GatewayHandlers implements McpHandlers {
       tools: changes,
       ...(hasPrompts && { prompts: changes }),
       ...(resources && { resources: { ...changes, ...subscriptions } }),
-      ...(resources?.complete && { completions: {} }),
+      ...(resources && { completions: {} }),
       // Without a session, a level comes with each request, if at all (specification 2026-07-28, "Logging").
       ...((kind === 'session' || channel !== 'progress') && { logging: {} }),
     }
@@ -169,10 +169,10 @@ function promptMethods(parts: HandlerParts): Methods {
   }
 }
 
-function resourceMethods(resources: ResourceHandlers, onError: HandlerParts['onError']): Methods {
+function resourceMethods(resources: ArtifactResources, onError: HandlerParts['onError']): Methods {
   const methods: Methods = {
     'resources/list': (params, context) => resources.list(callerOf(context), cursorOf(params)),
-    'resources/templates/list': (_params, context) => resources.templates(callerOf(context)),
+    'resources/templates/list': () => resources.templates(),
     'resources/read': (params, context) => readResource(resources, textOf(params, 'uri'), context),
     'resources/subscribe': async (params, context) => {
       const { session } = context
@@ -190,7 +190,7 @@ function resourceMethods(resources: ResourceHandlers, onError: HandlerParts['onE
       await session.unsubscribe((await resources.followed(callerOf(context), uri)) ?? uri)
       return {}
     },
-    ...(resources.complete && { 'completion/complete': completion(resources) }),
+    'completion/complete': completion(resources),
   }
   return Object.fromEntries(
     Object.entries(methods).map(([name, method]) => [name, withoutStoreErrors(method, onError)]),
@@ -212,7 +212,7 @@ function withoutStoreErrors(method: Method, onError: HandlerParts['onError']): M
 }
 
 async function readResource(
-  resources: ResourceHandlers,
+  resources: ArtifactResources,
   uri: string,
   context: RequestContext,
 ): Promise<Result> {
@@ -230,7 +230,7 @@ function noRoom(uri: string): ProtocolError {
   return new ProtocolError(ProtocolErrorCode.InternalError, text, { uri, retryAfterMs: 5000 })
 }
 
-function completion(resources: ResourceHandlers): Method {
+function completion(resources: ArtifactResources): Method {
   return async ({ ref, argument, context: chosen }, context) => {
     if (!isRecord(ref) || !isRecord(argument)) {
       throw invalidParams('completion/complete needs the objects "ref" and "argument"')
@@ -240,7 +240,7 @@ function completion(resources: ResourceHandlers): Method {
     if (typeof template !== 'string') return { completion: { values: [] } }
     const given = isRecord(chosen) ? textsOf(chosen['arguments']) : undefined
     const asked = { template, name, value, given }
-    return { completion: await resources.complete?.(callerOf(context), asked) }
+    return { completion: await resources.complete(callerOf(context), asked) }
   }
 }
 

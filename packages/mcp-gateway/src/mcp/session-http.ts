@@ -6,7 +6,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { GatewayError } from '../errors.ts'
-import type { ResourceHandlers } from '../files/resources.ts'
+import type { ArtifactResources } from '../files/resources.ts'
 import { inTime } from '../internal/deadline.ts'
 import type { HttpAnswer } from '../internal/exchange.ts'
 import type { SessionSettings } from '../options.ts'
@@ -48,7 +48,7 @@ export interface SessionHttpOptions extends SessionParts {
   /** Changes of lists and resources. Its owner closes it. */
   readonly changes: ChangeFeed
   /** `undefined`: there are no resources. */
-  readonly resources: Pick<ResourceHandlers, 'listOf'> | undefined
+  readonly resources: Pick<ArtifactResources, 'listOf'> | undefined
   readonly streams: OpenStreams
   /** Serves each POST by itself, for clients that lose the id of their session. There are no sessions, and no GET. */
   readonly isStateless: boolean

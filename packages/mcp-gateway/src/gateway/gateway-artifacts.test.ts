@@ -1,18 +1,18 @@
 import { expect, test } from 'vitest'
 
 import { ManualClock } from '../../test/manual-clock.ts'
-import { ArtifactNews, type News } from './changes.ts'
-import type { ArtifactChange } from './artifacts.ts'
+import type { ArtifactChange } from '../files/artifacts.ts'
+import { ChangeBatches, type ChangeBatch } from './gateway-artifacts.ts'
 
 function open() {
   const clock = new ManualClock()
-  const reported: News[] = []
-  const news = new ArtifactNews(clock, (each) => reported.push(each))
+  const reported: ChangeBatch[] = []
+  const batches = new ChangeBatches(clock, (batch) => reported.push(batch))
   const change = (name: string, over: Partial<ArtifactChange> = {}): void => {
-    const all = { uri: `artifact://s/${name}`, scope: 's', list: 'ada' }
-    news.add({ ...all, isListChange: true, isUpdate: true, ...over })
+    const all = { uri: `artifact://s/${name}`, list: 'ada' }
+    batches.add({ ...all, isListChange: true, isUpdate: true, ...over })
   }
-  return { news, clock, reported, change }
+  return { batches, clock, reported, change }
 }
 
 test('reports a burst of changes once, with the lists that changed', async () => {
@@ -38,7 +38,7 @@ test('reports changes that never stop every half second', async () => {
 test('reports at close() what it collected, and then nothing', async () => {
   const at = open()
   at.change('a')
-  at.news.close()
+  at.batches.close()
   expect(at.reported).toMatchObject([{ lists: new Set(['ada']) }])
   expect(at.clock.pending).toBe(0)
   at.change('b')
