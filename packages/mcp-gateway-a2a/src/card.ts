@@ -1,11 +1,10 @@
 import { AgentCard, canonicalizeAgentCard } from '@a2a-js/sdk'
 import type { AgentSkill } from '@a2a-js/sdk'
-import { DefaultAgentCardResolver } from '@a2a-js/sdk/client'
 import { isRecord } from '@x/internal'
 import { GatewayError } from '@x/mcp-gateway'
-import type { Agent, Clock, GuardedFetch, Skill } from '@x/mcp-gateway'
+import type { Agent, AgentListener, Clock, GuardedFetch, Skill } from '@x/mcp-gateway'
 import { readBounded } from '@x/mcp-gateway/adapter'
-import { decodeProtectedHeader, flattenedVerify, type JWK } from 'jose'
+import { createLocalJWKSet, flattenedVerify, type JWK } from 'jose'
 
 /** Where the card of an agent is, and the id that the agent has for the gateway. */
 export interface CardAddress {
@@ -43,22 +42,15 @@ export function parseCardAddress(value: string): CardAddress {
   return { url, agentId: `a2a:${url.origin}${path}` }
 }
 
-interface CardWatchOptions {
-  readonly url: URL
+interface CardWatchOptions extends CardAddress {
   /** Sends the credentials for the origin of the card. */
   readonly fetch: GuardedFetch
-  /** Checks the JSON that was read. @throws GatewayError if it is no card, or not one to trust */
-  readonly parse: (value: unknown) => Promise<AgentCard>
+  /** Public keys, one of which must have signed the card. */
+  readonly signatureKeys: readonly JWK[] | undefined
   /** Milliseconds between two reads, up to a tenth more or less. */
   readonly refreshMs: number
   readonly clock: Clock
   readonly random: () => number
-  /** Called after each successful read. An unchanged card is the same object again. */
-  readonly onCard: (card: AgentCard) => void
-  /** Called if there is no card any more, or none that can be used. */
-  readonly onGone: () => void
-  /** Called if the card cannot be read now. */
-  readonly onUnreachable: (reason: string) => void
   /** Called once for several failures in a row. */
   readonly onWarning: (message: string, cause?: unknown) => void
 }
@@ -66,11 +58,18 @@ interface CardWatchOptions {
 const MAX_BACKOFF_MS = 300_000
 export const MAX_CARD_BYTES = 1_048_576
 
-/** Reads one agent card again and again, less often while that fails. */
+/** A card that was read, and the agent that it describes. */
+export interface KnownCard {
+  readonly card: AgentCard
+  readonly agent: Agent
+  readonly etag: string | null
+}
+
+/** Reads one agent card again and again, less often while that fails, and reports the agent to the registry. */
 export class CardWatch {
   readonly #options: CardWatchOptions
   readonly #closing = new AbortController()
-  #known: { readonly card: AgentCard; readonly etag: string | null } | undefined
+  #known: KnownCard | undefined
   #failures = 0
   #undoTimer: (() => void) | undefined
 
@@ -78,48 +77,49 @@ export class CardWatch {
     this.#options = options
   }
 
+  /** The last card that was read. `undefined` if there is none any more. */
+  get known(): KnownCard | undefined {
+    return this.#known
+  }
+
   /** Resolves after the first read, also if it failed. Never rejects. */
-  async start(): Promise<void> {
-    await this.#refresh()
+  async start(listener: AgentListener): Promise<void> {
+    const { agentId, refreshMs, clock, random, onWarning } = this.#options
+    try {
+      const known = await this.#read()
+      if (this.#closing.signal.aborted) return
+      this.#failures = 0
+      this.#known = known
+      // Reported each time, because the registry may have dropped the agent meanwhile.
+      if (known) listener.found(known.agent)
+      else listener.gone(agentId)
+    } catch (error) {
+      if (this.#closing.signal.aborted) return
+      this.#failures += 1
+      if (this.#failures === 1) onWarning('The agent card cannot be read', error)
+      if (error instanceof UnusableCard) {
+        this.#known = undefined
+        listener.gone(agentId)
+      } else if (this.#known) listener.unreachable?.(agentId, 'The agent card cannot be read')
+    }
+    const backoffMs = Math.min(MAX_BACKOFF_MS, refreshMs * 2 ** Math.max(0, this.#failures - 1))
+    const waitMs = Math.round(backoffMs * (0.9 + random() * 0.2))
+    this.#undoTimer = clock.after(waitMs, () => void this.start(listener))
   }
 
   close(): void {
     this.#closing.abort()
     this.#undoTimer?.()
-  }
-
-  async #refresh(): Promise<void> {
-    const { refreshMs, clock, random, onCard, onGone, onUnreachable, onWarning } = this.#options
-    try {
-      const card = await this.#read()
-      if (this.#closing.signal.aborted) return
-      this.#failures = 0
-      if (card === undefined) this.#leave(onGone)
-      else onCard(card)
-    } catch (error) {
-      if (this.#closing.signal.aborted) return
-      this.#failures += 1
-      if (this.#failures === 1) onWarning('The agent card cannot be read', error)
-      if (error instanceof UnusableCard) this.#leave(onGone)
-      else onUnreachable('The agent card cannot be read')
-    }
-    const backoffMs = Math.min(MAX_BACKOFF_MS, refreshMs * 2 ** Math.max(0, this.#failures - 1))
-    const waitMs = Math.round(backoffMs * (0.9 + random() * 0.2))
-    this.#undoTimer = clock.after(waitMs, () => void this.#refresh())
-  }
-
-  #leave(onGone: () => void): void {
     this.#known = undefined
-    onGone()
   }
 
   /** @returns `undefined` if there is no card */
-  async #read(): Promise<AgentCard | undefined> {
-    const { url, fetch, parse } = this.#options
+  async #read(): Promise<KnownCard | undefined> {
+    const { url, agentId, fetch, signatureKeys } = this.#options
     const headers = new Headers({ accept: 'application/json', 'a2a-version': '1.0' })
     if (this.#known?.etag) headers.set('if-none-match', this.#known.etag)
     const response = await fetch(url, { headers, signal: this.#closing.signal })
-    if (response.status === 304 && this.#known) return this.#known.card
+    if (response.status === 304 && this.#known) return this.#known
     if (!response.ok) {
       await response.body?.cancel()
       if (response.status === 404 || response.status === 410) return undefined
@@ -129,11 +129,13 @@ export class CardWatch {
       )
     }
     const bytes = await readBounded(response, MAX_CARD_BYTES)
-    const card = await parse(jsonFrom(bytes)).catch((error: unknown) => {
-      throw new UnusableCard(error)
-    })
-    this.#known = { card, etag: response.headers.get('etag') }
-    return card
+    try {
+      const card = await parseAgentCard(JSON.parse(bytes.toString()))
+      if (signatureKeys) await verifyCard(card, signatureKeys)
+      return { card, agent: toAgent(card, agentId), etag: response.headers.get('etag') }
+    } catch (cause) {
+      throw new UnusableCard(cause)
+    }
   }
 }
 
@@ -146,60 +148,37 @@ class UnusableCard extends Error {
   }
 }
 
-function jsonFrom(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString())
-  } catch {
-    return undefined
-  }
-}
-
 /**
  * Parses a card of A2A 1.0 or 0.3.
  *
- * @throws GatewayError `UNAVAILABLE` if it is no card, or names no address that can be called
+ * @throws GatewayError `UNAVAILABLE` if it is not a card, or has no address that can be called; what the SDK throws for
+ *   fields of a wrong type
  */
-export function parseAgentCard(value: unknown): AgentCard {
-  const card = readCard(value, () => {
-    const resolver = new DefaultAgentCardResolver({ legacyCompat: { enabled: true } })
-    // The resolver returns a card of 1.0 unparsed.
-    return isLegacy(value) ? resolver.normalizeAgentCard(value) : AgentCard.fromJSON(value)
+async function parseAgentCard(value: unknown): Promise<AgentCard> {
+  if (!isRecord(value)) throw unusable('it is not an object')
+  // A card of 0.3 has one `url`, a card of 1.0 a list of interfaces.
+  const isLegacy = typeof value['url'] === 'string' && !Array.isArray(value['supportedInterfaces'])
+  const card = isLegacy ? await parseLegacyCard(value) : AgentCard.fromJSON(value)
+  if (card.name === '') throw unusable('it has no name')
+  const canBeCalled = card.supportedInterfaces.some(({ url, protocolBinding }) => {
+    return /^https?:/i.test(url) && /^(JSONRPC|HTTP\+JSON)$/i.test(protocolBinding)
   })
-  if (card.name === '') throw noCard('it has no name')
-  if (!card.supportedInterfaces.some(isWebInterface)) {
-    throw noCard('it names no address for JSON-RPC or HTTP+JSON')
-  }
+  if (!canBeCalled) throw unusable('it has no address for JSON-RPC or HTTP+JSON')
   return card
 }
 
-function readCard(value: unknown, parse: () => AgentCard): AgentCard {
-  if (!isRecord(value)) throw noCard('it is not an object')
-  try {
-    return parse()
-  } catch (cause) {
-    throw noCard('its fields have wrong types', cause)
-  }
+/** Loads the client of the SDK, which is large. Cards of 1.0 are read without it. */
+async function parseLegacyCard(value: unknown): Promise<AgentCard> {
+  const { DefaultAgentCardResolver } = await import('@a2a-js/sdk/client')
+  return new DefaultAgentCardResolver({ legacyCompat: { enabled: true } }).normalizeAgentCard(value)
 }
 
-function noCard(why: string, cause?: unknown): GatewayError {
-  return new GatewayError('UNAVAILABLE', `This is no agent card: ${why}`, { cause })
-}
-
-/** A card of 0.3 has one `url`, a card of 1.0 a list of interfaces. */
-function isLegacy(value: unknown): boolean {
-  if (!isRecord(value)) return false
-  return typeof value['url'] === 'string' && !Array.isArray(value['supportedInterfaces'])
-}
-
-function isWebInterface({
-  url,
-  protocolBinding,
-}: AgentCard['supportedInterfaces'][number]): boolean {
-  return /^https?:/i.test(url) && /^(JSONRPC|HTTP\+JSON)$/i.test(protocolBinding)
+function unusable(why: string): GatewayError {
+  return new GatewayError('UNAVAILABLE', `The agent card cannot be used: ${why}`)
 }
 
 /** Turns a card into an agent. */
-export function toAgent(card: AgentCard, id: string): Agent {
+function toAgent(card: AgentCard, id: string): Agent {
   const skills = new Map<string, Skill>()
   for (const skill of card.skills) {
     const skillId = skill.id || skill.name
@@ -222,56 +201,27 @@ function toSkill(skill: AgentSkill, id: string, card: AgentCard): Skill {
   }
 }
 
-/** Algorithms with public keys only: everybody who can verify a MAC could also create one. */
-const ALGORITHMS = [
-  'ES256',
-  'ES384',
-  'ES512',
-  'RS256',
-  'RS384',
-  'RS512',
-  'PS256',
-  'EdDSA',
-  'Ed25519',
-]
-
 /**
  * Checks that one of the keys signed a card (A2A 1.0, "Agent Card Signing"). Keys are found by `kid`. The URL of keys in
- * the card (`jku`) is ignored, because a forged card would name a URL of its author.
+ * the card (`jku`) is ignored, because a forged card would name a URL of its author. A key set refuses algorithms with
+ * a shared secret.
  *
  * @throws GatewayError `REFUSED` if none of the keys signed the card
  */
-export async function verifyCard(card: AgentCard, keys: readonly JWK[]): Promise<void> {
+async function verifyCard(card: AgentCard, keys: readonly JWK[]): Promise<void> {
   // The verifier of the SDK writes to standard output, which may carry the protocol.
   const payload = Buffer.from(canonicalizeAgentCard(card)).toString('base64url')
+  const findKey = createLocalJWKSet({ keys: [...keys] })
   for (const { protected: head, signature } of card.signatures) {
-    const jws = { payload, protected: head, signature }
-    for (const key of keysFor(head, keys)) {
-      if (await isSignedBy(jws, key)) return
+    try {
+      await flattenedVerify({ payload, protected: head, signature }, findKey)
+      return
+    } catch {
+      // Another signature may be valid.
     }
   }
   throw new GatewayError(
     'REFUSED',
     'The agent card is not signed with one of the keys in "signatureKeys"',
   )
-}
-
-function keysFor(head: string, keys: readonly JWK[]): readonly JWK[] {
-  try {
-    const { kid } = decodeProtectedHeader({ protected: head })
-    return keys.filter((key) => kid !== undefined && key.kid === kid)
-  } catch {
-    return []
-  }
-}
-
-type Jws = Parameters<typeof flattenedVerify>[0]
-
-async function isSignedBy(jws: Jws, key: JWK): Promise<boolean> {
-  try {
-    await flattenedVerify(jws, key, { algorithms: ALGORITHMS })
-    return true
-  } catch {
-    return false
-  }
 }

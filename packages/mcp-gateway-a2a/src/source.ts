@@ -1,11 +1,9 @@
 import type { AgentCard } from '@a2a-js/sdk'
-import { ClientFactory, JsonRpcTransportFactory, RestTransportFactory } from '@a2a-js/sdk/client'
 import type { Client } from '@a2a-js/sdk/client'
 import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createGuardedFetch, GatewayError } from '@x/mcp-gateway'
 import type {
-  Agent,
   AgentCall,
   AgentListener,
   AgentSource,
@@ -22,15 +20,7 @@ import {
   systemClock,
 } from '@x/mcp-gateway/adapter'
 import type { JWK } from 'jose'
-import {
-  CardWatch,
-  MAX_CARD_BYTES,
-  parseAgentCard,
-  parseCardAddress,
-  toAgent,
-  verifyCard,
-} from './card.ts'
-import type { CardAddress } from './card.ts'
+import { CardWatch, MAX_CARD_BYTES, parseCardAddress } from './card.ts'
 import { isOver, parseTaskState, toMessage } from './messages.ts'
 import { TaskReader } from './task-reader.ts'
 import { TaskRun } from './task-run.ts'
@@ -104,99 +94,110 @@ const optionChecks: Checks<A2aSourceOptions> = {
  */
 export function a2aSource(options: A2aSourceOptions): AgentSource {
   assertGatewayOptions('a2aSource()', options, optionChecks)
-  return new A2aSource(options)
+  const { cards, trustedOrigins = [], refreshMs = 20_000, timeoutMs = 10_000 } = options
+  const { silenceMs = 300_000, pollMs = 1000, maxBytes = 67_108_864 } = options
+  const { onWarning = () => undefined, clock = systemClock, random = Math.random } = options
+  const times = { refreshMs, timeoutMs, silenceMs, pollMs, clock, random }
+  return new A2aSource(cards, { trustedOrigins, maxBytes, onWarning, ...times })
 }
 
-interface CardPlace extends CardAddress {
-  readonly headers: CredentialHeaders
-  readonly signatureKeys: readonly JWK[] | undefined
+/** The options with their defaults. */
+type Settings = {
+  readonly [Key in Exclude<keyof A2aSourceOptions, 'cards'>]-?: NonNullable<A2aSourceOptions[Key]>
 }
 
 class A2aSource implements AgentSource {
   readonly name: string
-  readonly #options: A2aSourceOptions
-  readonly #places: readonly CardPlace[]
-  readonly #clock: Clock
-  readonly #known = new Map<string, RemoteAgent>()
-  readonly #watches: CardWatch[] = []
+  readonly #settings: Settings
+  readonly #agents: ReadonlyMap<string, RemoteAgent>
   readonly #ending = new Set<Promise<void>>()
-  readonly #cardFetch: GuardedFetch
-  readonly #callFetch: GuardedFetch
-  #isClosed = false
 
   /** @throws GatewayError `CONFIG` */
-  constructor(options: A2aSourceOptions) {
-    const { trustedOrigins, timeoutMs = 10_000, silenceMs = 300_000, clock = systemClock } = options
-    if (trustedOrigins?.some((origin) => !URL.canParse(origin))) {
+  constructor(cards: A2aSourceOptions['cards'], settings: Settings) {
+    if (settings.trustedOrigins.some((origin) => !URL.canParse(origin))) {
       throw new GatewayError('CONFIG', 'An item of "trustedOrigins" is not a URL')
     }
-    this.#options = options
-    this.#clock = clock
-    this.#places = toPlaces(options.cards)
-    this.name = toName(this.#places)
-    this.#cardFetch = createGuardedFetch({
-      trustedOrigins,
-      maxBytes: MAX_CARD_BYTES,
-      headersTimeoutMs: timeoutMs,
-      idleTimeoutMs: timeoutMs,
+    this.#settings = settings
+    const { trustedOrigins, timeoutMs, silenceMs, maxBytes } = settings
+    const fetches = {
+      card: createGuardedFetch({
+        trustedOrigins,
+        maxBytes: MAX_CARD_BYTES,
+        headersTimeoutMs: timeoutMs,
+        idleTimeoutMs: timeoutMs,
+      }),
+      call: createGuardedFetch({
+        trustedOrigins,
+        // Files arrive as base64, and a second time in the last snapshot.
+        maxBytes: 3 * maxBytes,
+        headersTimeoutMs: silenceMs,
+        idleTimeoutMs: silenceMs,
+      }),
+    }
+    const agents = cards.map((card) => {
+      return new RemoteAgent(typeof card === 'string' ? { url: card } : card, settings, fetches)
     })
-    this.#callFetch = createGuardedFetch({
-      trustedOrigins,
-      // Files arrive as base64, and a second time in the last snapshot.
-      maxBytes: 3 * maxBytesOf(options),
-      headersTimeoutMs: silenceMs,
-      idleTimeoutMs: silenceMs,
-    })
+    this.#agents = new Map(agents.map((agent) => [agent.id, agent]))
+    if (this.#agents.size < agents.length) {
+      throw new GatewayError('CONFIG', 'Two items of "cards" name the same agent')
+    }
+    const more = agents.length > 1 ? ` and ${agents.length - 1} more` : ''
+    this.name = agents[0] ? `a2a ${agents[0].origin}${more}` : 'a2a'
   }
 
   async start(listener: AgentListener): Promise<void> {
-    this.#watches.push(...this.#places.map((place) => this.#watch(place, listener)))
-    await Promise.all(this.#watches.map((watch) => watch.start()))
+    await Promise.all([...this.#agents.values()].map(({ watch }) => watch.start(listener)))
   }
 
   async *run(call: AgentCall): AsyncGenerator<AgentUpdate> {
-    const remote = this.#known.get(call.agentId)
-    if (remote === undefined)
+    const agent = this.#agents.get(call.agentId)
+    const known = agent?.watch.known
+    if (agent === undefined || known === undefined) {
       throw new GatewayError(
         'NOT_FOUND',
         'This agent does not exist, or its card cannot be read any more',
       )
+    }
     const task = call.resume && parseTaskState(call.resume.state)
     const message = await toMessage(call, task)
-    const reader = new TaskReader({ task, maxBytes: maxBytesOf(this.#options) })
-    const run = this.#taskRun(remote, call, reader)
-    const origins = this.#originsOf(call.agentId)
+    const run = new TaskRun({
+      client: await agent.client(known.card),
+      isStreaming: known.card.capabilities?.streaming === true,
+      reader: new TaskReader({ task, maxBytes: this.#settings.maxBytes }),
+      settings: this.#settings,
+      headers: call.trace ?? {},
+      signal: call.signal,
+      onWarning: (text, cause) => agent.warn(text, cause),
+    })
     try {
       // The agent may have noticed the sign-in already.
       const readsFirst = task !== undefined && call.resume?.answers['access'] !== undefined
       for await (const update of run.updates(message, { readsFirst })) {
         if (update.type !== 'file') yield update
-        else {
-          const { fetch } = remote
-          yield {
-            type: 'file',
-            file: withOwnBytes(update.file, { fetch, origins, signal: call.signal }),
-          }
-        }
+        else yield { type: 'file', file: agent.withOwnBytes(update.file, call.signal) }
       }
     } finally {
-      this.#keep(run.settled())
+      const ending = run.settled()
+      this.#ending.add(ending)
+      void ending.then(() => this.#ending.delete(ending))
     }
   }
 
   async forget(agentId: string, state: unknown): Promise<void> {
     const task = parseTaskState(state)
-    const remote = this.#known.get(agentId)
-    if (task === undefined || remote === undefined) return
-    const { timeoutMs = 10_000 } = this.#options
+    const agent = this.#agents.get(agentId)
+    const known = agent?.watch.known
+    if (task === undefined || agent === undefined || known === undefined) return
+    const { clock, timeoutMs } = this.#settings
     const late = new AbortController()
-    const undo = this.#clock.after(timeoutMs, () => late.abort())
+    const undo = clock.after(timeoutMs, () => late.abort())
     try {
+      const client = await agent.client(known.card)
       const request = { tenant: '', id: task.taskId, metadata: undefined }
-      await remote.client.cancelTask(request, { signal: late.signal })
+      await client.cancelTask(request, { signal: late.signal })
     } catch (error) {
       if (isOver(error)) return
-      this.#warn(agentId, 'A task that nobody continues could not be cancelled', error)
+      agent.warn('A task that nobody continues could not be cancelled', error)
     } finally {
       undo()
     }
@@ -204,144 +205,97 @@ class A2aSource implements AgentSource {
 
   /** Waits for cancellations that are in flight. */
   async close(): Promise<void> {
-    this.#isClosed = true
-    for (const watch of this.#watches) watch.close()
+    for (const { watch } of this.#agents.values()) watch.close()
     await Promise.all(this.#ending)
-    this.#known.clear()
   }
+}
 
-  #watch(place: CardPlace, listener: AgentListener): CardWatch {
-    const { url, agentId, headers, signatureKeys } = place
-    const { refreshMs = 20_000, random = Math.random } = this.#options
-    const credentials = { origin: url.origin, headers: () => this.#headersNow(headers) }
-    const callFetch = jsonOrError(withCredentials({ fetch: this.#callFetch, ...credentials }))
-    return new CardWatch({
+/** One agent: its card, its credentials and the client that calls it. */
+class RemoteAgent {
+  readonly id: string
+  readonly origin: string
+  readonly watch: CardWatch
+  readonly #headers: CredentialHeaders
+  readonly #settings: Settings
+  readonly #fetch: GuardedFetch
+  #connected: { readonly card: AgentCard; readonly client: Promise<Client> } | undefined
+
+  /** @throws GatewayError `CONFIG` */
+  constructor(
+    { url: value, headers = {}, signatureKeys }: A2aCard,
+    settings: Settings,
+    fetches: { readonly card: GuardedFetch; readonly call: GuardedFetch },
+  ) {
+    const { url, agentId } = parseCardAddress(value)
+    this.id = agentId
+    this.origin = url.origin
+    this.#headers = headers
+    this.#settings = settings
+    this.#fetch = this.#withCredentials(fetches.call)
+    this.watch = new CardWatch({
+      ...settings,
       url,
-      fetch: withCredentials({ fetch: this.#cardFetch, ...credentials }),
-      parse: async (value) => {
-        const card = parseAgentCard(value)
-        if (signatureKeys) await verifyCard(card, signatureKeys)
-        const remote = await connect(card, agentId, callFetch)
-        if (!this.#isClosed) this.#known.set(agentId, remote)
-        return card
-      },
-      refreshMs,
-      clock: this.#clock,
-      random,
-      onCard: () => {
-        const remote = this.#known.get(agentId)
-        // Sent each time, because the registry may have dropped it meanwhile.
-        if (remote) listener.found(remote.agent)
-      },
-      onGone: () => {
-        this.#known.delete(agentId)
-        listener.gone(agentId)
-      },
-      onUnreachable: (reason) => {
-        if (this.#known.has(agentId)) listener.unreachable?.(agentId, reason)
-      },
-      onWarning: (message, cause) => this.#warn(agentId, message, cause),
+      agentId,
+      signatureKeys,
+      fetch: this.#withCredentials(fetches.card),
+      onWarning: (message, cause) => this.warn(message, cause),
     })
   }
 
-  #headersNow(headers: CredentialHeaders): ReturnType<typeof headersNow> {
-    return headersNow(headers, { clock: this.#clock, ms: this.#options.timeoutMs ?? 10_000 })
+  /**
+   * Returns the client for a card. Loads the client of the SDK at the first call of an agent, because most agents of a
+   * gateway are idle.
+   *
+   * @throws what the SDK throws if the card has no address that it can call
+   */
+  client(card: AgentCard): Promise<Client> {
+    if (this.#connected?.card !== card) {
+      this.#connected = { card, client: connect(card, jsonOrError(this.#fetch)) }
+    }
+    return this.#connected.client
   }
 
-  #taskRun({ client, isStreaming }: RemoteAgent, call: AgentCall, reader: TaskReader): TaskRun {
-    const { pollMs = 1000, timeoutMs = 10_000, random = Math.random } = this.#options
-    return new TaskRun({
-      client,
-      isStreaming,
-      reader,
-      clock: this.#clock,
-      random,
-      pollMs,
-      timeoutMs,
-      headers: call.trace ?? {},
-      signal: call.signal,
-      onWarning: (message, cause) => this.#warn(call.agentId, message, cause),
-    })
+  warn(message: string, cause: unknown): void {
+    this.#settings.onWarning(`${this.id}: ${message}`, cause)
   }
 
-  #originsOf(agentId: string): ReadonlySet<string> {
-    const place = this.#places.find((each) => each.agentId === agentId)
-    const { trustedOrigins = [] } = this.#options
-    return new Set([place?.url.origin ?? '', ...trustedOrigins.map((each) => new URL(each).origin)])
+  /**
+   * Reads a file from the origin of the agent or a trusted origin, with the credentials of the agent. The gateway reads
+   * files of other origins, without credentials, or not at all.
+   */
+  withOwnBytes(file: OutputFile, signal: AbortSignal): OutputFile {
+    const { data } = file
+    if (!('url' in data) || !URL.canParse(data.url)) return file
+    const { origin } = new URL(data.url)
+    const isOwn =
+      origin === this.origin ||
+      this.#settings.trustedOrigins.some((each) => new URL(each).origin === origin)
+    return isOwn ? { ...file, data: bytesAt(data.url, this.#fetch, signal) } : file
   }
 
-  #keep(ending: Promise<void>): void {
-    this.#ending.add(ending)
-    void ending.then(() => this.#ending.delete(ending))
-  }
-
-  #warn(agentId: string, message: string, cause: unknown): void {
-    this.#options.onWarning?.(`${agentId}: ${message}`, cause)
+  /** Adds the credentials of the agent to requests to the origin of its card only: a card may name any address. */
+  #withCredentials(fetch: GuardedFetch): GuardedFetch {
+    return async (input, init) => {
+      const url = new URL(input instanceof Request ? input.url : input)
+      if (url.origin !== this.origin) return fetch(input, init)
+      const { clock, timeoutMs } = this.#settings
+      const credentials = await headersNow(this.#headers, { clock, ms: timeoutMs })
+      const headers = new Headers(init?.headers)
+      for (const [name, value] of Object.entries(credentials)) headers.set(name, value)
+      return fetch(input, { ...init, headers })
+    }
   }
 }
 
-function maxBytesOf({ maxBytes = 67_108_864 }: A2aSourceOptions): number {
-  return maxBytes
-}
-
-function toPlaces(cards: A2aSourceOptions['cards']): readonly CardPlace[] {
-  const places = cards.map((card) => {
-    const { url, headers = {}, signatureKeys } = typeof card === 'string' ? { url: card } : card
-    return { ...parseCardAddress(url), headers, signatureKeys }
-  })
-  const ids = new Set(places.map(({ agentId }) => agentId))
-  if (ids.size < places.length)
-    throw new GatewayError('CONFIG', 'Two items of "cards" name the same agent')
-  return places
-}
-
-function toName([first, ...others]: readonly CardPlace[]): string {
-  if (first === undefined) return 'a2a'
-  const more = others.length === 0 ? '' : ` and ${others.length} more`
-  return `a2a ${first.url.origin}${more}`
-}
-
-/** An agent that can be called. */
-interface RemoteAgent {
-  readonly agent: Agent
-  readonly client: Client
-  readonly isStreaming: boolean
-  readonly fetch: GuardedFetch
-}
-
-/** Makes the client of an agent. @throws what the SDK throws if the card has no address that it can call */
-async function connect(
-  card: AgentCard,
-  agentId: string,
-  fetch: GuardedFetch,
-): Promise<RemoteAgent> {
+async function connect(card: AgentCard, fetch: GuardedFetch): Promise<Client> {
+  const sdk = await import('@a2a-js/sdk/client')
   const options = { fetchImpl: fetch, legacyCompat: { enabled: true } }
-  const factory = new ClientFactory({
-    transports: [new JsonRpcTransportFactory(options), new RestTransportFactory(options)],
+  const factory = new sdk.ClientFactory({
+    transports: [new sdk.JsonRpcTransportFactory(options), new sdk.RestTransportFactory(options)],
     // The card was read and checked before.
     cardResolver: { resolve: () => Promise.resolve(card), normalizeAgentCard: () => card },
   })
-  const client = await factory.createFromAgentCard(card)
-  const isStreaming = card.capabilities?.streaming === true
-  return { agent: toAgent(card, agentId), client, isStreaming, fetch }
-}
-
-interface CredentialOptions {
-  readonly fetch: GuardedFetch
-  /** Only this origin gets the headers, because a card may name any address. */
-  readonly origin: string
-  readonly headers: () => Promise<Readonly<Record<string, string>>>
-}
-
-/** Adds the credentials of an agent to requests to the origin of its card. */
-function withCredentials({ fetch, origin, headers }: CredentialOptions): GuardedFetch {
-  return async function fetchWithCredentials(input, init) {
-    const url = new URL(input instanceof Request ? input.url : input)
-    if (url.origin !== origin) return fetch(input, init)
-    const merged = new Headers(init?.headers)
-    for (const [name, value] of Object.entries(await headers())) merged.set(name, value)
-    return fetch(input, { ...init, headers: merged })
-  }
+  return factory.createFromAgentCard(card)
 }
 
 /**
@@ -356,38 +310,15 @@ function jsonOrError(fetch: GuardedFetch): GuardedFetch {
     const isRefused = response.status === 401 || response.status === 403
     if (response.ok || (/\bjson\b/i.test(type) && !isRefused)) return response
     await response.body?.cancel()
-    if (isRefused) {
-      throw new GatewayError(
-        'UNAVAILABLE',
-        `The agent refused the credentials of the gateway, with status ${response.status}`,
-      )
-    }
-    throw new GatewayError('UNAVAILABLE', `The agent answered with status ${response.status}`)
+    const what = isRefused ? 'refused the credentials of the gateway,' : 'answered'
+    throw new GatewayError('UNAVAILABLE', `The agent ${what} with status ${response.status}`)
   }
-}
-
-interface OwnFileOptions {
-  readonly fetch: GuardedFetch
-  /** Origins of the agent. Files there may need its credentials. */
-  readonly origins: ReadonlySet<string>
-  readonly signal: AbortSignal
-}
-
-/**
- * Reads files from the origin of their agent, with its credentials. The gateway reads files of other origins, without
- * credentials, or not at all.
- */
-function withOwnBytes(file: OutputFile, options: OwnFileOptions): OutputFile {
-  const { data } = file
-  if (!('url' in data) || !URL.canParse(data.url)) return file
-  return options.origins.has(new URL(data.url).origin)
-    ? { ...file, data: bytesAt(data.url, options) }
-    : file
 }
 
 async function* bytesAt(
   url: string,
-  { fetch, signal }: OwnFileOptions,
+  fetch: GuardedFetch,
+  signal: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   const response = await fetch(url, { signal })
   if (!response.ok) {

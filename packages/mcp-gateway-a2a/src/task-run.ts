@@ -11,12 +11,14 @@ interface TaskRunOptions {
   readonly client: Client
   readonly isStreaming: boolean
   readonly reader: TaskReader
-  readonly clock: Clock
-  readonly random: () => number
-  /** Longest wait between two reads of a task, for agents that do not stream. The first waits are shorter. */
-  readonly pollMs: number
-  /** Time limit of a read and of a cancellation. */
-  readonly timeoutMs: number
+  readonly settings: {
+    readonly clock: Clock
+    readonly random: () => number
+    /** Longest wait between two reads of a task, for agents that do not stream. The first waits are shorter. */
+    readonly pollMs: number
+    /** Time limit of a read and of a cancellation. */
+    readonly timeoutMs: number
+  }
   /** Trace context of the caller. */
   readonly headers: Readonly<Record<string, string>>
   /** Aborts when the caller cancels. */
@@ -105,7 +107,8 @@ export class TaskRun {
 
   /** Follows the task to its end: subscribes again, or polls agents that do not stream. */
   async *#follow(): AsyncGenerator<AgentUpdate> {
-    const { reader, clock, signal, pollMs, isStreaming, random } = this.#options
+    const { reader, signal, isStreaming } = this.#options
+    const { clock, pollMs, random } = this.#options.settings
     let failures = 0
     for (let rounds = 0; reader.end === undefined; rounds++) {
       const waitMs = isStreaming
@@ -194,7 +197,8 @@ export class TaskRun {
   }
 
   async #cancel(): Promise<void> {
-    const { client, reader, clock, timeoutMs, onWarning } = this.#options
+    const { client, reader, onWarning } = this.#options
+    const { clock, timeoutMs } = this.#options.settings
     if (reader.task === undefined && this.#isSent && !this.#isOpened) {
       await new Promise<void>((resolve) => {
         const undo = clock.after(timeoutMs, resolve)
@@ -227,7 +231,7 @@ export class TaskRun {
     ask: (options: CallOptions) => Promise<Value>,
     outer?: AbortSignal,
   ): Promise<Value> {
-    const { clock, timeoutMs } = this.#options
+    const { clock, timeoutMs } = this.#options.settings
     const late = new AbortController()
     const undo = clock.after(timeoutMs, () => {
       late.abort(new GatewayError('UNAVAILABLE', `The agent did not answer within ${timeoutMs} ms`))
