@@ -36,6 +36,8 @@ export type {
 } from './scripted-server.ts'
 export { seededRandom } from './seeded-random.ts'
 export type { AnswerFault, ServerFault } from './server-faults.ts'
+export { startTaskServer } from './task-server.ts'
+export type { TaskServer, TaskServerOptions, TestTask } from './task-server.ts'
 export { startTestServer } from './loopback-server.ts'
 export type { TestServer } from './loopback-server.ts'
 export type { TestTool, TestToolResult, ToolContext } from './tools.ts'

@@ -1,0 +1,150 @@
+// Idempotency keys: after an unknown outcome, a call with a key is sent again if the server runs equal keys once.
+import { text } from 'node:stream/consumers'
+import { startRecordingProxy, startTaskServer, startTestServer } from '@x/mcp-testing'
+import type { ServerFault } from '@x/mcp-testing'
+import { expect, test } from 'vitest'
+import { McpClient } from '../src/index.ts'
+import type { McpClientError } from '../src/index.ts'
+import { rejectionOf, textOf } from './setting.ts'
+
+const KEY = 'io.github.x-mcp/idempotency-key'
+const idempotencyKey = 'thread-1:call-7'
+const retryTiming = { wait: () => Promise.resolve(), random: () => 0 }
+/** The call runs, and its answer is lost. */
+const lostAnswer: ServerFault = { answer: 'reset' }
+
+test.each([
+  ['a reset connection', lostAnswer],
+  ['half an answer', { answer: 'cut' } as const],
+  ['status 502 of a proxy', { answer: { status: 502, body: 'Bad Gateway' } }],
+  ['status 500 of a proxy', { answer: { status: 500, body: '' } }],
+])('a call with a key returns its one result after %s', async (_what, fault) => {
+  await using server = await startTaskServer({ honoursKeys: true })
+  await using client = new McpClient({ url: server.url }, { retryTiming })
+  server.inject(fault)
+  const result = await client.callTool('greet', { name: 'Ada' }, { idempotencyKey })
+  expect(textOf(result)).toBe('Hello, Ada!')
+  expect(server.runs).toEqual(['greet'])
+  const keys = server.received
+    .filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+    .map(({ params }) => params?.['_meta'])
+  expect(keys).toMatchObject([{ [KEY]: idempotencyKey }, { [KEY]: idempotencyKey }])
+})
+
+test('a call that became a task joins the task with its key', async () => {
+  await using server = await startTaskServer({ honoursKeys: true })
+  await using client = new McpClient({ url: server.url }, { retryTiming })
+  server.inject(lostAnswer)
+  const { task } = await client.startTool('slow_compute', {}, { idempotencyKey })
+  expect(task?.reference).toMatchObject({ taskId: server.lastTask.taskId, idempotencyKey })
+  expect(server.runs).toEqual(['slow_compute'])
+})
+
+test.each([
+  { why: 'the server does not honour keys', honoursKeys: false, call: { idempotencyKey } },
+  { why: 'there is no key', honoursKeys: true, call: {} },
+  { why: "the policy is 'never'", options: { replay: 'never' } as const },
+  { why: 'no retry is allowed', options: { maxRetries: 0 } },
+])('a call is not sent again if $why', async ({ honoursKeys = true, call, options }) => {
+  await using server = await startTaskServer({ honoursKeys })
+  await using client = new McpClient({ url: server.url }, { retryTiming, ...options })
+  server.inject(lostAnswer)
+  const error = await rejectionOf(client.callTool('greet', {}, call ?? { idempotencyKey }))
+  expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
+  expect(server.count('tools/call')).toBe(1)
+})
+
+test('a call is sent again at most maxRetries times', async () => {
+  await using server = await startTaskServer({ honoursKeys: true })
+  await using client = new McpClient({ url: server.url }, { retryTiming, maxRetries: 3 })
+  server.inject({ ...lostAnswer, times: 10 })
+  const error = await rejectionOf(client.callTool('greet', {}, { idempotencyKey }))
+  expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
+  expect(server.count('tools/call')).toBe(4)
+  expect(server.runs).toEqual(['greet'])
+})
+
+test('the error for a key with other arguments reaches the caller', async () => {
+  await using server = await startTaskServer({ honoursKeys: true })
+  await using client = new McpClient({ url: server.url })
+  await client.callTool('greet', { name: 'Ada' }, { idempotencyKey })
+  const error = await rejectionOf(client.callTool('greet', { name: 'Eve' }, { idempotencyKey }))
+  expect(error).toMatchObject({ code: -32602, data: { reason: 'idempotency_conflict' } })
+})
+
+test.each(['', 'a b', 'ü', 'x'.repeat(256)])(
+  'the key %j is refused before a request',
+  async (key) => {
+    await using client = new McpClient({ url: 'http://127.0.0.1:1/mcp' })
+    const error = await rejectionOf(client.callTool('pay', {}, { idempotencyKey: key }))
+    expect(error).toMatchObject({ code: 'CONFIG', outcome: 'not-executed' })
+  },
+)
+
+test.each([
+  { isSame: true, end: 'paid', calls: [1, 1] },
+  { isSame: false, end: 'OUTCOME_UNKNOWN', calls: [1, 0] },
+])('a server that takes over gets the call only if it honours keys: $isSame', async (row) => {
+  const { isSame, end, calls } = row
+  const first = await startSessionServer(true)
+  const second = await startSessionServer(isSame)
+  let target = first.url
+  await using proxy = await startRecordingProxy(() => target)
+  await using client = new McpClient({ url: proxy.url }, { retryTiming, maxRetries: 2 })
+  await client.ping()
+  first.breakNext(() => {
+    target = second.url
+  })
+  const call = client.callTool('pay', {}, { idempotencyKey })
+  expect(await call.then(textOf, (error: McpClientError) => error.code)).toBe(end)
+  expect([first.calls(), second.calls()]).toEqual(calls)
+  await first[Symbol.asyncDispose]()
+  await second[Symbol.asyncDispose]()
+})
+
+/** A server of 2025-11-25 that may advertise keys as an experimental capability. It knows only its own session. */
+async function startSessionServer(honoursKeys: boolean): Promise<
+  AsyncDisposable & {
+    readonly url: string
+    readonly calls: () => number
+    readonly breakNext: (then: () => void) => void
+  }
+> {
+  const session = Math.random().toString(36).slice(2)
+  let calls = 0
+  let broken: (() => void) | undefined
+  const server = await startTestServer(async (request, response) => {
+    const body = await text(request)
+    const message = (body === '' ? {} : JSON.parse(body)) as { id?: number; method?: string }
+    const send = (result: object): void => {
+      response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': session })
+      response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }))
+    }
+    if (message.method === 'initialize') {
+      const key = 'io.github.x-mcp/idempotency'
+      const experimental = honoursKeys ? { [key]: { retentionMs: 60_000, inFlight: 'join' } } : {}
+      const capabilities = { tools: {}, experimental }
+      const serverInfo = { name: 's', version: '1' }
+      return send({ protocolVersion: '2025-11-25', capabilities, serverInfo })
+    }
+    if (message.method === 'notifications/initialized') return void response.writeHead(202).end()
+    if (request.method !== 'POST' || message.method === 'server/discover') {
+      return void response.writeHead(405).end()
+    }
+    if (request.headers['mcp-session-id'] !== session) return void response.writeHead(404).end()
+    if (message.method === 'ping') return send({})
+    calls++
+    if (broken === undefined) return send({ content: [{ type: 'text', text: 'paid' }] })
+    broken()
+    broken = undefined
+    response.destroy()
+  }, '/mcp')
+  return {
+    url: server.url,
+    calls: () => calls,
+    breakNext: (then) => {
+      broken = then
+    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  }
+}

@@ -1,0 +1,575 @@
+// Calls that a server continues as tasks (the extension io.modelcontextprotocol/tasks of 2026-07-28).
+import { deferred, startLegacyServer, startRecordingProxy, startTaskServer } from '@x/mcp-testing'
+import type { Listener, TaskServer, TaskServerOptions } from '@x/mcp-testing'
+import { describe, expect, test } from 'vitest'
+import { isInputRequired, McpClient } from '../src/index.ts'
+import type {
+  McpClientError,
+  McpClientOptions,
+  McpTask,
+  Progress,
+  TaskReference,
+} from '../src/index.ts'
+import { rejectionOf, textOf } from './setting.ts'
+
+interface Given extends AsyncDisposable {
+  readonly server: TaskServer
+  readonly client: McpClient
+  /** Questions that the user got. */
+  readonly asked: string[]
+}
+
+async function given(
+  options: McpClientOptions = {},
+  serverOptions: TaskServerOptions = {},
+): Promise<Given> {
+  const server = await startTaskServer(serverOptions)
+  const asked: string[] = []
+  const handlers: McpClientOptions['handlers'] = {
+    elicitation: ({ message }) => {
+      asked.push(message)
+      return { action: 'accept', content: { value: `re: ${message}` } }
+    },
+  }
+  const client = new McpClient({ url: server.url }, { handlers, ...options })
+  return {
+    server,
+    client,
+    asked,
+    async [Symbol.asyncDispose]() {
+      await client.dispose()
+      await server[Symbol.asyncDispose]()
+      expect(server.violations).toEqual([])
+    },
+  }
+}
+
+async function startedTask(client: McpClient, tool = 'slow_compute', args = {}): Promise<McpTask> {
+  const { task } = await client.startTool(tool, args)
+  if (task === undefined) throw new Error('The server has not started a task')
+  return task
+}
+
+/** As another process gets it. */
+function stored({ reference }: McpTask): TaskReference {
+  return JSON.parse(JSON.stringify(reference)) as TaskReference
+}
+
+const isOfTasks = ({ requested }: Listener): boolean => 'taskIds' in (requested as object)
+
+const polled = (server: TaskServer): Promise<unknown> =>
+  server.waitFor(({ rpcMethod, end }) => rpcMethod === 'tasks/get' && end === 'complete')
+
+describe('callTool()', () => {
+  test('returns the result of a task like that of any call', async () => {
+    await using all = await given()
+    const { client, server } = all
+    expect(textOf(await client.callTool('greet', { name: 'Ada' }))).toBe('Hello, Ada!')
+    const result = await client.callTool('slow_compute', { seconds: 0.02, label: 'done' })
+    expect(result).toEqual({ content: [{ type: 'text', text: 'done' }] })
+    expect(server.runs).toEqual(['greet', 'slow_compute'])
+  })
+
+  test('runs a tool that can only run as a task, and returns the failure that the tool reports', async () => {
+    await using all = await given()
+    const { isError, content } = await all.client.callTool('failing_job')
+    expect(isError).toBe(true)
+    expect(content).toEqual([{ type: 'text', text: 'the job failed' }])
+  })
+
+  test('rejects with the error of a task that failed', async () => {
+    await using all = await given()
+    const error = await rejectionOf(all.client.callTool('protocol_error_job'))
+    expect(error).toMatchObject({
+      code: 'TASK_FAILED',
+      outcome: 'unknown',
+      tool: 'protocol_error_job',
+      cause: { code: -32603 },
+    })
+    expect(String(error)).toContain('the job broke')
+    expect(all.server.runs).toEqual(['protocol_error_job'])
+  })
+
+  test('asks the handlers for each question of a task once, also for two at the same time', async () => {
+    await using all = await given()
+    const { client, server, asked } = all
+    const answers = textOf(await client.callTool('multi_input'))
+    expect(asked.toSorted((a, b) => a.localeCompare(b))).toEqual(['First name?', 'Last name?'])
+    expect(JSON.parse(answers)).toMatchObject({
+      first: { action: 'accept', content: { value: 're: First name?' } },
+      last: { action: 'accept', content: { value: 're: Last name?' } },
+    })
+    expect(server.count('tasks/update')).toBe(2)
+  })
+
+  test('answers a question before the task, and then waits for the task', async () => {
+    await using all = await given()
+    const text = textOf(await all.client.callTool('test_tool_with_task'))
+    expect(JSON.parse(text)).toMatchObject({ user_name: { action: 'accept' } })
+    expect(all.server.runs).toEqual(['test_tool_with_task'])
+  })
+
+  test('tells the handler of which call and caller the question is', async () => {
+    const caller = { owner: 'ada' }
+    const origin = deferred<unknown>()
+    const elicitation: NonNullable<McpClientOptions['handlers']>['elicitation'] = (_, context) => {
+      origin.resolve(context.origin?.call)
+      return { action: 'decline' }
+    }
+    await using all = await given({ handlers: { elicitation } })
+    await all.client.callTool('confirm_delete', {}, { caller })
+    expect(await origin.promise).toMatchObject({ tool: 'confirm_delete', caller })
+  })
+
+  test('fails if no handler can answer, and a client with a handler continues the task', async () => {
+    await using all = await given()
+    const { server, client, asked } = all
+    const elicitation = (): never => {
+      throw new Error('nobody is there')
+    }
+    await using other = new McpClient({ url: server.url }, { handlers: { elicitation } })
+    const error = await rejectionOf(other.callTool('confirm_delete', { filename: 'a' }))
+    expect(error).toMatchObject({ code: 'TASK_INPUT', outcome: 'unknown' })
+    expect(server.lastTask.status).toBe('input_required')
+    const { task } = error as McpClientError
+    if (task === undefined) throw new Error('The error has no reference')
+    expect(textOf(await client.resumeTask(task).result())).toContain('re: Delete a?')
+    expect(asked).toEqual(['Delete a?'])
+    expect(server.runs).toEqual(['confirm_delete'])
+  })
+
+  test("returns questions with 'surface', and continues with the answers, one after the other", async () => {
+    await using all = await given()
+    const { client, server, asked } = all
+    const surface = { inputRequired: 'surface' } as const
+    const first = await client.callTool('multi_input', {}, surface)
+    if (!isInputRequired(first)) throw new Error('There is no question')
+    expect(Object.keys(first.inputRequests ?? {})).toEqual(['first', 'last'])
+    const answer = (key: string): object => ({
+      [key]: { action: 'accept', content: { value: key } },
+    })
+    const resume = { task: first.task, inputResponses: { ...answer('first') } }
+    // In another process, from JSON.
+    await using other = new McpClient(
+      { url: server.url },
+      { capabilities: { elicitation: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } } },
+    )
+    const second = await other.callTool('multi_input', {}, { ...surface, resume })
+    if (!isInputRequired(second)) throw new Error('There is no second question')
+    expect(Object.keys(second.inputRequests ?? {})).toEqual(['last'])
+    expect(second.task?.answeredKeys).toEqual(['first'])
+    const last = { task: second.task, inputResponses: { ...answer('last') } }
+    const result = await other.callTool('multi_input', {}, { ...surface, resume: last })
+    if (isInputRequired(result)) throw new Error('There is a third question')
+    expect(JSON.parse(textOf(result))).toMatchObject({ first: {}, last: {} })
+    expect(server.runs).toEqual(['multi_input'])
+    expect(asked).toEqual([])
+  })
+
+  test('cancels the task on abort, and rejects with the reason', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const caller = new AbortController()
+    const call = client.callTool('slow_compute', {}, { signal: caller.signal })
+    await polled(server)
+    caller.abort(new Error('enough'))
+    expect(await rejectionOf(call)).toBe(caller.signal.reason)
+    expect(server.lastTask.status).toBe('cancelled')
+  })
+
+  test('aborts the handler when somebody else has answered', async () => {
+    const open = deferred<AbortSignal>()
+    const elicitation = (
+      _: unknown,
+      { signal }: { readonly signal: AbortSignal },
+    ): Promise<never> => {
+      open.resolve(signal)
+      return new Promise(() => {})
+    }
+    await using all = await given({ handlers: { elicitation } })
+    const call = all.client.callTool('confirm_delete')
+    const signal = await open.promise
+    all.server.complete('answered elsewhere')
+    expect(textOf(await call)).toBe('answered elsewhere')
+    expect(signal.aborted).toBe(true)
+    expect(all.server.count('tasks/update')).toBe(0)
+  })
+
+  test('rejects with the reference after timeoutMs of the call, and does not cancel the task', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const error = await rejectionOf(client.callTool('slow_compute', {}, { timeoutMs: 300 }))
+    expect(error).toMatchObject({
+      code: 'TIMEOUT',
+      outcome: 'unknown',
+      task: { taskId: server.lastTask.taskId, tool: 'slow_compute' },
+    })
+    expect(server.count('tasks/cancel')).toBe(0)
+  })
+
+  test('waits longer than timeoutMs of the client, which limits one request', async () => {
+    await using all = await given({ timeoutMs: 400 })
+    const { client, server } = all
+    const call = client.callTool('slow_compute', { seconds: 0.7, label: 'late' })
+    expect(textOf(await call)).toBe('late')
+    expect(server.runs).toEqual(['slow_compute'])
+  })
+
+  test('reports each status message as progress once', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const seen: Progress[] = []
+    const halfway = deferred()
+    const onProgress = (progress: Progress): void => {
+      seen.push(progress)
+      if (progress.message === 'halfway') halfway.resolve()
+    }
+    const call = client.callTool('slow_compute', {}, { onProgress })
+    await polled(server)
+    server.change({ statusMessage: 'halfway' })
+    await halfway.promise
+    server.complete('done')
+    await call
+    expect(seen).toEqual([
+      { progress: 1, message: 'computing' },
+      { progress: 2, message: 'halfway' },
+    ])
+  })
+
+  test('checks the output of a task against the schema of the tool', async () => {
+    await using all = await given()
+    const { client, server } = all
+    await client.listTools()
+    const call = client.callTool('typed_compute')
+    await server.waitFor(({ toolName, end }) => toolName !== undefined && end === 'complete')
+    server.change({ status: 'completed', result: { content: [], structuredContent: { sum: 'x' } } })
+    expect(await rejectionOf(call)).toMatchObject({ code: 'INVALID_OUTPUT', outcome: 'executed' })
+  })
+
+  test('accepts a result without resultType', async () => {
+    await using all = await given()
+    const { server, client } = all
+    server.onGet = ({ result, ...task }) => {
+      const bare = { ...(result as object), resultType: undefined }
+      return { ...task, resultType: undefined, ...(result === undefined ? {} : { result: bare }) }
+    }
+    const result = await client.callTool('slow_compute', { seconds: 0.02 })
+    expect(textOf(result)).toBe('computed')
+  })
+})
+
+describe('a poll', () => {
+  const failures = [
+    ['status 503', { instead: { status: 503, body: 'busy' } }],
+    ['a reset connection', { instead: 'reset' }],
+    ['a cut answer', { answer: 'cut' }],
+    [
+      'an internal error',
+      { instead: { status: 200, body: (id: unknown): string => rpcError(id, -32603) } },
+    ],
+  ] as const
+
+  test.each(failures)('is repeated after %s', async (_what, fault) => {
+    await using all = await given()
+    const { client, server } = all
+    server.inject({ method: 'tasks/get', times: 2, ...fault })
+    expect(textOf(await client.callTool('slow_compute', { seconds: 0.02 }))).toBe('computed')
+    expect(server.runs).toEqual(['slow_compute'])
+    expect(server.count('tasks/get')).toBeGreaterThan(2)
+  })
+
+  test('is repeated while the server restarts', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const call = client.callTool('slow_compute')
+    await polled(server)
+    await server.restart()
+    server.complete('survived')
+    expect(textOf(await call)).toBe('survived')
+    expect(server.runs).toEqual(['slow_compute'])
+  })
+
+  test('is refused with another task, and the call rejects without its data', async () => {
+    await using all = await given()
+    const { client, server } = all
+    server.onGet = (task) => ({
+      ...task,
+      taskId: 'somebody-elses',
+      status: 'completed',
+      result: { content: [{ type: 'text', text: 'secret' }] },
+    })
+    const error = await rejectionOf(client.callTool('slow_compute'))
+    expect(error).toMatchObject({ code: 'UNEXPECTED_RESPONSE', outcome: 'unknown' })
+    expect(String(error)).not.toContain('secret')
+  })
+
+  test('says that the task expired if the server has forgotten it, and the tool is not called again', async () => {
+    await using all = await given({ maxRetries: 5 }, { honoursKeys: true })
+    const { client, server } = all
+    const call = client.callTool('slow_compute', {}, { idempotencyKey: 'k' })
+    await polled(server)
+    server.tasks.clear()
+    expect(await rejectionOf(call)).toMatchObject({ code: 'TASK_EXPIRED', outcome: 'unknown' })
+    expect(server.runs).toEqual(['slow_compute'])
+  })
+
+  test('goes on until the time to live ends while the server is away', async () => {
+    await using all = await given({}, { ttlMs: 600 })
+    const { client, server } = all
+    const call = client.callTool('slow_compute')
+    await polled(server)
+    server.inject({ method: 'tasks/get', times: 1000, instead: { status: 503 } })
+    expect(await rejectionOf(call)).toMatchObject({ code: 'TASK_EXPIRED', outcome: 'unknown' })
+  })
+
+  test.each([401, 403, 404])('is not repeated after status %i', async (status) => {
+    await using all = await given()
+    const { client, server } = all
+    server.inject({ method: 'tasks/get', times: 1000, instead: { status, body: 'no' } })
+    const error = await rejectionOf(client.callTool('slow_compute'))
+    expect(error).toMatchObject({ outcome: 'unknown', task: { tool: 'slow_compute' } })
+    expect(server.count('tasks/get')).toBe(1)
+  })
+
+  test('is sent at the interval of the server, never below 100 ms, with jitter upwards', async () => {
+    const waits: number[] = []
+    const retryTiming = {
+      random: () => 1,
+      wait: (ms: number): Promise<void> => {
+        waits.push(ms)
+        return new Promise((resolve) => setImmediate(resolve))
+      },
+    }
+    await using all = await given(
+      { retryTiming },
+      { pollIntervalMs: 5, ttlMs: null, notifies: false },
+    )
+    const call = all.client.callTool('slow_compute')
+    await polled(all.server)
+    all.server.onGet = (task) => ({ ...task, pollIntervalMs: 1e9 })
+    await all.server.waitFor(() => waits.length > 4)
+    all.server.complete('done')
+    await call
+    expect(waits[0]).toBe(125)
+    expect(waits.at(-1)).toBe(75_000)
+  })
+})
+
+describe('beside a listen stream', () => {
+  test('the client polls slowly, and gets the result from the stream', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const call = client.callTool('slow_compute')
+    const listener = await server.waitForListener(isOfTasks, { timeoutMs: 5000 })
+    expect(listener.requested).toEqual({ taskIds: [server.lastTask.taskId] })
+    // One poll may be on its way. From then on, polls are 10 s apart.
+    await server.waitFor(({ rpcMethod, end }) => rpcMethod === 'tasks/get' && end === 'complete')
+    const polls = server.count('tasks/get')
+    server.change({ statusMessage: 'soon' })
+    server.complete('pushed')
+    expect(textOf(await call)).toBe('pushed')
+    expect(server.count('tasks/get')).toBeLessThanOrEqual(polls + 1)
+    await server.waitForListener((one) => isOfTasks(one) && !one.isOpen)
+  })
+
+  test('of a server that does not send notifications, the client goes on polling', async () => {
+    await using all = await given({}, { notifies: false })
+    const { client, server } = all
+    const call = client.callTool('slow_compute')
+    await server.waitForListener((one) => isOfTasks(one) && !one.isOpen, { timeoutMs: 5000 })
+    server.complete('polled')
+    expect(textOf(await call)).toBe('polled')
+  })
+
+  test('the first final status counts', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const task = await startedTask(client)
+    const result = task.result()
+    await server.waitForListener(isOfTasks, { timeoutMs: 5000 })
+    server.complete('first')
+    server.change({ status: 'failed', error: { code: 1, message: 'second' } })
+    expect(textOf(await result)).toBe('first')
+    expect(textOf(await task.result())).toBe('first')
+  })
+})
+
+describe('startTool() and resumeTask()', () => {
+  test('return a result, or a task that another client continues, without a second call', async () => {
+    await using all = await given()
+    const { client, server } = all
+    expect(await client.startTool('greet', { name: 'Ada' })).toMatchObject({ result: {} })
+    const task = await startedTask(client)
+    expect(await task.status()).toMatchObject({ status: 'working', statusMessage: 'computing' })
+    await client.dispose()
+    expect(server.count('tasks/cancel')).toBe(0)
+    await using other = new McpClient({ url: server.url })
+    const result = other.resumeTask(stored(task)).result()
+    server.complete('in another process')
+    expect(textOf(await result)).toBe('in another process')
+    expect(server.runs).toEqual(['greet', 'slow_compute'])
+  })
+
+  test('let two clients wait for one task', async () => {
+    await using all = await given()
+    await using other = new McpClient({ url: all.server.url })
+    const task = await startedTask(all.client)
+    const results = [task.result(), task.result(), other.resumeTask(stored(task)).result()]
+    all.server.complete('for all')
+    expect((await Promise.all(results)).map(textOf)).toEqual(['for all', 'for all', 'for all'])
+    expect(all.server.runs).toEqual(['slow_compute'])
+  })
+
+  test('do not ask again what was answered before the restart', async () => {
+    await using all = await given()
+    const { client, server, asked } = all
+    const task = await startedTask(client, 'multi_input')
+    const changed = deferred<TaskReference>()
+    task.on('change', ({ reference }) => {
+      if (reference.answeredKeys.length === 2) changed.resolve(reference)
+    })
+    await task.result()
+    const { tasks } = server
+    // The server has not processed the answers yet.
+    tasks.set(server.lastTask.taskId, {
+      ...server.lastTask,
+      status: 'input_required',
+      inputRequests: { first: {}, last: {} },
+      result: undefined,
+    })
+    await using other = new McpClient({ url: server.url })
+    const result = other.resumeTask(await changed.promise).result()
+    await polled(server)
+    server.complete('processed')
+    expect(textOf(await result)).toBe('processed')
+    expect(asked).toHaveLength(2)
+  })
+
+  test('cancel() ends the task', async () => {
+    await using all = await given()
+    const task = await startedTask(all.client)
+    const result = rejectionOf(task.result())
+    await task.cancel()
+    expect(await result).toMatchObject({ code: 'TASK_CANCELLED', outcome: 'unknown' })
+  })
+
+  test('disposing of the client does not cancel the task', async () => {
+    await using all = await given()
+    const task = await startedTask(all.client)
+    const result = rejectionOf(task.result())
+    await polled(all.server)
+    await all.client.dispose()
+    expect(await result).toMatchObject({ code: 'CLOSED', task: { taskId: task.reference.taskId } })
+    expect(all.server.lastTask.status).toBe('working')
+  })
+
+  test('refuse a reference of another server, and send nothing there', async () => {
+    await using all = await given()
+    await using other = await startTaskServer()
+    await using stranger = new McpClient({ url: other.url })
+    const reference = stored(await startedTask(all.client))
+    const error = await rejectionOf(stranger.resumeTask(reference).result())
+    expect(error).toMatchObject({ code: 'TASK_REFERENCE', outcome: 'unknown' })
+    expect(other.count('tasks/get')).toBe(0)
+  })
+
+  test('refuse a reference of another principal, and send nothing', async () => {
+    await using all = await given({ scope: { principal: 'ada' } })
+    const reference = stored(await startedTask(all.client))
+    await using other = new McpClient({ url: all.server.url }, { scope: { principal: 'eve' } })
+    for (const task of [other.resumeTask(reference), other.resumeTask({ ...reference })]) {
+      for (const use of [task.result(), task.status(), task.cancel()]) {
+        expect(await rejectionOf(use)).toMatchObject({ code: 'TASK_REFERENCE' })
+      }
+    }
+    expect(all.server.count('tasks/get')).toBe(0)
+    expect(all.server.count('tasks/cancel')).toBe(0)
+  })
+
+  test('refuse a task in a scope that has changed since', async () => {
+    let principal = 'ada'
+    await using all = await given({ scope: () => ({ principal }) })
+    const task = await startedTask(all.client)
+    principal = 'eve'
+    expect(await rejectionOf(task.result())).toMatchObject({ code: 'TASK_REFERENCE' })
+  })
+
+  test.each([
+    ['nothing', undefined],
+    ['a text', 'x'],
+    ['another version', { v: 2 }],
+    ['an empty object', {}],
+    ['no task id', { ...someReference(), taskId: '' }],
+    ['a wrong date', { ...someReference(), expiresAt: 'soon' }],
+    ['a wrong list', { ...someReference(), answeredKeys: 'all' }],
+  ])('refuse %s as a reference', async (_what, value) => {
+    await using client = new McpClient({ url: 'http://127.0.0.1:1/mcp' })
+    const error = await rejectionOf(
+      Promise.resolve().then(() => client.resumeTask(value as TaskReference)),
+    )
+    expect(error).toMatchObject({ code: 'TASK_REFERENCE', outcome: 'unknown' })
+  })
+
+  test('say that the server does not know the task', async () => {
+    await using all = await given()
+    const task = await startedTask(all.client)
+    all.server.tasks.clear()
+    await using other = new McpClient({ url: all.server.url })
+    const error = await rejectionOf(other.resumeTask(stored(task)).result())
+    expect(error).toMatchObject({ code: 'TASK_UNKNOWN', outcome: 'unknown' })
+  })
+
+  test('say that the server has changed to a revision without these tasks', async () => {
+    await using all = await given()
+    await using legacy = await startLegacyServer()
+    let target = all.server.url
+    await using proxy = await startRecordingProxy(() => target)
+    await using client = new McpClient({ url: proxy.url })
+    const task = await startedTask(client)
+    target = legacy.url
+    const error = await rejectionOf(task.result())
+    expect(error).toMatchObject({ code: 'TASK_UNKNOWN', outcome: 'unknown' })
+    expect(String(error)).toContain('2025-11-25')
+    expect(legacy.count('tools/call')).toBe(0)
+    const polls = legacy.count('tasks/get') // one has found out
+    await using fresh = new McpClient({ url: proxy.url })
+    const again = await rejectionOf(fresh.resumeTask(stored(task)).result())
+    expect(again).toMatchObject({ code: 'TASK_UNKNOWN' })
+    expect(legacy.count('tasks/get')).toBe(polls)
+  })
+
+  test('wait for a server that is away at first', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const task = await startedTask(client)
+    let isAway = true
+    await using proxy = await startRecordingProxy(server.url)
+    proxy.inject({ match: () => isAway, times: 1000, action: { status: 503, body: 'away' } })
+    await using other = new McpClient({ url: proxy.url })
+    const reference = { ...stored(task), server: proxy.url }
+    const result = other.resumeTask(reference).result()
+    await proxy.waitFor(({ status }) => status === 503)
+    isAway = false
+    server.complete('back')
+    expect(textOf(await result)).toBe('back')
+  })
+})
+
+function someReference(): TaskReference {
+  return {
+    v: 1,
+    server: 'http://127.0.0.1:1/mcp',
+    principal: null,
+    taskId: 't',
+    tool: 'x',
+    protocolVersion: '2026-07-28',
+    createdAt: new Date().toISOString(),
+    expiresAt: null,
+    idempotencyKey: null,
+    answeredKeys: [],
+  }
+}
+
+function rpcError(id: unknown, code: number): string {
+  return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: 'try later' } })
+}
