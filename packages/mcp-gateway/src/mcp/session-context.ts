@@ -13,7 +13,6 @@ import {
   metaOf,
   RPC_ERROR,
   type Params,
-  type RpcMessage,
   type RpcRequest,
   type RpcResponse,
 } from './json-rpc.ts'
