@@ -65,28 +65,8 @@ const LATER_MS = 60_000
 
 /**
  * Serves the revisions with sessions over HTTP (2025-03-26 to 2025-11-25; specification, "Transports"). A session is a
- * record in the store: every process that shares the store serves every request of it.
- *
- * | request | answer |
- * | --- | --- |
- * | no `Mcp-Session-Id`, not `initialize` | 400 `-32000` |
- * | id unknown, ended, or of another principal | 404 `-32001`: clients open a new session only after this one |
- * | `initialize` in a batch, or in a session | 400 `-32600` |
- * | `initialize` too long / too often / beyond the limits | 413 / 429 / 503 or 429, with `Retry-After` |
- * | `Accept` without both types (POST), without `text/event-stream` (GET) | 406 `-32000` |
- * | `MCP-Protocol-Version` that is not supported | 400 `-32000` |
- * | not JSON-RPC / more than 100 messages | 400 `-32700` / 400 `-32600` |
- * | an id that is in flight in the session | 400 `-32600` |
- * | only notifications and responses | 202 |
- * | response to a question whose process has ended | 400 `-32000` |
- * | requests | 200, JSON if the one request is answered in its turn, else `text/event-stream` |
- * | GET: the first / the second at a time in this process | 200 / 409 |
- * | GET with `Last-Event-ID`: unknown or of another session / all is read | 400 / 405 |
- * | DELETE | 200 |
- * | other methods | 405 |
- * | the store is away: unknown session / known session | 503 / served |
- *
- * With `isStateless`, no request needs an id, and `initialize` returns none. Everything but POST gets 405.
+ * record in the store: every process that shares the store serves every request of it. PROTOCOL.md, "Requests", lists
+ * the response to each kind of request.
  */
 export class SessionHttp {
   readonly sessions: Sessions
