@@ -78,12 +78,14 @@ export {
   isApprovalInterrupt,
   isAuthorizationInterrupt,
   isElicitationInterrupt,
+  isTaskInterrupt,
   type ApprovalDecision,
   type ApprovalRequest,
   type ElicitationAnswer,
   type InterruptResume,
   type McpAuthorizationInterrupt,
   type McpElicitationInterrupt,
+  type McpTaskInterrupt,
   type PendingInterrupt,
 } from './interrupts/interrupt-value.ts'
 export {

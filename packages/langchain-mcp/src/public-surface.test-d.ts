@@ -58,6 +58,8 @@ test('needs a resource and a client for one server', () => {
 test('error codes are a closed union', () => {
   expectTypeOf<McpToolErrorCode>().toEqualTypeOf<
     | 'TOOL_FAILED'
+    | 'TASK_EXPIRED'
+    | 'TASK_FAILED'
     | 'SCHEMA_CHANGED'
     | 'TOOL_REMOVED'
     | 'INVALID_STATIC_ARGUMENT'

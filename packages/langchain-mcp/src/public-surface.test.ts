@@ -29,6 +29,7 @@ test('exports exactly this', () => {
     'isAuthorizationInterrupt',
     'isElicitationInterrupt',
     'isMcpResource',
+    'isTaskInterrupt',
     'loadMcpTools',
     'mayDestroy',
     'pinnedToolsFrom',

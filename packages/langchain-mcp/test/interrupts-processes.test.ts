@@ -1,62 +1,12 @@
 // Calls whose process is killed before their end.
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { sourceNode } from '@x/internal/testing'
 import { startModernServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { elicitationResume, type InterruptResume } from '../src/index.ts'
-import type { Order, Told } from './asking-process.ts'
+import type { Told } from './asking-process.ts'
 import { startAskingServer } from './asking-server.ts'
+import { startGraph, temporaryFolder } from './graph-process.ts'
 
 const SLOW = 60_000
-
-interface GraphProcess extends AsyncDisposable {
-  ask(order: Order): Promise<Told>
-  /** Does not wait for an answer. */
-  tell(order: Order): void
-  kill(): Promise<void>
-}
-
-async function startGraph(
-  url: string,
-  folder: string,
-  { store = true }: { readonly store?: boolean } = {},
-): Promise<GraphProcess> {
-  const child = fork(fileURLToPath(new URL('asking-process.ts', import.meta.url)), {
-    execPath: sourceNode,
-    execArgv: ['--conditions=mcp-source'],
-    env: { ...process.env, SERVER_URL: url, DATA_FOLDER: folder, WITH_STORE: store ? 'yes' : '' },
-  })
-  const exited = once(child, 'exit')
-  const kill = async (): Promise<void> => {
-    child.kill('SIGKILL')
-    await exited
-  }
-  const next = async (): Promise<unknown> => {
-    const [said] = await Promise.race([once(child, 'message'), exited])
-    return said
-  }
-  expect(await next()).toBe('ready')
-  return {
-    async ask(order) {
-      const told = next()
-      child.send(order)
-      return (await told) as Told
-    },
-    tell: (order) => void child.send(order),
-    kill,
-    [Symbol.asyncDispose]: kill,
-  }
-}
-
-async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
-  const path = await mkdtemp(join(tmpdir(), 'asking-'))
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
-}
 
 function accept({ interrupts }: Told, answer: string): InterruptResume {
   const [interrupt] = interrupts

@@ -258,7 +258,7 @@ export class McpClient implements AsyncDisposable {
     use: (started: CallToolResult | InputRequired | McpTask, lease: Lease) => Promise<T>,
   ): Promise<T> {
     const { caller, ownSession, idempotencyKey } = options
-    assertKey(idempotencyKey, { tool: name, server: this.#label })
+    assertKey(options, { tool: name, server: this.#label })
     const meta = metaOf(options)
     const operation: Operation<CallToolResult> = {
       method: 'tools/call',
@@ -611,13 +611,16 @@ export class McpClient implements AsyncDisposable {
     { attempt, deadline }: { readonly attempt: Attempt; readonly deadline: Deadline },
   ): Promise<T> {
     const { maxRetries = 1, retryTiming = systemTiming, replay = 'session-loss' } = this.#options
-    const { idempotent = false, resume, idempotencyKey } = options
+    const { idempotent = false, resume, idempotencyKey, sentAt } = options
     const { tool, isSafe } = operation
     const { signal } = attempt
-    const key = idempotencyKey === undefined ? undefined : new KeyedCall(session)
+    const server = this.#label
+    const key =
+      idempotencyKey === undefined ? undefined : new KeyedCall(session, { server, tool, sentAt })
     if (key !== undefined && !idempotent) attempt.assertSendable = () => key.assertSendable()
-    // The earlier rounds of a call that continues have been executed.
-    let outcome: RequestOutcome = resume === undefined ? 'not-executed' : 'unknown'
+    // Earlier rounds, or an earlier process, may have executed the call.
+    const isNew = resume === undefined && sentAt === undefined
+    let outcome: RequestOutcome = isNew ? 'not-executed' : 'unknown'
     try {
       for (let retries = 0; ; retries++) {
         attempt.isSent = false
@@ -647,7 +650,7 @@ export class McpClient implements AsyncDisposable {
         }
       }
     } catch (error) {
-      throw toOperationError(error, { ...operation, server: this.#label, signal, outcome })
+      throw toOperationError(error, { ...operation, server, signal, outcome })
     }
   }
 }
@@ -684,13 +687,30 @@ function reserveProvider(
 /** A call with an idempotency key. May be sent again while the server honours the key, also if it may have run. */
 class KeyedCall {
   readonly #session: Session
-  readonly #startedAt = performance.now()
+  /** By the clock of `performance.now()`. */
+  readonly #startedAt: number
   #retentionMs = 0
   /** The failure that only the key resolves. */
   #failure: unknown
 
-  constructor(session: Session) {
+  constructor(
+    session: Session,
+    {
+      server,
+      tool,
+      sentAt,
+    }: {
+      readonly server: string
+      readonly tool: string | undefined
+      readonly sentAt: number | undefined
+    },
+  ) {
     this.#session = session
+    this.#startedAt = performance.now() - (sentAt === undefined ? 0 : Date.now() - sentAt)
+    if (sentAt === undefined) return
+    const message = `tool "${tool}" of MCP server "${server}" was sent by another process, which got no answer, and the server does not honour its idempotency key: check whether the tool has run`
+    const outcome = 'unknown'
+    this.#failure = new McpClientError('OUTCOME_UNKNOWN', message, { server, tool, outcome })
   }
 
   get isHonoured(): boolean {
@@ -713,13 +733,17 @@ class KeyedCall {
 
 const KEY = /^[\x21-\x7E]{1,255}$/
 
-/** @throws McpClientError `CONFIG` for a key that servers may refuse */
+/** @throws McpClientError `CONFIG` for a key that servers may refuse, and for `sentAt` without a key */
 function assertKey(
-  key: string | undefined,
+  { idempotencyKey: key, sentAt }: CallToolOptions,
   { tool, server }: { readonly tool: string; readonly server: string },
 ): void {
-  if (key === undefined || KEY.test(key)) return
-  const message = `tool "${tool}" of MCP server "${server}" was not called: idempotencyKey must be 1 to 255 visible ASCII characters`
+  if (key === undefined ? sentAt === undefined : KEY.test(key)) return
+  const problem =
+    key === undefined
+      ? 'sentAt needs the idempotencyKey of the earlier call'
+      : 'idempotencyKey must be 1 to 255 visible ASCII characters'
+  const message = `tool "${tool}" of MCP server "${server}" was not called: ${problem}`
   throw new McpClientError('CONFIG', message, { server, tool, outcome: 'not-executed' })
 }
 

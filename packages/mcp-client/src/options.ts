@@ -212,6 +212,11 @@ export interface CallToolOptions extends CallOptions, Pick<McpClientOptions, 'ti
    * @default no key
    */
   readonly idempotencyKey?: string | undefined
+  /**
+   * Time when another process sent this call with the same key, and got no answer, in milliseconds since 1970. The call
+   * is sent only to a server that still honours the key; else its outcome stays unknown. @default the call is new
+   */
+  readonly sentAt?: number | undefined
   /** Sent as `_meta` of the request. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
   /** The call may run twice. Then it is also sent again after a broken connection. @default false */

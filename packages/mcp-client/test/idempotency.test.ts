@@ -54,6 +54,32 @@ test.each([
   expect(server.count('tools/call')).toBe(1)
 })
 
+test('a call that another process has sent goes to a server that honours keys', async () => {
+  await using server = await startTaskServer({ honoursKeys: true })
+  await using client = new McpClient({ url: server.url })
+  const call = { idempotencyKey, sentAt: Date.now() - 1000 }
+  expect(textOf(await client.callTool('greet', { name: 'Ada' }, call))).toBe('Hello, Ada!')
+})
+
+test.each([
+  ['does not keep the key so long', true, 86_400_001],
+  ['does not honour keys', false, 1000],
+])('a call that another process has sent is not sent to a server that %s', async (...row) => {
+  const [, honoursKeys, agoMs] = row
+  await using server = await startTaskServer({ honoursKeys })
+  await using client = new McpClient({ url: server.url }, { retryTiming })
+  const call = { idempotencyKey, sentAt: Date.now() - agoMs }
+  const error = await rejectionOf(client.callTool('greet', { name: 'Ada' }, call))
+  expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown', tool: 'greet' })
+  expect(server.count('tools/call')).toBe(0)
+})
+
+test('sentAt without a key is refused before a request', async () => {
+  await using client = new McpClient({ url: 'http://127.0.0.1:1/mcp' })
+  const error = await rejectionOf(client.callTool('pay', {}, { sentAt: Date.now() }))
+  expect(error).toMatchObject({ code: 'CONFIG', outcome: 'not-executed' })
+})
+
 test('a call is sent again at most maxRetries times', async () => {
   await using server = await startTaskServer({ honoursKeys: true })
   await using client = new McpClient({ url: server.url }, { retryTiming, maxRetries: 3 })

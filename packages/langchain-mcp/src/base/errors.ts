@@ -20,6 +20,8 @@ export type McpToolErrorCode =
   | 'TOOL_REMOVED' // the server no longer offers the tool: not executed
   | 'INVALID_STATIC_ARGUMENT' // an argument property cannot be used
   | 'INPUT_REQUIRED' // the server asks a person or a model, and there is none to ask
+  | 'TASK_FAILED' // the server continued the call as a task, which failed or was cancelled: it may have been executed
+  | 'TASK_EXPIRED' // the server does not keep the task any more, or does not know it: it may have been executed
   | 'NAME_COLLISION' // two tools have the same name, and `onNameCollision` is 'throw'
 
 /**
@@ -117,6 +119,12 @@ const FAILURES = {
     outcome: 'not-executed',
   },
   CLOSED: { what: 'The client of this server was closed', outcome: 'unknown' },
+  TASK_FAILED: { what: 'The server ran it as a task, which did not complete', outcome: 'unknown' },
+  TASK_EXPIRED: {
+    what: 'The server ran it as a task, and no longer has its result',
+    outcome: 'unknown',
+  },
+  INPUT_REQUIRED: { what: 'It needs an answer, and nobody gave one', outcome: 'unknown' },
 } as const satisfies Partial<Record<McpToolErrorCode, Failure>>
 
 type CallFailureCode = keyof typeof FAILURES
@@ -212,7 +220,10 @@ function codeFrom(error: unknown): CallFailureCode | undefined {
   const isCertain = 'certain' in error && error.certain === true
   // Only a certain refusal proves that nothing was executed.
   if (name === 'TransportError' && code === 'SESSION_LOST' && !isCertain) return 'OUTCOME_UNKNOWN'
-  if (code === 'NOT_FOUND' || code === 'REENTRANT') return 'CONFIG'
+  if (code === 'NOT_FOUND' || code === 'REENTRANT' || code === 'TASK_REFERENCE') return 'CONFIG'
+  if (code === 'TASK_CANCELLED') return 'TASK_FAILED'
+  if (code === 'TASK_UNKNOWN') return 'TASK_EXPIRED'
+  if (code === 'TASK_INPUT') return 'INPUT_REQUIRED'
   return isCallFailureCode(code) ? code : 'HTTP_ERROR'
 }
 

@@ -1,6 +1,6 @@
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { check, type Checks } from '@x/internal'
-import type { CallOptions, CallToolOptions, ServerLog } from '@x/mcp-client'
+import type { CallOptions, CallToolOptions, McpTask, ServerLog } from '@x/mcp-client'
 
 /** The server of a tool. At least one of `slug` and `name` identifies it. */
 export interface McpServerLabel {
@@ -83,7 +83,14 @@ export interface ToolCallOptions
     RequestOptions,
     Pick<
       CallToolOptions,
-      'caller' | 'inputRequired' | 'meta' | 'onProgress' | 'ownSession' | 'resume'
+      | 'caller'
+      | 'idempotencyKey'
+      | 'inputRequired'
+      | 'meta'
+      | 'onProgress'
+      | 'ownSession'
+      | 'resume'
+      | 'sentAt'
     > {
   /** Headers of this call. They replace headers of the server's config. */
   readonly headers?: Readonly<Record<string, string>> | undefined
@@ -97,7 +104,10 @@ export interface SessionReplaced {
   readonly reason: string
 }
 
-/** The two client methods that tools need. */
+/** A call that a server continues as a task. */
+type StartedTask = Pick<McpTask, 'reference' | 'status'>
+
+/** The client methods that tools need. */
 export interface McpToolSource {
   /** Returns every tool of the server, from all pages. */
   listTools(options?: RequestOptions): Promise<readonly ToolDefinition[]>
@@ -106,6 +116,15 @@ export interface McpToolSource {
     args?: Record<string, unknown>,
     options?: ToolCallOptions,
   ): Promise<ToolResult>
+  /** Calls a tool, and returns the task if the server continues the call as one. @default no tasks */
+  startTool?(
+    name: string,
+    args?: Record<string, unknown>,
+    options?: ToolCallOptions,
+  ): Promise<
+    | { readonly result: ToolResult; readonly task?: undefined }
+    | { readonly task: StartedTask; readonly result?: undefined }
+  >
   /** Returns the principal of a call, for sources that serve several users. */
   principalOf?(config: RunnableConfig): string | undefined
   /**

@@ -33,6 +33,9 @@ interface RoundRecord {
   readonly place: RecordPlace
 }
 
+/** Sends a round. `sentAt`: when an earlier process sent it, in milliseconds since 1970. */
+type Send = (sentAt?: number) => Promise<CallOutcome>
+
 /** Limit of remembered rounds and threads in one process. */
 const MAX_REMEMBERED = 10_000
 /**
@@ -75,7 +78,7 @@ export class CallJournal {
    *
    * @throws the error of `send`; the error of the store, before anything is sent
    */
-  async once(sending: Sending, send: () => Promise<CallOutcome>): Promise<CallOutcome> {
+  async once(sending: Sending, send: Send): Promise<CallOutcome> {
     const { thread, task, toolCallId } = sending.place
     const key = JSON.stringify([thread, task, toolCallId, sending.number])
     const known = this.#sent.get(key)
@@ -115,34 +118,38 @@ export class CallJournal {
   /** Returns the stored outcome of a round that this process has sent before. */
   async #repeated(sending: Sending): Promise<CallOutcome> {
     const record = recordOf(sending)
-    return (record && (await this.#stored(record, sending))) ?? unknownOutcome(sending.origin)
+    const stored = record && (await this.#stored(record, sending))
+    return stored?.outcome ?? unknownOutcome(sending.origin)
   }
 
+  /** Returns the outcome of a round that has been sent; if there is none, the time when it was sent. */
   async #stored(
     record: RoundRecord,
     { origin, place: { saver } }: Sending,
-  ): Promise<CallOutcome | undefined> {
+  ): Promise<StoredRound | undefined> {
     const { store, namespace, key } = record
     const value = (await store.get(namespace, key))?.value
     if (!isRecord(value)) return undefined
     this.#clean(record, saver)
+    const { state, outcome, sentAt } = value
+    if (state === 'done') return { outcome: callOutcomeFrom(outcome) }
     // An unreadable record does not prove that nothing was sent.
-    return value['state'] === 'done' ? callOutcomeFrom(value['outcome']) : unknownOutcome(origin)
+    return typeof sentAt === 'number' ? { sentAt } : { outcome: unknownOutcome(origin) }
   }
 
-  async #recorded(sending: Sending, send: () => Promise<CallOutcome>): Promise<CallOutcome> {
+  async #recorded(sending: Sending, send: Send): Promise<CallOutcome> {
     const record = recordOf(sending)
     if (record === undefined) return send()
     const stored = await this.#stored(record, sending)
-    if (stored !== undefined) return stored
+    if (stored?.outcome !== undefined) return stored.outcome
     const { store, namespace, key, place } = record
     const remove = (): Promise<unknown> => store.delete(namespace, key)
     const write = (entry: Record<string, unknown>): Promise<unknown> =>
       store.put(namespace, key, { ...place, ...entry, at: Date.now() }, false)
-    await write({ state: 'sent' })
+    if (stored === undefined) await write({ state: 'sent', sentAt: Date.now() })
     let outcome: CallOutcome
     try {
-      outcome = await send()
+      outcome = await send(stored?.sentAt)
     } catch (error) {
       if (isUnexecuted(error)) await remove()
       throw error
@@ -205,6 +212,11 @@ export class CallJournal {
     this.#background.add(done)
   }
 }
+
+/** A round that was sent before: its outcome, or the time when it was sent. */
+type StoredRound =
+  | { readonly outcome: CallOutcome; readonly sentAt?: undefined }
+  | { readonly sentAt: number; readonly outcome?: undefined }
 
 /** Returns undefined if the graph has no store. */
 function recordOf({ place, number }: Sending): RoundRecord | undefined {

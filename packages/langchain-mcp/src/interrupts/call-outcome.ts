@@ -1,4 +1,5 @@
 import { isRecord } from '@x/internal'
+import type { TaskReference } from '@x/mcp-client'
 import type { InputRequest } from '@x/mcp-transport'
 import { withoutSecretsInError } from '../arguments/secrets.ts'
 import {
@@ -21,6 +22,26 @@ export interface AskedOutcome {
   readonly requestState: string | undefined
   /** True if the request is still open in the process that sent it. */
   readonly isHeld: boolean
+  /** The task that asks, if the server continues the call as one. */
+  readonly task?: TaskReference | undefined
+}
+
+/** The server continues the call as a task. */
+interface TaskOutcome {
+  readonly kind: 'task'
+  readonly reference: TaskReference
+  /** Text of the server for people. */
+  readonly message?: string | undefined
+}
+
+/** Stands for the result of a call that the server continues as a task. */
+export interface StartedAsTask {
+  readonly type: 'task'
+  readonly task: TaskReference
+}
+
+export function isStartedAsTask(value: ToolResult | StartedAsTask): value is StartedAsTask {
+  return value.type === 'task' && 'task' in value
 }
 
 /** A person has to grant access first. Nothing was executed. */
@@ -38,6 +59,7 @@ interface AuthorizationOutcome {
 export type CallOutcome =
   | { readonly kind: 'result'; readonly result: ToolResult }
   | AskedOutcome
+  | TaskOutcome
   | AuthorizationOutcome
   | FailedOutcome
 
@@ -89,6 +111,8 @@ function isCallOutcome(value: unknown): value is CallOutcome {
       return isRecord(value['result'])
     case 'asked':
       return isRecord(value['requests']) && isRecord(value['answered'])
+    case 'task':
+      return isRecord(value['reference'])
     case 'authorization':
       return typeof value['url'] === 'string'
     case 'failed':

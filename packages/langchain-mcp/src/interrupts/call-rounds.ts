@@ -1,5 +1,5 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import type { HandlerContext, InputRequired, InputResume } from '@x/mcp-client'
+import type { HandlerContext, InputRequired, InputResume, TaskReference } from '@x/mcp-client'
 import type { InputRequest } from '@x/mcp-transport'
 import { toolErrorFrom, type McpToolError } from '../base/errors.ts'
 import {
@@ -19,10 +19,12 @@ import {
   fatalFrom,
   noAnswerError,
   siblingsError,
+  isStartedAsTask,
   tooManyRoundsError,
   unknownOutcome,
   type AskedOutcome,
   type CallOutcome,
+  type StartedAsTask,
 } from './call-outcome.ts'
 import { isForPerson, ownAnswer, type OwnHandlers } from './handlers.ts'
 import {
@@ -31,6 +33,7 @@ import {
   type ElicitationAnswer,
   type McpAuthorizationInterrupt,
   type McpElicitationInterrupt,
+  type McpTaskInterrupt,
 } from './interrupt-value.ts'
 import { taskIn, type GraphPlace, type LangGraphRuntime } from './langgraph.ts'
 import { LiveCall, type HeldCalls, type LiveCallEvent, type ToolCaller } from './live-call.ts'
@@ -47,6 +50,8 @@ export interface InterruptibleCall {
   }
   /** Sensitive texts of the arguments. */
   readonly secrets: readonly string[]
+  /** `true`: the graph is interrupted while a server continues the call as a task. */
+  readonly interruptsForTasks: boolean
 }
 
 /** Who answers questions to a person: an interrupt of the graph, a handler, or none (the call then fails). */
@@ -72,9 +77,17 @@ interface Round {
   readonly answers: Readonly<Record<string, ElicitationAnswer>>
   /** The callback of the authorization server. */
   readonly callback: string | undefined
+  /** The task that is continued. Such a round may be executed again. */
+  readonly task: TaskReference | undefined
 }
 
-const FIRST_ROUND: Round = { number: 0, asked: undefined, answers: {}, callback: undefined }
+const FIRST_ROUND: Round = {
+  number: 0,
+  asked: undefined,
+  answers: {},
+  callback: undefined,
+  task: undefined,
+}
 
 const WORK_MS = 600_000
 /** The longest delay of a timer. The limits of an interruptible call are checked here, not in the client. */
@@ -108,9 +121,9 @@ export class CallRounds {
     const { journal, maxRounds } = this.#shared
     const { origin } = this.#call
     const step = taskIn({ graph, place }, `mcp:${place.toolCallId}`, async (round: Round) => {
-      const execute = (): Promise<CallOutcome> => this.#execute(round, place)
+      const execute = (sentAt?: number): Promise<CallOutcome> => this.#execute(round, place, sentAt)
       // Only this process can answer an open request, and only once, so no record is needed.
-      if (round.asked?.isHeld === true) return execute()
+      if (round.asked?.isHeld === true || round.task !== undefined) return execute()
       return journal.once({ origin, place, number: round.number }, execute)
     })
     let round = FIRST_ROUND
@@ -118,6 +131,17 @@ export class CallRounds {
       const outcome = callOutcomeFrom(await step(round))
       if (outcome.kind === 'result') return outcome.result
       if (outcome.kind === 'failed') throw this.#thrown ?? errorFrom(outcome, origin)
+      if (outcome.kind === 'task') {
+        const { reference, message } = outcome
+        if (this.#interruptsForTasks) {
+          const key = `${place.toolCallId}:task`
+          const about = { key, server: serverTitle(origin.server), tool: origin.toolName }
+          const value: McpTaskInterrupt = { type: 'mcp_task', ...about, task: reference, message }
+          graph.interrupt(value)
+        }
+        round = { ...round, asked: undefined, answers: {}, task: reference }
+        continue
+      }
       const number = round.number + 1
       if (number > maxRounds) throw this.#giveUp(place)
       const key = `${place.toolCallId}:${number}`
@@ -133,7 +157,7 @@ export class CallRounds {
         }
         const read = (answer: unknown) => answersFrom(answer, requests)
         const { answers } = await this.#ask(graph, { question, place, read })
-        round = { number, asked: outcome, answers, callback: undefined }
+        round = { number, asked: outcome, answers, callback: undefined, task: outcome.task }
       } else {
         const { url, problem } = outcome
         const question: McpAuthorizationInterrupt = {
@@ -168,7 +192,11 @@ export class CallRounds {
    * @throws McpToolError for mistakes of the developer; errors that are not from MCP; the reason of the
    * run's signal
    */
-  async #execute({ asked, answers, callback }: Round, place: GraphPlace): Promise<CallOutcome> {
+  async #execute(
+    { asked, answers, callback, task }: Round,
+    place: GraphPlace,
+    sentAt: number | undefined,
+  ): Promise<CallOutcome> {
     const { origin, secrets, options } = this.#call
     const { authorization } = this.#shared
     let problem: string | undefined
@@ -176,7 +204,9 @@ export class CallRounds {
       if (asked?.isHeld === true) return await this.#goOn(answers, place)
       // If this gives no tokens, the server answers 401 again, and the person is asked again.
       if (callback !== undefined) problem = await finishError(authorization, callback)
-      return await this.send(asked && resumeFrom(asked, answers), place)
+      if (asked !== undefined) return await this.send(resumeFrom(asked, answers), place, sentAt)
+      if (task === undefined) return await this.send(undefined, place, sentAt)
+      return (await this.#unfinished(task)) ?? (await this.send({ task }, place))
     } catch (error) {
       if (options.config.signal?.aborted === true) throw error
       const failure = toolErrorFrom(error, origin)
@@ -190,6 +220,8 @@ export class CallRounds {
       const fatal = fatalFrom(error, origin, secrets)
       if (fatal !== undefined) throw fatal.error // the task ends the run with exactly this error
       if (failure === undefined) throw error
+      // An earlier process may have executed the call, whatever this attempt met.
+      if (sentAt !== undefined) return unknownOutcome(origin)
       this.#thrown = failure
       return failedOutcomeFrom(failure)
     }
@@ -200,15 +232,22 @@ export class CallRounds {
    *
    * @param given the input that continues an earlier request
    * @param place undefined outside a graph
+   * @param sentAt when an earlier process sent the request
    */
-  async send(given?: InputResume, place?: GraphPlace): Promise<CallOutcome> {
+  async send(given?: InputResume, place?: GraphPlace, sentAt?: number): Promise<CallOutcome> {
     let resume = given
     for (let sent = 0; sent <= this.#shared.maxRounds; sent++) {
+      // A checkpoint keeps the reference of a task before the result is awaited.
+      const keepsTask = place !== undefined && resume?.task === undefined
+      const own = { resume, sentAt: resume === given ? sentAt : undefined }
       // In sequence, because each request answers the questions of the previous one.
       const outcome =
-        this.#answering === 'interrupt'
-          ? await this.#sendLive(resume, place)
-          : await this.#outcomeOf(await this.#request({ resume }), this.#call.options.caller)
+        this.#answering === 'interrupt' && resume?.task === undefined
+          ? await this.#sendLive(own, place)
+          : await this.#outcomeOf(
+              await (keepsTask ? this.#start(own) : this.#request(own)),
+              this.#call.options.caller,
+            )
       if (outcome.kind !== 'asked' || outcome.isHeld) return outcome
       if (Object.keys(outcome.requests).length > 0) return outcome
       resume = resumeFrom(outcome)
@@ -217,24 +256,53 @@ export class CallRounds {
   }
 
   #request(own: ToolCallOptions): Promise<ToolResult> {
-    const { source, origin, args, options } = this.#call
+    const { source, origin, args } = this.#call
+    return source.callTool(origin.toolName, args, this.#optionsWith(own))
+  }
+
+  /** Sends the call, but does not wait for a task. */
+  async #start(own: ToolCallOptions): Promise<ToolResult | StartedAsTask> {
+    const { source, origin, args } = this.#call
+    if (source.startTool === undefined) return this.#request(own)
+    const { task, result } = await source.startTool(origin.toolName, args, this.#optionsWith(own))
+    return task === undefined ? result : { type: 'task', task: task.reference }
+  }
+
+  #optionsWith(own: ToolCallOptions): ToolCallOptions {
     const ownSession = this.#ownSession
-    const all: ToolCallOptions = { ...options, inputRequired: 'surface', ownSession, ...own }
-    return source.callTool(origin.toolName, args, all)
+    return { ...this.#call.options, inputRequired: 'surface', ownSession, ...own }
+  }
+
+  get #interruptsForTasks(): boolean {
+    return this.#call.interruptsForTasks && this.#answering === 'interrupt'
+  }
+
+  /** Asks for the status of a task. Returns undefined if its result should be awaited. */
+  async #unfinished(reference: TaskReference): Promise<CallOutcome | undefined> {
+    const { source, origin, args, options } = this.#call
+    if (!this.#interruptsForTasks || source.startTool === undefined) return undefined
+    const started = await source.startTool(
+      origin.toolName,
+      args,
+      this.#optionsWith({ resume: { task: reference } }),
+    )
+    const { task } = started
+    if (task === undefined) return undefined
+    const { signal } = options.config
+    const status = await task.status({ ...(signal !== undefined && { signal }) })
+    if (status.status !== 'working') return undefined
+    return { kind: 'task', reference: task.reference, message: status.statusMessage }
   }
 
   /** Sends a request that may stay open while a person is asked. */
-  async #sendLive(
-    resume: InputResume | undefined,
-    place: GraphPlace | undefined,
-  ): Promise<CallOutcome> {
+  async #sendLive(own: ToolCallOptions, place: GraphPlace | undefined): Promise<CallOutcome> {
     const { caller, config, timeoutMs = WORK_MS, onProgress } = this.#call.options
     const limits = { workMs: timeoutMs, humanMs: this.#shared.humanTimeoutMs }
     const live: LiveCall = new LiveCall(caller, limits, async (signal) =>
-      this.#request({
+      this.#start({
+        ...own,
         signal,
         timeoutMs: NO_LIMIT_MS,
-        resume,
         onProgress: onProgress && ((progress) => live.onProgress?.(progress)),
       }),
     )
@@ -270,7 +338,11 @@ export class CallRounds {
   }
 
   /** Answers the questions that need no person, and returns the others. */
-  #outcomeOf(result: ToolResult, caller: ToolCaller): CallOutcome | Promise<AskedOutcome> {
+  #outcomeOf(
+    result: ToolResult | StartedAsTask,
+    caller: ToolCaller,
+  ): CallOutcome | Promise<AskedOutcome> {
+    if (isStartedAsTask(result)) return { kind: 'task', reference: result.task }
     if (isInputRequired(result)) return this.#askedOutcome(result)
     if (caller.hasMissedQuestion !== true) return { kind: 'result', result }
     const note = `[MCP server "${serverTitle(caller.origin.server)}" asked a question during this call and did not say which call it was for. Several calls could have caused it, so it was declined. If this tool says that it got no answer, call it again, and no other tool with it.]`
@@ -278,7 +350,11 @@ export class CallRounds {
   }
 
   /** @throws McpToolError `INPUT_REQUIRED` for a question without an answer; the reason of the run's signal */
-  async #askedOutcome({ inputRequests = {}, requestState }: InputRequired): Promise<AskedOutcome> {
+  async #askedOutcome({
+    inputRequests = {},
+    requestState,
+    task,
+  }: InputRequired): Promise<AskedOutcome> {
     const { origin, options } = this.#call
     const { signal = new AbortController().signal } = options.config
     const context: HandlerContext = { signal, scope: undefined }
@@ -299,7 +375,7 @@ export class CallRounds {
       if (answer === undefined) throw noAnswerError(origin, question.method)
       answered[key] = answer
     }
-    return { kind: 'asked', requests, answered, requestState, isHeld: false }
+    return { kind: 'asked', requests, answered, requestState, isHeld: false, task }
   }
 
   /** Ends a call whose server keeps asking, with its open request. */
@@ -331,10 +407,11 @@ function isInputRequired(value: ToolResult): value is ToolResult & InputRequired
 
 /** Returns the input that continues a call: answers of handlers and of a person. */
 function resumeFrom(
-  { requestState, answered }: AskedOutcome,
+  { requestState, answered, task }: AskedOutcome,
   answers: Round['answers'] = {},
 ): InputResume {
   return {
+    ...(task !== undefined && { task }),
     ...(requestState !== undefined && { requestState }),
     inputResponses: { ...answered, ...answers },
   }

@@ -1,4 +1,5 @@
 import { isRecord } from '@x/internal'
+import type { TaskReference } from '@x/mcp-client'
 import type { InputRequest } from '@x/mcp-transport'
 import { SchemaCheck } from '@x/internal/schema-check'
 
@@ -30,6 +31,18 @@ export interface McpAuthorizationInterrupt extends ServerInterrupt {
   readonly url: string
 }
 
+/**
+ * Value of the interrupt of a call that the server continues as a task (`taskMode: 'interrupt'`). Resume with any value,
+ * in any process: if the task has not ended, the graph is interrupted again.
+ */
+export interface McpTaskInterrupt extends Omit<ServerInterrupt, 'problem'> {
+  readonly type: 'mcp_task'
+  /** For `resumeTask()` of a client of the server, such as to wait for the end. */
+  readonly task: TaskReference
+  /** Text of the server for people. */
+  readonly message: string | undefined
+}
+
 /** The answer to one question (`ElicitResult`, specification 2025-11-25, "Elicitation"). */
 export interface ElicitationAnswer {
   /** `decline`: the person refused; `cancel`: the person did not decide. */
@@ -50,6 +63,11 @@ export type InterruptResume = Readonly<Record<string, Readonly<Record<string, un
 /** Returns true for the question of an MCP server, for `elicitationResume()`. */
 export function isElicitationInterrupt(value: unknown): value is McpElicitationInterrupt {
   return hasType(value, 'mcp_elicitation')
+}
+
+/** Returns true for a call that the server continues as a task. */
+export function isTaskInterrupt(value: unknown): value is McpTaskInterrupt {
+  return hasType(value, 'mcp_task')
 }
 
 /** Returns true for a request for access to an MCP server, for `authorizationResume()`. */

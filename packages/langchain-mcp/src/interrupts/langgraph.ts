@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { isRecord } from '@x/internal'
-import { toGraphStore, type GraphStore } from '../sessions/call-context.ts'
+import { currentRun } from '@x/mcp-client'
+import { digest, toGraphStore, toThreadId, type GraphStore } from '../sessions/call-context.ts'
 
 /** The functions of LangGraph that are used inside a run. */
 export type LangGraphRuntime = Pick<
@@ -79,6 +81,22 @@ export interface GraphPlace {
   readonly answersById: readonly unknown[] | undefined
   /** True if the task is part of a subgraph or a sub-agent, and was executed before. */
   readonly isResumedInside: boolean
+}
+
+/**
+ * Returns a key that identifies a call of a model in a graph. It is the same after a resume, in any process, and no other
+ * call has it. Undefined for a call that a model did not make.
+ */
+export function idempotencyKeyOf({
+  configurable = {},
+  toolCall,
+}: ToolRunnableConfig): string | undefined {
+  const { thread_id: thread, checkpoint_ns: namespace, __pregel_task_id: task } = configurable
+  if (toolCall?.id === undefined) return undefined
+  // Outside a graph, a model may use the same id for the calls of each turn.
+  if (typeof task !== 'string' || typeof namespace !== 'string') return randomUUID()
+  const owner = toThreadId(thread) ?? currentRun()?.id ?? randomUUID()
+  return digest([owner, namespace, task, toolCall.id])
 }
 
 /** Trigger of a task for a `Send`, and of a `task()` of the functional API. */

@@ -9,6 +9,7 @@ import {
   type ToolResult,
 } from '../base/tool-source.ts'
 import { toThreadId } from '../sessions/call-context.ts'
+import type { StartedAsTask } from './call-outcome.ts'
 import type { ElicitationAnswer } from './interrupt-value.ts'
 import type { GraphPlace } from './langgraph.ts'
 
@@ -53,7 +54,7 @@ export class ToolCaller implements Caller {
 
 /** A call ended, or waits for a person. */
 export type LiveCallEvent =
-  | { readonly kind: 'ended'; readonly value: ToolResult }
+  | { readonly kind: 'ended'; readonly value: ToolResult | StartedAsTask }
   | { readonly kind: 'failed'; readonly error: unknown }
   | { readonly kind: 'asked'; readonly requests: Readonly<Record<string, InputRequest>> }
 
@@ -91,7 +92,7 @@ export class LiveCall {
   constructor(
     caller: ToolCaller,
     limits: LiveCallLimits,
-    send: (signal: AbortSignal) => Promise<ToolResult>,
+    send: (signal: AbortSignal) => Promise<ToolResult | StartedAsTask>,
   ) {
     this.caller = caller
     this.#limits = limits

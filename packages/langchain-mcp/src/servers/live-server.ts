@@ -122,11 +122,27 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return this.#lists.failureWithin(ms, this.principalOf(config))
   }
 
-  async callTool(
+  callTool(
     name: string,
     args?: Record<string, unknown>,
-    options: ToolCallOptions = {},
+    options?: ToolCallOptions,
   ): Promise<ToolResult> {
+    return this.#call(name, options, (source, limits) => source.callTool(name, args, limits))
+  }
+
+  startTool(
+    name: string,
+    args?: Record<string, unknown>,
+    options?: ToolCallOptions,
+  ): ReturnType<NonNullable<McpToolSource['startTool']>> {
+    return this.#call(name, options, (source, limits) => source.startTool(name, args, limits))
+  }
+
+  async #call<Answer>(
+    name: string,
+    options: ToolCallOptions = {},
+    send: (source: McpToolSource & TaskSource, limits: ToolCallOptions) => Promise<Answer>,
+  ): Promise<Answer> {
     if (this.#isClosed) throw this.#closedError(name)
     const { config = {}, headers, ...rest } = options
     const { client, contexts, repeatsHarmless, readsCalls } = this.#options
@@ -137,11 +153,8 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     const seen = this.#replacements.seenBy(key, thread)
     const isRepeatable = repeatsHarmless && this.#isHarmless(context, name)
     const limits = isRepeatable ? { ...rest, idempotent: true } : rest
-    const source: McpToolSource = client
     try {
-      return await (readsCalls
-        ? inCall(context, () => source.callTool(name, args, limits))
-        : source.callTool(name, args, limits))
+      return await (readsCalls ? inCall(context, () => send(client, limits)) : send(client, limits))
     } finally {
       const { caller } = rest
       const replaced = this.#replacements.since(seen, key, thread)
@@ -258,6 +271,9 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     return new McpClientError('CLOSED', message, about)
   }
 }
+
+/** A source that can start tasks. */
+type TaskSource = Required<Pick<McpToolSource, 'startTool'>>
 
 /** Equal for equal scopes. A field that is undefined counts as absent, as in the events of a client. */
 function scopeKey({ principal, thread, run }: SessionScope = {}): string {

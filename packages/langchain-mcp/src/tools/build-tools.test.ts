@@ -40,19 +40,6 @@ test('leaves out only the tool whose schema cannot be used', () => {
   expect(left).toMatchObject([{ server: { slug: 'shop' }, toolName: 'b' }])
 })
 
-test('leaves out a tool that can only be called as a task', () => {
-  const left: unknown[] = []
-  const tasks = (taskSupport: string): ToolDefinition => ({
-    name: taskSupport,
-    execution: { taskSupport },
-  })
-  const tools = toolsOf([tasks('required'), tasks('optional'), tasks('forbidden')], {
-    onQuarantine: (tool) => void left.push(tool),
-  })
-  expect(tools.map(({ name }) => name)).toEqual(['optional', 'forbidden'])
-  expect(left).toMatchObject([{ toolName: 'required', reason: expect.stringContaining('task') }])
-})
-
 test('lists hidden parts of a schema in notes, log and metadata, and checks them', async () => {
   const entries: ToolLogEntry[] = []
   const [tool] = toolsOf(

@@ -53,6 +53,7 @@ export const buildOptionChecks: Checks<BuildToolsOptions> = {
   projection: wordOrFunction('common', 'openai', 'anthropic', 'google', 'none'),
   refreshSchemaBeforeCall: check.flag,
   showToModel: check.listOf(check.oneOf('structuredContent', '_meta')),
+  taskMode: check.oneOf('wait', 'interrupt'),
   tellSessionReplaced: check.flag,
   timeoutMs: check.number(),
 }
@@ -133,10 +134,7 @@ export function buildTools(
 }
 
 /** Returns why every call of a tool would fail, or why a provider would refuse all tools because of it. */
-function unusableReason({ execution, inputSchema }: ToolDefinition): string | undefined {
-  if (execution?.taskSupport === 'required') {
-    return 'it can only be called as a task, and tools cannot be called as tasks here'
-  }
+function unusableReason({ inputSchema }: ToolDefinition): string | undefined {
   const defect = inputSchema === undefined ? undefined : schemaDefectOf(inputSchema)
   return defect === undefined ? undefined : `its schema cannot be used: ${defect}`
 }

@@ -60,6 +60,12 @@ export interface McpToolOptions extends ToolOutputOptions, ToolHooks {
   /** Limit of one call in milliseconds. A `timeout` of the run applies too. @default the client's own */
   readonly timeoutMs?: number | undefined
   /**
+   * Handling of a call that the server continues as a task: `'wait'` waits for its end; `'interrupt'` interrupts the
+   * graph, as `McpTaskInterrupt` describes. A graph without a checkpointer, and a node with several calls, waits.
+   * @default 'wait'
+   */
+  readonly taskMode?: 'wait' | 'interrupt' | undefined
+  /**
    * Adds a note for the model after the server lost the session of earlier calls. The artifact always
    * contains it. Only for tools of `createMcpTools()`; a client of your own emits `sessionReplaced`.
    * @default false

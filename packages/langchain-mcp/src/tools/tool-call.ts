@@ -3,6 +3,7 @@ import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { withoutSecrets, withoutSecretsInError } from '../arguments/secrets.ts'
 import { isForTheCaller, McpToolError, toolErrorFrom } from '../base/errors.ts'
 import { serverTitle, type ToolResult } from '../base/tool-source.ts'
+import { idempotencyKeyOf } from '../interrupts/langgraph.ts'
 import { ToolCaller } from '../interrupts/live-call.ts'
 import { runNotificationsFor } from '../interrupts/run-notifications.ts'
 import {
@@ -109,12 +110,21 @@ export class ToolCall {
       headers,
       meta,
       onProgress: notifications?.onProgress,
+      idempotencyKey: idempotencyKeyOf(config),
     }
     const { secrets } = this.#prepared
+    const interruptsForTasks = toolOptions.taskMode === 'interrupt'
     try {
       return elicitation === undefined || elicitation === false
         ? await source.callTool(origin.toolName, args, options)
-        : await elicitation.callTool({ origin, source, args, options, secrets })
+        : await elicitation.callTool({
+            origin,
+            source,
+            args,
+            options,
+            secrets,
+            interruptsForTasks,
+          })
     } finally {
       notifications?.end()
     }

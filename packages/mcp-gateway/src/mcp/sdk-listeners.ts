@@ -1,7 +1,9 @@
 import type { Server, ServerNotifier } from '@modelcontextprotocol/server'
 
 import type { Change, ChangeListener } from './change-feed.ts'
-import { MAX_FOLLOWED } from './request-context.ts'
+
+/** Resources to which one client may subscribe. */
+const MAX_FOLLOWED = 256
 
 /** The client of a server. */
 export interface Audience {

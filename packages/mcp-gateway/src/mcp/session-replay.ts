@@ -145,7 +145,7 @@ class LogReader implements SessionUse {
     this.#header = header
     this.#unanswered = new Set(header.requestIds)
     this.#lastId = lastEventId
-    const leave = session.use(this)
+    const leave = session.use(this, () => parts.clock.now())
     stream.onClose(() => {
       leave()
       this.#stopTail?.()

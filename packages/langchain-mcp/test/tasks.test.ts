@@ -1,0 +1,306 @@
+// Calls in graphs that a server continues as tasks (the extension io.modelcontextprotocol/tasks of 2026-07-28).
+import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
+import { startTaskServer, type TaskServer, type TaskServerOptions } from '@x/mcp-testing'
+import { createAgent, fakeModel } from 'langchain'
+import { AIMessage } from '@langchain/core/messages'
+import { describe, expect, test } from 'vitest'
+import {
+  createMcpTools,
+  elicitationResume,
+  isTaskInterrupt,
+  type CreateMcpToolsOptions,
+  type McpTools,
+} from '../src/index.ts'
+import { askingGraph, type AskingGraph, type Calling, type Turn } from './asking-graph.ts'
+import { startGraph, temporaryFolder } from './graph-process.ts'
+
+const SLOW = 60_000
+const KEY = 'io.github.x-mcp/idempotency-key'
+
+interface Given extends AsyncDisposable {
+  readonly server: TaskServer
+  readonly mcp: McpTools
+  graph(calls: readonly Calling[]): Promise<AskingGraph>
+}
+
+async function given(
+  options: Partial<CreateMcpToolsOptions> = {},
+  serverOptions: TaskServerOptions = {},
+): Promise<Given> {
+  const server = await startTaskServer(serverOptions)
+  const mcp = createMcpTools({ servers: { jobs: { url: server.url } }, ...options })
+  return {
+    server,
+    mcp,
+    async graph(calls) {
+      const tools = await mcp.listTools()
+      return askingGraph({ kind: 'createAgent', tools, calls, store: new InMemoryStore() })
+    },
+    async [Symbol.asyncDispose]() {
+      await mcp.close()
+      await server[Symbol.asyncDispose]()
+      expect(server.violations).toEqual([])
+    },
+  }
+}
+
+/** Resolves when a poll after the first `after` requests was answered. */
+function polled(server: TaskServer, after = 0): Promise<unknown> {
+  const from = after
+  return server.waitFor(({ rpcMethod, end }) => rpcMethod === 'tasks/get' && end === 'complete', {
+    from,
+    timeoutMs: 20_000,
+  })
+}
+
+function keysOf({ received }: TaskServer): unknown[] {
+  return received
+    .filter(({ rpcMethod }) => rpcMethod === 'tools/call')
+    .map(({ params = {} }) => (params['_meta'] as Record<string, unknown>)[KEY])
+}
+
+test('gives the model the result of a task, and reports its status as custom events', async () => {
+  await using all = await given()
+  const tools = await all.mcp.listTools()
+  const call = {
+    type: 'tool_call' as const,
+    id: 'c1',
+    name: 'slow_compute',
+    args: { seconds: 0.01 },
+  }
+  const model = fakeModel()
+    .respond(new AIMessage({ content: '', tool_calls: [call] }))
+    .respond(new AIMessage('done'))
+  const agent = createAgent({ model, tools, checkpointer: new MemorySaver() })
+  const config = { configurable: { thread_id: 't1' }, streamMode: 'custom' as const }
+  const events: unknown[] = []
+  for await (const event of await agent.stream({ messages: 'go' }, config)) events.push(event)
+  expect(events).toMatchObject([{ type: 'mcp_progress', message: 'computing' }])
+  expect(all.server.runs).toEqual(['slow_compute'])
+})
+
+test.each([
+  { tool: 'protocol_error_job', text: /did not complete.*the job broke/ },
+  { tool: 'failing_job', text: /^the job failed$/ },
+])('shows the model why a task failed ($tool)', async ({ tool, text }) => {
+  await using all = await given()
+  const { answers } = await (await all.graph([{ name: tool }])).start()
+  expect(answers['call-0']).toMatchObject({ status: 'error', text: expect.stringMatching(text) })
+  expect(all.server.runs).toEqual([tool])
+})
+
+test.each([
+  { change: 'cancelled', text: /did not complete.*was cancelled/ },
+  { change: 'forgotten', text: /no longer has its result.*has expired/ },
+])('shows the model that a task was $change', async ({ change, text }) => {
+  await using all = await given({}, { notifies: false })
+  const { server } = all
+  const graph = await all.graph([{ name: 'slow_compute' }])
+  const turn = graph.start()
+  await polled(server)
+  if (change === 'cancelled') server.change({ status: 'cancelled' })
+  else server.tasks.clear()
+  const { answers } = await turn
+  expect(answers['call-0']?.text).toMatch(/^MCP tool "slow_compute" .*may or may not have been/)
+  expect(answers['call-0']?.text).toMatch(text)
+  expect(server.runs).toEqual(['slow_compute'])
+})
+
+test('cancels the task of a run that is aborted', async () => {
+  await using all = await given()
+  const graph = await all.graph([{ name: 'slow_compute' }])
+  const aborting = new AbortController()
+  const turn = graph.start(aborting.signal)
+  await polled(all.server)
+  aborting.abort(new Error('The user left'))
+  await expect(turn).rejects.toThrow(/The user left|Abort/)
+  await all.server.waitFor(
+    ({ rpcMethod, end }) => rpcMethod === 'tasks/cancel' && end === 'complete',
+  )
+  expect(all.server.lastTask.status).toBe('cancelled')
+})
+
+describe('questions of a task', () => {
+  async function answerAll(graph: AskingGraph, { interrupts }: Turn): Promise<Turn> {
+    const resumes = interrupts.map((interrupt) =>
+      elicitationResume(
+        interrupt,
+        Object.fromEntries(
+          Object.entries(interrupt.value.requests).map(([key, { message }]) => [
+            key,
+            { action: 'accept' as const, content: { value: `re: ${String(message)}` } },
+          ]),
+        ),
+      ),
+    )
+    return graph.resume(Object.assign({}, ...resumes))
+  }
+
+  test.each([
+    { tool: 'confirm_delete', args: { filename: 'a.txt' }, asked: ['Delete a.txt?'] },
+    { tool: 'multi_input', args: {}, asked: ['First name?', 'Last name?'] },
+    { tool: 'test_tool_with_task', args: {}, asked: ['Your name?'] },
+  ])('interrupt the graph, which continues the same task ($tool)', async (row) => {
+    await using all = await given()
+    const graph = await all.graph([{ name: row.tool, args: row.args }])
+    const stopped = await graph.start()
+    const questions = Object.values(stopped.interrupts[0]?.value.requests ?? {})
+    expect(questions.map(({ message }) => message)).toEqual(row.asked)
+    expect(all.server.tasks.size).toBe(row.tool === 'test_tool_with_task' ? 0 : 1)
+    const { answers, interrupts } = await answerAll(graph, stopped)
+    expect(interrupts).toEqual([])
+    for (const message of row.asked) expect(answers['call-0']?.text).toContain(`re: ${message}`)
+    expect(all.server.runs).toEqual([row.tool])
+  })
+})
+
+describe("taskMode: 'interrupt'", () => {
+  test('interrupts the graph until the task has ended', async () => {
+    await using all = await given({ taskMode: 'interrupt' })
+    const { server } = all
+    const graph = await all.graph([
+      { name: 'slow_compute' },
+      { name: 'greet', args: { name: 'Ada' } },
+    ])
+    const stopped = await graph.start()
+    expect(stopped.interrupts).toHaveLength(1)
+    const value: unknown = stopped.interrupts[0]?.value
+    expect(isTaskInterrupt(value) && value).toMatchObject({
+      server: 'jobs',
+      tool: 'slow_compute',
+      task: { taskId: server.lastTask.taskId, tool: 'slow_compute' },
+    })
+    const resume = { [stopped.interrupts[0]?.id ?? '']: {} }
+    const again = await graph.resume(resume)
+    expect(again.interrupts).toMatchObject([{ value: { type: 'mcp_task', message: 'computing' } }])
+    server.complete('done')
+    const { interrupts, answers } = await graph.resume({ [again.interrupts[0]?.id ?? '']: {} })
+    expect(interrupts).toEqual([])
+    expect(answers['call-0']?.text).toBe('done')
+    expect(answers['call-1']?.text).toBe('Hello, Ada!')
+    expect(server.runs).toEqual(['slow_compute', 'greet'])
+  })
+
+  test('asks the question of a task as any question', async () => {
+    await using all = await given({ taskMode: 'interrupt' })
+    const graph = await all.graph([{ name: 'confirm_delete', args: { filename: 'a' } }])
+    const first = await graph.start()
+    expect(first.interrupts).toMatchObject([{ value: { type: 'mcp_task' } }])
+    const second = await graph.resume({ [first.interrupts[0]?.id ?? '']: {} })
+    expect(second.interrupts).toMatchObject([{ value: { type: 'mcp_elicitation' } }])
+    const [question] = second.interrupts
+    if (question === undefined) throw new Error('Nobody was asked')
+    const answer = { confirm: { action: 'accept' as const, content: { value: 'yes' } } }
+    const { answers } = await graph.resume(elicitationResume(question, answer))
+    expect(answers['call-0']?.text).toContain('yes')
+    expect(all.server.runs).toEqual(['confirm_delete'])
+  })
+})
+
+describe('a process that is killed', () => {
+  const calls = [{ name: 'slow_compute' }]
+
+  test.each([
+    { kind: 'fanOutToolCalls', store: true },
+    { kind: 'fanOutToolCalls', store: false },
+    { kind: 'sub-agent', store: true },
+  ] as const)(
+    'while it polls: the next one continues the same task ($kind, store: $store)',
+    { timeout: SLOW },
+    async ({ kind, store }) => {
+      await using folder = await temporaryFolder()
+      await using server = await startTaskServer({ notifies: false })
+      await using one = await startGraph(server.url, folder.path, { store })
+      one.tell({ calls, kind })
+      await polled(server)
+      await polled(server, server.received.length)
+      await one.kill()
+
+      await using two = await startGraph(server.url, folder.path, { store })
+      const answer = two.ask({ calls, kind, goOn: true })
+      await polled(server, server.received.length)
+      server.complete('computed once')
+      expect((await answer).answers['call-0']).toBe('success: computed once')
+      expect(server.runs).toEqual(['slow_compute'])
+      expect(server.count('tools/call')).toBe(1)
+    },
+  )
+
+  test(
+    'as soon as the task exists: the record in the store names the task before the first poll',
+    { timeout: SLOW },
+    async () => {
+      await using folder = await temporaryFolder()
+      await using server = await startTaskServer({ notifies: false })
+      server.inject({ method: 'tasks/get', instead: 'hang' })
+      await using one = await startGraph(server.url, folder.path)
+      one.tell({ calls })
+      await server.waitFor(({ rpcMethod }) => rpcMethod === 'tasks/get', { timeoutMs: 20_000 })
+      await one.kill()
+
+      await using two = await startGraph(server.url, folder.path)
+      const answer = two.ask({ calls, goOn: true })
+      await polled(server)
+      server.complete('computed once')
+      expect((await answer).answers['call-0']).toBe('success: computed once')
+      expect(server.runs).toEqual(['slow_compute'])
+      expect(server.count('tools/call')).toBe(1)
+    },
+  )
+
+  test.each([
+    { honoursKeys: true, sent: 2, answer: /^success: computed once$/ },
+    { honoursKeys: false, sent: 1, answer: /^error: .*may or may not have been executed/ },
+  ])(
+    'before it reads the answer: the key decides whether the call is sent again ($honoursKeys)',
+    { timeout: SLOW },
+    async ({ honoursKeys, sent, answer: expected }) => {
+      await using folder = await temporaryFolder()
+      await using server = await startTaskServer({ honoursKeys })
+      server.inject({ answer: 'hang' })
+      await using one = await startGraph(server.url, folder.path)
+      one.tell({ calls })
+      await expect.poll(() => server.runs, { timeout: 20_000 }).toEqual(['slow_compute'])
+      await one.kill()
+
+      await using two = await startGraph(server.url, folder.path)
+      server.complete('computed once')
+      const { answers } = await two.ask({ calls, goOn: true })
+      expect(answers['call-0']).toMatch(expected)
+      expect(server.runs).toEqual(['slow_compute'])
+      expect(server.count('tools/call')).toBe(sent)
+      expect(new Set(keysOf(server)).size).toBe(1)
+    },
+  )
+})
+
+describe('the idempotency key', () => {
+  test('differs for each call, also for calls of later turns with the same ids', async () => {
+    await using all = await given()
+    const calls = ['Ada', 'Bob'].map((name) => ({ name: 'greet', args: { name } }))
+    const tools = await all.mcp.listTools()
+    const checkpointer = new MemorySaver()
+    for (const turn of [1, 2]) {
+      void turn
+      await askingGraph({
+        kind: 'createAgent',
+        tools,
+        calls,
+        checkpointer,
+        thread: `t${turn}`,
+      }).start()
+    }
+    const keys = keysOf(all.server)
+    expect(keys).toHaveLength(4)
+    expect(new Set(keys).size).toBe(4)
+    for (const key of keys) expect(key).toMatch(/^[\x21-\x7e]{1,255}$/)
+  })
+
+  test('is new for each call that is made by hand', async () => {
+    await using all = await given()
+    const greet = (await all.mcp.listTools()).find(({ name }) => name === 'greet')
+    const call = { type: 'tool_call' as const, id: 'c1', name: 'greet', args: { name: 'Ada' } }
+    for (const _ of [1, 2]) await greet?.invoke(call, { configurable: { thread_id: 't1' } })
+    expect(new Set(keysOf(all.server)).size).toBe(2)
+  })
+})
