@@ -297,6 +297,47 @@ describe.runIf(redis)('when one of two processes is killed', () => {
 })
 
 test.runIf(redis)(
+  'a listener of 2026-07-28 whose process is killed loses its stream, and listens again at another process',
+  async () => {
+    const settings = { redis: redis?.url ?? '', prefix: 'listening' }
+    await using a = await startReplica(settings)
+    await using b = await startReplica(settings)
+    const listen = async ({ url }: Replica, id: number): Promise<EventReader> => {
+      const params = { notifications: { toolsListChanged: true } }
+      const method = 'subscriptions/listen'
+      const reader = new EventReader(await modernPost(url, id, { method, params }))
+      await reader.until((message) => message.method === 'notifications/subscriptions/acknowledged')
+      return reader
+    }
+    const isChange = ({ method }: Message): boolean => method === 'notifications/tools/list_changed'
+    const before = await listen(a, 1)
+    const other = await listen(b, 2)
+    b.tell('join first')
+    await Promise.all([before.until(isChange), other.until(isChange)])
+    await Promise.all([expect(before.until(() => false)).rejects.toThrow('terminated'), a.kill()])
+    // When a gateway closes, there is an answer to the request.
+    expect(before.read.some(isAnswerTo(1))).toBe(false)
+
+    /** Waits for changes until the list of the living process has a tool. */
+    const isListed = async (name: string, listener: EventReader): Promise<void> => {
+      for (;;) {
+        const response = await modernPost(b.url, 4, { method: 'tools/list' })
+        if ((await response.text()).includes(`"name":"${name}"`)) return
+        await listener.until(isChange)
+      }
+    }
+    b.tell('join missed')
+    await isListed('missed', other)
+    const after = await listen(b, 3)
+    b.tell('join last')
+    await after.until(isChange)
+    await isListed('last', after)
+    await Promise.all([after.leave(), other.leave()])
+  },
+  STARTS_MS,
+)
+
+test.runIf(redis)(
   'while Redis is away, nothing is made up; when it is back, all goes on',
   async () => {
     const own = await startRedisServer({ args: ['--appendonly', 'yes', '--appendfsync', 'always'] })
@@ -344,29 +385,32 @@ function uriIn({ result }: Message): string {
 }
 
 async function modernCall(url: string, id: number, params: object): Promise<Message> {
+  const response = await modernPost(url, id, { method: 'tools/call', params })
+  return (await response.json()) as Message
+}
+
+/** Sends a request of 2026-07-28. */
+async function modernPost(
+  url: string,
+  id: number,
+  { method, params = {} }: { readonly method: string; readonly params?: object },
+): Promise<Response> {
   const revision = '2026-07-28'
   const meta = {
     'io.modelcontextprotocol/protocolVersion': revision,
     'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
     'io.modelcontextprotocol/clientCapabilities': { elicitation: { form: {} } },
   }
-  const name = 'name' in params ? String(params.name) : ''
-  const response = await fetch(url, {
+  return fetch(url, {
     method: 'POST',
     headers: {
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
       authorization: 'Bearer token-of-ada-0123456789',
       'mcp-protocol-version': revision,
-      'mcp-method': 'tools/call',
-      'mcp-name': name,
+      'mcp-method': method,
+      ...('name' in params && { 'mcp-name': String(params.name) }),
     },
-    body: JSON.stringify({
-      jsonrpc: '2.0',
-      id,
-      method: 'tools/call',
-      params: { ...params, _meta: meta },
-    }),
+    body: JSON.stringify({ jsonrpc: '2.0', id, method, params: { ...params, _meta: meta } }),
   })
-  return (await response.json()) as Message
 }

@@ -378,7 +378,7 @@ export class Runtime implements AsyncDisposable {
     const { events } = toSessionLimits(this.#options.sessions)
     return new ChangeFeed({
       logs: this.#store.logs,
-      limits: events ?? (this.#store.isShared ? FEED_LIMITS : undefined),
+      limits: events ?? FEED_LIMITS,
       process: this.#lease.id,
       clock: this.#clock,
       onError: this.#onError,

@@ -22,8 +22,7 @@ export interface ChangeListener {
 
 export interface ChangeFeedOptions {
   readonly logs: EventLogs
-  /** `undefined`: changes are not stored. They reach the clients of this process only, and nobody can resume. */
-  readonly limits: LogLimits | undefined
+  readonly limits: LogLimits
   /** Id of this process. */
   readonly process: string
   readonly clock: Clock
@@ -65,12 +64,12 @@ export class ChangeFeed {
 
   /** Begins to follow the changes of other processes. Never rejects: it is tried again. */
   async start(): Promise<void> {
-    const { limits, onError } = this.#options
-    if (!limits || this.#isClosed || this.#isBehind) return
+    if (this.#isClosed || this.#isBehind) return
     try {
       await this.#follow()
     } catch (cause) {
       if (this.#isBehind) return
+      const { onError } = this.#options
       onError(new Error('Changes of other processes cannot be followed at the moment', { cause }))
       this.#isBehind = true
       this.#retryLater()
@@ -93,10 +92,6 @@ export class ChangeFeed {
         return Promise.resolve()
       }
     }
-    if (!this.#options.limits) {
-      this.#deliver(change, undefined)
-      return Promise.resolve()
-    }
     const publishing = this.#queue.then(() => this.#publish(change))
     this.#queue = publishing
     return publishing
@@ -114,12 +109,11 @@ export class ChangeFeed {
    */
   async place(): Promise<string | undefined> {
     const { clock, limits } = this.#options
-    if (!limits) return undefined
     const isFresh = this.#last && clock.now() - this.#last.at < limits.ttlMs / 2
     if (isFresh) return this.#last?.id
     try {
       await this.#follow()
-      await this.#append({ type: 'mark' }, limits)
+      await this.#append({ type: 'mark' })
       return this.#last?.id
     } catch {
       return undefined
@@ -153,15 +147,15 @@ export class ChangeFeed {
 
   /** @param about what other processes learn besides the change */
   async #publish(change: Change, about: { readonly isRepeated?: true } = {}): Promise<void> {
-    const { limits, onError } = this.#options
-    if (!limits || this.#isClosed || (!about.isRepeated && this.#isTold(change))) return
+    if (this.#isClosed || (!about.isRepeated && this.#isTold(change))) return
     const event = { ...change, ...about }
     try {
       await this.#follow()
-      await this.#append(event, limits)
+      await this.#append(event)
     } catch (cause) {
       if (this.#unsent.size === 0) {
-        onError(new Error('Other processes could not be told about a change', { cause }))
+        const text = 'Other processes could not be told about a change'
+        this.#options.onError(new Error(text, { cause }))
       }
       this.#unsent.set(JSON.stringify(Object.entries({ ...change, version: undefined })), event)
       this.#deliver(change, undefined)
@@ -184,15 +178,14 @@ export class ChangeFeed {
 
   /** Follows other processes, and sends changes that they did not receive. Clients of this process have received them. */
   async #retry(): Promise<void> {
-    const { limits, process } = this.#options
     this.#stopRetry = undefined
+    if (this.#isClosed) return
     try {
-      if (!limits || this.#isClosed) return
       await this.#follow()
       if (this.#isBehind) this.#missed()
       this.#isBehind = false
       for (const [key, event] of this.#unsent) {
-        await this.#append({ ...event, toldBy: process }, limits)
+        await this.#append({ ...event, toldBy: this.#options.process })
         this.#unsent.delete(key)
       }
     } catch {
@@ -205,8 +198,9 @@ export class ChangeFeed {
     for (const listener of this.#listeners) listener.missed()
   }
 
-  async #append(event: object, limits: LogLimits): Promise<void> {
-    const id = await this.#options.logs.append(CHANGES, event, { limits, isLast: false })
+  async #append(event: object): Promise<void> {
+    const { limits, logs } = this.#options
+    const id = await logs.append(CHANGES, event, { limits, isLast: false })
     this.#note(id)
   }
 
@@ -274,7 +268,6 @@ export interface SessionListenerOptions {
   readonly owner: string | undefined
   /** Lists for which the client receives notifications. */
   readonly lists: readonly ('tools' | 'prompts')[]
-  readonly clock: Clock
 }
 
 /** The stream on which the client of a session listens, beside its calls. */
@@ -288,10 +281,10 @@ export class SessionListener implements SessionUse, ChangeListener {
   #isRecorded = false
 
   constructor(options: SessionListenerOptions) {
-    const { session, stream, feed, clock } = options
+    const { session, stream, feed } = options
     this.stream = stream
     this.#options = options
-    const leave = session.use(this, () => clock.now())
+    const leave = session.use(this)
     const stop = feed.listen(this)
     stream.onClose(() => {
       leave()
@@ -353,10 +346,11 @@ export class SessionListener implements SessionUse, ChangeListener {
   }
 
   #send(change: Change, text: string): void {
-    const { owner, session } = this.#options
+    const { owner, session, sessions } = this.#options
     if (change.type === 'resources' && change.owner !== owner) return
     if (change.type === 'resource' && !session.record.followed.includes(change.uri)) return
-    this.stream.write(text)
+    // Without an id, the client does not try to resume.
+    this.stream.write(sessions.settings.events ? text : toNotification(change))
   }
 }
 

@@ -84,6 +84,9 @@ export interface RequestContext {
   closeStream(): void
 }
 
+/** Number of resources to which one client may subscribe. */
+export const MAX_FOLLOWED = 256
+
 /** The session of a request, as handlers use it. */
 export interface SessionHandle {
   /** Subscribes the client to changes of a resource. Returns `false` if it has 256 subscriptions already. */

@@ -1,9 +1,7 @@
 import type { Server, ServerNotifier } from '@modelcontextprotocol/server'
 
 import type { Change, ChangeListener } from './change-feed.ts'
-
-/** Resources to which one client may subscribe. */
-const MAX_FOLLOWED = 256
+import { MAX_FOLLOWED } from './request-context.ts'
 
 /** The client of a server. */
 export interface Audience {

@@ -16,7 +16,6 @@ import { resultForRevision } from './revisions.ts'
 import {
   parseLevel,
   SessionContext,
-  type OpenCall,
   type OpenQuestions,
   type SessionRequest,
 } from './session-context.ts'
@@ -212,7 +211,7 @@ interface CallParts {
 }
 
 /** The requests of one POST, from their arrival to the last answer. */
-export class CallStream implements SessionUse, OpenCall {
+export class CallStream implements SessionUse {
   readonly isCall = true
   readonly session: LiveSession
   readonly reply: Promise<Reply>
@@ -241,7 +240,7 @@ export class CallStream implements SessionUse, OpenCall {
     this.#isResumable = calls.sessions.settings.events !== undefined
     this.reply = new Promise((resolve) => (this.#settle = resolve))
     for (const { id } of requests) this.#open.set(id, new AbortController())
-    this.#leave = session.use(this, () => calls.parts.clock.now())
+    this.#leave = session.use(this)
     if (requests.length > 1) this.#stream()
     // An answer to `resources/read` may be larger than an event that clients accept.
     else if (requests[0]?.method !== 'resources/read') {
@@ -255,6 +254,7 @@ export class CallStream implements SessionUse, OpenCall {
     return this.#log
   }
 
+  /** Returns whether this request waits for its answer. */
   isOpen(id: RequestId): boolean {
     return this.#open.has(id)
   }
@@ -263,10 +263,12 @@ export class CallStream implements SessionUse, OpenCall {
     return this.#open.get(id)?.signal ?? AbortSignal.abort()
   }
 
+  /** Resolves when the client can take more. */
   writable(): Promise<void> | undefined {
     return this.#place.reader?.writable?.()
   }
 
+  /** Sends a message before the answer. @throws TypeError for a message that JSON cannot express */
   async send(message: RpcMessage): Promise<void> {
     const text = JSON.stringify(message)
     this.#stream()
@@ -302,6 +304,7 @@ export class CallStream implements SessionUse, OpenCall {
     return true
   }
 
+  /** Ends the response. The client comes back for the rest, if it can. */
   closeStream(): void {
     this.#stream()
     void this.#enqueue(async () => {
@@ -371,10 +374,8 @@ export class CallStream implements SessionUse, OpenCall {
     this.#leave()
     this.#releaseLease?.()
     if (phase === 'held') return
-    const { parts, sessions } = this.#parts.calls
-    const { ttlMs = 0 } = sessions.settings.events ?? {}
-    const isRead = phase !== 'away'
-    const old = this.session.endLog(this.#log, { now: parts.clock.now(), ttlMs, isRead })
+    const { ttlMs = 0 } = this.#parts.calls.sessions.settings.events ?? {}
+    const old = this.session.endLog(this.#log, { ttlMs, isRead: phase !== 'away' })
     for (const log of old) this.#deleteLog(log)
   }
 

@@ -13,7 +13,6 @@ import {
   metaOf,
   RPC_ERROR,
   type Params,
-  type RpcMessage,
   type RpcRequest,
   type RpcResponse,
 } from './json-rpc.ts'
@@ -21,6 +20,7 @@ import {
   askAll,
   CallerContext,
   malformedAnswer,
+  MAX_FOLLOWED,
   QuestionTimeout,
   toClientInfo,
   type Answers,
@@ -32,6 +32,7 @@ import {
   type SessionHandle,
 } from './request-context.ts'
 import { questionForSession } from './revisions.ts'
+import type { CallStream } from './session-calls.ts'
 import type { LiveSession, SessionParts, Sessions } from './sessions.ts'
 
 /** One HTTP request of a client, whose credential was checked. */
@@ -41,20 +42,6 @@ export interface SessionRequest {
   /** Parsed body of a POST. */
   readonly body: unknown
   readonly caller: Caller
-}
-
-/** A call whose client can be sent messages before the answer. */
-export interface OpenCall {
-  readonly session: LiveSession
-  /** Returns whether this request waits for its answer. */
-  isOpen(id: RequestId): boolean
-  signalOf(id: RequestId): AbortSignal
-  /** Sends a message before the answer. @throws TypeError for what JSON cannot express */
-  send(message: RpcMessage): Promise<void>
-  /** Resolves when the client can take more. */
-  writable(): Promise<void> | undefined
-  /** Ends the response. The client comes back for the rest, if it can. */
-  closeStream(): void
 }
 
 type QuestionParts = Pick<SessionParts, 'lease' | 'questionTimeoutMs' | 'clock'>
@@ -71,7 +58,7 @@ export class OpenQuestions {
   }
 
   /** Asks a client on the stream of a call. Rejects when `signal` aborts. */
-  ask(call: OpenCall, request: InputRequest, signal: AbortSignal): Promise<InputResponse> {
+  ask(call: CallStream, request: InputRequest, signal: AbortSignal): Promise<InputResponse> {
     const { method, params } = questionForSession(request)
     const { clock, lease, questionTimeoutMs: timeoutMs } = this.#parts
     const id = `${lease.id}.${++this.#asked}`
@@ -148,7 +135,7 @@ const LEVELS: readonly LoggingLevel[] = [
 ]
 
 interface ContextParts {
-  readonly call: OpenCall
+  readonly call: CallStream
   readonly questions: OpenQuestions
   readonly sessions: Sessions
 }
@@ -210,8 +197,6 @@ export class SessionContext extends CallerContext implements RequestContext {
     await call.writable()
   }
 }
-
-const MAX_FOLLOWED = 256
 
 /** Resources that the client of a session subscribed to. */
 class Subscriptions implements SessionHandle {

@@ -7,6 +7,7 @@ import {
 
 import { GatewayError } from '../errors.ts'
 import type { ArtifactResources } from '../files/resources.ts'
+import { systemClock } from '../internal/clock.ts'
 import { inTime } from '../internal/deadline.ts'
 import type { HttpAnswer } from '../internal/exchange.ts'
 import type { SessionSettings } from '../options.ts'
@@ -349,7 +350,7 @@ export class SessionHttp {
   }
 
   async #listen(session: LiveSession, http: SessionRequest, lastEventId?: string): Promise<Reply> {
-    const { changes: feed, clock, handlers, resources } = this.#options
+    const { changes: feed, handlers, resources } = this.#options
     const before = listenerOf(session)
     if (before && lastEventId === undefined) {
       const text = 'Conflict: Only one SSE stream is allowed per session'
@@ -366,7 +367,6 @@ export class SessionHttp {
       feed,
       owner: resources?.listOf({ principal, scope }),
       lists: handlers.capabilities('session').prompts ? ['tools', 'prompts'] : ['tools'],
-      clock,
     })
     try {
       const version = http.headers.get('mcp-protocol-version') ?? handshake.protocolVersion
@@ -399,12 +399,12 @@ class LoneSession extends LiveSession {
   /** @param all sessions of this kind with a call in flight */
   constructor(principalId: string, protocolVersion: string, all: Set<LoneSession>) {
     const handshake = { protocolVersion, capabilities: {}, clientInfo: {} }
-    super({ id: '', name: '', principalId }, newRecord(handshake, 0), 0)
+    super({ id: '', name: '', principalId }, newRecord(handshake, 0), systemClock)
     this.#all = all
   }
 
-  override use(use: SessionUse, now: () => number): () => void {
-    const leave = super.use(use, now)
+  override use(use: SessionUse): () => void {
+    const leave = super.use(use)
     this.#all.add(this)
     return () => {
       leave()

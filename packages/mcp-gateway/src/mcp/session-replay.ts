@@ -145,7 +145,7 @@ class LogReader implements SessionUse {
     this.#header = header
     this.#unanswered = new Set(header.requestIds)
     this.#lastId = lastEventId
-    const leave = session.use(this, () => parts.clock.now())
+    const leave = session.use(this)
     stream.onClose(() => {
       leave()
       this.#stopTail?.()

@@ -98,17 +98,19 @@ export class LiveSession {
   /** When the life of the record was extended last. */
   touchedAt: number
   isEnded = false
+  readonly #clock: Clock
   readonly #uses: SessionUse[] = []
   /** Logs that this process wrote, and the store may still have, from the oldest to the latest. */
   #logs: OwnLog[] = []
 
-  constructor(names: SessionNames, record: SessionRecord, now: number) {
+  constructor(names: SessionNames, record: SessionRecord, clock: Clock) {
     this.id = names.id
     this.name = names.name
     this.principalId = names.principalId
     this.record = record
-    this.seenAt = now
-    this.touchedAt = now
+    this.#clock = clock
+    this.seenAt = clock.now()
+    this.touchedAt = this.seenAt
   }
 
   /** Whether there is a record of the session. */
@@ -129,13 +131,13 @@ export class LiveSession {
   }
 
   /** Notes a use, which ends with the session. @returns a function that removes it */
-  use(use: SessionUse, now: () => number): () => void {
+  use(use: SessionUse): () => void {
     // The session may have ended while the request was read.
     if (this.isEnded) queueMicrotask(() => use.end(new Error('The session has ended')))
     this.#uses.push(use)
     return () => {
       removeFrom(this.#uses, use)
-      this.seenAt = now()
+      this.seenAt = this.#clock.now()
     }
   }
 
@@ -150,7 +152,8 @@ export class LiveSession {
   }
 
   /** Notes that nothing more is written to a log. Returns logs that are not needed any more. */
-  endLog(name: string, { now, ttlMs, isRead }: LogEnd): readonly string[] {
+  endLog(name: string, { ttlMs, isRead }: LogEnd): readonly string[] {
+    const now = this.#clock.now()
     const log = this.#logs.find((each) => each.name === name)
     if (!log) return []
     Object.assign(log, { endsAt: now + ttlMs, isRead })
@@ -178,7 +181,7 @@ interface OwnLog {
 }
 
 interface LogEnd extends Pick<OwnLog, 'isRead'> {
-  readonly now: number
+  /** Time until the store drops the log. */
   readonly ttlMs: number
 }
 
@@ -264,7 +267,7 @@ export class Sessions {
     const admitted = this.#opening.then(() => this.#admit(names.name, record, principal))
     this.#opening = admitted.catch(() => undefined)
     await admitted
-    return this.#serve(new LiveSession(names, record, this.#parts.clock.now()))
+    return this.#serve(new LiveSession(names, record, this.#parts.clock))
   }
 
   /**
@@ -387,7 +390,7 @@ export class Sessions {
     const record = parseSessionRecord(found?.value)
     if (!record || this.#ttlOf(record) <= 0) return undefined
     if (this.#isClosed) throw new GatewayError('CLOSED', 'The gateway is closed')
-    const session = this.#serve(new LiveSession(names, record, this.#parts.clock.now()))
+    const session = this.#serve(new LiveSession(names, record, this.#parts.clock))
     // The session may have ended before this process followed its signals.
     return (await this.#touch(session)) && !session.isEnded ? session : undefined
   }

@@ -22,6 +22,7 @@ import type { OpenStreams } from './open-streams.ts'
 import { toAnswer, type Reply } from './reply.ts'
 import {
   CallerContext,
+  MAX_FOLLOWED,
   toClientInfo,
   type Caller,
   type ClientInfo,
@@ -353,9 +354,6 @@ class StatelessContext extends CallerContext implements RequestContext {
     await this.caller.writable?.()
   }
 }
-
-/** Resources to which one stream may subscribe. */
-const MAX_FOLLOWED = 256
 
 interface OwnFilter {
   /** Body of `subscriptions/listen` with the caller's own resources only. */
