@@ -25,11 +25,11 @@ export type {
   ProtectedResourceOptions,
   Verdict,
 } from './http/auth/authenticator.ts'
-export { readWebBody } from './http/bounded-body.ts'
+export { readWebBody } from './http/web-edge.ts'
 export { abortable } from './internal/abortable.ts'
 export { readBounded } from './internal/guarded-fetch.ts'
 export { systemClock } from './internal/clock.ts'
-export type { BodyText } from './internal/exchange.ts'
+export type { BodyText } from './mcp/reply.ts'
 export { subnetOf } from './internal/principal.ts'
 export { isRandomId, randomId } from './internal/random-hex.ts'
 export { FileBlobs, MeasuredBytes } from './store/blobs.ts'

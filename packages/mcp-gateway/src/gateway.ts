@@ -2,7 +2,7 @@ import type { AgentRegistry } from './tools/agent-registry.ts'
 import { Runtime } from './gateway/runtime.ts'
 import { assertGatewayOptions } from './errors.ts'
 import { listenChecks, stdioChecks } from './gateway/checked-options.ts'
-import type { GatewayListener } from './gateway/gateway-listeners.ts'
+import type { GatewayListener } from './http/server.ts'
 import type { GatewayOptions, ListenOptions, LiveOptions } from './options.ts'
 import type { StdioConnection, StdioOptions } from './mcp/stdio.ts'
 

@@ -2,7 +2,7 @@
 import './runtime-check.ts' // stays the first import
 export { createGateway } from './gateway.ts'
 export type { Gateway } from './gateway.ts'
-export type { GatewayListener } from './gateway/gateway-listeners.ts'
+export type { GatewayListener } from './http/server.ts'
 export type {
   ClientAddress,
   ArtifactSettings,

@@ -190,7 +190,7 @@ describe('who is no caller', () => {
     expect(await statusOf(port, file)).toBeGreaterThanOrEqual(401)
   })
 
-  test('nor does one whose own endpoints answer so end the process', async () => {
+  test('answers 500 if the endpoints of an authenticator return something else than a response', async () => {
     const warnings: string[] = []
     const auth = {
       ...bearerAuth('t0ken'),
@@ -199,8 +199,8 @@ describe('who is no caller', () => {
     }
     await using gateway = gatewayOf({ auth, onWarning: (message) => warnings.push(message) })
     const { port } = await gateway.listen({ port: 0 })
-    expect(await answerOf(port, { method: 'GET', target: '/own' })).toBe('')
-    expect(warnings).toContain('An answer could not be written')
+    expect(await statusOf(port, { method: 'GET', target: '/own' })).toBe(500)
+    expect(warnings).toContain('A GET request could not be served')
     expect(await statusOf(port, {})).toBe(401)
   })
 

@@ -12,6 +12,7 @@ import { ChangeFeed } from '../src/mcp/change-feed.ts'
 import type { McpHandlers } from '../src/mcp/handlers.ts'
 import type { RequestContext } from '../src/mcp/request-context.ts'
 import { OpenStreams } from '../src/mcp/open-streams.ts'
+import { toResponse } from '../src/http/web-edge.ts'
 import { SessionHttp } from '../src/mcp/session-http.ts'
 import type { SessionLimits, SessionStore } from '../src/mcp/sessions.ts'
 import { ProcessLease } from '../src/store/lease.ts'
@@ -210,9 +211,8 @@ async function serve(http: SessionHttp, request: Request): Promise<Response> {
   const body: unknown = text === '' ? undefined : JSON.parse(text)
   const principal = principalOf(headers.get('authorization'))
   const address = headers.get('x-address') ?? undefined
-  const answer = await http.serve({ request: { method, headers } }, body, { principal, address })
-  signal.addEventListener('abort', () => answer.onEnd?.('lost'))
-  return answer.response
+  const reply = await http.serve({ method, headers }, body, { principal, address })
+  return toResponse(reply, signal)
 }
 
 function principalOf(name: string | null): Principal {

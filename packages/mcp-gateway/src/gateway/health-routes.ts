@@ -1,8 +1,7 @@
 import type { HealthSettings } from '../options.ts'
 import type { Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/deadline.ts'
-import { getRoute } from '../http/get-route.ts'
-import type { HttpRoute } from '../http/http-route.ts'
+import { documentRoute, type HttpRoute } from '../http/router.ts'
 
 /** Conditions for accepting calls. */
 export interface Readiness {
@@ -40,13 +39,13 @@ export async function reasonsAgainst(readiness: Readiness): Promise<readonly Hea
 }
 
 function routeOf(path: string, reasons: () => Promise<readonly HealthReason[]>): HttpRoute {
-  return getRoute(path, async () => {
+  return documentRoute(path, async () => {
     const found = await reasons()
     const body = found.length === 0 ? { status: 'ok' } : { status: 'unavailable', reasons: found }
     return {
       status: found.length === 0 ? 200 : 503,
       mimeType: 'application/json',
-      body: JSON.stringify(body),
+      text: JSON.stringify(body),
     }
   })
 }

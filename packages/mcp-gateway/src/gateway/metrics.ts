@@ -4,8 +4,7 @@ import { createRequire } from 'node:module'
 
 import type * as PromClient from 'prom-client'
 
-import { getRoute } from '../http/get-route.ts'
-import type { HttpRoute } from '../http/http-route.ts'
+import { documentRoute, type HttpRoute } from '../http/router.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 
 /** Bounds of durations, in seconds: agents take as long as people do. */
@@ -183,10 +182,10 @@ export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
 
 /** Answers `GET` of a path, also for scrapers, which address the gateway by its IP address. */
 export function metricsRoute(path: string, metrics: Pick<GatewayMetrics, 'text'>): HttpRoute {
-  const route = getRoute(path, async () => ({
+  const route = documentRoute(path, async () => ({
     status: 200,
     mimeType: 'text/plain; version=0.0.4; charset=utf-8',
-    body: await metrics.text(),
+    text: await metrics.text(),
   }))
   // Without `auth`, the check of the Host header is all that keeps a web page from reading them.
   return { ...route, isOpen: false }

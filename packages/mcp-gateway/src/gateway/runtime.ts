@@ -10,7 +10,6 @@ import { systemClock, type Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/deadline.ts'
 import { GatewayArtifacts, unkeptFiles } from './gateway-artifacts.ts'
 import { GatewayError } from '../errors.ts'
-import { GatewayListeners, type GatewayListener } from './gateway-listeners.ts'
 import type {
   ListenOptions,
   CheckedOptions,
@@ -19,15 +18,10 @@ import type {
   LiveOptions,
   ToolSettings,
 } from '../options.ts'
-import { Admission } from '../http/admission.ts'
-import { readWebBody } from '../http/bounded-body.ts'
-import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
-import { Front } from '../http/front.ts'
-import type { HttpRoute } from '../http/http-route.ts'
-import { LOOPBACK_NAMES, RequestOrigin } from '../http/request-origin.ts'
+import { Admission, LOOPBACK_NAMES } from '../http/admission.ts'
 import { clientAddressOf, RateLimits } from '../http/rate-limits.ts'
+import { GatewayListeners, type GatewayListener } from '../http/server.ts'
 import { UnreadBytes } from '../http/unread-bytes.ts'
-import { isEventStream, watchedBody } from '../internal/watched-body.ts'
 import { checkedOptions } from './checked-options.ts'
 import { updatedSettings } from './settings.ts'
 import { gatewayMetrics, metricsRoute, type GatewayMetrics } from './metrics.ts'
@@ -44,7 +38,9 @@ import { StatelessHttp } from '../mcp/stateless-http.ts'
 import { RequestStates } from '../runs/request-state.ts'
 import { ResultCache } from '../tools/result-cache.ts'
 import { SignedCursors } from '../internal/signed-cursor.ts'
-import { Router } from '../http/router.ts'
+import { Router, type HttpRoute } from '../http/router.ts'
+import { toResponse, webExchange } from '../http/web-edge.ts'
+import { toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import { SdkListeners } from '../mcp/sdk-listeners.ts'
 import { Callers, SdkServers, type ServerParts } from '../mcp/sdk-server.ts'
 import { connectStdio, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
@@ -91,7 +87,7 @@ export class Runtime implements AsyncDisposable {
   readonly #modern: StatelessHttp | undefined
   /** Serves the revisions with sessions, unless `eras.legacy` is `off`. */
   readonly #legacy: SessionHttp | undefined
-  readonly #front: Front
+  readonly #router: Router
   readonly #rates: RateLimits
   readonly #listeners: GatewayListeners
   readonly #pipes = new Set<StdioConnection>()
@@ -178,15 +174,14 @@ export class Runtime implements AsyncDisposable {
     const streams = new OpenStreams(streamLimits, http.keepAliveMs, clock)
     this.#modern = eras.modern ? this.#makeModern(parts, streams) : undefined
     this.#legacy = this.#makeLegacy(parts, streams)
-    this.#front = this.#makeFront()
+    this.#router = this.#makeRouter()
     const { path } = http
     this.#listeners = new GatewayListeners({
       auth: options.auth,
       http,
-      path,
-      maxBodyBytes: this.#options.http.maxBodyBytes,
+      maxBodyBytes: http.maxBodyBytes,
       serve: (exchange) => this.#serve(exchange, { endpoint: path }),
-      isStreamed: (requestPath) => this.#front.isStreamed(requestPath),
+      isStreamed: (requestPath) => this.#router.isStreamed(requestPath),
       unread: new UnreadBytes(options.limits),
       onError: this.#onError,
     })
@@ -199,13 +194,8 @@ export class Runtime implements AsyncDisposable {
 
   async fetch(request: Request, context?: unknown): Promise<Response> {
     void this.#start()
-    const readBody: HttpExchange['readBody'] = () =>
-      readWebBody(request, this.#options.http.maxBodyBytes)
-    const { response, onEnd } = await this.#serve({ request, readBody }, { context })
-    if (onEnd && isEventStream(response))
-      return watchedBody(response, onEnd, { signal: request.signal })
-    onEnd?.('complete')
-    return response
+    const exchange = webExchange(request, this.#options.http.maxBodyBytes)
+    return toResponse(await this.#serve(exchange, { context }), request.signal)
   }
 
   async listen(options?: ListenOptions): Promise<GatewayListener> {
@@ -266,7 +256,7 @@ export class Runtime implements AsyncDisposable {
     this.#isDraining = true
     this.#listeners.stop()
     await this.#runs.close(shutdownGraceMs)
-    await this.#within(LAST_RESPONSES_MS, this.#front.whenIdle())
+    await this.#within(LAST_RESPONSES_MS, this.#router.whenIdle())
     await Promise.all([
       this.#modern?.close(),
       this.#legacy?.close(),
@@ -290,11 +280,12 @@ export class Runtime implements AsyncDisposable {
   #serve(
     exchange: HttpExchange,
     { endpoint, context }: { readonly endpoint?: string; readonly context?: unknown },
-  ): Promise<HttpAnswer> {
+  ): Promise<Reply> {
     const { clientAddress } = this.#options.http
-    if (clientAddress === undefined) return this.#front.serve(exchange, endpoint)
-    const address = clientAddressOf(clientAddress, exchange.request, context)
-    return this.#front.serve({ ...exchange, address }, endpoint)
+    if (clientAddress !== undefined) {
+      exchange.address = clientAddressOf(clientAddress, exchange, context)
+    }
+    return this.#router.serve(exchange, endpoint)
   }
 
   #planOptions(tools: ToolSettings): PlanOptions {
@@ -385,39 +376,30 @@ export class Runtime implements AsyncDisposable {
     })
   }
 
-  #makeFront(): Front {
+  #makeRouter(): Router {
     const { auth, http } = this.#options
-    const publicUrl = http.publicUrl && new URL(http.path, http.publicUrl).href
+    const { allowedOrigins: origins, health, maxBodyBytes, metricsPath, path, publicUrl } = http
     const admission = new Admission({
+      hosts: hostsOf(this.#options),
+      origins,
       auth,
       anonymous: this.#anonymous,
       rates: this.#rates,
-      publicUrl: publicUrl ? () => publicUrl : ({ url }) => url.split('?', 1)[0] ?? url,
+      publicUrl: publicUrl && new URL(path, publicUrl).href,
       observer: this.#observer,
     })
     const isDraining = (): boolean => this.#isDraining
-    const router = new Router({
-      modern: this.#modern,
-      legacy: this.#legacy,
-      admission,
-      auth,
-      observer: this.#observer,
-      maxBodyBytes: this.#options.http.maxBodyBytes,
-      toolByName: (name) => this.registry.plan().byName(name),
-      whenListable: () => this.registry.whenListable(),
-      isDraining,
-    })
     const observer = this.#isObserved ? this.#observer : undefined
     const files = this.#artifacts?.route({ admission, isDraining, observer })
-    const { allowedOrigins: origins, health, metricsPath } = http
     const readiness = {
       isStoreReady: () => this.#store.isReady(),
       isListable: () => this.registry.isListable,
       isDraining: () => this.#isUnready,
       clock: this.#clock,
     }
-    return new Front({
-      origin: new RequestOrigin({ hosts: hostsOf(this.#options), origins }),
+    return new Router({
+      modern: this.#modern,
+      legacy: this.#legacy,
       routes: [
         ...(auth?.paths ? [authRoute(auth, auth.paths, this.#observer)] : []),
         ...(files ? [files] : []),
@@ -426,8 +408,12 @@ export class Runtime implements AsyncDisposable {
           ? [metricsRoute(metricsPath, this.#metrics)]
           : []),
       ],
-      serve: (exchange) => router.serve(exchange),
+      admission,
       observer: this.#observer,
+      auth,
+      maxBodyBytes,
+      registry: this.registry,
+      isDraining,
       onError: this.#onError,
     })
   }
@@ -497,7 +483,7 @@ function authRoute(
       const response = await auth.handle?.(request, { address })
       const reason = response && signInRefusal(response)
       if (reason) observer.requestRefused({ reason, status: response.status, address })
-      return response
+      return response && toReply(response)
     },
   }
 }

@@ -1,94 +1,163 @@
-import type { AuthenticationRequest, Authenticator } from './auth/authenticator.ts'
-import { isPrincipal, type Principal } from '../internal/principal.ts'
+import { validateHostHeader, validateOriginHeader } from '@modelcontextprotocol/server'
+
 import type { GatewayObserver, RefusedRequest } from '../internal/observer.ts'
-import type { HttpExchange } from '../internal/exchange.ts'
+import { isPrincipal, type Principal } from '../internal/principal.ts'
+import { RPC_ERROR } from '../mcp/json-rpc.ts'
+import { refused, toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
+import type { AuthenticationRequest, Authenticator } from './auth/authenticator.ts'
 import type { RateLimits } from './rate-limits.ts'
 
 export interface AdmissionOptions {
-  /** @default everybody is let in, as `anonymous` */
-  readonly auth?: Authenticator | undefined
+  /** Host names, without port, that requests may be addressed to. */
+  readonly hosts: readonly string[] | 'any'
+  /** Origins of web pages that may call, as browsers send them (`https://app.example`). */
+  readonly origins: readonly string[]
+  /** `undefined`: every caller is `anonymous`. */
+  readonly auth: Authenticator | undefined
   readonly anonymous: Principal
-  /** How often callers may come. */
   readonly rates: RateLimits
-  /** Of the MCP endpoint, as clients see it. */
-  readonly publicUrl: (request: Request) => string
-  /** Told of who is turned away. @default nobody */
-  readonly observer?: Pick<GatewayObserver, 'requestRefused'> | undefined
+  /** URL of the MCP endpoint as clients see it. `undefined`: the URL of each request. */
+  readonly publicUrl: string | undefined
+  /** Receives refused requests. */
+  readonly observer: Pick<GatewayObserver, 'requestRefused'>
 }
 
-/** Decides who may come in, for all that asks for a caller. */
+/** Host names that reach this machine from itself only. */
+export const LOOPBACK_NAMES: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
+
+const EXPOSED_HEADERS = 'mcp-session-id, www-authenticate, retry-after'
+
+/** Decides which requests are served: by their Host and Origin, their credential and the rates of their caller. */
 export class Admission {
   readonly #options: AdmissionOptions
+  readonly #hosts: string[] | undefined
+  readonly #origins: ReadonlySet<string>
+  readonly #hasLoopbackPages: boolean
 
   constructor(options: AdmissionOptions) {
+    const { hosts, origins } = options
     this.#options = options
+    this.#hosts = hosts === 'any' ? undefined : [...hosts]
+    this.#origins = new Set(origins)
+    this.#hasLoopbackPages = this.#hosts?.every((host) => LOOPBACK_NAMES.includes(host)) ?? false
   }
 
-  /** The caller, or the answer that refuses the request. */
-  async admit(exchange: HttpExchange): Promise<Principal | Response> {
+  /**
+   * Refuses requests that a web page made a browser send: to a name that is not ours (DNS rebinding), or from a page that
+   * is not listed (specification 2026-07-28, "Transports", security). A request without `Host` was made in this process
+   * or came by HTTP/2: its URL names the host.
+   */
+  checkOrigin({ address, headers, url }: HttpExchange): Reply | undefined {
+    const host = headers.get('host') ?? new URL(url).host
+    const origin = headers.get('origin')
+    let message: string | undefined
+    if (this.#hosts && !validateHostHeader(host, this.#hosts).ok) {
+      message = 'This server is not known by the name in the Host header'
+    } else if (origin !== null && !this.#isAllowed(origin)) {
+      message = 'Pages of this Origin may not call this server'
+    }
+    if (message === undefined) return undefined
+    return this.#report(refused(403, RPC_ERROR.refused, message), { reason: 'origin', address })
+  }
+
+  /** Answers a browser that asks whether a listed page may call. `undefined`: the request does not ask that. */
+  preflight({ headers, method }: HttpExchange): Reply | undefined {
+    const origin = headers.get('origin')
+    if (method !== 'OPTIONS' || origin === null || !this.#origins.has(origin)) return undefined
+    const requested = headers.get('access-control-request-headers')
+    return {
+      status: 204,
+      headers: {
+        'access-control-allow-origin': origin,
+        'access-control-allow-methods': 'GET, POST, PUT, DELETE',
+        'access-control-allow-headers': requested ?? 'content-type',
+        'access-control-max-age': '600',
+        vary: 'Origin',
+      },
+    }
+  }
+
+  /** Lets a listed page read the reply. */
+  allowOrigin({ headers }: HttpExchange, reply: Reply): Reply {
+    const origin = headers.get('origin')
+    if (origin === null || !this.#origins.has(origin)) return reply
+    const allowed = {
+      'access-control-allow-origin': origin,
+      'access-control-expose-headers': EXPOSED_HEADERS,
+      vary: 'Origin',
+    }
+    return { ...reply, headers: { ...reply.headers, ...allowed } }
+  }
+
+  /** Returns the caller, or the reply that refuses the request. */
+  async admit(exchange: HttpExchange): Promise<Principal | Reply> {
     const { anonymous, auth, rates } = this.#options
-    const { address, request } = exchange
-    const token = auth && request.headers.get('authorization')
-    const refused = token ? rates.afterWrongTokens(address, token) : undefined
-    const early = refused ?? (await rates.byAddress(address))
-    if (early) return this.#refused(early, { reason: 'too_many', address })
-    const who = auth ? await auth.authenticate(this.asked(request)) : anonymous
+    const { address, headers } = exchange
+    const token = auth && headers.get('authorization')
+    const early =
+      (token ? rates.afterWrongTokens(address, token) : undefined) ??
+      (await rates.byAddress(address))
+    if (early) return this.#report(early, { reason: 'too_many', address })
+    const who = auth ? await auth.authenticate(this.asked(exchange)) : anonymous
     if (!isPrincipal(who)) {
-      const isWrong = who.status === 401 && token
-      const tooMany = isWrong ? await rates.wrongToken(address) : undefined
-      if (tooMany) return this.#refused(tooMany, { reason: 'too_many', address })
-      return this.#refused(refusalFrom(who), { reason: reasonOf(who, request), address })
+      const tooMany = who.status === 401 && token ? await rates.wrongToken(address) : undefined
+      if (tooMany) return this.#report(tooMany, { reason: 'too_many', address })
+      return this.#report(toRefusal(who), { reason: reasonOf(who, headers), address })
     }
     if (token) rates.accepted(token)
     const tooMany = await rates.byCaller(who, address)
-    return tooMany
-      ? this.#refused(tooMany, { reason: 'too_many', principal: who.id, address })
-      : who
+    if (!tooMany) return who
+    return this.#report(tooMany, { reason: 'too_many', principal: who.id, address })
   }
 
-  /** For further messages that came with a request: the answer that refuses all of it, or nothing. */
-  async furtherRefusal(
+  /** Counts messages of a caller. Returns the reply that refuses the whole request. */
+  async countMessages(
     principal: Principal,
     address: string | undefined,
     count: number,
-  ): Promise<Response | undefined> {
+  ): Promise<Reply | undefined> {
     const tooMany = await this.#options.rates.byCaller(principal, address, count)
-    return (
-      tooMany && this.#refused(tooMany, { reason: 'too_many', principal: principal.id, address })
-    )
+    if (!tooMany) return undefined
+    return this.#report(tooMany, { reason: 'too_many', principal: principal.id, address })
   }
 
-  /** For whoever brings a credential of another kind: the answer that refuses the request, or nothing. */
-  async refusal({ address }: HttpExchange): Promise<Response | undefined> {
+  /** Counts a request with a credential that `auth` does not know, such as a signed link. */
+  async countAddress({ address }: HttpExchange): Promise<Reply | undefined> {
     const tooMany = await this.#options.rates.byAddress(address)
-    return tooMany && this.#refused(tooMany, { reason: 'too_many', address })
+    return tooMany && this.#report(tooMany, { reason: 'too_many', address })
   }
 
-  /** The request as authenticators see it. */
-  asked(request: Request): AuthenticationRequest {
-    const { method, headers } = request
-    return { method, url: this.#options.publicUrl(request), headers }
+  /** Returns the request as authenticators see it. */
+  asked({ headers, method, url }: HttpExchange): AuthenticationRequest {
+    return { method, url: this.#options.publicUrl ?? url.split('?', 1)[0] ?? url, headers }
   }
 
-  #refused(response: Response, refusal: Omit<RefusedRequest, 'status'>): Response {
-    this.#options.observer?.requestRefused?.({ ...refusal, status: response.status })
-    return response
+  #isAllowed(origin: string): boolean {
+    if (this.#origins.has(origin)) return true
+    return this.#hasLoopbackPages && validateOriginHeader(origin, [...LOOPBACK_NAMES]).ok
+  }
+
+  #report(reply: Reply, refusal: Omit<RefusedRequest, 'status'>): Reply {
+    this.#options.observer.requestRefused?.({ ...refusal, status: reply.status })
+    return reply
   }
 }
 
-/** Why an authenticator turned a request away, as far as its answer and the request tell. */
-function reasonOf({ status }: Response, { headers }: Request): RefusedRequest['reason'] {
+/** Returns the reason for which an authenticator refused a request, as far as its response shows it. */
+function reasonOf({ status }: Response, headers: Headers): RefusedRequest['reason'] {
   if (status >= 500) return 'unavailable'
   if (status === 429) return 'too_many'
   return status === 401 && !headers.has('authorization') ? 'no_credential' : 'bad_credential'
 }
 
 /**
- * An authenticator may be anybody's: what is neither a caller nor an answer is the gateway's to report.
+ * Checks the result of an authenticator, which may be code of a user.
  *
  * @throws TypeError
  */
-function refusalFrom(answer: Response): Response {
-  if (typeof answer.status === 'number' && typeof answer.headers?.get === 'function') return answer
-  throw new TypeError('An authenticator answers with a principal or a response')
+function toRefusal(result: Response): Reply {
+  if (typeof result.status === 'number' && typeof result.headers?.get === 'function') {
+    return toReply(result)
+  }
+  throw new TypeError('authenticate() must return a principal or a response')
 }

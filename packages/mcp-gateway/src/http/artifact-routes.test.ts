@@ -43,7 +43,7 @@ function open() {
     path: '/artifacts',
     uriScheme: 'artifact',
     maxUploadBytes: 1000,
-    admission: { admit: notAsked, refusal: notAsked },
+    admission: { admit: notAsked, countAddress: notAsked },
     isDraining: () => false,
     observer: undefined,
     clock,

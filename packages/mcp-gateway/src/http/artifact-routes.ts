@@ -10,12 +10,12 @@ import {
   type ArtifactAddress,
 } from '../files/uri.ts'
 import type { Clock } from '../internal/clock.ts'
-import type { HttpExchange } from '../internal/exchange.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { isPrincipal } from '../internal/principal.ts'
+import { toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import type { ByteRange } from '../store/gateway-store.ts'
 import type { Admission } from './admission.ts'
-import type { HttpRoute } from './http-route.ts'
+import type { HttpRoute } from './router.ts'
 
 export interface ArtifactRoutesOptions {
   readonly artifacts: Artifacts
@@ -25,7 +25,7 @@ export interface ArtifactRoutesOptions {
   readonly uriScheme: string
   /** Limit for one upload. Bytes. `undefined`: uploads are refused. */
   readonly maxUploadBytes: number | undefined
-  readonly admission: Pick<Admission, 'admit' | 'refusal'>
+  readonly admission: Pick<Admission, 'admit' | 'countAddress'>
   /** Whether the gateway is about to stop, so that nothing new may begin. */
   readonly isDraining: () => boolean
   /** Receives uploads and downloads at their end. */
@@ -70,15 +70,16 @@ export class ArtifactRoutes implements HttpRoute {
     return path.startsWith(`${this.#options.path}/`)
   }
 
-  async handle(exchange: HttpExchange): Promise<Response> {
+  async handle(exchange: HttpExchange): Promise<Reply> {
     const { admission, isDraining } = this.#options
-    if (isDraining()) return problem(503, 'CLOSED', 'The gateway is stopping')
-    const { address, request } = exchange
-    const hasLink = new URL(request.url).searchParams.has('sig')
-    const isAnonymous = hasLink && !request.headers.has('authorization')
-    const who = await (isAnonymous ? admission.refusal(exchange) : admission.admit(exchange))
+    if (isDraining()) return toReply(problem(503, 'CLOSED', 'The gateway is stopping'))
+    const { address, headers, url } = exchange
+    const hasLink = new URL(url).searchParams.has('sig')
+    const isLinked = hasLink && !headers.has('authorization')
+    const who = await (isLinked ? admission.countAddress(exchange) : admission.admit(exchange))
     if (who !== undefined && !isPrincipal(who)) return who
-    return this.serve(request, who && { principal: who, address }, address)
+    const caller = who && { principal: who, address }
+    return toReply(await this.serve(exchange.request, caller, address))
   }
 
   /** @param caller `undefined` for a request whose only credential is a signed link */

@@ -8,7 +8,9 @@ import { subnetOf, type Principal } from '../internal/principal.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { createGateway } from '../gateway.ts'
 import type { GatewayOptions } from '../options.ts'
+import type { HttpExchange } from '../mcp/reply.ts'
 import { clientAddressOf, RateLimits } from './rate-limits.ts'
+import { webExchange } from './web-edge.ts'
 
 const caller = (id: string): Principal => ({ id, scopes: [], isAnonymous: false, claims: {} })
 
@@ -26,7 +28,7 @@ test('answers 429 with Retry-After to a caller with too many requests, and serve
   expect(await other.byCaller(caller('ann'), '192.0.2.2')).toBeUndefined()
   const refused = await one.byCaller(caller('ann'), '192.0.2.3')
   expect(refused?.status).toBe(429)
-  expect(refused?.headers.get('retry-after')).toBe('30')
+  expect(refused?.headers?.['retry-after']).toBe('30')
   expect(await one.byCaller(caller('bob'), '192.0.2.1')).toBeUndefined()
   now = 30_000
   expect(await one.byCaller(caller('ann'), '192.0.2.1')).toBeUndefined()
@@ -95,8 +97,10 @@ test.each([
   expect(subnetOf(address)).toBe(subnet)
 })
 
-const asked = (forwarded?: string): Request =>
-  new Request('http://localhost/', { headers: forwarded ? { 'x-forwarded-for': forwarded } : {} })
+const exchangeWith = (forwarded?: string): HttpExchange => {
+  const headers = new Headers(forwarded ? { 'x-forwarded-for': forwarded } : {})
+  return webExchange(new Request('http://localhost/', { headers }), 0)
+}
 
 test.each([
   ['192.0.2.1', 1, '192.0.2.1'],
@@ -110,14 +114,14 @@ test.each([
   [undefined, 1, 'unknown'],
 ])('reads the header "%s" behind %i proxies as %s', (forwarded, proxies, address) => {
   const option = { header: 'x-forwarded-for', proxies }
-  expect(clientAddressOf(option, asked(forwarded))).toBe(address)
+  expect(clientAddressOf(option, exchangeWith(forwarded))).toBe(address)
 })
 
 test('passes the context of the application to a function', () => {
   const context = { incoming: { socket: { remoteAddress: '192.0.2.9' } } }
   const option = (_request: Request, given: unknown): string | undefined =>
     (given as typeof context).incoming.socket.remoteAddress
-  expect(clientAddressOf(option, asked(), context)).toBe('192.0.2.9')
+  expect(clientAddressOf(option, exchangeWith(), context)).toBe('192.0.2.9')
 })
 
 /** Returns the statuses of handshakes from these addresses, with a limit of one per minute and address. */

@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 
 import { BoundedMap } from '@x/internal'
 import { subnetOf, type Principal } from '../internal/principal.ts'
-import { RPC, rpcErrorResponse } from '../mcp/rpc-error.ts'
+import { tryLater, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import type { ClientAddress, LimitSettings } from '../options.ts'
 import type { Rates } from '../store/gateway-store.ts'
 
@@ -52,7 +52,7 @@ export class RateLimits {
   }
 
   /** Counts a request before its credential is checked. Requests without an address are not counted. */
-  async byAddress(address: string | undefined): Promise<Response | undefined> {
+  async byAddress(address: string | undefined): Promise<Reply | undefined> {
     const { requestsPerMinutePerIp: perMinute } = this.#limits
     if (perMinute === 0 || address === undefined) return undefined
     return this.#take(`ip:${subnetOf(address)}`, perMinute)
@@ -64,7 +64,7 @@ export class RateLimits {
   }
 
   /** Refuses new credentials from an address that sent too many wrong ones, before the credential is checked. */
-  afterWrongTokens(address: string | undefined, credential: string): Response | undefined {
+  afterWrongTokens(address: string | undefined, credential: string): Reply | undefined {
     if (this.#refused.size === 0 || address === undefined) return undefined
     if (this.#accepted.has(digestOf(credential))) return undefined
     const subnet = subnetOf(address)
@@ -75,7 +75,7 @@ export class RateLimits {
   }
 
   /** Counts a wrong credential. */
-  async wrongToken(address: string | undefined): Promise<Response | undefined> {
+  async wrongToken(address: string | undefined): Promise<Reply | undefined> {
     const { wrongTokensPerMinutePerIp: perMinute } = this.#limits
     if (perMinute === 0 || address === undefined) return undefined
     const subnet = subnetOf(address)
@@ -94,7 +94,7 @@ export class RateLimits {
     principal: Principal,
     address: string | undefined,
     count = 1,
-  ): Promise<Response | undefined> {
+  ): Promise<Reply | undefined> {
     const { requestsPerMinutePerPrincipal: perMinute } = this.#limits
     if (perMinute === 0 || (principal.isAnonymous && address === undefined)) return undefined
     const bucket = principal.isAnonymous
@@ -115,7 +115,7 @@ export class RateLimits {
     return name
   }
 
-  async #take(bucket: string, perMinute: number): Promise<Response | undefined> {
+  async #take(bucket: string, perMinute: number): Promise<Reply | undefined> {
     const waitMs = await this.#waitFor(bucket, perMinute)
     return waitMs === 0 ? undefined : tooMany(waitMs)
   }
@@ -130,9 +130,8 @@ export class RateLimits {
   }
 }
 
-function tooMany(waitMs: number): Response {
-  const error = { code: RPC.refused, message: 'Too many requests' }
-  return rpcErrorResponse(429, error, { 'retry-after': `${Math.ceil(waitMs / 1000)}` })
+function tooMany(waitMs: number): Reply {
+  return tryLater(429, 'Too many requests', waitMs)
 }
 
 function digestOf(credential: string): string {
@@ -150,13 +149,13 @@ const UNKNOWN = 'unknown'
  */
 export function clientAddressOf(
   setting: ClientAddress,
-  request: Request,
+  exchange: Pick<HttpExchange, 'headers' | 'request'>,
   context?: unknown,
 ): string {
   const found =
     typeof setting === 'function'
-      ? setting(request, context)
-      : request.headers
+      ? setting(exchange.request, context)
+      : exchange.headers
           .get(setting.header)
           ?.split(',')
           .at(-(setting.proxies ?? 1))

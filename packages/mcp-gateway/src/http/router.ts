@@ -1,41 +1,74 @@
 import { isJsonContentType } from '@modelcontextprotocol/server'
 
-import type { Authenticator } from './auth/authenticator.ts'
-import { calledTools, scopeRefusal } from './auth/permissions.ts'
-import { isPrincipal, slotOwnerOf } from '../internal/principal.ts'
-import type { Admission } from './admission.ts'
-import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
-import { RPC, rpcErrorResponse } from '../mcp/rpc-error.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
-import type { PlannedTool } from '../tools/tool-plan.ts'
+import { isPrincipal, slotOwnerOf } from '../internal/principal.ts'
+import { EventStream } from '../mcp/event-stream.ts'
+import { methodOf, requestIdsOf, RPC_ERROR } from '../mcp/json-rpc.ts'
+import { refused, toReply, type BodyText, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import type { Caller } from '../mcp/request-context.ts'
 import type { SessionHttp } from '../mcp/session-http.ts'
 import { classifyRequest, type StatelessHttp } from '../mcp/stateless-http.ts'
 import { reportRefusedCall } from '../mcp/tool-call.ts'
-import { methodOf, requestIdsOf } from '../mcp/json-rpc.ts'
+import type { AgentRegistry } from '../tools/agent-registry.ts'
+import type { PlannedTool } from '../tools/tool-plan.ts'
+import type { Admission } from './admission.ts'
+import type { Authenticator } from './auth/authenticator.ts'
+import { calledTools, scopeRefusal } from './auth/permissions.ts'
+
+/** Requests beside the MCP endpoint: documents of authentication, artifacts, health. */
+export interface HttpRoute {
+  /** @param path path of the URL, as it reaches the gateway */
+  matches(path: string): boolean
+  /** Whether the route reads bodies as streams, and limits them itself. @default false */
+  readonly isStreamed?: boolean | undefined
+  /** Whether the route also answers requests to host names that are not ours, such as those of probes. @default false */
+  readonly isOpen?: boolean | undefined
+  /** Returns `undefined` if the route has nothing at the URL. */
+  handle(exchange: HttpExchange): Promise<Reply | undefined>
+}
+
+/** A document at a path. */
+export interface Document {
+  readonly status: number
+  readonly mimeType: string
+  readonly text: string
+}
+
+/** Answers `GET` and `HEAD` of one path for every caller. Caches do not store the document. */
+export function documentRoute(path: string, read: () => Promise<Document>): HttpRoute {
+  return {
+    isOpen: true,
+    matches: (requested) => requested === path,
+    handle: async ({ method }) => {
+      if (method !== 'GET' && method !== 'HEAD') {
+        return { status: 405, headers: { allow: 'GET, HEAD' } }
+      }
+      const { status, mimeType, text } = await read()
+      const headers = { 'cache-control': 'no-store', 'content-type': mimeType }
+      return toReply(new Response(method === 'HEAD' ? null : text, { status, headers }))
+    },
+  }
+}
 
 export interface RouterOptions {
-  /** Serves 2026-07-28. @default that revision is refused */
-  readonly modern?: StatelessHttp | undefined
-  /** Serves the revisions with sessions. @default they are refused */
-  readonly legacy?: SessionHttp | undefined
+  /** Serves 2026-07-28. `undefined`: that revision is refused. */
+  readonly modern: StatelessHttp | undefined
+  /** Serves the revisions with sessions. `undefined`: they are refused. */
+  readonly legacy: SessionHttp | undefined
+  readonly routes: readonly HttpRoute[]
   readonly admission: Admission
-  /** Gets calls that are refused. */
-  readonly observer?: Required<GatewayObserver> | undefined
-  /** Names the missing scopes in its response. @default a challenge without metadata */
-  readonly auth?: Authenticator | undefined
+  /** Receives calls that are refused. */
+  readonly observer: Required<GatewayObserver> | undefined
+  readonly auth: Authenticator | undefined
   readonly maxBodyBytes: number
-  /** Returns the tool with this name. */
-  readonly toolByName: (name: string) => PlannedTool | undefined
-  /** Resolves when agents had time to appear in lists. Never rejects. */
-  readonly whenListable: () => Promise<void>
+  readonly registry: Pick<AgentRegistry, 'plan' | 'whenListable'>
   /** Whether the gateway is about to stop: requests in flight may end, new ones are refused. */
   readonly isDraining: () => boolean
+  readonly onError: (error: Error) => void
 }
 
 /** Messages in a batch (2025-03-26). The SDK has the same limit. */
 const MAX_BATCH = 100
-const INVALID_REQUEST = -32_600
 const NO_ROOM =
   'Too many responses wait for clients that do not read them. Nothing was executed: read the responses, then send the request again.'
 
@@ -48,88 +81,156 @@ const FIRST_METHODS = new Set([
   'prompts/get',
 ])
 
-/**
- * Serves the MCP endpoint: reads the body, checks limits and scopes, and passes the request on by its revision.
- */
+/** Serves all HTTP requests, from any server: checks them, reads their bodies, and passes them on by path and revision. */
 export class Router {
   readonly #options: RouterOptions
+  /** Number of requests without a complete reply. */
+  #open = 0
+  #whenIdle: (() => void) | undefined
 
   constructor(options: RouterOptions) {
     this.#options = options
   }
 
-  async serve(exchange: HttpExchange): Promise<HttpAnswer> {
-    const { address, hasRoom, request, writable } = exchange
-    const who = await this.#options.admission.admit(exchange)
-    if (!isPrincipal(who)) return { response: who }
-    const caller: Caller = { principal: who, address, writable, hasRoom }
-    if (request.method !== 'POST') return this.#legacy(exchange, undefined, caller)
-    if (!isJsonContentType(request.headers.get('content-type'))) {
-      return refused(
-        415,
-        RPC.refused,
-        'Unsupported Media Type: Content-Type must be application/json',
+  /**
+   * Never rejects.
+   *
+   * @param endpoint path of the MCP endpoint. `undefined`: the endpoint has all paths that no route has
+   */
+  async serve(exchange: HttpExchange, endpoint?: string): Promise<Reply> {
+    this.#open++
+    let reply: Reply
+    try {
+      reply = await this.#serve(exchange, endpoint)
+    } catch (cause) {
+      this.#options.onError(
+        new Error(`A ${exchange.method} request could not be served`, { cause }),
       )
+      reply = refused(500, RPC_ERROR.internalError, 'Internal server error')
+    }
+    const { body } = reply
+    // Clients listen on the other streams until the gateway ends them.
+    const isCall = exchange.method === 'POST' && body instanceof EventStream && !body.isEndless
+    if (isCall) body.onClose(() => this.#leave())
+    else this.#leave()
+    return this.#options.admission.allowOrigin(exchange, reply)
+  }
+
+  /** Resolves when the server has every reply of a call. */
+  whenIdle(): Promise<void> {
+    if (this.#open === 0) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#whenIdle = resolve
+    })
+  }
+
+  /** Returns whether the body of a request to this path is read as a stream. */
+  isStreamed(path: string): boolean {
+    return this.#options.routes.some((route) => route.isStreamed && route.matches(path))
+  }
+
+  #leave(): void {
+    if (--this.#open === 0) this.#whenIdle?.()
+  }
+
+  async #serve(exchange: HttpExchange, endpoint: string | undefined): Promise<Reply> {
+    const { admission, routes } = this.#options
+    const path = pathOf(exchange.url)
+    const route = routes.find((each) => each.matches(path))
+    if (!route?.isOpen) {
+      const reply = admission.checkOrigin(exchange) ?? admission.preflight(exchange)
+      if (reply) return reply
+    }
+    if (route) return (await route.handle(exchange)) ?? notFound()
+    if (endpoint !== undefined && path !== endpoint) return notFound()
+    return this.#serveMcp(exchange)
+  }
+
+  async #serveMcp(exchange: HttpExchange): Promise<Reply> {
+    const { address, hasRoom, headers, method, writable } = exchange
+    const who = await this.#options.admission.admit(exchange)
+    if (!isPrincipal(who)) return who
+    const caller: Caller = { principal: who, address, writable, hasRoom }
+    if (method !== 'POST') return this.#serveLegacy(exchange, undefined, caller)
+    if (!isJsonContentType(headers.get('content-type'))) {
+      const text = 'Unsupported Media Type: Content-Type must be application/json'
+      return refused(415, RPC_ERROR.refused, text)
     }
     const read = await exchange.readBody()
-    if (!read.ok && read.why === 'broken') {
-      return refused(400, RPC.parseError, 'Parse error: the request body could not be read')
-    }
-    if (!read.ok && read.why === 'slow') {
-      return refused(408, RPC.refused, 'Request Timeout: the request body came too slowly')
-    }
-    if (!read.ok) {
-      const limit = this.#options.maxBodyBytes
-      return refused(413, RPC.refused, `Payload Too Large: a body may have ${limit} bytes`)
-    }
-    const body = parsed(read.text)
+    if (!read.ok) return this.#unread(read.why)
+    const body = parseJson(read.text)
     if (body === undefined) {
-      return refused(400, RPC.parseError, 'Parse error: the request body is not valid JSON')
+      const text = 'Parse error: the request body is not valid JSON'
+      return refused(400, RPC_ERROR.parseError, text)
     }
-    return this.#route(exchange, body, caller)
+    let refusal = this.#refuse(body, caller)
+    // Each message of a batch counts as a request.
+    if (!refusal && Array.isArray(body)) {
+      refusal = await this.#options.admission.countMessages(who, address, body.length - 1)
+    }
+    return refusal ?? this.#dispatch(exchange, body, caller)
   }
 
-  async #route(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
-    const { admission, auth, isDraining, modern, toolByName, whenListable } = this.#options
-    if (isDraining() && requestIdsOf(body).length > 0) {
-      return refused(503, RPC.refused, 'The gateway is stopping', { 'retry-after': '1' })
-    }
-    const { principal, address, hasRoom } = caller
-    if (hasRoom?.(slotOwnerOf(caller)) === false && requestIdsOf(body).length > 0) {
-      return refused(503, RPC.refused, NO_ROOM, { 'retry-after': '5' })
-    }
-    if (Array.isArray(body)) {
-      if (body.length > MAX_BATCH) {
-        return refused(400, INVALID_REQUEST, `A batch may have ${MAX_BATCH} messages`)
+  #unread(why: Exclude<BodyText, { ok: true }>['why']): Reply {
+    switch (why) {
+      case 'broken': {
+        const text = 'Parse error: the request body could not be read'
+        return refused(400, RPC_ERROR.parseError, text)
       }
-      const tooMany = await admission.furtherRefusal(principal, address, body.length - 1)
-      if (tooMany) return { response: tooMany }
+      case 'slow': {
+        const text = 'Request Timeout: the request body came too slowly'
+        return refused(408, RPC_ERROR.refused, text)
+      }
+      case 'too-large': {
+        const text = `Payload Too Large: a body may have ${this.#options.maxBodyBytes} bytes`
+        return refused(413, RPC_ERROR.refused, text)
+      }
     }
-    const isOfEarlierList = calledTools(body).some((name) => !toolByName(name))
-    if (isOfEarlierList || FIRST_METHODS.has(methodOf(body) ?? '')) await whenListable()
-    const route = classifyRequest(exchange.request, body)
-    const check = { principal, auth, request: admission.asked(exchange.request), toolByName }
-    const refusal = scopeRefusal(body, check)
-    if (refusal) {
-      const era = route.kind === 'legacy' ? 'legacy' : 'modern'
-      reportRefusedCall(this.#options.observer, { tool: refusal.tool, principal, address, era })
-      return { response: refusal.response }
-    }
-    const isLegacy = route.kind === 'legacy'
-    if (isLegacy && (this.#options.legacy || !modern)) return this.#legacy(exchange, body, caller)
-    if (!modern)
-      return refused(400, RPC.refused, 'This revision of the protocol is not served here')
-    return modern.serve(exchange, { body, route }, caller)
   }
 
-  async #legacy(exchange: HttpExchange, body: unknown, caller: Caller): Promise<HttpAnswer> {
+  /** Checks limits before any message of the body is executed. */
+  #refuse(body: unknown, caller: Caller): Reply | undefined {
+    if (this.#options.isDraining() && requestIdsOf(body).length > 0) {
+      const headers = { 'retry-after': '1' }
+      return refused(503, RPC_ERROR.refused, 'The gateway is stopping', headers)
+    }
+    if (caller.hasRoom?.(slotOwnerOf(caller)) === false && requestIdsOf(body).length > 0) {
+      return refused(503, RPC_ERROR.refused, NO_ROOM, { 'retry-after': '5' })
+    }
+    if (Array.isArray(body) && body.length > MAX_BATCH) {
+      const text = `A batch may have ${MAX_BATCH} messages`
+      return refused(400, RPC_ERROR.invalidRequest, text)
+    }
+    return undefined
+  }
+
+  async #dispatch(exchange: HttpExchange, body: unknown, caller: Caller): Promise<Reply> {
+    const { admission, auth, legacy, modern, observer, registry } = this.#options
+    const { principal, address } = caller
+    const toolByName = (name: string): PlannedTool | undefined => registry.plan().byName(name)
+    const isUnknown = calledTools(body).some((name) => !toolByName(name))
+    if (isUnknown || FIRST_METHODS.has(methodOf(body) ?? '')) await registry.whenListable()
+    const route = classifyRequest(exchange, body)
+    const check = { principal, auth, request: admission.asked(exchange), toolByName }
+    const refusal = scopeRefusal(body, check)
+    const era = route.kind === 'legacy' ? 'legacy' : 'modern'
+    if (refusal) {
+      reportRefusedCall(observer, { tool: refusal.tool, principal, address, era })
+      return toReply(refusal.response)
+    }
+    if (era === 'legacy' && (legacy || !modern)) return this.#serveLegacy(exchange, body, caller)
+    if (modern) return modern.serve(exchange, { body, route }, caller)
+    return refused(400, RPC_ERROR.refused, 'This revision of the protocol is not served here')
+  }
+
+  async #serveLegacy(exchange: HttpExchange, body: unknown, caller: Caller): Promise<Reply> {
     const { legacy } = this.#options
     if (legacy) return legacy.serve(exchange, body, caller)
-    return refused(405, RPC.refused, 'Method not allowed.', { allow: 'POST' })
+    return refused(405, RPC_ERROR.refused, 'Method not allowed.', { allow: 'POST' })
   }
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
@@ -137,10 +238,15 @@ function parsed(text: string): unknown {
   }
 }
 
-function refused(
-  status: number,
-  code: number,
-  ...[message, headers]: [message: string, headers?: Readonly<Record<string, string>>]
-): HttpAnswer {
-  return { response: rpcErrorResponse(status, { code, message }, headers) }
+/** Returns the path of a URL, without its query. */
+export function pathOf(url: string): string {
+  const start = url.indexOf('/', url.indexOf('://') + 3)
+  if (start < 0) return '/'
+  const end = url.indexOf('?', start)
+  return end < 0 ? url.slice(start) : url.slice(start, end)
+}
+
+function notFound(): Reply {
+  const headers = { 'content-type': 'text/plain' }
+  return toReply(new Response('Not found\n', { status: 404, headers }))
 }

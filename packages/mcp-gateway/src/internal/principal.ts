@@ -16,11 +16,16 @@ export function isAllowed(principal: Principal, scope: string): boolean {
 }
 
 /**
- * Whether an authenticator knows the caller; all else is its refusal. Not told by `instanceof Response`: a server
- * may replace that class while the process runs (`@hono/node-server` 1 does), and a refusal would pass for a caller.
+ * Whether a caller was admitted, and not refused with a response. `instanceof Response` would not do: a server may replace
+ * that class while the process runs (`@hono/node-server` 1 does), and a refusal would pass for a caller.
  */
-export function isPrincipal(answer: Principal | Response): answer is Principal {
-  return 'id' in answer && typeof answer.id === 'string' && Array.isArray(answer.scopes)
+export function isPrincipal(answer: Principal | object): answer is Principal {
+  return (
+    'id' in answer &&
+    typeof answer.id === 'string' &&
+    'scopes' in answer &&
+    Array.isArray(answer.scopes)
+  )
 }
 
 /** Returns the text by which the slots and rates of a caller are counted: its id, or its network if it has no name. */

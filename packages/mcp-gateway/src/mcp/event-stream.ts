@@ -1,7 +1,8 @@
-/** Writes the bytes of an event stream to one HTTP response. */
+/** Writes the text of an event stream to one HTTP response. */
 export interface EventSink {
   write(text: string): void
-  end(): void
+  /** Ends the response. Calls `onSent` when the client has all of it. */
+  end(onSent: () => void): void
 }
 
 /** How a stream was closed: by this process, or by the client. */
@@ -16,9 +17,13 @@ export class EventStream {
   readonly id: string
   /** Resolves when the client can take more. @default at once */
   readonly writable: (() => Promise<void> | undefined) | undefined
+  /** Whether the stream lasts until the gateway ends it, because its client listens for changes. */
+  isEndless = false
   readonly #closeListeners: ((end: StreamEnd) => void)[] = []
   #sink: EventSink | undefined
   #pending = ''
+  /** Nothing more is written. */
+  #isEnding = false
   #end: StreamEnd | undefined
 
   constructor(id: string, writable?: () => Promise<void> | undefined) {
@@ -26,8 +31,27 @@ export class EventStream {
     this.writable = writable
   }
 
+  /** Returns the events of the response of a library. Reads them ahead. */
+  static from(body: ReadableStream<Uint8Array>): EventStream {
+    const stream = new EventStream('')
+    const reader = body.getReader()
+    const decoder = new TextDecoder()
+    stream.onClose((end) => {
+      if (end === 'lost') void reader.cancel().catch(() => undefined)
+    })
+    const readAhead = async (): Promise<void> => {
+      for (;;) {
+        const { done, value } = await reader.read()
+        if (done) return stream.end()
+        stream.write(decoder.decode(value, { stream: true }))
+      }
+    }
+    readAhead().catch(() => stream.end())
+    return stream
+  }
+
   get isClosed(): boolean {
-    return this.#end !== undefined
+    return this.#isEnding || this.#end !== undefined
   }
 
   /** Adds a listener for the end of the stream. Called at once if the stream is closed already. */
@@ -38,20 +62,20 @@ export class EventStream {
 
   /** Writes text in the format of server-sent events. */
   write(text: string): void {
-    if (this.#end !== undefined) return
+    if (this.isClosed) return
     if (this.#sink) this.#sink.write(text)
     else this.#pending += text
   }
 
+  /** Ends the stream. It is closed when the client has all of it, or has left. */
   end(): void {
-    if (this.#end !== undefined) return
-    this.#sink?.end()
-    this.#close('ended')
+    if (this.isClosed) return
+    this.#isEnding = true
+    this.#sink?.end(() => this.#close('ended'))
   }
 
   /** The client has left. */
   lose(): void {
-    if (this.#end !== undefined) return
     this.#pending = ''
     this.#close('lost')
   }
@@ -61,10 +85,11 @@ export class EventStream {
     this.#sink = sink
     if (this.#pending !== '') sink.write(this.#pending)
     this.#pending = ''
-    if (this.#end !== undefined) sink.end()
+    if (this.#isEnding) sink.end(() => this.#close('ended'))
   }
 
   #close(end: StreamEnd): void {
+    if (this.#end !== undefined) return
     this.#end = end
     for (const listener of this.#closeListeners.splice(0)) listener(end)
   }

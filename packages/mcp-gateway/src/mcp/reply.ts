@@ -1,34 +1,59 @@
-import type { HttpAnswer } from '../internal/exchange.ts'
 import { EventStream } from './event-stream.ts'
 import { RPC_ERROR } from './json-rpc.ts'
 
-/** The response to a request: JSON text or a stream of events. */
-export interface Reply {
-  readonly status: number
-  readonly headers?: Readonly<Record<string, string>> | undefined
-  readonly body?: string | EventStream | undefined
+/** An HTTP request, from any server. */
+export interface HttpExchange {
+  readonly method: string
+  readonly url: string
+  readonly headers: Headers
+  /** Aborts when the client has left. */
+  readonly signal: AbortSignal
+  /** The same as a `Request`. It has a body only if the body is read as a stream (see `HttpRoute.isStreamed`). */
+  readonly request: Request
+  /** IP address of the client, for limits. `undefined`: not known. */
+  address: string | undefined
+  /** Reads the whole body. Never rejects. */
+  readBody(): Promise<BodyText>
+  /** Resolves when the client can take more, or has left. `undefined`: it can take more now. */
+  readonly writable: () => Promise<void> | undefined
+  /** Returns whether there is memory for a response to this owner. Is called before the request is executed. */
+  readonly hasRoom: (owner: string) => boolean
 }
 
-const STREAM_HEADERS = {
+/** The body of a request as text, or the reason why there is none. */
+export type BodyText =
+  | { readonly ok: true; readonly text: string }
+  | { readonly ok: false; readonly why: 'too-large' | 'broken' | 'slow' }
+
+/** The response to a request. */
+export interface Reply {
+  readonly status: number
+  /** Headers, in lower case, that are added to those of the body. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
+  /** JSON text, a stream of events, or the response of a library. */
+  readonly body?: string | EventStream | Response | undefined
+}
+
+/** Returns the response of a library as a reply. Its events become an `EventStream`. */
+export function toReply(response: Response): Reply {
+  const { body, headers, status } = response
+  const isEvents = headers.get('content-type')?.startsWith('text/event-stream') ?? false
+  if (!body || !isEvents) return { status, body: response }
+  return { status, headers: Object.fromEntries(headers), body: EventStream.from(body) }
+}
+
+const EVENT_STREAM_HEADERS = {
   'content-type': 'text/event-stream',
   'cache-control': 'no-cache, no-transform',
   'x-accel-buffering': 'no',
 }
 
-/** Returns a reply in the form that HTTP servers send. */
-export function toAnswer(reply: Reply): HttpAnswer {
-  const { body } = reply
-  if (body instanceof EventStream) {
-    return {
-      response: toResponse(reply),
-      onEnd: (end) => {
-        if (end === 'lost') body.lose()
-      },
-    }
-  }
-  return reply.headers === undefined && typeof body === 'string'
-    ? new TextAnswer(reply.status, body)
-    : { response: toResponse(reply) }
+/** Returns all headers of a reply. */
+export function headersOf({ body, headers }: Reply): Record<string, string> {
+  if (body === undefined) return { ...headers }
+  if (typeof body === 'string') return { 'content-type': 'application/json', ...headers }
+  if (body instanceof EventStream) return { ...EVENT_STREAM_HEADERS, ...headers }
+  return { ...Object.fromEntries(body.headers), ...headers }
 }
 
 /** Returns a JSON-RPC error about a request whose id is not known. */
@@ -45,38 +70,4 @@ export function refused(
 export function tryLater(status: number, message: string, waitMs: number): Reply {
   const headers = { 'retry-after': String(Math.ceil(waitMs / 1000)) }
   return refused(status, RPC_ERROR.refused, message, headers)
-}
-
-/** JSON whose `Response` is made only for servers that need one. */
-class TextAnswer implements HttpAnswer {
-  readonly status: number
-  readonly json: string
-  #response: Response | undefined
-
-  constructor(status: number, json: string) {
-    this.status = status
-    this.json = json
-  }
-
-  get response(): Response {
-    this.#response ??= toResponse({ status: this.status, body: this.json })
-    return this.#response
-  }
-}
-
-function toResponse({ status, headers, body }: Reply): Response {
-  if (!(body instanceof EventStream)) {
-    const type = body === undefined ? undefined : { 'content-type': 'application/json' }
-    return new Response(body ?? null, { status, headers: { ...type, ...headers } })
-  }
-  const encoder = new TextEncoder()
-  const bytes = new ReadableStream<Uint8Array>({
-    start: (controller) =>
-      body.connect({
-        write: (text) => controller.enqueue(encoder.encode(text)),
-        end: () => controller.close(),
-      }),
-    cancel: () => body.lose(),
-  })
-  return new Response(bytes, { status, headers: { ...STREAM_HEADERS, ...headers } })
 }

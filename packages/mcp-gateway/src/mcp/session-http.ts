@@ -9,7 +9,6 @@ import { GatewayError } from '../errors.ts'
 import type { ArtifactResources } from '../files/resources.ts'
 import { systemClock } from '../internal/clock.ts'
 import { inTime } from '../internal/deadline.ts'
-import type { HttpAnswer } from '../internal/exchange.ts'
 import type { SessionSettings } from '../options.ts'
 import { CHANGES, SessionListener, type ChangeFeed } from './change-feed.ts'
 import type { McpHandlers } from './handlers.ts'
@@ -27,7 +26,7 @@ import {
   type RpcResponse,
 } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
-import { refused, toAnswer, tryLater, type Reply } from './reply.ts'
+import { refused, tryLater, type Reply } from './reply.ts'
 import type { Caller } from './request-context.ts'
 import { DEFAULT_REVISION } from './revisions.ts'
 import { PRIMED_SINCE, SessionCalls } from './session-calls.ts'
@@ -112,22 +111,18 @@ export class SessionHttp {
   }
 
   /** @param body of a POST, parsed */
-  async serve(
-    { request: { method, headers } }: ServedRequest,
-    body: unknown,
-    caller: Caller,
-  ): Promise<HttpAnswer> {
+  async serve({ method, headers }: ServedRequest, body: unknown, caller: Caller): Promise<Reply> {
     const { isStateless, onError } = this.#options
     const http = { method, headers, body, caller }
     try {
-      return toAnswer(await (isStateless ? this.#serveAlone(http) : this.#serve(http)))
+      return await (isStateless ? this.#serveAlone(http) : this.#serve(http))
     } catch (error) {
       if (error instanceof SessionRefused) {
-        return toAnswer(tryLater(error.status, error.message, error.retryAfterMs))
+        return tryLater(error.status, error.message, error.retryAfterMs)
       }
       if (!GatewayError.is(error)) throw error
       onError(new Error('A request of a session could not be served', { cause: error }))
-      return toAnswer(tryLater(503, 'Sessions cannot be reached at the moment. Try again.', 1000))
+      return tryLater(503, 'Sessions cannot be reached at the moment. Try again.', 1000)
     }
   }
 
@@ -415,7 +410,8 @@ class LoneSession extends LiveSession {
 
 /** The part of an HTTP exchange that sessions read. */
 interface ServedRequest {
-  readonly request: { readonly method: string; readonly headers: Pick<Headers, 'get'> }
+  readonly method: string
+  readonly headers: Pick<Headers, 'get'>
 }
 
 /** Nothing about clients without a session is stored, or told to other processes. */

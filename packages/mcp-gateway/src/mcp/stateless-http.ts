@@ -14,12 +14,10 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord, untilAborted } from '@x/internal'
-import type { HttpAnswer, HttpExchange } from '../internal/exchange.ts'
-import { isEventStream, watchedBody } from '../internal/watched-body.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { isRequestId, methodOf, toErrorResponse, type Params } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
-import { toAnswer, type Reply } from './reply.ts'
+import { toReply, type HttpExchange, type Reply } from './reply.ts'
 import {
   CallerContext,
   MAX_FOLLOWED,
@@ -48,6 +46,9 @@ interface Inbound {
   readonly route: InboundClassificationOutcome
 }
 
+/** The part of an HTTP request that a call reads. */
+type CallRequest = Pick<HttpExchange, 'headers' | 'signal'>
+
 /** A `tools/call` that is valid in every respect. */
 interface ValidCall {
   readonly id: RequestId
@@ -62,7 +63,7 @@ interface ValidCall {
  * @param body parsed
  */
 export function classifyRequest(
-  { method, headers }: Request,
+  { method, headers }: Pick<HttpExchange, 'method' | 'headers'>,
   body: unknown,
 ): InboundClassificationOutcome {
   const version = headers.get('mcp-protocol-version')
@@ -105,19 +106,16 @@ export class StatelessHttp {
 
   /** Serves a request that does not belong to the revisions with sessions. It may be malformed. */
   async serve(
-    { request }: Pick<HttpExchange, 'request'>,
+    exchange: Pick<HttpExchange, 'headers' | 'request' | 'signal'>,
     { body, route }: Inbound,
     caller: Caller,
-  ): Promise<HttpAnswer> {
-    const call = this.#isClosed ? undefined : parseCall(route, request)
-    if (call) return toAnswer(await this.#call(call, request, caller))
+  ): Promise<Reply> {
+    const call = this.#isClosed ? undefined : parseCall(route, exchange)
+    if (call) return this.#call(call, exchange, caller)
+    const { request } = exchange
     this.#options.parts.callers.set(request, caller)
-    if (methodOf(body) === 'subscriptions/listen') {
-      return { response: await this.#listen(request, body, caller) }
-    }
-    const response = await this.#sdk.fetch(request, { parsedBody: body })
-    // A response that is a stream is in flight until its end. The stream of a listener has no end.
-    return { response, onEnd: () => undefined }
+    if (methodOf(body) === 'subscriptions/listen') return this.#listen(request, body, caller)
+    return toReply(await this.#sdk.fetch(request, { parsedBody: body }))
   }
 
   /** Ends all streams of listeners with a last event, and cancels calls. */
@@ -128,7 +126,7 @@ export class StatelessHttp {
   }
 
   /** The reply is JSON, unless there is a message before the answer. */
-  #call(call: ValidCall, request: Request, caller: Caller): Promise<Reply> {
+  #call(call: ValidCall, request: CallRequest, caller: Caller): Promise<Reply> {
     const stop = new AbortController()
     const context = new StatelessContext(call, request, { caller, stop })
     if (context.progress === undefined && call.meta[LOG_LEVEL_META_KEY] === undefined) {
@@ -146,7 +144,7 @@ export class StatelessHttp {
   async #answerOnStream(
     call: ValidCall,
     context: StatelessContext,
-    request: Request,
+    request: CallRequest,
   ): Promise<Reply> {
     const reply = await this.#answer(call, context, request)
     if (typeof reply.body === 'string') context.stream?.write(toEvent(reply.body))
@@ -157,7 +155,7 @@ export class StatelessHttp {
   async #answer(
     { id, params }: ValidCall,
     context: StatelessContext,
-    request: Request,
+    request: CallRequest,
   ): Promise<Reply> {
     const { handlers } = this.#options.servers
     const { signal, stop } = context
@@ -205,12 +203,12 @@ export class StatelessHttp {
     }
   }
 
-  async #listen(request: Request, body: unknown, caller: Caller): Promise<Response> {
+  async #listen(request: Request, body: unknown, caller: Caller): Promise<Reply> {
     const leave = this.#options.streams.enter(caller)
     if (!leave) {
       const id = isRecord(body) ? body['id'] : null
       const error = { code: -32_603, message: 'Subscription limit reached' }
-      return Response.json({ jsonrpc: '2.0', id, error })
+      return { status: 200, body: JSON.stringify({ jsonrpc: '2.0', id, error }) }
     }
     const { listeners, resources } = this.#options.parts
     let forget: (() => void) | undefined
@@ -221,10 +219,14 @@ export class StatelessHttp {
     try {
       const own = await ownFilter(body, (uri) => resources?.followed(caller, uri))
       if (own.followed.length > 0) forget = listeners.addStream(own.followed)
-      const response = await this.#sdk.fetch(request, { parsedBody: own.body })
-      if (isEventStream(response)) return watchedBody(response, end)
-      end()
-      return response
+      const reply = toReply(await this.#sdk.fetch(request, { parsedBody: own.body }))
+      if (reply.body instanceof EventStream) {
+        reply.body.isEndless = true
+        reply.body.onClose(end)
+      } else {
+        end()
+      }
+      return reply
     } catch (error) {
       end()
       throw error
@@ -256,7 +258,7 @@ function statusOf(error: unknown): number {
  */
 export function parseCall(
   route: InboundClassificationOutcome,
-  { headers }: Request,
+  { headers }: Pick<HttpExchange, 'headers'>,
 ): ValidCall | undefined {
   if (route.kind !== 'modern' || route.messageKind !== 'request') return undefined
   const { id, method, params } = route.message
@@ -309,7 +311,7 @@ class StatelessContext extends CallerContext implements RequestContext {
 
   constructor(
     { id: requestId, meta }: ValidCall,
-    { headers }: Request,
+    { headers }: CallRequest,
     { caller, stop }: { readonly caller: Caller; readonly stop: AbortController },
   ) {
     super({ requestId, meta, caller, headers })

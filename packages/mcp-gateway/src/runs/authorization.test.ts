@@ -4,7 +4,7 @@ import { AgentsAtHand, type Behaviour } from '../../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
 import type { AgentCall } from '../agents/agent-call.ts'
 import type { AgentUpdate } from '../agents/agent-update.ts'
-import type { GatewayListener } from '../gateway/gateway-listeners.ts'
+import type { GatewayListener } from '../http/server.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 
 const PAGE = 'https://login.example/start?user=1'

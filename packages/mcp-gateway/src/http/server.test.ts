@@ -3,15 +3,17 @@ import { connect } from 'node:net'
 
 import { expect, test } from 'vitest'
 
-import { listenOn } from './listening.ts'
+import { listenOn } from './server.ts'
+
+const PLACE = { host: '127.0.0.1', port: 0, writeTimeoutMs: 30_000 }
 
 function unexpected(error: Error): never {
   throw error
 }
 
-test('a head that is too large is refused before anybody looks at it', async () => {
+test('refuses a head that is too large without serving it', async () => {
   let served = 0
-  const server = await listenOn({ host: '127.0.0.1', port: 0 }, () => served++, unexpected)
+  const server = await listenOn(PLACE, () => served++, unexpected)
   const socket = connect(server.port, '127.0.0.1')
   socket.write(`GET / HTTP/1.1\r\nhost: a\r\nx: ${'x'.repeat(20_000)}\r\n\r\n`)
   const answer = await new Promise<string>((resolve) => {
@@ -23,11 +25,10 @@ test('a head that is too large is refused before anybody looks at it', async () 
   await server.close()
 })
 
-test('slow requests, silent connections and many headers have limits, whatever Node thinks of them', async () => {
-  const place = { host: '127.0.0.1', port: 0 }
+test('limits slow requests, silent connections and many headers, whatever the defaults of Node are', async () => {
   let serving: unknown
   const server = await listenOn(
-    place,
+    PLACE,
     (request: IncomingMessage, response) => {
       serving = Reflect.get(request.socket, 'server')
       response.end()

@@ -1,0 +1,214 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { Readable } from 'node:stream'
+
+import type { BodyText, HttpExchange, Reply } from '../mcp/reply.ts'
+import { drained, writeReply } from './node-writer.ts'
+import { pathOf } from './router.ts'
+import type { UnreadBytes } from './unread-bytes.ts'
+
+export interface NodeListenerOptions {
+  /** Limit of bodies that are read as a whole. */
+  readonly maxBodyBytes: number
+  /** Time for the body of a POST after its head. Milliseconds. @default 20_000 */
+  readonly bodyTimeoutMs?: number | undefined
+  /** Never rejects. */
+  readonly serve: (exchange: HttpExchange) => Promise<Reply>
+  /** Whether the body of a request to this path is read as a stream. */
+  readonly isStreamed: (path: string) => boolean
+  /** Counts the bytes that wait for clients. */
+  readonly unread: UnreadBytes
+  /** Receives failures to write a reply. */
+  readonly onError: (error: Error) => void
+}
+
+/** Time for the body of a POST after its head. With the time for the head, a POST may take 30 s. */
+const BODY_TIMEOUT_MS = 20_000
+
+/** Number of requests that may wait on one connection. A client that sends more loses its connection. */
+const MAX_PIPELINED = 256
+
+/**
+ * Serves requests of `node:http`. Requests that a client sends on one connection without waiting for the answers are
+ * served one after the other, because the answers must have the same order, and would wait in memory.
+ */
+export function nodeListener(options: NodeListenerOptions): RequestListener {
+  const last = new WeakMap<Socket, ServerResponse>()
+  const waiting = new WeakMap<Socket, number>()
+  const start: RequestListener = (incoming, outgoing) => {
+    serve(incoming, outgoing, options).catch((cause: unknown) => {
+      outgoing.destroy()
+      options.onError(new Error('A reply could not be written', { cause }))
+    })
+  }
+  return (incoming, outgoing) => {
+    const { socket } = incoming
+    const before = outgoing.socket === null ? last.get(socket) : undefined
+    last.set(socket, outgoing)
+    if (before === undefined) return start(incoming, outgoing)
+    const count = (waiting.get(socket) ?? 0) + 1
+    waiting.set(socket, count)
+    if (count > MAX_PIPELINED) socket.destroy()
+    before.once('close', () => {
+      waiting.set(socket, (waiting.get(socket) ?? 1) - 1)
+      if (!socket.destroyed) start(incoming, outgoing)
+    })
+  }
+}
+
+async function serve(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  options: NodeListenerOptions,
+): Promise<void> {
+  const exchange = parseExchange(incoming, outgoing, options)
+  if (exchange === undefined) {
+    outgoing.writeHead(400).end()
+    return
+  }
+  const reply = await options.serve(exchange)
+  // The rest of a refused body must not be read as the next request.
+  const headers = incoming.complete ? undefined : { connection: 'close' }
+  await writeReply(outgoing, reply, { headers, unread: () => exchange.openUnread() })
+}
+
+/** Returns `undefined` for a method, a target or a host that no `Request` can have. */
+function parseExchange(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  options: NodeListenerOptions,
+): NodeExchange | undefined {
+  try {
+    return new NodeExchange(incoming, outgoing, options)
+  } catch {
+    return undefined
+  }
+}
+
+/** Methods that no `Request` can have (Fetch standard, "forbidden method"). */
+const FORBIDDEN: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRACK'])
+
+/** Characters that end the host in a URL: text behind them would become a path or a user name. */
+const NO_HOST = /[/?#\\@]/
+
+/** A request of `node:http`. Its `Request` is made only for those who need one, because it costs much. */
+class NodeExchange implements HttpExchange {
+  readonly method: string
+  readonly url: string
+  readonly headers: Headers
+  address: string | undefined
+  readonly #incoming: IncomingMessage
+  readonly #outgoing: ServerResponse
+  readonly #options: NodeListenerOptions
+  #request: Request | undefined
+  #left: AbortController | undefined
+  #owner = ''
+
+  /** @throws TypeError for a request that no `Request` can be made of */
+  constructor(incoming: IncomingMessage, outgoing: ServerResponse, options: NodeListenerOptions) {
+    const { method = 'GET', rawHeaders, socket, url: target = '/' } = incoming
+    const hasHost = !target.startsWith('/')
+    if (FORBIDDEN.has(method) || (hasHost && !/^https?:\/\//i.test(target))) {
+      throw new TypeError('The method or the target is not allowed')
+    }
+    const { host = 'localhost' } = incoming.headers
+    if (NO_HOST.test(host)) throw new TypeError('The host is malformed')
+    const url = new URL(hasHost ? target : `http://${host}${target}`)
+    if (url.username !== '' || url.password !== '') throw new TypeError('The URL has a user name')
+    this.method = method
+    this.url = url.href
+    this.headers = new Headers()
+    for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+      this.headers.append(rawHeaders[at] ?? '', rawHeaders[at + 1] ?? '')
+    }
+    // A host in the target replaces the header, which proxies read (RFC 9112, section 3.2.2). HTTP/1.0 needs no host.
+    if (hasHost) this.headers.set('host', url.host)
+    else if (incoming.headers.host === undefined) this.headers.set('host', '')
+    this.address = socket.remoteAddress
+    this.#incoming = incoming
+    this.#outgoing = outgoing
+    this.#options = options
+  }
+
+  get signal(): AbortSignal {
+    if (this.#left) return this.#left.signal
+    const left = new AbortController()
+    this.#left = left
+    const leave = (): void => {
+      if (!this.#outgoing.writableEnded) left.abort()
+    }
+    if (this.#outgoing.destroyed) leave()
+    else this.#outgoing.on('close', leave)
+    return left.signal
+  }
+
+  get request(): Request {
+    if (this.#request) return this.#request
+    const { method, url, headers, signal } = this
+    const { bodyTimeoutMs = BODY_TIMEOUT_MS, isStreamed } = this.#options
+    const hasBody = method !== 'GET' && method !== 'HEAD' && isStreamed(pathOf(url))
+    // An upload is a PUT, and may take as long as the server allows. A POST carries a form.
+    if (hasBody && method === 'POST') endIfSlow(this.#incoming, bodyTimeoutMs)
+    const body = hasBody ? Readable.toWeb(this.#incoming) : null
+    this.#request = new Request(url, { method, headers, signal, body, duplex: 'half' })
+    return this.#request
+  }
+
+  readBody(): Promise<BodyText> {
+    const { bodyTimeoutMs = BODY_TIMEOUT_MS, maxBodyBytes } = this.#options
+    return readBody(this.#incoming, maxBodyBytes, bodyTimeoutMs)
+  }
+
+  readonly writable = (): Promise<void> | undefined => {
+    return this.#outgoing.writableNeedDrain ? drained(this.#outgoing) : undefined
+  }
+
+  readonly hasRoom = (owner: string): boolean => {
+    this.#owner = owner
+    return this.#options.unread.hasRoom(owner)
+  }
+
+  openUnread(): ReturnType<UnreadBytes['open']> {
+    return this.#options.unread.open(this.#owner, () => this.#outgoing.destroy())
+  }
+}
+
+function endIfSlow(incoming: IncomingMessage, timeoutMs: number): void {
+  const timer = setTimeout(() => incoming.destroy(), timeoutMs)
+  const stop = (): void => clearTimeout(timer)
+  incoming.once('end', stop).once('close', stop)
+}
+
+/** Reads a whole body. Keeps no bytes beyond the limit. Never rejects. */
+function readBody(
+  incoming: IncomingMessage,
+  maxBytes: number,
+  timeoutMs: number,
+): Promise<BodyText> {
+  const tooLarge: BodyText = { ok: false, why: 'too-large' }
+  if (Number(incoming.headers['content-length']) > maxBytes) return Promise.resolve(tooLarge)
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = []
+    let size = 0
+    const settle = (result: BodyText): void => {
+      clearTimeout(timer)
+      incoming.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
+      resolve(result)
+    }
+    const onData = (chunk: Buffer): void => {
+      size += chunk.byteLength
+      if (size > maxBytes) settle(tooLarge)
+      else chunks.push(chunk)
+    }
+    const onEnd = (): void => {
+      const only = chunks.length === 1 ? chunks[0] : undefined
+      settle({ ok: true, text: (only ?? Buffer.concat(chunks, size)).toString('utf8') })
+    }
+    const onBroken = (): void => settle({ ok: false, why: 'broken' })
+    // Most bodies arrive with the head, and need no timer.
+    const timer = incoming.complete
+      ? undefined
+      : setTimeout(() => settle({ ok: false, why: 'slow' }), timeoutMs)
+    incoming.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
+  })
+}

@@ -1,0 +1,217 @@
+import type { ServerResponse } from 'node:http'
+
+import { EventStream, type EventSink } from '../mcp/event-stream.ts'
+import { headersOf, type Reply } from '../mcp/reply.ts'
+import type { UnreadAnswer } from './unread-bytes.ts'
+
+export interface ReplyWriting {
+  /** Headers that the connection needs. */
+  readonly headers: Readonly<Record<string, string>> | undefined
+  /** Counts the bytes that wait for the client. */
+  readonly unread: () => UnreadAnswer
+}
+
+/** Larger bodies are written in slices of this size: other requests are served between two slices. */
+const SLICE_BYTES = 65_536
+
+/** Events that are there in one turn are sent with the head, up to this number of characters. */
+const MAX_GATHERED = 16_384
+
+/**
+ * Writes a reply, no faster than the client reads. Events are an exception: they come whether the client reads or not,
+ * and end the connection when too many of them wait.
+ *
+ * @returns a promise if the writing ends later
+ */
+export function writeReply(
+  outgoing: ServerResponse,
+  reply: Reply,
+  { headers: own, unread }: ReplyWriting,
+): Promise<void> | undefined {
+  const { body, status } = reply
+  const headers = own ? { ...headersOf(reply), ...own } : headersOf(reply)
+  if (body instanceof EventStream) {
+    const writer = new NodeWriter(outgoing, unread)
+    outgoing.on('close', () => body.lose())
+    if (outgoing.destroyed) body.lose()
+    const writeHead = (length?: number): void => {
+      const known = length === undefined ? headers : { ...headers, 'content-length': length }
+      outgoing.writeHead(status, known)
+    }
+    body.connect(new NodeEvents(outgoing, writer, writeHead))
+    return undefined
+  }
+  if (body === undefined || typeof body === 'string') {
+    return writeText(outgoing, body, { status, headers, unread })
+  }
+  return writeResponse(outgoing, body, { status, headers, unread })
+}
+
+interface Head {
+  readonly status: number
+  readonly headers: Record<string, string | number>
+  readonly unread: () => UnreadAnswer
+}
+
+function writeText(
+  outgoing: ServerResponse,
+  text: string | Uint8Array | undefined,
+  { status, headers, unread }: Head,
+): Promise<void> | undefined {
+  const size = text === undefined ? 0 : Buffer.byteLength(text)
+  if (text !== undefined) headers['content-length'] = size
+  outgoing.writeHead(status, headers)
+  if (size <= SLICE_BYTES) {
+    outgoing.end(text)
+    return undefined
+  }
+  const writer = new NodeWriter(outgoing, unread)
+  writer.write(text ?? '')
+  return endAfter(writer, outgoing)
+}
+
+async function endAfter({ waiting }: NodeWriter, outgoing: ServerResponse): Promise<void> {
+  await waiting
+  outgoing.end()
+}
+
+/** Writes the response of a library, or a file. */
+async function writeResponse(
+  outgoing: ServerResponse,
+  response: Response,
+  { status, headers, unread }: Head,
+): Promise<void> {
+  // The server decides about the connection. Transports of MCP always say `keep-alive`.
+  if (headers['connection'] !== 'close') delete headers['connection']
+  if (headers['content-type'] === 'application/json' && !('content-length' in headers)) {
+    const text = new Uint8Array(await response.arrayBuffer())
+    return writeText(outgoing, text, { status, headers, unread })
+  }
+  const reader = response.body?.getReader()
+  const cancel = (): void => void reader?.cancel().catch(() => undefined)
+  if (outgoing.destroyed) return cancel()
+  outgoing.writeHead(status, headers)
+  outgoing.on('close', cancel)
+  const writer = new NodeWriter(outgoing, unread)
+  try {
+    for (;;) {
+      const { done, value } = (await reader?.read()) ?? { done: true }
+      if (done || !value) break
+      writer.write(value)
+      await (writer.waiting ?? (outgoing.writableNeedDrain ? drained(outgoing) : undefined))
+      if (outgoing.destroyed) return
+    }
+    outgoing.end()
+  } catch {
+    outgoing.destroy() // the client must not take the part for the whole
+  }
+}
+
+/** Writes to a connection while its client reads. Bytes that wait are kept here, and are counted. */
+class NodeWriter {
+  readonly #outgoing: ServerResponse
+  readonly #open: () => UnreadAnswer
+  readonly #queue: Uint8Array[] = []
+  #unread: UnreadAnswer | undefined
+  #waiting: Promise<void> | undefined
+
+  constructor(outgoing: ServerResponse, unread: () => UnreadAnswer) {
+    this.#outgoing = outgoing
+    this.#open = unread
+  }
+
+  /** Resolves when no bytes wait, or the client has left. `undefined`: no bytes wait. */
+  get waiting(): Promise<void> | undefined {
+    return this.#waiting
+  }
+
+  write(data: string | Uint8Array): void {
+    const outgoing = this.#outgoing
+    if (outgoing.destroyed) return
+    const size = Buffer.byteLength(data)
+    if (!this.#waiting && size <= SLICE_BYTES && !outgoing.writableNeedDrain) {
+      outgoing.write(data)
+      return
+    }
+    this.#unread ??= this.#open()
+    if (!this.#unread.add(size)) return
+    this.#queue.push(typeof data === 'string' ? Buffer.from(data) : data)
+    this.#waiting ??= this.#writeQueue(this.#unread)
+  }
+
+  async #writeQueue(unread: UnreadAnswer): Promise<void> {
+    const outgoing = this.#outgoing
+    for (let bytes = this.#queue.shift(); bytes; bytes = this.#queue.shift()) {
+      for (let at = 0; at < bytes.byteLength; at += SLICE_BYTES) {
+        if (outgoing.writableNeedDrain) await drained(outgoing)
+        if (outgoing.destroyed) return unread.release()
+        outgoing.write(bytes.subarray(at, at + SLICE_BYTES))
+        unread.progress()
+      }
+      unread.release(bytes.byteLength)
+    }
+    this.#waiting = undefined
+  }
+}
+
+/** Most event streams are complete in the turn in which they begin. They are sent in one piece with their head. */
+class NodeEvents implements EventSink {
+  readonly #outgoing: ServerResponse
+  readonly #writer: NodeWriter
+  readonly #writeHead: (length?: number) => void
+  readonly #flushing: NodeJS.Immediate
+  #gathered: string | undefined = ''
+
+  constructor(outgoing: ServerResponse, writer: NodeWriter, writeHead: (length?: number) => void) {
+    this.#outgoing = outgoing
+    this.#writer = writer
+    this.#writeHead = writeHead
+    this.#flushing = setImmediate(() => this.#flush())
+  }
+
+  write(text: string): void {
+    if (this.#gathered === undefined) return this.#writer.write(text)
+    this.#gathered += text
+    if (this.#gathered.length > MAX_GATHERED) this.#flush()
+  }
+
+  end(onSent: () => void): void {
+    clearImmediate(this.#flushing)
+    const outgoing = this.#outgoing
+    const end = (text?: string): void => {
+      if (!outgoing.destroyed) outgoing.end(text)
+      onSent()
+    }
+    const text = this.#gathered
+    const { waiting } = this.#writer
+    if (waiting) void waiting.then(() => end())
+    else if (text === undefined || outgoing.destroyed) end()
+    else {
+      this.#gathered = undefined
+      this.#writeHead(Buffer.byteLength(text))
+      end(text)
+    }
+  }
+
+  #flush(): void {
+    clearImmediate(this.#flushing)
+    const text = this.#gathered ?? ''
+    this.#gathered = undefined
+    if (this.#outgoing.destroyed) return
+    this.#writeHead()
+    if (text === '') this.#outgoing.flushHeaders()
+    else this.#writer.write(text)
+  }
+}
+
+/** Resolves when the client can take more, or has left. */
+export function drained(outgoing: ServerResponse): Promise<void> {
+  if (outgoing.destroyed) return Promise.resolve()
+  return new Promise((resolve) => {
+    const done = (): void => {
+      outgoing.off('drain', done).off('close', done)
+      resolve()
+    }
+    outgoing.on('drain', done).on('close', done)
+  })
+}

@@ -1,0 +1,103 @@
+import { GatewayError } from '../errors.ts'
+import { systemClock, type Clock } from '../internal/clock.ts'
+import { EventStream } from '../mcp/event-stream.ts'
+import { headersOf, type BodyText, type HttpExchange, type Reply } from '../mcp/reply.ts'
+
+/** Returns the exchange of a `Request`. */
+export function webExchange(request: Request, maxBodyBytes: number): HttpExchange {
+  const { method, url, headers, signal } = request
+  return {
+    method,
+    url,
+    headers,
+    signal,
+    request,
+    address: undefined,
+    readBody: () => readWebBody(request, maxBodyBytes),
+    writable: () => undefined,
+    hasRoom: () => true,
+  }
+}
+
+/** Reads the whole body of a request. Keeps no bytes beyond the limit. Never rejects. */
+export async function readWebBody(request: Request, maxBytes: number): Promise<BodyText> {
+  const tooLarge: BodyText = { ok: false, why: 'too-large' }
+  if (Number(request.headers.get('content-length')) > maxBytes) return tooLarge
+  if (request.body === null) return { ok: true, text: '' }
+  const chunks: Uint8Array[] = []
+  let size = 0
+  try {
+    for await (const chunk of request.body) {
+      size += chunk.byteLength
+      if (size > maxBytes) return tooLarge // leaving the loop cancels the stream
+      chunks.push(chunk)
+    }
+  } catch {
+    return { ok: false, why: 'broken' }
+  }
+  return { ok: true, text: Buffer.concat(chunks, size).toString('utf8') }
+}
+
+/**
+ * Returns a reply as a `Response`.
+ *
+ * @param signal signal of the request: some servers abort it, and do not cancel the body
+ */
+export function toResponse(reply: Reply, signal?: AbortSignal, clock?: Clock): Response {
+  const { body, status } = reply
+  if (body instanceof EventStream) {
+    return new Response(toWebStream(body, signal, clock), { status, headers: headersOf(reply) })
+  }
+  if (body === undefined || typeof body === 'string') {
+    return new Response(body ?? null, { status, headers: headersOf(reply) })
+  }
+  const added = Object.entries(reply.headers ?? {})
+  if (added.length === 0) return body
+  const headers = new Headers(body.headers)
+  for (const [name, value] of added) headers.set(name, value)
+  return new Response(body.body, { status, headers })
+}
+
+/** Bytes of events that may wait for a reader for any time. */
+const WAITING_BYTES = 1_048_576
+/** Time for which more bytes may wait: a long answer comes at once, and is read in time. */
+const SLOW_MS = 30_000
+
+/** Events come whether they are read or not: a reader that is too slow loses the stream. */
+function toWebStream(
+  events: EventStream,
+  signal: AbortSignal | undefined,
+  clock: Clock = systemClock,
+): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  let stopTimer: (() => void) | undefined
+  const lose = (): void => events.lose()
+  events.onClose(() => {
+    stopTimer?.()
+    signal?.removeEventListener('abort', lose)
+  })
+  if (signal?.aborted) lose()
+  else signal?.addEventListener('abort', lose)
+  const start = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
+    // Bytes that wait beyond the limit make the desired size negative.
+    const isBehind = (): boolean => (controller.desiredSize ?? 0) < 0
+    const check = (): void => {
+      stopTimer = undefined
+      if (!isBehind()) return
+      lose()
+      controller.error(new GatewayError('LIMIT', 'The stream of events was read too slowly'))
+    }
+    events.connect({
+      write: (text) => {
+        controller.enqueue(encoder.encode(text))
+        if (isBehind()) stopTimer ??= clock.after(SLOW_MS, check)
+      },
+      end: (onSent) => {
+        controller.close()
+        onSent()
+      },
+    })
+  }
+  const strategy = new ByteLengthQueuingStrategy({ highWaterMark: WAITING_BYTES })
+  return new ReadableStream({ start, cancel: lose }, strategy)
+}
