@@ -56,8 +56,15 @@ export class ActiveRun {
   #isClosed = false
   #lastUpdateAt = 0
   #stopTimer: (() => void) | undefined
-  /** Begins the time that a stopped agent has to end. */
-  #onStop: (() => void) | undefined
+  #isAbandoned = false
+  /** Time that a stopped agent has to end. */
+  #graceMs = 0
+  #stopGrace: (() => void) | undefined
+  /**
+   * Ends the wait for the agent. Never assign a closure that refers to `this` to a field here, unless the declaration of the
+   * field does it: V8 then keeps ended runs through minor collections, which take ten times as long.
+   */
+  #reject: ((reason: unknown) => void) | undefined
 
   constructor(execution: Execution, clock: Clock, feed: ProgressFeed | undefined) {
     const { tool, order, sink } = execution
@@ -80,6 +87,11 @@ export class ActiveRun {
     return this.#controller.signal
   }
 
+  /** Whether the agent did not end after it was stopped. */
+  get isAbandoned(): boolean {
+    return this.#isAbandoned
+  }
+
   get files(): RunFiles | undefined {
     return this.#files.output
   }
@@ -88,7 +100,7 @@ export class ActiveRun {
   stop(failure: RunFailure): void {
     if (this.signal.aborted) return
     this.#controller.abort(failure)
-    this.#onStop?.()
+    if (this.#reject !== undefined) this.#beginGrace()
   }
 
   /** Begins the time limits. */
@@ -100,34 +112,16 @@ export class ActiveRun {
 
   /**
    * Waits for the end of the agent. When the run is stopped, the agent has `graceMs` to end; then the run ends without it,
-   * after `onAbandoned`.
+   * and `isAbandoned` is true.
    *
    * @throws the error of `end`, or the reason why the run was stopped
    */
-  untilEnd<T>(end: Promise<T>, graceMs: number, onAbandoned: () => void): Promise<T> {
+  untilEnd<T>(end: Promise<T>, graceMs: number): Promise<T> {
     return new Promise((resolve, reject) => {
-      let undoGrace: (() => void) | undefined
-      this.#onStop = () => {
-        undoGrace = this.#clock.after(graceMs, () => {
-          onAbandoned()
-          reject(this.signal.reason)
-        })
-      }
-      if (this.signal.aborted) this.#onStop()
-      const follow = async (): Promise<void> => {
-        try {
-          const final = await end
-          // An answer after the stop comes too late: the caller has left, or got another reason.
-          this.signal.throwIfAborted()
-          resolve(final)
-        } catch (error) {
-          reject(this.signal.aborted ? this.signal.reason : error)
-        } finally {
-          undoGrace?.()
-          this.#onStop = undefined
-        }
-      }
-      void follow()
+      this.#graceMs = graceMs
+      this.#reject = reject
+      if (this.signal.aborted) this.#beginGrace()
+      void this.#follow(end, resolve)
     })
   }
 
@@ -177,6 +171,28 @@ export class ActiveRun {
     const { reason } = this.execution.sink.signal
     const isFailure = reason instanceof RunFailure
     this.stop(isFailure ? reason : new RunFailure('cancelled', 'The call was cancelled.'))
+  }
+
+  #beginGrace(): void {
+    this.#stopGrace = this.#clock.after(this.#graceMs, () => {
+      this.#isAbandoned = true
+      this.#reject?.(this.signal.reason)
+    })
+  }
+
+  async #follow<T>(end: Promise<T>, resolve: (final: T) => void): Promise<void> {
+    try {
+      const final = await end
+      // An answer after the stop comes too late: the caller has left, or got another reason.
+      this.signal.throwIfAborted()
+      resolve(final)
+    } catch (error) {
+      this.#reject?.(this.signal.aborted ? this.signal.reason : error)
+    } finally {
+      this.#stopGrace?.()
+      this.#stopGrace = undefined
+      this.#reject = undefined
+    }
   }
 
   #callOf(thread: string | undefined): AgentCall {

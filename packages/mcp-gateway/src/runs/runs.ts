@@ -151,13 +151,13 @@ export class Runs {
       const ending = await run.untilEnd(
         runAgent(run, source, turn?.thread),
         this.#settings.stopGraceMs,
-        () => this.#reportAbandoned(run),
       )
       feed?.stop({ flush: true })
       outcome = ending.type === 'ended' ? 'done' : 'asked'
       if (ending.type === 'ended') return ending
       return { ...ending, progress: feed?.count ?? earlier?.progress ?? 0 }
     } catch (error) {
+      if (run.isAbandoned) this.#reportAbandoned(run)
       feed?.stop({ flush: false })
       const failure = this.#toFailure(error, run)
       outcome = failure.reason
