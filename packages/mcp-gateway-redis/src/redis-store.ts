@@ -68,6 +68,7 @@ export function redisStore(options: RedisStoreOptions = {}): RedisStore {
 
 class Store implements RedisStore {
   readonly isShared = true
+  readonly isDurable = true
   readonly records: Records
   readonly logs: EventLogs
   readonly blobs: Blobs

@@ -115,6 +115,7 @@ function spied(store: GatewayStore, written: Set<string>): GatewayStore {
     logs,
     rates,
     isShared: store.isShared,
+    isDurable: store.isDurable,
     blobs: {
       async write(bytes, limit) {
         const blob = await blobs.write(bytes, limit)

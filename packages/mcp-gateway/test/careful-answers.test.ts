@@ -86,6 +86,7 @@ test('does not tell callers where the store is, or which', async () => {
   })
   const parts = {
     isShared: false,
+    isDurable: false,
     records,
     logs: store.logs,
     blobs: store.blobs,

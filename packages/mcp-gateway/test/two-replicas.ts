@@ -49,6 +49,7 @@ export function twoReplicas(
     blobs,
     rates,
     isShared: true,
+    isDurable: true,
     isReady: () => memory.isReady(),
     close: () => memory.close(),
   })

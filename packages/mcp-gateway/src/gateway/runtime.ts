@@ -117,7 +117,7 @@ export class Runtime implements AsyncDisposable {
     this.#key = stateKeyFrom({
       stateKey: options.secrets.stateKey,
       isShared: this.#store.isShared,
-      isLasting: this.#store.isDurable ?? store !== undefined,
+      isLasting: this.#store.isDurable,
       onWarning,
     })
     this.#anonymous = anonymousPrincipal(options.anonymousPrincipal)

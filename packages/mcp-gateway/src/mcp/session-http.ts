@@ -420,7 +420,7 @@ function withoutStore(options: SessionHttpOptions): SessionHttpOptions {
   const { records, logs, rates } = store
   return {
     ...options,
-    store: { records, logs, rates, isShared: false },
+    store: { records, logs, rates, isShared: false, isDurable: false },
     settings: { ...settings, events: undefined },
   }
 }

@@ -468,7 +468,7 @@ export class Sessions {
       reason === 'gateway' ? 'The gateway is stopping' : 'The session has ended',
     )
     session.end(error)
-    const { isShared, isDurable = isShared, logs } = this.#parts.store
+    const { isShared, isDurable, logs } = this.#parts.store
     const isKept = (isShared && reason === 'idle') || (isDurable && reason === 'gateway')
     if (!isKept) for (const log of session.takeLogs()) logs.delete(log).catch(this.#report)
     const openMs = this.#parts.clock.now() - session.record.createdAt

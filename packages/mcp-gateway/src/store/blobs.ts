@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
-import type { FileHandle } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { GatewayError } from '../errors.ts'
 import { isRandomId, randomId } from '../internal/random-hex.ts'
@@ -117,13 +117,8 @@ export class FileBlobs implements Blobs {
     const partial = join(this.#folder, 'partial', id)
     try {
       await (this.#prepared ??= this.#prepare())
-      const file = await open(partial, 'wx', 0o600)
-      try {
-        for await (const chunk of measured) await writeAll(file, chunk)
-        await file.datasync()
-      } finally {
-        await file.close()
-      }
+      // Pulls the next chunk when the last one is written: a source may use its memory again.
+      await writeFile(partial, measured, { flag: 'wx', mode: 0o600, flush: true })
       await mkdir(join(this.#folder, id.slice(0, 2)), { recursive: true, mode: 0o700 })
       await rename(partial, this.#pathOf(id))
     } catch (error) {
@@ -178,28 +173,19 @@ async function* readFilePieces(
   path: string,
   { first, last }: ByteRange,
 ): AsyncGenerator<Uint8Array> {
-  const file = await open(path, 'r').catch((error: unknown) => {
-    throw toStorageError(error)
-  })
+  if (last < first) return
+  let left = last + 1 - first
+  const options = { start: first, end: last, highWaterMark: FILE_PIECE_BYTES }
   try {
-    for (let at = first; at <= last;) {
-      const length = Math.min(FILE_PIECE_BYTES, last + 1 - at)
-      const { buffer, bytesRead } = await file.read(new Uint8Array(length), 0, length, at)
-      if (bytesRead === 0)
-        throw new GatewayError('UNAVAILABLE', 'A stored file became shorter while it was read')
-      yield buffer.subarray(0, bytesRead)
-      at += bytesRead
+    for await (const piece of createReadStream(path, options) as AsyncIterable<Buffer>) {
+      left -= piece.byteLength
+      yield piece
     }
-  } finally {
-    await file.close()
+  } catch (error) {
+    throw toStorageError(error)
   }
-}
-
-async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
-  for (let at = 0; at < chunk.byteLength;) {
-    const { bytesWritten } = await file.write(chunk, at)
-    at += bytesWritten
-  }
+  if (left > 0)
+    throw new GatewayError('UNAVAILABLE', 'A stored file became shorter while it was read')
 }
 
 function isAbsent(error: unknown): boolean {

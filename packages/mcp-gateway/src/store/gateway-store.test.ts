@@ -513,6 +513,19 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     }
   })
 
+  test('stores the bytes of a source that uses its memory again', async () => {
+    await using opening = await open()
+    const { blobs } = opening.store
+    const letters = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+    async function* reusing(): AsyncGenerator<Uint8Array> {
+      const chunk = Buffer.alloc(1000)
+      for (const letter of letters) yield chunk.fill(letter)
+    }
+    const { id } = await blobs.write(reusing(), 100_000)
+    const expected = letters.map((letter) => letter.repeat(1000)).join('')
+    expect(await allOf(await blobs.read(id))).toBe(expected)
+  })
+
   test('keeps nothing of a write with too many bytes or a source that fails', async () => {
     await using opening = await open()
     const { blobs } = opening.store

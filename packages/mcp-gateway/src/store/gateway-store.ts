@@ -12,8 +12,8 @@ export interface GatewayStore {
   readonly rates: Rates
   /** Whether other processes use the same store. */
   readonly isShared: boolean
-  /** Whether the records are still there after a restart, so that sessions continue. @default isShared */
-  readonly isDurable?: boolean | undefined
+  /** Whether the records are still there after a restart of the gateway, so that sessions continue. */
+  readonly isDurable: boolean
   /** Whether the store can be used now, for readiness checks. Never rejects. */
   isReady(): Promise<boolean>
   close(): Promise<void>

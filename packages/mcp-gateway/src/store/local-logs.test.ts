@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { LocalLogs, MemoryLogRows } from './local-logs.ts'
+import { LocalLogs } from './local-logs.ts'
+import { MemoryLogRows } from './memory-store.ts'
 
 const limits = { maxEvents: 10, ttlMs: 1000 }
 

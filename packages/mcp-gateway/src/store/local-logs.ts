@@ -11,9 +11,6 @@ import type {
   LogListener,
 } from './gateway-store.ts'
 
-/** Characters of events that are kept. Above it, the log with the most is dropped. */
-const MAX_CHARS = 67_108_864
-
 /** Where a process keeps its event logs. Numbers of events grow over all logs, also after a restart. */
 export interface LogRows {
   /** Appends an event, and drops those that are too many or have ended. Begins a log that is absent. */
@@ -196,86 +193,4 @@ function isRequestId(value: unknown): value is string | number {
 function toEvent(tag: string, { number, text, isLast }: LogRow): LoggedEvent {
   const event: unknown = JSON.parse(text)
   return { id: formatEventId(tag, toPlace(number)), event, isLast }
-}
-
-/** Event logs in memory. */
-export class MemoryLogRows implements LogRows {
-  readonly #now: () => number
-  readonly #maxChars: number
-  readonly #logs = new Map<string, MemoryLog>()
-  #chars = 0
-
-  constructor(now: () => number, maxChars: number = MAX_CHARS) {
-    this.#now = now
-    this.#maxChars = maxChars
-  }
-
-  /** Number of logs that are held. */
-  get size(): number {
-    return this.#logs.size
-  }
-
-  append(found: FoundLog, row: LogRow, limits: LogLimits): void {
-    const tag = toLogTag(found.log)
-    const log: MemoryLog = this.#live(tag) ?? { found, rows: [], chars: 0, endsAt: 0 }
-    this.#logs.set(tag, log)
-    const now = this.#now()
-    log.endsAt = now + limits.ttlMs
-    log.rows.push({ ...row, endsAt: log.endsAt })
-    log.chars += row.text.length
-    this.#chars += row.text.length
-    const live = log.rows.findIndex(({ endsAt }) => endsAt > now)
-    const excess = Math.max(live, log.rows.length - limits.maxEvents)
-    for (const { text } of log.rows.splice(0, excess)) {
-      log.chars -= text.length
-      this.#chars -= text.length
-    }
-    while (this.#chars > this.#maxChars) this.#dropLargest()
-  }
-
-  find(tag: string, number: number): FoundLog | undefined {
-    const log = this.#live(tag)
-    return log?.rows.some((row) => row.number === number) ? log.found : undefined
-  }
-
-  after(tag: string, number: number): Iterable<LogRow> {
-    return this.#live(tag)?.rows.filter((row) => row.number > number) ?? []
-  }
-
-  delete(tag: string): void {
-    this.#chars -= this.#logs.get(tag)?.chars ?? 0
-    this.#logs.delete(tag)
-  }
-
-  lastNumber(): number {
-    return 0
-  }
-
-  /** Drops logs that have ended. */
-  sweep(): void {
-    for (const tag of this.#logs.keys()) this.#live(tag)
-  }
-
-  #live(tag: string): MemoryLog | undefined {
-    const log = this.#logs.get(tag)
-    if (!log || log.endsAt > this.#now()) return log
-    this.delete(tag)
-    return undefined
-  }
-
-  #dropLargest(): void {
-    let largest = ''
-    let most = -1
-    for (const [tag, { chars }] of this.#logs) {
-      if (chars > most) [largest, most] = [tag, chars]
-    }
-    this.delete(largest)
-  }
-}
-
-interface MemoryLog {
-  readonly found: FoundLog
-  readonly rows: (LogRow & { readonly endsAt: number })[]
-  chars: number
-  endsAt: number
 }

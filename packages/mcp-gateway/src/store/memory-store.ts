@@ -2,16 +2,11 @@ import { check, compareBytes } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import { MemoryBlobs } from './blobs.ts'
-import { toJsonText } from './gateway-store.ts'
-import type {
-  GatewayStore,
-  ListedRecord,
-  ListOptions,
-  PutOptions,
-  Records,
-  Versioned,
-} from './gateway-store.ts'
-import { LocalLogs, MemoryLogRows } from './local-logs.ts'
+import type { FoundLog, GatewayStore, LogLimits } from './gateway-store.ts'
+import { LocalLogs, toLogTag } from './local-logs.ts'
+import type { LogRow, LogRows } from './local-logs.ts'
+import { LocalRecords } from './local-records.ts'
+import type { RecordRow, RecordRows } from './local-records.ts'
 import { TokenBuckets } from './token-buckets.ts'
 
 export interface MemoryGatewayStoreOptions {
@@ -35,10 +30,12 @@ const SWEEP_EVERY_MS = 1000
 export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   readonly isShared = false
   readonly isDurable = false
-  readonly records: MemoryRecords
+  readonly records: LocalRecords
   readonly logs: LocalLogs
   readonly blobs: MemoryBlobs
   readonly rates: TokenBuckets
+  readonly #now: () => number
+  readonly #recordRows = new MemoryRecordRows()
   readonly #logRows: MemoryLogRows
   readonly #sweeping: NodeJS.Timeout
   #isClosed = false
@@ -47,7 +44,8 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
   constructor(options: MemoryGatewayStoreOptions = {}) {
     assertGatewayOptions('MemoryGatewayStore', options, optionChecks)
     const { blobBytes = 268_435_456, now = Date.now, onError = warnAboutListener } = options
-    this.records = new MemoryRecords(now)
+    this.#now = now
+    this.records = new LocalRecords(this.#recordRows, now)
     this.#logRows = new MemoryLogRows(now)
     this.logs = new LocalLogs(this.#logRows, now, onError)
     this.blobs = new MemoryBlobs(blobBytes)
@@ -59,9 +57,9 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
     return !this.#isClosed
   }
 
-  /** Drops what has ended. Called every second. */
+  /** Drops records and logs that have ended. Called every second. */
   sweep(): void {
-    this.records.sweep()
+    this.#recordRows.sweep(this.#now())
     this.#logRows.sweep()
   }
 
@@ -86,117 +84,59 @@ export function warnAboutListener(cause: unknown): void {
   process.emitWarning(error)
 }
 
-/** Records as JSON texts, so that a caller cannot change what another one has read. */
-export class MemoryRecords implements Records {
-  readonly #now: () => number
-  readonly #entries = new Map<string, Entry>()
-  /** Keys of `#entries`, in the order of their bytes. */
+/** Records in memory. */
+class MemoryRecordRows implements RecordRows {
+  readonly #rows = new Map<string, RecordRow>()
+  /** Keys of `#rows`, in the order of their bytes. */
   readonly #keys: string[] = []
-  #versions = 0
   /** No record ends before this time. */
   #firstEnd = Infinity
 
-  constructor(now: () => number) {
-    this.#now = now
+  get(key: string): RecordRow | undefined {
+    return this.#rows.get(key)
   }
 
-  async get(key: string): Promise<Versioned | undefined> {
-    const entry = this.#live(key)
-    return entry && toVersioned(entry)
+  set(key: string, row: RecordRow): void {
+    if (!this.#rows.has(key)) this.#keys.splice(this.#firstFrom(key), 0, key)
+    this.#rows.set(key, row)
+    this.#firstEnd = Math.min(this.#firstEnd, row.endsAt)
   }
 
-  async put(key: string, value: unknown, options: PutOptions = {}): Promise<string | undefined> {
-    const { ttlMs = Infinity, ifVersion } = options
-    const text = toJsonText(value)
-    const before = this.#live(key)
-    if (ifVersion !== undefined && ifVersion !== (before?.version ?? null)) return undefined
-    const version = `${++this.#versions}`
-    if (!this.#entries.has(key)) this.#keys.splice(this.#firstFrom(key), 0, key)
-    this.#set(key, { text, version, endsAt: this.#now() + ttlMs })
-    return version
+  delete(key: string): void {
+    if (this.#rows.delete(key)) this.#keys.splice(this.#firstFrom(key), 1)
   }
 
-  async touch(key: string, ttlMs: number): Promise<boolean> {
-    const entry = this.#live(key)
-    if (entry) this.#set(key, { ...entry, endsAt: this.#now() + ttlMs })
-    return entry !== undefined
-  }
-
-  async take(key: string): Promise<unknown> {
-    const entry = this.#live(key)
-    if (!entry) return undefined
-    this.#remove(key)
-    return toVersioned(entry).value
-  }
-
-  async delete(key: string, ifVersion?: string): Promise<boolean> {
-    const entry = this.#live(key)
-    if (!entry || (ifVersion !== undefined && ifVersion !== entry.version)) return false
-    this.#remove(key)
-    return true
-  }
-
-  async list(prefix: string, options: ListOptions = {}): Promise<readonly ListedRecord[]> {
-    const { after, limit = 1000 } = options
-    const listed: ListedRecord[] = []
-    let at = this.#firstFrom(prefix)
-    if (after !== undefined && compareBytes(after, prefix) >= 0) {
-      at = this.#firstFrom(after)
-      if (this.#keys[at] === after) at++
+  *list(prefix: string, after: string): Iterable<readonly [string, RecordRow]> {
+    let at = this.#firstFrom(compareBytes(after, prefix) >= 0 ? after : prefix)
+    if (this.#keys[at] === after) at++
+    for (;;) {
+      const key = this.#keys[at++]
+      const row = key?.startsWith(prefix) ? this.#rows.get(key) : undefined
+      if (key === undefined || !row) return
+      yield [key, row]
     }
-    const now = this.#now()
-    for (; listed.length < limit; at++) {
-      const key = this.#keys[at]
-      if (key === undefined || !key.startsWith(prefix)) break
-      const entry = this.#entries.get(key)
-      if (entry && entry.endsAt > now) listed.push({ key, ...toVersioned(entry) })
-    }
-    return listed
   }
 
-  async count(prefix: string): Promise<number> {
-    this.sweep()
+  count(prefix: string, now: number): number {
+    this.sweep(now)
     return this.#firstFrom(`${prefix}\u{10ffff}`) - this.#firstFrom(prefix)
   }
 
   /** Drops records that have ended. */
-  sweep(): void {
-    const now = this.#now()
+  sweep(now: number): void {
     if (now < this.#firstEnd) return
     this.#firstEnd = Infinity
     let kept = 0
     for (const key of this.#keys) {
-      const { endsAt = 0 } = this.#entries.get(key) ?? {}
+      const { endsAt = 0 } = this.#rows.get(key) ?? {}
       if (endsAt <= now) {
-        this.#entries.delete(key)
+        this.#rows.delete(key)
         continue
       }
       this.#keys[kept++] = key
       this.#firstEnd = Math.min(this.#firstEnd, endsAt)
     }
     this.#keys.length = kept
-  }
-
-  /** Number of records, with those that have ended since the last sweep. */
-  get size(): number {
-    return this.#entries.size
-  }
-
-  #live(key: string): Entry | undefined {
-    const entry = this.#entries.get(key)
-    if (!entry || entry.endsAt > this.#now()) return entry
-    this.#remove(key)
-    return undefined
-  }
-
-  #set(key: string, entry: Entry): void {
-    this.#entries.set(key, entry)
-    this.#firstEnd = Math.min(this.#firstEnd, entry.endsAt)
-  }
-
-  #remove(key: string): void {
-    this.#entries.delete(key)
-    this.#keys.splice(this.#firstFrom(key), 1)
   }
 
   /** Returns the index of the first key that is not before `key`. */
@@ -211,13 +151,87 @@ export class MemoryRecords implements Records {
   }
 }
 
-interface Entry {
-  readonly text: string
-  readonly version: string
-  readonly endsAt: number
+/** Characters of events that are kept. Above it, the log with the most is dropped. */
+const MAX_CHARS = 67_108_864
+
+/** Event logs in memory. */
+export class MemoryLogRows implements LogRows {
+  readonly #now: () => number
+  readonly #maxChars: number
+  readonly #logs = new Map<string, MemoryLog>()
+  #chars = 0
+
+  constructor(now: () => number, maxChars: number = MAX_CHARS) {
+    this.#now = now
+    this.#maxChars = maxChars
+  }
+
+  /** Number of logs that are held. */
+  get size(): number {
+    return this.#logs.size
+  }
+
+  append(found: FoundLog, row: LogRow, limits: LogLimits): void {
+    const tag = toLogTag(found.log)
+    const log: MemoryLog = this.#live(tag) ?? { found, rows: [], chars: 0, endsAt: 0 }
+    this.#logs.set(tag, log)
+    const now = this.#now()
+    log.endsAt = now + limits.ttlMs
+    log.rows.push({ ...row, endsAt: log.endsAt })
+    log.chars += row.text.length
+    this.#chars += row.text.length
+    const live = log.rows.findIndex(({ endsAt }) => endsAt > now)
+    const excess = Math.max(live, log.rows.length - limits.maxEvents)
+    for (const { text } of log.rows.splice(0, excess)) {
+      log.chars -= text.length
+      this.#chars -= text.length
+    }
+    while (this.#chars > this.#maxChars) this.#dropLargest()
+  }
+
+  find(tag: string, number: number): FoundLog | undefined {
+    const log = this.#live(tag)
+    return log?.rows.some((row) => row.number === number) ? log.found : undefined
+  }
+
+  after(tag: string, number: number): Iterable<LogRow> {
+    return this.#live(tag)?.rows.filter((row) => row.number > number) ?? []
+  }
+
+  delete(tag: string): void {
+    this.#chars -= this.#logs.get(tag)?.chars ?? 0
+    this.#logs.delete(tag)
+  }
+
+  lastNumber(): number {
+    return 0
+  }
+
+  /** Drops logs that have ended. */
+  sweep(): void {
+    for (const tag of this.#logs.keys()) this.#live(tag)
+  }
+
+  #live(tag: string): MemoryLog | undefined {
+    const log = this.#logs.get(tag)
+    if (!log || log.endsAt > this.#now()) return log
+    this.delete(tag)
+    return undefined
+  }
+
+  #dropLargest(): void {
+    let largest = ''
+    let most = -1
+    for (const [tag, { chars }] of this.#logs) {
+      if (chars > most) [largest, most] = [tag, chars]
+    }
+    this.delete(largest)
+  }
 }
 
-function toVersioned({ text, version }: Entry): Versioned {
-  const value: unknown = JSON.parse(text)
-  return { value, version }
+interface MemoryLog {
+  readonly found: FoundLog
+  readonly rows: (LogRow & { readonly endsAt: number })[]
+  chars: number
+  endsAt: number
 }

@@ -1,25 +1,15 @@
 import { chmodSync, lstatSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import type { DatabaseSync, StatementSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import { check, columnNumber, columnText, openSqliteFile, toSqliteFileError } from '@x/internal'
 import type { Checks, SqliteFileFormat } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
-import { randomId } from '../internal/random-hex.ts'
 import { FileBlobs } from './blobs.ts'
-import { toJsonText } from './gateway-store.ts'
-import type {
-  EventLogs,
-  FoundLog,
-  GatewayStore,
-  ListedRecord,
-  ListOptions,
-  LogLimits,
-  PutOptions,
-  Records,
-  Versioned,
-} from './gateway-store.ts'
+import type { EventLogs, FoundLog, GatewayStore, LogLimits, Records } from './gateway-store.ts'
 import { LocalLogs, parseFoundLog, toLogTag } from './local-logs.ts'
 import type { LogRow, LogRows } from './local-logs.ts'
+import { LocalRecords } from './local-records.ts'
+import type { RecordRow, RecordRows } from './local-records.ts'
 import { warnAboutListener } from './memory-store.ts'
 import { TokenBuckets } from './token-buckets.ts'
 
@@ -61,8 +51,8 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
     const { now = Date.now, onError = warnAboutListener } = options
     this.#path = join(resolve(folder), 'gateway.db')
     this.#database = openDatabase(this.#path)
-    const records = new SqliteRecords(this.#database, now)
-    this.records = this.#withErrors(records)
+    const recordRows = new SqliteRecordRows(this.#database)
+    this.records = this.#withErrors(new LocalRecords(recordRows, now))
     const logRows = new SqliteLogRows(this.#database, now)
     this.#localLogs = new LocalLogs(logRows, now, onError)
     this.logs = this.#withErrors(this.#localLogs)
@@ -70,8 +60,8 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
     this.rates = new TokenBuckets(now)
     this.#sweeping = setInterval(() => {
       try {
-        records.sweep(SWEEP_ROWS)
-        logRows.sweep(SWEEP_ROWS)
+        recordRows.sweep(now())
+        logRows.sweep(now())
       } catch {
         // Reads leave out rows that have ended. The next write meets the same error, and reports it.
       }
@@ -159,101 +149,58 @@ function toGatewayError(error: unknown, path: string): Error {
   return new GatewayError(isWrongFile ? 'CONFIG' : 'UNAVAILABLE', cause.message, { cause })
 }
 
-/** Records in a database that only this process has open: no other write comes between the read and the write of a call. */
-class SqliteRecords implements Records {
-  readonly #now: () => number
-  readonly #statements: RecordStatements
+/** Records in a table. */
+class SqliteRecordRows implements RecordRows {
+  readonly #statements: ReturnType<typeof prepareRecords>
 
-  constructor(database: DatabaseSync, now: () => number) {
-    this.#now = now
+  constructor(database: DatabaseSync) {
     this.#statements = prepareRecords(database)
   }
 
-  async get(key: string): Promise<Versioned | undefined> {
-    return this.#live(key)
+  get(key: string): RecordRow | undefined {
+    const row = this.#statements.get.get(key)
+    return row && toRecordRow(row)
   }
 
-  async put(key: string, value: unknown, options: PutOptions = {}): Promise<string | undefined> {
-    const { ttlMs = Infinity, ifVersion } = options
-    const text = toJsonText(value)
-    const before = ifVersion === undefined ? undefined : (this.#live(key)?.version ?? null)
-    if (ifVersion !== before) return undefined
-    const version = randomId()
-    this.#statements.put.run(key, text, version, this.#now() + ttlMs)
-    return version
+  set(key: string, { text, version, endsAt }: RecordRow): void {
+    this.#statements.set.run(key, text, version, endsAt)
   }
 
-  async touch(key: string, ttlMs: number): Promise<boolean> {
-    const now = this.#now()
-    return this.#statements.touch.run(now + ttlMs, key, now).changes !== 0
-  }
-
-  async take(key: string): Promise<unknown> {
-    const live = this.#live(key)
-    if (live) this.#statements.delete.run(key)
-    return live?.value
-  }
-
-  async delete(key: string, ifVersion?: string): Promise<boolean> {
-    const live = this.#live(key)
-    if (!live || (ifVersion !== undefined && ifVersion !== live.version)) return false
+  delete(key: string): void {
     this.#statements.delete.run(key)
-    return true
   }
 
-  async list(prefix: string, options: ListOptions = {}): Promise<readonly ListedRecord[]> {
-    const { after = '', limit = 1000 } = options
-    const listed: ListedRecord[] = []
-    if (limit <= 0) return listed
-    for (const row of this.#statements.list.iterate(prefix, after, this.#now())) {
+  *list(prefix: string, after: string): Iterable<readonly [string, RecordRow]> {
+    for (const row of this.#statements.list.iterate(prefix, after)) {
       const key = columnText(row['key'])
-      if (!key.startsWith(prefix)) break
-      listed.push({ key, ...toVersioned(row) })
-      if (listed.length >= limit) break
+      if (!key.startsWith(prefix)) return
+      yield [key, toRecordRow(row)]
     }
-    return listed
   }
 
-  async count(prefix: string): Promise<number> {
-    const row = this.#statements.count.get(prefix, `${prefix}\u{10ffff}`, this.#now())
+  count(prefix: string, now: number): number {
+    const row = this.#statements.count.get(prefix, `${prefix}\u{10ffff}`, now)
     return columnNumber(row?.['count'])
   }
 
-  /** Deletes at most `limit` records that have ended. */
-  sweep(limit: number): void {
-    this.#statements.sweep.run(this.#now(), limit)
-  }
-
-  #live(key: string): Versioned | undefined {
-    const row = this.#statements.get.get(key, this.#now())
-    return row && toVersioned(row)
+  /** Deletes some records that have ended. */
+  sweep(now: number): void {
+    this.#statements.sweep.run(now, SWEEP_ROWS)
   }
 }
 
-function toVersioned(row: Readonly<Record<string, unknown>>): Versioned {
-  const value: unknown = JSON.parse(columnText(row['text']))
-  return { value, version: columnText(row['version']) }
+function toRecordRow(row: Readonly<Record<string, unknown>>): RecordRow {
+  const [text, version] = [columnText(row['text']), columnText(row['version'])]
+  return { text, version, endsAt: columnNumber(row['ends_at']) }
 }
 
-interface RecordStatements {
-  readonly get: StatementSync
-  readonly put: StatementSync
-  readonly touch: StatementSync
-  readonly delete: StatementSync
-  readonly list: StatementSync
-  readonly count: StatementSync
-  readonly sweep: StatementSync
-}
-
-function prepareRecords(database: DatabaseSync): RecordStatements {
+function prepareRecords(database: DatabaseSync) {
   return {
-    get: database.prepare('SELECT text, version FROM stored_value WHERE key = ? AND ends_at > ?'),
-    put: database.prepare('INSERT OR REPLACE INTO stored_value VALUES (?, ?, ?, ?)'),
-    touch: database.prepare('UPDATE stored_value SET ends_at = ? WHERE key = ? AND ends_at > ?'),
+    get: database.prepare('SELECT text, version, ends_at FROM stored_value WHERE key = ?'),
+    set: database.prepare('INSERT OR REPLACE INTO stored_value VALUES (?, ?, ?, ?)'),
     delete: database.prepare('DELETE FROM stored_value WHERE key = ?'),
     list: database.prepare(
-      `SELECT key, text, version FROM stored_value
-       WHERE key >= ? AND key > ? AND ends_at > ? ORDER BY key`,
+      `SELECT key, text, version, ends_at FROM stored_value WHERE key >= ? AND key > ? ORDER BY key`,
     ),
     count: database.prepare(
       'SELECT count(*) AS count FROM stored_value WHERE key >= ? AND key < ? AND ends_at > ?',
@@ -281,7 +228,7 @@ const LOG_TABLES = `
 class SqliteLogRows implements LogRows {
   readonly #now: () => number
   readonly #database: DatabaseSync
-  readonly #statements: LogStatements
+  readonly #statements: ReturnType<typeof prepareLogs>
 
   constructor(database: DatabaseSync, now: () => number) {
     this.#now = now
@@ -332,27 +279,14 @@ class SqliteLogRows implements LogRows {
     return last?.['last'] == null ? 0 : columnNumber(last['last'])
   }
 
-  /** Deletes at most `limit` events and `limit` logs that have ended. */
-  sweep(limit: number): void {
-    const now = this.#now()
-    this.#statements.sweepRows.run(now, limit)
-    this.#statements.sweepLogs.run(now, limit)
+  /** Deletes some events and logs that have ended. */
+  sweep(now: number): void {
+    this.#statements.sweepRows.run(now, SWEEP_ROWS)
+    this.#statements.sweepLogs.run(now, SWEEP_ROWS)
   }
 }
 
-interface LogStatements {
-  readonly begin: StatementSync
-  readonly insert: StatementSync
-  readonly trim: StatementSync
-  readonly find: StatementSync
-  readonly after: StatementSync
-  readonly delete: StatementSync
-  readonly clear: StatementSync
-  readonly sweepRows: StatementSync
-  readonly sweepLogs: StatementSync
-}
-
-function prepareLogs(database: DatabaseSync): LogStatements {
+function prepareLogs(database: DatabaseSync) {
   return {
     begin: database.prepare(
       `INSERT INTO event_log VALUES (?, ?, ?)

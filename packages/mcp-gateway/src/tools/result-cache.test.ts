@@ -2,7 +2,7 @@ import { planOptions } from '../../test/settings.ts'
 import { expect, test } from 'vitest'
 
 import type { Principal } from '../internal/principal.ts'
-import { MemoryRecords } from '../store/memory-store.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 import type { CheckedArguments } from './tool-plan.ts'
 import type { CachePolicy } from '../options.ts'
 import { type CachedCall, cacheKeyOf, ResultCache } from './result-cache.ts'
@@ -22,7 +22,7 @@ function callOf(
 }
 
 function cacheAt(clock: { now: number } = { now: 0 }): ResultCache {
-  return new ResultCache(new MemoryRecords(() => clock.now))
+  return new ResultCache(new MemoryGatewayStore({ now: () => clock.now }).records)
 }
 
 test('a result is given again until its time is over', async () => {
