@@ -5,7 +5,7 @@ interface Timer {
   readonly callback: () => void
 }
 
-/** Time that passes when a test says so. */
+/** A clock that a test moves. */
 export class ManualClock implements Clock {
   readonly #timers = new Set<Timer>()
   #now = 1_000_000
@@ -20,12 +20,12 @@ export class ManualClock implements Clock {
     return () => void this.#timers.delete(timer)
   }
 
-  /** Timers that have not fired and were not undone. */
+  /** Number of timers that are set. */
   get pending(): number {
     return this.#timers.size
   }
 
-  /** Fires what is due, in order, also what is set meanwhile; between two timers, what was promised happens. */
+  /** Moves the clock. Fires all timers that are due in order, also those set meanwhile, and settles promises between them. */
   async advance(ms: number): Promise<void> {
     const until = this.#now + ms
     for (;;) {
@@ -43,7 +43,7 @@ export class ManualClock implements Clock {
   }
 }
 
-/** Everything that is already promised has happened. */
+/** Waits until all settled promises have called their callbacks. */
 export async function settled(): Promise<void> {
   await new Promise((resolve) => {
     setImmediate(resolve)

@@ -3,12 +3,12 @@ import { oneOf, turns } from './turns.ts'
 
 export interface RacingClientOptions {
   readonly random: () => number
-  /** Processes that have its session. */
+  /** Processes that serve the session. */
   readonly processes: readonly ((request: Request) => Promise<Response>)[]
   readonly headers: Readonly<Record<string, string>>
-  /** How often it leaves a connection: from 0 to 1. */
+  /** Probability, from 0 to 1, that the client leaves a connection. */
   readonly leaving: number
-  /** Comes back also where it has all answers. */
+  /** Whether the client comes back also after it has all answers. */
   readonly isCurious: boolean
 }
 
@@ -20,19 +20,19 @@ interface Answer {
 
 type Asked = (signal: AbortSignal) => Request
 
-/** Then it stays. */
+/** After so many, the client stays connected. */
 const MAX_LEAVES = 4
 const MAX_RETURNS = 20
 
-/** A client that sends a POST and reads what comes of it, leaves now and then, and comes back, at any process. */
+/** A client that sends a POST and reads the answers. It leaves now and then, and comes back to any process. */
 export class RacingClient {
-  /** Answers in the order in which they came, by the ids of their requests. */
+  /** Answers in their order, by the id of their request. */
   readonly answers: Map<unknown, Answer[]> = new Map()
-  /** What it saw, in order: for whoever looks for what went wrong. */
+  /** All events in order, for the message of a failed test. */
   readonly seen: string[] = []
-  /** Status of the first answer. */
+  /** Status of the first response. */
   status: number | undefined
-  /** It left while it knew of nothing that it could come back to. */
+  /** The client left before it had an event id. */
   isLost = false
   readonly #options: RacingClientOptions
   readonly #replied = new Set<unknown>()
@@ -45,7 +45,7 @@ export class RacingClient {
     this.#options = options
   }
 
-  /** Resolves when there is nothing more to be read. */
+  /** Resolves when the client has read everything. */
   async race(body: object): Promise<void> {
     const { headers, isCurious, random } = this.#options
     const expected = Array.isArray(body) ? body.length : 1
@@ -59,7 +59,7 @@ export class RacingClient {
     }
   }
 
-  /** That it has left is noticed of each of its connections. */
+  /** Closes the connections that the client left silently. */
   close(): void {
     for (const connection of this.#forgotten) connection.abort()
   }
@@ -82,7 +82,7 @@ export class RacingClient {
     if (response) await this.#read(response, left)
   }
 
-  /** @param left when it goes before the end */
+  /** @param left resolves when the client leaves before the end */
   async #read(response: Response, left: Promise<void>): Promise<void> {
     const { headers, status } = response
     this.status ??= status

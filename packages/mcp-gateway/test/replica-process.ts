@@ -25,7 +25,7 @@ function say(text: string): void {
 
 let finish: (() => void) | undefined
 
-/** Says one thing, and a second one when this process is told to. */
+/** Sends one text, and a second one after the command `finish`. */
 async function* slow({ signal }: AgentCall): AsyncGenerator<AgentUpdate> {
   say('called slow')
   signal.addEventListener('abort', () => say('aborted slow'))

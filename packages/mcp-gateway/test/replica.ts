@@ -8,12 +8,12 @@ import { sourceNode } from '@x/internal/testing'
 /** One process of several that are one gateway. */
 export interface Replica extends AsyncDisposable {
   readonly url: string
-  /** Everything that it said. */
+  /** Lines that the process wrote. */
   readonly said: readonly string[]
-  /** Resolves when it said this, which it may have done already; `after` so many lines. */
+  /** Resolves when the process has written this line, after the first `after` lines. */
   hears(line: string, after?: number): Promise<void>
   tell(command: string): void
-  /** SIGKILL. Resolves when it is gone. */
+  /** Sends SIGKILL. Resolves when the process has ended. */
   kill(): Promise<void>
 }
 
@@ -30,7 +30,7 @@ export async function startReplica(settings: ReplicaSettings): Promise<Replica> 
   const args = ['--conditions=mcp-source', program, JSON.stringify(settings)]
   const child = spawn(sourceNode, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   const exited = once(child, 'exit')
-  child.stdin.on('error', () => {}) // it was killed
+  child.stdin.on('error', () => {}) // the process was killed
   const said: string[] = []
   const waiting = new Set<() => void>()
   const lines = createInterface({ input: child.stdout })
@@ -41,7 +41,7 @@ export async function startReplica(settings: ReplicaSettings): Promise<Replica> 
   const over = once(lines, 'close').then(() => {
     throw new Error(`It ended, and had said: ${said.join(' | ')}`)
   })
-  over.catch(() => {}) // of interest to those who wait for a line
+  over.catch(() => {}) // reported to those who wait for a line
   const until = <Found>(find: () => Found | undefined): Promise<Found> =>
     Promise.race([
       over,

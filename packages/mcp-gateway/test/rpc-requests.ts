@@ -1,4 +1,4 @@
-/** Requests of a client of the revisions with sessions, as they are on the wire. */
+/** HTTP requests of a client of the revisions with sessions. */
 export const URL_OF_TESTS = 'http://localhost/mcp'
 
 const VERSION = '2025-11-25'
@@ -69,7 +69,7 @@ export interface ReadEvent {
   readonly data: string
 }
 
-/** The events of an answer, one by one; leaving the loop gives the stream up. */
+/** Yields the events of a response. Leaving the loop closes the stream. */
 export async function* eventsOf(response: Response): AsyncGenerator<ReadEvent> {
   let text = ''
   const decoder = new TextDecoder()

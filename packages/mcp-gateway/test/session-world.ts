@@ -28,7 +28,7 @@ interface SessionProcess {
   readonly lease: ProcessLease
   readonly changes: ChangeFeed
   readonly fetch: Fetch
-  /** Ends the process as SIGKILL does: nothing that it began goes on, and no other process is told. */
+  /** Ends the lease of the process, as its death does: other processes see it as dead. */
   kill(): Promise<void>
 }
 
@@ -43,7 +43,7 @@ export interface SessionWorld extends AsyncDisposable {
   /** Texts of the calls that were run. */
   readonly runs: string[]
   readonly warnings: string[]
-  /** What `sessionOpened` and `sessionClosed` reported. */
+  /** Events that the observer received: `opened`, or the reason of an end. */
   readonly observed: string[]
 }
 
@@ -69,7 +69,7 @@ const SETTINGS: SessionLimits = {
   events: { maxEvents: 1000, ttlMs: 300_000 },
 }
 
-/** Tools of tests answer by their text. */
+/** Handlers whose tools return a text. */
 class TestServer implements Omit<McpHandlers, 'methods'> {
   readonly serverInfo: Implementation = { name: 'test', version: '1.0.0' }
   readonly instructions = 'Use the tools'
@@ -220,7 +220,7 @@ function principalOf(name: string | null): Principal {
   return { id: name, scopes: ['*'], isAnonymous: false, claims: {} }
 }
 
-/** Everything that is promised has happened, over some turns. */
+/** Waits some turns of the event loop, with all promises in between. */
 export async function turnsPass(count = 10): Promise<void> {
   for (let left = count; left > 0; left--) await settled()
 }

@@ -3,13 +3,13 @@ import type { SessionStore } from '../src/mcp/sessions.ts'
 import type { EventLogs } from '../src/store/gateway-store.ts'
 import { turns } from './turns.ts'
 
-/** A store at the end of a wire: one thing after the other, and each takes a while. */
+/** A store that executes one operation after the other, each after some turns of the event loop. */
 export class SlowStore {
-  /** Turns that each thing takes, at most. */
+  /** Maximum number of turns for an operation. */
   slowness = 0
-  /** How often an event cannot be kept: from 0 to 1. */
+  /** Probability, from 0 to 1, that an event cannot be stored. */
   failing = 0
-  /** Streams of events that were begun, and not deleted. */
+  /** Names of the session logs that were opened, and not deleted. */
   readonly streams: Set<string> = new Set()
   readonly #random: () => number
   #last: Promise<unknown> = Promise.resolve()
@@ -18,7 +18,7 @@ export class SlowStore {
     this.#random = random
   }
 
-  /** The parts that sessions use, through this. Logs of calls fail now and then. */
+  /** Wraps the store of sessions. Operations of session logs fail with probability `failing`. */
   wrapSessions(store: SessionStore): SessionStore {
     return { ...store, records: this.#slow(store.records), logs: this.#slowLogs(store.logs) }
   }

@@ -1,6 +1,6 @@
 import { settled } from './manual-clock.ts'
 
-/** Waits for none, or for so many turns of the event loop. */
+/** Waits for a random number of turns of the event loop, from 0 to `most`. */
 export async function turns(random: () => number, most: number): Promise<void> {
   for (let left = Math.floor(random() * (most + 1)); left > 0; left--) await settled()
 }

@@ -35,7 +35,7 @@ export function withLogs(store: GatewayStore, methods: Partial<EventLogs>): Gate
   }
 }
 
-/** Two processes, as they are to each other: both in this one, with a store between them. */
+/** Starts two gateways in this process. Like two processes, they share a store only. */
 export function twoReplicas(
   options: Partial<GatewayOptions> = {},
   wrap: (store: GatewayStore) => GatewayStore = (store) => store,

@@ -7,9 +7,9 @@ export interface WireSessionOptions {
   readonly capabilities?: object
 }
 
-/** A client with a session, as it is on the wire: each request goes to the process that the test names. */
+/** A client with a session that sends each HTTP request to the process that the test names. */
 export class WireSession {
-  /** Of its requests. */
+  /** Headers of its requests. */
   readonly headers: Readonly<Record<string, string>>
 
   private constructor(headers: Readonly<Record<string, string>>) {
@@ -49,7 +49,7 @@ export class WireSession {
     return fetch(url, { method: 'POST', headers, body: JSON.stringify(message) })
   }
 
-  /** A request with one answer. @returns status, and the last message */
+  /** Sends a request with one answer. @returns the status, and the last message */
   async ask(
     url: string,
     message: object,
@@ -93,7 +93,7 @@ function lastMessage(text: string): Message {
   return JSON.parse(data?.slice(6) ?? '{}') as Message
 }
 
-/** Reads a stream until this holds of an event. @returns all up to it; the stream is left open */
+/** Reads the events of a stream. */
 export class EventReader {
   readonly #events: AsyncGenerator<ReadEvent>
   lastId = ''
@@ -103,7 +103,7 @@ export class EventReader {
     this.#events = eventsOf(response)
   }
 
-  /** @throws if the stream ends before */
+  /** Reads up to the first message for which `isIt` returns true. The stream stays open. @throws if it ends before */
   async until(isIt: (message: Message) => boolean): Promise<Message> {
     for (;;) {
       const { done, value } = await this.#events.next()
@@ -116,7 +116,7 @@ export class EventReader {
     }
   }
 
-  /** Resolves at the end of the stream, however it comes. */
+  /** Reads until the end of the stream, also if the connection breaks. */
   async rest(): Promise<readonly Message[]> {
     try {
       await this.until(() => false)
@@ -126,7 +126,7 @@ export class EventReader {
     return this.read
   }
 
-  /** Gives the stream up. */
+  /** Closes the connection. */
   async leave(): Promise<void> {
     await this.#events.return(undefined)
   }

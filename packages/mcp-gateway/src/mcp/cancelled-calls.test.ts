@@ -13,7 +13,7 @@ const cancel = (requestId: number): object => ({
   params: { requestId, reason: 'Enough' },
 })
 
-/** Of 2025-03-26, which has batches. */
+/** Headers of revision 2025-03-26, which has batches. */
 const inOldSession = (id: string): Record<string, string> => ({
   ...inSession(id),
   'mcp-protocol-version': '2025-03-26',
@@ -24,7 +24,7 @@ interface Reading {
   readonly lastEventId: string
 }
 
-/** @returns once the call has begun; what is read from then on, to the end */
+/** Waits until the call has begun. @returns the events after that, to the end */
 async function begun(response: Response): Promise<{ readonly rest: Promise<Reading> }> {
   const events = eventsOf(response)
   let lastEventId = ''
@@ -63,7 +63,7 @@ function withAppend(store: GatewayStore, before: (event: unknown) => Promise<voi
 test.each([
   ['with events', {}],
   ['without events', { sessions: { eventStore: { enabled: false } } }],
-])('the stream of a cancelled call ends at once, without an answer: %s', async (_, options) => {
+])('ends the stream of a cancelled call at once, without an answer: %s', async (_, options) => {
   await using w = twoReplicas({ ...options, runs: { idleTimeoutMs: 0, timeoutMs: 1e9 } })
   const id = await openSession(w.a)
   const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id))))
@@ -74,7 +74,7 @@ test.each([
   expect(w.warnings).toEqual([])
 })
 
-test('a session whose only call was cancelled is idle', async () => {
+test('counts a session as idle after its only call was cancelled', async () => {
   await using w = twoReplicas({ sessions: { idleTtlMs: 60_000 } })
   const id = await openSession(w.a)
   const response = await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id)))
@@ -84,7 +84,7 @@ test('a session whose only call was cancelled is idle', async () => {
   expect(w.assemblies[0].sessions).toBe(0)
 })
 
-test('whoever comes back to the stream of a cancelled call learns that there is no more of it, at any process', async () => {
+test('tells a client that resumes the stream of a cancelled call that nothing follows, at any process', async () => {
   await using w = twoReplicas()
   const id = await openSession(w.a)
   const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id))))
@@ -96,7 +96,7 @@ test('whoever comes back to the stream of a cancelled call learns that there is 
   }
 })
 
-test('whoever has a stream to its end learns that there is no more of it, at any process', async () => {
+test('tells a client that resumes after the last event that nothing follows, at any process', async () => {
   await using w = twoReplicas()
   const id = await openSession(w.a)
   let last = ''
@@ -109,7 +109,7 @@ test('whoever has a stream to its end learns that there is no more of it, at any
   }
 })
 
-test('a call is cancelled at another process than the one that runs it', async () => {
+test('cancels a call of another process', async () => {
   await using w = twoReplicas()
   const id = await openSession(w.a)
   const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id))))
@@ -118,7 +118,7 @@ test('a call is cancelled at another process than the one that runs it', async (
   expect(w.agents.calls[0]?.signal.aborted).toBe(true)
 })
 
-test('a cancelled call that is read at another process ends there', async () => {
+test('ends the stream of a cancelled call that the client reads at another process', async () => {
   await using w = twoReplicas({ sessions: { idleTtlMs: 60_000 } })
   const id = await openSession(w.a)
   let last = ''
@@ -126,7 +126,7 @@ test('a cancelled call that is read at another process ends there', async () => 
     await w.a(post(toolCall(1, 'endless', 'Go'), inSession(id))),
   )) {
     last = event.id ?? last
-    if (event.data.includes('Accepted')) break // the socket breaks
+    if (event.data.includes('Accepted')) break // the client leaves
   }
   const elsewhere = await w.b(get(inSession(id, { 'last-event-id': last })))
   expect(elsewhere.status).toBe(200)
@@ -141,7 +141,7 @@ test.each([
   ['with events', {}],
   ['without events', { sessions: { eventStore: { enabled: false } } }],
 ])(
-  'of a batch, what was not cancelled is answered, and then its stream ends: %s',
+  'answers the requests of a batch that were not cancelled, then ends its stream: %s',
   async (_, options) => {
     const finish = deferred()
     const agents = new AgentsAtHand({
@@ -166,7 +166,7 @@ test.each([
   },
 )
 
-test('of a batch whose last answer is still being kept, a cancellation does not cut it off', async () => {
+test('sends the last answer of a batch that is being stored when another request is cancelled', async () => {
   const [finish, kept, isKeeping] = [deferred(), deferred(), deferred()]
   const agents = new AgentsAtHand({
     endless,
@@ -193,7 +193,7 @@ test('of a batch whose last answer is still being kept, a cancellation does not 
   expect(w.warnings).toEqual([])
 })
 
-test('what is cancelled before it could begin is stopped as it does', async () => {
+test('aborts a call that is cancelled before it begins', async () => {
   const [kept, isKeeping] = [deferred(), deferred()]
   let isOpen = false
   await using w = twoReplicas({}, (store) => {
@@ -206,7 +206,7 @@ test('what is cancelled before it could begin is stopped as it does', async () =
   const headers = inSession(await openSession(w.a))
   isOpen = true
   const batch = [toolCall(1, 'endless', 'Go'), toolCall(2, 'echo', 'Hi')]
-  const answering = w.a(post(batch, headers)) // with an event to come back to, which is kept first
+  const answering = w.a(post(batch, headers)) // its first event has an id and is stored first
   await isKeeping.promise
   await w.a(post(cancel(1), headers))
   kept.resolve()
@@ -214,7 +214,7 @@ test('what is cancelled before it could begin is stopped as it does', async () =
   expect(w.agents.calls.filter(({ signal }) => !signal.aborted)).toHaveLength(1)
 })
 
-test('without sessions, too, the stream of a cancelled call ends', async () => {
+test('ends the stream of a cancelled call of a client without a session', async () => {
   await using w = twoReplicas({ eras: { legacy: 'stateless' } })
   const headers = { 'mcp-protocol-version': '2025-11-25' }
   const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), headers)))
@@ -223,7 +223,7 @@ test('without sessions, too, the stream of a cancelled call ends', async () => {
 })
 
 test.each(['v1', 'v2 legacy'] as const)(
-  'a client that cancels goes on undisturbed: SDK %s',
+  'lets a client go on after it cancelled a call: SDK %s',
   async (kind) => {
     await using w = twoReplicas({ sessions: { retryMs: 1 } })
     const { url } = await w.assemblies[0].listen({ port: 0 })
@@ -245,7 +245,7 @@ test.each(['v1', 'v2 legacy'] as const)(
       onProgress: () => leaving.abort(),
     })
     await expect(calling).rejects.toThrow(/abort/i)
-    await resumption.promise // it takes the end for a break, once
+    await resumption.promise // the client takes the end for a lost connection, once
     await client.ping()
     await expect(client.callTool('echo', 'Hi')).resolves.toMatchObject({
       content: [{ text: 'Hi' }],

@@ -20,7 +20,7 @@ interface Listening {
   }>
   readonly lastEventId: () => string
   readonly leave: () => Promise<unknown>
-  /** Messages to the end of the stream. */
+  /** All messages until the end of the stream. */
   readonly rest: () => Promise<readonly unknown[]>
 }
 
@@ -72,7 +72,7 @@ async function ownerOf(w: SessionWorld): Promise<string> {
 }
 
 describe('a client that listens', () => {
-  test('is told about changes at any process, once for a version that each of them notices', async () => {
+  test('is notified of a change at any process, once for a version that each process notices', async () => {
     await using w = sessionWorld()
     const [one, other] = [await openSession(w.a), await openSession(w.b)]
     const listening = [await listen(w.a, one), await listen(w.b, other)]
@@ -89,7 +89,7 @@ describe('a client that listens', () => {
     }
   })
 
-  test('is told again when a process has a version later, and gave out the earlier one until then', async () => {
+  test('is notified again when a process has a version later than the others', async () => {
     await using w = sessionWorld()
     const listening = await listen(w.a, await openSession(w.a))
     const [one, other] = w.processes
@@ -104,7 +104,7 @@ describe('a client that listens', () => {
     await listening.leave()
   })
 
-  test('is told again once, however many processes have a version later at the same time', async () => {
+  test('is notified again once if several processes have a version later at the same time', async () => {
     await using w = sessionWorld({ processes: 4 })
     const listening = await listen(w.a, await openSession(w.a))
     const [first, ...others] = w.processes
@@ -118,7 +118,7 @@ describe('a client that listens', () => {
     await listening.leave()
   })
 
-  test('hears of its own list of resources, and of resources that it subscribed to', async () => {
+  test('is notified of its own list of resources, and of resources that it subscribed to', async () => {
     await using w = sessionWorld()
     const id = await openSession(w.a)
     const owner = await ownerOf(w)
@@ -153,22 +153,25 @@ describe('a client that listens', () => {
   test.each([
     ['the same process', (w: SessionWorld) => w.a],
     ['another process', (w: SessionWorld) => w.b],
-  ])('comes back to %s with its last event, and gets exactly what it missed', async (_, at) => {
-    await using w = sessionWorld()
-    const id = await openSession(w.a)
-    const { changes } = w.processes[0]
-    const before = await listen(w.a, id)
-    await changes.publish({ type: 'tools' })
-    expect((await before.next()).method).toBe(TOOLS)
-    const last = before.lastEventId()
-    await before.leave()
-    await changes.publish({ type: 'prompts' })
-    await changes.publish({ type: 'resources', owner: 'somebody else' })
-    const after = await listen(at(w), id, { 'last-event-id': last })
-    await changes.publish({ type: 'tools' })
-    expect([(await after.next()).method, (await after.next()).method]).toEqual([PROMPTS, TOOLS])
-    await after.leave()
-  })
+  ])(
+    'comes back to %s with its last event id, and gets exactly the changes that it missed',
+    async (_, at) => {
+      await using w = sessionWorld()
+      const id = await openSession(w.a)
+      const { changes } = w.processes[0]
+      const before = await listen(w.a, id)
+      await changes.publish({ type: 'tools' })
+      expect((await before.next()).method).toBe(TOOLS)
+      const last = before.lastEventId()
+      await before.leave()
+      await changes.publish({ type: 'prompts' })
+      await changes.publish({ type: 'resources', owner: 'somebody else' })
+      const after = await listen(at(w), id, { 'last-event-id': last })
+      await changes.publish({ type: 'tools' })
+      expect([(await after.next()).method, (await after.next()).method]).toEqual([PROMPTS, TOOLS])
+      await after.leave()
+    },
+  )
 
   test('can come back after its first event, before any change', async () => {
     await using w = sessionWorld()
@@ -182,7 +185,7 @@ describe('a client that listens', () => {
     await after.leave()
   })
 
-  test('is told that all may have changed where it was away, or for longer than changes are kept', async () => {
+  test('is notified of every list if it comes back without an event id, or after its event was dropped', async () => {
     await using w = sessionWorld({ settings: { events: { maxEvents: 1000, ttlMs: 60_000 } } })
     const id = await openSession(w.a)
     await (await w.a(post(subscribe('file:///a'), inSession(id)))).text()
@@ -200,7 +203,7 @@ describe('a client that listens', () => {
     }
   })
 
-  test('has one stream: a later one at another process ends it', async () => {
+  test('has one stream: a later stream at another process ends it', async () => {
     await using w = sessionWorld()
     const id = await openSession(w.a)
     const first = await listen(w.a, id)
@@ -230,7 +233,7 @@ describe('a client that listens', () => {
     await listening.leave()
   })
 
-  test('is told without ids where events are not stored', async () => {
+  test('gets notifications without ids if events are not stored', async () => {
     await using w = sessionWorld({ settings: { events: undefined } })
     const listening = await listen(w.a, await openSession(w.a))
     await w.processes[0].changes.publish({ type: 'tools' })
@@ -240,7 +243,7 @@ describe('a client that listens', () => {
   })
 })
 
-test('two clients that begin to listen to one session at once leave one of them', async () => {
+test('keeps one of two streams of a session that begin at once', async () => {
   await using w = sessionWorld()
   const id = await openSession(w.a)
   const streams = await Promise.all([w.a, w.b].map((fetch) => fetch(get(inSession(id)))))
@@ -252,7 +255,7 @@ test('two clients that begin to listen to one session at once leave one of them'
   expect(told).toHaveLength(1)
 })
 
-test('a store that is away at the start is followed later, and what was missed is told', async () => {
+test('follows a store that fails at the start later, and notifies clients of every list then', async () => {
   let isAway = true
   await using w = sessionWorld({
     wrap: (store) => ({
@@ -280,7 +283,7 @@ test('a store that is away at the start is followed later, and what was missed i
   await listening.leave()
 })
 
-test('a store that is away delays changes for other processes, and hides none', async () => {
+test('delivers changes to other processes after a failure of the store', async () => {
   let isAway = false
   const wrap = (store: SessionStore): SessionStore => ({
     ...store,

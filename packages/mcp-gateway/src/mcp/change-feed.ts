@@ -79,7 +79,7 @@ export class ChangeFeed {
   /**
    * Notifies the clients of all processes. Never rejects.
    *
-   * Every process notices a new version of a list by itself. Clients are notified once, and once more after the last
+   * Each process notices a new version of a list itself. Clients are notified once, and once more after the last
    * process has the version: a client that lists its tools before may get the earlier version from that process.
    */
   publish(change: Change): Promise<void> {

@@ -22,7 +22,7 @@ test.each([
     'completion/complete',
     { ref: { type: 'ref/resource', uri: URI }, argument: { name: 'name', value: '' } },
   ],
-])('%s is known, also as the first that a session is asked for', async (method, params) => {
+])('answers %s, also as the first request of a session', async (method, params) => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   const id = await openSession(gateway.fetch)
   const request = post({ jsonrpc: '2.0', id: 1, method, params }, inSession(id))

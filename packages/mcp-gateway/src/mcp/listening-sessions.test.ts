@@ -13,7 +13,7 @@ const sources = [new AgentsAtHand({ echo })]
 const here = '192.0.2.1'
 const elsewhere = '192.0.2.2'
 
-/** Where sessions may listen on one stream of each address. */
+/** Returns a gateway that allows one listening stream for each address. */
 function world(options: Partial<GatewayOptions> = {}) {
   const gateway = createGateway({
     sources,
@@ -32,7 +32,7 @@ function world(options: Partial<GatewayOptions> = {}) {
   }
 }
 
-test('sessions without a name listen on as many streams as their address may have', async () => {
+test('limits the streams of anonymous sessions by address', async () => {
   await using w = world()
   for (let round = 0; round < 3; round++) {
     const one = await w.listen(here)
@@ -47,7 +47,7 @@ test('sessions without a name listen on as many streams as their address may hav
   }
 })
 
-test('what opens no stream takes the place of none', async () => {
+test('does not count requests that open no stream', async () => {
   await using w = world()
   for (let n = 0; n < 3; n++) expect((await w.ask('nobody-has-this', here)).status).toBe(404)
   const stream = await w.listen(here)
@@ -55,7 +55,7 @@ test('what opens no stream takes the place of none', async () => {
   await stream.body?.cancel()
 })
 
-test('sessions of somebody known are bounded as sessions, not by where they are', async () => {
+test('limits the streams of a named caller by its sessions, not by address', async () => {
   await using w = world({ auth: bearerAuth(TOKEN) })
   const authorization = `Bearer ${TOKEN}`
   const streams = [await w.listen(here, { authorization }), await w.listen(here, { authorization })]
@@ -64,7 +64,7 @@ test('sessions of somebody known are bounded as sessions, not by where they are'
 })
 
 test.each(['v1', 'v2 legacy'] as const)(
-  'a client that may not listen calls all the same (%s)',
+  'serves the calls of a client that may not listen (%s)',
   async (kind) => {
     await using gateway = createGateway({ sources, limits: { subscriptionsPerAddress: 1 } })
     const { url } = await gateway.listen({ port: 0 })

@@ -29,7 +29,7 @@ export class OpenStreams {
 
   /**
    * Counts a stream on which a caller waits for changes. Anonymous callers share one principal, so they are counted by
-   * address. Where the address is unknown, there is no limit.
+   * address. Callers without a known address have no limit.
    *
    * @returns a function to call at the end of the stream; `undefined` if the caller has too many streams
    */

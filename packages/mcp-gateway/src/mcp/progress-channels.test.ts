@@ -5,7 +5,7 @@ import { settled } from '../../test/manual-clock.ts'
 import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import { twoReplicas, withLogs } from '../../test/two-replicas.ts'
 
-test('progress and logs of a call come before its answer, also where a store takes its time', async () => {
+test('sends progress and log messages of a call before its answer, also with a slow store', async () => {
   const agents = new AgentsAtHand({
     *talking() {
       yield { type: 'status', text: 'still' }

@@ -39,7 +39,7 @@ const asked = (...messages: readonly string[]) => ({
   state: { thread: 't' },
 })
 
-test('a client with a session is asked during the call, and its answers continue the run', async () => {
+test('asks a client with a session during the call, and continues the run with its answers', async () => {
   const requests: unknown[] = []
   const agents = new AgentsAtHand({
     *shop({ resume }: AgentCall) {
@@ -63,7 +63,7 @@ test('a client with a session is asked during the call, and its answers continue
   expect(agents.calls).toHaveLength(2)
 })
 
-test('a page has an id, which the revisions with sessions require', async () => {
+test('gives a URL elicitation the id that revisions with sessions require', async () => {
   const requests: unknown[] = []
   const agents = new AgentsAtHand({
     *shop({ resume }: AgentCall) {
@@ -86,7 +86,7 @@ test('a page has an id, which the revisions with sessions require', async () => 
   expect(result.content).toEqual([{ type: 'text', text: 'Paid' }])
 })
 
-test('an agent that asks without end is stopped after 8 rounds', async () => {
+test('stops an agent that asks again and again after 8 rounds', async () => {
   let rounds = 0
   const agents = new AgentsAtHand({ shop: () => [asked(`Round ${++rounds}?`)] })
   let answers = 0
@@ -101,7 +101,7 @@ test('an agent that asks without end is stopped after 8 rounds', async () => {
   })
 })
 
-test('a client that refuses a question with an error ends the call with that error', async () => {
+test('ends a call with the error with which its client refused a question', async () => {
   const agents = new AgentsAtHand({ shop: () => [asked('Which size?')] })
   const result = await callOf(agents, () => {
     throw new Error('No user is here')
@@ -113,7 +113,7 @@ test('a client that refuses a question with an error ends the call with that err
   expect(agents.calls).toHaveLength(1)
 })
 
-test('one question that gets no answer in time ends the round, and withdraws the other question', async () => {
+test('ends the round if one question times out, and withdraws the other question', async () => {
   const withdrawn: string[] = []
   const agents = new AgentsAtHand({ shop: () => [asked('Which size?', 'Which color?')] })
   const answer: Answer = ({ params }, { mcpReq }) =>

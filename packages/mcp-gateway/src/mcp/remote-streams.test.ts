@@ -26,7 +26,7 @@ async function begun(response: Response): Promise<string> {
   return last
 }
 
-test('a client that comes back twice to another process hears the answer at once', async () => {
+test('sends the answer at once to a client that comes back twice to another process', async () => {
   const finish = deferred()
   await using w = twoReplicas({ sources: [slowly(finish.promise)] }, (store) =>
     withLogs(store, {
@@ -45,10 +45,10 @@ test('a client that comes back twice to another process hears the answer at once
   await settled()
   await settled()
   finish.resolve()
-  expect(await second).toContain('finished') // no time has passed
+  expect(await second).toContain('finished') // the clock did not move
 })
 
-test('what a lost signal would have said is read from the log, while the call goes on', async () => {
+test('reads from the log what a lost signal would have announced, while the call goes on', async () => {
   const [further, finish] = [deferred(), deferred()]
   const agents = new AgentsAtHand({
     async *slow() {
@@ -80,7 +80,7 @@ test('what a lost signal would have said is read from the log, while the call go
   expect((await rest.next()).value?.data).toContain('finished')
 })
 
-test('where the store is away as a client comes back, nothing is kept of it here', async () => {
+test('keeps no reader of a client that comes back while the store fails', async () => {
   const finish = deferred()
   const isAway = { now: false }
   await using w = twoReplicas({ sources: [slowly(finish.promise)] }, (store) =>

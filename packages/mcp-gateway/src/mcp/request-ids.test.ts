@@ -22,7 +22,7 @@ function slowly(finish: Promise<unknown>): AgentsAtHand {
   })
 }
 
-test('an id that is used twice at once is refused, and the first call is answered', async () => {
+test('refuses a request id that is in flight, and answers the first call', async () => {
   const finish = deferred()
   const agents = slowly(finish.promise)
   await using w = twoReplicas({ sources: [agents] })
@@ -36,7 +36,7 @@ test('an id that is used twice at once is refused, and the first call is answere
   expect(agents.calls).toHaveLength(1)
 })
 
-test('so is one that a batch uses twice', async () => {
+test('refuses a batch that uses a request id twice', async () => {
   await using w = twoReplicas()
   const headers = { ...inSession(await openSession(w.a)), 'mcp-protocol-version': '2025-03-26' }
   const batch = await w.a(post([call(1, 'echo'), call(1, 'echo')], headers))
@@ -44,7 +44,7 @@ test('so is one that a batch uses twice', async () => {
   expect(w.agents.calls).toEqual([])
 })
 
-test('an id that was answered, or cancelled, may be used again', async () => {
+test('accepts a request id again after its answer or cancellation', async () => {
   const finish = deferred()
   const agents = slowly(finish.promise)
   await using w = twoReplicas({ sources: [agents] })

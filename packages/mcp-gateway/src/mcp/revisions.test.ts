@@ -30,7 +30,7 @@ test.each([
   ['2025-03-26', TEXT],
   ['2025-06-18', LINK],
   ['2025-11-25', LINK],
-])('a session of %s is told of a large file in a way that it knows', async (version, expected) => {
+])('names a large file in the form of revision %s', async (version, expected) => {
   await using gateway = serve()
   const clientInfo = { name: 'test', version: '1.0.0' }
   const params = { protocolVersion: version, capabilities: {}, clientInfo }
@@ -48,8 +48,11 @@ test.each([
 test.each([
   [{}, TEXT],
   [{ 'mcp-protocol-version': '2025-11-25' }, LINK],
-])('so is a client without one, by %j', async (headers, expected) => {
-  await using gateway = serve({ eras: { legacy: 'stateless' } })
-  const answer = await textOf(gateway.fetch(post(toolCall(1, 'giving', 'Go'), headers)))
-  expect(answer).toContain(expected)
-})
+])(
+  'names a large file in the form of a client without a session: %j',
+  async (headers, expected) => {
+    await using gateway = serve({ eras: { legacy: 'stateless' } })
+    const answer = await textOf(gateway.fetch(post(toolCall(1, 'giving', 'Go'), headers)))
+    expect(answer).toContain(expected)
+  },
+)

@@ -28,7 +28,7 @@ const cancel = (requestId: number): object => ({
   params: { requestId },
 })
 
-/** Of 2025-03-26, which has batches. */
+/** Headers of revision 2025-03-26, which has batches. */
 const inOldSession = (id: string): Record<string, string> =>
   inSession(id, { 'mcp-protocol-version': '2025-03-26' })
 
@@ -62,7 +62,7 @@ async function rest(events: AsyncGenerator<ReadEvent>): Promise<readonly ReadEve
 const messagesOf = (events: readonly ReadEvent[]): unknown[] =>
   events.filter(({ data }) => data !== '').map(({ data }) => JSON.parse(data) as unknown)
 
-/** A store whose logs do this before they append an event. */
+/** Returns a store whose logs call a function before they append an event. */
 function withAppend(before: (event: unknown) => Promise<unknown> | undefined) {
   return (store: SessionStore): SessionStore => {
     const { logs } = store
@@ -87,7 +87,7 @@ function withAppend(before: (event: unknown) => Promise<unknown> | undefined) {
 }
 
 describe('an answer', () => {
-  test('is JSON where it is there in the turn in which the request came', async () => {
+  test('is JSON if it comes in the turn of the request', async () => {
     await using w = sessionWorld({ tools: { quick: () => 'done' } })
     const response = await w.a(post(call(1, 'quick'), inSession(await openSession(w.a))))
     expect(response.headers.get('content-type')).toBe('application/json')
@@ -98,7 +98,7 @@ describe('an answer', () => {
     })
   })
 
-  test('comes on a stream that can be resumed where it takes longer, and the call runs once', async () => {
+  test('comes on a stream that can be resumed if it takes longer, and the call runs once', async () => {
     const finish = deferred<string>()
     await using w = sessionWorld({ tools: { slow: () => finish.promise } })
     const headers = inSession(await openSession(w.a))
@@ -116,7 +116,7 @@ describe('an answer', () => {
     expect(w.runs).toEqual(['slow'])
   })
 
-  test('tells how soon a client may reconnect, but no client of a revision that would read it as a message', async () => {
+  test('says how soon a client may reconnect, but not to clients of revisions that would read it as a message', async () => {
     const finish = deferred<string>()
     await using w = sessionWorld({
       tools: { slow: () => finish.promise },
@@ -132,7 +132,7 @@ describe('an answer', () => {
     expect((await texts[1])?.startsWith('event: message\nid: ')).toBe(true)
   })
 
-  test('is never JSON for messages before it, which come in order', async () => {
+  test('comes on a stream after other messages, in order', async () => {
     const tools: Record<string, Tool> = {
       talking: (context) => {
         void context.progress?.({ progress: 1, message: 'one' })
@@ -271,7 +271,7 @@ describe('a cancelled request', () => {
     expect(signals[0]?.aborted).toBe(true)
   })
 
-  test('runs at another process than the one that was told', async () => {
+  test('is aborted at another process than the one that received the notification', async () => {
     const { tool, signals } = endless()
     await using w = sessionWorld({ tools: { endless: tool } })
     const headers = inSession(await openSession(w.a))
@@ -395,7 +395,7 @@ describe('a store that is away', () => {
     expect(again.status).toBe(400)
   })
 
-  test('cancels a call that nobody reads: its answer could not be kept', async () => {
+  test('cancels a call without a reader, because its answer could not be stored', async () => {
     let isAway = false
     const wrap = withAppend(() => {
       return isAway
@@ -553,7 +553,7 @@ describe('a question', () => {
   test.each([
     ['refused by the client', { error: { code: -1, message: 'No' } }, 'No'],
     ['answered with nonsense', { result: { action: 'maybe' } }, 'malformed'],
-  ])('fails where it is %s', async (_, answer, text) => {
+  ])('fails if it is %s', async (_, answer, text) => {
     const catching: Tool = async (context, message) => {
       try {
         return await asking(context, message)
@@ -568,7 +568,7 @@ describe('a question', () => {
     expect(JSON.stringify(messagesOf(await rest(events)))).toContain(text)
   })
 
-  test('of a process that was killed is refused: the client is told to call again', async () => {
+  test('of a process that was killed is refused, with the advice to call again', async () => {
     await using w = sessionWorld({ tools: { asking } })
     const headers = inSession(await openSession(w.a))
     const { id, events } = await asked(await w.a(post(call(1, 'asking'), headers)))
@@ -579,7 +579,7 @@ describe('a question', () => {
     await events.return(undefined)
   })
 
-  test('of a process that dies with the answer on its way is refused as soon as that is seen', async () => {
+  test('of a process that dies before it takes the answer is refused as soon as its lease ends', async () => {
     await using w = sessionWorld({ tools: { asking } })
     const headers = inSession(await openSession(w.a))
     const { id, events } = await asked(await w.a(post(call(1, 'asking'), headers)))
@@ -605,13 +605,13 @@ describe('a question', () => {
   })
 })
 
-test('a client that sends its first request at once is served', async () => {
+test('serves a client that sends its first request before notifications/initialized', async () => {
   await using w = sessionWorld({ tools: { quick: () => 'done' } })
   const id = (await w.a(initialize())).headers.get('mcp-session-id') ?? ''
   expect((await w.b(post(call(1, 'quick'), inSession(id)))).status).toBe(200)
 })
 
-test('the call is not cancelled with closeStream, and its client reads the rest', async () => {
+test('does not cancel a call with closeStream(): its client reads the rest', async () => {
   const finish = deferred<string>()
   const polled: Tool = (context) => {
     context.closeStream()
@@ -627,7 +627,7 @@ test('the call is not cancelled with closeStream, and its client reads the rest'
   expect(messagesOf(await rest(eventsOf(again)))).toMatchObject([{ id: 1, result: {} }])
 })
 
-test('comments keep silent streams open, by one timer', async () => {
+test('keeps silent streams open by comments, with one timer', async () => {
   const finish = deferred<string>()
   await using w = sessionWorld({ tools: { slow: () => finish.promise }, keepAliveMs: 1000 })
   const headers = inSession(await openSession(w.a))

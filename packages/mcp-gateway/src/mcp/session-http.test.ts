@@ -215,7 +215,7 @@ describe('answers by the table of rules', () => {
       expect(response.headers.get(name)).toBe(value)
   })
 
-  test('a second GET at a time, until the first one has ended', async () => {
+  test('refuses a second GET until the first one has ended', async () => {
     await using w = sessionWorld()
     const headers = inSession(await openSession(w.a))
     const first = await w.a(get(headers))
@@ -273,7 +273,7 @@ describe('opening a session', () => {
     expect(await w.store.records.count('session:')).toBe(3)
   })
 
-  test('admits exactly as many as there is room for, of many at once', async () => {
+  test('admits exactly the limit when many begin at once', async () => {
     await using w = sessionWorld({ settings: { maxPerPrincipal: 5 } })
     const authorization = 'ada'
     const responses = await Promise.all(
@@ -284,7 +284,7 @@ describe('opening a session', () => {
     expect(w.processes[0].http.sessions.size).toBe(5)
   })
 
-  test('is limited by the minute for each address', async () => {
+  test('is limited by a rate per minute for each address', async () => {
     await using w = sessionWorld({ settings: { initializePerMinutePerIp: 2 } })
     const from = { 'x-address': '192.0.2.1' }
     const statuses = []
@@ -295,7 +295,7 @@ describe('opening a session', () => {
 })
 
 describe('the end of a session', () => {
-  test('comes when it is idle for too long, exactly', async () => {
+  test('comes exactly at its idle time', async () => {
     await using w = sessionWorld({ isShared: false, settings: { idleTtlMs: 60_000 } })
     const headers = inSession(await openSession(w.a))
     for (let n = 0; n < 3; n++) {
@@ -306,7 +306,7 @@ describe('the end of a session', () => {
     expect((await w.a(post(list, headers))).status).toBe(404)
   })
 
-  test('comes by itself for abandoned sessions, and leaves nothing', async () => {
+  test('comes for abandoned sessions, and nothing of them is stored any more', async () => {
     await using w = sessionWorld({ isShared: false, settings: { idleTtlMs: 60_000 } })
     for (let n = 0; n < 300; n++) await openSession(w.a)
     expect(w.processes[0].http.sessions.size).toBe(300)
@@ -384,7 +384,7 @@ describe('the end of a session', () => {
     expect(w.processes.map(({ http }) => http.sessions.size)).toEqual([0, 0])
   })
 
-  test('is noticed at the next request where the process was not told', async () => {
+  test('is noticed with the next request by a process that missed the signal', async () => {
     await using w = sessionWorld({ settings: { idleTtlMs: 60_000 } })
     const headers = inSession(await openSession(w.a))
     const [stored] = await w.store.records.list('session:')
@@ -393,7 +393,7 @@ describe('the end of a session', () => {
     expect((await w.a(post(list, headers))).status).toBe(404)
   })
 
-  test('is not the end of the gateway: sessions go on at another process', async () => {
+  test('does not come when a process stops: sessions go on at another process', async () => {
     await using w = sessionWorld()
     const headers = inSession(await openSession(w.a))
     await w.processes[0].http.close()
@@ -460,7 +460,7 @@ describe('a session at several processes', () => {
     expect((await w.b(post(list, headers))).status).toBe(200)
   })
 
-  test('has one level of logs, which is stored', async () => {
+  test('has one log level, which is stored', async () => {
     await using w = sessionWorld()
     const id = await openSession(w.a)
     const params = { level: 'error' }

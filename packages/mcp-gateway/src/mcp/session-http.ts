@@ -50,7 +50,7 @@ export interface SessionHttpOptions extends SessionParts {
   /** `undefined`: there are no resources. */
   readonly resources: Pick<ArtifactResources, 'listOf'> | undefined
   readonly streams: OpenStreams
-  /** Serves each POST by itself, for clients that lose the id of their session. There are no sessions, and no GET. */
+  /** Serves clients that lose the id of their session: each POST alone, without a session and without GET. */
   readonly isStateless: boolean
 }
 

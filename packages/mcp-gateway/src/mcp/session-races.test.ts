@@ -18,11 +18,11 @@ import { oneOf, turns } from '../../test/turns.ts'
 import { CallStream } from './session-calls.ts'
 import { LiveSession } from './sessions.ts'
 
-/** Tools of a race. The last one ends only when it is stopped. */
+/** Tools of a race. The last one runs until it is cancelled. */
 const TOOLS = ['quick', 'late', 'talking', 'asking', 'endless'] as const
 const GRACE_MS = 10_000
 const POSTS = 6
-/** Logs that were read to their end, in each of two processes. */
+/** Logs that two processes keep after they were read to their end. */
 const KEPT_LOGS = 2 * 8
 const TOLERATED = /Events of sessions cannot be stored/
 
@@ -33,7 +33,7 @@ function seeds(): readonly number[] {
   return Array.from({ length: Number(SEEDS) }, (_, n) => n + 1)
 }
 
-/** Tools that answer with their text, each in its time, and stop when they are cancelled. */
+/** Tools that answer with their text after some turns, and stop when they are cancelled. */
 function racingTools(random: () => number): Readonly<Record<string, Tool>> {
   const unlessStopped = (signal: AbortSignal, waiting: Promise<unknown>): Promise<unknown> =>
     Promise.race([
@@ -108,7 +108,7 @@ async function worldOf(random: () => number): Promise<World> {
 interface Call {
   readonly id: number
   readonly name: (typeof TOOLS)[number]
-  /** Of no other call. */
+  /** Text that no other call has. */
   readonly text: string
   isCancelled: boolean
 }
@@ -119,7 +119,7 @@ interface Race {
   readonly done: Promise<unknown>
 }
 
-/** One POST of the session, and what its client does meanwhile. */
+/** One POST of the session, and the client that reads its answers. */
 function begin({ random, fetches, store, headers }: World, ids: readonly number[]): Race {
   const calls = ids.map((id): Call => {
     return { id, name: oneOf(random, TOOLS), text: `text ${id}`, isCancelled: false }
@@ -144,7 +144,7 @@ function begin({ random, fetches, store, headers }: World, ids: readonly number[
     await turns(random, 10)
     await oneOf(random, fetches)(post(message, headers))
     if (call.name !== 'endless') return
-    // A cancellation that overtook its call was not heard.
+    // A cancellation that arrives before its call has no effect.
     for (let left = 20; left > 0; left--) await settled()
     await oneOf(random, fetches)(post(message, headers))
   }
@@ -156,7 +156,7 @@ function begin({ random, fetches, store, headers }: World, ids: readonly number[
   return { calls, client, done: Promise.all([racing, ...cancelling]) }
 }
 
-/** A client that listens now and then, and may begin twice at once. */
+/** A client that listens now and then, sometimes on two streams at once. */
 async function listen({ random, fetches, headers, sessions }: World): Promise<void> {
   for (let n = 0; n < 3; n++) {
     await turns(random, 6)
@@ -173,7 +173,7 @@ async function end({ random, fetches, headers }: World): Promise<void> {
   await (await oneOf(random, fetches)(new Request(URL_OF_TESTS, init))).text()
 }
 
-/** @returns whether the work ends, though the clock goes on only where nothing else happens */
+/** @returns whether the work ends. The clock moves only when nothing else happens */
 async function inTime({ sessions }: World, work: Promise<unknown>): Promise<boolean> {
   const done = work.then(() => true as const)
   for (let n = 0; n < 80; n++) {
@@ -185,7 +185,7 @@ async function inTime({ sessions }: World, work: Promise<unknown>): Promise<bool
   return false
 }
 
-/** @param isFailing a client that comes back may be told that its answer was lost, also where it has it */
+/** @param isFailing a client that comes back may get an error for an answer that it has already */
 function checkAnswers(
   { sessions }: World,
   { calls, client }: Race,
@@ -207,7 +207,7 @@ function checkAnswers(
   }
 }
 
-/** One session, and all that happens in it. */
+/** Runs the races of one session. */
 async function run(seed: number): Promise<void> {
   const random = seededRandom(seed)
   const world = await worldOf(random)
@@ -242,7 +242,7 @@ async function run(seed: number): Promise<void> {
   expect(sessions.warnings.filter((warning) => !TOLERATED.test(warning))).toEqual([])
 }
 
-test('calls that race in a session are each run and answered once, and leave nothing', async () => {
+test('runs and answers racing calls of a session once each, and leaves nothing behind', async () => {
   const failures: string[] = []
   const sessions = queryObjects(LiveSession, { format: 'count' }) // the prototypes of subclasses
   for (const seed of seeds()) {

@@ -36,7 +36,7 @@ const cancel = (requestId: number): object => ({
 const back = (id: string, lastEventId: string): Request =>
   get(inSession(id, { 'last-event-id': lastEventId }))
 
-/** Reads until the call has said something, and leaves. @returns the id of the last event */
+/** Reads until the first message of the call, and leaves. @returns the id of the last event */
 async function leave(response: Response): Promise<string> {
   let last = ''
   for await (const { id, data } of eventsOf(response)) {
@@ -59,7 +59,7 @@ interface Slow {
   readonly signals: AbortSignal[]
 }
 
-/** A world with a tool that begins, says what it is told to, and ends when it is told to. */
+/** A world with a tool that sends messages and ends when the test says so. */
 async function slowWorld(options: SessionWorldOptions = {}): Promise<Slow & AsyncDisposable> {
   const finish = deferred<string>()
   const signals: AbortSignal[] = []
@@ -158,7 +158,7 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
     expect((await at(w)(back(session, last))).status).toBe(405)
   })
 
-  test('is told that it has all of a stream that has ended: 405', async () => {
+  test('gets 405 if it has the whole stream', async () => {
     await using s = await slowWorld()
     const { world: w, session } = s
     const events: ReadEvent[] = []
@@ -170,7 +170,7 @@ describe.each(PROCESSES)('a client that comes back to %s', (_, at) => {
     expect(again.headers.get('allow')).toBe('POST, DELETE')
   })
 
-  test('is told that events were dropped: 400', async () => {
+  test('gets 400 if events were dropped', async () => {
     await using s = await slowWorld({ settings: { events: { maxEvents: 3, ttlMs: 300_000 } } })
     const { world: w, session } = s
     const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))
@@ -253,7 +253,7 @@ describe('several processes', () => {
     expect(dataOf(await again)).toMatchObject([{ id: 1, result: {} }])
   })
 
-  test('end the stream of a client that came back to another one before its loss was noticed', async () => {
+  test('end the stream of a client that came back to another process before the loss was noticed', async () => {
     await using s = await slowWorld()
     const { world: w, session } = s
     const events = eventsOf(await w.a(post(call(1, 'slow'), inSession(session))))
@@ -309,7 +309,7 @@ describe('several processes', () => {
     await elsewhere.body?.cancel()
   })
 
-  test('leave sessions and finished calls to the others when one of them stops', async () => {
+  test('keep sessions and finished calls of a process that stops', async () => {
     await using s = await slowWorld()
     const { world: w, session } = s
     const last = await leave(await w.a(post(call(1, 'slow'), inSession(session))))

@@ -113,7 +113,7 @@ export class LiveSession {
     this.touchedAt = this.seenAt
   }
 
-  /** Whether there is a record of the session. */
+  /** Whether the session has a record in the store. */
   get isStored(): boolean {
     return this.name !== ''
   }

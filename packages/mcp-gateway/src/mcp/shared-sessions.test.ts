@@ -29,7 +29,7 @@ async function begun(response: Response): Promise<string> {
   let last = ''
   for await (const { id, data } of eventsOf(response)) {
     last = id ?? last
-    if (data.includes('Accepted')) break // the socket breaks
+    if (data.includes('Accepted')) break // the client leaves
   }
   return last
 }
@@ -48,7 +48,7 @@ const slowly = (finish: Promise<unknown>): AgentsAtHand =>
     },
   })
 
-test('a session that is used at one process is not idle at another', async () => {
+test('does not count a session as idle that is used at another process', async () => {
   await using w = twoReplicas({ sessions: { idleTtlMs: 60_000 } })
   const used = await openSession(w.a)
   const unused = await openSession(w.a)
@@ -57,7 +57,7 @@ test('a session that is used at one process is not idle at another', async () =>
     await w.clock.advance(15_000)
     expect(await statusOf(w.b(post(list, inSession(used))))).toBe(200)
   }
-  expect(w.assemblies[0].sessions).toBe(0) // given up here, where it was idle
+  expect(w.assemblies[0].sessions).toBe(0) // this process dropped its copy, because the session was idle here
   expect(await statusOf(w.a(post(list, inSession(used))))).toBe(200)
   expect(await statusOf(w.a(post(list, inSession(unused))))).toBe(404)
   expect(await statusOf(w.b(post(list, inSession(unused))))).toBe(404)
@@ -66,7 +66,7 @@ test('a session that is used at one process is not idle at another', async () =>
   expect(await w.store.records.count('session:')).toBe(0)
 })
 
-test('a session has an end, wherever it is used', async () => {
+test('ends a session at its absolute age, at every process', async () => {
   await using w = twoReplicas({ sessions: { idleTtlMs: 60_000, absoluteTtlMs: 100_000 } })
   const id = await openSession(w.a)
   await w.clock.advance(50_000)
@@ -76,7 +76,7 @@ test('a session has an end, wherever it is used', async () => {
   expect(await statusOf(w.a(post(list, inSession(id))))).toBe(404)
 })
 
-test('sessions of all processes are counted: in all, and of one caller', async () => {
+test('counts the sessions of all processes, in all and for one caller', async () => {
   await using w = twoReplicas({
     auth: bearerAuth({
       ada: { token: 'token-of-ada-0123456789', scopes: ['*'] },
@@ -99,7 +99,7 @@ test('sessions of all processes are counted: in all, and of one caller', async (
   await openSession(w.b, ada)
 })
 
-test('many requests that come at once load it once', async () => {
+test('loads a session once for many requests at the same time', async () => {
   await using w = twoReplicas()
   const id = await openSession(w.a)
   const statuses = await Promise.all(
@@ -109,7 +109,7 @@ test('many requests that come at once load it once', async () => {
   expect(w.assemblies[1].sessions).toBe(1)
 })
 
-test('a client that comes back to neither process has cancelled its call', async () => {
+test('cancels a call whose client comes back to neither process', async () => {
   const never = deferred()
   const agents = slowly(never.promise)
   await using w = twoReplicas({ sources: [agents], sessions: { disconnectGraceMs: 10_000 } })
@@ -127,7 +127,7 @@ test('a client that comes back to neither process has cancelled its call', async
   expect(agents.calls[0]?.signal.aborted).toBe(true)
 })
 
-test('a client may come back to one process, then to the other, and gets everything once', async () => {
+test('sends everything once to a client that comes back to one process, then to the other', async () => {
   const finish = deferred()
   const agents = slowly(finish.promise)
   await using w = twoReplicas({ sources: [agents] })
@@ -145,7 +145,7 @@ test('a client may come back to one process, then to the other, and gets everyth
   expect(agents.calls).toHaveLength(1)
 })
 
-test('an answer that was complete before its client came to the other process is there', async () => {
+test('sends an answer that was complete before its client came to the other process', async () => {
   const finish = deferred()
   const agents = slowly(finish.promise)
   await using w = twoReplicas({ sources: [agents] })
@@ -159,7 +159,7 @@ test('an answer that was complete before its client came to the other process is
   expect(text).not.toContain('error')
 })
 
-test('a process that stops leaves its sessions, and what they were told, to the others', async () => {
+test('keeps the sessions and events of a process that stops', async () => {
   const agents = slowly(Promise.resolve())
   await using w = twoReplicas({ sources: [agents] })
   const id = await openSession(w.a)
@@ -174,7 +174,7 @@ test('a process that stops leaves its sessions, and what they were told, to the 
   expect(await (await asking).text()).toContain('finished')
 })
 
-test('a session that was ended while nobody could be told has ended all the same', async () => {
+test('ends a session at all processes, also if the signal is lost', async () => {
   const gaps = new Set<() => void>()
   let isAway = false
   await using w = twoReplicas({}, (store) =>
@@ -201,7 +201,7 @@ test('a session that was ended while nobody could be told has ended all the same
   expect(w.assemblies.map(({ sessions }) => sessions)).toEqual([0, 0])
 })
 
-test('nothing of it is left when both have closed', async () => {
+test('stores nothing after both processes have closed', async () => {
   const w = twoReplicas()
   const id = await openSession(w.a)
   await statusOf(w.b(post(list, inSession(id))))
@@ -211,7 +211,7 @@ test('nothing of it is left when both have closed', async () => {
   expect(w.clock.pending).toBe(0)
 })
 
-test('a level is set at all processes, also by a batch', async () => {
+test('sets a log level at all processes, also by a batch', async () => {
   await using w = twoReplicas()
   const id = await openSession(w.a)
   const levels = async (): Promise<unknown[]> => {

@@ -86,20 +86,23 @@ test.each<[string, object]>([
   ['log messages', { [LEVEL]: 'info' }],
   ['log messages of a higher level', { [LEVEL]: 'error' }],
   ['both', { progressToken: 0, [LEVEL]: 'debug' }],
-])('a call for %s gets the same messages as from a server of the SDK', async (_, meta) => {
-  const streaming = { channel: 'both' } as const
-  const sources = [new AgentsAtHand({ echo })]
-  await using gateway = createGateway({ sources, streaming })
-  const own = await gateway.fetch(called({ meta }))
-  const sdk = await gateway.fetch(called({ meta, headers: SDK_HEADERS }))
-  expect(own.status).toBe(sdk.status)
-  expect(own.headers.get('content-type')).toBe(sdk.headers.get('content-type'))
-  const messages = await messagesOf(own)
-  expect(messages).toEqual(await messagesOf(sdk))
-  expect(messages.at(-1)).toMatchObject({ id: 7, result: { content: [{ text: 'Hi' }] } })
-})
+])(
+  'sends the same messages as a server of the SDK to a client that asks for %s',
+  async (_, meta) => {
+    const streaming = { channel: 'both' } as const
+    const sources = [new AgentsAtHand({ echo })]
+    await using gateway = createGateway({ sources, streaming })
+    const own = await gateway.fetch(called({ meta }))
+    const sdk = await gateway.fetch(called({ meta, headers: SDK_HEADERS }))
+    expect(own.status).toBe(sdk.status)
+    expect(own.headers.get('content-type')).toBe(sdk.headers.get('content-type'))
+    const messages = await messagesOf(own)
+    expect(messages).toEqual(await messagesOf(sdk))
+    expect(messages.at(-1)).toMatchObject({ id: 7, result: { content: [{ text: 'Hi' }] } })
+  },
+)
 
-test('a call is cancelled when its client leaves the stream', async () => {
+test('cancels a call when its client leaves the stream', async () => {
   let call: AgentCall | undefined
   const source = new AgentsAtHand({
     echo(each) {
@@ -117,7 +120,7 @@ test('a call is cancelled when its client leaves the stream', async () => {
   await expect.poll(() => call?.signal.aborted).toBe(true)
 })
 
-test('a call of a tool that does not exist is an error of the protocol', async () => {
+test('returns a JSON-RPC error for an unknown tool', async () => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   const response = await gateway.fetch(called({ name: 'none', headers: { 'mcp-name': 'none' } }))
   expect(response.status).toBe(200)
@@ -127,7 +130,7 @@ test('a call of a tool that does not exist is an error of the protocol', async (
 test.each<[string, McpHandlers['handle']]>([
   ['an error that was not expected', () => Promise.reject(new Error('password 1234'))],
   ['a result that JSON cannot express', () => ({ content: [], count: 1n })],
-])('%s is an error without details for the client, and goes to the log', async (_, handle) => {
+])('returns an error without details for %s, and logs it', async (_, handle) => {
   const warnings: string[] = []
   await using assembly = new Runtime(
     { logger: { warn: (message) => void warnings.push(message), error: () => undefined } },
@@ -146,7 +149,7 @@ test.each<[string, McpHandlers['handle']]>([
   expect(warnings).toEqual(['A call could not be answered'])
 })
 
-test('a call ends when its client leaves, and when the gateway is closed', async () => {
+test('cancels a call when its client leaves, and when the gateway closes', async () => {
   const begun: AgentCall[] = []
   let bothBegan = (): void => undefined
   const underWay = new Promise<void>((resolve) => {
@@ -179,19 +182,19 @@ function listening(resourceSubscriptions: unknown): object {
 const own = async (uri: string): Promise<string | undefined> =>
   uri.startsWith('a:own') ? uri.split('?')[0] : undefined
 
-test('a listener subscribes to its own resources only, each once and by its name in notifications', async () => {
+test('subscribes a listener to its own resources only, each once and by its name in notifications', async () => {
   const uris = ['a:own/1?version=2', 'a:other/1', 'a:own/1', 'no uri']
   const { body, followed } = await ownFilter(listening(uris), own)
   expect(body).toEqual(listening(['a:own/1']))
   expect(followed).toEqual(['a:own/1'])
 })
 
-test('without resources there is nothing to subscribe to', async () => {
+test('subscribes a listener to nothing if there are no resources', async () => {
   expect(await ownFilter(listening(['a:own/1']), () => undefined)).toMatchObject({ followed: [] })
 })
 
 test.each([[null], [{}], [listening('a:own/1')], [listening([1, 'a:other/1'])], [{ params: [] }]])(
-  'any other body stays as it is: %j',
+  'does not change another body: %j',
   async (body) => {
     expect(await ownFilter(body, own)).toEqual({ body, followed: [] })
   },

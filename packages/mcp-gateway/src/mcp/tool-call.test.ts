@@ -6,7 +6,7 @@ import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway } from '../gateway.ts'
 
 test.each(['legacy', { pin: '2026-07-28' }] as const)(
-  'a call that is issued again with its key in _meta is executed once: %j',
+  'executes a call once that is repeated with its key in _meta: %j',
   async (mode) => {
     const agents = new AgentsAtHand({ echo })
     await using gateway = createGateway({ sources: [agents], auth: bearerAuth('secret') })
@@ -21,7 +21,7 @@ test.each(['legacy', { pin: '2026-07-28' }] as const)(
     expect(agents.calls).toHaveLength(1)
     await call('order 2')
     expect(agents.calls).toHaveLength(2)
-    // Taken for none, it would be executed twice.
+    // If the key were ignored, the call would be executed twice.
     expect(await call(7)).toMatchObject({ isError: true, _meta: { reason: 'invalid_arguments' } })
     await client.close()
   },

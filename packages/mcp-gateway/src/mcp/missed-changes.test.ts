@@ -9,7 +9,7 @@ const TOKEN = 'the-token-of-ada-0123456789'
 const authorization = `Bearer ${TOKEN}`
 const VERSION = '2026-07-28'
 
-/** Two processes that miss changes of each other when the test says so. */
+/** Two processes that lose changes of each other while the test says so. */
 function world() {
   const gaps = new Set<() => void>()
   const replicas = twoReplicas(
@@ -28,7 +28,7 @@ function world() {
   return Object.assign(replicas, { lose })
 }
 
-/** Uploads a file of the caller's. @returns its URI, without a version */
+/** Uploads a file of the caller. @returns its URI, without a version */
 async function uploaded(fetch: (request: Request) => Promise<Response>): Promise<string> {
   const headers = { authorization, host: 'localhost' }
   const init = { method: 'PUT', body: 'Hello', headers }
@@ -37,7 +37,7 @@ async function uploaded(fetch: (request: Request) => Promise<Response>): Promise
   return uri.split('?')[0] ?? ''
 }
 
-test('a listener that may have missed a change of the one file that it follows is told to read it again', async () => {
+test('notifies a listener of a file that may have changed while the store failed', async () => {
   await using w = world()
   const uri = await uploaded(w.a)
   const notifications = { resourcesListChanged: true, resourceSubscriptions: [uri] }
@@ -60,7 +60,7 @@ test('a listener that may have missed a change of the one file that it follows i
   await events.return(undefined)
 })
 
-test('so is a session that follows it', async () => {
+test('notifies a session of a subscribed file that may have changed while the store failed', async () => {
   await using w = world()
   const uri = await uploaded(w.a)
   const id = await openSession(w.a, { authorization })
@@ -79,7 +79,7 @@ test('so is a session that follows it', async () => {
   await events.return(undefined)
 })
 
-test('a change of a file reaches a client of each process once', async () => {
+test('notifies a client of each process once of a changed file', async () => {
   await using w = twoReplicas({ auth: bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } }) })
   const uri = await uploaded(w.a)
   await w.clock.advance(100)

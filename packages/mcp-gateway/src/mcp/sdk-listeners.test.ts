@@ -37,7 +37,7 @@ function* talking(): Iterable<AgentUpdate> {
   yield { type: 'done', text: 'Here' }
 }
 
-describe('what an agent says meanwhile, as logs', () => {
+describe('texts of an agent before its result, as log messages', () => {
   const call = (meta: object): Request =>
     modern('tools/call', {
       name: 'talking',
@@ -67,7 +67,7 @@ describe('what an agent says meanwhile, as logs', () => {
     expect(text.includes('thinking')).toBe(methods.length > 0)
   })
 
-  test('a client with a session gets them without asking, and after it asked for less, less', async () => {
+  test('are sent to clients with a session, by the level that they set', async () => {
     const sources = [new AgentsAtHand({ talking })]
     await using gateway = createGateway({ sources, logger: false, streaming: { channel: 'log' } })
     const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
@@ -87,7 +87,7 @@ describe('listeners', () => {
   const listen = (headers: Readonly<Record<string, string>> = {}): Request =>
     modern('subscriptions/listen', { notifications: { toolsListChanged: true }, headers })
 
-  /** @returns its first message, and what ends it */
+  /** @returns the first message, and a function that ends the stream */
   async function opened(
     gateway: Gateway,
     headers?: Readonly<Record<string, string>>,
@@ -118,7 +118,7 @@ describe('listeners', () => {
     ],
   ]
 
-  test.each(LIMITED)('%s have a limit, which counts those that are there', async (...each) => {
+  test.each(LIMITED)('limits the number of open listeners: %s', async (...each) => {
     const [, options, headers] = each
     const sources = [new AgentsAtHand({ echo })]
     await using gateway = createGateway({ sources, logger: false, ...options })
@@ -135,7 +135,7 @@ describe('listeners', () => {
   })
 })
 
-test('a session follows 256 resources, and no more', async () => {
+test('accepts 256 subscriptions of a session', async () => {
   const agents = new AgentsAtHand({
     *give(): Iterable<AgentUpdate> {
       yield { type: 'file', file: { name: 'a.txt', data: Buffer.from('one') } }
@@ -158,7 +158,7 @@ test('a session follows 256 resources, and no more', async () => {
   expect(await follow('256.txt')).toContain('"result":{}')
 })
 
-test('a first list waits for agents where that is configured, and a call does not fail of it', async () => {
+test('waits with the first list until agents were found, if configured, and serves calls meanwhile', async () => {
   const agents = new AgentsAtHand()
   const registry = { waitFor: { minAgents: 1, timeoutMs: 60_000, pollMs: 10 }, debounceMs: 1 }
   await using gateway = createGateway({ sources: [agents], registry, logger: false })
@@ -173,7 +173,7 @@ test('a first list waits for agents where that is configured, and a call does no
   expect(await session).toMatch(/./)
 })
 
-test('a call that comes before the first list waits for the first look, too', async () => {
+test('waits with a call before the first list until agents were found', async () => {
   const agents = new AgentsAtHand({ echo })
   let begin: () => void = () => undefined
   const begun = new Promise<void>((resolve) => (begin = resolve))

@@ -39,7 +39,7 @@ function world(options: Partial<GatewayOptions> = {}): World {
 
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
 
-test('without a session id: 400; with one that is not known: 404', async () => {
+test('returns 400 without a session id, and 404 for an unknown one', async () => {
   await using w = world()
   const missing = await w.fetch(post(list))
   expect(missing.status).toBe(400)
@@ -51,7 +51,7 @@ test('without a session id: 400; with one that is not known: 404', async () => {
   expect(stream.status).toBe(404)
 })
 
-test('ids of sessions are made here, and cannot be guessed: one that a client brings is none', async () => {
+test('makes unguessable session ids, and accepts none that a client chose', async () => {
   await using w = world()
   expect((await w.fetch(initialize(inSession('chosen-by-a-client')))).status).toBe(404)
   const ids = await Promise.all(Array.from({ length: 20 }, () => openSession(w.fetch)))
@@ -62,7 +62,7 @@ test('ids of sessions are made here, and cannot be guessed: one that a client br
   }
 })
 
-test('a client that says too much of itself gets no session', async () => {
+test('refuses an initialize that is too long', async () => {
   await using w = world()
   const clientInfo = { name: 'test', version: '1.0.0', title: 'x'.repeat(32_768) }
   const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo }
@@ -74,7 +74,7 @@ test('a client that says too much of itself gets no session', async () => {
   expect(w.assembly.sessions).toBe(0)
 })
 
-test('a session that was deleted is gone', async () => {
+test('returns 404 for a session that was deleted', async () => {
   await using w = world()
   const id = await openSession(w.fetch)
   expect(w.assembly.sessions).toBe(1)
@@ -87,12 +87,12 @@ test('a session that was deleted is gone', async () => {
   expect(await statusOf(w.fetch(post(list, inSession(id))))).toBe(404)
 })
 
-test('deleting a session stops what runs in it', async () => {
+test('cancels the calls of a session that is deleted', async () => {
   await using w = world()
   const id = await openSession(w.fetch)
   const response = await w.fetch(post(toolCall(1, 'endless', 'Go'), inSession(id)))
   for await (const { data } of eventsOf(response)) if (data.includes('begun')) break
-  // Read further: the client is there, it has only had enough.
+  // The client still reads: it is connected, and deleted the session.
   const other = await w.fetch(post(toolCall(2, 'endless', 'Go'), inSession(id)))
   const reading = other.text()
   await w.fetch(
@@ -105,7 +105,7 @@ test('deleting a session stops what runs in it', async () => {
   expect(w.agents.calls.every(({ signal }) => signal.aborted)).toBe(true)
 })
 
-test('a session of somebody else is not known', async () => {
+test('returns 404 for a session of another principal', async () => {
   await using w = world({
     auth: bearerAuth({
       ada: { token: 'token-of-ada-0123456789', scopes: ['*'] },
@@ -120,7 +120,7 @@ test('a session of somebody else is not known', async () => {
   expect(await statusOf(w.fetch(post(list, inSession(id))))).toBe(401)
 })
 
-test('abandoned sessions end by themselves, and leave nothing', async () => {
+test('ends abandoned sessions, and stores nothing of them any more', async () => {
   await using w = world({ sessions: { idleTtlMs: 60_000 } })
   for (let n = 0; n < 300; n++) await openSession(w.fetch)
   expect(w.assembly.sessions).toBe(300)
@@ -130,7 +130,7 @@ test('abandoned sessions end by themselves, and leave nothing', async () => {
   expect(w.assembly.sessions).toBe(0)
 })
 
-test('a session that is idle for too long is gone at once, also between two looks', async () => {
+test('returns 404 for a session that was idle for too long, also between two sweeps', async () => {
   await using w = world({ sessions: { idleTtlMs: 60_000 } })
   const id = await openSession(w.fetch)
   await w.clock.advance(59_000)
@@ -141,7 +141,7 @@ test('a session that is idle for too long is gone at once, also between two look
   expect(await statusOf(w.fetch(post(list, inSession(id))))).toBe(404)
 })
 
-test('a session with an open call is never idle', async () => {
+test('does not count a session with an open call as idle', async () => {
   const finish = deferred()
   const agents = new AgentsAtHand({
     async *slow() {
@@ -166,7 +166,7 @@ test('a session with an open call is never idle', async () => {
   expect(w.assembly.sessions).toBe(0)
 })
 
-test('a session has an end, however busy its client is', async () => {
+test('ends a session at its absolute age, also if it is in use', async () => {
   await using w = world({ sessions: { idleTtlMs: 60_000, absoluteTtlMs: 100_000 } })
   const id = await openSession(w.fetch)
   await w.clock.advance(50_000)
@@ -175,7 +175,7 @@ test('a session has an end, however busy its client is', async () => {
   expect(await statusOf(w.fetch(post(list, inSession(id))))).toBe(404)
 })
 
-test('too many sessions: 503; too many of one caller: 429; both say when to come back', async () => {
+test('returns 503 for too many sessions, and 429 for too many of one caller, with Retry-After', async () => {
   await using w = world({ sessions: { max: 2 } })
   await openSession(w.fetch)
   await openSession(w.fetch)
@@ -194,7 +194,7 @@ test('too many sessions: 503; too many of one caller: 429; both say when to come
   expect(Number(own.headers.get('retry-after'))).toBeGreaterThan(0)
 })
 
-test('of many that begin at once, none finds the room of another', async () => {
+test('admits no more sessions than the limit when many begin at once', async () => {
   const sessions = { max: 20, maxPerPrincipal: 5 }
   await using w = world({ sessions, auth: bearerAuth({ a: { token: 'a' }, b: { token: 'b' } }) })
   const authorization = 'Bearer a'
@@ -208,7 +208,7 @@ test('of many that begin at once, none finds the room of another', async () => {
   await openSession(w.fetch, { authorization: 'Bearer b' })
 })
 
-test('sessions from one address are begun at a bounded rate', async () => {
+test('limits the rate of new sessions from one address', async () => {
   await using w = world({ sessions: { initializePerMinutePerIp: 3 } })
   const { url } = await w.assembly.listen({ port: 0 })
   const statuses: number[] = []
@@ -223,7 +223,7 @@ test('sessions from one address are begun at a bounded rate', async () => {
   expect(Number(last?.headers.get('retry-after'))).toBeGreaterThan(0)
 })
 
-test('a lost stream is taken up again with Last-Event-ID, and nothing is lost or run twice', async () => {
+test('resumes a lost stream with Last-Event-ID, without a lost event or a second run', async () => {
   const finish = deferred()
   const agents = new AgentsAtHand({
     async *slow() {
@@ -238,7 +238,7 @@ test('a lost stream is taken up again with Last-Event-ID, and nothing is lost or
   let lastEventId = ''
   for await (const event of eventsOf(response)) {
     lastEventId = event.id ?? lastEventId
-    if (event.data.includes('Accepted')) break // the socket breaks
+    if (event.data.includes('Accepted')) break // the client leaves
   }
   await w.clock.advance(9000)
   const again = await w.fetch(get(inSession(id, { 'last-event-id': lastEventId })))
@@ -251,7 +251,7 @@ test('a lost stream is taken up again with Last-Event-ID, and nothing is lost or
   expect(agents.calls[0]?.signal.aborted).toBe(false)
 })
 
-test('an answer that came while nobody read is there for whoever comes back', async () => {
+test('keeps an answer for a client that comes back later', async () => {
   const finish = deferred()
   const agents = new AgentsAtHand({
     async *slow() {
@@ -266,7 +266,7 @@ test('an answer that came while nobody read is there for whoever comes back', as
   let lastEventId = ''
   for await (const event of eventsOf(response)) {
     lastEventId = event.id ?? ''
-    break // right after the first event, which has nothing but an id
+    break // after the first event, which has an id and no data
   }
   finish.resolve()
   await w.clock.advance(60_000)
@@ -276,7 +276,7 @@ test('an answer that came while nobody read is there for whoever comes back', as
   expect(text).not.toContain('data: {}')
 })
 
-test('a stream that nobody comes back to is a cancelled call, after the grace', async () => {
+test('cancels a call whose client does not come back within the grace period', async () => {
   await using w = world({ sessions: { disconnectGraceMs: 10_000 } })
   const id = await openSession(w.fetch)
   const response = await w.fetch(post(toolCall(1, 'endless', 'Go'), inSession(id)))
@@ -287,7 +287,7 @@ test('a stream that nobody comes back to is a cancelled call, after the grace', 
   expect(w.agents.calls[0]?.signal.aborted).toBe(true)
 })
 
-test('without an event store there is nothing to come back to: a lost stream is a cancelled call', async () => {
+test('cancels a call whose stream is lost at once if events are not stored', async () => {
   await using w = world({ sessions: { eventStore: { enabled: false } } })
   const id = await openSession(w.fetch)
   const response = await w.fetch(post(toolCall(1, 'endless', 'Go'), inSession(id)))
@@ -296,7 +296,7 @@ test('without an event store there is nothing to come back to: a lost stream is 
   expect(w.agents.calls[0]?.signal.aborted).toBe(true)
 })
 
-test('an event of another session is not known', async () => {
+test('returns 400 for an event id of another session', async () => {
   await using w = world()
   const ours = await openSession(w.fetch)
   const theirs = await openSession(w.fetch)
@@ -309,7 +309,7 @@ test('an event of another session is not known', async () => {
   expect(await replay.text()).not.toContain('secret')
 })
 
-/** An answer that nobody reads would be under way for ever. */
+/** Reads the whole response: otherwise it stays in flight. */
 async function statusOf(answering: Promise<Response>): Promise<number> {
   const response = await answering
   await response.text()
