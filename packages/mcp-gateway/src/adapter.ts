@@ -9,7 +9,7 @@ export type {
   SourceSection,
   StoreSection,
 } from './cli/file-sections.ts'
-export { credentialHeaders, headersNow } from './agents/credential-headers.ts'
+export { credentialHeaders, headersNow } from './agents/langgraph-server.ts'
 export { assertGatewayOptions } from './errors.ts'
 export * as setting from './gateway/setting-kinds.ts'
 export {

@@ -5,7 +5,7 @@ import { AgentsAtHand, echo, endless } from '../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../test/mcp-clients.ts'
 import { Runtime } from './gateway/runtime.ts'
 import { createGateway } from './gateway.ts'
-import type { AgentUpdate } from './agents/agent-update.ts'
+import type { AgentUpdate } from './agents/agent.ts'
 
 describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
   test('finds the tools, calls one, and hears of its progress', async () => {

@@ -50,7 +50,7 @@ export type {
 
 export { skillsOf } from './agents/agent.ts'
 export type { Agent, AgentHealth, JsonSchema, Skill, SkillAnnotations } from './agents/agent.ts'
-export type { AgentListener, AgentSource } from './agents/agent-source.ts'
+export type { AgentListener, AgentSource } from './agents/agent.ts'
 export { AgentRegistry } from './tools/agent-registry.ts'
 export type {
   AgentRegistryOptions,
@@ -58,31 +58,31 @@ export type {
   PlanChange,
   RegistryStatus,
   SourceReplacement,
-} from './tools/agent-registry-options.ts'
+} from './tools/agent-registry.ts'
 export type { SourceStatus } from './agents/registry-sources.ts'
 
-export type { ArgumentCheck, CheckedArguments, ResumeArgument } from './tools/tool-plan.ts'
+export type { ArgumentCheck, CheckedArguments, ResumeArgument } from './tools/plan.ts'
 export type { CachePolicy } from './options.ts'
 export type { MetaTool, MetaToolName } from './tools/meta-tools.ts'
-export type { PlannedPrompt } from './tools/skill-prompts.ts'
-export type { PlanOptions } from './tools/tool-planner.ts'
+export type { PlannedPrompt } from './tools/prompts.ts'
+export type { PlanOptions } from './tools/plan.ts'
 export type { NameCollision } from './tools/names.ts'
-export type { DroppedTool, PlannedTool, ToolPlan } from './tools/tool-plan.ts'
-export type { ListedTool, ToolDefinition } from './tools/tool-plan.ts'
+export type { DroppedTool, PlannedTool, ToolPlan } from './tools/plan.ts'
+export type { ListedTool, ToolDefinition } from './tools/plan.ts'
 
-export type { CredentialHeaders } from './agents/credential-headers.ts'
-export { langGraphServerSource } from './agents/langgraph-server/lang-graph-server-source.ts'
-export type { LangGraphServerSourceOptions } from './agents/langgraph-server/lang-graph-server-source.ts'
-export { langGraphSource } from './agents/langgraph/lang-graph-source.ts'
-export type { LangGraphSourceOptions } from './agents/langgraph/lang-graph-source.ts'
+export type { CredentialHeaders } from './agents/langgraph-server.ts'
+export { langGraphServerSource } from './agents/langgraph-server.ts'
+export type { LangGraphServerSourceOptions } from './agents/langgraph-server.ts'
+export { langGraphSource } from './agents/langgraph/source.ts'
+export type { LangGraphSourceOptions } from './agents/langgraph/source.ts'
 export type {
   GraphDefinition,
   GraphOutput,
   GraphState,
   RunnableGraph,
-} from './agents/langgraph/graph-definition.ts'
+} from './agents/langgraph/definition.ts'
 
-export type { AgentCall, AgentInput, Answer, CheckedInput, Resume } from './agents/agent-call.ts'
+export type { AgentCall, AgentInput, Answer, CheckedInput, Resume } from './agents/agent.ts'
 export type {
   AgentArtifacts,
   ArtifactWriter,
@@ -90,8 +90,8 @@ export type {
   OutputFile,
   StoredFile,
 } from './files/result-files.ts'
-export { isFinal } from './agents/agent-update.ts'
-export type { AgentUpdate, FinalUpdate, Question } from './agents/agent-update.ts'
+export { isFinal } from './agents/agent.ts'
+export type { AgentUpdate, FinalUpdate, Question } from './agents/agent.ts'
 
 export { isAllowed } from './internal/principal.ts'
 export type { Principal } from './internal/principal.ts'

@@ -1,14 +1,13 @@
 // All settings of a gateway: their types, and what they mean. Defaults, ranges and what may change while the gateway
 // runs are in `gateway/settings.ts`. `docs/gateway-configuration.md` is generated from both files.
-import type { AgentSource } from './agents/agent-source.ts'
-import type { SkillAnnotations } from './agents/agent.ts'
+import type { AgentSource, SkillAnnotations } from './agents/agent.ts'
 import type { Authenticator } from './http/auth/authenticator.ts'
 import type { Clock } from './internal/clock.ts'
 import type { GuardedFetch } from './internal/guarded-fetch.ts'
 import type { GatewayLogger } from './internal/logger.ts'
 import type { GatewayObserver } from './internal/observer.ts'
 import type { RunEvent } from './internal/run-event.ts'
-import type { GraphDefinition } from './agents/langgraph/graph-definition.ts'
+import type { GraphDefinition } from './agents/langgraph/definition.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
 
 /**

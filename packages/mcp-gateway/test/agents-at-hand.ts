@@ -1,7 +1,10 @@
-import type { Agent } from '../src/agents/agent.ts'
-import type { AgentListener, AgentSource } from '../src/agents/agent-source.ts'
-import type { AgentCall } from '../src/agents/agent-call.ts'
-import type { AgentUpdate } from '../src/agents/agent-update.ts'
+import type {
+  Agent,
+  AgentCall,
+  AgentListener,
+  AgentSource,
+  AgentUpdate,
+} from '../src/agents/agent.ts'
 
 /** What an agent does with a call. */
 export type Behaviour = (call: AgentCall) => AsyncIterable<AgentUpdate> | Iterable<AgentUpdate>

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import type { AgentCall } from '../src/agents/agent-call.ts'
-import type { AgentUpdate } from '../src/agents/agent-update.ts'
+import type { AgentCall, AgentUpdate } from '../src/agents/agent.ts'
 import type { Behaviour } from './agents-at-hand.ts'
 import { connectForFiles } from './file-clients.ts'
 import { serve, textFile, TOKENS, twoPeople } from './served-files.ts'

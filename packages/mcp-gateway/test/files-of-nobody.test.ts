@@ -2,7 +2,7 @@ import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
 import type { GatewayOptions } from '../src/options.ts'
-import type { AgentUpdate } from '../src/agents/agent-update.ts'
+import type { AgentUpdate } from '../src/agents/agent.ts'
 import type { Behaviour } from './agents-at-hand.ts'
 import { connectForFiles, type FileClient } from './file-clients.ts'
 import {

@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'vitest'
 
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway } from '../src/gateway.ts'
-import type { AgentUpdate } from '../src/agents/agent-update.ts'
+import type { AgentUpdate } from '../src/agents/agent.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 import { connectForFiles, FILE_CLIENTS } from './file-clients.ts'
 import { redisStore } from './redis-store.ts'

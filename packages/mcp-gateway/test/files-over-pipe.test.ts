@@ -4,7 +4,7 @@ import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
 import { createGateway } from '../src/gateway.ts'
-import type { AgentUpdate } from '../src/agents/agent-update.ts'
+import type { AgentUpdate } from '../src/agents/agent.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { AgentsAtHand, type Behaviour } from './agents-at-hand.ts'
 import { connectForFiles, connectPipe } from './file-clients.ts'

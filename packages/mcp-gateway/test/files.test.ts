@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { deferred } from '@x/mcp-testing'
 import { afterAll, describe, expect, test } from 'vitest'
 
-import type { AgentUpdate } from '../src/agents/agent-update.ts'
+import type { AgentUpdate } from '../src/agents/agent.ts'
 import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import type { Behaviour } from './agents-at-hand.ts'

@@ -1,10 +1,13 @@
 import { registryOptions, type GivenRegistry } from './settings.ts'
-import type { PlanChange } from '../src/tools/agent-registry-options.ts'
+import type { PlanChange } from '../src/tools/agent-registry.ts'
 import { AgentRegistry } from '../src/tools/agent-registry.ts'
-import type { AgentListener, AgentSource } from '../src/agents/agent-source.ts'
-import type { Agent } from '../src/agents/agent.ts'
-import type { AgentCall } from '../src/agents/agent-call.ts'
-import type { AgentUpdate } from '../src/agents/agent-update.ts'
+import type {
+  Agent,
+  AgentCall,
+  AgentListener,
+  AgentSource,
+  AgentUpdate,
+} from '../src/agents/agent.ts'
 import { ManualClock } from './manual-clock.ts'
 
 export function agentOf(id: string, over: Partial<Agent> = {}): Agent {

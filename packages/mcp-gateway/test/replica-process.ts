@@ -4,8 +4,7 @@ import { createInterface } from 'node:readline'
 
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway } from '../src/gateway.ts'
-import type { AgentCall } from '../src/agents/agent-call.ts'
-import type { AgentUpdate } from '../src/agents/agent-update.ts'
+import type { AgentCall, AgentUpdate } from '../src/agents/agent.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import { redisStore } from './redis-store.ts'
 

@@ -1,8 +1,12 @@
-import type { Agent } from '../src/agents/agent.ts'
-import type { AgentSource, RunnableAgents } from '../src/agents/agent-source.ts'
+import type {
+  Agent,
+  AgentCall,
+  AgentSource,
+  AgentUpdate,
+  RunnableAgents,
+  RunTool,
+} from '../src/agents/agent.ts'
 import type { Principal } from '../src/internal/principal.ts'
-import type { AgentCall } from '../src/agents/agent-call.ts'
-import type { AgentUpdate } from '../src/agents/agent-update.ts'
 import {
   newRunId,
   type RunClient,
@@ -11,7 +15,6 @@ import {
   type ToolOutcome,
 } from '../src/runs/order.ts'
 import type { Runs } from '../src/runs/runs.ts'
-import type { RunTool } from '../src/agents/run-tool.ts'
 
 /** What an agent of a test does: its updates, or how it comes to them. */
 export type Script = (call: AgentCall) => AsyncIterable<AgentUpdate> | Iterable<AgentUpdate>

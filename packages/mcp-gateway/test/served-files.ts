@@ -4,7 +4,7 @@ import { bearerAuth } from '../src/http/auth/bearer.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import { createGateway } from '../src/gateway.ts'
 import type { OutputFile } from '../src/files/result-files.ts'
-import type { AgentUpdate } from '../src/agents/agent-update.ts'
+import type { AgentUpdate } from '../src/agents/agent.ts'
 
 /** Of two callers. */
 export const TOKENS = { ada: 'ada-has-a-token-of-her-own', bob: 'bob-has-a-token-of-his-own' }

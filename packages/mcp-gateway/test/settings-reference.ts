@@ -57,7 +57,7 @@ async function readDocs(): Promise<Docs> {
 const FILES = [
   '../src/options.ts',
   '../src/cli/file-settings.ts',
-  '../src/agents/langgraph-server/lang-graph-server-source.ts',
+  '../src/agents/langgraph-server.ts',
   '../../mcp-gateway-a2a/src/source.ts',
   '../../mcp-gateway-redis/src/redis-store.ts',
   '../../mcp-gateway-oauth/src/oauth-facade.ts',

@@ -10,8 +10,8 @@ import type {
 } from '../src/options.ts'
 import type { RunsOptions } from '../src/runs/runs.ts'
 import { ProcessLease } from '../src/store/lease.ts'
-import type { AgentRegistryOptions } from '../src/tools/agent-registry-options.ts'
-import type { PlanOptions } from '../src/tools/tool-planner.ts'
+import type { AgentRegistryOptions } from '../src/tools/agent-registry.ts'
+import type { PlanOptions } from '../src/tools/plan.ts'
 
 /** All settings with their defaults. */
 export const DEFAULTS: GatewaySettings = completeSettings('a test', {})

@@ -1,4 +1,7 @@
 import { isRecord } from '@x/internal'
+import type { AgentArtifacts, InputFile, OutputFile } from '../files/result-files.ts'
+import type { Principal } from '../internal/principal.ts'
+import type { RunFailureReason } from '../internal/run-event.ts'
 
 /** A JSON schema, 2020-12 unless it says otherwise. */
 export type JsonSchema = Readonly<Record<string, unknown>>
@@ -79,4 +82,196 @@ export function skillsOf(agent: Agent): readonly Skill[] {
 /** By code units: the same in every locale. */
 export function compareText(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1
+}
+
+/** One call of an agent, and what the agent may know about the caller. A new object for each call. */
+export interface AgentCall {
+  /** `run_` and 16 hex digits. */
+  readonly runId: string
+  readonly agentId: string
+  readonly skillId: string
+  readonly input: AgentInput
+  readonly principal: Principal
+  /**
+   * Conversation that the call continues, a UUID. The agent knows the earlier messages of it, and keeps the new ones.
+   * @default no conversation, and nothing is kept
+   */
+  readonly thread?: string | undefined
+  /** Aborts when the caller cancels, a limit is reached, or the gateway stops. */
+  readonly signal: AbortSignal
+  /** W3C trace context of the caller. Pass it on. */
+  readonly trace?: Readonly<Record<string, string>> | undefined
+  /** Writes files of the run, beside those that come as updates, and reads files that the agent wrote before. */
+  readonly artifacts: AgentArtifacts
+  /** Continues a run that asked, instead of starting one. */
+  readonly resume?: Resume | undefined
+}
+
+export type AgentInput = CheckedInput & {
+  /** Files of the caller. */
+  readonly files: readonly InputFile[]
+}
+
+export type CheckedInput =
+  /** Text of the caller. */
+  | { readonly kind: 'message'; readonly text: string }
+  /** Arguments that were checked with the schema of the skill. */
+  | { readonly kind: 'arguments'; readonly value: Readonly<Record<string, unknown>> }
+
+export interface Resume {
+  /** The state of the `asked` update. JSON. */
+  readonly state: unknown
+  /** Answers by the ids of their questions. */
+  readonly answers: Readonly<Record<string, Answer>>
+}
+
+/** Reaction of a person to a question (specification 2026-07-28, "ElicitResult"). */
+export type Answer =
+  | { readonly action: 'accept'; readonly content: Readonly<Record<string, unknown>> }
+  | { readonly action: 'decline' | 'cancel' }
+
+/** One update of a run. All kinds of agents have the same updates. */
+export type AgentUpdate =
+  /** The next piece of the answer. */
+  | { readonly type: 'text'; readonly text: string }
+  /** One short line about what the agent does now. */
+  | { readonly type: 'status'; readonly text: string }
+  | { readonly type: 'file'; readonly file: OutputFile }
+  | FinalUpdate
+
+/** The end of a run. */
+export type FinalUpdate =
+  /** `text`: the whole answer, if it differs from the pieces. */
+  | {
+      readonly type: 'done'
+      readonly text?: string | undefined
+      readonly structured?: Readonly<Record<string, unknown>> | undefined
+    }
+  /** The run needs an answer of a person. `state` (JSON) continues it in any process that can reach the agent. */
+  | { readonly type: 'asked'; readonly questions: readonly Question[]; readonly state: unknown }
+  /**
+   * The agent reports that it failed, or refuses. `reason` may be shown to the caller. `isCancelled`: the run was stopped
+   * at the agent, which works. @default false
+   */
+  | {
+      readonly type: 'failed'
+      readonly reason: string
+      readonly isCancelled?: boolean | undefined
+    }
+  /**
+   * A person has to sign in at a web page first. `state` (JSON) continues the run after that; without it the caller
+   * calls again. A continued run may ask again if nobody signed in.
+   */
+  | {
+      readonly type: 'authorization'
+      /** @default unknown */
+      readonly url?: string | undefined
+      readonly reason?: string | undefined
+      readonly state?: unknown
+    }
+
+/** A question of a run. */
+export interface Question {
+  /** Unique within its run. */
+  readonly id: string
+  readonly message: string
+  /** Schema of the answer, as the agent sent it. */
+  readonly schema?: JsonSchema | undefined
+  /** A page to visit instead of a form. The answer is only whether the person went there. */
+  readonly url?: string | undefined
+  /** The value of the agent behind `message`, for clients that know it. */
+  readonly value?: unknown
+  /** Whether the agent gets the answer if a person declines or cancels. Else that ends the run. @default false */
+  readonly takesRefusal?: boolean | undefined
+}
+
+export function isFinal(update: AgentUpdate): update is FinalUpdate {
+  return update.type !== 'text' && update.type !== 'status' && update.type !== 'file'
+}
+
+/** Finds agents of one kind, and runs them. Ready-made: `langGraphSource()`, `langGraphServerSource()`, and `a2aSource()` of `@x/mcp-gateway-a2a`. */
+export interface AgentSource {
+  /** For logs and errors: `langgraph`, `a2a https://host/`. */
+  readonly name: string
+  /**
+   * Whether its agents live in this process. Then they stay until the source reports them as gone. Agents of other
+   * sources expire if they are not reported as found or seen for some time. @default false
+   */
+  readonly isLocal?: boolean | undefined
+  /**
+   * Starts to look for agents, and reports each one to the listener. Resolves after the first search, also if it found
+   * nothing. Later agents are reported when they are found.
+   *
+   * @throws if the configuration is wrong. An agent that cannot be reached is not an error, because it may come later
+   */
+  start(listener: AgentListener): Promise<void>
+  /**
+   * Runs an agent. Nothing happens before the first update is requested. The last update is final (`isFinal`); a source
+   * that fails throws instead. When `call.signal` aborts, stop the agent and throw the reason of the signal.
+   */
+  run(call: AgentCall): AsyncIterable<AgentUpdate>
+  /**
+   * A run that asked will not be continued: delete what was kept for it, such as a thread. Ends within a time limit, and
+   * never throws. `state` is that of the `asked` update.
+   */
+  forget?(agentId: string, state: unknown): Promise<void>
+  /** A conversation is over: delete what was kept for its `thread`. Ends within a time limit, and never throws. */
+  forgetThread?(agentId: string, thread: string): Promise<void>
+  /** Stops the search for agents. Runs in flight are ended by their signals. */
+  close(): Promise<void>
+}
+
+/** Takes the reports of a source. Never throws. */
+export interface AgentListener {
+  /** The agent is new or has changed. */
+  found(agent: Agent): void
+  /** The agent is unchanged. Keeps it from expiring. */
+  seen(agentId: string): void
+  /**
+   * The agent cannot be reached. It is degraded until it is found or seen again, or expires. `reason` is for the
+   * operator of the gateway.
+   */
+  unreachable?(agentId: string, reason: string): void
+  gone(agentId: string): void
+}
+
+/** The part of the registry that runs use. */
+export interface RunnableAgents {
+  /** Returns the source that runs an agent for a caller. `undefined` if the agent left. */
+  sourceOf(agentId: string, caller?: string): AgentSource | undefined
+  /** Marks an agent as degraded. */
+  degrade(agentId: string, reason: string): void
+}
+
+export interface RunFailureOptions extends ErrorOptions {
+  readonly retryAfterMs?: number | undefined
+}
+
+/** A run that ends without an answer. The message is for the caller: it holds no detail of what went wrong inside. */
+export class RunFailure extends Error {
+  override readonly name = 'RunFailure'
+  readonly reason: RunFailureReason
+  readonly retryAfterMs: number | undefined
+
+  constructor(reason: RunFailureReason, message: string, options: RunFailureOptions = {}) {
+    super(message, options)
+    this.reason = reason
+    this.retryAfterMs = options.retryAfterMs
+  }
+}
+
+/** What a run has to know of the tool that was called. A planned tool is one. */
+export interface RunTool {
+  /** Of the tool, as clients call it. */
+  readonly name: string
+  readonly agent: Agent
+  readonly skill: Skill
+  /** Of its structured output, if it promises any. */
+  readonly outputSchema?: JsonSchema | undefined
+  /** Why such output is not as promised; `undefined`: it is. */
+  readonly checkOutput?: ((structured: unknown) => string | undefined) | undefined
+  /** Whole run, from dispatch. @default that of all runs */
+  readonly timeoutMs?: number | undefined
+  /** Without a word from the agent; 0: no such limit. @default that of all runs */
+  readonly idleTimeoutMs?: number | undefined
 }

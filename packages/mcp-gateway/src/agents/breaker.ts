@@ -2,10 +2,8 @@ import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { BreakerSettings } from '../options.ts'
-import type { AgentCall } from './agent-call.ts'
-import type { AgentListener, AgentSource } from './agent-source.ts'
-import { type AgentUpdate, isFinal } from './agent-update.ts'
-import { RunFailure } from './run-failure.ts'
+import { isFinal, RunFailure } from './agent.ts'
+import type { AgentCall, AgentListener, AgentSource, AgentUpdate } from './agent.ts'
 
 /** Whether a run shows that its agent works. `unknown`: the caller cancelled, or made an error. */
 export type RunEnd = 'worked' | 'failed' | 'unknown'

@@ -1,6 +1,6 @@
 import type { Clock } from '../internal/clock.ts'
 import { withDeadline } from '../internal/deadline.ts'
-import type { AgentListener, AgentSource } from './agent-source.ts'
+import type { AgentListener, AgentSource } from './agent.ts'
 
 /** How a source is doing. */
 export interface SourceStatus {

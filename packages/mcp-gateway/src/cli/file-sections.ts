@@ -7,7 +7,7 @@ import { isRecord } from '@x/internal'
 import { toLine } from '@x/internal/command-line'
 import type { z } from 'zod'
 
-import type { AgentSource } from '../agents/agent-source.ts'
+import type { AgentSource } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
 import type { Authenticator } from '../http/auth/authenticator.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'

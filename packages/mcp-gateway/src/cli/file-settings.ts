@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 
 import { z } from 'zod'
 
-import type { AgentSource } from '../agents/agent-source.ts'
+import type { AgentSource } from '../agents/agent.ts'
 import type { Authenticator } from '../http/auth/authenticator.ts'
 import type { JwtIssuerOptions } from '../http/auth/jwt.ts'
 import type { StaticToken } from '../http/auth/bearer.ts'
@@ -132,15 +132,14 @@ export const OWN_SOURCES: FileSections['sources'] = {
   langgraph: {
     schema: langgraph,
     create: async (settings, { folder, ...options }) => {
-      const { langGraphSource } = await import('../agents/langgraph/lang-graph-source.ts')
+      const { langGraphSource } = await import('../agents/langgraph/source.ts')
       return langGraphSource(resolve(folder, langgraph.parse(settings).config), options)
     },
   },
   'langgraph-server': {
     schema: langgraphServer,
     create: async (settings, { onWarning }) => {
-      const { langGraphServerSource } =
-        await import('../agents/langgraph-server/lang-graph-server-source.ts')
+      const { langGraphServerSource } = await import('../agents/langgraph-server.ts')
       return langGraphServerSource({ ...langgraphServer.parse(settings), onWarning })
     },
   },

@@ -6,7 +6,7 @@ import { assertGatewayOptions } from '../errors.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import type { CheckedOptions, GatewayObjects, GatewayOptions, ListenOptions } from '../options.ts'
 import type { StdioOptions } from '../mcp/stdio.ts'
-import { graphChecks } from '../agents/langgraph/graph-definition.ts'
+import { graphChecks } from '../agents/langgraph/definition.ts'
 import { completeSettings, settingsShape } from './settings.ts'
 
 const { flag, func, methods, number, section, text } = check

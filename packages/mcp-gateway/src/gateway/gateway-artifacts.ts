@@ -16,7 +16,7 @@ import type { OwnTool } from '../mcp/tool-call.ts'
 import { uploadLinkTool } from '../mcp/upload-link-tool.ts'
 import type { ArtifactSettings, InlineSettings, ToolSettings } from '../options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
-import type { PlanOptions } from '../tools/tool-planner.ts'
+import type { PlanOptions } from '../tools/plan.ts'
 
 export interface GatewayArtifactsOptions {
   readonly artifacts: ArtifactSettings

@@ -45,15 +45,12 @@ import { SdkListeners } from '../mcp/sdk-listeners.ts'
 import { Callers, SdkServers, type ServerParts } from '../mcp/sdk-server.ts'
 import { connectStdio, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
 import { Runs } from '../runs/runs.ts'
-import {
-  langGraphSource,
-  type LangGraphSourceOptions,
-} from '../agents/langgraph/lang-graph-source.ts'
+import { langGraphSource, type LangGraphSourceOptions } from '../agents/langgraph/source.ts'
 import { stateKeyFrom } from '../internal/state-key.ts'
 import type { GatewayStore, LogLimits } from '../store/gateway-store.ts'
 import { ProcessLease } from '../store/lease.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import type { PlanOptions } from '../tools/tool-planner.ts'
+import type { PlanOptions } from '../tools/plan.ts'
 
 /** Time that responses have to reach their clients when the gateway closes. */
 const LAST_RESPONSES_MS = 1000

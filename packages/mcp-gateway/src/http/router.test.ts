@@ -7,7 +7,7 @@ import { eventsOf, get, initialize, post, toolCall, URL_OF_TESTS } from '../../t
 import { bearerAuth } from './auth/bearer.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import type { GatewayOptions } from '../options.ts'
-import type { AgentUpdate } from '../agents/agent-update.ts'
+import type { AgentUpdate } from '../agents/agent.ts'
 
 function gatewayWith(options: GatewayOptions = {}): Gateway {
   return createGateway({ sources: [new AgentsAtHand({ echo, endless })], ...options })

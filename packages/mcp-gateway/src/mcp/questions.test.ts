@@ -8,7 +8,7 @@ import {
 import { expect, test } from 'vitest'
 
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
-import type { AgentCall } from '../agents/agent-call.ts'
+import type { AgentCall } from '../agents/agent.ts'
 import { createGateway } from '../gateway.ts'
 
 type Answer = (

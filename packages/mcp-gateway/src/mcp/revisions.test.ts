@@ -4,7 +4,7 @@ import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import { post, toolCall } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
 import type { GatewayOptions } from '../options.ts'
-import type { AgentUpdate } from '../agents/agent-update.ts'
+import type { AgentUpdate } from '../agents/agent.ts'
 
 function* giving(): Iterable<AgentUpdate> {
   yield {

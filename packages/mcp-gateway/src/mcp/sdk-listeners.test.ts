@@ -4,11 +4,10 @@ import { describe, expect, test } from 'vitest'
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
 import { settled } from '../../test/manual-clock.ts'
 import { eventsOf, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
-import type { AgentSource } from '../agents/agent-source.ts'
+import type { AgentSource, AgentUpdate } from '../agents/agent.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import type { GatewayOptions } from '../options.ts'
-import type { AgentUpdate } from '../agents/agent-update.ts'
 
 const VERSION = '2026-07-28'
 

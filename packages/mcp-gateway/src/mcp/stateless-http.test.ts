@@ -4,7 +4,7 @@ import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
 import { post } from '../../test/rpc-requests.ts'
 import { Runtime } from '../gateway/runtime.ts'
 import { createGateway } from '../gateway.ts'
-import type { AgentCall } from '../agents/agent-call.ts'
+import type { AgentCall } from '../agents/agent.ts'
 import { GatewayHandlers, type McpHandlers } from './handlers.ts'
 import { classifyRequest, ownFilter, parseCall } from './stateless-http.ts'
 

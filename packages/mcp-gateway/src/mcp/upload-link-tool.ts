@@ -1,5 +1,5 @@
 import { toolError, type OwnTool } from './tool-call.ts'
-import type { ToolDefinition } from '../tools/tool-plan.ts'
+import type { ToolDefinition } from '../tools/plan.ts'
 import type { ArtifactLinks } from '../files/links.ts'
 
 export interface UploadLinkToolOptions {

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 
 import { AgentsAtHand, type Behaviour } from '../../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
-import type { AgentCall } from '../agents/agent-call.ts'
-import type { AgentUpdate } from '../agents/agent-update.ts'
+import type { AgentCall } from '../agents/agent.ts'
+import type { AgentUpdate } from '../agents/agent.ts'
 import type { GatewayListener } from '../http/server.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 

@@ -12,7 +12,7 @@ import {
   type Script,
 } from '../../test/scripted-source.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import type { AgentUpdate } from '../agents/agent-update.ts'
+import type { AgentUpdate } from '../agents/agent.ts'
 import { Runs } from './runs.ts'
 import type { ToolOutcome } from './order.ts'
 

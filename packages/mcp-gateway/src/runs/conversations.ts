@@ -2,7 +2,7 @@ import { createHash, randomUUID } from 'node:crypto'
 
 import { removeFrom } from '@x/internal'
 import { z } from 'zod'
-import { RunFailure } from '../agents/run-failure.ts'
+import { RunFailure } from '../agents/agent.ts'
 import { Sweeper } from '../internal/sweeper.ts'
 import { listAll } from '../store/gateway-store.ts'
 import { namespaceOf, type Execution, type MaxRunMs, type RunStorage } from './order.ts'

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 
 import { runsOf, textsOf, waitingForTheEnd } from '../../test/runs-world.ts'
 import { principalNamed, tool } from '../../test/scripted-source.ts'
-import { RunFailure } from '../agents/run-failure.ts'
+import { RunFailure } from '../agents/agent.ts'
 import { LocalEngine, type RunAttempt, type RunEngine } from './engine.ts'
 import { newRunId, parseOrder, type RunOrder, type ToolOutcome } from './order.ts'
 

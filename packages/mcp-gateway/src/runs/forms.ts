@@ -2,10 +2,8 @@ import { inputRequired, isSpecType } from '@modelcontextprotocol/server'
 import type { ElicitRequestFormParams, InputRequest } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
-import type { Answer } from '../agents/agent-call.ts'
-import type { Question } from '../agents/agent-update.ts'
-import type { JsonSchema } from '../agents/agent.ts'
-import { schemaMismatch } from '../agents/schema-validator.ts'
+import type { Answer, JsonSchema, Question } from '../agents/agent.ts'
+import { schemaMismatch } from '../agents/schemas.ts'
 
 type Content = Readonly<Record<string, unknown>>
 

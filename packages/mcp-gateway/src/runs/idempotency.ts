@@ -1,8 +1,8 @@
 import { isCallToolResult } from '@modelcontextprotocol/server'
 
 import { isRecord, removeFrom } from '@x/internal'
-import { RunFailure } from '../agents/run-failure.ts'
-import type { RunTool } from '../agents/run-tool.ts'
+import { RunFailure } from '../agents/agent.ts'
+import type { RunTool } from '../agents/agent.ts'
 import type { Records } from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import {

@@ -12,10 +12,9 @@ import {
   tool,
   type Script,
 } from '../../test/scripted-source.ts'
-import type { JsonSchema } from '../agents/agent.ts'
+import type { AgentUpdate, JsonSchema, Question } from '../agents/agent.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { NO_OWN_FILES } from '../../test/runs-world.ts'
-import type { AgentUpdate, Question } from '../agents/agent-update.ts'
 import type { EarlierFiles, ResultFiles } from '../files/result-files.ts'
 import type { ToolOutcome } from './order.ts'
 import { Runs } from './runs.ts'

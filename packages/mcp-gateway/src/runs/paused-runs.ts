@@ -7,7 +7,7 @@ import {
 
 import { isRecord } from '@x/internal'
 import { z } from 'zod'
-import { RunFailure } from '../agents/run-failure.ts'
+import { RunFailure } from '../agents/agent.ts'
 import type { EarlierFiles } from '../files/result-files.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import type { RunFailureReason } from '../internal/run-event.ts'

@@ -1,9 +1,7 @@
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
 
-import type { AgentSource } from '../agents/agent-source.ts'
-import type { FinalUpdate, Question } from '../agents/agent-update.ts'
-import { RunFailure } from '../agents/run-failure.ts'
-import type { RunTool } from '../agents/run-tool.ts'
+import type { AgentSource, FinalUpdate, Question, RunTool } from '../agents/agent.ts'
+import { RunFailure } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
 import { RESULT_MAX_BYTES } from '../files/blocks.ts'
 import type { RunFiles } from '../files/result-files.ts'

@@ -1,7 +1,11 @@
-import type { AgentCall, CheckedInput } from '../agents/agent-call.ts'
-import type { AgentSource } from '../agents/agent-source.ts'
-import { isFinal, type AgentUpdate, type FinalUpdate } from '../agents/agent-update.ts'
-import { RunFailure } from '../agents/run-failure.ts'
+import { isFinal, RunFailure } from '../agents/agent.ts'
+import type {
+  AgentCall,
+  AgentSource,
+  AgentUpdate,
+  CheckedInput,
+  FinalUpdate,
+} from '../agents/agent.ts'
 import { GatewayError, type GatewayErrorCode } from '../errors.ts'
 import type { AgentArtifacts, InputFile, OutputFile, RunFiles } from '../files/result-files.ts'
 import type { Clock } from '../internal/clock.ts'

@@ -1,8 +1,8 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
 import { removeFrom } from '@x/internal'
-import { RunFailure } from '../agents/run-failure.ts'
-import type { RunTool } from '../agents/run-tool.ts'
+import { RunFailure } from '../agents/agent.ts'
+import type { RunTool } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
 import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { InputFile, ResultFiles, RunFiles } from '../files/result-files.ts'

@@ -1,5 +1,5 @@
 import { removeFrom } from '@x/internal'
-import { RunFailure } from '../agents/run-failure.ts'
+import { RunFailure } from '../agents/agent.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { RunSettings } from '../options.ts'
 

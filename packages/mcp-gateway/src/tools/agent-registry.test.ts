@@ -1,15 +1,12 @@
+import { deferred } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
-
+import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
 import { settled } from '../../test/manual-clock.ts'
-import {
-  agentOf,
-  callWith,
-  FakeSource,
-  never,
-  type RegistryWorld,
-  worldOf,
-} from '../../test/registry-world.ts'
+import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
+import { agentOf, callWith, FakeSource, never, worldOf } from '../../test/registry-world.ts'
+import type { RegistryWorld } from '../../test/registry-world.ts'
 import type { Agent } from '../agents/agent.ts'
+import { createGateway } from '../gateway.ts'
 
 describe('agents', () => {
   test('that are there at the start are listed when it is over', async () => {
@@ -394,4 +391,74 @@ test('who left is told to those who might have called it', async () => {
   source.listener?.found(agentOf('a'))
   await world.clock.advance(250)
   expect(world.registry.ownerOf('a')).toBeUndefined()
+})
+
+test.each(CLIENT_KINDS)(
+  'an agent that is left out comes and goes, and nobody is told (%s)',
+  async (kind) => {
+    const agents = new AgentsAtHand({ echo, hidden: echo })
+    const warnings: string[] = []
+    await using gateway = createGateway({
+      sources: [agents],
+      tools: { exclude: ['^hidden'] },
+      registry: { debounceMs: 0 },
+      secrets: { stateKey: 'long enough for whoever signs with it' },
+      onWarning: (message) => warnings.push(message),
+    })
+    const { url } = await gateway.listen({ port: 0 })
+    const changed = deferred()
+    let changes = 0
+    const onToolsChanged = (): void => {
+      changes++
+      changed.resolve()
+    }
+    await using client = await connect(kind, url, { onToolsChanged })
+    const names = async (): Promise<readonly string[]> =>
+      (await client.listTools()).tools.map(({ name }) => name)
+    expect(await names()).toEqual(['echo'])
+    agents.leave('hidden')
+    agents.leave('hidden')
+    agents.join('hidden_later', echo)
+    agents.leave('hidden_later')
+    agents.join('shown', echo)
+    await changed.promise
+    expect(await names()).toEqual(['echo', 'shown'])
+    expect(changes).toBe(1)
+    expect(warnings).toEqual([])
+  },
+)
+
+describe('without a wish to wait, a first list', () => {
+  test('waits for graphs of this process until they are loaded', async () => {
+    let load: () => void = () => undefined
+    const loaded = new Promise<void>((resolve) => (load = resolve))
+    const graphs = new FakeSource([agentOf('graph')], () => loaded)
+    graphs.isLocal = true
+    await using world = worldOf([graphs, new FakeSource([agentOf('a')])])
+    void world.registry.start()
+    await world.clock.advance(3000)
+    expect(world.registry.isListable).toBe(false)
+    load()
+    await world.registry.whenListable()
+    expect(world.tools()).toEqual(['a', 'graph'])
+  })
+
+  test('but not for those that never are', async () => {
+    const graphs = new FakeSource([], never)
+    graphs.isLocal = true
+    await using world = worldOf([graphs, new FakeSource([agentOf('a')])])
+    void world.registry.start()
+    await world.clock.advance(10_000)
+    await settled()
+    expect(world.registry.isListable).toBe(true)
+    expect(world.tools()).toEqual(['a'])
+  })
+
+  test('waits no longer than a change for what is elsewhere', async () => {
+    await using world = worldOf([new FakeSource([], never)])
+    void world.registry.start()
+    await world.clock.advance(1000)
+    await world.registry.whenListable()
+    expect(world.tools()).toEqual([])
+  })
 })

@@ -1,20 +1,13 @@
-import type { WaitForSettings } from '../options.ts'
-import type { Principal } from '../internal/principal.ts'
-import type { Clock } from '../internal/clock.ts'
-import type { AgentListener, AgentSource, RunnableAgents } from '../agents/agent-source.ts'
-import type { ToolPlan } from './tool-plan.ts'
-import type { Agent } from '../agents/agent.ts'
-import type {
-  AgentRegistryOptions,
-  PlanChange,
-  RegistryStatus,
-  RegistryUpdate,
-  SourceReplacement,
-} from './agent-registry-options.ts'
-import { CurrentPlan } from './current-plan.ts'
+import type { Agent, AgentListener, AgentSource, RunnableAgents } from '../agents/agent.ts'
 import { GuardedAgents } from '../agents/breaker.ts'
 import { asSeen, KnownAgents, troubleOf } from '../agents/known-agents.ts'
 import { RegistrySources } from '../agents/registry-sources.ts'
+import type { SourceStatus } from '../agents/registry-sources.ts'
+import type { Clock } from '../internal/clock.ts'
+import type { Principal } from '../internal/principal.ts'
+import type { RegistrySettings, WaitForSettings } from '../options.ts'
+import { CurrentPlan } from './current-plan.ts'
+import type { PlanOptions, ToolPlan } from './plan.ts'
 
 /** How long somebody is kept waiting for a first agent who is served alone, as over a pipe. */
 const ONE_READER_MS = 5000
@@ -319,7 +312,7 @@ export class AgentRegistry implements RunnableAgents {
 }
 
 /** Holds back the first list for a limited time, because some clients read a list only once. */
-export class FirstList {
+class FirstList {
   readonly #clock: Clock
   readonly #timeoutMs: number
   #isOpen = false
@@ -349,4 +342,44 @@ export class FirstList {
     this.#cancel?.()
     this.#open()
   }
+}
+
+export interface AgentRegistryOptions extends RegistrySettings {
+  readonly sources: readonly AgentSource[]
+  readonly tools: PlanOptions
+  /** Called with warnings. They hold no text of a user and no credential. */
+  readonly onWarning: (message: string, cause?: unknown) => void
+  readonly clock: Clock
+}
+
+/** A source that leaves, one that comes, or one that comes in place of another. */
+export interface SourceReplacement {
+  readonly gone?: AgentSource | undefined
+  readonly come?: AgentSource | undefined
+}
+
+/** Options that may change. */
+export type RegistryUpdate = Pick<AgentRegistryOptions, 'tools' | 'ttlMs' | 'checkMs'>
+
+/** What a new plan brought. Health alone is never told. */
+export interface PlanChange {
+  readonly plan: ToolPlan
+  /** `tools/list` says something else now. */
+  readonly tools: boolean
+  /** `prompts/list` says something else now. */
+  readonly prompts: boolean
+}
+
+export interface RegistryStatus {
+  readonly sources: readonly SourceStatus[]
+  readonly agents: readonly AgentStatus[]
+}
+
+export interface AgentStatus {
+  readonly agent: Agent
+  readonly source: string
+  /** Milliseconds since 1970. */
+  readonly seenAt: number
+  /** Why it is degraded. */
+  readonly reason?: string | undefined
 }

@@ -5,9 +5,9 @@ import type { Clock } from '../internal/clock.ts'
 import { Debouncer } from '../internal/debouncer.ts'
 import { mayUse } from '../internal/principal.ts'
 import type { Principal } from '../internal/principal.ts'
-import type { PlanChange } from './agent-registry-options.ts'
-import type { PlannedTool, ToolPlan } from './tool-plan.ts'
-import { ToolPlanner, type PlanOptions } from './tool-planner.ts'
+import type { PlanChange } from './agent-registry.ts'
+import { ToolPlanner } from './plan.ts'
+import type { PlannedTool, PlanOptions, ToolPlan } from './plan.ts'
 
 export interface CurrentPlanOptions {
   readonly tools: PlanOptions

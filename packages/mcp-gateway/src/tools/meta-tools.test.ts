@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import type { Agent, Skill } from '../agents/agent.ts'
 import type { Principal } from '../internal/principal.ts'
 import { agentsPage, type AgentsPage, resolveAgentCall } from './meta-tools.ts'
-import { ToolPlanner } from './tool-planner.ts'
+import { ToolPlanner } from './plan.ts'
 
 const all: Principal = { id: 'p', scopes: ['*'], isAnonymous: false, claims: {} }
 const planner = new ToolPlanner(

@@ -1,11 +1,11 @@
 import { isRecord } from '@x/internal'
 import { mayUse } from '../internal/principal.ts'
 import type { Principal } from '../internal/principal.ts'
-import type { CheckedArguments, PlannedTool, ToolDefinition, ToolPlan } from './tool-plan.ts'
-import { EXTRA_SCHEMAS, type ExtraName, extrasFor } from './extra-parameters.ts'
-import { nearestNames } from './visibility.ts'
-import { withoutHeaderHints } from '../agents/schema-defect.ts'
-import { shortened } from './tool-description.ts'
+import type { CheckedArguments, PlannedTool, ToolDefinition, ToolPlan } from './plan.ts'
+import { EXTRA_SCHEMAS, type ExtraName, extrasFor } from './parameters.ts'
+import { nearestNames } from './names.ts'
+import { withoutHeaderHints } from '../agents/schemas.ts'
+import { shortened } from './describe.ts'
 import type { ExtraSettings } from '../options.ts'
 
 /** A tool of the gateway itself, for clients that do not follow changes, or are given too many tools. */

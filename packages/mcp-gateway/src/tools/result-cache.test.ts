@@ -3,10 +3,10 @@ import { expect, test } from 'vitest'
 
 import type { Principal } from '../internal/principal.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import type { CheckedArguments } from './tool-plan.ts'
+import type { CheckedArguments } from './plan.ts'
 import type { CachePolicy } from '../options.ts'
 import { type CachedCall, cacheKeyOf, ResultCache } from './result-cache.ts'
-import { ToolPlanner } from './tool-planner.ts'
+import { ToolPlanner } from './plan.ts'
 
 const ada: Principal = { id: 'ada', scopes: ['*'], isAnonymous: false, claims: {} }
 const hello: CheckedArguments = { input: { kind: 'message', text: 'Hi' }, files: [] }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { canonicalJson, isRecord } from '@x/internal'
 import type { Principal } from '../internal/principal.ts'
 import type { Records } from '../store/gateway-store.ts'
-import type { CheckedArguments, PlannedTool } from './tool-plan.ts'
+import type { CheckedArguments, PlannedTool } from './plan.ts'
 
 /** Who calls what, and with what: all that a result may depend on. */
 export interface CachedCall {

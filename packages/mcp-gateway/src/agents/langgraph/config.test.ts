@@ -1,15 +1,13 @@
+import * as z from 'zod'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-
 import { Annotation, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
 import { deferred } from '@x/mcp-testing'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import * as z from 'zod'
-
 import { principalNamed } from '../../../test/scripted-source.ts'
-import type { AgentListener, AgentSource } from '../agent-source.ts'
-import { langGraphSource } from './lang-graph-source.ts'
+import type { AgentListener, AgentSource } from '../agent.ts'
+import { langGraphSource } from './source.ts'
 
 let folder: string
 

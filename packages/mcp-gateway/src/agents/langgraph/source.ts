@@ -1,31 +1,20 @@
 import { randomUUID } from 'node:crypto'
-
 import { check, isRecord } from '@x/internal'
 import type { Check, Checks } from '@x/internal'
-
-import { type Agent, type Skill, skillsOf } from '../agent.ts'
-import type { AgentListener, AgentSource } from '../agent-source.ts'
-import { systemClock, type Clock } from '../../internal/clock.ts'
-import { withDeadline } from '../../internal/deadline.ts'
 import { assertGatewayOptions, GatewayError } from '../../errors.ts'
+import { systemClock } from '../../internal/clock.ts'
+import type { Clock } from '../../internal/clock.ts'
+import { withDeadline } from '../../internal/deadline.ts'
 import { WatchedFiles } from '../../internal/watched-files.ts'
-import type { AgentCall } from '../agent-call.ts'
-import type { AgentUpdate } from '../agent-update.ts'
-import { RunFailure } from '../run-failure.ts'
-import {
-  graphChecks,
-  isRunnableGraph,
-  keepsThreadsHere,
-  threadKeeperOf,
-  type GraphDefinition,
-  type RunnableGraph,
-} from './graph-definition.ts'
-import { argumentStateOf, messageStateOf } from './graph-input.ts'
-import { outputOf } from './graph-output.ts'
-import { messageDefectOf, skillsOfGraph, takesMessages } from './graph-skills.ts'
-import { readChunk, STREAM_MODES, type GraphEnd } from './graph-stream.ts'
-import { graphsFromConfig } from './langgraph-config.ts'
-import { askedFrom, resumeOf, threadStateFrom } from './thread-state.ts'
+import { RunFailure, skillsOf } from '../agent.ts'
+import type { Agent, AgentCall, AgentListener, AgentSource, AgentUpdate, Skill } from '../agent.ts'
+import { graphsFromConfig } from './config.ts'
+import { graphChecks, isRunnableGraph, keepsThreadsHere, threadKeeperOf } from './definition.ts'
+import type { GraphDefinition, RunnableGraph } from './definition.ts'
+import { askedFrom, resumeOf, threadStateFrom } from './interrupts.ts'
+import { argumentStateOf, messageStateOf, outputOf, readChunk, STREAM_MODES } from './messages.ts'
+import type { GraphEnd } from './messages.ts'
+import { messageDefectOf, skillsOfGraph, takesMessages } from './skills.ts'
 
 export interface LangGraphSourceOptions {
   /**

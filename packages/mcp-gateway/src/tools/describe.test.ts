@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
-
 import type { Skill } from '../agents/agent.ts'
-import { descriptionOf } from './tool-description.ts'
+import { descriptionOf } from './describe.ts'
 
 const bare: Skill = { id: 's', name: 'S', description: '' }
 

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises'
-import { isAbsolute, resolve, dirname } from 'node:path'
+import { dirname, isAbsolute, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../../errors.ts'
-import { isRunnableGraph, type GraphDefinition, type RunnableGraph } from './graph-definition.ts'
+import { isRunnableGraph } from './definition.ts'
+import type { GraphDefinition, RunnableGraph } from './definition.ts'
 
 export interface LoadOptions {
   /** Files are loaded once for each; what they import themselves, once for all. @default once for all */

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-
-import { createToolFilter } from './tool-filter.ts'
+import { createToolFilter } from './filter.ts'
 
 const names = ['Weather', 'Get Forecast', 'weather_get_forecast']
 

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest'
-
-import type { Answer } from '../agent-call.ts'
-import { toForm, readForm } from '../../runs/forms.ts'
-import { questionsOf, resumeValueOf } from './interrupt-questions.ts'
+import { readForm, toForm } from '../../runs/forms.ts'
+import type { Answer } from '../agent.ts'
+import { questionsOf, resumeValueOf } from './interrupts.ts'
 
 function accepted(content: Readonly<Record<string, unknown>>): Answer {
   return { action: 'accept', content }

@@ -1,17 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-
 import { deferred, startTestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-
-import { ManualClock, settled } from '../../../test/manual-clock.ts'
-import { principalNamed } from '../../../test/scripted-source.ts'
-import type { Agent } from '../agent.ts'
-import type { AgentCall } from '../agent-call.ts'
-import type { AgentUpdate } from '../agent-update.ts'
-import {
-  langGraphServerSource,
-  type LangGraphServerSourceOptions,
-} from './lang-graph-server-source.ts'
+import { ManualClock, settled } from '../../test/manual-clock.ts'
+import { principalNamed } from '../../test/scripted-source.ts'
+import type { Agent, AgentCall, AgentUpdate } from './agent.ts'
+import { langGraphServerSource } from './langgraph-server.ts'
+import type { LangGraphServerSourceOptions } from './langgraph-server.ts'
 
 interface Received {
   readonly line: string

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-
-import { messageStateOf } from './graph-input.ts'
+import { messageStateOf } from './messages.ts'
 
 const { signal } = new AbortController()
 

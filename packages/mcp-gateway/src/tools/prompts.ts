@@ -1,5 +1,5 @@
-import { shortened } from './tool-description.ts'
-import type { PlannedTool } from './tool-plan.ts'
+import { shortened } from './describe.ts'
+import type { PlannedTool } from './plan.ts'
 
 /** An example of a skill, as a prompt. */
 export interface PlannedPrompt {

@@ -1,8 +1,10 @@
-import { runsOptions } from '../../../test/settings.ts'
+import * as z from 'zod'
+import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { AIMessage } from '@langchain/core/messages'
 import { FakeListChatModel } from '@langchain/core/utils/testing'
 import {
@@ -12,24 +14,21 @@ import {
   MessagesAnnotation,
   START,
   StateGraph,
-  type LangGraphRunnableConfig,
 } from '@langchain/langgraph'
+import type { LangGraphRunnableConfig } from '@langchain/langgraph'
+import { sourceNode } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import * as z from 'zod'
-
 import { ManualClock } from '../../../test/manual-clock.ts'
-import { principalNamed, callRuns, requestOf } from '../../../test/scripted-source.ts'
-import type { Agent } from '../agent.ts'
-import { skillsOf } from '../agent.ts'
-import type { AgentCall } from '../agent-call.ts'
+import { callRuns, principalNamed, requestOf } from '../../../test/scripted-source.ts'
+import { runsOptions } from '../../../test/settings.ts'
 import type { OutputFile } from '../../files/result-files.ts'
-import type { AgentUpdate } from '../agent-update.ts'
-import type { RunTool } from '../run-tool.ts'
 import { Runs } from '../../runs/runs.ts'
 import { MemoryGatewayStore } from '../../store/memory-store.ts'
-import type { GraphDefinition } from './graph-definition.ts'
-import { langGraphSource } from './lang-graph-source.ts'
+import { skillsOf } from '../agent.ts'
+import type { Agent, AgentCall, AgentUpdate, RunTool } from '../agent.ts'
+import type { GraphDefinition } from './definition.ts'
+import { langGraphSource } from './source.ts'
 
 type Messages = typeof MessagesAnnotation.State
 
@@ -424,4 +423,32 @@ test('a question that nobody answers costs no thread for ever', async () => {
   expect(Object.keys(checkpointer.storage)).toHaveLength(1)
   await clock.advance(3_660_000)
   expect(Object.keys(checkpointer.storage)).toEqual([])
+})
+
+const script = `
+  import { registerHooks } from 'node:module'
+  const loaded = new Set()
+  registerHooks({
+    resolve(specifier, context, next) {
+      if (/^(@langchain|@a2a-js|redis|@opentelemetry)/.test(specifier)) loaded.add(specifier)
+      return next(specifier, context)
+    },
+  })
+  const { langGraphSource } = await import(process.argv[1])
+  const graph = { channels: { messages: {} }, async stream() { return [] } }
+  const source = langGraphSource({ a: { graph, description: '' } })
+  await source.start({ found() {}, seen() {}, gone() {} })
+  console.log(JSON.stringify([...loaded]))
+`
+
+test('a graph that talks loads none of the libraries that others need', async () => {
+  const source = fileURLToPath(new URL('source.ts', import.meta.url))
+  const { stdout } = await promisify(execFile)(sourceNode, [
+    '--conditions=mcp-source',
+    '--input-type=module',
+    '--eval',
+    script,
+    source,
+  ])
+  expect(JSON.parse(stdout)).toEqual([])
 })

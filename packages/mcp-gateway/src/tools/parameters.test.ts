@@ -1,9 +1,10 @@
-import { planOptions, type GivenPlan } from '../../test/settings.ts'
 import { describe, expect, test } from 'vitest'
-
+import { planOptions } from '../../test/settings.ts'
+import type { GivenPlan } from '../../test/settings.ts'
 import type { Agent, JsonSchema, Skill } from '../agents/agent.ts'
-import type { ArgumentCheck } from './tool-plan.ts'
-import { parametersOf, type ToolParameters } from './tool-parameters.ts'
+import { parametersOf } from './parameters.ts'
+import type { ToolParameters } from './parameters.ts'
+import type { ArgumentCheck } from './plan.ts'
 
 const agent: Agent = { id: 'a', name: 'A', description: '', skills: [], health: 'healthy' }
 const city: JsonSchema = {

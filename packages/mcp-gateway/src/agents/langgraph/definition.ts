@@ -1,9 +1,7 @@
 import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
-
-import type { Skill } from '../agent.ts'
-import type { AgentInput } from '../agent-call.ts'
 import type { OutputFile } from '../../files/result-files.ts'
+import type { AgentInput, Skill } from '../agent.ts'
 
 /** A graph as an agent. */
 export interface GraphDefinition {

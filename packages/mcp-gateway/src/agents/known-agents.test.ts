@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-
-import { agentDefectOf } from './agent-defect.ts'
+import { agentDefectOf } from './known-agents.ts'
 
 const agent = { id: 'a', name: 'A', description: '', skills: [], health: 'healthy' }
 const skill = { id: 's', name: 'S', description: '' }

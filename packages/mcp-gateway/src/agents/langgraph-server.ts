@@ -1,23 +1,47 @@
-import { check, isRecord } from '@x/internal'
-import type { Checks } from '@x/internal'
 import type { Assistant, Client } from '@langchain/langgraph-sdk'
+import { check, isRecord } from '@x/internal'
+import type { Check, Checks } from '@x/internal'
+import { assertGatewayOptions, GatewayError } from '../errors.ts'
+import { systemClock } from '../internal/clock.ts'
+import type { Clock } from '../internal/clock.ts'
+import { withDeadline } from '../internal/deadline.ts'
+import type {
+  Agent,
+  AgentCall,
+  AgentListener,
+  AgentSource,
+  AgentUpdate,
+  JsonSchema,
+  Skill,
+} from './agent.ts'
+import { askedFrom, resumeOf, threadStateFrom } from './langgraph/interrupts.ts'
+import { argumentStateOf, messageStateOf, outputOf, readChunk } from './langgraph/messages.ts'
+import type { GraphEnd } from './langgraph/messages.ts'
 
-import type { AgentListener, AgentSource } from '../agent-source.ts'
-import { systemClock, type Clock } from '../../internal/clock.ts'
-import { assertGatewayOptions, GatewayError } from '../../errors.ts'
-import type { AgentCall } from '../agent-call.ts'
-import type { AgentUpdate } from '../agent-update.ts'
-import { credentialHeaders, headersNow, type CredentialHeaders } from '../credential-headers.ts'
-import { argumentStateOf, messageStateOf } from '../langgraph/graph-input.ts'
-import { outputOf } from '../langgraph/graph-output.ts'
-import { readChunk, type GraphEnd } from '../langgraph/graph-stream.ts'
-import { askedFrom, resumeOf, threadStateFrom } from '../langgraph/thread-state.ts'
-import {
-  listAssistants,
-  remoteAssistantFrom,
-  versionOf,
-  type RemoteAssistant,
-} from './assistants.ts'
+type Headers = Readonly<Record<string, string>>
+
+/** Headers that say who asks; a function is asked before each request, so that tokens may change. */
+export type CredentialHeaders = Headers | (() => Headers | Promise<Headers>)
+
+export const credentialHeaders: Check = {
+  ...check.or(check.func, check.mapOf(check.string)),
+  takes: 'headers by name, or a function that returns them',
+}
+
+interface HeadersDeadline {
+  readonly clock: Clock
+  /** How long whoever gives them may take. */
+  readonly ms: number
+}
+
+/** As they are now. @throws what the function throws; GatewayError `UNAVAILABLE` where it takes too long */
+export async function headersNow(
+  headers: CredentialHeaders,
+  { clock, ms }: HeadersDeadline,
+): Promise<Headers> {
+  if (typeof headers !== 'function') return headers
+  return withDeadline(Promise.resolve(headers()), { clock, ms, what: 'Asking for credentials' })
+}
 
 export interface LangGraphServerSourceOptions {
   /** Where the server is. */
@@ -356,4 +380,67 @@ function* answerFrom(state: unknown): Generator<AgentUpdate> {
   const { text, structured, files = [] } = outputOf(state)
   for (const file of files) yield { type: 'file', file }
   yield { type: 'done', text, structured }
+}
+
+/** An assistant of a LangGraph server, as an agent. */
+interface RemoteAssistant {
+  readonly agent: Agent
+  readonly assistantId: string
+  /** Changes when the assistant does. */
+  readonly version: string
+}
+
+const PAGE = 100
+/** A server with more of them is not asked for the rest. */
+const MAX_PAGES = 10
+
+/** All assistants of a server, page by page. */
+async function listAssistants(client: Client, signal: AbortSignal): Promise<readonly Assistant[]> {
+  const all: Assistant[] = []
+  for (let page = 0; page < MAX_PAGES; page += 1) {
+    const some = await client.assistants.search({ limit: PAGE, offset: page * PAGE, signal })
+    all.push(...some)
+    if (some.length < PAGE) break
+  }
+  return all
+}
+
+/** With the schema of its input, where that says more than that it talks. */
+async function remoteAssistantFrom(
+  client: Client,
+  assistant: Assistant,
+  { agentId, signal }: { readonly agentId: string; readonly signal: AbortSignal },
+): Promise<RemoteAssistant> {
+  const { assistant_id: assistantId, name, graph_id: graphId } = assistant
+  const description = assistant.description ?? ''
+  const inputSchema = await inputSchemaOf(client, assistantId, signal)
+  const agent: Agent = {
+    id: agentId,
+    name: name === '' || name === 'Untitled' ? graphId : name,
+    description,
+    skills: inputSchema === undefined ? [] : [skillFrom(graphId, description, inputSchema)],
+    health: 'healthy',
+    canAsk: true,
+  }
+  return { agent, assistantId, version: versionOf(assistant) }
+}
+
+function versionOf({ version, updated_at: updatedAt }: Assistant): string {
+  return `${version} ${updatedAt}`
+}
+
+function skillFrom(graphId: string, description: string, inputSchema: JsonSchema): Skill {
+  return { id: graphId, name: '', description, inputSchema, startsFrom: 'arguments' }
+}
+
+async function inputSchemaOf(
+  client: Client,
+  assistantId: string,
+  signal: AbortSignal,
+): Promise<JsonSchema | undefined> {
+  const schemas: unknown = await client.assistants.getSchemas(assistantId, { signal })
+  const schema = isRecord(schemas) ? schemas['input_schema'] : undefined
+  if (!isRecord(schema) || !isRecord(schema['properties'])) return undefined
+  const names = Object.keys(schema['properties'])
+  return names.length === 0 || names.includes('messages') ? undefined : schema
 }

@@ -1,7 +1,7 @@
 import { isRecord } from '@x/internal'
 import type { JsonSchema, Skill } from '../agent.ts'
-import { mapSchemas } from '../schema-defect.ts'
-import type { GraphDefinition, RunnableGraph } from './graph-definition.ts'
+import { mapSchemas } from '../schemas.ts'
+import type { GraphDefinition, RunnableGraph } from './definition.ts'
 
 /** Skills as the author of the graph declares them; else one, with the schema of the graph's input where it has one. */
 export async function skillsOfGraph(

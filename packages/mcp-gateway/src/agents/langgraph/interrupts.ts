@@ -1,0 +1,356 @@
+import { isRecord } from '@x/internal'
+import type { AgentUpdate, Answer, JsonSchema, Question, Resume } from '../agent.ts'
+
+/** What a graph stopped at, as LangGraph hands it out. Its value is the graph's own. */
+export interface GraphInterrupt {
+  readonly id?: string | undefined
+  readonly value?: unknown
+}
+
+type Values = Readonly<Record<string, unknown>>
+type Answers = Readonly<Record<string, Answer>>
+
+/**
+ * What to ask for an interrupt. `index` makes the ids of its questions unique in its round. Known are: text;
+ * `{ message, schema }`; `{ message, choices }` or a list of choices; a human review (an action and what may
+ * be decided of it); questions of an MCP server, relayed by a graph. Of anything else the value itself is shown.
+ */
+export function questionsOf({ value }: GraphInterrupt, index: number): readonly Question[] {
+  const id = String(index)
+  const relayed = relayedFrom(value)
+  if (relayed !== undefined) {
+    return Object.entries(relayed).map(([name, asked]) => {
+      return { id: `${id}.${name}`, ...asked, takesRefusal: true }
+    })
+  }
+  const url = authorizationFrom({ value })
+  if (url !== undefined) return [{ id, message: 'It needs access. Sign in at this page.', url }]
+  const review = reviewFrom(value)
+  if (review !== undefined) return [{ id, value, ...reviewQuestion(review) }]
+  const takesRefusal = isRecord(value) && value['takesRefusal'] === true
+  return [{ id, message: messageOf(value), schema: objectSchema(value), value, takesRefusal }]
+}
+
+/** What `interrupt()` returns to the graph. */
+export function resumeValueOf({ value }: GraphInterrupt, index: number, answers: Answers): unknown {
+  const id = String(index)
+  const relayed = relayedFrom(value)
+  if (relayed !== undefined && isRecord(value)) {
+    const responses = Object.keys(relayed).map((name) => {
+      return [name, answers[`${id}.${name}`] ?? { action: 'cancel' }] as const
+    })
+    return { key: value['key'], responses: Object.fromEntries(responses) }
+  }
+  // That somebody went there is all there is to tell; the key names the question to whoever put it.
+  if (authorizationFrom({ value }) !== undefined && isRecord(value)) return { key: value['key'] }
+  const answer = answers[id] ?? { action: 'cancel' }
+  const review = reviewFrom(value)
+  if (review !== undefined) return reviewResume(review, answer)
+  if (answer.action !== 'accept') return { action: answer.action }
+  return isWrapped(value) ? answer.content['answer'] : answer.content
+}
+
+/** `interrupt({ type: 'mcp_authorization' })`: a page to visit, which no form can ask for. */
+function authorizationFrom({ value }: GraphInterrupt): string | undefined {
+  if (!isRecord(value) || value['type'] !== 'mcp_authorization') return undefined
+  return typeof value['url'] === 'string' ? value['url'] : undefined
+}
+
+function messageOf(value: unknown): string {
+  if (typeof value === 'string') return value
+  if (Array.isArray(value) && choicesFrom(value) !== undefined) return 'Choose one.'
+  if (!isRecord(value)) return JSON.stringify(value) ?? 'How shall it go on?'
+  for (const key of ['message', 'question', 'prompt', 'description', 'title']) {
+    const text = value[key]
+    if (typeof text === 'string' && text !== '') return text
+  }
+  return JSON.stringify(value, null, 2)
+}
+
+/** The schema of the answer as an object: forms have fields. */
+function objectSchema(value: unknown): JsonSchema | undefined {
+  const schema = schemaFrom(value)
+  if (schema === undefined || !isWrapped(value)) return schema
+  return { type: 'object', properties: { answer: schema }, required: ['answer'] }
+}
+
+/** The answer is one value, which the form puts into a field of its own. */
+function isWrapped(value: unknown): boolean {
+  return schemaFrom(value)?.['type'] !== 'object'
+}
+
+function schemaFrom(value: unknown): JsonSchema | undefined {
+  if (isRecord(value) && isRecord(value['schema'])) return value['schema']
+  const list = isRecord(value) ? (value['choices'] ?? value['options']) : value
+  const choices = choicesFrom(list)
+  if (choices === undefined) return undefined
+  if (choices.every((choice) => typeof choice === 'boolean')) return { type: 'boolean' }
+  return { type: 'string', enum: choices }
+}
+
+function choicesFrom(value: unknown): readonly unknown[] | undefined {
+  if (!Array.isArray(value) || value.length === 0) return undefined
+  const isPlain =
+    value.every((choice) => typeof choice === 'string') ||
+    value.every((choice) => typeof choice === 'boolean')
+  return isPlain ? value : undefined
+}
+
+interface RelayedQuestion {
+  readonly message: string
+  readonly schema?: JsonSchema | undefined
+  readonly url?: string | undefined
+}
+
+/** Questions of an MCP server, as LangChain tools of such servers put them: `{ type, key, inputRequests }`. */
+function relayedFrom(value: unknown): Readonly<Record<string, RelayedQuestion>> | undefined {
+  if (!isRecord(value) || value['type'] !== 'mcp_elicitation') return undefined
+  const { inputRequests } = value
+  if (!isRecord(inputRequests)) return undefined
+  const questions: Record<string, RelayedQuestion> = {}
+  for (const [name, request] of Object.entries(inputRequests)) {
+    const params: Values = isRecord(request) && isRecord(request['params']) ? request['params'] : {}
+    const { message, requestedSchema, url } = params
+    const text = typeof message === 'string' ? message : 'The server asks something.'
+    if (isRecord(requestedSchema)) questions[name] = { message: text, schema: requestedSchema }
+    else
+      questions[name] =
+        typeof url === 'string' ? { message: text, url } : { message: text, schema: DONE }
+  }
+  return questions
+}
+
+/** There is nothing to tell but that it is done. */
+const DONE: JsonSchema = { type: 'object', properties: {} }
+
+/** Actions that a person shall review, in one of the two shapes that LangChain has for it. */
+interface Review {
+  readonly actions: readonly ReviewedAction[]
+  /**
+   * `middleware`: `{ actionRequests, reviewConfigs }`, answered by `{ decisions }`. `inbox`: `{ action_request,
+   * config }` or a list of such, answered by `{ type, args }` or a list of such.
+   */
+  readonly form: 'middleware' | 'inbox' | 'inbox list'
+}
+
+interface ReviewedAction {
+  readonly name: string
+  readonly args: Readonly<Record<string, unknown>>
+  readonly description: string | undefined
+  /** What may be decided, in the words of its form. */
+  readonly decisions: readonly string[]
+}
+
+/** @returns `undefined` for the value of any other interrupt */
+function reviewFrom(value: unknown): Review | undefined {
+  if (isRecord(value) && Array.isArray(value['actionRequests'])) {
+    const configs: readonly unknown[] = Array.isArray(value['reviewConfigs'])
+      ? value['reviewConfigs']
+      : []
+    const actions = value['actionRequests'].map((request: unknown, index) => {
+      return actionFromMiddleware(request, configs, index)
+    })
+    return isFull(actions) ? { actions, form: 'middleware' } : undefined
+  }
+  const requests: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const actions = requests.map(actionFromInbox)
+  return isFull(actions)
+    ? { actions, form: Array.isArray(value) ? 'inbox list' : 'inbox' }
+    : undefined
+}
+
+/** One form for all actions: a decision each, and beside it what some decisions need. */
+function reviewQuestion(review: Review): Omit<Question, 'id'> {
+  const properties: Record<string, JsonSchema> = {}
+  const required: string[] = []
+  const rules: JsonSchema[] = []
+  const lines: string[] = []
+  for (const [index, action] of review.actions.entries()) {
+    const suffix = suffixOf(review, index)
+    const { name, args, description, decisions } = action
+    lines.push(description ?? `${name} ${JSON.stringify(args)}`)
+    properties[`decision${suffix}`] = { type: 'string', title: name, enum: decisions }
+    required.push(`decision${suffix}`)
+    if (decisions.includes('edit')) {
+      properties[`edit${suffix}`] = {
+        type: 'string',
+        title: `${name}: arguments instead (JSON)`,
+        description: `Now: ${JSON.stringify(args)}`,
+        contentMediaType: 'application/json',
+        contentSchema: { type: 'object' },
+      }
+      // Else an action that somebody wanted to change would be done as it was.
+      rules.push({
+        if: { properties: { [`decision${suffix}`]: { const: 'edit' } } },
+        // oxlint-disable-next-line unicorn/no-thenable -- a word of JSON Schema
+        then: { properties: { [`edit${suffix}`]: { minLength: 1 } }, required: [`edit${suffix}`] },
+      })
+    }
+    if (decisions.some((decision) => TAKES_TEXT.includes(decision))) {
+      properties[`message${suffix}`] = { type: 'string', title: `${name}: message to the agent` }
+    }
+  }
+  const takesRefusal = review.actions.every(({ decisions }) => refusalOf(decisions) !== undefined)
+  return {
+    message: lines.join('\n'),
+    schema: { type: 'object', properties, required, ...(rules.length > 0 && { allOf: rules }) },
+    takesRefusal,
+  }
+}
+
+/** What the graph gets: the decisions, in the words of its form. */
+function reviewResume(review: Review, answer: Answer): unknown {
+  const decisions = review.actions.map((action, index) => {
+    const suffix = suffixOf(review, index)
+    const content: Values =
+      answer.action === 'accept'
+        ? answer.content
+        : { [`decision${suffix}`]: refusalOf(action.decisions) }
+    const { [`decision${suffix}`]: decision, [`edit${suffix}`]: edit } = content
+    const message = content[`message${suffix}`]
+    const args = decision === 'edit' ? (recordFromJson(edit) ?? action.args) : action.args
+    return review.form === 'middleware'
+      ? middlewareDecision(action.name, decision, { args, message })
+      : inboxResponse(action.name, decision, { args, message })
+  })
+  switch (review.form) {
+    case 'middleware':
+      return { decisions }
+    case 'inbox list':
+      return decisions
+    case 'inbox':
+      return decisions[0]
+  }
+}
+
+const TAKES_TEXT: readonly string[] = ['reject', 'respond', 'response']
+
+interface Details {
+  readonly args: Values
+  readonly message: unknown
+}
+
+function middlewareDecision(name: string, type: unknown, { args, message }: Details): Values {
+  if (type === 'edit') return { type, editedAction: { name, args } }
+  return typeof message === 'string' && message !== '' ? { type, message } : { type }
+}
+
+function inboxResponse(action: string, type: unknown, { args, message }: Details): Values {
+  if (type === 'edit') return { type, args: { action, args } }
+  if (type === 'response') return { type, args: typeof message === 'string' ? message : '' }
+  return { type, args: null }
+}
+
+/** How "no" is said, if it may be said at all. */
+function refusalOf(decisions: readonly string[]): string | undefined {
+  return decisions.find((decision) => decision === 'reject' || decision === 'ignore')
+}
+
+function suffixOf({ actions }: Review, index: number): string {
+  return actions.length === 1 ? '' : `_${index + 1}`
+}
+
+function actionFromMiddleware(
+  request: unknown,
+  configs: readonly unknown[],
+  index: number,
+): ReviewedAction | undefined {
+  if (!isRecord(request) || typeof request['name'] !== 'string') return undefined
+  const { name, args, description } = request
+  const config =
+    configs.find((one) => isRecord(one) && one['actionName'] === name) ?? configs[index]
+  const allowed = isRecord(config) ? config['allowedDecisions'] : undefined
+  const decisions = Array.isArray(allowed)
+    ? allowed.filter((one) => typeof one === 'string')
+    : ['approve', 'reject']
+  if (decisions.length === 0) return undefined
+  return {
+    name,
+    args: isRecord(args) ? args : {},
+    description: typeof description === 'string' ? description : undefined,
+    decisions,
+  }
+}
+
+const INBOX_DECISIONS = {
+  allow_accept: 'accept',
+  allow_edit: 'edit',
+  allow_respond: 'response',
+  allow_ignore: 'ignore',
+} as const
+
+function actionFromInbox(request: unknown): ReviewedAction | undefined {
+  if (!isRecord(request) || !isRecord(request['action_request'])) return undefined
+  const { action, args } = request['action_request']
+  const { config, description } = request
+  if (typeof action !== 'string' || !isRecord(config)) return undefined
+  const decisions = Object.entries(INBOX_DECISIONS)
+    .filter(([key]) => config[key] === true)
+    .map(([, decision]) => decision)
+  if (decisions.length === 0) return undefined
+  return {
+    name: action,
+    args: isRecord(args) ? args : {},
+    description: typeof description === 'string' ? description : undefined,
+    decisions,
+  }
+}
+
+function isFull(actions: readonly (ReviewedAction | undefined)[]): actions is ReviewedAction[] {
+  return actions.length > 0 && actions.every((action) => action !== undefined)
+}
+
+function recordFromJson(text: unknown): Values | undefined {
+  if (typeof text !== 'string' || text.trim() === '') return undefined
+  try {
+    const value: unknown = JSON.parse(text)
+    return isRecord(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** What continues a graph that stopped: its thread, and what it stopped at. JSON. */
+export interface ThreadState {
+  readonly thread: string
+  readonly interrupts: readonly GraphInterrupt[]
+  /** The thread is a conversation: it outlives the run. @default false */
+  readonly isConversation?: boolean | undefined
+}
+
+/** @returns `undefined` for what is no such state */
+export function threadStateFrom(value: unknown): ThreadState | undefined {
+  if (!isRecord(value)) return undefined
+  const { thread, interrupts, isConversation } = value
+  if (typeof thread !== 'string' || !Array.isArray(interrupts)) return undefined
+  return interrupts.every(isRecord)
+    ? { thread, interrupts: interrupts.map(interruptFrom), isConversation: isConversation === true }
+    : undefined
+}
+
+function interruptFrom({ id, value }: Readonly<Record<string, unknown>>): GraphInterrupt {
+  return { id: typeof id === 'string' ? id : undefined, value }
+}
+
+/** What a run says that stopped at interrupts. */
+export function askedFrom(
+  interrupts: readonly GraphInterrupt[],
+  { thread, isConversation }: Omit<ThreadState, 'interrupts'>,
+): AgentUpdate {
+  const stopped = interrupts.map(({ id, value }) => ({ id, value }))
+  const state = { thread, interrupts: stopped, ...(isConversation && { isConversation }) }
+  const [first] = interrupts
+  const url = first && authorizationFrom(first)
+  if (url !== undefined && interrupts.length === 1) return { type: 'authorization', url, state }
+  return { type: 'asked', questions: interrupts.flatMap(questionsOf), state }
+}
+
+/** For `Command({ resume })`. By id where there is one: several at once could not be told apart otherwise. */
+export function resumeOf({ state, answers }: Resume): unknown {
+  const interrupts = threadStateFrom(state)?.interrupts ?? []
+  const values = interrupts.map((interrupt, index) => {
+    return [interrupt.id, resumeValueOf(interrupt, index, answers)] as const
+  })
+  const [first] = values
+  return first?.[0] === undefined ? first?.[1] : Object.fromEntries(values)
+}

@@ -1,0 +1,311 @@
+import { isRecord } from '@x/internal'
+import { extension } from 'mime-types'
+import { bareType, isTextType, textFrom } from '../../files/media-types.ts'
+import type { InputFile, OutputFile } from '../../files/result-files.ts'
+import { messageFieldOf } from '../agent.ts'
+import type { AgentInput, AgentUpdate, JsonSchema } from '../agent.ts'
+import type { GraphOutput } from './definition.ts'
+import type { GraphInterrupt } from './interrupts.ts'
+
+/** Files up to this size are put before the model; larger ones it has to fetch by their handles. */
+const MAX_INLINE_BYTES = 5 * 1024 * 1024
+
+/** A user message for a graph that talks. */
+export async function messageStateOf(
+  input: AgentInput,
+  signal: AbortSignal,
+): Promise<{ readonly messages: readonly unknown[] }> {
+  const text = input.kind === 'message' ? input.text : JSON.stringify(input.value)
+  if (input.files.length === 0) return { messages: [{ role: 'user', content: text }] }
+  const blocks = await Promise.all(input.files.map((file) => blockOf(file, signal)))
+  return { messages: [{ role: 'user', content: [{ type: 'text', text }, ...blocks] }] }
+}
+
+/**
+ * Arguments for a graph with a schema. A message goes where there is one place for it.
+ *
+ * @returns `undefined` if there is none
+ */
+export function argumentStateOf(
+  input: AgentInput,
+  schema: JsonSchema | undefined,
+): Readonly<Record<string, unknown>> | undefined {
+  if (input.kind === 'arguments') return input.value
+  const field = schema && messageFieldOf(schema)
+  return field === undefined ? undefined : { [field]: input.text }
+}
+
+async function blockOf(file: InputFile, signal: AbortSignal): Promise<object> {
+  const { uri, name, mimeType, size } = file
+  const kind = shownAs(mimeType)
+  const told = { type: 'text', text: `File "${name}" (${mimeType}, ${size} bytes): ${uri}` }
+  if (kind === undefined || size > MAX_INLINE_BYTES) return told
+  const bytes = await bytesOf(file, signal)
+  if (kind !== 'text') {
+    return { type: kind, mimeType, data: bytes.toString('base64'), metadata: { filename: name } }
+  }
+  const text = textFrom(bytes)
+  return text === undefined ? told : { type: 'text', text: `File "${name}":\n${text}` }
+}
+
+/** As which block of a message; `undefined`: no model knows what to do with it. */
+function shownAs(mimeType: string): 'text' | 'image' | 'audio' | 'file' | undefined {
+  if (isTextType(mimeType)) return 'text'
+  const type = bareType(mimeType)
+  if (type.startsWith('image/')) return 'image'
+  if (type.startsWith('audio/')) return 'audio'
+  return type === 'application/pdf' ? 'file' : undefined
+}
+
+async function bytesOf(file: InputFile, signal: AbortSignal): Promise<Buffer> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of file.read(signal)) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+
+export const STREAM_MODES = ['messages', 'updates', 'custom', 'values'] as const
+
+/** What is to be known of a graph's stream once it ended. */
+export interface GraphEnd {
+  state: unknown
+  interrupts: readonly GraphInterrupt[]
+}
+
+/** One chunk of `graph.stream()` with `subgraphs: true`: an update, or a part of the end. */
+export function readChunk(chunk: unknown, end: GraphEnd): AgentUpdate | undefined {
+  if (!Array.isArray(chunk)) return undefined
+  const [path, mode, payload]: readonly unknown[] = chunk
+  const isRoot = Array.isArray(path) && path.length === 0
+  switch (mode) {
+    case 'messages':
+      return textUpdate(payload)
+    case 'custom':
+      return customUpdate(payload)
+    case 'updates':
+      return isRoot ? stepUpdate(payload) : undefined
+    case 'values':
+      if (isRoot) readValues(payload, end)
+      return undefined
+    default:
+      return undefined
+  }
+}
+
+function textUpdate(payload: unknown): AgentUpdate | undefined {
+  const message: unknown = Array.isArray(payload) ? payload[0] : undefined
+  const text = isModelMessage(message) ? textOfMessage(message) : ''
+  return text === '' ? undefined : { type: 'text', text }
+}
+
+function stepUpdate(payload: unknown): AgentUpdate | undefined {
+  const names = isRecord(payload) ? Object.keys(payload).filter((name) => !isOfLangGraph(name)) : []
+  return names.length === 0 ? undefined : { type: 'status', text: `Done: ${names.join(', ')}` }
+}
+
+/**
+ * Interrupts of parallel nodes come one by one, and the state of a node beside them may come after them: they
+ * stand until the stream ends.
+ */
+function readValues(payload: unknown, end: GraphEnd): void {
+  const found = isRecord(payload) ? payload['__interrupt__'] : undefined
+  if (!Array.isArray(found)) {
+    end.state = payload
+    return
+  }
+  const known = new Set(end.interrupts.map(({ id }) => id))
+  const fresh = found.filter(isInterrupt).filter(({ id }) => id === undefined || !known.has(id))
+  end.interrupts = [...end.interrupts, ...fresh]
+}
+
+function isInterrupt(value: unknown): value is GraphInterrupt {
+  return isRecord(value) && (value['id'] === undefined || typeof value['id'] === 'string')
+}
+
+function isOfLangGraph(name: string): boolean {
+  return name.startsWith('__')
+}
+
+/**
+ * What a node tells through its `writer`: `{ type: 'artifact', name, mimeType?, data | text | url }` is a file,
+ * `data` being bytes or base64; `{ type: 'status', text }` is a line of progress, `{ type: 'text', text }` a
+ * piece of the answer. All else is the graph's own business.
+ */
+function customUpdate(event: unknown): AgentUpdate | undefined {
+  if (!isRecord(event)) return undefined
+  const { type, name, text } = event
+  if ((type === 'status' || type === 'text') && typeof text === 'string') return { type, text }
+  if (type !== 'artifact' || typeof name !== 'string') return undefined
+  const data = dataFrom(event)
+  if (data === undefined) return undefined
+  const mimeType = typeof event['mimeType'] === 'string' ? event['mimeType'] : undefined
+  return { type: 'file', file: { name, mimeType, data } }
+}
+
+/**
+ * Returns bytes as they are, or as JSON has them that a server sent: an array, the form of `Buffer.toJSON`, or an object
+ * whose keys are the places of a `Uint8Array`. `undefined` for anything else.
+ */
+function bytesFrom(value: unknown): Uint8Array | undefined {
+  if (value instanceof Uint8Array) return value
+  if (value instanceof ArrayBuffer) return new Uint8Array(value)
+  if (isRecord(value) && value['type'] === 'Buffer') return bytesFrom(value['data'])
+  const values: readonly unknown[] | undefined = Array.isArray(value) ? value : placesOf(value)
+  if (values === undefined || !values.every(isByte)) return undefined
+  return Uint8Array.from(values)
+}
+
+/** JSON keeps whole numbers as keys in their order, so that the last place tells whether any is missing. */
+function placesOf(value: unknown): readonly unknown[] | undefined {
+  if (!isRecord(value)) return undefined
+  const places = Object.keys(value)
+  const isComplete = places.length > 0 && places.every((place, index) => place === String(index))
+  return isComplete ? Object.values(value) : undefined
+}
+
+function isByte(value: unknown): value is number {
+  return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 255
+}
+
+function dataFrom({
+  data,
+  text,
+  url,
+}: Readonly<Record<string, unknown>>): Uint8Array | { readonly url: string } | undefined {
+  const bytes = bytesFrom(data)
+  if (bytes !== undefined) return bytes
+  if (typeof data === 'string') return Buffer.from(data, 'base64')
+  if (typeof text === 'string') return Buffer.from(text)
+  return typeof url === 'string' ? { url } : undefined
+}
+
+/** What a caller gets of a final state, if its author does not say it. */
+export function outputOf(state: unknown): Exclude<GraphOutput, string> {
+  if (!isRecord(state)) return { text: typeof state === 'string' ? state : undefined }
+  const { messages, structuredResponse } = state
+  const structured = isRecord(structuredResponse) ? structuredResponse : undefined
+  if (!Array.isArray(messages)) return { text: '', structured: structured ?? plainFrom(state) }
+  const last = messages.findLast(isModelMessage)
+  if (last === undefined) return { structured }
+  return { text: textOfMessage(last), structured, files: filesOfMessage(last) }
+}
+
+/** What we need of a message of LangChain, whichever copy of it made it. */
+interface ModelMessage {
+  readonly content: unknown
+}
+
+function isModelMessage(value: unknown): value is ModelMessage {
+  if (!isRecord(value) || !('content' in value)) return false
+  const { getType } = value
+  if (typeof getType === 'function') return getType.call(value) === 'ai'
+  const { type } = value
+  return type === 'ai' || type === 'AIMessageChunk' || value['role'] === 'assistant'
+}
+
+function textOfMessage({ content }: ModelMessage): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content
+    .map((block: unknown) => {
+      if (typeof block === 'string') return block
+      const isText = isRecord(block) && block['type'] === 'text'
+      return isText && typeof block['text'] === 'string' ? block['text'] : ''
+    })
+    .join('')
+}
+
+function filesOfMessage(message: ModelMessage): readonly OutputFile[] {
+  return filesOf(message.content)
+}
+
+/** A state as JSON; `undefined` if it cannot be. */
+function plainFrom(state: object): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(JSON.stringify(state))
+    return isRecord(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+const FILE_TYPES: readonly unknown[] = [
+  'image',
+  'audio',
+  'video',
+  'file',
+  'image_url',
+  'text-plain',
+]
+
+/** The images, sounds and files of a message, of LangChain's standard blocks and their older forms. */
+function filesOf(content: unknown): readonly OutputFile[] {
+  if (!Array.isArray(content)) return []
+  const files: OutputFile[] = []
+  for (const block of content) {
+    if (!isRecord(block) || !FILE_TYPES.includes(block['type'])) continue
+    const file = fileFrom(block, files.length + 1)
+    if (file !== undefined) files.push(file)
+  }
+  return files
+}
+
+function fileFrom(block: Readonly<Record<string, unknown>>, count: number): OutputFile | undefined {
+  const declared = textOf(block['mimeType']) ?? textOf(block['mime_type'])
+  const found = contentOf(block)
+  if (found === undefined) return undefined
+  const mimeType = declared ?? found.mimeType
+  return { name: nameOf(block, mimeType, count), mimeType, data: found.data }
+}
+
+interface Found {
+  readonly data: OutputFile['data']
+  readonly mimeType?: string | undefined
+}
+
+function contentOf(block: Readonly<Record<string, unknown>>): Found | undefined {
+  const { data, text } = block
+  const bytes = bytesFrom(data)
+  if (bytes !== undefined) return { data: bytes }
+  if (typeof data === 'string') return dataUrlFrom(data) ?? { data: Buffer.from(data, 'base64') }
+  if (typeof text === 'string') return { data: Buffer.from(text), mimeType: 'text/plain' }
+  const nested = block['image_url']
+  const url = textOf(block['url']) ?? textOf(isRecord(nested) ? nested['url'] : nested)
+  if (url === undefined) return undefined
+  return dataUrlFrom(url) ?? { data: { url } }
+}
+
+/** @returns `undefined` for any other URL */
+function dataUrlFrom(url: string): Found | undefined {
+  const match = /^data:([^;,]*)((?:;[^;,]*)*),/.exec(url)
+  if (match === null) return undefined
+  const body = url.slice(match[0].length)
+  const isBase64 = match[2]?.endsWith(';base64') === true
+  const mimeType = match[1] === '' ? undefined : match[1]
+  try {
+    const data = isBase64 ? Buffer.from(body, 'base64') : Buffer.from(decodeURIComponent(body))
+    return { data, mimeType }
+  } catch {
+    return undefined
+  }
+}
+
+function nameOf(
+  block: Readonly<Record<string, unknown>>,
+  mimeType: string | undefined,
+  count: number,
+): string {
+  const metadata = isRecord(block['metadata']) ? block['metadata'] : {}
+  const given =
+    textOf(block['filename']) ??
+    textOf(block['name']) ??
+    textOf(metadata['filename']) ??
+    textOf(metadata['name'])
+  if (given !== undefined) return given
+  const kind = block['type'] === 'image_url' ? 'image' : String(block['type'])
+  const ending = mimeType === undefined ? false : extension(mimeType)
+  return `${kind}-${count}${ending === false ? '' : `.${ending}`}`
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
