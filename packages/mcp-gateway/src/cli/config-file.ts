@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 import { isRecord } from '@x/internal'
-import { CommandError, UsageError } from '@x/internal/command-line'
+import { CommandError, toLine, UsageError } from '@x/internal/command-line'
 import { isCollection, isPair, isScalar, isNode, LineCounter, parseDocument } from 'yaml'
 import type { Document } from 'yaml'
 import type { z } from 'zod'
@@ -374,7 +374,7 @@ async function readText(file: string): Promise<string> {
   } catch (cause) {
     const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
     const advice = ': name another, or see mcp-gateway --help'
-    const why = isMissing ? `there is no such file${advice}` : 'it cannot be read'
+    const why = isMissing ? `there is no such file${advice}` : `it cannot be read: ${toLine(cause)}`
     throw new CommandError(`${file}: ${why}`, { cause })
   }
 }

@@ -21,13 +21,14 @@ import {
   type Environment,
   type ReadConfig,
 } from './config-file.ts'
-import { makeStore, toOptions, type FileSettings } from './file-settings.ts'
+import { makeStore, toOptions, type FileSettings, type PlacedSource } from './file-settings.ts'
 import { maskedConfig } from './masked-config.ts'
-import { checkServable, withPlace } from './serve.ts'
+import { checkServable, checkSources, withPlace } from './serve.ts'
 
 interface PlannedGateway extends AsyncDisposable {
   readonly read: ReadConfig
   readonly gateway: Gateway
+  readonly sources: readonly PlacedSource[]
   readonly warnings: readonly string[]
 }
 
@@ -68,6 +69,7 @@ async function planGateway(
     return {
       read,
       gateway,
+      sources: configured.sources,
       warnings,
       [Symbol.asyncDispose]: async () => {
         await gateway.close()
@@ -114,7 +116,7 @@ export async function checkFile(file: ConfigFile, { json, stdout }: ReportOption
       ? `${JSON.stringify({ config, ...report })}\n`
       : `${stringify(config)}\n${reportText(report)}`,
   )
-  checkSources(report)
+  checkSources(planned)
 }
 
 /** Prints the tools of a file. @throws CommandError, GatewayError */
@@ -122,61 +124,24 @@ export async function listTools(file: ConfigFile, { json, stdout }: ReportOption
   await using planned = await planGateway(file)
   const report = planReport(planned.gateway, planned.warnings)
   stdout.write(json ? `${JSON.stringify(report)}\n` : reportText(report))
-  checkSources(report)
+  checkSources(planned)
 }
 
-function checkSources({ sources }: PlanReport): void {
-  const failed = sources.filter(({ state }) => state === 'failed')
-  if (failed.length === 0) return
-  throw new CommandError(`Failed: ${failed.map(({ name }) => name).join(', ')}`)
-}
+type PlanReport = ReturnType<typeof planReport>
 
 /** The tools that a configuration gives, and what is wrong with the others. */
-interface PlanReport {
-  readonly tools: readonly {
-    readonly name: string
-    readonly agent: string
-    readonly skill: string
-    readonly title: string
-  }[]
-  readonly collisions: readonly {
-    readonly wanted: string
-    readonly skill: string
-    readonly others: readonly string[]
-    readonly given: string
-  }[]
-  readonly dropped: readonly {
-    readonly agent: string
-    readonly skill: string
-    readonly why: string
-    readonly reason: string
-  }[]
-  readonly sources: readonly {
-    readonly name: string
-    readonly state: string
-    readonly reason?: string | undefined
-  }[]
-  readonly warnings: readonly string[]
-}
-
-function planReport({ registry }: Gateway, warnings: readonly string[]): PlanReport {
-  const { tools, collisions, dropped, warnings: odd } = registry.plan()
+function planReport({ registry }: Gateway, warnings: readonly string[]) {
+  const { tools, collisions, dropped, warnings: ofPlan } = registry.plan()
   return {
-    tools: tools.map(({ name, agent, skill, title }) => ({
-      name,
-      agent: agent.id,
-      skill: skill.id,
-      title,
-    })),
+    tools: tools.map(({ name, agent, skill, title }) => {
+      return { name, agent: agent.id, skill: skill.id, title }
+    }),
     collisions,
-    dropped: dropped.map(({ agentId, skillId, why, reason }) => ({
-      agent: agentId,
-      skill: skillId,
-      why,
-      reason,
-    })),
+    dropped: dropped.map(({ agentId: agent, skillId: skill, why, reason }) => {
+      return { agent, skill, why, reason }
+    }),
     sources: registry.status().sources,
-    warnings: [...new Set([...odd, ...warnings])],
+    warnings: [...new Set([...ofPlan, ...warnings])],
   }
 }
 
@@ -246,7 +211,8 @@ export async function callTool(call: ToolCall): Promise<void> {
   )
   const result = await resultOf(planned, { name: tool, arguments: given })
   stdout.write(`${json ? JSON.stringify(result) : textOf(result)}\n`)
-  if (result['isError'] === true) throw new CommandError([`${tool} failed`, ...errors].join(': '))
+  if (result['isError'] === true)
+    throw new CommandError(toLine([`${tool} failed`, ...errors].join(': ')))
 }
 
 function parseArguments(message: string | undefined, json: string | undefined): object {
@@ -288,7 +254,7 @@ async function resultOf(planned: PlannedGateway, params: object): Promise<Result
   if (!isRecord(error))
     throw new CommandError(`The gateway answered ${response.status} without a result`)
   const message = `${String(error['message'])}${nearestText(error['data'])}`
-  throw new CommandError([message, ...warnings].join('; '))
+  throw new CommandError(toLine([message, ...warnings].join('; ')))
 }
 
 /** Names of tools that are most like the one that is missing. */

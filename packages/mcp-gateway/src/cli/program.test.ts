@@ -1,4 +1,6 @@
 import { existsSync } from 'node:fs'
+import { once } from 'node:events'
+import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 
@@ -32,7 +34,7 @@ describe('the command line', () => {
     [['call', '--help']],
     [['sessions', '--help']],
     [['token', '--help']],
-  ])('%j prints a usage', async (args) => {
+  ])('prints the usage for %j', async (args) => {
     const { code, out, err } = await run(args)
     expect([code, err]).toEqual([0, ''])
     expect(out).toMatch(/^Usage: mcp-gateway/)
@@ -52,14 +54,14 @@ describe('the command line', () => {
       ['serve', '/nowhere/g.yaml', '--port', 'high', '--log-level', 'loud'],
       /^mcp-gateway: --port: http\.port is "high".*\nmcp-gateway: --log-level: log\.level is "loud".*\n$/,
     ],
-  ])('%j is a usage error', async (args, message) => {
+  ])('refuses the command line %j', async (args, message) => {
     const { code, out, err } = await run(args)
     expect(code).toBe(2)
     expect(out).toBe('')
     expect(err).toMatch(message)
   })
 
-  test('a file that is not there is said in one line', async () => {
+  test('names a missing file in one line', async () => {
     expect(await run(['check', '/nowhere/g.yaml'])).toEqual({
       code: 1,
       out: '',
@@ -67,7 +69,7 @@ describe('the command line', () => {
     })
   })
 
-  test('nor is one that nobody named, and how to name one is said, too', async () => {
+  test('names the default file if it is missing, and how to name another', async () => {
     expect(await run(['check'])).toEqual({
       code: 1,
       out: '',
@@ -77,7 +79,7 @@ describe('the command line', () => {
 })
 
 describe('check', () => {
-  test('prints what holds, without secrets, and the tools', async () => {
+  test('prints the configuration without secrets, and the tools', async () => {
     const path = await file('g.yaml', `${YAML}secrets: { stateKey: "\${KEY}" }\n`)
     const { code, out, err } = await run(['check', path], { KEY: 'k'.repeat(40) })
     expect([code, err]).toEqual([0, ''])
@@ -88,7 +90,7 @@ describe('check', () => {
     expect(out).toMatch(/1 tool\n {2}support {2}\S/)
   })
 
-  test('warns of graphs that cannot be loaded, and of those whose every call fails', async () => {
+  test('warns of graphs that cannot be loaded, and of graphs that cannot be called', async () => {
     const path = await file('g.yaml', YAML)
     await file('typed.mjs', 'export const graph = { channels: { city: {} }, async stream() {} }')
     const all = { support: './graph.mjs:graph', deaf: './typed.mjs:graph', bad: './none.mjs:a' }
@@ -111,7 +113,7 @@ describe('check', () => {
     ])
   })
 
-  test('names the line of what only the parts of the gateway refuse', async () => {
+  test('names the line of a setting that only an authenticator refuses', async () => {
     const path = await file('g.yaml', `${YAML}auth:\n  mode: bearer\n  tokens: {}\n`)
     const { code, err } = await run(['check', path])
     expect(code).toBe(1)
@@ -121,7 +123,7 @@ describe('check', () => {
   })
 })
 
-describe('check of what only shows when somebody is served', () => {
+describe('check of mistakes that only matter when clients are served', () => {
   const shared = 'store: { type: redis, url: "redis://127.0.0.1:1" }\n'
   test.each([
     ['transport: stdio\nauth: { mode: bearer, tokens: { a: { token: t } } }\n', /:5: Over stdio/],
@@ -129,7 +131,7 @@ describe('check of what only shows when somebody is served', () => {
     ['http: { host: 0.0.0.0 }\nauth: { devMode: true }\n', /:5: Development mode accepts/],
     ['eras: { modern: false, legacy: off }\n', /:4: No revision of the protocol would be served/],
     [shared, /g\.yaml: With a shared store, every process needs the same secrets\.stateKey/],
-  ])('%j is refused, as it is at the start', async (text, message) => {
+  ])('refuses %j with the same message as serve', async (text, message) => {
     const path = await file('g.yaml', `${YAML}${text}`)
     const checked = await run(['check', path])
     expect(checked).toMatchObject({ code: 1, out: '', err: expect.stringMatching(message) })
@@ -138,7 +140,7 @@ describe('check of what only shows when somebody is served', () => {
     expect(served.err).toContain(checked.err)
   })
 
-  test('the options of serve count', async () => {
+  test('accepts the options of serve', async () => {
     const path = await file('g.yaml', `${YAML}http: { host: 0.0.0.0 }\n`)
     const insecure = await run(['check', path, '--insecure'])
     expect(insecure).toMatchObject({ code: 0, err: '' })
@@ -150,7 +152,7 @@ describe('check of what only shows when somebody is served', () => {
 })
 
 describe('tools', () => {
-  test('tells what is there and what was left out', async () => {
+  test('lists the tools, and the tools that were left out', async () => {
     await graphs('support', 'billing')
     const path = await file('g.yaml', `${YAML}tools: { exclude: [billing] }\n`)
     const { code, out } = await run(['tools', path, '--json'])
@@ -163,17 +165,17 @@ describe('tools', () => {
     })
   })
 
-  test('fails where a source fails', async () => {
+  test('fails if a source fails', async () => {
     const path = await file('g.yaml', YAML.replace('langgraph.json', 'nowhere.json'))
     const { code, out, err } = await run(['tools', path])
     expect(code).toBe(1)
     expect(out).toContain('Sources that failed')
-    expect(err).toBe('mcp-gateway: Failed: langgraph\n')
+    expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:3: langgraph: \S+nowhere\.json is not there\n$/)
   })
 })
 
 describe('call', () => {
-  test('prints what the agent says', async () => {
+  test('prints the answer of the agent', async () => {
     const path = await file(
       'g.yaml',
       `${YAML}auth: { mode: bearer, tokens: { a: { token: t } } }\n`,
@@ -195,7 +197,7 @@ describe('call', () => {
     expect(JSON.parse(out)).toMatchObject({ content: [{ type: 'text', text: 'You said: hi' }] })
   })
 
-  test('fails where the tool fails, or is not there', async () => {
+  test('fails if the tool fails or is unknown', async () => {
     const path = await file('g.yaml', YAML)
     const blank = await run(['call', 'support', ' ', '--file', path])
     expect([blank.code, blank.err]).toEqual([1, 'mcp-gateway: support failed\n'])
@@ -206,7 +208,7 @@ describe('call', () => {
     ])
   })
 
-  test('says what its agent threw, which no log of another process has', async () => {
+  test('prints the error of the agent, because no log of another process has it', async () => {
     await file(
       'graph.mjs',
       `export const graph = {
@@ -219,7 +221,7 @@ describe('call', () => {
     expect(err).toBe('mcp-gateway: support failed: Error: no order ← Error: password=[redacted]\n')
   })
 
-  test('says why a tool is not there, where its source says why', async () => {
+  test('prints why a tool is missing, if its source says why', async () => {
     await file('graph.mjs', 'throw new Error("no key for the model\\nat line 7")')
     const { code, err } = await run(['call', 'support', 'hi', '--file', await file('g.yaml', YAML)])
     expect(code).toBe(1)
@@ -230,7 +232,7 @@ describe('call', () => {
 })
 
 describe('a store in a folder', () => {
-  test('is that of the gateway that runs: a file is checked beside it, and its tools are called', async () => {
+  test('is left alone by check, tools and call while a gateway uses it', async () => {
     await using store = new DiskGatewayStore(join(folder.path, 'data'))
     const path = await file('g.yaml', `${YAML}store: { type: disk, dir: ./data }\n`)
     expect(await store.isReady()).toBe(true)
@@ -243,13 +245,13 @@ describe('a store in a folder', () => {
     }
   })
 
-  test('is not made before somebody is served', async () => {
+  test('is not created by check', async () => {
     const path = await file('g.yaml', `${YAML}store: { type: disk, dir: ./new/data }\n`)
     expect(await run(['check', path])).toMatchObject({ code: 0 })
     expect(existsSync(join(folder.path, 'new'))).toBe(false)
   })
 
-  test('cannot lie in a file', async () => {
+  test('is refused if its path leads through a file', async () => {
     const path = await file('g.yaml', `${YAML}store: { type: disk, dir: ./graph.mjs/data }\n`)
     const { code, err } = await run(['check', path])
     expect(code).toBe(1)
@@ -260,7 +262,7 @@ describe('a store in a folder', () => {
 })
 
 describe('token', () => {
-  test('makes one, and the same hash of it again', async () => {
+  test('makes a token, and prints the same hash for it later', async () => {
     const made = await run(['token', '--json'])
     const { token, sha256 } = JSON.parse(made.out)
     expect(token).toMatch(/^[\w-]{43}$/)
@@ -270,7 +272,7 @@ describe('token', () => {
     expect(JSON.parse(again.text('stdout'))).toEqual({ sha256 })
   })
 
-  test('an empty one is refused', async () => {
+  test('refuses an empty token', async () => {
     const running = start(['token', '--stdin'])
     running.stdin.end('\n')
     expect(await running.code).toBe(1)
@@ -278,7 +280,7 @@ describe('token', () => {
 })
 
 describe('serve', () => {
-  test('serves until it is told to stop, with the address on stdout and logs on stderr', async () => {
+  test('serves until SIGTERM, with the address on stdout and logs on stderr', async () => {
     const path = await file('g.yaml', `${YAML}http: { port: 1, metricsPath: /metrics }\n`)
     const running = start([path, '--port', '0'])
     const [url = ''] = await running.said('stdout', /http:\/\/127\.0\.0\.1:\d+\/mcp/)
@@ -298,7 +300,7 @@ describe('serve', () => {
     await expect(fetch(url)).rejects.toThrow(/fetch failed/)
   })
 
-  test('a second signal ends it at once', async () => {
+  test('ends at once after a second signal', async () => {
     const running = start([await file('g.yaml', YAML), '--port', '0'])
     await running.said('stdout', /mcp/)
     running.signal('SIGINT')
@@ -308,7 +310,7 @@ describe('serve', () => {
   })
 
   test.each([['--port=0'], ['--stdio']])(
-    '%s: a source that cannot be right is a failed start',
+    'fails to start with %s if a source can never work',
     async (how) => {
       const broken = YAML.replace('langgraph.json', 'nowhere.json')
       const path = await file(
@@ -317,11 +319,11 @@ describe('serve', () => {
       )
       const { code, err } = await run([path, how, '--log-level', 'silent'])
       expect(code).toBe(1)
-      expect(err).toMatch(/^mcp-gateway: langgraph: \S+nowhere\.json is not there\n$/)
+      expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:3: langgraph: \S+nowhere\.json is not there\n$/)
     },
   )
 
-  test('one that cannot be reached now may come: the others are served', async () => {
+  test('serves the other sources if one cannot be reached now', async () => {
     const away = '    - { type: langgraph-server, url: "http://127.0.0.1:9" }\n'
     const running = start([await file('g.yaml', YAML + away), '--port', '0'])
     const [url = ''] = await running.said('stdout', /http:\/\/127\.0\.0\.1:\d+\/mcp/)
@@ -332,7 +334,26 @@ describe('serve', () => {
     expect(await running.code).toBe(0)
   })
 
-  test('an address that others can reach, without auth, is refused with its place', async () => {
+  test('names the place of a port that is in use, and what to do', async () => {
+    const listener = createServer()
+    await once(listener.listen(0, '127.0.0.1'), 'listening')
+    const { port } = listener.address() as AddressInfo
+    const path = await file('g.yaml', `${YAML}http: { port: ${port} }\n`)
+    const { code, err } = await run([path, '--log-level', 'silent'])
+    listener.close()
+    expect(code).toBe(1)
+    expect(err).toMatch(
+      /^mcp-gateway: \S+g\.yaml:4: .*EADDRINUSE.*\. Choose another http\.port.*\n$/,
+    )
+  })
+
+  test('warns if there are no sources', async () => {
+    const { code, out } = await run(['check', await file('g.yaml', 'http: { port: 1 }\n')])
+    expect(code).toBe(0)
+    expect(out).toContain('There are no tools: agents.sources is empty')
+  })
+
+  test('refuses a public address without auth, with the place of the setting', async () => {
     const path = await file('g.yaml', YAML)
     const { code, err } = await run([
       path,
@@ -347,7 +368,7 @@ describe('serve', () => {
     expect(err).toMatch(/^mcp-gateway: --host: Without auth, .*--insecure\n$/)
   })
 
-  test('over stdio the protocol has stdout for itself, and the end of stdin ends it', async () => {
+  test('keeps stdout for the protocol over stdio, and ends with stdin', async () => {
     const running = start(['serve', await file('g.yaml', YAML), '--stdio'])
     const params = {
       protocolVersion: '2025-11-25',

@@ -1,6 +1,12 @@
-import { createProgram, runProgram, toLine, UsageError } from '@x/internal/command-line'
+import {
+  CommandError,
+  createProgram,
+  runProgram,
+  toLine,
+  UsageError,
+} from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
-import type { Command } from 'commander'
+import { Option, type Command } from 'commander'
 import { redacted } from '../internal/redacted.ts'
 import { GatewayError } from '../errors.ts'
 import type { OuterSetting } from './config-file.ts'
@@ -28,43 +34,48 @@ export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
 /** Returns one line, or one line for each mistake in a configuration or a command line. */
 function toLines(error: unknown): readonly string[] {
   const text = error instanceof Error ? error.message : String(error)
-  if (error instanceof UsageError) return text.split('\n')
+  if (error instanceof CommandError) return text.split('\n')
   if (!GatewayError.is(error)) return [toLine(error)]
   const cause = error.cause instanceof Error ? redacted(toLine(error.cause)) : ''
   return (text.includes(cause) ? text : `${text} (${cause})`).split('\n')
 }
 
-/** Values of the options that stand for a setting of the file. */
-interface ServeFlags {
-  readonly port?: string
-  readonly host?: string
-  readonly insecure?: true
-  readonly stdio?: true
-  readonly logLevel?: string
+/** Options that set a setting of the file. */
+const SETTING_OPTIONS = [
+  { flags: '--port <n>', path: 'http.port', text: 'port, 0 for any free port' },
+  { flags: '--host <address>', path: 'http.host', text: 'address to listen on' },
+  {
+    flags: '--insecure',
+    path: 'http.insecure',
+    text: 'serve everybody at an address that others can reach',
+  },
+  {
+    flags: '--stdio',
+    path: 'transport',
+    text: 'serve one client on standard input and output instead',
+    value: 'stdio',
+  },
+  {
+    flags: '--log-level <level>',
+    path: 'log.level',
+    text: 'trace, debug, info, warn, error, silent',
+  },
+].map(({ flags, path, text, value }) => {
+  return { option: new Option(flags, `${text} (${path})`), path: path.split('.'), value }
+})
+
+function addSettingOptions(command: Command): Command {
+  command.optionsGroup('Settings (they win over the environment, which wins over the file):')
+  for (const { option } of SETTING_OPTIONS) command.addOption(option)
+  return command.optionsGroup('Options:')
 }
 
-function addServeOptions(command: Command): Command {
-  return command
-    .optionsGroup('Settings (they win over the environment, which wins over the file):')
-    .option('--port <n>', 'port, 0 for any free port (http.port)')
-    .option('--host <address>', 'address to listen on (http.host)')
-    .option('--insecure', 'serve everybody at an address that others can reach (http.insecure)')
-    .option('--stdio', 'serve one client on standard input and output instead (transport)')
-    .option('--log-level <level>', 'trace, debug, info, warn, error, silent (log.level)')
-    .optionsGroup('Options:')
-}
-
-function toSettings(flags: ServeFlags): readonly OuterSetting[] {
-  const settings = [
-    ['http.port', '--port', flags.port],
-    ['http.host', '--host', flags.host],
-    ['http.insecure', '--insecure', flags.insecure && 'true'],
-    ['transport', '--stdio', flags.stdio && 'stdio'],
-    ['log.level', '--log-level', flags.logLevel],
-  ] as const
-  return settings.flatMap(([path, from, text]) =>
-    text === undefined ? [] : [{ path: path.split('.'), text, from }],
-  )
+function toSettings(given: Readonly<Record<string, unknown>>): readonly OuterSetting[] {
+  return SETTING_OPTIONS.flatMap(({ option, path, value }) => {
+    const text = given[option.attributeName()]
+    if (text === undefined) return []
+    return [{ path, text: value ?? String(text), from: option.long ?? '' }]
+  })
 }
 
 const SERVE_TEXT = `Offers the agents of a file until SIGTERM or Ctrl-C, and prints the address of the MCP endpoint as its first line. Logs go to standard error. After the first signal the gateway takes calls for http.drainDelayMs, and calls in flight may end within http.shutdownGraceMs. A second signal ends the process at once.
@@ -79,13 +90,13 @@ function addServeCommand(program: Command, context: CommandContext): void {
     .summary('offer the agents of a file, until SIGTERM or Ctrl-C (the default)')
     .description(SERVE_TEXT)
     .argument('[file]', 'configuration', DEFAULT_FILE)
-  addServeOptions(command)
+  addSettingOptions(command)
     .option(
       '--watch',
       'load the graphs of a langgraph.json again when it, or a file that it names, is written; for development',
     )
     .option('--json', 'print the address as JSON: {"url"}')
-    .action(async (file: string, flags: ServeFlags & { watch?: true; json?: true }) => {
+    .action(async (file: string, flags: { watch?: true; json?: true }) => {
       // Without the name of a command, a single word is more likely a misspelled command than a file.
       if (file === context.args[0] && /^[a-z]+$/.test(file)) {
         throw new UsageError(`Unknown command ${JSON.stringify(file)}: see mcp-gateway --help`)
@@ -93,7 +104,7 @@ function addServeCommand(program: Command, context: CommandContext): void {
       const { serveFile } = await import('./serve.ts')
       await serveFile({
         context,
-        configFile: { file, env: context.env, flags: toSettings(flags) },
+        configFile: { file, env: context.env, flags: toSettings({ ...flags }) },
         json: flags.json ?? false,
         watch: flags.watch ?? false,
       })
@@ -108,15 +119,15 @@ function addCheckCommand(program: Command, { env, stdout }: CommandContext): voi
       'Checks a file and the environment, and prints the configuration with all defaults and with masked secrets, and the tools of the agents. The exit code is 1 if anything is wrong, with a line for each mistake, also for mistakes that only matter when somebody is served.',
     )
     .argument('[file]', 'configuration', DEFAULT_FILE)
-  addServeOptions(command)
+  addSettingOptions(command)
     .option(
       '--json',
       'print JSON: {"config", "tools", "collisions", "dropped", "sources", "warnings"}',
     )
-    .action(async (file: string, flags: ServeFlags & { json?: true }) => {
+    .action(async (file: string, flags: { json?: true }) => {
       const { checkFile } = await import('./inspect.ts')
       const { json = false } = flags
-      await checkFile({ file, env, flags: toSettings(flags) }, { json, stdout })
+      await checkFile({ file, env, flags: toSettings({ ...flags }) }, { json, stdout })
     })
 }
 

@@ -35,7 +35,7 @@ async function stop(running: Running): Promise<void> {
   expect(await running.code).toBe(0)
 }
 
-test('sources come and go with the file, and one with a mistake changes nothing', async () => {
+test('adds and removes sources with the file, and changes nothing for a file with a mistake', async () => {
   await folder.graphs('support')
   const running = await serving(YAML)
   const { url } = running
@@ -54,7 +54,7 @@ test('sources come and go with the file, and one with a mistake changes nothing'
   await stop(running)
 })
 
-test('a source that cannot start takes the place of none: its misspelt path takes no tools away', async () => {
+test('keeps the tools of a source if its replacement cannot start', async () => {
   await folder.graphs('support')
   const running = await serving(YAML)
   await using client = await connect('v1', running.url)
@@ -70,7 +70,7 @@ test('a source that cannot start takes the place of none: its misspelt path take
 })
 
 test.each(['v1', 'v2 pinned'] as const)(
-  'filters and overrides reach a client that is connected: %s',
+  'applies filters and overrides for a connected client: %s',
   async (kind) => {
     const running = await serving(YAML)
     const changed = deferred()
@@ -86,7 +86,7 @@ test.each(['v1', 'v2 pinned'] as const)(
   },
 )
 
-test('limits change; what only the gateway can refuse changes nothing, and is said with its line', async () => {
+test('applies limits, and names the line of a setting that only the gateway refuses', async () => {
   const running = await serving(`${YAML}limits: { argumentBytes: 100 }\n`)
   await using client = await connect('v1', running.url)
   const isError = async (): Promise<unknown> => {
@@ -102,7 +102,7 @@ test('limits change; what only the gateway can refuse changes nothing, and is sa
   await stop(running)
 })
 
-test('with --watch a langgraph.json is read again when it is written', async () => {
+test('reads a langgraph.json again with --watch when it is written', async () => {
   const running = await serving(YAML, '--watch')
   const changed = deferred()
   await using client = await connect('v1', running.url, { onToolsChanged: changed.resolve })

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 
 import { isLoopback, isRecord } from '@x/internal'
-import { CommandError, listenToStopSignals } from '@x/internal/command-line'
+import { CommandError, listenToStopSignals, toLine } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
 import type { Logger } from 'pino'
 
@@ -43,66 +43,34 @@ export async function serveFile(options: ServingOptions): Promise<void> {
   const read = await readConfigFile(configFile)
   using signals = listenToStopSignals(context.onSignal, context.exit)
   try {
-    await serveConfig({ ...options, read, stopped: signals.stopped })
+    await serveConfig(options, read, signals.stopped)
   } catch (error) {
     throw withPlace(error, read)
   }
 }
 
-interface Serving extends ServingOptions {
-  readonly read: ReadConfig
-  readonly stopped: Promise<NodeJS.Signals>
-}
-
-async function serveConfig(serving: Serving): Promise<void> {
-  const { context, configFile, read } = serving
-  const { config } = read
+async function serveConfig(
+  { context, configFile, watch, json }: ServingOptions,
+  read: ReadConfig,
+  stopped: Promise<NodeJS.Signals>,
+): Promise<void> {
+  const { config, sections } = read
   const log = gatewayLog({ level: config.log.level, output: context.stderr })
   const observer = allObservers([logObserver(log), await spansOnDemand()])
-  const configured = await toOptions(config, {
-    folder: dirname(configFile.file),
-    watch: serving.watch,
-    onWarning: observer.warned,
-    sections: read.sections,
-  })
-  try {
-    checkServable(config, configured.options, observer.warned)
-    // The observer receives warnings already.
-    const gateway = createGateway({
-      ...configured.options,
-      onWarning: undefined,
-      logger: false,
-      observer,
-    })
-    try {
-      await serveGateway(serving, { gateway, configured, log })
-    } finally {
-      await gateway.close()
-    }
-  } finally {
-    await configured.close()
-  }
-}
-
-interface Running {
-  readonly gateway: Gateway
-  readonly configured: FileOptions
-  readonly log: Logger
-}
-
-async function serveGateway(
-  serving: Serving,
-  { gateway, configured, log }: Running,
-): Promise<void> {
-  const { context, configFile, read, stopped } = serving
-  const { http, transport } = read.config
+  const folder = dirname(configFile.file)
+  const onWarning = observer.warned
+  await using configured = await toOptions(config, { folder, watch, onWarning, sections })
+  checkServable(config, configured.options, onWarning)
+  // The observer receives warnings already.
+  const options = { ...configured.options, onWarning: undefined, logger: false as const, observer }
+  await using gateway = createGateway(options)
   const ended: Promise<unknown>[] = [stopped]
-  if (transport === 'stdio') {
+  if (config.transport === 'stdio') {
     const { stdin: input, stdout: output } = context
     ended.push(gateway.serveStdio({ input, output }).closed)
   } else {
-    const { url } = await gateway.listen({ insecure: http.insecure })
-    context.stdout.write(`${serving.json ? JSON.stringify({ url }) : url}\n`)
+    const { url } = await gateway.listen({ insecure: config.http.insecure })
+    context.stdout.write(`${json ? JSON.stringify({ url }) : url}\n`)
     log.info({ url }, 'listening')
   }
   const reloads = new Reloads({ configFile, read, gateway, log, configured })
@@ -110,14 +78,17 @@ async function serveGateway(
   const undoSignal = context.onSignal('SIGHUP', reload)
   const undoWatch = watchedFile(configFile.file, {
     onChange: reload,
-    onError: (error) => {
-      const message = error instanceof Error ? error.message : String(error)
-      log.warn({ error: message }, 'the file is not watched; SIGHUP reads it again')
-    },
+    onError: (error) =>
+      log.warn({ error: toLine(error) }, 'the file is not watched; SIGHUP reads it again'),
   })
   try {
     // In development, a graph with a mistake will be corrected while the gateway runs.
-    if (!serving.watch) await Promise.race([checkSources(gateway), ...ended])
+    if (!watch) {
+      const started = gateway.registry.start().then(() => {
+        checkSources({ gateway, sources: configured.sources, read })
+      })
+      await Promise.race([started, ...ended])
+    }
     const signal = await Promise.race(ended)
     log.info(typeof signal === 'string' ? { signal } : {}, 'stopping')
   } finally {
@@ -127,23 +98,36 @@ async function serveGateway(
   }
 }
 
+interface AskedSources {
+  readonly gateway: Gateway
+  readonly sources: readonly PlacedSource[]
+  readonly read: ReadConfig
+}
+
 /**
- * Waits until all sources were asked once. A source that cannot be reached now may come later.
+ * Checks sources that were asked once. A source that cannot be reached now may come later.
  *
- * @throws CommandError for sources that can never work
+ * @throws CommandError with a line for each source that can never work
  */
-async function checkSources({ registry }: Gateway): Promise<void> {
-  await registry.start()
-  const failed = registry.status().sources.filter(({ state }) => state === 'failed')
-  if (failed.length === 0) return
-  const reasons = failed.map(({ name, reason = 'it gave no reason' }) => `${name}: ${reason}`)
-  throw new CommandError(reasons.join('; '))
+export function checkSources({ gateway, sources, read }: AskedSources): void {
+  const failed = gateway.registry.status().sources.flatMap(({ name, state, reason }) => {
+    if (state !== 'failed') return []
+    const place = read.placeOf(
+      `agents.sources[${sources.findIndex(({ source }) => source.name === name)}]`,
+    )
+    return [toLine(`${place}: ${name}: ${reason ?? 'it gave no reason'}`)]
+  })
+  if (failed.length > 0) throw new CommandError(failed.join('\n'))
 }
 
 /** Adds the line of a wrong setting to an error. */
 export function withPlace(error: unknown, { placeOf }: ReadConfig): unknown {
-  if (!GatewayError.is(error) || error.path === undefined) return error
-  return new CommandError(`${placeOf(error.path)}: ${error.message}`, { cause: error })
+  if (!GatewayError.is(error)) return error
+  const { code, path = code === 'LISTEN' ? 'http.port' : undefined, message } = error
+  if (path === undefined) return error
+  const advice =
+    code === 'LISTEN' ? '. Choose another http.port (0: any free port) or http.host' : ''
+  return new CommandError(`${placeOf(path)}: ${message}${advice}`, { cause: error })
 }
 
 /**
@@ -154,7 +138,7 @@ export function withPlace(error: unknown, { placeOf }: ReadConfig): unknown {
  * @throws GatewayError `CONFIG`, as the start would
  */
 export function checkServable(
-  { http, transport }: FileSettings,
+  { http, transport, agents }: FileSettings,
   { auth, secrets, store }: GatewayOptions,
   onWarning: (message: string) => void,
 ): void {
@@ -163,6 +147,7 @@ export function checkServable(
     transport: transport === 'stdio' ? { type: 'stdio' } : { type: 'http', host: http.host },
     isInsecureAllowed: http.insecure,
   })
+  if (agents.sources.length === 0) onWarning('There are no tools: agents.sources is empty')
   const { host, publicUrl, allowedHosts } = http
   const isNamed = publicUrl !== undefined || allowedHosts.length > 0
   if (transport === 'http' && auth === undefined && !isLoopback(host) && !isNamed) {
