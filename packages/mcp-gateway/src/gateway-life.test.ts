@@ -12,7 +12,7 @@ import { initialize, inSession, openSession, post, toolCall } from '../test/rpc-
 import { bearerAuth } from './http/auth/bearer.ts'
 import { createGateway } from './gateway.ts'
 
-test('a port that is taken is a failed start, with its cause', async () => {
+test('fails to listen on a port in use, with the cause', async () => {
   const other = createServer()
   await new Promise<void>((resolve) => {
     other.listen(0, '127.0.0.1', resolve)
@@ -26,7 +26,7 @@ test('a port that is taken is a failed start, with its cause', async () => {
   other.close()
 })
 
-test('so is a port that there cannot be', async () => {
+test('fails to listen on an invalid port', async () => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   await expect(gateway.listen({ port: 99_999 })).rejects.toMatchObject({
     code: 'LISTEN',
@@ -34,14 +34,14 @@ test('so is a port that there cannot be', async () => {
   })
 })
 
-test('closing while it begins to listen leaves no listener', async () => {
+test('leaves no listener if it closes while it begins to listen', async () => {
   const gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   const listening = gateway.listen({ port: 0 })
   await gateway.close()
   await expect(listening).rejects.toMatchObject({ code: 'CLOSED' })
 })
 
-test('without auth it listens only where nobody else can reach it, unless told so by name', async () => {
+test('listens on a public address without auth only if `insecure` is set', async () => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   await expect(gateway.listen({ host: '0.0.0.0', port: 0 })).rejects.toMatchObject({
     code: 'CONFIG',
@@ -50,13 +50,13 @@ test('without auth it listens only where nobody else can reach it, unless told s
   expect(listener.port).toBeGreaterThan(0)
 })
 
-test('a secret that is too short is none', () => {
+test('refuses a secret that is too short', () => {
   expect(() => createGateway({ secrets: { stateKey: 'short' } })).toThrow(
     expect.objectContaining({ code: 'CONFIG', path: 'secrets.stateKey' }),
   )
 })
 
-test('closing lets calls end, takes no more, and leaves nothing', async () => {
+test('lets calls end when it closes, refuses new calls, and leaves nothing', async () => {
   const finish = deferred()
   const begun = deferred()
   const agents = new AgentsAtHand({
@@ -85,7 +85,7 @@ test('closing lets calls end, takes no more, and leaves nothing', async () => {
   await expect(gateway.listen({ port: 0 })).rejects.toMatchObject({ code: 'CLOSED' })
 })
 
-test('a call that does not end in time is aborted, and answered', async () => {
+test('aborts and answers a call that does not end in time', async () => {
   const agents = new AgentsAtHand({ endless })
   const clock = new ManualClock()
   const gateway = createGateway({
@@ -106,7 +106,7 @@ test('a call that does not end in time is aborted, and answered', async () => {
   expect(clock.pending).toBe(0)
 })
 
-test('over a pipe, one client of either era is served', async () => {
+test('serves one client of either era over a pipe', async () => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   const input = new PassThrough()
   const output = new PassThrough()
@@ -131,7 +131,7 @@ test('over a pipe, one client of either era is served', async () => {
   await connection.closed
 })
 
-test('over a pipe, what was asked before its end is answered; what takes longer is given up', async () => {
+test('answers requests that came before the end of the pipe, and aborts calls that take longer', async () => {
   const agents = new AgentsAtHand({ echo, endless })
   await using gateway = createGateway({ sources: [agents] })
   const input = new PassThrough()
@@ -164,7 +164,7 @@ test('over a pipe, what was asked before its end is answered; what takes longer 
   expect(ids.filter((id) => id !== undefined)).toEqual([0, 1, 2])
 })
 
-test('over a pipe, what is no message is said in one line', async () => {
+test('answers invalid messages over a pipe in one line', async () => {
   const warnings: string[] = []
   const sources = [new AgentsAtHand({ echo })]
   const stateKey = 'k'.repeat(32)
@@ -180,7 +180,7 @@ test('over a pipe, what is no message is said in one line', async () => {
   expect(warnings).toEqual(['A message on the pipe is not JSON-RPC'])
 })
 
-test('over a pipe, a client that reads the list once gets the agents that come a moment later', async () => {
+test('lets the first list over a pipe wait for agents', async () => {
   const agents = new AgentsAtHand()
   const clock = new ManualClock()
   await using gateway = createGateway({ sources: [agents], clock })
@@ -210,7 +210,7 @@ test('over a pipe, a client that reads the list once gets the agents that come a
   await connection.close()
 })
 
-test('a pipe has no place for a credential', () => {
+test('refuses auth over a pipe', () => {
   const gateway = createGateway({ auth: bearerAuth('a-token-of-some-length') })
   expect(() => gateway.serveStdio()).toThrow(expect.objectContaining({ code: 'CONFIG' }))
 })

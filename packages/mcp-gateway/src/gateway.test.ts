@@ -8,7 +8,7 @@ import { createGateway } from './gateway.ts'
 import type { AgentUpdate } from './agents/agent.ts'
 
 describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
-  test('finds the tools, calls one, and hears of its progress', async () => {
+  test('lists the tools, calls one, and receives its progress', async () => {
     const agents = new AgentsAtHand({ echo })
     await using gateway = createGateway({ sources: [agents], logger: false })
     const { url } = await gateway.listen({ port: 0 })
@@ -25,7 +25,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     await expect(client.ping()).resolves.toBeDefined()
   })
 
-  test('hears all that an agent says in one breath, before the answer', async () => {
+  test('receives all progress that an agent sends at once, before the answer', async () => {
     const agents = new AgentsAtHand({
       *quick(): Iterable<AgentUpdate> {
         for (const text of ['a', 'b', 'c']) yield { type: 'status', text }
@@ -43,7 +43,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     expect(result['content']).toEqual([{ type: 'text', text: 'Answer' }])
   })
 
-  test('that gives up a call stops its agent', async () => {
+  test('stops an agent by cancelling its call', async () => {
     const agents = new AgentsAtHand({ endless })
     await using gateway = createGateway({ sources: [agents], logger: false })
     const { url } = await gateway.listen({ port: 0 })
@@ -61,7 +61,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     await aborted(agents.calls[0]?.signal)
   })
 
-  test('hears that agents came, once for many', async () => {
+  test('gets one notification for several new agents', async () => {
     const agents = new AgentsAtHand({ echo })
     await using gateway = createGateway({ sources: [agents], registry: { debounceMs: 1 } })
     const { url } = await gateway.listen({ port: 0 })
@@ -80,7 +80,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     expect(count).toBe(1)
   })
 
-  test('is asked what an agent wants to know, and the run goes on', async () => {
+  test('answers the question of an agent, and the run continues', async () => {
     const agents = new AgentsAtHand({
       *shop({ resume }): Iterable<AgentUpdate> {
         if (resume) {
@@ -99,7 +99,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     expect(agents.calls).toHaveLength(2)
   })
 
-  test('gets the nearest names for one that no tool has, and a reason for one that left', async () => {
+  test('gets the nearest names for an unknown tool, and the reason for a tool that left', async () => {
     const agents = new AgentsAtHand({ weather: echo, wetter: echo })
     await using gateway = createGateway({ sources: [agents], registry: { debounceMs: 1 } })
     const { url } = await gateway.listen({ port: 0 })
@@ -121,7 +121,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
   })
 })
 
-test('callers of an agent that keeps failing are told when to come back', async () => {
+test('names the time to try again for an agent that keeps failing', async () => {
   const agents = new AgentsAtHand({
     broken() {
       throw new Error('down')
@@ -137,7 +137,7 @@ test('callers of an agent that keeps failing are told when to come back', async 
   expect(agents.calls).toHaveLength(5)
 })
 
-test('an output schema that cannot be used holds for no result', async () => {
+test('ignores an output schema that cannot be compiled', async () => {
   const agents = new AgentsAtHand()
   const outputSchema = { type: 'array', items: { type: 'string' } }
   const skills = [{ id: 'count', name: 'count', description: '', outputSchema }]
@@ -150,7 +150,7 @@ test('an output schema that cannot be used holds for no result', async () => {
   expect(gateway.registry.plan().warnings.join()).toContain('output schema of counter_count')
 })
 
-test('a hundred agents that come and go are two notices at most, in both eras', async () => {
+test('sends at most two notifications for a hundred agents that come and go, in both eras', async () => {
   const agents = new AgentsAtHand({ echo })
   await using gateway = createGateway({ sources: [agents], registry: { debounceMs: 5 } })
   const { url } = await gateway.listen({ port: 0 })
@@ -172,7 +172,7 @@ test('a hundred agents that come and go are two notices at most, in both eras', 
   await Promise.all(clients.map((client) => client[Symbol.asyncDispose]()))
 })
 
-test('each client of a revision with sessions has one session, and modern clients have none', async () => {
+test('opens one session for each client of a revision with sessions, and none for modern clients', async () => {
   await using runtime = new Runtime({ sources: [new AgentsAtHand({ echo })] })
   const { url } = await runtime.listen({ port: 0 })
   await using modern = await connect('v2 pinned', url)
@@ -186,7 +186,7 @@ test('each client of a revision with sessions has one session, and modern client
   expect(runtime.sessions).toBe(2)
 })
 
-test('an agent that clients of both eras call gets each its own words', async () => {
+test('answers each of two clients of different eras with its own text', async () => {
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ echo })],
     runs: { maxConcurrentPerPrincipal: 64 },

@@ -7,7 +7,7 @@ import { loadedBy } from '../test/loaded-modules.ts'
 const OPTIONAL =
   /^(?:@a2a-js|@langchain|@opentelemetry|@redis|prom-client|redis|undici|node:sqlite)/
 
-test('a gateway with one graph loads no library that others need', async () => {
+test('loads no library that a gateway with one graph does not need', async () => {
   const loaded = await loadedBy(`
     const { createGateway } = await import(source('index.ts'))
     const graph = { channels: { messages: {} }, async stream() { return [] } }
@@ -26,7 +26,7 @@ test('a gateway with one graph loads no library that others need', async () => {
   expect(loaded.filter((name) => OPTIONAL.test(name))).toEqual([])
 })
 
-test('the command that serves one graph loads none of them either', async () => {
+test('loads none of these libraries in the command that serves one graph', async () => {
   await using folder = await configFolder()
   await folder.graphs('support')
   const file = await folder.file('g.yaml', YAML)
@@ -53,7 +53,7 @@ test('the command that serves one graph loads none of them either', async () => 
   expect(loaded.filter((name) => OPTIONAL.test(name))).toEqual([])
 })
 
-test('help, the version and a token need nothing but this package, commander and Node', async () => {
+test('loads only this package, commander and Node.js for help, version and token', async () => {
   const loaded = await loadedBy(`
     const { runCommand } = await import(source('cli/program.ts'))
     const sink = { write: () => true }
@@ -63,7 +63,7 @@ test('help, the version and a token need nothing but this package, commander and
   expect(loaded.filter((name) => !name.startsWith('node:'))).toEqual(['commander'])
 })
 
-test('the help of a command that serves loads no agent, and no server', async () => {
+test('loads no agent and no server for the help of serve', async () => {
   const loaded = await loadedBy(`
     const { runCommand } = await import(source('cli/program.ts'))
     const sink = { write: () => true }

@@ -112,7 +112,7 @@ test.each([
   [{ clock: Date }, '"clock" must be an object with now() and after()'],
   [{ onEvent: 'log' }, '"onEvent" must be a function'],
   [undefined, 'the options must be'],
-])('createGateway() refuses %o', (options, message) => {
+])('refuses the options %o of createGateway()', (options, message) => {
   expect(() => createGateway(options as never)).toThrow(
     expect.objectContaining({
       name: 'GatewayError',
@@ -128,7 +128,7 @@ test('names the place of a wrong option', () => {
   expect(() => createGateway(options)).toThrow(expect.objectContaining({ path }))
 })
 
-test('Infinity means that there is no limit', async () => {
+test('accepts Infinity as no limit', async () => {
   const limits = { argumentBytes: Infinity, requestsPerMinutePerIp: undefined }
   await using gateway = createGateway({ limits, runs: { idleTimeoutMs: 0, maxQueued: 0 } })
   await expect(gateway.update({ limits })).resolves.toBeUndefined()
@@ -145,7 +145,7 @@ test.each([
     { runs: { mode: 'thread' } },
     '"runs.mode" must be left out here, because it does not change while the gateway runs',
   ],
-])('update() refuses %o, and changes nothing', async (options, message) => {
+])('refuses %o in update(), and changes nothing', async (options, message) => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })] })
   await expect(gateway.update(options as never)).rejects.toMatchObject({
     code: 'CONFIG',
@@ -155,7 +155,7 @@ test.each([
   expect(gateway.registry.plan().tools).toHaveLength(1)
 })
 
-test('listen() and serveStdio() refuse options that they do not know', async () => {
+test('refuses unknown options of listen() and serveStdio()', async () => {
   await using gateway = createGateway({})
   await expect(gateway.listen({ hots: '127.0.0.1' } as never)).rejects.toThrow(
     'gateway.listen(): there is no option "hots". Did you mean "host"?',
@@ -214,6 +214,6 @@ test.each([
   )
 })
 
-test('the URL of a LangGraph server is enough', () => {
+test('accepts the URL of a LangGraph server without other options', () => {
   expect(langGraphServerSource(url).name).toBe(langGraphServerSource({ url }).name)
 })

@@ -51,7 +51,7 @@ test('exports exactly this', () => {
   ])
 })
 
-test('a gateway is this', () => {
+test('gives a gateway exactly these members', () => {
   expect(Object.keys(surface.createGateway({})).toSorted()).toEqual([
     'close',
     'fetch',
@@ -62,7 +62,7 @@ test('a gateway is this', () => {
   ])
 })
 
-test('the codes of an error are these', () => {
+test('has exactly these error codes', () => {
   const codes: Record<GatewayErrorCode, true> = {
     CLOSED: true,
     CONFIG: true,
@@ -76,7 +76,7 @@ test('the codes of an error are these', () => {
   expect(Object.keys(codes)).toHaveLength(8) // the compiler checks the names
 })
 
-test('an error of another copy of this package is recognised', () => {
+test('recognises errors of another copy of this package', () => {
   const brand = Symbol.for('mcp-gateway.GatewayError')
   const foreign = Object.defineProperty(new Error('x'), brand, { value: true })
   expect(surface.GatewayError.is(foreign)).toBe(true)

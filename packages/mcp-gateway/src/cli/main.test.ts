@@ -20,7 +20,7 @@ export const graph = {
   },
 }`
 
-test('what a graph says to the console is never in between what is said to a client over a pipe', async () => {
+test('keeps console output of graphs out of the protocol on standard output', async () => {
   await using folder = await configFolder()
   await folder.graphs('loud')
   await folder.file('graph.mjs', LOUD)

@@ -72,9 +72,10 @@ function addSettingOptions(command: Command): Command {
 
 function toSettings(given: Readonly<Record<string, unknown>>): readonly OuterSetting[] {
   return SETTING_OPTIONS.flatMap(({ option, path, value }) => {
-    const text = given[option.attributeName()]
-    if (text === undefined) return []
-    return [{ path, text: value ?? String(text), from: option.long ?? '' }]
+    const found = given[option.attributeName()]
+    if (found === undefined) return []
+    const text = value ?? (found === true ? 'true' : found)
+    return typeof text === 'string' ? [{ path, text, from: option.long ?? '' }] : []
   })
 }
 

@@ -84,10 +84,11 @@ async function serveConfig(
   try {
     // In development, a graph with a mistake will be corrected while the gateway runs.
     if (!watch) {
-      const started = gateway.registry.start().then(() => {
+      const check = async (): Promise<void> => {
+        await gateway.registry.start()
         checkSources({ gateway, sources: configured.sources, read })
-      })
-      await Promise.race([started, ...ended])
+      }
+      await Promise.race([check(), ...ended])
     }
     const signal = await Promise.race(ended)
     log.info(typeof signal === 'string' ? { signal } : {}, 'stopping')

@@ -35,7 +35,7 @@ test.runIf(redis)('lists the sessions of gateways that share a store, by hash', 
   await store.close()
 })
 
-test('of a gateway on its own only it can tell', async () => {
+test('refuses to list the sessions of a store that is not shared', async () => {
   await using folder = await configFolder()
   const { code, err } = await run(['sessions', await folder.file('g.yaml', '{}\n')])
   expect(code).toBe(1)

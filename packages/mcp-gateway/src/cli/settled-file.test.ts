@@ -29,13 +29,13 @@ function writing(...texts: readonly string[]): Clock {
   }
 }
 
-test('a file is read when it is whole', async () => {
+test('reads a file when it no longer changes', async () => {
   const file = await folder.file('g.yaml', '')
   const clock = writing('agents:', 'agents: { ttlMs: 5 }')
   expect(await readSettled(file, clock)).toBe('agents: { ttlMs: 5 }')
 })
 
-test('an empty file is none, and one that is always written has an end', async () => {
+test('refuses an empty file, a missing file, and a file that never stops changing', async () => {
   const file = await folder.file('g.yaml', '\n')
   await expect(readSettled(file, writing())).rejects.toThrow(/g\.yaml: it is empty$/)
   const clock = writing(...Array.from({ length: 30 }, (_, n) => `a: ${n}`))

@@ -37,7 +37,7 @@ afterEach(() => {
   context.disable()
 })
 
-test('a call is a span below that of the client, and above what the agent does', async () => {
+test("makes the span of a call a child of the client's span, and the parent of the agent's spans", async () => {
   const exporter = new InMemorySpanExporter()
   trace.setGlobalTracerProvider(
     new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] }),
@@ -60,7 +60,7 @@ test.each([
   ['asked', SpanStatusCode.UNSET],
   ['agent_failed', SpanStatusCode.ERROR],
   ['cancelled', SpanStatusCode.ERROR],
-])('the span of a call that ended with %s has status %i', async (outcome, code) => {
+])('sets the status of the span of a call that ended with %s to %i', async (outcome, code) => {
   const exporter = new InMemorySpanExporter()
   trace.setGlobalTracerProvider(
     new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] }),
@@ -71,7 +71,7 @@ test.each([
   expect(exporter.getFinishedSpans()).toMatchObject([{ status: { code } }])
 })
 
-test('where no SDK is, the trace of the client goes on as it came', async () => {
+test('passes on the trace of the client unchanged without an SDK', async () => {
   const spans = await callSpans()
   expect(spans?.callStarted?.(CALL)).toEqual(CALL.trace)
   spans?.callEnded?.(CALL, { ...END, outcome: 'ok' })

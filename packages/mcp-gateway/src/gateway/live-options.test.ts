@@ -7,7 +7,7 @@ import { initialize, inSession, openSession, post, toolCall } from '../../test/r
 import { createGateway } from '../gateway.ts'
 
 describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
-  test('hears of other filters and overrides, and finds them in the list', async () => {
+  test('is notified of changed filters and overrides, and finds them in the list', async () => {
     const agents = new AgentsAtHand({ echo, other: echo })
     await using gateway = createGateway({ sources: [agents] })
     const { url } = await gateway.listen({ port: 0 })
@@ -26,7 +26,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
   })
 })
 
-test('what cannot be right changes nothing', async () => {
+test('refuses wrong options and changes nothing', async () => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo, other: echo })] })
   await gateway.registry.start()
   const before = gateway.registry.plan()
@@ -40,7 +40,7 @@ test('what cannot be right changes nothing', async () => {
   expect(await answer.text()).toContain('Hello')
 })
 
-test('an update brings back no name that two agents want', async () => {
+test('keeps the names of two agents that want the same name after an update', async () => {
   const agents = new AgentsAtHand({ 'b agent': echo })
   await using gateway = createGateway({
     sources: [agents],
@@ -58,7 +58,7 @@ test('an update brings back no name that two agents want', async () => {
   expect(gateway.registry.plan().tools.map(({ name }) => name)).toEqual(names)
 })
 
-test('other limits hold for the next request', async () => {
+test('applies new limits to the next request', async () => {
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ echo })],
     http: { clientAddress: () => '192.0.2.1' },
@@ -79,7 +79,7 @@ test('other limits hold for the next request', async () => {
   expect(await call()).toContain('Too many requests')
 })
 
-test('a call that waits for a slot gets one when there are more of them', async () => {
+test('starts a waiting call when the number of slots grows', async () => {
   const agents = new AgentsAtHand({ endless, echo })
   await using gateway = createGateway({
     sources: [agents],
@@ -103,7 +103,7 @@ test('a call that waits for a slot gets one when there are more of them', async 
   await expect(first).rejects.toThrow(/abort/i)
 })
 
-test('calls under way end well, whatever is taken away meanwhile', async () => {
+test('completes calls in flight while an update hides their tool', async () => {
   const finish = deferred()
   const one = { maxConcurrentPerPrincipal: 1 }
   const agents = new AgentsAtHand({
@@ -137,7 +137,7 @@ test('calls under way end well, whatever is taken away meanwhile', async () => {
   })
 })
 
-test('a gateway that is closed takes nothing', async () => {
+test('refuses an update after close()', async () => {
   const gateway = createGateway({ sources: [] })
   await gateway.close()
   await expect(gateway.update({ limits: {} })).rejects.toMatchObject({ code: 'CLOSED' })

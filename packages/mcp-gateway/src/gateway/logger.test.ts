@@ -33,7 +33,7 @@ const CALL: ObservedCall = {
 }
 const NAMES = { runId: 'run_1', tool: 'support', agentId: 'a', skillId: 's', principal: 'ci' }
 
-test('each call is one line of audit', () => {
+test('writes one audit line for each call', () => {
   const { lines, log } = logged()
   const end = { runId: 'run_1', outcome: 'ok', durationMs: 12.4, requestBytes: 3, resultBytes: 4 }
   logObserver(log).callEnded?.(CALL, end)
@@ -53,7 +53,7 @@ test('each call is one line of audit', () => {
   ])
 })
 
-test('nobody fills a log with tokens that are none: sixty a minute are written, and that there are more', () => {
+test('writes at most 60 refused credentials per minute, and one warning that there are more', () => {
   const { lines, log } = logged()
   let now = 0
   const observer = logObserver(log, () => now)
@@ -68,7 +68,7 @@ test('nobody fills a log with tokens that are none: sixty a minute are written, 
   expect(lines().at(-1)).toMatchObject({ event: 'audit', action: 'sign_in', outcome: 'sign_in' })
 })
 
-test('without a place of its own it writes to standard error, and never to standard output', () => {
+test('writes to standard error by default', () => {
   const log = new URL('logger.ts', import.meta.url).href
   const program = `import { gatewayLog } from ${JSON.stringify(log)}; gatewayLog({ level: 'info' }).info('said')`
   const args = ['--conditions=mcp-source', '--input-type=module', '--eval', program]
@@ -77,7 +77,7 @@ test('without a place of its own it writes to standard error, and never to stand
   expect(JSON.parse(stderr)).toMatchObject({ level: 'info', msg: 'said' })
 })
 
-test('what a run threw is there with its causes, and credentials are not', () => {
+test('writes the error of a run with its causes, without credentials', () => {
   const { lines, text, log } = logged()
   const cause = new Error('POST https://a.example/x?key=abc failed: Bearer s3cr3t')
   const error = new TypeError('no answer', { cause })
@@ -92,7 +92,7 @@ test('what a run threw is there with its causes, and credentials are not', () =>
   expect(text()).not.toContain('abc')
 })
 
-test('says what is asked for: runs and sessions at debug, nothing at silent', () => {
+test('writes runs and sessions at level debug, and nothing at silent', () => {
   const [info, debug, silent] = [logged(), logged('debug'), logged('silent')]
   for (const { log } of [info, debug, silent]) {
     const observer = logObserver(log)
@@ -107,7 +107,7 @@ test('says what is asked for: runs and sessions at debug, nothing at silent', ()
   expect(silent.text()).toBe('')
 })
 
-test('an observer that throws disturbs neither the others nor the gateway', () => {
+test('continues if an observer throws', () => {
   const told: string[] = []
   const broken = {
     callStarted: (): never => {

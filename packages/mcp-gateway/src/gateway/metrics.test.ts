@@ -12,7 +12,7 @@ test('counts labels beyond a thousand sets as other', () => {
   expect(bounded({ tool: 't3' })).toEqual({ tool: 't3' })
 })
 
-test('writes labels as Prometheus reads them', async () => {
+test('escapes labels for Prometheus', async () => {
   const { observer, text } = gatewayMetrics({
     agents: () => 0,
     degradedAgents: () => 0,
@@ -25,7 +25,7 @@ test('writes labels as Prometheus reads them', async () => {
   )
 })
 
-test('the page about operation names each metric, and no other', async () => {
+test('documents each metric, and no other, on the page about operation', async () => {
   const { text } = gatewayMetrics({ agents: () => 0, degradedAgents: () => 0, tools: () => 0 })
   const readme = await readFile(
     new URL('../../../../docs/gateway-operation.md', import.meta.url),
@@ -36,7 +36,7 @@ test('the page about operation names each metric, and no other', async () => {
   expect(named.split('\n').toSorted()).toEqual(made.split('\n').toSorted())
 })
 
-test('says what a gateway did, without principals and without names that clients made up', async () => {
+test('counts the work of a gateway without principals and without names that clients invent', async () => {
   const { observer, text } = gatewayMetrics({
     agents: () => 2,
     degradedAgents: () => 1,

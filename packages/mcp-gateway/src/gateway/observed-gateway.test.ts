@@ -7,52 +7,49 @@ import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.
 import { createGateway } from '../gateway.ts'
 import type { CallEnd, ObservedCall } from '../internal/observer.ts'
 
-test.each(CLIENT_KINDS)(
-  'calls of a client (%s) are told from their start to their end',
-  async (kind) => {
-    const agents = new AgentsAtHand({
-      support: () => [{ type: 'done', text: 'fine' }],
-      broken: () => [{ type: 'failed', reason: 'It is broken' }],
-    })
-    const started: ObservedCall[] = []
-    const ended: (readonly [ObservedCall, CallEnd])[] = []
-    const sessions: string[] = []
-    const observer = {
-      callStarted: (call: ObservedCall) => {
-        started.push(call)
-        return { traceparent: 'ours' }
-      },
-      callEnded: (call: ObservedCall, end: CallEnd) => void ended.push([call, end]),
-      sessionOpened: () => void sessions.push('opened'),
-      sessionClosed: ({ reason }: { readonly reason: string }) => void sessions.push(reason),
-    }
-    const http = { metricsPath: '/metrics' }
-    await using gateway = createGateway({ sources: [agents], observer, http })
-    await gateway.registry.start()
-    const { url } = await gateway.listen({ port: 0 })
-    const hasSession = kind === 'v1' || kind === 'v2 legacy'
-    {
-      await using client = await connect(kind, url)
-      await client.callTool('support', 'hello')
-      await client.callTool('broken', 'hello')
-      await client.callTool('nobody', 'hello').catch(() => {})
-    }
-    expect(ended.map(([call]) => call)).toEqual(started)
-    const era = hasSession ? 'legacy' : 'modern'
-    expect(started[0]).toMatchObject({ tool: 'support', isKnown: true, principal: 'mcp_user', era })
-    const outcomes = ended.map(([{ tool }, { outcome }]) => `${tool} ${outcome}`)
-    expect(outcomes.slice(0, 2)).toEqual(['support ok', 'broken agent_failed'])
-    expect(outcomes.slice(2).every((each) => each === 'nobody unknown_tool')).toBe(true)
-    expect(ended[0]?.[1]).toMatchObject({ requestBytes: 19, resultBytes: 4 })
-    expect(agents.calls[0]?.trace).toEqual({ traceparent: 'ours' })
-    const metrics = await (await fetch(new URL('/metrics', url))).text()
-    expect(metrics).toContain('mcp_gateway_calls_total{tool="support",outcome="ok"} 1')
-    await gateway.close()
-    expect(sessions.length).toBe(hasSession ? 2 : 0)
-  },
-)
+test.each(CLIENT_KINDS)('reports calls of a client (%s) from start to end', async (kind) => {
+  const agents = new AgentsAtHand({
+    support: () => [{ type: 'done', text: 'fine' }],
+    broken: () => [{ type: 'failed', reason: 'It is broken' }],
+  })
+  const started: ObservedCall[] = []
+  const ended: (readonly [ObservedCall, CallEnd])[] = []
+  const sessions: string[] = []
+  const observer = {
+    callStarted: (call: ObservedCall) => {
+      started.push(call)
+      return { traceparent: 'ours' }
+    },
+    callEnded: (call: ObservedCall, end: CallEnd) => void ended.push([call, end]),
+    sessionOpened: () => void sessions.push('opened'),
+    sessionClosed: ({ reason }: { readonly reason: string }) => void sessions.push(reason),
+  }
+  const http = { metricsPath: '/metrics' }
+  await using gateway = createGateway({ sources: [agents], observer, http })
+  await gateway.registry.start()
+  const { url } = await gateway.listen({ port: 0 })
+  const hasSession = kind === 'v1' || kind === 'v2 legacy'
+  {
+    await using client = await connect(kind, url)
+    await client.callTool('support', 'hello')
+    await client.callTool('broken', 'hello')
+    await client.callTool('nobody', 'hello').catch(() => {})
+  }
+  expect(ended.map(([call]) => call)).toEqual(started)
+  const era = hasSession ? 'legacy' : 'modern'
+  expect(started[0]).toMatchObject({ tool: 'support', isKnown: true, principal: 'mcp_user', era })
+  const outcomes = ended.map(([{ tool }, { outcome }]) => `${tool} ${outcome}`)
+  expect(outcomes.slice(0, 2)).toEqual(['support ok', 'broken agent_failed'])
+  expect(outcomes.slice(2).every((each) => each === 'nobody unknown_tool')).toBe(true)
+  expect(ended[0]?.[1]).toMatchObject({ requestBytes: 19, resultBytes: 4 })
+  expect(agents.calls[0]?.trace).toEqual({ traceparent: 'ours' })
+  const metrics = await (await fetch(new URL('/metrics', url))).text()
+  expect(metrics).toContain('mcp_gateway_calls_total{tool="support",outcome="ok"} 1')
+  await gateway.close()
+  expect(sessions.length).toBe(hasSession ? 2 : 0)
+})
 
-test('a call by way of `agent_call` says which tool it was for', async () => {
+test('reports the tool that a call of `agent_call` is for', async () => {
   const told: unknown[] = []
   const callEnded = ({ tool }: ObservedCall, { target, outcome }: CallEnd): void =>
     void told.push({ tool, target, outcome })
@@ -78,7 +75,7 @@ test('a call by way of `agent_call` says which tool it was for', async () => {
   ])
 })
 
-test('a call that its caller may not make is told of, too', async () => {
+test('reports a call that its caller may not make', async () => {
   const told: unknown[] = []
   const observer = {
     callEnded: (call: ObservedCall, end: CallEnd) => void told.push({ ...call, ...end }),

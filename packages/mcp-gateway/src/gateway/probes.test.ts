@@ -12,7 +12,7 @@ function get(path: string): Request {
   return new Request(`http://10.1.2.3:8000${path}`, { headers: HOST })
 }
 
-test('a gateway lives at once, and is ready when its first agents are there', async () => {
+test('is alive at once, and ready when the first agents are known', async () => {
   const agents = new AgentsAtHand()
   const registry = { waitFor: { minAgents: 1, timeoutMs: 60_000 }, debounceMs: 0 }
   await using gateway = createGateway({ sources: [agents], registry })
@@ -27,7 +27,7 @@ test('a gateway lives at once, and is ready when its first agents are there', as
   expect(await ready.json()).toEqual({ status: 'ok' })
 })
 
-test('a gateway whose store is away, or that stops, is not ready but lives', async () => {
+test('is alive but not ready while the store is down, and while it closes', async () => {
   const store = new MemoryGatewayStore()
   await using gateway = createGateway({ sources: [new AgentsAtHand()], store })
   await gateway.registry.start()
@@ -40,7 +40,7 @@ test('a gateway whose store is away, or that stops, is not ready but lives', asy
   expect((await gateway.fetch(get('/healthz'))).status).toBe(200)
 })
 
-test('a store that does not answer is not ready after two seconds', async () => {
+test('is not ready if the store does not answer within two seconds', async () => {
   const clock = new ManualClock()
   const asking = reasonsAgainst({
     isStoreReady: () => new Promise(() => {}),
@@ -53,7 +53,7 @@ test('a store that does not answer is not ready after two seconds', async () => 
   expect(clock.pending).toBe(0)
 })
 
-test('metrics are there where they were asked for, and nowhere else', async () => {
+test('serves metrics at http.metricsPath only', async () => {
   const agents = new AgentsAtHand({ support: () => [] })
   const http = { metricsPath: '/metrics', allowedHosts: ['10.1.2.3'] }
   await using gateway = createGateway({ sources: [agents], http })

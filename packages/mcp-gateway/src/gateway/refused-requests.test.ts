@@ -51,26 +51,26 @@ test.each<[RefusedRequest['reason'], number, Request]>([
   ['bad_credential', 401, initialize({ authorization: `Bearer ${WRONG}` })],
   ['bad_credential', 400, initialize({ authorization: `Bearer ${WRONG} ${WRONG}` })],
   ['origin', 403, initialize({ authorization, origin: 'https://evil.example' })],
-])('a request that is refused for %s (%i) is told of', async (reason, status, request) => {
+])('reports a request that is refused for %s (%i)', async (reason, status, request) => {
   const { refused, log, metrics } = await toldOf([request])
   expect(refused).toEqual([{ reason, status, address }])
   expect(metrics).toContain(`mcp_gateway_refused_requests_total{reason="${reason}"} 1`)
   expect(log).not.toContain(WRONG)
 })
 
-test('who is let in is not told of', async () => {
+test('reports no request that is accepted', async () => {
   const { refused, metrics } = await toldOf([initialize({ authorization })])
   expect(refused).toEqual([])
   expect(metrics).not.toContain('mcp_gateway_refused_requests_total{')
 })
 
-test('an authenticator that cannot tell says nothing of the caller', async () => {
+test('reports a credential that cannot be checked as unavailable', async () => {
   const away = { authenticate: async () => new Response(null, { status: 503 }) }
   const { refused } = await toldOf([initialize({ authorization })], { auth: away })
   expect(refused).toEqual([{ reason: 'unavailable', status: 503, address }])
 })
 
-test('who comes too often is told of by name, where there is one; each message of a batch counts', async () => {
+test('reports the name of a caller with too many requests, and counts each message of a batch', async () => {
   const batch = [toolCall(1, 'echo', 'one'), toolCall(2, 'echo', 'two')]
   const { refused } = await toldOf(
     [initialize({ authorization }), post(batch, { authorization })],
@@ -87,7 +87,7 @@ test('who comes too often is told of by name, where there is one; each message o
   expect(byAddress.refused.at(-1)).toEqual({ reason: 'too_many', status: 429, address })
 })
 
-test('a file is not had without a credential, either, and a link is counted', async () => {
+test('reports downloads without a credential, and counts links', async () => {
   const file = (query: string): Request => new Request(`http://localhost/artifacts/a.txt${query}`)
   const { refused } = await toldOf([file(''), file('?sig=x'), file('?sig=x')], {
     auth,
@@ -96,7 +96,7 @@ test('a file is not had without a credential, either, and a link is counted', as
   expect(refused.map(({ reason }) => reason)).toEqual(['no_credential', 'too_many'])
 })
 
-test('the log has a line of audit for who did not get in, and none for how clients begin', async () => {
+test('writes an audit line for a refused credential, and none for a first request without one', async () => {
   const { log } = await toldOf([initialize(), initialize({ authorization: `Bearer ${WRONG}` })])
   const lines = log.split('\n').filter((line) => line.includes('"audit"'))
   expect(lines.map((line): unknown => JSON.parse(line))).toEqual([

@@ -28,7 +28,7 @@ function post(method: string, params: object, headers: object = {}): Request {
   })
 }
 
-test('other handlers than those of agents are served in all revisions', async () => {
+test('serves handlers other than those of agents in all revisions', async () => {
   await using runtime = new Runtime({}, () => bareHandlers)
 
   const initialized = await runtime.fetch(

@@ -24,7 +24,7 @@ const refuse: Behaviour = ({ input }) => [
 ]
 
 test.each(CLIENT_KINDS)(
-  'a log of everything holds nothing of what is said, nor what could be used (%s)',
+  'writes no text of calls and no credential at level trace (%s)',
   async (kind) => {
     let log = ''
     const output = { write: (line: string) => void (log += line) }

@@ -60,19 +60,22 @@ async function call({ mode, meta, headers = {} }: Sent): Promise<unknown> {
 
 const MODES = ['legacy', { pin: '2026-07-28' }] as const
 
-test.each(MODES)('a call is a span between that of the client and the agent: %j', async (mode) => {
-  registerSdk()
-  const handedOn = await call({ mode, meta: TRACE, headers: { traceparent: 'not this one' } })
-  const [span, ...others] = exporter.getFinishedSpans()
-  expect(others).toEqual([])
-  expect(span).toMatchObject({ name: 'tools/call echo', parentSpanContext: { spanId: PARENT } })
-  const own = span?.spanContext()
-  expect(own?.traceId).toBe(TRACE_ID)
-  const traceparent = `00-${TRACE_ID}-${own?.spanId}-01`
-  expect(handedOn).toEqual({ traceparent, tracestate: 'vendor=1' })
-})
+test.each(MODES)(
+  'makes a span for a call, between the spans of client and agent: %j',
+  async (mode) => {
+    registerSdk()
+    const handedOn = await call({ mode, meta: TRACE, headers: { traceparent: 'not this one' } })
+    const [span, ...others] = exporter.getFinishedSpans()
+    expect(others).toEqual([])
+    expect(span).toMatchObject({ name: 'tools/call echo', parentSpanContext: { spanId: PARENT } })
+    const own = span?.spanContext()
+    expect(own?.traceId).toBe(TRACE_ID)
+    const traceparent = `00-${TRACE_ID}-${own?.spanId}-01`
+    expect(handedOn).toEqual({ traceparent, tracestate: 'vendor=1' })
+  },
+)
 
-test.each(MODES)('a client that sends its trace as headers is continued, too: %j', async (mode) => {
+test.each(MODES)('continues a trace that a client sends as headers: %j', async (mode) => {
   registerSdk()
   await call({ mode, headers: TRACE })
   const [span] = exporter.getFinishedSpans()
@@ -121,7 +124,7 @@ test.each(MODES)(
   },
 )
 
-test('a client without a trace begins one', async () => {
+test('begins a trace for a client without one', async () => {
   registerSdk()
   const handedOn = await call({ mode: MODES[1] })
   const [span] = exporter.getFinishedSpans()
@@ -131,11 +134,11 @@ test('a client without a trace begins one', async () => {
   })
 })
 
-test('without an SDK the agent gets the trace of the client', async () => {
+test('passes the trace of the client to the agent without an SDK', async () => {
   expect(await call({ mode: MODES[1], meta: TRACE })).toEqual(TRACE)
 })
 
-test('nothing is loaded before an SDK is there, which may come with an agent', async () => {
+test('loads nothing before there is an SDK, which an agent may bring', async () => {
   let loads = 0
   const load: typeof callSpans = () => {
     loads++

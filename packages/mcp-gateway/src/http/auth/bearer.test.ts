@@ -39,17 +39,20 @@ test.each([
   [{ ci: { token: 'a', sha256: sha256('a') } }, 'needs either'],
   [{ ci: { sha256: 'abc' } }, '64 hex digits'],
   [{ ci: { token: 'a', expiresAt: 'soon' } }, 'not a date'],
-])('refuses tokens that would accept nobody or everybody: %j', (tokens, message) => {
-  expect(() => bearerAuth(tokens)).toThrow(
-    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
-  )
-})
+])(
+  'refuses a configuration of tokens that accepts no caller or every caller: %j',
+  (tokens, message) => {
+    expect(() => bearerAuth(tokens)).toThrow(
+      expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
+    )
+  },
+)
 
-test('an unset environment variable is named as the likely cause', () => {
+test('names an unset environment variable as the likely cause', () => {
   expect(() => bearerAuth(process.env['NO_SUCH_VARIABLE_HERE'])).toThrow('environment variable')
 })
 
-test('tokens by name have scopes of their own, and end', async () => {
+test('gives each token by name its own scopes and end', async () => {
   let now = Date.parse('2026-01-01')
   const auth = bearerAuth(
     {
@@ -65,7 +68,7 @@ test('tokens by name have scopes of their own, and end', async () => {
   await expect(of('bbb')).resolves.toBeInstanceOf(Response)
 })
 
-test('no credential is a challenge without an error (RFC 6750 section 3)', async () => {
+test('answers a request without a credential with a challenge without error (RFC 6750 section 3)', async () => {
   for (const header of [undefined, 'Basic dXNlcjpwdw==', '']) {
     const response = await refusalOf(bearerAuth('s3cret'), header)
     expect(response.status).toBe(401)
@@ -73,7 +76,7 @@ test('no credential is a challenge without an error (RFC 6750 section 3)', async
   }
 })
 
-test('a wrong token is 401 and is not repeated in the answer', async () => {
+test('answers 401 for a wrong token, and does not repeat it', async () => {
   for (const token of ['wrong-token', 's3cre', 's3cret1', 'S3CRET']) {
     const response = await refusalOf(bearerAuth('s3cret'), `Bearer ${token}`)
     expect(response.status).toBe(401)

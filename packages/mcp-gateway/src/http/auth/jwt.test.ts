@@ -91,7 +91,7 @@ async function answerOf(auth: Authenticator, token: string): Promise<unknown> {
   return answer instanceof Response ? answer.status : answer
 }
 
-test('a caller is who the issuer says, with the scopes it says', async () => {
+test('takes the caller and the scopes from the token', async () => {
   await using issuer = await startIssuer()
   const auth = authOf(issuer)
   const token = await issuer.tokenOf({ scope: 'agent:shop:call  agent:mail:call' })
@@ -110,7 +110,7 @@ test('a caller is who the issuer says, with the scopes it says', async () => {
   ])
 })
 
-test('a claim of choice names the caller, another one holds scopes', async () => {
+test('takes the caller and the scopes from configured claims', async () => {
   await using issuer = await startIssuer()
   const auth = authOf(issuer, { principalClaim: 'email', scopesClaim: 'roles' })
   const token = await issuer.tokenOf({ email: 'ann@example.org', roles: ['a', 7, ''] })
@@ -129,24 +129,24 @@ test.each<[string, JWTPayload]>([
   ['not valid yet', { nbf: inSeconds(60) }],
   ['of an unknown issuer', { iss: 'https://evil.example' }],
   ['without a subject', { sub: '' }],
-])('a token %s is 401', async (_what, claims) => {
+])('answers 401 for a token %s', async (_what, claims) => {
   await using issuer = await startIssuer()
   await expect(answerOf(authOf(issuer), await issuer.tokenOf(claims))).resolves.toBe(401)
 })
 
-test('a clock may be off by 30 seconds', async () => {
+test('accepts a clock that is 30 seconds off', async () => {
   await using issuer = await startIssuer()
   const token = await issuer.tokenOf({ exp: inSeconds(-20), nbf: inSeconds(20) })
   await expect(answerOf(authOf(issuer), token)).resolves.toHaveProperty('id')
 })
 
-test('a token that never expires is 401', async () => {
+test('answers 401 for a token that never expires', async () => {
   await using issuer = await startIssuer()
   const token = await issuer.tokenOf({ exp: 'never' })
   await expect(answerOf(authOf(issuer), token)).resolves.toBe(401)
 })
 
-test('unsigned, signed with a shared secret, with another key, or changed: 401', async () => {
+test('answers 401 for a token that is unsigned, changed, or signed with a shared secret or another key', async () => {
   await using issuer = await startIssuer()
   const auth = authOf(issuer)
   const good = await issuer.tokenOf()
@@ -178,13 +178,13 @@ test('unsigned, signed with a shared secret, with another key, or changed: 401',
   await expect(answerOf(auth, good)).resolves.toHaveProperty('id')
 })
 
-test('a good signature by an algorithm that was not chosen is 401', async () => {
+test('answers 401 for a valid signature with an algorithm that is not allowed', async () => {
   await using issuer = await startIssuer()
   const issuers = [{ issuer: issuer.issuer, audience: AUDIENCE, algorithms: ['RS256', 'EdDSA'] }]
   await expect(answerOf(authOf(issuer, { issuers }), await issuer.tokenOf())).resolves.toBe(401)
 })
 
-test('a key that came later is found, one that went is refused', async () => {
+test('finds a key that was added later, and refuses a key that was removed', async () => {
   await using issuer = await startIssuer()
   const auth = authOf(issuer, { keyCooldownMs: 0 })
   const old = await issuer.tokenOf()
@@ -194,7 +194,7 @@ test('a key that came later is found, one that went is refused', async () => {
   await expect(answerOf(auth, old)).resolves.toBe(401)
 })
 
-test('an issuer that is down is 503 with Retry-After, and works again when it is back', async () => {
+test('answers 503 with Retry-After while the issuer is down, and works again after that', async () => {
   await using issuer = await startIssuer()
   let ms = 0
   const auth = authOf(issuer, { now: () => Date.now() + ms })
@@ -212,7 +212,7 @@ test('an issuer that is down is 503 with Retry-After, and works again when it is
   await expect(answerOf(auth, token)).resolves.toHaveProperty('id')
 })
 
-test('tokens that anybody made up ask an issuer for its keys now and then, not each', async () => {
+test('does not read the keys again for each token with an unknown key', async () => {
   await using issuer = await startIssuer()
   let ms = 0
   const issuers = [{ issuer: issuer.issuer, audience: AUDIENCE, jwksUrl: `${issuer.issuer}/keys` }]
@@ -228,7 +228,7 @@ test('tokens that anybody made up ask an issuer for its keys now and then, not e
   await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
 })
 
-test('clients of 2025-03-26 find the issuer where they look for it, and the issuer is asked once', async () => {
+test('serves the metadata of the issuer where clients of 2025-03-26 look for it, and reads it once', async () => {
   await using issuer = await startIssuer()
   let ms = 0
   const auth = authOf(issuer, { now: () => Date.now() + ms })
@@ -256,7 +256,7 @@ test('clients of 2025-03-26 find the issuer where they look for it, and the issu
   await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
 })
 
-test('metadata that names another issuer is not believed', async () => {
+test('refuses metadata that names another issuer', async () => {
   await using issuer = await startIssuer()
   issuer.metadata = { issuer: 'https://evil.example', jwks_uri: `${issuer.issuer}/keys` }
   await expect(answerOf(authOf(issuer), await issuer.tokenOf())).resolves.toBe(503)
@@ -265,19 +265,19 @@ test('metadata that names another issuer is not believed', async () => {
 
 test.each<[string, string, (response: ServerResponse, issuer: string) => void]>([
   [
-    'metadata that is somewhere else',
+    'metadata that redirects',
     '/realm/.well-known/openid-configuration',
     (response) => response.writeHead(302, { location: '/realm/elsewhere' }).end(),
   ],
   [
-    'keys that are somewhere else',
+    'keys that redirect',
     '/realm/keys',
     (response) => response.writeHead(302, { location: '/realm/elsewhere' }).end(),
   ],
-  ['metadata that never come', '/realm/.well-known/openid-configuration', () => undefined],
-  ['keys that never come', '/realm/keys', () => undefined],
+  ['metadata that never arrives', '/realm/.well-known/openid-configuration', () => undefined],
+  ['keys that never arrive', '/realm/keys', () => undefined],
   [
-    'metadata without end',
+    'metadata that is too large',
     '/realm/.well-known/openid-configuration',
     (response, issuer) => {
       const document = { issuer, jwks_uri: `${issuer}/keys`, x: 'x'.repeat(300_000) }
@@ -285,11 +285,11 @@ test.each<[string, string, (response: ServerResponse, issuer: string) => void]>(
     },
   ],
   [
-    'keys without end',
+    'keys that are too large',
     '/realm/keys',
     (response) => response.end(JSON.stringify({ keys: [], x: 'x'.repeat(1_100_000) })),
   ],
-])('%s are none', async (_what, path, answer) => {
+])('answers 503 for %s', async (_what, path, answer) => {
   await using issuer = await startIssuer()
   issuer.inPlace.set(path, answer)
   const auth = authOf(issuer, { timeoutMs: 500 })
@@ -298,7 +298,7 @@ test.each<[string, string, (response: ServerResponse, issuer: string) => void]>(
   expect(issuer.asked).not.toContain('/realm/elsewhere')
 })
 
-test('a token that was found good is remembered, but not past its end', async () => {
+test('remembers an accepted token until it expires', async () => {
   await using issuer = await startIssuer()
   let ms = 0
   const auth = authOf(issuer, {
@@ -329,21 +329,21 @@ test.each<[Partial<JwtAuthOptions['issuers'][number]>, string]>([
   [{ issuer: 'http://issuer.example' }, 'https'],
   [{ jwksUrl: 'ftp://issuer.example' }, 'https'],
   [{ issuer: 'nonsense' }, 'not a URL'],
-])('a configuration that cannot be safe is refused: %j', (issuer, message) => {
+])('refuses an unsafe configuration: %j', (issuer, message) => {
   const options = { issuers: [{ issuer: 'https://issuer.example', audience: AUDIENCE, ...issuer }] }
   expect(() => jwtAuth(options)).toThrow(
     expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining(message) }),
   )
 })
 
-test('no issuer is a configuration error', () => {
+test('refuses a configuration without issuers', () => {
   expect(() => jwtAuth({ issuers: [] })).toThrow('needs an issuer')
 })
 
 const ada: Principal = { id: 'ada', scopes: [], isAnonymous: false, claims: {} }
 const times = { now: 0, expiresAt: 60_000 }
 
-test('a thousand tokens are remembered, and none of them could be read', () => {
+test('remembers 1000 tokens, as hashes only', () => {
   const tokens = new VerifiedTokens(30_000)
   for (let n = 0; n < 1001; n++) tokens.set(`token-${n}`, ada, times)
   expect(tokens.get('token-0', 0)).toBeUndefined()
@@ -352,7 +352,7 @@ test('a thousand tokens are remembered, and none of them could be read', () => {
   expect(inspect(tokens, { depth: null, showHidden: true })).not.toContain('token-1')
 })
 
-test('a token is remembered for its time, and not past its end', () => {
+test('remembers a token for the configured time, and not after it expires', () => {
   const tokens = new VerifiedTokens(30_000)
   tokens.set('long', ada, times)
   tokens.set('short', ada, { now: 0, expiresAt: 10_000 })

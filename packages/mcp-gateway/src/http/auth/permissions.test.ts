@@ -31,17 +31,17 @@ const callOf = (name: unknown): object => ({
   params: { name },
 })
 
-test('all scopes are needed; `*` has them all', () => {
+test('requires all scopes of a tool, and accepts `*` for all', () => {
   expect(mayUse(principal, { scopes: ['agent:shop:call'] })).toBe(true)
   expect(mayUse(principal, { scopes: ['agent:shop:call', 'refund'] })).toBe(false)
   expect(mayUse({ ...principal, scopes: ['*'] }, { scopes: ['refund'] })).toBe(true)
   expect(mayUse({ ...principal, scopes: [] }, { scopes: ['refund'] })).toBe(false)
 })
 
-test('what cannot be decided is a no', () => {
+test('refuses if reading the scopes throws', () => {
   const broken = {
     get scopes(): readonly string[] {
-      throw new Error('the directory of scopes is down')
+      throw new Error('The scopes cannot be read')
     },
   }
   expect(mayUse(principal, broken)).toBe(false)
@@ -52,7 +52,7 @@ test('what cannot be decided is a no', () => {
   expect(mayUse(strange, { scopes: ['a'] })).toBe(false)
 })
 
-test('a call without the scope is 403 and names exactly what it needs', async () => {
+test('answers 403 for a call without its scopes, and names exactly these', async () => {
   const { tool, response } = scopeRefusal(callOf('shop_refund'), check) ?? {}
   expect(tool).toBe('shop_refund')
   expect(response?.status).toBe(403)
@@ -62,7 +62,7 @@ test('a call without the scope is 403 and names exactly what it needs', async ()
   await expect(response?.json()).resolves.toEqual({ error: 'insufficient_scope' })
 })
 
-test('one refused call refuses its batch', () => {
+test('refuses a batch with one call that is not allowed', () => {
   expect(scopeRefusal([callOf('shop_order'), callOf('shop_refund')], check)?.response.status).toBe(
     403,
   )
@@ -78,6 +78,6 @@ test.each([
   'text',
   null,
   undefined,
-])('everything else goes on: %j', (body) => {
+])('lets other messages pass: %j', (body) => {
   expect(scopeRefusal(body, check)).toBeUndefined()
 })
