@@ -1,11 +1,10 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 
 import { removeFrom } from '@x/internal'
 import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
-import { Sweeper } from '../internal/sweeper.ts'
-import { listAll } from '../store/gateway-store.ts'
-import { namespaceOf, type Execution, type MaxRunMs, type RunStorage } from './order.ts'
+import { busy, namespaceOf, type Execution, type MaxRunMs, type RunStorage } from './order.ts'
+import { DEAD_AFTER_MS, RunRows, type Versioned } from './run-rows.ts'
 
 /** The use of a conversation by one run. */
 export interface Turn {
@@ -41,10 +40,7 @@ interface Line {
 }
 
 const PREFIX = 'conversation:'
-/** A run that is late by this much has died with its process. */
-const DEAD_AFTER_MS = 60_000
-/** Rows are kept this long after they expire, so that a process can clean up. */
-const SWEEP_GRACE_MS = 600_000
+const BUSY = 'Another call of this conversation is running. Call again in a moment.'
 /** Time that a call waits for the call before it. */
 const MAX_WAIT_MS = 30_000
 
@@ -56,13 +52,18 @@ export class Conversations {
   readonly #storage: RunStorage
   readonly #maxRunMs: MaxRunMs
   readonly #lines: Line[] = []
-  readonly #sweeper: Sweeper
+  readonly #rows: RunRows<Row>
 
   constructor(storage: RunStorage, maxRunMs: MaxRunMs) {
     this.#storage = storage
     this.#maxRunMs = maxRunMs
-    const { clock, sweepMs: everyMs } = storage
-    this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweep() })
+    this.#rows = new RunRows(storage, {
+      prefix: PREFIX,
+      schema: StoredRow,
+      onExpired: async (key, { row, version }) => {
+        if (await this.#rows.delete(key, version)) await this.#forget(row)
+      },
+    })
   }
 
   /**
@@ -81,7 +82,7 @@ export class Conversations {
         const expiresAt = this.#storage.clock.now() + this.#storage.threadTtlMs
         const left: Row = { ...row, phase: isAsking ? 'asking' : 'free', expiresAt }
         // If the store fails, the next call can begin when this run counts as dead.
-        await this.#put(key, left, version).catch(() => {})
+        await this.#rows.put(key, left, version).catch(() => {})
         leaveLine()
       }
       return { thread: row.thread, leave }
@@ -92,7 +93,7 @@ export class Conversations {
   }
 
   close(): void {
-    void this.#sweeper.close()
+    this.#rows.close()
   }
 
   /** Waits for the calls of this process that came before. @returns the function that lets the next call begin */
@@ -125,7 +126,7 @@ export class Conversations {
       }
       const undoTimer = this.#storage.clock.after(MAX_WAIT_MS, () => {
         settle()
-        reject(busy())
+        reject(busy(BUSY))
       })
       waiting.push(enter)
       if (signal.aborted) onAbort()
@@ -133,12 +134,11 @@ export class Conversations {
     })
   }
 
-  async #begin(key: string, execution: Execution): Promise<{ row: Row; version: string }> {
-    const { records, clock } = this.#storage
-    const found = await records.get(key)
-    const before = StoredRow.safeParse(found?.value).data
+  async #begin(key: string, execution: Execution): Promise<Versioned<Row>> {
+    const { clock } = this.#storage
+    const { row: before, version: ifVersion } = await this.#rows.get(key)
     const isLive = before !== undefined && before.expiresAt > clock.now()
-    if (isLive && before.phase === 'running') throw busy()
+    if (isLive && before.phase === 'running') throw busy(BUSY)
     const { order, tool, earlier } = execution
     const { runId } = order
     if (
@@ -152,31 +152,14 @@ export class Conversations {
     const thread = before !== undefined && isKept ? before.thread : randomUUID()
     const expiresAt = clock.now() + this.#maxRunMs(tool) + DEAD_AFTER_MS
     const row: Row = { agentId: tool.agent.id, thread, runId, phase: 'running', expiresAt }
-    const version = await this.#put(key, row, found?.version ?? null)
-    if (version === undefined) throw busy()
+    const version = await this.#rows.put(key, row, ifVersion)
+    if (version === undefined) throw busy(BUSY)
     if (before !== undefined && !isKept) await this.#forget(before)
     return { row, version }
   }
 
-  #put(key: string, row: Row, ifVersion: string | null): Promise<string | undefined> {
-    const { records, clock } = this.#storage
-    const ttlMs = row.expiresAt - clock.now() + SWEEP_GRACE_MS
-    return records.put(key, row, { ttlMs, ifVersion })
-  }
-
   async #forget({ agentId, thread }: Row): Promise<void> {
     await this.#storage.agents.sourceOf(agentId)?.forgetThread?.(agentId, thread)
-  }
-
-  async #sweep(): Promise<void> {
-    const { agents, records, clock } = this.#storage
-    for await (const { key, value, version } of listAll(records, PREFIX)) {
-      if (this.#sweeper.isClosed) return
-      const row = StoredRow.safeParse(value).data
-      if (row === undefined || row.expiresAt > clock.now()) continue
-      if (agents.sourceOf(row.agentId) === undefined) continue
-      if (await records.delete(key, version)) await this.#forget(row)
-    }
   }
 }
 
@@ -184,10 +167,5 @@ function keyOf({ tool, order }: Execution): string | undefined {
   const namespace = namespaceOf(order)
   if (namespace === undefined) return undefined
   const parts = JSON.stringify([order.principal.id, namespace ?? '', tool.agent.id])
-  return `${PREFIX}${createHash('sha256').update(parts).digest('hex')}`
-}
-
-function busy(): RunFailure {
-  const text = 'Another call of this conversation is running. Call again in a moment.'
-  return new RunFailure('busy', text, { retryAfterMs: 5000 })
+  return hash('sha256', parts)
 }

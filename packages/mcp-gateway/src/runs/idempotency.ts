@@ -6,7 +6,9 @@ import type { RunTool } from '../agents/agent.ts'
 import type { Records } from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import {
+  busy,
   hashOf,
+  isStorable,
   namespaceOf,
   type Execution,
   type MaxRunMs,
@@ -18,8 +20,7 @@ type Start = (signal: AbortSignal) => Promise<ToolOutcome>
 type ResultOutcome = Extract<ToolOutcome, { type: 'result' }>
 
 const PREFIX = 'idempotent-call:'
-/** A larger result is returned to the calls that wait for it, and not stored. */
-const MAX_STORED_CHARS = 1024 * 1024
+const BUSY = 'The same call runs in another process. Call again in a moment.'
 
 /**
  * Calls with an idempotency key. A repeated call joins the call that runs, or gets its result. A call whose process died
@@ -103,13 +104,13 @@ export class IdempotentCalls {
   async #earlierOutcome(key: string): Promise<ToolOutcome> {
     for (;;) {
       const found = await this.#records.get(key)
-      if (found === undefined) throw stillRunning() // it ended just now, without a result to keep
+      if (found === undefined) throw busy(BUSY) // it ended just now, without a result to keep
       const { phase, owner, result } = isRecord(found.value) ? found.value : {}
       if (isCallToolResult(result)) return { type: 'result', result }
       if (phase === 'unknown') throw outcomeUnknown()
       // A call of this process would have been joined: it has ended, but the store did not take its end.
       const isAlive = owner !== this.#lease.id && (await this.#lease.isAlive(String(owner)))
-      if (isAlive) throw stillRunning()
+      if (isAlive) throw busy(BUSY)
       const options = { ttlMs: this.#repeatTtlMs, ifVersion: found.version }
       const marked = await this.#records.put(key, { phase: 'unknown' }, options)
       if (marked !== undefined) throw outcomeUnknown()
@@ -158,11 +159,6 @@ class JoinedCall {
   }
 }
 
-function stillRunning(): RunFailure {
-  const text = 'The same call runs in another process. Call again in a moment.'
-  return new RunFailure('busy', text, { retryAfterMs: 5000 })
-}
-
 function outcomeUnknown(): RunFailure {
   const text =
     'The process that ran this call died, or could not write how the call ended. The call may have been executed, so it is not made again. Check what it did; to make it again all the same, use another idempotency key.'
@@ -185,5 +181,5 @@ function isWorthKeeping(outcome: ToolOutcome): outcome is ResultOutcome {
   if (outcome.type !== 'result' || outcome.result.isError === true) return false
   const { _meta: meta } = outcome.result
   if (meta?.['reason'] === 'needs_input') return false
-  return JSON.stringify(outcome.result).length <= MAX_STORED_CHARS
+  return isStorable(outcome.result)
 }

@@ -1,9 +1,10 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 import type { CallToolResult } from '@modelcontextprotocol/server'
 
 import { canonicalJson, isRecord } from '@x/internal'
 import { z } from 'zod'
+import { RunFailure } from '../agents/agent.ts'
 import type { CheckedInput, Question, Resume, RunnableAgents, RunTool } from '../agents/agent.ts'
 import type { EarlierFiles } from '../files/result-files.ts'
 import type { Clock } from '../internal/clock.ts'
@@ -226,6 +227,19 @@ export function namespaceOf({
 
 /** Returns 22 characters that are the same for equal JSON values, in whatever order the keys are. */
 export function hashOf(value: unknown): string {
-  const digest = createHash('sha256').update(canonicalJson(value)).digest()
-  return digest.subarray(0, 16).toString('base64url')
+  const digest = hash('sha256', canonicalJson(value), 'buffer')
+  return digest.toString('base64url', 0, 16)
+}
+
+/** A larger result is returned to the calls that wait for it, and not stored. */
+const MAX_STORED_CHARS = 1024 * 1024
+
+/** Returns whether a result may be stored for a repeat of its call. */
+export function isStorable(result: CallToolResult): boolean {
+  return JSON.stringify(result).length <= MAX_STORED_CHARS
+}
+
+/** Returns the failure of a call that can be made again soon. */
+export function busy(text: string): RunFailure {
+  return new RunFailure('busy', text, { retryAfterMs: 5000 })
 }

@@ -11,8 +11,6 @@ import { RunFailure } from '../agents/agent.ts'
 import type { EarlierFiles } from '../files/result-files.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import type { RunFailureReason } from '../internal/run-event.ts'
-import { Sweeper } from '../internal/sweeper.ts'
-import { listAll } from '../store/gateway-store.ts'
 import {
   readAnswers,
   toForm,
@@ -23,8 +21,10 @@ import {
 import { parseClaim, toHandle, type ResumeClaim } from './request-state.ts'
 import { failureResult } from './result.ts'
 import {
+  busy,
   hashOf,
   isRunId,
+  isStorable,
   type Execution,
   type MaxRunMs,
   type RunEnding,
@@ -33,6 +33,7 @@ import {
   type RunStorage,
   type ToolOutcome,
 } from './order.ts'
+import { DEAD_AFTER_MS, RunRows, type Versioned } from './run-rows.ts'
 import { forgetState } from './run.ts'
 
 type Execute = (execution: Execution) => Promise<RunEnding>
@@ -95,20 +96,8 @@ const StoredRun = z.object({
 
 type PausedRun = Readonly<z.infer<typeof StoredRun>>
 
-interface Versioned {
-  readonly row: PausedRun
-  readonly version: string
-}
-
 const PREFIX = 'waiting-run:'
-/** A run that is late by this much has died with its process. */
-const DEAD_AFTER_MS = 60_000
-/** Rows are kept this long after they expire, so that a process can clean up. */
-const SWEEP_GRACE_MS = 600_000
-/** A larger result is returned once, and not stored. */
-const MAX_STORED_CHARS = 1024 * 1024
 const MAX_CONFLICTS = 5
-const BUSY_RETRY_MS = 5000
 const UNANSWERED = 'Nobody answered the question of the agent in time, so it stopped.'
 
 /**
@@ -119,7 +108,7 @@ export class PausedRuns {
   readonly #storage: RunStorage
   readonly #maxRunMs: MaxRunMs
   readonly #execute: Execute
-  readonly #sweeper: Sweeper
+  readonly #rows: RunRows<PausedRun>
   /** Runs that this process continues. A repeat of the answers joins them. */
   readonly #running = new Map<string, Promise<ToolOutcome>>()
 
@@ -127,8 +116,11 @@ export class PausedRuns {
     this.#storage = storage
     this.#maxRunMs = maxRunMs
     this.#execute = execute
-    const { clock, sweepMs: everyMs } = storage
-    this.#sweeper = new Sweeper({ clock, everyMs, sweep: () => this.#sweep() })
+    this.#rows = new RunRows(storage, {
+      prefix: PREFIX,
+      schema: StoredRun,
+      onExpired: (_runId, found) => this.#expire(found),
+    })
   }
 
   /** Begins a run. It may ask. */
@@ -152,7 +144,10 @@ export class PausedRuns {
         const outcome = await this.#tryResume(own, claim, resume)
         if (outcome !== undefined) return outcome
       }
-      return failed(order, 'busy', 'Another process continues this run. Call again in a moment.')
+      return failure(
+        busy('Another process continues this run. Call again in a moment.'),
+        order.runId,
+      )
     } catch (error) {
       if (error instanceof ProtocolError) throw error
       const text = 'The answer cannot be stored now. Send it again in a moment.'
@@ -161,7 +156,7 @@ export class PausedRuns {
   }
 
   close(): void {
-    void this.#sweeper.close()
+    this.#rows.close()
   }
 
   /** @returns `undefined` if another process changed the row in the meantime */
@@ -172,13 +167,12 @@ export class PausedRuns {
   ): Promise<ToolOutcome | undefined> {
     const { clock } = this.#storage
     const { order, tool } = execution
-    const found = await this.#get(claim.runId)
+    const { row, version } = await this.#rows.get(claim.runId)
     // A run of another caller gets the same answer as an unknown run.
-    if (found === undefined || !isOwn(found.row, execution, claim)) {
+    if (row === undefined || !isOwn(row, execution, claim)) {
       const text = 'No such run waits for an answer. It may have waited too long.'
       return failed(order, 'expired', text)
     }
-    const { row, version } = found
     if (!isSameCall(row, order, claim)) {
       const text = 'A run is continued with the same arguments with which it began.'
       return failed(order, 'invalid_arguments', text)
@@ -215,7 +209,7 @@ export class PausedRuns {
 
   async #continue(
     execution: Execution,
-    { row, version }: Versioned,
+    { row, version }: Versioned<PausedRun>,
     reading: Exclude<AnswersReading, { type: 'errors' }>,
   ): Promise<ToolOutcome> {
     if (reading.type !== 'answers') {
@@ -258,7 +252,7 @@ export class PausedRuns {
     const running = this.#running.get(row.runId)
     if (running !== undefined) return running
     return row.expiresAt > this.#storage.clock.now()
-      ? failed(order, 'busy', 'The run continues in another process. Call again in a moment.')
+      ? failure(busy('The run continues in another process. Call again in a moment.'), row.runId)
       : failure(died(), row.runId)
   }
 
@@ -304,22 +298,14 @@ export class PausedRuns {
     return this.#storage.clock.now() + this.#storage.needsInputTtlMs
   }
 
-  async #get(runId: string): Promise<Versioned | undefined> {
-    const found = await this.#storage.records.get(PREFIX + runId)
-    const row = StoredRun.safeParse(found?.value).data
-    return found === undefined || row === undefined ? undefined : { row, version: found.version }
-  }
-
-  /** @returns the new version; `undefined` if another process changed the row in the meantime */
   #put(row: PausedRun, ifVersion: string | null): Promise<string | undefined> {
-    const ttlMs = row.expiresAt - this.#storage.clock.now() + SWEEP_GRACE_MS
-    return this.#storage.records.put(PREFIX + row.runId, row, { ttlMs, ifVersion })
+    return this.#rows.put(row.runId, row, ifVersion)
   }
 
   /** Stores the result for a repeat of the last answers. Never rejects: the caller that waits gets the result anyway. */
   async #storeResult(row: PausedRun, version: string, result: CallToolResult): Promise<void> {
-    const isLarge = JSON.stringify(result).length > MAX_STORED_CHARS
-    await this.#end(row, version, isLarge ? givenOnce(row.runId) : result).catch(() => {})
+    const stored = isStorable(result) ? result : givenOnce(row.runId)
+    await this.#end(row, version, stored).catch(() => {})
   }
 
   async #end(row: PausedRun, ifVersion: string, result: CallToolResult): Promise<boolean> {
@@ -341,20 +327,14 @@ export class PausedRuns {
     forgetState(this.#storage.agents.sourceOf(agentId), agentId, state)
   }
 
-  /** Ends runs that waited too long, and runs of processes that died. */
-  async #sweep(): Promise<void> {
-    const { agents, clock, records } = this.#storage
-    for await (const { value, version } of listAll(records, PREFIX)) {
-      if (this.#sweeper.isClosed) return
-      const row = StoredRun.safeParse(value).data
-      if (row === undefined || row.phase === 'ended' || row.expiresAt > clock.now()) continue
-      if (agents.sourceOf(row.agentId) === undefined) continue
-      const isRunning = row.phase === 'running'
-      const result = failureResult(isRunning ? died() : expired(), row.runId)
-      // A repeat of the answers to a run that died gets this result; other answers are refused.
-      const ended = isRunning ? row : { ...row, answered: undefined }
-      if (await this.#end(ended, version, result)) this.#forget(row)
-    }
+  /** Ends a run that waited too long, or whose process died. */
+  async #expire({ row, version }: Versioned<PausedRun>): Promise<void> {
+    if (row.phase === 'ended') return
+    const isRunning = row.phase === 'running'
+    const result = failureResult(isRunning ? died() : expired(), row.runId)
+    // A repeat of the answers to a run that died gets this result; other answers are refused.
+    const ended = isRunning ? row : { ...row, answered: undefined }
+    if (await this.#end(ended, version, result)) this.#forget(row)
   }
 }
 
@@ -458,8 +438,7 @@ function died(): RunFailure {
 }
 
 function failed({ runId }: RunOrder, reason: RunFailureReason, text: string): ToolOutcome {
-  const retryAfterMs = reason === 'busy' ? BUSY_RETRY_MS : undefined
-  return failure(new RunFailure(reason, text, { retryAfterMs }), runId)
+  return failure(new RunFailure(reason, text), runId)
 }
 
 function failure(error: RunFailure, runId: string): ToolOutcome {

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
 
 import type { AgentSource, FinalUpdate, Question, RunTool } from '../agents/agent.ts'
@@ -230,9 +231,7 @@ async function* slicesOf(text: string): AsyncGenerator<Uint8Array> {
     const slice = wholeCharacters(rest, SLICE_CHARS)
     rest = rest.slice(slice.length)
     yield Buffer.from(slice)
-    await new Promise((resolve) => {
-      setImmediate(resolve)
-    })
+    await setImmediate()
   }
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { isFinal, RunFailure } from '../agents/agent.ts'
 import type {
   AgentCall,
@@ -222,7 +223,7 @@ export class ActiveRun {
     for await (const update of source.run(call)) {
       count++
       // An agent that never pauses would let nothing else run: no time limit, and no cancellation.
-      if (count % UPDATES_PER_TURN === 0) await nextTurn()
+      if (count % UPDATES_PER_TURN === 0) await setImmediate()
       if (this.signal.aborted) forgetQuestion(source, call.agentId, update)
       this.signal.throwIfAborted()
       this.#lastUpdateAt = this.#clock.now()
@@ -356,12 +357,6 @@ export function beginningOf(
 
 function utf8Bytes(text: string): number {
   return Buffer.byteLength(text)
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve)
-  })
 }
 
 function shortened(text: string): string {

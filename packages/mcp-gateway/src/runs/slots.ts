@@ -1,7 +1,7 @@
 import { removeFrom } from '@x/internal'
-import { RunFailure } from '../agents/agent.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { RunSettings } from '../options.ts'
+import { busy } from './order.ts'
 
 /** Limits of runs at a time, and of calls that wait. */
 export type SlotSettings = Pick<
@@ -21,7 +21,7 @@ interface Waiter {
   readonly giveUp: () => void
 }
 
-const RETRY_AFTER_MS = 5000
+const BUSY = 'Too many agents are running. Call again after 5 seconds.'
 
 /**
  * Limits the runs at a time, of all callers and of each owner (see `slotOwnerOf`). The first that waits enters first, if
@@ -91,7 +91,7 @@ export class RunSlots {
         },
         giveUp: () => {
           settle()
-          reject(busy())
+          reject(busy(BUSY))
         },
       }
       const onAbort = (): void => {
@@ -110,7 +110,7 @@ export class RunSlots {
     for (const waiter of this.#queue) counts.set(waiter.owner, (counts.get(waiter.owner) ?? 0) + 1)
     const own = counts.get(owner) ?? 0
     const [greediest, most] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), [owner, own])
-    if (most <= own + 1) throw busy()
+    if (most <= own + 1) throw busy(BUSY)
     this.#queue.findLast((waiter) => waiter.owner === greediest)?.giveUp()
   }
 
@@ -130,13 +130,4 @@ export class RunSlots {
   #find(id: string): Owner | undefined {
     return this.#owners.find((owner) => owner.id === id)
   }
-}
-
-function busy(): RunFailure {
-  const seconds = RETRY_AFTER_MS / 1000
-  return new RunFailure(
-    'busy',
-    `Too many agents are running. Call again after ${seconds} seconds.`,
-    { retryAfterMs: RETRY_AFTER_MS },
-  )
 }
