@@ -1,3 +1,4 @@
+import { Bag, type BagItem } from '../internal/bag.ts'
 import type { Clock } from '../internal/clock.ts'
 import { subnetOf } from '../internal/principal.ts'
 import type { EventStream } from './event-stream.ts'
@@ -17,7 +18,7 @@ export class OpenStreams {
   readonly #clock: Clock
   /** Number of listening streams by their caller. */
   readonly #listening = new Map<string, number>()
-  readonly #streams: OpenStream[] = []
+  readonly #streams = new Bag<OpenStream>()
   #stopTimer: (() => void) | undefined
 
   /** @param keepAliveMs time between two comments on a stream, which keep it open while it is silent */
@@ -42,15 +43,15 @@ export class OpenStreams {
 
   /** Keeps a stream open until it is closed. */
   keepOpen(stream: EventStream): void {
-    const open = { stream, at: this.#streams.length }
-    this.#streams.push(open)
-    stream.onClose(() => this.#remove(open))
+    const open = { stream, place: 0 }
+    this.#streams.add(open)
+    stream.onClose(() => this.#streams.remove(open))
     this.#stopTimer ??= this.#writeLater()
   }
 
   /** Ends all streams that are kept open. */
   close(): void {
-    for (const { stream } of this.#streams.slice()) stream.end()
+    for (const { stream } of this.#streams.all()) stream.end()
     this.#stopTimer?.()
   }
 
@@ -68,24 +69,14 @@ export class OpenStreams {
     }
   }
 
-  /** The last stream takes the place of the removed one: the cost does not depend on the number of streams. */
-  #remove(open: OpenStream): void {
-    const last = this.#streams.pop()
-    if (!last || last === open) return
-    last.at = open.at
-    this.#streams[open.at] = last
-  }
-
   #writeLater(): () => void {
     return this.#clock.after(this.#keepAliveMs, () => {
-      for (const { stream } of this.#streams.slice()) stream.write(': keepalive\n\n')
-      this.#stopTimer = this.#streams.length > 0 ? this.#writeLater() : undefined
+      for (const { stream } of this.#streams.all()) stream.write(': keepalive\n\n')
+      this.#stopTimer = this.#streams.size > 0 ? this.#writeLater() : undefined
     })
   }
 }
 
-interface OpenStream {
+interface OpenStream extends BagItem {
   readonly stream: EventStream
-  /** Index in the list of streams. */
-  at: number
 }

@@ -7,6 +7,7 @@ import {
 
 import { GatewayError } from '../errors.ts'
 import type { ArtifactResources } from '../files/resources.ts'
+import { Bag } from '../internal/bag.ts'
 import { systemClock } from '../internal/clock.ts'
 import { inTime } from '../internal/deadline.ts'
 import type { SessionSettings } from '../options.ts'
@@ -31,7 +32,7 @@ import type { Caller } from './request-context.ts'
 import { DEFAULT_REVISION } from './revisions.ts'
 import { PRIMED_SINCE, SessionCalls } from './session-calls.ts'
 import { OpenQuestions, type SessionRequest } from './session-context.ts'
-import { SessionReplays } from './session-replay.ts'
+import { SessionReplays, streamOver, unknownEvent } from './session-replay.ts'
 import {
   LiveSession,
   newRecord,
@@ -75,7 +76,7 @@ export class SessionHttp {
   readonly #replays: SessionReplays
   /** Answers that another process has not confirmed yet, by the id of their question. */
   readonly #forwarded = new Map<string, () => void>()
-  readonly #lone = new Set<LoneSession>()
+  readonly #lone = new Bag<LoneSession>()
 
   constructor(given: SessionHttpOptions) {
     const options = given.isStateless ? withoutStore(given) : given
@@ -135,7 +136,7 @@ export class SessionHttp {
   /** Ends what is in flight. */
   async close(): Promise<void> {
     await this.sessions.close()
-    for (const session of this.#lone) session.end(new Error('The gateway is stopping'))
+    for (const session of this.#lone.all()) session.end(new Error('The gateway is stopping'))
     this.#options.streams.close()
   }
 
@@ -178,9 +179,9 @@ export class SessionHttp {
 
   /** The notification comes as a request of its own. It has an effect if only one request in flight can be meant. */
   #cancelAlone(principalId: string, id: RequestId): void {
-    const meant = [...this.#lone].filter(
-      (session) => session.principalId === principalId && this.#calls.has(session, id),
-    )
+    const meant = this.#lone
+      .all()
+      .filter((session) => session.principalId === principalId && this.#calls.has(session, id))
     const [only, ...others] = meant
     if (only && others.length === 0) this.#calls.cancel(only, id)
   }
@@ -339,9 +340,7 @@ export class SessionHttp {
     if (isChange) return this.#listen(session, http, lastEventId)
     const { log, header } = found ?? {}
     if (log === undefined || header?.session !== session.name) return unknownEvent()
-    const reply = await this.#replays.resume({ session, http, lastEventId, log, header })
-    if (reply === 'unknown') return unknownEvent()
-    return reply === 'over' ? streamOver() : reply
+    return this.#replays.resume({ session, http, lastEventId, log, header })
   }
 
   async #listen(session: LiveSession, http: SessionRequest, lastEventId?: string): Promise<Reply> {
@@ -389,10 +388,12 @@ export class SessionHttp {
 
 /** Takes the place of a session for one POST of a client that has none. */
 class LoneSession extends LiveSession {
-  readonly #all: Set<LoneSession>
+  /** Index among the sessions of this kind. */
+  place = 0
+  readonly #all: Bag<LoneSession>
 
   /** @param all sessions of this kind with a call in flight */
-  constructor(principalId: string, protocolVersion: string, all: Set<LoneSession>) {
+  constructor(principalId: string, protocolVersion: string, all: Bag<LoneSession>) {
     const handshake = { protocolVersion, capabilities: {}, clientInfo: {} }
     super({ id: '', name: '', principalId }, newRecord(handshake, 0), systemClock)
     this.#all = all
@@ -403,7 +404,7 @@ class LoneSession extends LiveSession {
     this.#all.add(this)
     return () => {
       leave()
-      this.#all.delete(this)
+      this.#all.remove(this)
     }
   }
 }
@@ -426,7 +427,8 @@ function withoutStore(options: SessionHttpOptions): SessionHttpOptions {
 }
 
 function listenerOf(session: LiveSession): SessionListener | undefined {
-  return session.uses.find((use) => use instanceof SessionListener)
+  const listeners = session.uses.filter((use) => use instanceof SessionListener)
+  return listeners.find(({ stream }) => !stream.isClosed)
 }
 
 function hasInitialize(body: unknown): boolean {
@@ -464,15 +466,4 @@ function processOf(id: unknown): string | undefined {
 
 function noSession(): Reply {
   return refused(404, RPC_ERROR.sessionNotFound, 'Session not found')
-}
-
-function unknownEvent(): Reply {
-  const text = 'The event named by Last-Event-ID is unknown, or was dropped'
-  return refused(400, RPC_ERROR.refused, text)
-}
-
-/** Clients take an empty stream for a lost one, and ask again. At a 405 they stop without an error. */
-function streamOver(): Reply {
-  const allow = { allow: 'POST, DELETE' }
-  return refused(405, RPC_ERROR.refused, 'The client has the whole stream', allow)
 }

@@ -4,7 +4,7 @@ import { isRecord } from '@x/internal'
 import type { LoggedEvent, LogHeader } from '../store/gateway-store.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { isRequestId, RPC_ERROR } from './json-rpc.ts'
-import type { Reply } from './reply.ts'
+import { refused, type Reply } from './reply.ts'
 import type { SessionCalls } from './session-calls.ts'
 import type { SessionRequest } from './session-context.ts'
 import type { LiveSession, SessionParts, Sessions, SessionSignal, SessionUse } from './sessions.ts'
@@ -48,11 +48,8 @@ export class SessionReplays {
     this.#calls = calls
   }
 
-  /**
-   * @returns `over`: the client has the whole stream; `unknown`: events after this one were dropped
-   * @throws GatewayError `UNAVAILABLE`
-   */
-  async resume(resumption: Resumption): Promise<Reply | 'over' | 'unknown'> {
+  /** @throws GatewayError `UNAVAILABLE` */
+  async resume(resumption: Resumption): Promise<Reply> {
     const { session, http, lastEventId, log, header } = resumption
     const { lease, store } = this.#parts
     const stream = new EventStream(this.#calls.newStreamId(), http.caller.writable)
@@ -61,17 +58,17 @@ export class SessionReplays {
       return this.#follow(resumption, stream)
     }
     const events = await store.logs.read(log, lastEventId)
-    if (!events) return 'unknown'
+    if (!events) return unknownEvent()
     if (events.at(-1)?.isLast) {
       const rest = events.filter(({ event }) => !isSilent(event))
       for (const { id, event, isLast } of rest) {
         stream.write(toEvent(JSON.stringify(event), id, isLast))
       }
       stream.end()
-      return rest.length === 0 ? 'over' : { status: 200, body: stream }
+      return rest.length === 0 ? streamOver() : { status: 200, body: stream }
     }
     // The call has ended here, but its last events could not be stored.
-    if (isOwn) return 'unknown'
+    if (isOwn) return unknownEvent()
     return this.#follow(resumption, stream)
   }
 
@@ -214,4 +211,16 @@ class LogReader implements SessionUse {
 /** Stored to end a stream, and not sent to clients. */
 function isSilent(event: unknown): boolean {
   return isRecord(event) && Object.keys(event).length === 0
+}
+
+/** The client cannot resume: it does not have what came before. */
+export function unknownEvent(): Reply {
+  const text = 'The event named by Last-Event-ID is unknown, or was dropped'
+  return refused(400, RPC_ERROR.refused, text)
+}
+
+/** Clients take an empty stream for a lost one, and ask again. At a 405 they stop without an error. */
+export function streamOver(): Reply {
+  const allow = { allow: 'POST, DELETE' }
+  return refused(405, RPC_ERROR.refused, 'The client has the whole stream', allow)
 }

@@ -14,6 +14,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord, untilAborted } from '@x/internal'
+import { Bag } from '../internal/bag.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { isRequestId, methodOf, toErrorResponse, type Params } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
@@ -85,7 +86,7 @@ export function classifyRequest(
 export class StatelessHttp {
   readonly #sdk: McpHttpHandler
   readonly #options: StatelessHttpOptions
-  readonly #calls = new Set<AbortController>()
+  readonly #calls = new Bag<StatelessContext>()
   #isClosed = false
 
   constructor(options: StatelessHttpOptions) {
@@ -121,7 +122,7 @@ export class StatelessHttp {
   /** Ends all streams of listeners with a last event, and cancels calls. */
   async close(): Promise<void> {
     this.#isClosed = true
-    for (const call of this.#calls) call.abort(new Error('The gateway was closed'))
+    for (const { stop } of this.#calls.all()) stop.abort(new Error('The gateway was closed'))
     await this.#sdk.close()
   }
 
@@ -162,7 +163,7 @@ export class StatelessHttp {
     const leave = (): void => stop.abort(request.signal.reason)
     if (request.signal.aborted) return UNREAD
     request.signal.addEventListener('abort', leave)
-    this.#calls.add(stop)
+    this.#calls.add(context)
     try {
       context.continuation = await this.#continuation(params, context.caller)
       const handled = handlers.handle('tools/call', params, context)
@@ -179,7 +180,7 @@ export class StatelessHttp {
       return { status: statusOf(error), body: JSON.stringify(toErrorResponse(id, error)) }
     } finally {
       context.onStream = undefined
-      this.#calls.delete(stop)
+      this.#calls.remove(context)
       request.signal.removeEventListener('abort', leave)
     }
   }
@@ -303,6 +304,8 @@ class StatelessContext extends CallerContext implements RequestContext {
   readonly session = undefined
   readonly progress: RequestContext['progress']
   readonly stop: AbortController
+  /** Index among the calls in flight. */
+  place = 0
   continuation: Continuation | undefined
   /** Is called once, before the first message. `undefined`: messages are dropped. */
   onStream: ((stream: EventStream) => void) | undefined
