@@ -96,6 +96,8 @@ export interface GatewaySettings {
   readonly runs: RunSettings
   /** What a client receives about a call before its result. */
   readonly streaming: StreamingSettings
+  /** Calls that outlive their requests. */
+  readonly tasks: TaskSettings
   /** Up to which size a result holds a file itself instead of a link. Sizes are raw bytes; a file of exactly the limit is inline. */
   readonly inline: InlineSettings
   /** Files that agents make and that clients upload. */
@@ -267,6 +269,8 @@ export interface ToolSettings {
   readonly extras: ExtraSettings
   /** Offers the tools `agents_list` and `agent_call`: besides the others (`on`), or alone (`only`). */
   readonly metaTools: 'off' | 'on' | 'only'
+  /** Which calls become tasks, for tools without an override. See `docs/tasks.md`. */
+  readonly tasks: TaskPolicy
   /** Offers the examples of skills as prompts. */
   readonly prompts: boolean
   /** Time for which a client of 2026-07-28 may keep a list. */
@@ -304,6 +308,8 @@ export interface ToolOverride {
   readonly cache?: CachePolicy | undefined
   /** Leaves the tool out. */
   readonly hidden?: boolean | undefined
+  /** Which calls of the tool become tasks. */
+  readonly tasks?: TaskPolicy | undefined
   /** Hints for clients. They win over the hints of the agent. */
   readonly annotations?: SkillAnnotations | undefined
 }
@@ -350,6 +356,22 @@ export interface RunSettings {
   readonly repeatTtlMs: number
   /** Time between two searches for runs and conversations that have ended. */
   readonly sweepMs: number
+}
+
+/**
+ * Which calls become tasks, for clients of 2026-07-28 that declare the extension `io.modelcontextprotocol/tasks`: `never`;
+ * `auto`, after two seconds without an answer or at the first question; `always`; `required`, which also refuses clients
+ * that do not declare it.
+ */
+export type TaskPolicy = 'never' | 'auto' | 'always' | 'required'
+
+export interface TaskSettings {
+  /** Time for which a task is kept after its end. */
+  readonly ttlMs: number
+  /** Time between two polls that clients are asked to wait. */
+  readonly pollIntervalMs: number
+  /** Number of tasks of one principal, ended ones included. Further calls become no tasks. */
+  readonly maxPerPrincipal: number
 }
 
 export interface StreamingSettings {

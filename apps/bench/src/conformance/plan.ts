@@ -39,7 +39,9 @@ export async function execute(run: Run): Promise<Verdict> {
   }
   const { startTarget } = await import('./server/target.ts') // needs the installed packages
   await using target = await startTarget(subject) // for this run alone, because scenarios change it
-  return await runScenario('server', run, ['--url', target.url])
+  const args = ['--url', target.url]
+  // Scenarios of the Tasks extension need it.
+  return await runScenario('server', run, isRequired ? args : [...args, '--force'])
 }
 
 export function isClient(subject: Run['subject']): subject is ClientKind {
@@ -147,6 +149,19 @@ const NAMES: Readonly<Record<TargetKind, readonly string[]>> = {
   ],
 }
 
+/** Scenarios of the Tasks extension. A tenth, `tasks-status-notifications`, has no checks yet: nothing can pass it. */
+const TASKS = [
+  'tasks-lifecycle',
+  'tasks-capability-negotiation',
+  'tasks-wire-fields',
+  'tasks-request-state-removal',
+  'tasks-mrtr-input',
+  'tasks-request-headers',
+  'tasks-dispatch-and-envelope',
+  'tasks-required-task-error',
+  'tasks-mrtr-composition',
+]
+
 /** Server scenarios that no revision requires: the suite added them later, or has not decided about them. */
 const BEYOND: readonly (readonly [Revision, string, TargetKind])[] = [
   ['2025-11-25', 'server-session-lifecycle', 'agents'],
@@ -154,6 +169,7 @@ const BEYOND: readonly (readonly [Revision, string, TargetKind])[] = [
   ['2025-11-25', 'json-schema-2020-12', 'agents'],
   ['2026-07-28', 'json-schema-2020-12', 'agents'],
   ['2026-07-28', 'http-header-validation', 'agents'],
+  ...TASKS.map((name) => ['2026-07-28', name, 'agents'] as const),
 ]
 
 /**

@@ -183,6 +183,8 @@ export interface Question {
   readonly value?: unknown
   /** Whether the agent gets the answer if a person declines or cancels. Else that ends the run. @default false */
   readonly takesRefusal?: boolean | undefined
+  /** Asked in the answer to the call, before the call can become a task: the agent has done no work yet. @default false */
+  readonly isBeforeTask?: boolean | undefined
 }
 
 export function isFinal(update: AgentUpdate): update is FinalUpdate {

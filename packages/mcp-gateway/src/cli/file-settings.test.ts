@@ -87,6 +87,7 @@ test('gives every setting of an empty file this default', async () => {
         idempotencyKey: false,
       },
       metaTools: 'off',
+      tasks: 'auto',
       prompts: true,
       listTtlMs: 5000,
       pageSize: 200,
@@ -105,6 +106,11 @@ test('gives every setting of an empty file this default', async () => {
       stopGraceMs: 2000,
       repeatTtlMs: 600_000,
       sweepMs: 60_000,
+    },
+    tasks: {
+      ttlMs: 86_400_000,
+      pollIntervalMs: 1000,
+      maxPerPrincipal: 1000,
     },
     streaming: {
       enabled: true,

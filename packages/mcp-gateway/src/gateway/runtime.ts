@@ -45,6 +45,7 @@ import { SdkListeners } from '../mcp/sdk-listeners.ts'
 import { Callers, SdkServers, type ServerParts } from '../mcp/sdk-server.ts'
 import { connectStdio, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
 import { Runs } from '../runs/runs.ts'
+import { Tasks } from '../tasks/tasks.ts'
 import { langGraphSource, type LangGraphSourceOptions } from '../agents/langgraph/source.ts'
 import { stateKeyFrom } from '../internal/state-key.ts'
 import type { GatewayStore, LogLimits } from '../store/gateway-store.ts'
@@ -78,6 +79,7 @@ export class Runtime implements AsyncDisposable {
   readonly #sdkListeners: SdkListeners
   readonly #artifacts: GatewayArtifacts | undefined
   readonly #runs: Runs
+  readonly #tasks: Tasks
   readonly #handlers: McpHandlers
   readonly #servers: SdkServers
   /** Serves 2026-07-28, unless `eras.modern` is false. */
@@ -153,6 +155,15 @@ export class Runtime implements AsyncDisposable {
       streaming: options.streaming,
       onEvent: this.#observer.runEvent,
       clock,
+    })
+    this.#tasks = new Tasks({
+      ...options.tasks,
+      records: this.#store.records,
+      logs: this.#store.isShared ? this.#store.logs : undefined,
+      lease: this.#lease,
+      needsInputTtlMs: options.runs.needsInputTtlMs,
+      clock,
+      onError: this.#onError,
     })
     this.#rates = new RateLimits(this.#store.rates, { ...options.limits, onError: this.#onError })
     const parts = this.#partsFor(new Callers())
@@ -252,7 +263,9 @@ export class Runtime implements AsyncDisposable {
     if (drainDelayMs > 0) await this.#wait(drainDelayMs)
     this.#isDraining = true
     this.#listeners.stop()
+    const tasksEnd = this.#tasks.close()
     await this.#runs.close(shutdownGraceMs)
+    await tasksEnd
     await this.#within(LAST_RESPONSES_MS, this.#router.whenIdle())
     await Promise.all([
       this.#modern?.close(),
@@ -305,6 +318,7 @@ export class Runtime implements AsyncDisposable {
       instructions: server.description,
       registry: this.registry,
       runs: this.#runs,
+      tasks: this.#tasks,
       callers,
       listeners: this.#sdkListeners,
       resources: this.#artifacts?.resources,

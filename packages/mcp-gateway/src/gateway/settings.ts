@@ -61,6 +61,8 @@ const fixed = <T extends z.ZodType>(schema: T): T => schema.meta({ live: false }
 
 type Shape<T> = { readonly [Key in keyof T]-?: z.ZodType<T[Key]> }
 
+const taskPolicy = oneOf('never', 'auto', 'always', 'required')
+
 const override: z.ZodType<ToolOverride> = z.strictObject({
   name: text.optional(),
   title: text.optional(),
@@ -70,6 +72,7 @@ const override: z.ZodType<ToolOverride> = z.strictObject({
   scopes: texts.optional(),
   cache: z.strictObject({ ttlMs: whole(1), anonymous: flag.optional() }).optional(),
   hidden: flag.optional(),
+  tasks: taskPolicy.optional(),
   annotations: z
     .strictObject({
       readOnlyHint: flag.optional(),
@@ -185,6 +188,7 @@ export const settingsShape: Shape<GatewaySettings> = {
         idempotencyKey: flag.default(false),
       }),
       metaTools: oneOf('off', 'on', 'only').default('off'),
+      tasks: taskPolicy.default('auto'),
       prompts: fixed(flag.default(true)),
       listTtlMs: fixed(whole(0).default(5000)),
       pageSize: fixed(whole(1, 10_000).default(200)),
@@ -207,6 +211,11 @@ export const settingsShape: Shape<GatewaySettings> = {
       sweepMs: fixed(ms(1).default(60_000)),
     }),
   ),
+  tasks: section({
+    ttlMs: ms(1).default(86_400_000),
+    pollIntervalMs: ms(100).default(1000),
+    maxPerPrincipal: whole(0).default(1000),
+  }),
   streaming: live(
     section({
       enabled: flag.default(true),

@@ -16,12 +16,15 @@ import { mayUse } from '../internal/principal.ts'
 import type { SignedCursors } from '../internal/signed-cursor.ts'
 import type { RequestStates } from '../runs/request-state.ts'
 import type { Runs } from '../runs/runs.ts'
+import { TASKS_EXTENSION } from '../tasks/task.ts'
+import type { Tasks } from '../tasks/tasks.ts'
 import type { AgentRegistry } from '../tools/agent-registry.ts'
 import type { ResultCache } from '../tools/result-cache.ts'
 import { promptContentOf } from '../tools/prompts.ts'
 import { listPrompts, listTools } from '../tools/plan.ts'
 import type { Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
+import { taskMethods } from './task-methods.ts'
 import { callerOf, callTool, type OwnTool } from './tool-call.ts'
 
 /** Result of a request, before an edge gives it the form of the client's revision: see `resultForRevision()`. */
@@ -49,7 +52,9 @@ export interface HandlerParts {
   readonly info: Implementation
   readonly instructions: string | undefined
   readonly registry: Pick<AgentRegistry, 'plan' | 'ownerOf'>
-  readonly runs: Pick<Runs, 'call'>
+  readonly runs: Pick<Runs, 'call' | 'maxRunMs'>
+  /** `undefined`: no call becomes a task. */
+  readonly tasks: Tasks | undefined
   readonly cursors: SignedCursors
   readonly states: RequestStates
   readonly lists: ListRules
@@ -93,6 +98,7 @@ export class GatewayHandlers implements McpHandlers {
     this.#methods = new Map(
       Object.entries({
         ...toolMethods(parts),
+        ...(parts.tasks && taskMethods(parts, parts.tasks)),
         ...(parts.hasPrompts && promptMethods(parts)),
         ...(parts.resources && resourceMethods(parts.resources, parts.onError)),
       }),
@@ -113,7 +119,7 @@ export class GatewayHandlers implements McpHandlers {
 
   /** Clients without a session have no stream on which they could learn of changes. */
   capabilities(kind: ClientKind): ServerCapabilities {
-    const { channel, hasPrompts, resources } = this.#parts
+    const { channel, hasPrompts, resources, tasks } = this.#parts
     const changes = kind === 'stateless' ? {} : { listChanged: true }
     const subscriptions = kind === 'stateless' ? {} : { subscribe: true }
     return {
@@ -121,6 +127,7 @@ export class GatewayHandlers implements McpHandlers {
       ...(hasPrompts && { prompts: changes }),
       ...(resources && { resources: { ...changes, ...subscriptions } }),
       ...(resources && { completions: {} }),
+      ...(tasks && kind === 'modern' && { extensions: { [TASKS_EXTENSION]: {} } }),
       // Without a session, a level comes with each request, if at all (specification 2026-07-28, "Logging").
       ...((kind === 'session' || channel !== 'progress') && { logging: {} }),
     }

@@ -13,6 +13,7 @@ import {
   type ServerOptions,
 } from '@modelcontextprotocol/server'
 
+import { z } from 'zod'
 import type { RequestState } from '../runs/order.ts'
 import type { ClientKind, HandlerParts, McpHandlers, McpResult } from './handlers.ts'
 import type { Params } from './json-rpc.ts'
@@ -109,14 +110,22 @@ export class SdkServers {
   #serve(server: Server, method: string): void {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the SDK has a type for each method, the table of methods has one for all
     const add = server.setRequestHandler.bind(server) as unknown as AddHandler
-    add(method, ({ params = {} }, context) => {
+    const answer = (params: Params, context: ServerContext): McpResult | Promise<McpResult> => {
       const request = new SdkRequestContext(server, context, this.#parts)
       const result = this.handlers.handle(method, params, request)
       const revision = request.protocolVersion
       return result instanceof Promise
         ? result.then((each) => resultForRevision(each, revision))
         : resultForRevision(result, revision)
-    })
+    }
+    if (!method.startsWith('tasks/')) {
+      add(method, ({ params = {} }, context) => answer(params, context))
+      return
+    }
+    // The SDK knows methods of these names from other revisions. It takes `inputResponses` out of the parameters.
+    server.setRequestHandler(method, { params: z.looseObject({}) }, (params, context) =>
+      answer({ inputResponses: context.mcpReq.inputResponses, ...params }, context),
+    )
   }
 }
 

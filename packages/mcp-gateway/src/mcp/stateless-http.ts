@@ -29,8 +29,10 @@ import {
   type RequestContext,
 } from './request-context.ts'
 import { MODERN_REVISION } from './revisions.ts'
+import { taskOwnerOf, type TaskFeed } from '../tasks/tasks.ts'
 import type { SdkServers, ServerParts } from './sdk-server.ts'
 import { isAtLeast, isLevel } from './session-context.ts'
+import { assertDeclared } from './tool-call.ts'
 
 export interface StatelessHttpOptions {
   readonly parts: ServerParts
@@ -50,9 +52,10 @@ interface Inbound {
 /** The part of an HTTP request that a call reads. */
 type CallRequest = Pick<HttpExchange, 'headers' | 'signal'>
 
-/** A `tools/call` that is valid in every respect. */
+/** A request of one of `METHODS` that is valid in every respect. */
 interface ValidCall {
   readonly id: RequestId
+  readonly method: string
   readonly params: Params
   readonly meta: Params
 }
@@ -154,7 +157,7 @@ export class StatelessHttp {
   }
 
   async #answer(
-    { id, params }: ValidCall,
+    { id, method, params }: ValidCall,
     context: StatelessContext,
     request: CallRequest,
   ): Promise<Reply> {
@@ -166,7 +169,7 @@ export class StatelessHttp {
     this.#calls.add(context)
     try {
       context.continuation = await this.#continuation(params, context.caller)
-      const handled = handlers.handle('tools/call', params, context)
+      const handled = handlers.handle(method, params, context)
       const result = handled instanceof Promise ? await untilAborted(handled, signal) : handled
       const { resultType = 'complete', _meta: meta } = result
       const stamped = { ...meta, [SERVER_INFO_META_KEY]: handlers.serverInfo }
@@ -213,14 +216,19 @@ export class StatelessHttp {
     }
     const { listeners, resources } = this.#options.parts
     let forget: (() => void) | undefined
+    let tasks: TaskFeed | undefined
     const end = (): void => {
+      tasks?.end()
       forget?.()
       leave()
     }
     try {
       const own = await ownFilter(body, (uri) => resources?.followed(caller, uri))
+      tasks = await this.#tasksOf(body, caller)
       if (own.followed.length > 0) forget = listeners.addStream(own.followed)
-      const reply = toReply(await this.#sdk.fetch(request, { parsedBody: own.body }))
+      const parsedBody = tasks ? withLists(own.body) : own.body
+      const response = await this.#sdk.fetch(request, { parsedBody })
+      const reply = toReply(tasks ? withTasks(response, own.body, tasks) : response)
       if (reply.body instanceof EventStream) {
         reply.body.isEndless = true
         reply.body.onClose(end)
@@ -230,9 +238,83 @@ export class StatelessHttp {
       return reply
     } catch (error) {
       end()
-      throw error
+      if (!(error instanceof ProtocolError)) throw error
+      const id = isRecord(body) && isRequestId(body['id']) ? body['id'] : 0
+      return { status: statusOf(error), body: JSON.stringify(toErrorResponse(id, error)) }
     }
   }
+
+  /**
+   * Returns the tasks of the caller that a stream listens to. `undefined` if it does not ask for tasks.
+   *
+   * @throws ProtocolError -32021, -32602
+   */
+  async #tasksOf(body: unknown, { principal, scope }: Caller): Promise<TaskFeed | undefined> {
+    const { tasks } = this.#options.parts
+    const { notifications, _meta: meta } = paramsOf(body)
+    const taskIds = isRecord(notifications) ? notifications['taskIds'] : undefined
+    if (!tasks || taskIds === undefined) return undefined
+    const capabilities = isRecord(meta) ? meta[CLIENT_CAPABILITIES_META_KEY] : undefined
+    assertDeclared(toClientInfo(undefined, capabilities, MODERN_REVISION))
+    const isIds = Array.isArray(taskIds) && taskIds.every((id) => typeof id === 'string')
+    if (!isIds || taskIds.length > MAX_FOLLOWED) {
+      const text = `"taskIds" must be a list of at most ${MAX_FOLLOWED} texts`
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, text)
+    }
+    return tasks.listen(taskOwnerOf(principal, scope), taskIds)
+  }
+}
+
+/** Asks for one list besides: the SDK ends a stream that asks for nothing that it knows. */
+function withLists(body: unknown): unknown {
+  if (!isRecord(body)) return body
+  const params = paramsOf(body)
+  const { notifications } = params
+  const asked = { ...(isRecord(notifications) && notifications), toolsListChanged: true }
+  return { ...body, params: { ...params, notifications: asked } }
+}
+
+/** Adds tasks to a stream of the SDK, and takes out the list that its client has not asked for. */
+function withTasks(response: Response, body: unknown, tasks: TaskFeed): Response {
+  if (!response.headers.get('content-type')?.startsWith('text/event-stream')) return response // refused
+  const { notifications } = paramsOf(body)
+  const wantsLists = isRecord(notifications) && notifications['toolsListChanged'] === true
+  const decoder = new TextDecoder()
+  const encoder = new TextEncoder()
+  let isAcknowledged = false
+  const stream = new TransformStream<Uint8Array, Uint8Array>({
+    transform(chunk, controller) {
+      if (isAcknowledged) {
+        const isOther = !wantsLists && decoder.decode(chunk).includes(TOOLS_CHANGED)
+        if (!isOther) controller.enqueue(chunk)
+        return
+      }
+      // The first event is the acknowledgement.
+      const [, before = '', json = ''] = /^([^]*?data: )(.*)/.exec(decoder.decode(chunk)) ?? []
+      const message: unknown = JSON.parse(json)
+      const params = paramsOf(message)
+      const { notifications: honoured, _meta } = params
+      const { toolsListChanged, ...others } = isRecord(honoured) ? honoured : {}
+      const known = { ...others, ...(wantsLists && { toolsListChanged }), taskIds: tasks.taskIds }
+      const send = (head: string, sent: object): void =>
+        controller.enqueue(encoder.encode(`${head}${JSON.stringify(sent)}\n\n`))
+      const acknowledged = { ...params, notifications: known }
+      send(before, { ...(isRecord(message) && message), params: acknowledged })
+      isAcknowledged = true
+      tasks.begin((task) => {
+        const method = 'notifications/tasks'
+        send('event: message\ndata: ', { jsonrpc: '2.0', method, params: { ...task, _meta } })
+      })
+    },
+    flush: () => tasks.end(),
+  })
+  return new Response(response.body?.pipeThrough(stream), response)
+}
+
+const TOOLS_CHANGED = '"notifications/tools/list_changed"'
+
+function paramsOf(message: unknown): Params {
+  return isRecord(message) && isRecord(message['params']) ? message['params'] : {}
 }
 
 /** Drops what cannot be the result of a request, such as plain text: it counts as a missing answer. */
@@ -253,6 +335,14 @@ function statusOf(error: unknown): number {
   return error instanceof ProtocolError && error.code === missing ? 400 : 200
 }
 
+/** Methods without the SDK, with the parameter that `Mcp-Name` repeats. */
+const METHODS = new Map([
+  ['tools/call', 'name'],
+  ['tasks/get', 'taskId'],
+  ['tasks/update', 'taskId'],
+  ['tasks/cancel', 'taskId'],
+])
+
 /**
  * Returns a call that is valid in every respect. All others are for the SDK, which knows how to refuse each kind of
  * malformed request.
@@ -263,9 +353,10 @@ export function parseCall(
 ): ValidCall | undefined {
   if (route.kind !== 'modern' || route.messageKind !== 'request') return undefined
   const { id, method, params } = route.message
-  const { _meta: meta, name, arguments: args } = params ?? {}
+  const { _meta: meta, arguments: args } = params ?? {}
+  const name = params?.[METHODS.get(method) ?? '']
   const isValid =
-    method === 'tools/call' &&
+    METHODS.has(method) &&
     route.classification.revision === MODERN_REVISION &&
     headers.get('mcp-protocol-version') === MODERN_REVISION &&
     headers.get('mcp-method') === method &&
@@ -278,7 +369,7 @@ export function parseCall(
     isNoneOr(isLevel, meta[LOG_LEVEL_META_KEY]) &&
     isClientInfo(meta[CLIENT_INFO_META_KEY]) &&
     isCapabilities(meta[CLIENT_CAPABILITIES_META_KEY])
-  return isValid ? { id, params: params ?? {}, meta } : undefined
+  return isValid ? { id, method, params: params ?? {}, meta } : undefined
 }
 
 function isNoneOr(isOk: (value: unknown) => boolean, value: unknown): boolean {

@@ -1,11 +1,13 @@
 import {
   inputRequired,
   isCallToolResult,
+  MissingRequiredClientCapabilityError,
   ProtocolError,
   ProtocolErrorCode,
   type CallToolResult,
   type InputRequest,
   type InputRequiredResult,
+  type Result,
 } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
@@ -15,7 +17,16 @@ import { mayUse, type Principal } from '../internal/principal.ts'
 import type { RunFailureReason } from '../internal/run-event.ts'
 import { TIMED_OUT, toInputRequests } from '../runs/forms.ts'
 import { newRunId } from '../runs/order.ts'
-import type { RunClient, RunOrder, RunProgress, RunResume, ToolOutcome } from '../runs/order.ts'
+import type {
+  Execution,
+  RunClient,
+  RunOrder,
+  RunProgress,
+  RunResume,
+  RunSink,
+} from '../runs/order.ts'
+import { TASKS_EXTENSION, type Task } from '../tasks/task.ts'
+import { taskOwnerOf, type Questions } from '../tasks/tasks.ts'
 import type { CheckedArguments, PlannedTool, ToolDefinition } from '../tools/plan.ts'
 import { agentsPage, resolveAgentCall } from '../tools/meta-tools.ts'
 import { nearestTools } from '../tools/plan.ts'
@@ -31,18 +42,43 @@ export interface OwnTool {
   call(caller: ArtifactCaller, args: Params): Promise<CallToolResult>
 }
 
-/** Result of `tools/call`. */
-export type ToolCallResult = CallToolResult | InputRequiredResult
+/** Result of `tools/call`. `Result`: a task. */
+export type ToolCallResult = CallToolResult | InputRequiredResult | Result
 
-/** A call whose tool and arguments are known to be right. */
-interface Order {
+/** A tool, and arguments that it takes. */
+interface Target {
   readonly tool: PlannedTool
   readonly given: Params
   readonly checked: CheckedArguments
 }
 
-/** Questions of an agent that has not finished. */
-type Questions = Extract<ToolOutcome, { type: 'input' }>
+/** A call whose tool and arguments are known to be right. */
+interface Prepared extends Target {
+  readonly order: RunOrder
+}
+
+interface RoundOptions {
+  /** Answers to the questions of the round before. */
+  readonly resume: RunResume | undefined
+  /** @default made from the request */
+  readonly prepared?: Prepared | undefined
+  /** Of a call that may outlive its request. @default that of the request */
+  readonly sink?: RunSink | undefined
+}
+
+/** One execution, as it is reported. */
+interface ObservedExecution {
+  readonly observed: ObservedCall
+  readonly args: Params
+  /**
+   * @param trace that of the observer
+   * @param onTool is called with the name of the agent's tool, once that is known
+   */
+  readonly execute: (
+    trace: TraceCarrier | undefined,
+    onTool: (name: string) => void,
+  ) => Promise<CallToolResult | Questions>
+}
 
 /** Rounds of questions within one call. */
 const MAX_ROUNDS = 8
@@ -67,8 +103,9 @@ export async function callTool(
   const call = new ToolCall(parts, context, { name, args })
   let resume: RunResume | undefined = context.continuation
   for (let round = 1; ; round++) {
-    const outcome = await call.round(resume)
+    const outcome = await call.begin(resume)
     if ('content' in outcome) return outcome
+    if (!('forms' in outcome)) return { resultType: 'task', ...parts.tasks?.fields(outcome) }
     if (round > MAX_ROUNDS) {
       return failedQuestion(`the agent asked more than ${MAX_ROUNDS} times in one call`)
     }
@@ -118,8 +155,6 @@ class ToolCall {
   readonly #context: RequestContext
   readonly #name: string
   readonly #args: Params
-  /** Tool of the agent, where the call names it in its arguments. */
-  #target: string | undefined
 
   constructor(
     parts: HandlerParts,
@@ -132,91 +167,76 @@ class ToolCall {
     this.#args = args
   }
 
-  /**
-   * Runs the agent until it has a result or asks, and reports that.
-   *
-   * @param resume answers to the questions of the round before
-   * @throws ProtocolError -32602 for a tool that does not exist, or that the caller may not see
-   */
-  round(resume: RunResume | undefined): Promise<CallToolResult | Questions> {
-    const { observer } = this.#parts
-    return observer ? this.#observed(resume, observer) : this.#run(resume, this.#context.trace)
+  /** Runs the agent up to its result or its next questions, or makes the call a task. */
+  async begin(resume: RunResume | undefined): Promise<CallToolResult | Questions | Task> {
+    const context = this.#context
+    const { runs, tasks } = this.#parts
+    const prepared = tasks && declaresTasks(context.client) ? this.#taskCall(resume) : undefined
+    if (!tasks || !prepared) return this.#run({ resume })
+    const { order, tool } = prepared
+    return tasks.begin({
+      owner: taskOwnerOf(context.principal, context.namespace),
+      tool: tool.name,
+      order,
+      isAlways: tool.tasks !== 'auto',
+      maxRunMs: runs.maxRunMs(tool),
+      signal: context.signal,
+      progress: progressOf(context, this.#parts.channel),
+      execute: (sink) => this.#run({ resume, prepared, sink }),
+    })
   }
 
-  async #observed(
-    resume: RunResume | undefined,
-    observer: Required<GatewayObserver>,
-  ): Promise<CallToolResult | Questions> {
-    const { now } = this.#parts
-    const observed = this.#facts()
-    const startedAt = now()
-    const trace = observer.callStarted(observed) ?? this.#context.trace
-    let result: CallToolResult | Questions | undefined
-    let outcome = 'internal'
+  /** @returns `undefined` for a call that cannot become a task, or fails before its run */
+  #taskCall(resume: RunResume | undefined): Prepared | undefined {
+    if (this.#ownTool()) return undefined
     try {
-      let running: Promise<CallToolResult | Questions> | undefined
-      observer.activate(observed, () => {
-        running = this.#run(resume, trace)
-      })
-      result = await (running ?? this.#run(resume, trace))
-      outcome = outcomeOf(result)
-      return result
-    } catch (error) {
-      const isUnknown = error instanceof ProtocolError && error.code === UNKNOWN_TOOL
-      if (isUnknown) outcome = 'unknown_tool'
-      throw error
-    } finally {
-      const { runId } = metaOf(result)
-      observer.callEnded(observed, {
-        runId: typeof runId === 'string' ? runId : undefined,
-        outcome,
-        target: this.#target,
-        durationMs: now() - startedAt,
-        requestBytes: Buffer.byteLength(JSON.stringify(this.#args)),
-        resultBytes: bytesOf(result),
-      })
+      const prepared = this.#prepare(resume)
+      return 'content' in prepared || prepared.tool.tasks === 'never' ? undefined : prepared
+    } catch {
+      return undefined // the run fails in the same way
     }
   }
 
-  #facts(): ObservedCall {
-    const { principal, address, client, trace } = this.#context
-    const { registry, ownTools = [] } = this.#parts
-    const plan = registry.plan()
-    const ownNames = [...plan.metaTools, ...ownTools.map(({ definition }) => definition)]
-    return {
-      tool: this.#name,
-      isKnown:
-        plan.byName(this.#name) !== undefined || ownNames.some(({ name }) => name === this.#name),
-      principal: principal.id,
-      isAnonymous: principal.isAnonymous,
-      address,
-      era: isModern(client.protocolVersion) ? 'modern' : 'legacy',
-      trace,
-    }
+  /** Runs one round, and reports it. */
+  #run(options: RoundOptions): Promise<CallToolResult | Questions> {
+    const { observer } = this.#parts
+    if (!observer) return this.#execute(options)
+    return observe(this.#parts, observer, {
+      observed: this.#observed(),
+      args: this.#args,
+      execute: (trace, onTool) => this.#execute(options, trace, onTool),
+    })
   }
 
-  async #run(
-    resume: RunResume | undefined,
-    trace: TraceCarrier | undefined,
+  /** @throws ProtocolError -32602 for a tool that does not exist, or that the caller may not see; -32021 */
+  async #execute(
+    { prepared, resume, sink }: RoundOptions,
+    trace?: TraceCarrier,
+    onTool?: (name: string) => void,
   ): Promise<CallToolResult | Questions> {
-    const args = this.#args
-    const name = this.#name
-    const { argumentBytes, ownTools, results } = this.#parts
-    if (this.#isTooLong(argumentBytes)) {
-      return toolError('invalid_arguments', `The arguments are longer than ${argumentBytes} bytes.`)
-    }
-    const own = ownTools?.find(({ definition }) => definition.name === name)
-    if (own) return own.call(callerOf(this.#context), args)
-    const order = this.#order()
-    if ('content' in order) return order
-    const { tool, checked } = order
-    this.#target = tool.name === name ? undefined : tool.name
-    const key = { tool, principal: this.#context.principal, arguments: checked }
+    const context = this.#context
+    const { channel, results, runs } = this.#parts
+    const own = this.#ownTool()
+    if (own) return own.call(callerOf(context), this.#args)
+    const call = prepared ?? this.#prepare(resume)
+    if ('content' in call) return call
+    const { checked, order, tool } = call
+    if (tool.name !== this.#name) onTool?.(tool.name)
+    const key = { tool, principal: context.principal, arguments: checked }
     const cached = await results?.get(key)
     if (isCallToolResult(cached)) return cached
-    const result = await this.#execute(order, resume, trace)
-    if (results && 'content' in result) await results.put(key, result)
-    return result
+    const outcome = await runs.call(
+      tool,
+      trace ? { ...order, trace } : order,
+      sink ?? { signal: context.signal, progress: progressOf(context, channel) },
+    )
+    if (outcome.type !== 'result') return outcome
+    if (results) await results.put(key, outcome.result)
+    return outcome.result
+  }
+
+  #ownTool(): OwnTool | undefined {
+    return this.#parts.ownTools?.find(({ definition }) => definition.name === this.#name)
   }
 
   /** Serializes the arguments only if the request is long enough for it to matter. */
@@ -226,9 +246,8 @@ class ToolCall {
     return Buffer.byteLength(JSON.stringify(this.#args)) > limit
   }
 
-  #order(): Order | CallToolResult {
-    const args = this.#args
-    const name = this.#name
+  #target(): Target | CallToolResult {
+    const [name, args] = [this.#name, this.#args]
     const { principal } = this.#context
     const { registry } = this.#parts
     const plan = registry.plan()
@@ -256,20 +275,24 @@ class ToolCall {
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, message, { nearest })
   }
 
-  async #execute(
-    order: Order,
-    resume: RunResume | undefined,
-    trace: TraceCarrier | undefined,
-  ): Promise<CallToolResult | Questions> {
+  /** @throws ProtocolError -32602, -32021 */
+  #prepare(resume: RunResume | undefined): Prepared | CallToolResult {
     const context = this.#context
-    const { tool, given, checked } = order
+    const { argumentBytes } = this.#parts
+    if (this.#isTooLong(argumentBytes)) {
+      return toolError('invalid_arguments', `The arguments are longer than ${argumentBytes} bytes.`)
+    }
+    const target = this.#target()
+    if ('content' in target) return target
+    const { tool, given, checked } = target
+    if (tool.tasks === 'required') assertDeclared(context.client)
     // Clients may send the key beside the arguments, where their model does not see it.
     const { idempotencyKey: key } = context.meta
     if (!isKeyOrNone(key)) {
       const message = `_meta.idempotencyKey must be a text of 1 to ${MAX_KEY_CHARS} characters`
       return toolError('invalid_arguments', message)
     }
-    const run: RunOrder = {
+    const order: RunOrder = {
       runId: newRunId(),
       arguments: withoutResume(given, checked),
       input: checked.input,
@@ -281,19 +304,72 @@ class ToolCall {
       idempotencyKey: checked.idempotencyKey ?? key,
       client: clientOf(context),
       resume: resume ?? resumeArgument(checked),
+      trace: context.trace,
+    }
+    return { ...target, order }
+  }
+
+  #observed(): ObservedCall {
+    const { principal, address, client, trace } = this.#context
+    const name = this.#name
+    const { registry, ownTools = [] } = this.#parts
+    const plan = registry.plan()
+    const ownNames = [...plan.metaTools, ...ownTools.map(({ definition }) => definition)]
+    return {
+      tool: name,
+      isKnown: plan.byName(name) !== undefined || ownNames.some((each) => each.name === name),
+      principal: principal.id,
+      isAnonymous: principal.isAnonymous,
+      address,
+      era: isModern(client.protocolVersion) ? 'modern' : 'legacy',
       trace,
     }
-    const outcome = await this.#parts.runs.call(tool, run, {
-      signal: context.signal,
-      progress: progressOf(context, this.#parts.channel),
-    })
+  }
+}
+
+/** Continues a call that was stored as data, and reports it. */
+export function executeOrder(
+  parts: HandlerParts,
+  { order, sink, tool }: Pick<Execution, 'order' | 'sink'> & { readonly tool: PlannedTool },
+): Promise<CallToolResult | Questions> {
+  const { observer, runs } = parts
+  const execute = async (trace = order.trace): Promise<CallToolResult | Questions> => {
+    const outcome = await runs.call(tool, { ...order, trace }, sink)
     return outcome.type === 'result' ? outcome.result : outcome
   }
+  if (!observer) return execute()
+  const { address, arguments: args = {}, principal, trace } = order
+  const { id, isAnonymous } = principal
+  const observed: ObservedCall = {
+    tool: tool.name,
+    isKnown: true,
+    principal: id,
+    isAnonymous,
+    address,
+    era: 'modern',
+    trace,
+  }
+  return observe(parts, observer, { observed, args, execute })
 }
 
 /** Returns the caller of a request, as the file store identifies it. */
 export function callerOf({ principal, namespace, address }: RequestContext): ArtifactCaller {
   return { principal, scope: namespace, address }
+}
+
+/** Returns whether a request declares that its client knows tasks. Each request does so for itself. */
+function declaresTasks({ capabilities, protocolVersion }: ClientInfo): boolean {
+  const { extensions } = capabilities
+  return isRecord(extensions) && isRecord(extensions[TASKS_EXTENSION]) && isModern(protocolVersion)
+}
+
+/** @throws ProtocolError -32021 */
+export function assertDeclared(client: ClientInfo): void {
+  if (declaresTasks(client)) return
+  throw new MissingRequiredClientCapabilityError(
+    { requiredCapabilities: { extensions: { [TASKS_EXTENSION]: {} } } },
+    `This needs a client that declares the extension ${TASKS_EXTENSION} in the request`,
+  )
 }
 
 function failedQuestion(why: string): CallToolResult {
@@ -314,7 +390,7 @@ function withoutResume(given: Params, { input, resume }: CheckedArguments): Para
   return others
 }
 
-function clientOf({ client, session }: RequestContext): RunClient {
+export function clientOf({ client, session }: RequestContext): RunClient {
   const elicitation = elicitationOf(client)
   return {
     name: client.name,
@@ -352,6 +428,44 @@ function resumeArgument({ resume }: CheckedArguments): RunResume | undefined {
 }
 
 const UNKNOWN_TOOL: number = ProtocolErrorCode.InvalidParams
+
+async function observe(
+  { now }: Pick<HandlerParts, 'now'>,
+  observer: Required<GatewayObserver>,
+  { args, execute, observed }: ObservedExecution,
+): Promise<CallToolResult | Questions> {
+  const startedAt = now()
+  const trace = observer.callStarted(observed)
+  let result: CallToolResult | Questions | undefined
+  let outcome = 'internal'
+  let target: string | undefined
+  const onTool = (name: string): void => {
+    target = name
+  }
+  try {
+    let running: Promise<CallToolResult | Questions> | undefined
+    observer.activate(observed, () => {
+      running = execute(trace, onTool)
+    })
+    result = await (running ?? execute(trace, onTool))
+    outcome = outcomeOf(result)
+    return result
+  } catch (error) {
+    const isUnknown = error instanceof ProtocolError && error.code === UNKNOWN_TOOL
+    if (isUnknown) outcome = 'unknown_tool'
+    throw error
+  } finally {
+    const { runId } = metaOf(result)
+    observer.callEnded(observed, {
+      runId: typeof runId === 'string' ? runId : undefined,
+      outcome,
+      target,
+      durationMs: now() - startedAt,
+      requestBytes: Buffer.byteLength(JSON.stringify(args)),
+      resultBytes: bytesOf(result),
+    })
+  }
+}
 
 function metaOf(result: CallToolResult | Questions | undefined): Params {
   if (!result || !('content' in result)) return {}

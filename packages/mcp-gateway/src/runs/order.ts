@@ -120,6 +120,8 @@ export type ToolOutcome =
       readonly type: 'input'
       readonly forms: readonly QuestionForm[]
       readonly state: RequestState
+      /** The call becomes no task before they are answered. @default false */
+      readonly isBeforeTask?: boolean | undefined
     }
 
 /** One execution of an agent: from the call, or from the answers to a question, to the next question or the result. */
@@ -163,7 +165,8 @@ function optional<T>(type: z.ZodType<T>): z.ZodType<T | undefined> {
   return type.optional()
 }
 
-const StoredOrder: z.ZodType<RunOrder> = z.object({
+/** Reads an order that was stored as JSON. */
+export const StoredOrder: z.ZodType<RunOrder> = z.object({
   runId: z.custom<string>(isRunId),
   arguments: optional(jsonObject),
   input: optional<CheckedInput>(
@@ -193,7 +196,7 @@ const StoredOrder: z.ZodType<RunOrder> = z.object({
   trace: optional(z.record(z.string(), z.string())),
 })
 
-/** Reads an order that was stored as JSON. @returns `undefined` for anything else */
+/** @returns `undefined` for anything but an order that was stored as JSON */
 export function parseOrder(value: unknown): RunOrder | undefined {
   return StoredOrder.safeParse(value).data
 }

@@ -52,6 +52,7 @@ const StoredQuestion = z.object({
   url: z.string().optional(),
   value: z.unknown().optional(),
   takesRefusal: z.boolean().optional(),
+  isBeforeTask: z.boolean().optional(),
 })
 
 const StoredFiles = z.object({
@@ -370,7 +371,8 @@ function questionsOutcome(
   })
   if (forms.every(({ url }) => (url === undefined ? canAsk : canVisit))) {
     const { runId, round, args } = row
-    return { type: 'input', forms, state: { runId, round, tool: row.tool, args } }
+    const isBeforeTask = row.questions.every((question) => question.isBeforeTask === true)
+    return { type: 'input', forms, state: { runId, round, tool: row.tool, args }, isBeforeTask }
   }
   const result = needsInputResult(row, forms, tool.outputSchema !== undefined)
   return { type: 'result', result }

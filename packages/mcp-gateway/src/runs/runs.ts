@@ -54,7 +54,7 @@ export class Runs {
     this.#options = options
     this.#settings = options
     this.#streaming = options.streaming
-    const maxRunMs = (tool: RunTool): number => this.#timeoutOf(tool)
+    const maxRunMs = (tool: RunTool): number => this.maxRunMs(tool)
     this.#slots = new RunSlots(options.clock, options)
     this.#idempotent = new IdempotentCalls(options, maxRunMs)
     this.#conversations =
@@ -142,7 +142,7 @@ export class Runs {
       if (source === undefined) throw new RunFailure('agent_gone', 'It is gone.')
       this.#emit({ type: 'started', ...run.names })
       const limits = {
-        timeoutMs: this.#timeoutOf(tool),
+        timeoutMs: this.maxRunMs(tool),
         idleTimeoutMs: tool.idleTimeoutMs ?? this.#settings.idleTimeoutMs,
       }
       run.begin(limits, { input: inputFiles, output: this.#filesOf(run) })
@@ -201,7 +201,8 @@ export class Runs {
     })
   }
 
-  #timeoutOf(tool: RunTool): number {
+  /** Returns the time after which a run of a tool has ended, once it has begun. */
+  maxRunMs(tool: RunTool): number {
     return tool.timeoutMs ?? this.#settings.timeoutMs
   }
 

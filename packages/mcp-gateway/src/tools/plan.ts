@@ -14,7 +14,7 @@ import { GatewayError } from '../errors.ts'
 import { mayUse } from '../internal/principal.ts'
 import type { Principal } from '../internal/principal.ts'
 import { legible } from '../internal/redacted.ts'
-import type { CachePolicy, ToolOverride, ToolSettings } from '../options.ts'
+import type { CachePolicy, TaskPolicy, ToolOverride, ToolSettings } from '../options.ts'
 import { descriptionOf, NOTHING } from './describe.ts'
 import { createToolFilter } from './filter.ts'
 import type { ToolFilter } from './filter.ts'
@@ -75,6 +75,8 @@ export interface PlannedTool extends RunTool {
   readonly scopes: readonly string[]
   /** How results are cached. @default not */
   readonly cache?: CachePolicy | undefined
+  /** Which calls become tasks. */
+  readonly tasks: TaskPolicy
   /** Entry in `tools/list`. */
   readonly definition: ToolDefinition
   /** Checks the arguments of a call. Never throws. */
@@ -312,6 +314,7 @@ export class ToolPlanner {
       idleTimeoutMs: override.idleTimeoutMs,
       scopes: override.scopes ?? [scopeOf(agent)],
       cache: override.cache,
+      tasks: override.tasks ?? this.#options.tasks,
       definition,
       check: (args) => parameters.check(args),
       checkOutput: (structured) => fits?.(structured),

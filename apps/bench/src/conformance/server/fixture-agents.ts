@@ -1,6 +1,7 @@
+import { setTimeout } from 'node:timers/promises'
 import { Annotation, interrupt, MemorySaver, StateGraph } from '@langchain/langgraph'
 import type { LangGraphRunnableConfig } from '@langchain/langgraph'
-import type { GraphDefinition, OutputFile, Skill } from '@x/mcp-gateway'
+import type { GatewayOptions, GraphDefinition, OutputFile, Skill } from '@x/mcp-gateway'
 
 /** An agent for one scenario. */
 interface Fixture {
@@ -11,6 +12,8 @@ interface Fixture {
   readonly files?: readonly OutputFile[]
   /** Returns the text of the answer. Runs in the only node of the graph. */
   readonly work: (fixture: Work) => string | Promise<string>
+  /** Structured content of the answer. @default none */
+  readonly structured?: Readonly<Record<string, unknown>>
 }
 
 interface Work {
@@ -19,6 +22,10 @@ interface Work {
   readonly status: (text: string) => void
   /** Interrupts the graph until the user has answered. */
   readonly ask: (message: string, schema: object) => unknown
+  /** Interrupts the graph with any value. */
+  readonly interrupt: (value: object) => unknown
+  /** Waits. Rejects when the call is cancelled. */
+  readonly sleep: (ms: number) => Promise<void>
 }
 
 const State = Annotation.Root({
@@ -32,11 +39,15 @@ function interruptFor(message: string, schema: object): unknown {
 
 /** A graph with a checkpointer, as an agent with one tool of the same name. */
 function graphOf(name: string, fixture: Fixture): GraphDefinition {
-  const { description, examples, files, inputSchema = { type: 'object', properties: {} } } = fixture
+  const { description, examples, files, structured } = fixture
+  const { inputSchema = { type: 'object', properties: {} } } = fixture
   const graph = new StateGraph(State)
     .addNode('work', async ({ args }, config: LangGraphRunnableConfig) => {
       const status = (text: string): void => config.writer?.({ type: 'status', text })
-      return { text: await fixture.work({ args, status, ask: interruptFor }) }
+      const sleep = (ms: number): Promise<void> =>
+        setTimeout(ms, undefined, { signal: config.signal })
+      const text = await fixture.work({ args, status, ask: interruptFor, interrupt, sleep })
+      return { text }
     })
     .addEdge('__start__', 'work')
     .addEdge('work', '__end__')
@@ -46,7 +57,11 @@ function graphOf(name: string, fixture: Fixture): GraphDefinition {
     description,
     skills: [{ id: name, name: '', description, inputSchema, ...(examples && { examples }) }],
     input: (input) => ({ args: input.kind === 'arguments' ? input.value : {} }),
-    output: ({ text }: typeof State.State) => ({ text, ...(files && { files }) }),
+    output: ({ text }: typeof State.State) => ({
+      text,
+      ...(files && { files }),
+      ...(structured && { structured }),
+    }),
   }
 }
 
@@ -246,6 +261,56 @@ const FIXTURES: Readonly<Record<string, Fixture>> = {
   },
   test_input_required_result_request_state: confirmation(),
   test_input_required_result_tampered_state: confirmation(),
+  greet: {
+    description: 'Greets.',
+    inputSchema: objectOf({ name: { type: 'string' } }),
+    work: ({ args }) => `Hello, ${String(args['name'])}!`,
+  },
+  slow_compute: {
+    description: 'Takes the given time.',
+    inputSchema: objectOf({ seconds: { type: 'number' }, label: { type: 'string' } }),
+    work: async ({ args, sleep }) => {
+      await sleep(Number(args['seconds']) * 1000)
+      return `Computed ${String(args['label'])}.`
+    },
+  },
+  failing_job: {
+    description: 'Fails after a second.',
+    work: async ({ sleep }) => {
+      await sleep(1000)
+      throw Object.assign(new Error('The job failed'), { expose: true })
+    },
+  },
+  protocol_error_job: {
+    description: 'Returns what no message can hold, which is an error of the server.',
+    work: () => 'Done.',
+    structured: { value: 1n },
+  },
+  confirm_delete: {
+    ...confirmation(),
+    inputSchema: objectOf({ filename: { type: 'string' } }),
+    work: ({ args, ask }) =>
+      answered(
+        ask(`Delete ${String(args['filename'])}?`, objectOf({ confirm: { type: 'boolean' } })),
+      ),
+  },
+  multi_input: {
+    description: 'Asks two questions at once.',
+    work: ({ interrupt: pause }) => {
+      const params = { message: 'Who?', requestedSchema: objectOf({ name: { type: 'string' } }) }
+      const inputRequests = { first: { params }, second: { params } }
+      return answered(pause({ type: 'mcp_elicitation', key: 'both', inputRequests }))
+    },
+  },
+  test_tool_with_task: {
+    description: 'Asks for a name before it begins, and then takes three seconds.',
+    work: async ({ interrupt: pause, sleep }) => {
+      const schema = objectOf({ name: { type: 'string' } })
+      const answer = pause({ message: 'What is your name?', schema, beforeTask: true })
+      await sleep(3000)
+      return answered(answer)
+    },
+  },
   test_input_required_result_multi_round: {
     description: 'Asks for a name, and then for a colour.',
     work: ({ ask }) => {
@@ -257,6 +322,14 @@ const FIXTURES: Readonly<Record<string, Fixture>> = {
       return answered([name, colour])
     },
   },
+}
+
+/** Which calls of these agents become tasks. */
+export const fixtureOverrides: NonNullable<NonNullable<GatewayOptions['tools']>['overrides']> = {
+  greet: { tasks: 'never' },
+  slow_compute: { tasks: 'always' },
+  failing_job: { tasks: 'required' },
+  protocol_error_job: { tasks: 'always' },
 }
 
 export const fixtureAgents: Readonly<Record<string, GraphDefinition>> = Object.fromEntries(

@@ -16,7 +16,7 @@ import {
   type McpHandlers,
 } from '../../../../../packages/mcp-gateway/src/mcp/handlers.ts'
 import type { TargetKind } from '../plan.ts'
-import { fixtureAgents } from './fixture-agents.ts'
+import { fixtureAgents, fixtureOverrides } from './fixture-agents.ts'
 import { FixtureHandlers } from './fixture-handlers.ts'
 
 export interface Target extends AsyncDisposable {
@@ -50,7 +50,7 @@ function withAgents(): GatewayOptions {
   return {
     agents: fixtureAgents,
     sources: [new ChangingAgents()],
-    tools: { parameters: 'schema' },
+    tools: { parameters: 'schema', overrides: fixtureOverrides },
     streaming: { channel: 'both' }, // the suite has scenarios for both channels
   }
 }

@@ -28,7 +28,9 @@ export function questionsOf({ value }: GraphInterrupt, index: number): readonly 
   const review = reviewFrom(value)
   if (review !== undefined) return [{ id, value, ...reviewQuestion(review) }]
   const takesRefusal = isRecord(value) && value['takesRefusal'] === true
-  return [{ id, message: messageOf(value), schema: objectSchema(value), value, takesRefusal }]
+  const isBeforeTask = isRecord(value) && value['beforeTask'] === true
+  const schema = objectSchema(value)
+  return [{ id, message: messageOf(value), schema, value, takesRefusal, isBeforeTask }]
 }
 
 /** What `interrupt()` returns to the graph. */

@@ -1,0 +1,75 @@
+import { ProtocolError, ProtocolErrorCode, type Result } from '@modelcontextprotocol/server'
+
+import { isRecord } from '@x/internal'
+import { GatewayError } from '../errors.ts'
+import { mayUse } from '../internal/principal.ts'
+import { roundAnswers } from '../tasks/task.ts'
+import { taskOwnerOf, type TaskReference, type Tasks } from '../tasks/tasks.ts'
+import type { HandlerParts } from './handlers.ts'
+import type { Params } from './json-rpc.ts'
+import type { RequestContext } from './request-context.ts'
+import { isModern } from './revisions.ts'
+import { assertDeclared, clientOf, executeOrder } from './tool-call.ts'
+
+type TaskMethod = (params: Params, context: RequestContext) => Promise<Result>
+
+/** `tasks/get`, `tasks/update` and `tasks/cancel` (SEP-2663). */
+export function taskMethods(
+  parts: HandlerParts,
+  tasks: Tasks,
+): Readonly<Record<string, TaskMethod>> {
+  const methods: Readonly<
+    Record<string, (reference: TaskReference, params: Params, context: RequestContext) => unknown>
+  > = {
+    'tasks/get': async (reference) => tasks.detailed(await tasks.get(reference)),
+    'tasks/update': (reference, { inputResponses }, context) => {
+      if (!isRecord(inputResponses)) throw invalidParams('"inputResponses" must be an object')
+      return tasks.update(reference, inputResponses, (task) => {
+        const tool = parts.registry.plan().byName(task.tool)
+        if (!tool || !mayUse(context.principal, tool)) throw agentGone(task.tool)
+        const resume = { state: task.state, responses: roundAnswers(task) }
+        const { principal } = context
+        const order = { ...task.order, principal, client: clientOf(context), resume }
+        return {
+          execute: (sink) => executeOrder(parts, { tool, order, sink }),
+          maxRunMs: parts.runs.maxRunMs(tool),
+        }
+      })
+    },
+    'tasks/cancel': (reference) => tasks.cancel(reference),
+  }
+  return Object.fromEntries(
+    Object.entries(methods).map(([name, method]) => {
+      const checked: TaskMethod = async (params, context) => {
+        const { client, namespace, principal } = context
+        // Earlier revisions have methods of the same names, with other meanings.
+        if (!isModern(client.protocolVersion)) {
+          throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
+        }
+        assertDeclared(client)
+        const { taskId } = params
+        if (typeof taskId !== 'string') throw invalidParams('"taskId" must be text')
+        const reference = { owner: taskOwnerOf(principal, namespace), taskId }
+        try {
+          const result = await method(reference, params, context)
+          return { resultType: 'complete', ...(isRecord(result) && result) }
+        } catch (cause) {
+          if (!GatewayError.is(cause)) throw cause
+          parts.onError(new Error('A task could not be reached', { cause }))
+          const text = 'Tasks cannot be reached now. The task continues. Try again in a moment.'
+          throw new ProtocolError(ProtocolErrorCode.InternalError, text, { retryAfterMs: 1000 })
+        }
+      }
+      return [name, checked]
+    }),
+  )
+}
+
+function invalidParams(message: string): ProtocolError {
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, message)
+}
+
+function agentGone(tool: string): ProtocolError {
+  const text = `The answers are not taken: the agent behind ${tool} is gone now. Send them again later.`
+  return new ProtocolError(ProtocolErrorCode.InternalError, text, { reason: 'agent_gone' })
+}

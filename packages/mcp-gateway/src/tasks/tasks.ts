@@ -1,0 +1,524 @@
+import { ProtocolError, ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/server'
+
+import { isRecord } from '@x/internal'
+import type { Clock } from '../internal/clock.ts'
+import { inTime } from '../internal/deadline.ts'
+import type { Principal } from '../internal/principal.ts'
+import { randomHex } from '../internal/random-hex.ts'
+import type { TaskSettings } from '../options.ts'
+import { toInputRequests } from '../runs/forms.ts'
+import {
+  hashOf,
+  type RunOrder,
+  type RunProgress,
+  type RunSink,
+  type ToolOutcome,
+} from '../runs/order.ts'
+import type { EventLogs, LogLimits, Records } from '../store/gateway-store.ts'
+import type { ProcessLease } from '../store/lease.ts'
+import {
+  isTerminal,
+  newTask,
+  nextTask,
+  parseTask,
+  toDetailedTask,
+  toTaskFields,
+  type Task,
+  type TaskError,
+  type TaskEvent,
+} from './task.ts'
+
+export interface TasksOptions extends TaskSettings {
+  readonly records: Records
+  /** Tells other processes of changes. `undefined`: there are none. */
+  readonly logs: EventLogs | undefined
+  /** Shows other processes that this one still executes its tasks. */
+  readonly lease: ProcessLease
+  /** Time that a question waits for its answer. */
+  readonly needsInputTtlMs: number
+  readonly clock: Clock
+  readonly onError: (error: Error) => void
+}
+
+/** Questions of an agent that has not finished. */
+export type Questions = Extract<ToolOutcome, { type: 'input' }>
+
+/** Executes a call, up to its result or its next questions. */
+export type Execute = (sink: RunSink) => Promise<CallToolResult | Questions>
+
+/** A call that may become a task. */
+export interface TaskCall {
+  /** Hash of the caller that may use the task. */
+  readonly owner: string
+  readonly tool: string
+  readonly order: RunOrder
+  /** `true`: from the start. `false`: after two seconds, or at the first question. */
+  readonly isAlways: boolean
+  /** Time after which the execution has ended. */
+  readonly maxRunMs: number
+  /** Aborts when the client leaves. That cancels a call which is no task yet. */
+  readonly signal: AbortSignal
+  /** Gets progress until the call becomes a task. */
+  readonly progress: RunProgress | undefined
+  readonly execute: Execute
+}
+
+/** Names a task, and the caller that asks for it. */
+export interface TaskReference {
+  readonly owner: string
+  readonly taskId: string
+}
+
+type TaskListener = (task: Readonly<Record<string, unknown>>) => void
+
+/** Tasks of one caller to listen to. */
+export interface TaskFeed {
+  readonly taskIds: readonly string[]
+  /** Calls a listener with each task now, and after each change. */
+  begin(listener: TaskListener): void
+  end(): void
+}
+
+/** An execution in this process. */
+interface Running {
+  /** The task when the execution began. */
+  readonly found: Found
+  readonly stop: AbortController
+  /** Resolves when its end is stored. */
+  readonly done: Promise<void>
+  /** The newest progress. */
+  message: string | undefined
+  /** Undoes the timer that stores the message. */
+  undo: (() => void) | undefined
+}
+
+interface Found {
+  /** Key of the record. */
+  readonly key: string
+  readonly task: Task
+  readonly version: string
+}
+
+const PREFIX = 'task:'
+/** Log of all processes: ids of tasks that have changed. */
+const CHANGES = 'tasks'
+const CHANGES_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
+/** Time after which a call becomes a task. */
+const PATIENCE_MS = 2000
+/** Time between two attempts to store the end of a call while the store is away. */
+const RETRY_MS = 1000
+/** Time between two messages of progress that are stored. */
+const PROGRESS_MS = 1000
+const MAX_MESSAGE_CHARS = 1000
+/** In this time, a process that has stored a task notes that it executes it. */
+const BEGIN_MS = 5000
+
+/**
+ * Calls that outlive their requests (SEP-2663). A task is a record in the store: each process can read it, answer its
+ * questions and cancel it. The process that began an execution executes it to its end. If that process dies, the next
+ * reader of the record ends the task as failed.
+ */
+export class Tasks {
+  readonly #options: TasksOptions
+  readonly #running = new Map<string, Running>()
+  /** By task id. */
+  readonly #listeners = new Map<string, Set<() => void>>()
+  #following: Promise<() => void> | undefined
+  #isClosed = false
+
+  constructor(options: TasksOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Begins a call. Returns its outcome, or its task if it takes longer. A call for which no task can be stored stays a
+   * call.
+   */
+  async begin(call: TaskCall): Promise<CallToolResult | Questions | Task> {
+    const { execute, isAlways, signal } = call
+    const stop = new AbortController()
+    const leave = (): void => stop.abort(signal.reason)
+    if (signal.aborted) leave()
+    else signal.addEventListener('abort', leave, { once: true })
+    let running: Running | undefined
+    const sink: RunSink = {
+      signal: stop.signal,
+      progress: (piece) => {
+        if (!running) return call.progress?.(piece)
+        this.#note(running, piece.message)
+      },
+    }
+    try {
+      let created = isAlways ? await this.#create(call) : undefined
+      const outcome = execute(sink)
+      if (!created) {
+        const { clock } = this.#options
+        const first = await inTime<CallToolResult | Questions | undefined>(outcome, {
+          clock,
+          ms: PATIENCE_MS,
+          late: () => undefined,
+        })
+        if (first && (!isQuestions(first) || first.isBeforeTask === true)) return first
+        created = await this.#create(call, first)
+        if (!created) return await outcome
+      }
+      const { found, release } = created
+      if (found.task.status === 'working') running = this.#attend(found, { outcome, stop, release })
+      else release()
+      return found.task
+    } finally {
+      signal.removeEventListener('abort', leave)
+    }
+  }
+
+  /** Returns a task. @throws ProtocolError -32602; GatewayError `UNAVAILABLE` */
+  async get(reference: TaskReference): Promise<Task> {
+    const found = await this.#find(reference)
+    const { task } = found
+    if (await this.#isExecuted(task)) return task
+    return this.#apply(found, { type: 'failed', attempt: task.attempt, error: DIED })
+  }
+
+  /**
+   * Stores answers. With the last one, this process continues the call.
+   *
+   * @param execute returns what continues the call of a task
+   * @throws ProtocolError -32602; GatewayError `UNAVAILABLE`
+   */
+  async update(
+    reference: TaskReference,
+    responses: Readonly<Record<string, unknown>>,
+    execute: (task: Task) => { readonly execute: Execute; readonly maxRunMs: number },
+  ): Promise<void> {
+    const { clock, lease, ttlMs } = this.#options
+    const event: TaskEvent = { type: 'answered', responses, process: lease.id }
+    for (;;) {
+      const found = await this.#find(reference)
+      const next = nextTask(found.task, event, clock.now())
+      if (next === found.task) return
+      if (next.status !== 'working') {
+        if (await this.#put({ ...found, task: next })) return
+        continue
+      }
+      const continuation = execute(next)
+      const expiresAt = Math.max(next.expiresAt, clock.now() + continuation.maxRunMs + ttlMs)
+      const release = await lease.hold()
+      let taken: Found | undefined
+      try {
+        taken = await this.#put({ ...found, task: { ...next, expiresAt } })
+      } finally {
+        if (!taken) release()
+      }
+      if (!taken) continue
+      const stop = new AbortController()
+      let running: Running | undefined
+      const outcome = continuation.execute({
+        signal: stop.signal,
+        progress: (piece) => running && this.#note(running, piece.message),
+      })
+      running = this.#attend(taken, { outcome, stop, release })
+      return
+    }
+  }
+
+  /** Ends a task as cancelled, unless it has ended. @throws ProtocolError -32602; GatewayError `UNAVAILABLE` */
+  async cancel(reference: TaskReference): Promise<void> {
+    await this.#apply(await this.#find(reference), { type: 'cancelled' })
+    this.#running.get(reference.taskId)?.stop.abort()
+  }
+
+  /** Returns those of these tasks that belong to the caller, to listen to. @throws GatewayError `UNAVAILABLE` */
+  async listen(owner: string, taskIds: readonly string[]): Promise<TaskFeed> {
+    await this.#follow()
+    const found = await Promise.all(taskIds.map((taskId) => this.#read(keyOf({ owner, taskId }))))
+    const own = [...new Set(taskIds.filter((_, index) => found[index] !== undefined))]
+    let end: (() => void) | undefined
+    return {
+      taskIds: own,
+      begin: (listener) => {
+        end = this.#listen(owner, own, listener)
+      },
+      end: () => end?.(),
+    }
+  }
+
+  /** Resolves when the ends of all executions of this process are stored. The runs are stopped by `Runs`. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#running.values()].map(({ done }) => done))
+    const stop = await this.#following?.catch(() => undefined)
+    stop?.()
+  }
+
+  /** Returns the fields that each message about a task has. */
+  fields(task: Task): Readonly<Record<string, unknown>> {
+    return toTaskFields(task, this.#options.pollIntervalMs)
+  }
+
+  /** Returns a task with its result, error or open questions. */
+  detailed(task: Task): Readonly<Record<string, unknown>> {
+    return toDetailedTask(task, this.#options.pollIntervalMs)
+  }
+
+  #listen(owner: string, taskIds: readonly string[], listener: TaskListener): () => void {
+    let queue = Promise.resolve()
+    let isEnded = false
+    const notify = async (before: Promise<void>, taskId: string): Promise<void> => {
+      await before
+      if (isEnded) return
+      const task = await this.get({ owner, taskId }).catch(() => undefined)
+      if (task && !isEnded) listener(this.detailed(task))
+    }
+    const ends = taskIds.map((taskId) => {
+      const changed = (): void => {
+        queue = notify(queue, taskId)
+      }
+      const listeners = this.#listeners.get(taskId) ?? new Set()
+      this.#listeners.set(taskId, listeners.add(changed))
+      changed()
+      return () => {
+        listeners.delete(changed)
+        if (listeners.size === 0) this.#listeners.delete(taskId)
+      }
+    })
+    return () => {
+      isEnded = true
+      for (const end of ends) end()
+    }
+  }
+
+  /** @returns `undefined` if no task can be stored: the caller has too many, or the store is away */
+  async #create(
+    { maxRunMs, order, owner, tool }: TaskCall,
+    questions?: Questions,
+  ): Promise<{ readonly found: Found; readonly release: () => void } | undefined> {
+    const { clock, lease, maxPerPrincipal, onError, records, ttlMs } = this.#options
+    if (this.#isClosed) return undefined
+    let release: (() => void) | undefined
+    try {
+      if ((await records.count(`${PREFIX}${owner}:`)) >= maxPerPrincipal) return undefined
+      await this.#follow()
+      release = await lease.hold()
+      const now = clock.now()
+      const taskId = `task_${randomHex(16)}`
+      const expiresAt = now + maxRunMs + ttlMs
+      const task = newTask({ taskId, tool, order, process: lease.id, expiresAt }, now)
+      const first = questions ? nextTask(task, this.#toEvent(task, questions), now) : task
+      const found = await this.#put({ key: keyOf({ owner, taskId }), task: first, version: null })
+      if (found) return { found, release }
+    } catch (cause) {
+      onError(new Error('A call cannot become a task, because the store is away', { cause }))
+    }
+    release?.()
+    return undefined
+  }
+
+  /** Stores the end of an execution, when it comes. */
+  #attend(
+    found: Found,
+    {
+      outcome,
+      stop,
+      release,
+    }: {
+      readonly outcome: Promise<CallToolResult | Questions>
+      readonly stop: AbortController
+      readonly release: () => void
+    },
+  ): Running {
+    const { task } = found
+    const attend = async (): Promise<void> => {
+      const event = await outcome.then(
+        (each) => this.#toEvent(task, each),
+        (error: unknown): TaskEvent => {
+          return { type: 'failed', attempt: task.attempt, error: toTaskError(error) }
+        },
+      )
+      running.undo?.()
+      await this.#store(event, found)
+      this.#running.delete(task.taskId)
+      release()
+    }
+    const running: Running = { found, stop, done: attend(), message: undefined, undo: undefined }
+    this.#running.set(task.taskId, running)
+    return running
+  }
+
+  /** Stores progress, at most once a second. */
+  #note(running: Running, message: string): void {
+    const { clock } = this.#options
+    running.message = message.slice(0, MAX_MESSAGE_CHARS)
+    running.undo ??= clock.after(PROGRESS_MS, () => {
+      running.undo = undefined
+      const { found } = running
+      const { attempt } = found.task
+      const event: TaskEvent = { type: 'progress', attempt, message: running.message ?? '' }
+      this.#apply(found, event).catch(() => {}) // the next message tries again
+    })
+  }
+
+  /** Stores the end of an execution. While the store is away, tries again until the task expires. */
+  async #store(event: TaskEvent, found: Found): Promise<void> {
+    const { clock, onError } = this.#options
+    for (let isFirst = true; clock.now() < found.task.expiresAt; isFirst = false) {
+      try {
+        await this.#apply(found, event)
+        return
+      } catch (cause) {
+        if (isFirst) onError(new Error('The end of a task cannot be stored now', { cause }))
+        if (this.#isClosed) return
+      }
+      await new Promise<void>((resolve) => {
+        clock.after(RETRY_MS, resolve)
+      })
+    }
+  }
+
+  #toEvent({ attempt }: Task, outcome: CallToolResult | Questions): TaskEvent {
+    const { clock, needsInputTtlMs, ttlMs } = this.#options
+    const expiresAt = clock.now() + ttlMs
+    if (isQuestions(outcome)) {
+      const { forms, state } = outcome
+      const questions = toInputRequests(forms)
+      return { type: 'asked', attempt, questions, state, expiresAt: expiresAt + needsInputTtlMs }
+    }
+    const { _meta: meta } = outcome
+    if (this.#isClosed && meta?.['reason'] === 'cancelled') {
+      return { type: 'failed', attempt, error: STOPPED }
+    }
+    return { type: 'ended', attempt, result: outcome, expiresAt }
+  }
+
+  /** Applies an event to the newest version of a task, and returns the task after it. */
+  async #apply(found: Found, event: TaskEvent): Promise<Task> {
+    let latest: Found | undefined = found
+    while (latest) {
+      const next = nextTask(latest.task, event, this.#options.clock.now())
+      if (next === latest.task) return next
+      if (await this.#put({ ...latest, task: next })) return next
+      latest = await this.#read(found.key)
+    }
+    return found.task // it has expired
+  }
+
+  /** @returns `undefined` if another process changed the record in the meantime */
+  async #put({
+    key,
+    task,
+    version: ifVersion,
+  }: Pick<Found, 'key' | 'task'> & { readonly version: string | null }): Promise<
+    Found | undefined
+  > {
+    const { clock, records } = this.#options
+    const ttlMs = Math.max(1, task.expiresAt - clock.now())
+    const version = await records.put(key, task, { ttlMs, ifVersion })
+    if (version === undefined) return undefined
+    this.#changed(task.taskId)
+    return { key, task, version }
+  }
+
+  async #read(key: string): Promise<Found | undefined> {
+    const found = await this.#options.records.get(key)
+    const task = parseTask(found?.value)
+    return found && task && task.expiresAt > this.#options.clock.now()
+      ? { key, task, version: found.version }
+      : undefined
+  }
+
+  async #find(reference: TaskReference): Promise<Found> {
+    const found = await this.#read(keyOf(reference))
+    if (found) return found
+    // The same for a task of somebody else.
+    const text = `Unknown task "${reference.taskId.slice(0, 9)}…": it does not exist, has expired, or belongs to another caller. Whether its call was executed is not known.`
+    throw new ProtocolError(ProtocolErrorCode.InvalidParams, text, { reason: 'unknown_task' })
+  }
+
+  async #isExecuted({ process, status, taskId, updatedAt }: Task): Promise<boolean> {
+    const { clock, lease } = this.#options
+    if (status !== 'working') return true
+    if (process !== lease.id) return lease.isAlive(process)
+    return this.#running.has(taskId) || clock.now() - updatedAt < BEGIN_MS
+  }
+
+  /** Tells this process, and then the others, that a task has changed. */
+  #changed(taskId: string): void {
+    const { lease, logs, onError } = this.#options
+    for (const listener of this.#listeners.get(taskId) ?? []) listener()
+    logs
+      ?.append(CHANGES, { taskId, by: lease.id }, { limits: CHANGES_LIMITS, isLast: false })
+      .catch((cause: unknown) => {
+        onError(new Error('Other processes could not be told of a task', { cause }))
+      })
+  }
+
+  async #follow(): Promise<void> {
+    const { lease, logs } = this.#options
+    if (!logs) return
+    this.#following ??= logs.tail(CHANGES, 'now', {
+      onEvent: ({ event }) => {
+        if (!isRecord(event) || event['by'] === lease.id) return
+        const { taskId } = event
+        if (typeof taskId === 'string') this.#noticed(taskId)
+      },
+      onGap: () => {
+        for (const taskId of new Set([...this.#running.keys(), ...this.#listeners.keys()])) {
+          this.#noticed(taskId)
+        }
+      },
+    })
+    try {
+      await this.#following
+    } catch (error) {
+      this.#following = undefined
+      throw error
+    }
+  }
+
+  /** Another process changed a task. */
+  #noticed(taskId: string): void {
+    for (const listener of this.#listeners.get(taskId) ?? []) listener()
+    const running = this.#running.get(taskId)
+    if (!running) return
+    this.#stopIfOver(running).catch(() => {}) // the end of the execution changes nothing then
+  }
+
+  async #stopIfOver({ found: { key, task }, stop }: Running): Promise<void> {
+    const latest = await this.#read(key)
+    if (!latest || isTerminal(latest.task) || latest.task.attempt !== task.attempt) stop.abort()
+  }
+}
+
+/** Returns a hash that only the same caller has. */
+export function taskOwnerOf(principal: Principal, namespace: string | undefined): string {
+  return hashOf([principal.id, namespace ?? null])
+}
+
+const DIED: TaskError = {
+  code: ProtocolErrorCode.InternalError,
+  message:
+    'The process that executed this task died. The call may have been executed in part, so it is not repeated. Check what it did before you call again.',
+  data: { reason: 'outcome_unknown' },
+}
+
+const STOPPED: TaskError = {
+  code: ProtocolErrorCode.InternalError,
+  message:
+    'The gateway was stopped before this task ended. Check what it did before you call again.',
+  data: { reason: 'cancelled' },
+}
+
+function toTaskError(error: unknown): TaskError {
+  if (!(error instanceof ProtocolError)) {
+    return { code: ProtocolErrorCode.InternalError, message: 'Internal error' }
+  }
+  const { code, data, message } = error
+  return { code, message, data }
+}
+
+function isQuestions(outcome: CallToolResult | Questions): outcome is Questions {
+  return !('content' in outcome)
+}
+
+function keyOf({ owner, taskId }: TaskReference): string {
+  return `${PREFIX}${owner}:${taskId}`
+}

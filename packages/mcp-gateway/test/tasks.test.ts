@@ -1,0 +1,391 @@
+import { deferred } from '@x/mcp-testing'
+import { expect, test, vi } from 'vitest'
+
+import type { AgentUpdate } from '../src/agents/agent.ts'
+import type { Behaviour } from './agents-at-hand.ts'
+import { settled } from './manual-clock.ts'
+import { eventsOf, post } from './rpc-requests.ts'
+import { twoReplicas, type TwoReplicas } from './two-replicas.ts'
+
+type Json = Readonly<Record<string, unknown>>
+type Fetch = TwoReplicas['a']
+
+const EXTENSION = 'io.modelcontextprotocol/tasks'
+
+interface Message {
+  readonly status: number
+  readonly result?: Json
+  readonly error?: Json
+}
+
+/** A request of a client of 2026-07-28 that knows tasks and shows forms. */
+function request(method: string, params: Json, over: { extensions?: Json; token?: string } = {}) {
+  const { extensions = { [EXTENSION]: {} }, token } = over
+  const meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+    'io.modelcontextprotocol/clientCapabilities': { elicitation: {}, extensions },
+  }
+  const name = params['name'] ?? params['taskId']
+  const { _meta: own, ...others } = params
+  const body = {
+    jsonrpc: '2.0',
+    id: 1,
+    method,
+    params: { ...others, _meta: { ...meta, ...(own as Json | undefined) } },
+  }
+  return post(body, {
+    'mcp-protocol-version': '2026-07-28',
+    'mcp-method': method,
+    ...(typeof name === 'string' && { 'mcp-name': name }),
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+  })
+}
+
+async function send(fetch: Fetch, message: Request): Promise<Message> {
+  const response = await fetch(message)
+  return { status: response.status, ...((await response.json()) as object) }
+}
+
+const call = (fetch: Fetch, name: string, over = {}): Promise<Message> =>
+  send(fetch, request('tools/call', { name, arguments: { message: 'Hi' } }, over))
+
+const get = (fetch: Fetch, taskId: unknown, over = {}): Promise<Message> =>
+  send(fetch, request('tasks/get', { taskId }, over))
+
+const update = (fetch: Fetch, taskId: unknown, inputResponses: Json): Promise<Message> =>
+  send(fetch, request('tasks/update', { taskId, inputResponses }))
+
+const cancel = (fetch: Fetch, taskId: unknown): Promise<Message> =>
+  send(fetch, request('tasks/cancel', { taskId }))
+
+/** Begins a call that takes longer than two seconds. */
+async function taskOf(world: TwoReplicas, name: string, over = {}): Promise<unknown> {
+  const calling = call(world.a, name, over)
+  await settled()
+  await world.clock.advance(2000)
+  const { result } = await calling
+  expect(result).toMatchObject({ resultType: 'task', status: 'working' })
+  return result?.['taskId']
+}
+
+const accepted = (content: Json): Json => ({ action: 'accept', content })
+
+/** Asks for a name and a colour, and then answers with both. */
+const asking: Behaviour = function* ({ resume }): Iterable<AgentUpdate> {
+  if (resume) {
+    yield { type: 'done', text: JSON.stringify(resume.answers) }
+    return
+  }
+  const questions = [
+    { id: 'name', message: 'Name?' },
+    { id: 'colour', message: 'Colour?' },
+  ]
+  yield { type: 'asked', questions, state: { at: 1 } }
+}
+
+test('answers a quick call as ever, and a slow one with a task that every replica knows', async () => {
+  const go = deferred()
+  await using world = twoReplicas()
+  world.agents.join('slow', async function* () {
+    yield { type: 'status', text: 'Counting' }
+    await go.promise
+    yield { type: 'done', text: 'Three' }
+  })
+  expect(await call(world.a, 'echo')).toMatchObject({
+    result: { resultType: 'complete', content: [{ text: 'Hi' }] },
+  })
+  const taskId = await taskOf(world, 'slow')
+  await world.clock.advance(1000)
+  expect(await get(world.b, taskId)).toMatchObject({
+    status: 200,
+    result: { resultType: 'complete', taskId, status: 'working', pollIntervalMs: 1000 },
+  })
+  go.resolve()
+  await settled()
+  const done = { status: 'completed', result: { content: [{ text: 'Three' }] } }
+  expect((await get(world.b, taskId)).result).toMatchObject(done)
+  expect((await get(world.a, taskId)).result).toMatchObject(done)
+})
+
+test('leaves a call without the extension, and one of a tool that never becomes a task, as it is', async () => {
+  const go = deferred()
+  await using world = twoReplicas({ tools: { overrides: { never: { tasks: 'never' } } } })
+  const slow: Behaviour = async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Late' }
+  }
+  world.agents.join('never', slow)
+  world.agents.join('slow', slow)
+  const calls = [call(world.a, 'never'), call(world.a, 'slow', { extensions: {} })]
+  await settled()
+  await world.clock.advance(5000)
+  go.resolve()
+  for (const { result } of await Promise.all(calls)) {
+    expect(result).toMatchObject({ resultType: 'complete', content: [{ text: 'Late' }] })
+  }
+})
+
+test('refuses a client without the extension where only a task is possible', async () => {
+  await using world = twoReplicas({ tools: { overrides: { echo: { tasks: 'required' } } } })
+  const missing = {
+    status: 400,
+    error: { code: -32_021, data: { requiredCapabilities: { extensions: { [EXTENSION]: {} } } } },
+  }
+  expect(await call(world.a, 'echo', { extensions: {} })).toMatchObject(missing)
+  expect(await get(world.a, 'task_1', { extensions: {} })).toMatchObject(missing)
+  expect(await call(world.a, 'echo')).toMatchObject({ result: { resultType: 'task' } })
+})
+
+test('gives the same answer for an unknown, a foreign and an expired task', async () => {
+  const tokens: Readonly<Record<string, string>> = { 'token-of-ada': 'ada', 'token-of-bob': 'bob' }
+  await using world = twoReplicas({
+    tasks: { ttlMs: 60_000 },
+    tools: { overrides: { echo: { tasks: 'always' } } },
+    auth: {
+      authenticate: async ({ headers }: Request) => {
+        const id = tokens[headers.get('authorization')?.slice(7) ?? ''] ?? ''
+        return { id, scopes: ['agent:echo:call'], isAnonymous: false, claims: {} }
+      },
+    },
+  })
+  const ada = { token: 'token-of-ada' }
+  const { result } = await call(world.a, 'echo', ada)
+  const taskId = String(result?.['taskId'])
+  await settled()
+  expect((await get(world.b, taskId, ada)).result).toMatchObject({ status: 'completed' })
+  const unknown = await get(world.a, 'task_00', ada)
+  expect(unknown.error).toMatchObject({ code: -32_602, data: { reason: 'unknown_task' } })
+  const foreign = await get(world.a, taskId, { token: 'token-of-bob' })
+  await world.clock.advance(400_000)
+  const expired = await get(world.a, taskId, ada)
+  for (const { error } of [foreign, expired]) expect(error?.['code']).toBe(-32_602)
+  const withoutId = ({ error }: Message): string =>
+    String(error?.['message']).replace(/"[^"]*"/, '')
+  expect([foreign, expired].map(withoutId)).toEqual([unknown, unknown].map(withoutId))
+})
+
+test('continues a task with answers that come one by one, at another replica', async () => {
+  await using world = twoReplicas()
+  world.agents.join('asking', asking)
+  const { result } = await call(world.a, 'asking')
+  expect(result).toMatchObject({ resultType: 'task', status: 'input_required' })
+  expect(result).not.toHaveProperty('inputRequests')
+  expect(result).not.toHaveProperty('requestState')
+  const taskId = result?.['taskId']
+  const open = async (): Promise<readonly string[]> =>
+    Object.keys((await get(world.a, taskId)).result?.['inputRequests'] ?? {})
+  expect(await open()).toEqual(['1.i0', '1.i1'])
+  expect(await update(world.b, taskId, { 'no key': accepted({}) })).toMatchObject({
+    result: { resultType: 'complete' },
+  })
+  await update(world.b, taskId, { '1.i0': accepted({ answer: 'Ada' }) })
+  expect(await open()).toEqual(['1.i1'])
+  await update(world.b, taskId, {
+    '1.i0': accepted({ answer: 'Bob' }),
+    '1.i1': accepted({ answer: 'red' }),
+  })
+  await settled()
+  const { result: done } = await get(world.a, taskId)
+  expect(done).toMatchObject({ status: 'completed' })
+  expect(JSON.stringify(done)).toContain('Ada')
+  expect(JSON.stringify(done)).not.toContain('Bob')
+  await update(world.a, taskId, { '1.i1': accepted({ answer: 'blue' }) })
+  expect(world.agents.calls).toHaveLength(2)
+})
+
+test('continues a task once, whichever replicas get the last answer', async () => {
+  await using world = twoReplicas()
+  world.agents.join('asking', asking)
+  const { result } = await call(world.a, 'asking')
+  const taskId = result?.['taskId']
+  const both = { '1.i0': accepted({ answer: 'Ada' }), '1.i1': accepted({ answer: 'red' }) }
+  await Promise.all([world.a, world.b, world.a].map((fetch) => update(fetch, taskId, both)))
+  await settled()
+  expect((await get(world.b, taskId)).result).toMatchObject({ status: 'completed' })
+  expect(world.agents.calls).toHaveLength(2)
+})
+
+test('asks again, under another key, after an answer that does not fit', async () => {
+  await using world = twoReplicas()
+  const schema = { type: 'object', properties: { age: { type: 'integer' } }, required: ['age'] }
+  world.agents.join('age', function* ({ resume }) {
+    if (resume) yield { type: 'done', text: JSON.stringify(resume.answers) }
+    else yield { type: 'asked', questions: [{ id: 'age', message: 'Age?', schema }], state: {} }
+  })
+  const { result } = await call(world.a, 'age')
+  const taskId = result?.['taskId']
+  await update(world.a, taskId, { '1.i0': accepted({ age: 'old' }) })
+  await settled()
+  const { result: again } = await get(world.a, taskId)
+  expect(again).toMatchObject({ status: 'input_required' })
+  expect(Object.keys(again?.['inputRequests'] ?? {})).toEqual(['2.i0'])
+  await update(world.b, taskId, { '2.i0': accepted({ age: 7 }) })
+  await settled()
+  expect((await get(world.a, taskId)).result).toMatchObject({ status: 'completed' })
+})
+
+test('asks in the answer to the call what is asked before the task', async () => {
+  await using world = twoReplicas()
+  const go = deferred()
+  world.agents.join('first', async function* ({ resume }) {
+    if (!resume) {
+      const questions = [{ id: 'name', message: 'Name?', isBeforeTask: true }]
+      yield { type: 'asked', questions, state: {} }
+      return
+    }
+    await go.promise
+    yield { type: 'done', text: JSON.stringify(resume.answers) }
+  })
+  const { result: round } = await call(world.a, 'first')
+  expect(round).toMatchObject({ resultType: 'input_required', inputRequests: { i0: {} } })
+  expect(round).not.toHaveProperty('taskId')
+  const calling = send(
+    world.b,
+    request('tools/call', {
+      name: 'first',
+      arguments: { message: 'Hi' },
+      requestState: round?.['requestState'],
+      inputResponses: { i0: accepted({ answer: 'Ada' }) },
+    }),
+  )
+  await vi.waitUntil(() => world.agents.calls.length === 2)
+  await world.clock.advance(2000)
+  const { result: task } = await calling
+  expect(task).toMatchObject({ resultType: 'task' })
+  go.resolve()
+  await settled()
+  const { result: done } = await get(world.a, task?.['taskId'])
+  expect(JSON.stringify(done)).toContain('Ada')
+})
+
+test('cancels a task at another replica, and keeps the first end', async () => {
+  await using world = twoReplicas()
+  const taskId = await taskOf(world, 'endless')
+  expect(await cancel(world.b, taskId)).toMatchObject({ status: 200 })
+  expect((await get(world.a, taskId)).result).toMatchObject({ status: 'cancelled' })
+  await settled()
+  expect(world.agents.calls.map(({ signal }) => signal.aborted)).toEqual([true])
+  expect((await cancel(world.a, taskId)).result).toMatchObject({ resultType: 'complete' })
+  expect((await get(world.b, taskId)).result).toMatchObject({ status: 'cancelled' })
+})
+
+test('cancels a call whose client leaves before it is a task, and not a task', async () => {
+  await using world = twoReplicas()
+  const left = new AbortController()
+  const message = request('tools/call', { name: 'endless', arguments: { message: 'Hi' } })
+  const calling = world.a(new Request(message, { signal: left.signal }))
+  await settled()
+  left.abort()
+  await calling
+  expect(world.agents.calls.map(({ signal }) => signal.aborted)).toEqual([true])
+  const taskId = await taskOf(world, 'endless')
+  expect(world.agents.calls.map(({ signal }) => signal.aborted)).toEqual([true, false])
+  await cancel(world.a, taskId)
+})
+
+test('ends the tasks of a dead process as failed, and those of a stopped one', async () => {
+  await using world = twoReplicas()
+  const [dead, stopped] = [await taskOf(world, 'endless'), await taskOf(world, 'endless')]
+  // The process that dies renews its lease no more.
+  for (const { key } of await world.store.records.list('process:')) {
+    await world.store.records.delete(key)
+  }
+  expect((await get(world.b, dead)).result).toMatchObject({
+    status: 'failed',
+    error: { code: -32_603, data: { reason: 'outcome_unknown' } },
+  })
+  const closing = world.assemblies[0].close()
+  await settled()
+  await world.clock.advance(20_000)
+  await closing
+  expect((await get(world.b, stopped)).result).toMatchObject({
+    status: 'failed',
+    error: { data: { reason: 'cancelled' } },
+  })
+})
+
+test('reports an error of the gateway as failed, and an error of the agent as a result', async () => {
+  await using world = twoReplicas({
+    tools: { tasks: 'always' },
+    onEvent: () => undefined,
+  })
+  world.agents.join('bad', function* () {
+    yield { type: 'failed', reason: 'No luck' }
+  })
+  world.agents.join('big', function* () {
+    yield { type: 'done', structured: { value: 1n } }
+  })
+  const tasks = [await call(world.a, 'bad'), await call(world.a, 'big')]
+  await settled()
+  const [bad, big] = await Promise.all(tasks.map(({ result }) => get(world.b, result?.['taskId'])))
+  expect(bad?.result).toMatchObject({ status: 'completed', result: { isError: true } })
+  expect(big?.result).toMatchObject({ status: 'failed', error: { code: -32_603 } })
+})
+
+test('leaves a call a call where its principal has too many tasks', async () => {
+  await using world = twoReplicas({ tasks: { maxPerPrincipal: 1 }, tools: { tasks: 'always' } })
+  expect(await call(world.a, 'echo')).toMatchObject({ result: { resultType: 'task' } })
+  expect(await call(world.b, 'echo')).toMatchObject({ result: { resultType: 'complete' } })
+})
+
+test('knows no methods of tasks in a session', async () => {
+  await using world = twoReplicas()
+  const message = { jsonrpc: '2.0', id: 1, method: 'tasks/get', params: { taskId: 'task_1' } }
+  const response = await world.a(post(message, { 'mcp-protocol-version': '2025-11-25' }))
+  expect(JSON.stringify(await response.json())).not.toContain('task_')
+})
+
+test('notifies listeners at every replica of the changes of their own tasks', async () => {
+  await using world = twoReplicas()
+  world.agents.join('asking', asking)
+  const { result } = await call(world.a, 'asking')
+  const taskId = String(result?.['taskId'])
+  const listening = (fetch: Fetch, notifications: Json): Promise<Response> =>
+    fetch(request('subscriptions/listen', { notifications }))
+  const missing = request(
+    'subscriptions/listen',
+    { notifications: { taskIds: [taskId] } },
+    { extensions: {} },
+  )
+  expect(await send(world.b, missing)).toMatchObject({ status: 400, error: { code: -32_021 } })
+  const wrong = request('subscriptions/listen', {
+    notifications: { taskIds: [taskId], resourceSubscriptions: 1 },
+  })
+  expect(await send(world.b, wrong)).toMatchObject({ error: { code: -32_602 } })
+  const streams = [
+    await listening(world.a, { taskIds: [taskId, 'task_unknown'] }),
+    await listening(world.b, { taskIds: [taskId], toolsListChanged: true }),
+  ].map((response) => messagesOf(response))
+  const asked = { status: 'input_required', inputRequests: { '1.i0': {}, '1.i1': {} } }
+  for (const [index, stream] of streams.entries()) {
+    const filter =
+      index === 0 ? { taskIds: [taskId] } : { taskIds: [taskId], toolsListChanged: true }
+    const acknowledged = await stream.next()
+    expect(acknowledged.value).toMatchObject({
+      method: 'notifications/subscriptions/acknowledged',
+      params: { _meta: { 'io.modelcontextprotocol/subscriptionId': 1 } },
+    })
+    expect(acknowledged.value?.['params']).toHaveProperty('notifications', filter)
+    const { value } = await stream.next()
+    expect(value).toMatchObject({ method: 'notifications/tasks', params: { taskId, ...asked } })
+  }
+  world.agents.join('another', asking)
+  await world.clock.advance(2000)
+  expect((await streams[1]?.next())?.value).toMatchObject({
+    method: 'notifications/tools/list_changed',
+  })
+  await cancel(world.b, taskId)
+  for (const stream of streams) {
+    const { value } = await stream.next()
+    expect(value).toMatchObject({
+      method: 'notifications/tasks',
+      params: { status: 'cancelled', _meta: { 'io.modelcontextprotocol/subscriptionId': 1 } },
+    })
+    await stream.return(undefined)
+  }
+})
+
+async function* messagesOf(response: Response): AsyncGenerator<Json> {
+  for await (const { data } of eventsOf(response)) yield JSON.parse(data) as Json
+}
