@@ -7,7 +7,7 @@ import { secretKey } from './grants.ts'
 
 /** An application that may send users to the authorization endpoint. */
 export interface Client {
-  /** Whether codes may be sent to this URI. */
+  /** Returns `true` if codes may be sent to this URI. */
   mayRedirectTo(uri: string): boolean
 }
 
@@ -91,7 +91,7 @@ export class Clients {
     }
   }
 
-  /** Whether codes may be sent to a URI: listed exactly, or an http server on the user's machine (RFC 8252 section 7.3). */
+  /** Allows listed URIs, and http servers on the user's machine (RFC 8252 section 7.3). */
   #isAllowed(uri: string): boolean {
     const isListed = this.#options.redirectUris.includes(uri)
     return isUnambiguous(uri) && (isListed || isLoopbackRedirect(uri))

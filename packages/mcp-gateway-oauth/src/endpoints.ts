@@ -6,7 +6,7 @@ import type { Grant, Grants, IssuedTokens } from './grants.ts'
 import { IdentityServiceError } from './identity-service.ts'
 import type { Identity, IdentityService } from './identity-service.ts'
 
-/** What the four endpoints work with. */
+/** Context of the four endpoints. */
 export interface Facade {
   /** Issuer of the tokens, also the `iss` of answers (RFC 9207). */
   readonly issuer: string
@@ -67,8 +67,8 @@ export async function register({ clients }: Facade, request: Request): Promise<R
 }
 
 /**
- * `GET /oauth/authorize`. Redirects nobody until the redirect URI is known to belong to the client. After that, errors
- * go to the client (RFC 6749 section 4.1.2.1).
+ * `GET /oauth/authorize`. Redirects only if the redirect URI belongs to the client. Later errors go to the client
+ * (RFC 6749 section 4.1.2.1).
  */
 export async function authorize(facade: Facade, request: Request): Promise<Response> {
   const query = singleValues(new URL(request.url).searchParams)
@@ -167,7 +167,7 @@ async function refresh(facade: Facade, form: Form, clientId: string): Promise<Re
     if (cause instanceof IdentityServiceError && cause.reason === 'refused') {
       return oauthError('invalid_grant')
     }
-    // The token stays valid during an outage of the identity service, so that nobody has to sign in again.
+    // The token stays valid during an outage of the identity service, so that users need not sign in again.
     await facade.grants.putBackRefresh(refreshToken, before)
     facade.onError(cause)
     return oauthError('server_error', statusFor(cause))
@@ -215,12 +215,12 @@ function statusFor(error: unknown): 500 | 502 | 503 {
   return error.reason === 'unreachable' ? 503 : 502
 }
 
-/** Whether a token is requested for this gateway (RFC 8707). Some clients add or remove a slash at the end. */
+/** Checks that a token is requested for this gateway (RFC 8707). Some clients add or remove a slash at the end. */
 function isForResource(requested: string | undefined, { resource }: Facade): boolean {
   return requested === undefined || requested.replace(/\/$/, '') === resource.replace(/\/$/, '')
 }
 
-/** Whether the S256 challenge was made from the verifier (RFC 7636 section 4.6). */
+/** Compares the S256 challenge with the verifier (RFC 7636 section 4.6). */
 function matchesChallenge(verifier: string | undefined, challenge: string): boolean {
   if (verifier === undefined || !VERIFIER.test(verifier)) return false
   const made = createHash('sha256').update(verifier).digest()

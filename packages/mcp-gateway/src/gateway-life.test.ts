@@ -164,7 +164,7 @@ test('answers requests that came before the end of the pipe, and aborts calls th
   expect(ids.filter((id) => id !== undefined)).toEqual([0, 1, 2])
 })
 
-test('answers invalid messages over a pipe in one line', async () => {
+test('warns about an invalid message over a pipe in one line', async () => {
   const warnings: string[] = []
   const sources = [new AgentsAtHand({ echo })]
   const stateKey = 'k'.repeat(32)

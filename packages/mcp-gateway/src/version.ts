@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isRecord } from '@x/internal'
 
-/** Of this package, as its manifest says. */
+/** Returns the version of this package. */
 export function packageVersion(): string {
   const manifest: unknown = JSON.parse(
     readFileSync(new URL('../package.json', import.meta.url), 'utf8'),

@@ -1,4 +1,4 @@
-// Reads a configuration: YAML with lines, variables, the environment, flags; and says where a mistake is.
+// Reads a configuration from YAML, variables, the environment and flags, and names the place of each mistake.
 import { readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 

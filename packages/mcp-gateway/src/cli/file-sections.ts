@@ -12,7 +12,7 @@ import { GatewayError } from '../errors.ts'
 import type { Authenticator } from '../http/auth/authenticator.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 
-/** What every section is given. */
+/** Context that all sections get. */
 export interface SectionContext {
   /** Folder of the configuration file. Relative paths start at it. */
   readonly folder: string
@@ -22,7 +22,7 @@ export interface SectionContext {
 export interface SourceContext extends SectionContext {
   /** Loads graphs again when their files are written. */
   readonly watch: boolean
-  /** Whether several processes use the store of the gateway. */
+  /** True if several processes use the store of the gateway. */
   readonly isShared: boolean
 }
 

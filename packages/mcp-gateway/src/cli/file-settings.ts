@@ -65,7 +65,7 @@ interface FileWaitForSettings extends WaitForSettings {
   readonly enabled: boolean
 }
 
-/** Settings of a source. The section of its type says which ones there are. */
+/** Settings of a source. The section of its type defines them. */
 export interface SourceSettings extends Readonly<Record<string, unknown>> {
   readonly type: string
 }
@@ -169,7 +169,7 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
   const [first, ...others] = words.map((word): z.ZodObject<{ type: z.ZodLiteral<string> }> => {
     const own = { ...OWN_SOURCES, ...sections.sources }[word]
     const type = z.literal(word)
-    // Without a section, there is no such source in the file, or its package is not installed.
+    // No section: the file has no such source, or its package is not installed.
     return own ? own.schema.extend({ type }) : z.looseObject({ type })
   })
   if (first === undefined) throw new Error('There is no kind of source')
@@ -243,7 +243,7 @@ function* contradictions(settings: FileSettings): Generator<Contradiction> {
   if (store.dir !== undefined && store.type !== 'disk') {
     yield { path: type, expected: 'disk, which is the type for store.dir' }
   }
-  // Agents would leave and come back between two searches. A search may begin a tenth later, and takes a moment.
+  // Else agents would leave and come back between two searches. A search may begin a tenth later, and takes time.
   const refreshMs = Math.max(0, ...agents.sources.map(refreshMsOf))
   if (agents.ttlMs <= 1.2 * refreshMs) {
     const why = `a source looks for its agents every ${refreshMs} ms (refreshMs)`

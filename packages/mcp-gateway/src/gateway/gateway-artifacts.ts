@@ -21,7 +21,7 @@ import type { PlanOptions } from '../tools/plan.ts'
 export interface GatewayArtifactsOptions {
   readonly artifacts: ArtifactSettings
   readonly inline: InlineSettings
-  /** Whether callers have names. Callers without a name may choose the scope of their files. */
+  /** True if callers have names. Callers without a name may choose the scope of their files. */
   readonly hasAuth: boolean
   /** Resources on one page. */
   readonly pageSize: number

@@ -7,7 +7,7 @@ import { documentRoute, type HttpRoute } from '../http/router.ts'
 export interface Readiness {
   /** Never throws. */
   readonly isStoreReady: () => Promise<boolean>
-  /** First agents have been waited for. */
+  /** True after the gateway has waited for its first agents. */
   readonly isListable: () => boolean
   readonly isDraining: () => boolean
   readonly clock: Clock
@@ -15,12 +15,12 @@ export interface Readiness {
 
 export type HealthReason = 'draining' | 'store' | 'agents'
 
-/** A probe that gets no answer counts as a failed one soon after this. */
+/** Orchestrators count a probe without an answer as failed soon after this time. */
 const STORE_MS = 2000
 
 /**
- * `GET` of two paths, for orchestrators, who know no name of the gateway: `200 {"status":"ok"}`, or 503 with the
- * reasons for which no calls should come now.
+ * Answers `GET` of two paths for orchestrators, which address the gateway by its IP address: `200 {"status":"ok"}`, or
+ * 503 with the reasons for which the gateway takes no calls now.
  */
 export function healthRoutes(
   { path, readyPath }: HealthSettings,
@@ -29,7 +29,7 @@ export function healthRoutes(
   return [routeOf(path, async () => []), routeOf(readyPath, () => reasonsAgainst(readiness))]
 }
 
-/** Why no calls should come now; empty: they may. Never rejects, and takes 2 s at most. */
+/** Returns the reasons for which the gateway takes no calls now. Never rejects, and takes 2 s at most. */
 export async function reasonsAgainst(readiness: Readiness): Promise<readonly HealthReason[]> {
   const { isStoreReady, isListable, isDraining, clock } = readiness
   if (isDraining()) return ['draining']

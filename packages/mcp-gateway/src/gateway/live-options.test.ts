@@ -103,7 +103,7 @@ test('starts a waiting call when the number of slots grows', async () => {
   await expect(first).rejects.toThrow(/abort/i)
 })
 
-test('completes calls in flight while an update hides their tool', async () => {
+test('completes a call in flight when its tool and its agent are removed', async () => {
   const finish = deferred()
   const one = { maxConcurrentPerPrincipal: 1 }
   const agents = new AgentsAtHand({

@@ -458,7 +458,7 @@ export class Runtime implements AsyncDisposable {
     })
   }
 
-  /** Whether anybody observes calls and files. */
+  /** True if an observer receives calls and files. */
   get #isObserved(): boolean {
     return this.#options.observer !== undefined || this.#metrics !== undefined
   }

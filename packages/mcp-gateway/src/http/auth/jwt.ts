@@ -279,7 +279,7 @@ class JwtIssuer {
   }
 }
 
-/** Whether an error is about the token. Other errors are about the issuer, or the connection to it. */
+/** Returns `true` for an error of the token, and `false` for an error of the issuer or of the connection to it. */
 function isAboutToken(error: unknown): boolean {
   return (
     error instanceof errors.JWTExpired ||

@@ -7,7 +7,7 @@ export interface ScopeCheck {
   readonly principal: Principal
   readonly auth: Authenticator | undefined
   readonly request: AuthenticationRequest
-  /** The tool of this name, whoever may use it. */
+  /** Finds a tool by its name, also if the caller may not use it. */
   readonly toolByName: (name: string) => Guarded | undefined
 }
 
@@ -18,9 +18,9 @@ export interface ScopeRefusal {
 }
 
 /**
- * The 403 that a JSON-RPC body gets because one of its calls needs scopes that the caller lacks; `undefined`: it
- * may go on. For both eras, before anything is dispatched: later no HTTP status can be chosen any more
- * (specification 2026-07-28, "Authorization", scope challenges). It names all scopes that the call needs.
+ * Returns 403 if a call in a JSON-RPC body needs scopes that the caller lacks, and names all scopes of the call.
+ * Otherwise returns `undefined`. Runs in both eras before dispatch, while the HTTP status is still open
+ * (specification 2026-07-28, "Authorization", scope challenges).
  */
 export function scopeRefusal(body: unknown, check: ScopeCheck): ScopeRefusal | undefined {
   const { principal, auth, request, toolByName } = check
@@ -35,7 +35,7 @@ export function scopeRefusal(body: unknown, check: ScopeCheck): ScopeRefusal | u
   return undefined
 }
 
-/** Names of the tools that a message, or a batch of them (2025-03-26), calls. */
+/** Names of the tools that a message, or a batch of messages (2025-03-26), calls. */
 export function calledTools(body: unknown): readonly string[] {
   if (Array.isArray(body)) return body.flatMap(calledTool)
   return calledTool(body)
