@@ -252,6 +252,11 @@ export class Session implements ConnectionOwner, ReceivingSession {
     }
   }
 
+  /** Number of tasks with a listener. */
+  get watchedTasks(): number {
+    return this.#taskListeners?.size ?? 0
+  }
+
   taskChanged(task: unknown): void {
     const taskId = isRecord(task) ? task['taskId'] : undefined
     if (typeof taskId === 'string') this.#taskListeners?.get(taskId)?.emit(task)

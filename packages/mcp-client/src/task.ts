@@ -10,7 +10,6 @@ import type { InputRequired, InputResume, TaskReference } from './input-required
 import type { CallOptions, CallToolOptions } from './options.ts'
 import type { RetryTiming } from './retry.ts'
 import type { Session } from './session.ts'
-import { SingleFlight } from './single-flight.ts'
 
 /** State of a task on its server (the extension `io.modelcontextprotocol/tasks`). */
 export interface TaskStatus {
@@ -70,6 +69,10 @@ export interface TaskOwner {
 const DEFAULT_POLL_MS = 1000
 const MIN_POLL_MS = 100
 const MAX_POLL_MS = 60_000
+/** Each task that a session polls adds so much to the time between two polls: 250 polls a second for all of them. */
+const POLL_SHARE_MS = 4
+/** Polls start at multiples of this time, so that those of many tasks wake the process together. */
+const TICK_MS = 100
 /** Least time between two polls while the server sends notifications. */
 const WATCHED_POLL_MS = 10_000
 /** A poll is later than the interval by up to this share of it, so that tasks that started together spread. */
@@ -97,13 +100,14 @@ const TEMPORARY: ReadonlySet<McpClientErrorCode> = new Set([
 export class McpTask {
   readonly #owner: TaskOwner
   readonly #listeners = new Listeners<TaskChange>(() => {})
-  readonly #polling = new SingleFlight<Task>()
   /** Questions that a handler answers now. */
   readonly #asking = new Map<string, AbortController>()
   /** End the pauses before the next polls. */
   readonly #waiting = new Set<() => void>()
   #reference: TaskReference
   #task: Task | undefined
+  /** The poll in flight. There is never a second one. */
+  #polling: Promise<Task> | undefined
   /** Why a question cannot be answered. */
   #inputFailure: unknown
 
@@ -243,12 +247,24 @@ export class McpTask {
 
   // Requests.
 
-  #poll(session: Session, signal: AbortSignal): Promise<Task> {
-    return this.#polling.join(async (shared) => {
-      const problem = this.#received(await this.#send(session, 'get', { signal: shared }))
-      if (problem === undefined && this.#task !== undefined) return this.#task
-      throw this.#error('UNEXPECTED_RESPONSE', problem ?? 'has no status')
-    }, signal)
+  /** Asks for the status, or waits for the answer that another caller has asked for. */
+  async #poll(session: Session, signal: AbortSignal): Promise<Task> {
+    while (this.#polling !== undefined) {
+      // The other caller may abort its poll. Then this one polls.
+      const task = await untilAborted(this.#polling, signal).catch(() => undefined)
+      signal.throwIfAborted()
+      if (task !== undefined) return task
+    }
+    this.#polling = this.#pollOnce(session, signal).finally(() => {
+      this.#polling = undefined
+    })
+    return this.#polling
+  }
+
+  async #pollOnce(session: Session, signal: AbortSignal): Promise<Task> {
+    const problem = this.#received(await this.#send(session, 'get', { signal }))
+    if (problem === undefined && this.#task !== undefined) return this.#task
+    throw this.#error('UNEXPECTED_RESPONSE', problem ?? 'has no status')
   }
 
   /**
@@ -326,7 +342,7 @@ export class McpTask {
     for (const [key, asking] of this.#asking) {
       if (isFinal(task) || task.inputRequests?.[key] === undefined) asking.abort()
     }
-    if (isNew) this.#wake()
+    this.#wake()
     return undefined
   }
 
@@ -334,13 +350,15 @@ export class McpTask {
     this.#listeners.emit({ status: this.#status, reference: this.#reference })
   }
 
-  #intervalMs({ transport }: Session): number {
+  #intervalMs({ transport, watchedTasks }: Session): number {
     const { pollIntervalMs = DEFAULT_POLL_MS } = this.#task ?? {}
-    const ms = Math.min(Math.max(pollIntervalMs, MIN_POLL_MS), MAX_POLL_MS)
+    const leastMs = Math.max(MIN_POLL_MS, watchedTasks * POLL_SHARE_MS)
+    const ms = Math.min(Math.max(pollIntervalMs, leastMs), MAX_POLL_MS)
     const isWatched = transport?.watchTask?.(this.#reference.taskId) === true
-    return (
-      (isWatched ? Math.max(ms, WATCHED_POLL_MS) : ms) * (1 + JITTER * this.#owner.timing.random())
-    )
+    const jitter = 1 + JITTER * this.#owner.timing.random()
+    const now = performance.now()
+    const dueAt = now + (isWatched ? Math.max(ms, WATCHED_POLL_MS) : ms) * jitter
+    return Math.ceil(dueAt / TICK_MS) * TICK_MS - now
   }
 
   /** Waits until it is time to poll, at most until the task expires. Returns false if the task has changed before. */

@@ -86,6 +86,34 @@ export const benchClient: Readonly<Record<string, Bench>> = {
     return { figures, invalid: [] }
   },
 
+  /** 1,000 tasks of one client that the server asks to poll every second. The server offers no notifications. */
+  async tasks({ rounds, progress, profileTo }) {
+    const count = 1000
+    const ms = 5000
+    await using server = await startServer()
+    await using worker = startProcess('polling', [`${server.origin}/modern/tasks`], profileTo)
+    await worker.call('calls', count, 50)
+    await worker.call('wait', 2 * ms) // compiles the code
+    const cpu = {
+      name: 'tasks/polling',
+      unit: `% of a core for ${count} tasks`,
+      values: [] as number[],
+    }
+    const polls = { name: 'tasks/polls', unit: 'per second', values: [] as number[] }
+    const each = { name: 'tasks/poll', unit: 'µs CPU for a poll', values: [] as number[] }
+    for (let round = 1; round <= rounds; round += 1) {
+      progress(`tasks: round ${round} of ${rounds}`)
+      await server.worker.call('takeCounts')
+      const { cpuUs, wallUs } = await worker.call('wait', ms)
+      const { 'tasks/get': sent = 0 } = await server.worker.call('takeCounts')
+      cpu.values.push((cpuUs / wallUs) * 100)
+      polls.values.push((sent / wallUs) * 1e6)
+      each.values.push(cpuUs / sent)
+    }
+    const figures = [plainFigure(cpu, { atMost: 5 }), plainFigure(polls), plainFigure(each)]
+    return { figures, invalid: [] }
+  },
+
   /** POSTs of the first call of a process: in a new session, and in one that is kept in a file. */
   async resume({ progress }) {
     progress('resume')

@@ -54,6 +54,19 @@ const makers = {
       [Symbol.asyncDispose]: () => client.dispose(),
     }
   },
+  /** `McpClient`. A call starts a task, and leaves it to be polled. */
+  async polling(url) {
+    const { McpClient } = await import('@x/mcp-client')
+    const client = new McpClient({ url }, { clientInfo: CLIENT_INFO })
+    return {
+      async call() {
+        const { task } = await client.startTool(TOOL, ARGS)
+        if (task === undefined) throw new Error('The call did not become a task')
+        task.result().catch(() => {}) // ends with the client
+      },
+      [Symbol.asyncDispose]: () => client.dispose(),
+    }
+  },
   /** The `Client` of SDK v1 on its own transport. */
   async 'sdk-v1'(url) {
     const { Client } = await import('@modelcontextprotocol/sdk/client/index.js')

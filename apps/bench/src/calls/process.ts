@@ -27,6 +27,13 @@ const api = {
     const failed = await failuresOf(times, atOnce)
     return { cpuUs: cpuUs() - cpu, wallUs: (performance.now() - startedAt) * 1000, failed }
   },
+  /** Returns the cost of what goes on without calls. */
+  async wait(ms: number) {
+    const cpu = cpuUs()
+    const startedAt = performance.now()
+    await new Promise((resolve) => setTimeout(resolve, ms))
+    return { cpuUs: cpuUs() - cpu, wallUs: (performance.now() - startedAt) * 1000 }
+  },
   async callAndClose() {
     await contender.call()
     await contender[Symbol.asyncDispose]()

@@ -1,5 +1,6 @@
 // A small and fast MCP server, in a process of its own. Its paths: `/json` and `/sse` have sessions and answer
-// with JSON or an event stream; `/modern/json` and `/modern/sse` do the same without sessions.
+// with JSON or an event stream; `/modern/json` and `/modern/sse` do the same without sessions. On `/modern/tasks`,
+// each call becomes a task that does not end.
 import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -12,6 +13,14 @@ const INITIALIZED = {
   protocolVersion: PROTOCOL_VERSION,
   capabilities: { tools: {} },
   serverInfo: { name: 'bench', version: '1.0.0' },
+}
+
+const TASK = {
+  status: 'working',
+  createdAt: new Date().toISOString(),
+  lastUpdatedAt: new Date().toISOString(),
+  ttlMs: 3_600_000,
+  pollIntervalMs: 1000,
 }
 
 const sessions = new Set<string>()
@@ -67,6 +76,10 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   }
   if (id === undefined) {
     response.writeHead(202).end()
+  } else if (url === '/modern/tasks' && (method === 'tools/call' || method === 'tasks/get')) {
+    const isNew = method === 'tools/call'
+    const taskId = isNew ? randomUUID() : String(request.headers['mcp-name'])
+    sendJson(response, result({ ...TASK, taskId, resultType: isNew ? 'task' : 'complete' }))
   } else if (method === 'tools/call') {
     const text = `${start}"result":{"content":${CONTENT}}}`
     if (url.endsWith('/json')) return sendJson(response, text)
