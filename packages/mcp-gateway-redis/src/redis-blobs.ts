@@ -1,7 +1,7 @@
 import { parseBytes, parseNumber } from '@x/internal/redis'
 import { GatewayError } from '@x/mcp-gateway'
 import type { Blobs, ByteRange, WrittenBlob } from '@x/mcp-gateway'
-import { isRandomId, MeasuredBytes, randomId } from '@x/mcp-gateway/adapter'
+import { isRandomId, MeasuredBytes } from '@x/mcp-gateway/adapter'
 import type { RedisCommands } from './redis-commands.ts'
 
 const CHUNK_BYTES = 262_144
@@ -16,9 +16,8 @@ export class RedisBlobs implements Blobs {
     this.#commands = commands
   }
 
-  async write(bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
+  async write(id: string, bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
     const measured = new MeasuredBytes(bytes, limit)
-    const id = randomId()
     const key = this.#commands.keys.blob(id)
     try {
       let number = 0
@@ -32,7 +31,7 @@ export class RedisBlobs implements Blobs {
       await this.delete(id).catch(() => {}) // the first error says more, and the blob expires by itself
       throw error
     }
-    return { id, sha256: measured.sha256(), size: measured.size }
+    return { sha256: measured.sha256(), size: measured.size }
   }
 
   async read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {

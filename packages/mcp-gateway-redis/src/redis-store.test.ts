@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { startRedisServer } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import type { RedisServer } from '@x/internal/testing'
+import type { Blobs, WrittenBlob } from '@x/mcp-gateway'
+import { randomId } from '@x/mcp-gateway/adapter'
 import { createClient } from 'redis'
 import { afterAll, describe, expect, test } from 'vitest'
 import { redisStore } from './redis-store.ts'
@@ -72,7 +74,7 @@ describe.runIf(redis)('the store in Redis', () => {
     await using two = redisStore({ url, prefix: 'two', timeoutMs })
     await one.records.put('key', 1, { ttlMs: 3_600_000 })
     await one.logs.append('log', 1, APPEND)
-    await one.blobs.write(bytesOf(Buffer.from('x')), 1)
+    await writeNew(one.blobs, bytesOf(Buffer.from('x')), 1)
     await one.rates.take('bucket', { perMinute: 1 })
     expect(await two.records.get('key')).toBeUndefined()
     const keys = await askRedis(url, 'KEYS', '*one*')
@@ -116,7 +118,7 @@ describe.runIf(redis)('the store in Redis', () => {
     try {
       await using one = redisStore({ url, prefix: 'folder', blobFolder, timeoutMs })
       await using two = redisStore({ url, prefix: 'folder', blobFolder, timeoutMs })
-      const { id } = await one.blobs.write(bytesOf(Buffer.from('shared')), 10)
+      const { id } = await writeNew(one.blobs, bytesOf(Buffer.from('shared')), 10)
       const chunks: Uint8Array[] = []
       for await (const chunk of (await two.blobs.read(id)) ?? []) chunks.push(chunk)
       expect(Buffer.concat(chunks).toString()).toBe('shared')
@@ -136,7 +138,7 @@ describe.runIf(redis)('the store in Redis', () => {
       written.resolve()
       await over.promise
     }
-    const writing = store.blobs.write(source(), 1e6)
+    const writing = writeNew(store.blobs, source(), 1e6)
     await written.promise
     const [key] = (await askRedis(url, 'KEYS', '{killed}*')) as string[]
     expect(await askRedis(url, 'PTTL', key ?? '')).toBeGreaterThan(0)
@@ -156,7 +158,9 @@ describe.runIf(redis)('the store in Redis', () => {
     await expect(store.records.get('key')).rejects.toMatchObject(unavailable)
     await expect(store.records.put('key', 1)).rejects.toMatchObject(unavailable)
     await expect(store.logs.append('s', 1, APPEND)).rejects.toMatchObject(unavailable)
-    await expect(store.blobs.write(bytesOf(Buffer.from('x')), 1)).rejects.toMatchObject(unavailable)
+    await expect(writeNew(store.blobs, bytesOf(Buffer.from('x')), 1)).rejects.toMatchObject(
+      unavailable,
+    )
     expect(await store.isReady()).toBe(false)
     await server.start()
     expect(await store.isReady()).toBe(true)
@@ -229,3 +233,13 @@ describe.runIf(redis)('the store in Redis', () => {
     expect(await clients()).toBe(1)
   })
 })
+
+/** Stores bytes under a new id. */
+async function writeNew(
+  blobs: Blobs,
+  bytes: AsyncIterable<Uint8Array>,
+  limit: number,
+): Promise<WrittenBlob & { readonly id: string }> {
+  const id = randomId()
+  return { id, ...(await blobs.write(id, bytes, limit)) }
+}

@@ -117,10 +117,9 @@ function spied(store: GatewayStore, written: Set<string>): GatewayStore {
     isShared: store.isShared,
     isDurable: store.isDurable,
     blobs: {
-      async write(bytes, limit) {
-        const blob = await blobs.write(bytes, limit)
-        written.add(blob.id)
-        return blob
+      write(id, bytes, limit) {
+        written.add(id)
+        return blobs.write(id, bytes, limit)
       },
       read: (id, range) => blobs.read(id, range),
       delete: (id) => blobs.delete(id),

@@ -40,14 +40,14 @@ describe('uploads', () => {
       value: {
         read: blobs.read.bind(blobs),
         delete: blobs.delete.bind(blobs),
-        write: (bytes: AsyncIterable<Uint8Array>, limit: number) => {
+        write: (id: string, bytes: AsyncIterable<Uint8Array>, limit: number) => {
           async function* watched(): AsyncGenerator<Uint8Array> {
             for await (const chunk of bytes) {
               arrived.resolve()
               yield chunk
             }
           }
-          return blobs.write(watched(), limit)
+          return blobs.write(id, watched(), limit)
         },
       } satisfies Blobs,
     })

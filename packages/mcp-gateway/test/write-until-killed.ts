@@ -1,4 +1,5 @@
 // Writes to a store on disk and says what was acknowledged, line by line, until it is killed.
+import { randomId } from '../src/internal/random-hex.ts'
 import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 
 const [, , folder = '', name = ''] = process.argv
@@ -9,7 +10,8 @@ async function* bytes(): AsyncGenerator<Uint8Array> {
 }
 
 for (let n = 0; ; n++) {
-  const { id } = await store.blobs.write(bytes(), 1000)
+  const id = randomId()
+  await store.blobs.write(id, bytes(), 1000)
   await store.records.put(`${name}-${n}`, id)
   const limits = { maxEvents: 1_000_000, ttlMs: 3_600_000 }
   const event = await store.logs.append('s', n, { limits, isLast: false })

@@ -97,7 +97,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     expect(more.version).toBe(1)
   })
 
-  test.each([1, 2, 3, 4, 5, 6, 7])(
+  test.each([1, 2, 3, 4, 5, 6, 7, 8])(
     'keeps nothing of a file when the store fails at write %i',
     async (step) => {
       await using world = await openWorld(open)
@@ -212,7 +212,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     expect(await sizesIn(store)).toEqual([])
   })
 
-  test.each([1, 2, 3, 4, 5, 6, 7, 8, 9])(
+  test.each([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])(
     'leaves nothing behind when a write is killed after %i steps',
     async (steps) => {
       await using world = await openWorld(open)
@@ -227,6 +227,8 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
             if (typeof method !== 'function') return method
             const isWrite = name === 'put' || name === 'delete' || name === 'touch'
             return async (...args: unknown[]): Promise<unknown> => {
+              // From the first record of the version on, each write is a step.
+              if (left === Infinity && String(args[0]).startsWith('artifacts/ends/')) left = steps
               if (isWrite && left-- <= 0) throw new Error('killed')
               return Reflect.apply(method, target, args)
             }
@@ -234,10 +236,9 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
         }),
         blobs: {
           ...store.blobs,
-          async write(bytes, limit) {
-            const written = await store.blobs.write(bytes, limit)
-            left = steps // from here on it counts
-            return written
+          async write(id, bytes, limit) {
+            if (left-- <= 0) throw new Error('killed')
+            return store.blobs.write(id, bytes, limit)
           },
           async delete(id) {
             if (left > 0) await store.blobs.delete(id)

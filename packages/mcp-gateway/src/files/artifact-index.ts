@@ -3,17 +3,29 @@ import { GatewayError } from '../errors.ts'
 import { ArtifactQuotas, AtomicUpdates, usageOf } from './quotas.ts'
 import { encodedName } from './uri.ts'
 import type { Clock } from '../internal/clock.ts'
+import { randomId } from '../internal/random-hex.ts'
 import type { QuotaSettings } from '../options.ts'
-import type { GatewayStore } from '../store/gateway-store.ts'
+import type { GatewayStore, WrittenBlob } from '../store/gateway-store.ts'
 
-/** A version to add. Its bytes are stored already. */
+/** A version to add. */
 export interface NewVersion {
   readonly scope: string
   readonly name: string
   readonly title: string
   readonly list: string
   readonly version: Omit<StoredVersion, 'version' | 'blob'>
+  /** Key of the record that `store` wrote. */
+  readonly journal: string
 }
+
+/** Bytes of a version that is not added yet. */
+export interface StoredBytes extends WrittenBlob, Pick<StoredVersion, 'hold'> {
+  /** Key of the record by which the sweep deletes them if the version is not added. */
+  readonly journal: string
+}
+
+/** A version that is not added after this time never will be: its writer was killed. */
+const ABANDONED_MS = 86_400_000
 
 /** A name after a version was added. */
 export interface AddedVersion {
@@ -42,8 +54,8 @@ export interface SweptVersions {
 /**
  * All names, their versions and the bytes of these. Equal bytes are stored once, and deleted with their last version.
  *
- * The first write of a version is the record of its end, and the last step of its removal deletes that record. Each step
- * of a removal can be repeated. So the sweep removes all parts of a version whose writer was killed, once it has expired.
+ * The record of its end is written before the bytes of a version, and deleted last. Each step of a removal can be repeated.
+ * So the sweep removes all parts of a version whose writer was killed, once that time has come.
  */
 export class ArtifactIndex {
   readonly #store: GatewayStore
@@ -67,37 +79,57 @@ export class ArtifactIndex {
     return liveFrom(found?.value, this.#clock.now())
   }
 
-  /** Passes on the bytes of the next version of a name, until the account has no room for more. @throws GatewayError `QUOTA` */
-  async *withinQuota(
-    bytes: AsyncIterable<Uint8Array>,
+  /**
+   * Stores the bytes of the next version of a name, as long as the account has room for more. `add` adds the version.
+   *
+   * @throws GatewayError `QUOTA`, `LIMIT`; the error of the bytes
+   */
+  async store(
     { scope, name, account }: Pick<NewVersion, 'scope' | 'name'> & Pick<StoredVersion, 'account'>,
-  ): AsyncGenerator<Uint8Array> {
+    bytes: AsyncIterable<Uint8Array>,
+    limit: number,
+  ): Promise<StoredBytes> {
+    const { records, blobs } = this.#store
     const oldest = this.#oldest((await this.find(scope, name))?.versions ?? [])
     const spare = usageOf(oldest.filter((version) => version.account === account))
-    yield* this.#quotas.within(bytes, account, spare)
+    const hold = randomId()
+    const place = { scope, name, hold, blob: hold, sha256: '', account }
+    const journal = `${endKey(this.#clock.now() + ABANDONED_MS, hold)}-unfinished`
+    await records.put(journal, place)
+    try {
+      const within = this.#quotas.within(bytes, account, spare)
+      return { hold, journal, ...(await blobs.write(hold, within, limit)) }
+    } catch (error) {
+      await records.delete(journal).catch(() => {}) // the first error says more
+      throw error
+    }
   }
 
   /**
-   * Adds a version. Keeps nothing of it, and deletes its bytes, if it fails.
+   * Adds a version whose bytes are stored. Keeps nothing of it, and deletes its bytes, if it fails.
    *
    * @throws GatewayError `QUOTA`
    */
   async add(added: NewVersion): Promise<AddedVersion> {
-    const { scope, name, version } = added
+    const { scope, name, version, journal } = added
     const { hold, sha256, account, expiresAt } = version
     const place = { scope, name, hold, blob: hold, sha256, account }
+    const end = endKey(expiresAt, hold)
     try {
-      await this.#store.records.put(endKey(expiresAt, hold), place)
+      await this.#store.records.put(end, place)
+      await this.#store.records.delete(journal)
       await this.#takeRoom(added)
       const blob = await this.#hold(sha256, hold)
       if (blob !== hold) {
-        await this.#store.records.put(endKey(expiresAt, hold), { ...place, blob })
+        await this.#store.records.put(end, { ...place, blob })
         await this.#store.blobs.delete(hold)
       }
       return await this.#insert(added, { ...place, blob })
     } catch (error) {
       // The first error says more. If this fails, too, the sweep removes the rest.
-      await this.#remove(place, expiresAt).catch(() => {})
+      await this.#remove(place, end)
+        .then(() => this.#store.records.delete(journal))
+        .catch(() => {})
       throw error
     }
   }
@@ -108,11 +140,10 @@ export class ArtifactIndex {
     const changes: IndexChange[] = []
     let count = 0
     for (const { key, value } of await records.list(ENDS, { limit })) {
-      const expiresAt = Number(key.slice(ENDS.length).split('-')[0])
-      if (expiresAt > this.#clock.now()) break
+      if (Number(key.slice(ENDS.length).split('-')[0]) > this.#clock.now()) break
       count++
       const place = StoredPlace.safeParse(value).data
-      const change = place && (await this.#remove(place, expiresAt))
+      const change = place && (await this.#remove(place, key))
       if (change) changes.push(change)
       if (!place) await records.delete(key)
     }
@@ -154,11 +185,11 @@ export class ArtifactIndex {
     const { stored, before, removed, isAdded } = outcome
     if (!isAdded) {
       await records.delete(listedAs)
-      await this.#free(place, expiresAt)
+      await this.#free(place, endKey(expiresAt, hold))
       return { name: stored, change: undefined }
     }
     if (before) await records.delete(before.listedAs)
-    for (const old of removed) await this.#free({ scope, name, ...old }, old.expiresAt)
+    await this.#freeAll(scope, name, removed)
     const isNewName = before === undefined
     return { name: stored, change: { scope, name, list, version: stored.next - 1, isNewName } }
   }
@@ -174,7 +205,7 @@ export class ArtifactIndex {
         result: oldest,
       }
     })
-    for (const old of removed) await this.#free({ scope, name, ...old }, old.expiresAt)
+    await this.#freeAll(scope, name, removed)
   }
 
   /** Returns the versions of a name that make room for one more. The latest version never does. */
@@ -184,7 +215,7 @@ export class ArtifactIndex {
   }
 
   /** Removes a version from its name, and all that belongs to it. Returns the change if it was the last one of the name. */
-  async #remove(place: StoredPlace, expiresAt: number): Promise<IndexChange | undefined> {
+  async #remove(place: StoredPlace, end: string): Promise<IndexChange | undefined> {
     const { scope, name, hold } = place
     const gone = await this.#updates.update<StoredName | undefined>(
       nameKey(scope, name),
@@ -197,15 +228,21 @@ export class ArtifactIndex {
       },
     )
     if (gone) await this.#store.records.delete(gone.listedAs)
-    await this.#free(place, expiresAt)
+    await this.#free(place, end)
     return gone && { scope, name, list: gone.list, version: undefined, isNewName: false }
   }
 
-  /** Frees the room and the bytes of a version that is in no name. */
-  async #free(place: StoredPlace, expiresAt: number): Promise<void> {
+  async #freeAll(scope: string, name: string, removed: readonly StoredVersion[]): Promise<void> {
+    for (const old of removed) {
+      await this.#free({ scope, name, ...old }, endKey(old.expiresAt, old.hold))
+    }
+  }
+
+  /** Frees the room and the bytes of a version that is in no name. @param end key of the record of its end */
+  async #free(place: StoredPlace, end: string): Promise<void> {
     await this.#quotas.free(place)
     await this.#release(place)
-    await this.#store.records.delete(endKey(expiresAt, place.hold))
+    await this.#store.records.delete(end)
   }
 
   /** Returns the id of the bytes of a version: its own, or equal ones from earlier. */

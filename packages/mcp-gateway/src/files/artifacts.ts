@@ -84,9 +84,10 @@ export class Artifacts implements AsyncDisposable {
     const name = artifactNameFrom(file.name)
     const account = accountOf(caller)
     const head = new HeldBytes(0)
-    const bytes = head.through(this.#index.withinQuota(file.bytes, { scope, name, account }))
+    const bytes = head.through(file.bytes)
     const limit = Math.min(file.maxBytes ?? Infinity, this.maxBytes)
-    const { id: hold, sha256, size } = await this.#store.blobs.write(bytes, limit)
+    const at = { scope, name, account }
+    const { hold, sha256, size, journal } = await this.#index.store(at, bytes, limit)
     const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name)
     const { mimeType } = fileTypeOf(declared, head.head)
     const { runId, agentId } = file
@@ -96,7 +97,14 @@ export class Artifacts implements AsyncDisposable {
     const version = { ...facts, ...times, hold, sha256 }
     const title = artifactTitleFrom(file.name)
     const list = listKey(scope, owner)
-    const { name: stored, change } = await this.#index.add({ scope, name, title, list, version })
+    const { name: stored, change } = await this.#index.add({
+      scope,
+      name,
+      title,
+      list,
+      version,
+      journal,
+    })
     if (change) this.#changed(change)
     const added = stored.versions.at(-1)
     if (!added) throw notFound()

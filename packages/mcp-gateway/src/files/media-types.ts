@@ -4,7 +4,7 @@ import { lookup } from 'mime-types'
 const MIME_TYPE =
   /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[\w!#$&^.+-]+|"[\w !#$&^.+:/-]*"))*$/
 
-/** Returns a media type that is safe as a header. `undefined` for a text that is no media type (RFC 9110, section 8.3.1). */
+/** Returns the text if it is a media type (RFC 9110, section 8.3.1), so that it is safe as a header. */
 export function mediaTypeFrom(text: string | undefined): string | undefined {
   const isType = text !== undefined && text.length <= 255 && MIME_TYPE.test(text)
   return isType ? text : undefined
@@ -20,7 +20,7 @@ export interface FileType {
 
 /**
  * Returns the type of a file, by its declared type and its first 1,024 bytes. Magic bytes of an image or a sound win over a type
- * that contradicts them. SVG is text: model providers refuse it as an image.
+ * that contradicts them. SVG counts as text, because model providers refuse it as an image.
  */
 export function fileTypeOf(declared: string | undefined, head: Uint8Array): FileType {
   const named = declared === undefined ? '' : bareType(declared)
@@ -49,46 +49,38 @@ export function namedTypeOf(name: string): string | undefined {
 
 interface Signature {
   readonly mimeType: string
-  /** Declared types that these bytes do not contradict. @default none */
+  /** The first bytes, as Latin-1. */
+  readonly start: RegExp
+  /** Declared types that these bytes do not contradict. */
   readonly others?: RegExp
-  /** Latin-1 text that the bytes hold at these offsets. */
-  readonly marks: readonly (readonly [offset: number, text: string])[]
 }
 
-/** Magic bytes of the images and sounds that clients show. */
+/**
+ * Magic bytes of the images and sounds that clients show. They are at the start of a file: to tell more, a program has to
+ * read the file further than a colour profile or a tag, which may be larger than the bytes that are kept.
+ */
 const SIGNATURES: readonly Signature[] = [
-  { mimeType: 'image/png', marks: [[0, '\u0089PNG\r\n\u001a\n']] },
-  { mimeType: 'image/jpeg', marks: [[0, '\u00ff\u00d8\u00ff']] },
-  { mimeType: 'image/gif', marks: [[0, 'GIF87a']] },
-  { mimeType: 'image/gif', marks: [[0, 'GIF89a']] },
-  {
-    mimeType: 'image/webp',
-    marks: [
-      [0, 'RIFF'],
-      [8, 'WEBP'],
-    ],
-  },
-  { mimeType: 'image/tiff', marks: [[0, 'II*\0']] },
-  { mimeType: 'image/tiff', marks: [[0, 'MM\0*']] },
-  { mimeType: 'image/avif', marks: [[4, 'ftypavif']] },
-  { mimeType: 'image/heic', marks: [[4, 'ftypheic']] },
+  { mimeType: 'image/png', start: /^\x89PNG\r\n/ },
+  { mimeType: 'image/jpeg', start: /^\xff\xd8\xff/ },
+  { mimeType: 'image/gif', start: /^GIF8[79]a/ },
+  { mimeType: 'image/webp', start: /^RIFF.{4}WEBP/s },
+  { mimeType: 'image/tiff', start: /^(?:II\*\0|MM\0\*)/ },
+  { mimeType: 'image/avif', start: /^.{4}ftypavif/s },
+  { mimeType: 'image/heic', start: /^.{4}ftypheic/s },
   {
     mimeType: 'audio/wav',
+    start: /^RIFF.{4}WAVE/s,
     others: /^audio\/(?:(?:x-|vnd\.)?wave?|x-pn-wav)$/,
-    marks: [
-      [0, 'RIFF'],
-      [8, 'WAVE'],
-    ],
   },
   // A tag before sounds of several types.
-  { mimeType: 'audio/mpeg', others: /^audio\//, marks: [[0, 'ID3']] },
-  { mimeType: 'audio/flac', others: /^audio\/x-flac$/, marks: [[0, 'fLaC']] },
+  { mimeType: 'audio/mpeg', start: /^ID3/, others: /^audio\// },
+  { mimeType: 'audio/flac', start: /^fLaC/, others: /^audio\/x-flac$/ },
   {
     mimeType: 'audio/mp4',
+    start: /^.{4}ftypM4A /s,
     others: /^audio\/(?:x-)?(?:m4[abp]|aacp?|mp4a-latm)$/,
-    marks: [[4, 'ftypM4A ']],
   },
-  { mimeType: 'audio/midi', others: /^audio\/(?:x-|sp-)?midi?$/, marks: [[0, 'MThd']] },
+  { mimeType: 'audio/midi', start: /^MThd/, others: /^audio\/(?:x-|sp-)?midi?$/ },
 ]
 
 /**
@@ -97,10 +89,8 @@ const SIGNATURES: readonly Signature[] = [
  */
 function sniffedTypeOf(head: Uint8Array, named: string): string | undefined {
   if (named.startsWith('video/')) return undefined
-  const start = Buffer.from(head.subarray(0, 16)).toString('latin1')
-  const found = SIGNATURES.find(({ marks }) =>
-    marks.every(([offset, text]) => start.startsWith(text, offset)),
-  )
+  const beginning = Buffer.from(head.subarray(0, 16)).toString('latin1')
+  const found = SIGNATURES.find(({ start }) => start.test(beginning))
   // Some magic bytes are words, with which a text may begin.
   if (!found || found.mimeType === named || found.others?.test(named) || looksLikeText(head)) {
     return undefined
@@ -108,48 +98,22 @@ function sniffedTypeOf(head: Uint8Array, named: string): string | undefined {
   return found.mimeType
 }
 
-const TEXT_TYPES: ReadonlySet<string> = new Set([
-  'image/svg+xml',
-  ...[
-    'json',
-    'ld+json',
-    'x-ndjson',
-    'jsonl',
-    'json5',
-    'xml',
-    'xml-dtd',
-    'yaml',
-    'x-yaml',
-    'csv',
-    'javascript',
-    'x-javascript',
-    'ecmascript',
-    'typescript',
-    'x-typescript',
-    'node',
-    'sql',
-    'x-sql',
-    'graphql',
-    'toml',
-    'x-toml',
-    'x-sh',
-    'x-shellscript',
-    'x-csh',
-    'x-python',
-    'x-httpd-php',
-    'x-perl',
-    'x-ruby',
-    'rtf',
-    'x-tex',
-    'x-latex',
-    'x-www-form-urlencoded',
-  ].map((name) => `application/${name}`),
-])
+/** Subtypes of `application/` that are text. */
+const TEXT_FORMATS = new Set(
+  [
+    'json ld+json x-ndjson jsonl json5 xml xml-dtd yaml x-yaml toml x-toml csv',
+    'javascript x-javascript ecmascript typescript x-typescript node sql x-sql graphql',
+    'x-sh x-shellscript x-csh x-python x-httpd-php x-perl x-ruby',
+    'rtf x-tex x-latex x-www-form-urlencoded',
+  ].flatMap((line) => line.split(' ')),
+)
 
 /** Returns whether a type is text: `text/*`, SVG, and text formats such as `application/json`. */
 export function isTextType(mimeType: string): boolean {
   const type = bareType(mimeType)
-  return type.startsWith('text/') || TEXT_TYPES.has(type) || /\+(?:json|xml|yaml)$/.test(type)
+  const [kind, format = ''] = type.split('/')
+  if (kind === 'text' || type === 'image/svg+xml') return true
+  return (kind === 'application' && TEXT_FORMATS.has(format)) || /\+(?:json|xml|yaml)$/.test(type)
 }
 
 /** Returns a type in lower case, without its parameters. */

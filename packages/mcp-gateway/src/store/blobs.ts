@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs'
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { GatewayError } from '../errors.ts'
-import { isRandomId, randomId } from '../internal/random-hex.ts'
+import { isRandomId } from '../internal/random-hex.ts'
 import type { Blobs, ByteRange, WrittenBlob } from './gateway-store.ts'
 
 /** A partial file of this age was left by a process that ended. */
@@ -55,7 +55,7 @@ export class MemoryBlobs implements Blobs {
     this.#maxBytes = maxBytes
   }
 
-  async write(bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
+  async write(id: string, bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
     const measured = new MeasuredBytes(bytes, limit)
     const chunks: Uint8Array[] = []
     let held = 0
@@ -70,9 +70,8 @@ export class MemoryBlobs implements Blobs {
       this.#held -= held
       throw error
     }
-    const id = randomId()
     this.#blobs.set(id, Buffer.concat(chunks))
-    return { id, sha256: measured.sha256(), size: measured.size }
+    return { sha256: measured.sha256(), size: measured.size }
   }
 
   async read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
@@ -111,9 +110,9 @@ export class FileBlobs implements Blobs {
     this.#now = now
   }
 
-  async write(bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
+  async write(id: string, bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob> {
     const measured = new MeasuredBytes(bytes, limit)
-    const id = randomId()
+    if (!isRandomId(id)) throw new TypeError('The id of a file must have 32 hexadecimal digits')
     const partial = join(this.#folder, 'partial', id)
     try {
       await (this.#prepared ??= this.#prepare())
@@ -125,7 +124,7 @@ export class FileBlobs implements Blobs {
       await rm(partial, { force: true }).catch(() => {}) // the first error says more
       throw toStorageError(error)
     }
-    return { id, sha256: measured.sha256(), size: measured.size }
+    return { sha256: measured.sha256(), size: measured.size }
   }
 
   async read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {

@@ -7,7 +7,8 @@ import { deferred } from '@x/mcp-testing'
 import { afterAll, describe, expect, test } from 'vitest'
 import { redisStore } from '../../test/redis-store.ts'
 import { DiskGatewayStore } from './sqlite-store.ts'
-import type { GatewayStore, LoggedEvent, LogListener } from './gateway-store.ts'
+import { randomId } from '../internal/random-hex.ts'
+import type { Blobs, GatewayStore, LoggedEvent, LogListener, WrittenBlob } from './gateway-store.ts'
 import { MemoryGatewayStore } from './memory-store.ts'
 
 /** What every store has to do, on each of them. */
@@ -483,7 +484,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     await using opening = await open()
     const { store, other } = opening
     const text = 'abc'.repeat(200_000)
-    const written = await store.blobs.write(bytesOf('abc', '', text, new Uint8Array(0)), 1e6)
+    const written = await writeNew(store.blobs, bytesOf('abc', '', text, new Uint8Array(0)), 1e6)
     expect(written).toMatchObject({
       size: 600_003,
       sha256: createHash('sha256').update(`abc${text}`).digest('hex'),
@@ -499,8 +500,8 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
       expect(await allOf(range)).toBe(`abc${text}`.slice(first, last + 1))
     }
     const [empty, same] = [
-      await store.blobs.write(bytesOf(), 0),
-      await store.blobs.write(bytesOf('x'), 1),
+      await writeNew(store.blobs, bytesOf(), 0),
+      await writeNew(store.blobs, bytesOf('x'), 1),
     ]
     expect(await allOf(await other.blobs.read(empty.id))).toBe('')
     await store.blobs.delete(written.id)
@@ -521,7 +522,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
       const chunk = Buffer.alloc(1000)
       for (const letter of letters) yield chunk.fill(letter)
     }
-    const { id } = await blobs.write(reusing(), 100_000)
+    const { id } = await writeNew(blobs, reusing(), 100_000)
     const expected = letters.map((letter) => letter.repeat(1000)).join('')
     expect(await allOf(await blobs.read(id))).toBe(expected)
   })
@@ -529,20 +530,20 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
   test('keeps nothing of a write with too many bytes or a source that fails', async () => {
     await using opening = await open()
     const { blobs } = opening.store
-    await expect(blobs.write(bytesOf('123', '45'), 4)).rejects.toMatchObject({ code: 'LIMIT' })
-    expect((await blobs.write(bytesOf('123', '4'), 4)).size).toBe(4)
+    await expect(writeNew(blobs, bytesOf('123', '45'), 4)).rejects.toMatchObject({ code: 'LIMIT' })
+    expect((await writeNew(blobs, bytesOf('123', '4'), 4)).size).toBe(4)
     const reason = new Error('the sender went away')
     const failing = async function* (): AsyncGenerator<Uint8Array> {
       yield new Uint8Array(300_000)
       throw reason
     }
-    await expect(blobs.write(failing(), 1e6)).rejects.toBe(reason)
+    await expect(writeNew(blobs, failing(), 1e6)).rejects.toBe(reason)
   })
 
   test('stops reading when the reader stops', async () => {
     await using opening = await open()
     const { blobs } = opening.store
-    const { id } = await blobs.write(bytesOf(new Uint8Array(1_000_000)), 1e6)
+    const { id } = await writeNew(blobs, bytesOf(new Uint8Array(1_000_000)), 1e6)
     for await (const chunk of (await blobs.read(id)) ?? []) {
       expect(chunk.byteLength).toBeGreaterThan(0)
       break
@@ -572,3 +573,13 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(await store.isReady()).toBe(false)
   })
 })
+
+/** Stores bytes under a new id. */
+async function writeNew(
+  blobs: Blobs,
+  bytes: AsyncIterable<Uint8Array>,
+  limit: number,
+): Promise<WrittenBlob & { readonly id: string }> {
+  const id = randomId()
+  return { id, ...(await blobs.write(id, bytes, limit)) }
+}

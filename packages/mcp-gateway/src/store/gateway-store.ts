@@ -130,13 +130,15 @@ export interface LogListener {
   onGap(this: void): void
 }
 
-/**
- * Bytes of files. Each write gets an id of its own, also for the same bytes, so an id can be deleted as soon as its owner
- * does not need it.
- */
+/** Bytes of files. */
 export interface Blobs {
-  /** Keeps nothing if it rejects. @throws GatewayError `LIMIT` for more bytes than `limit`, and the error of `bytes` */
-  write(bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob>
+  /**
+   * Stores bytes under an id. Keeps nothing if it rejects.
+   *
+   * @param id 32 hexadecimal digits. The caller uses each id once, so that it can delete the bytes of a write that was cut off
+   * @throws GatewayError `LIMIT` for more bytes than `limit`, and the error of `bytes`
+   */
+  write(id: string, bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob>
   /** `undefined`: there is no such file. A range may end behind the last byte. */
   read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined>
   /** Does nothing if there is no such file. */
@@ -144,7 +146,6 @@ export interface Blobs {
 }
 
 export interface WrittenBlob {
-  readonly id: string
   /** hex */
   readonly sha256: string
   /** bytes */

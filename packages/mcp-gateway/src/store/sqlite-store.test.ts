@@ -17,6 +17,8 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
+import { randomId } from '../internal/random-hex.ts'
+import type { Blobs, WrittenBlob } from './gateway-store.ts'
 import { DiskGatewayStore } from './sqlite-store.ts'
 
 interface Folder extends AsyncDisposable {
@@ -39,7 +41,7 @@ test('reads records, events and files after a restart', async () => {
   const options = { limits: { maxEvents: 5, ttlMs: 3_600_000 }, isLast: false }
   const id = await store.logs.append('s', 1, options)
   await store.logs.append('s', 2, options)
-  const blob = await store.blobs.write(bytesOf('text'), 10)
+  const blob = await writeNew(store.blobs, bytesOf('text'), 10)
   await store.close()
   await expect(store.records.get('key')).rejects.toMatchObject({ code: 'CLOSED' })
   await using again = new DiskGatewayStore(folder.path)
@@ -67,7 +69,7 @@ test('creates files that other users cannot read', async () => {
   await using folder = await newFolder()
   const path = join(folder.path, 'new')
   await using store = new DiskGatewayStore(path)
-  const { id } = await store.blobs.write(bytesOf('x'), 1)
+  const { id } = await writeNew(store.blobs, bytesOf('x'), 1)
   expect((await stat(path)).mode & 0o077).toBe(0)
   expect((await stat(join(path, 'blobs', id.slice(0, 2), id))).mode & 0o077).toBe(0)
 })
@@ -105,7 +107,7 @@ test('deletes the partial files of a killed process a day later', async () => {
   const yesterday = Date.now() / 1000 - 90_000
   await utimes(join(partial, old), yesterday, yesterday)
   await using store = new DiskGatewayStore(folder.path)
-  await store.blobs.write(bytesOf('x'), 1)
+  await writeNew(store.blobs, bytesOf('x'), 1)
   expect(await readdir(partial)).toEqual([fresh])
 })
 
@@ -136,3 +138,13 @@ test('loses no acknowledged write when the process is killed at any moment', asy
     }
   }
 })
+
+/** Stores bytes under a new id. */
+async function writeNew(
+  blobs: Blobs,
+  bytes: AsyncIterable<Uint8Array>,
+  limit: number,
+): Promise<WrittenBlob & { readonly id: string }> {
+  const id = randomId()
+  return { id, ...(await blobs.write(id, bytes, limit)) }
+}
