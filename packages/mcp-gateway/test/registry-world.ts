@@ -112,7 +112,8 @@ export async function runOf(
   const source = registry.sourceOf('a')
   if (source === undefined) return 'gone'
   try {
-    for await (const update of source.run(call)) if (update.type === 'done') return 'done'
+    for await (const update of registry.guardedRun(source, call, ''))
+      if (update.type === 'done') return 'done'
     return 'ended'
   } catch (error) {
     return error instanceof Error ? error.message : String(error)

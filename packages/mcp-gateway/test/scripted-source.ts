@@ -54,6 +54,10 @@ export class ScriptedSource implements AgentSource, RunnableAgents {
     return this.isGone ? undefined : this
   }
 
+  guardedRun(source: AgentSource, call: AgentCall): AsyncIterable<AgentUpdate> {
+    return source.run(call)
+  }
+
   degrade(agentId: string): void {
     this.degraded.push(agentId)
   }

@@ -239,8 +239,14 @@ export interface AgentListener {
 
 /** The part of the registry that runs use. */
 export interface RunnableAgents {
-  /** Returns the source that runs an agent for a caller. `undefined` if the agent left. */
-  sourceOf(agentId: string, caller?: string): AgentSource | undefined
+  /** Returns the source of an agent. `undefined` if the agent left. */
+  sourceOf(agentId: string): AgentSource | undefined
+  /**
+   * Runs an agent for a caller. Failures are counted for each caller.
+   *
+   * @throws RunFailure `unavailable` for an agent whose last runs failed; what the source throws
+   */
+  guardedRun(source: AgentSource, call: AgentCall, caller: string): AsyncIterable<AgentUpdate>
   /** Marks an agent as degraded. */
   degrade(agentId: string, reason: string): void
 }

@@ -3,7 +3,7 @@ import { GatewayError } from '../errors.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { BreakerSettings } from '../options.ts'
 import { isFinal, RunFailure } from './agent.ts'
-import type { AgentCall, AgentListener, AgentSource, AgentUpdate } from './agent.ts'
+import type { AgentCall, AgentSource, AgentUpdate } from './agent.ts'
 
 /** Whether a run shows that its agent works. `unknown`: the caller cancelled, or made an error. */
 export type RunEnd = 'worked' | 'failed' | 'unknown'
@@ -145,7 +145,7 @@ export class Breaker {
   }
 }
 
-interface GuardedAgentsOptions {
+interface BreakersOptions {
   readonly clock: Clock
   /** Limits at which runs of an agent are refused. */
   readonly breaker: BreakerSettings
@@ -156,47 +156,71 @@ interface GuardedAgentsOptions {
 }
 
 /** The breakers of all agents. */
-export class GuardedAgents {
-  readonly #options: GuardedAgentsOptions
+export class Breakers {
+  readonly #options: BreakersOptions
   readonly #breakers = new Map<string, Breaker>()
 
-  constructor(options: GuardedAgentsOptions) {
+  constructor(options: BreakersOptions) {
     this.#options = options
   }
 
-  /** Returns the source that runs the agent for one caller. */
-  sourceOf(agentId: string, source: AgentSource, caller: string): AgentSource {
-    const { clock, breaker: options, onFailing, onWorked } = this.#options
-    let breaker = this.#breakers.get(agentId)
-    if (breaker === undefined) {
-      breaker = new Breaker(clock, options)
-      this.#breakers.set(agentId, breaker)
+  /**
+   * Runs an agent for one caller. Refuses runs for a while after too many failures.
+   *
+   * @throws RunFailure `unavailable` while runs are refused; what the source throws
+   */
+  async *run(source: AgentSource, call: AgentCall, caller: string): AsyncGenerator<AgentUpdate> {
+    const { agentId, signal } = call
+    const breaker = this.#breakerOf(agentId)
+    const waitMs = breaker.enter(caller)
+    if (waitMs > 0) {
+      const seconds = Math.ceil(waitMs / 1000)
+      const text = `Its last runs failed. Try again in ${seconds} s.`
+      throw new RunFailure('unavailable', text, { retryAfterMs: waitMs })
     }
-    const own = breaker
-    return new GuardedSource(source, {
-      breaker,
-      caller,
-      onEnd: (end) => {
-        // A run may end after its agent left and another agent got the id.
-        if (this.#breakers.get(agentId) !== own) return
-        if (end === 'worked') onWorked(agentId)
-        if (end === 'failed' && own.isFailing) onFailing(agentId)
-      },
-    })
+    let isSettled = false
+    const settle = (end: RunEnd): void => {
+      if (isSettled) return
+      isSettled = true
+      signal.removeEventListener('abort', onAbort)
+      breaker.settle(caller, end)
+      // A run may end after its agent left and another agent got the id.
+      if (this.#breakers.get(agentId) !== breaker) return
+      if (end === 'worked') this.#options.onWorked(agentId)
+      if (end === 'failed' && breaker.isFailing) this.#options.onFailing(agentId)
+    }
+    // Settled at the abort, because an agent that never stops would block all later runs.
+    const onAbort = (): void => settle(isTooSlow(signal.reason) ? 'failed' : 'unknown')
+    if (signal.aborted) onAbort()
+    else signal.addEventListener('abort', onAbort)
+    try {
+      for await (const update of source.run(call)) {
+        // An agent that refuses the task works, too.
+        if (isFinal(update)) settle('worked')
+        yield update
+      }
+      settle('failed') // the run ended without a result
+    } catch (error) {
+      settle(isCallerError(error) ? 'unknown' : 'failed')
+      throw error
+    } finally {
+      settle('unknown')
+    }
   }
 
   /** The agent left. Its runs in flight go on, and their ends are not counted. */
   forget(agentId: string): void {
     this.#breakers.delete(agentId)
   }
-}
 
-interface GuardedSourceOptions {
-  readonly breaker: Breaker
-  /** Failures are counted for each caller. */
-  readonly caller: string
-  /** Called at the end of each run. */
-  readonly onEnd: (end: RunEnd) => void
+  #breakerOf(agentId: string): Breaker {
+    const known = this.#breakers.get(agentId)
+    if (known !== undefined) return known
+    const { clock, breaker: settings } = this.#options
+    const made = new Breaker(clock, settings)
+    this.#breakers.set(agentId, made)
+    return made
+  }
 }
 
 /** Whether a time limit of the gateway ended the run. It counts like an error of the agent. */
@@ -213,75 +237,4 @@ function isCallerError(error: unknown): boolean {
   if (error instanceof RunFailure) return error.reason === 'invalid_arguments'
   if (GatewayError.is(error)) return error.code === 'QUOTA' || error.code === 'LIMIT'
   return isRecord(error) && CALLER_STATUSES.has(error['status'])
-}
-
-/** Runs one agent for one caller. Refuses runs for a while after too many failures. */
-class GuardedSource implements AgentSource {
-  readonly name: string
-  readonly isLocal: boolean
-  readonly #source: AgentSource
-  readonly #breaker: Breaker
-  readonly #caller: string
-  readonly #onEnd: (end: RunEnd) => void
-
-  constructor(source: AgentSource, { breaker, caller, onEnd }: GuardedSourceOptions) {
-    this.name = source.name
-    this.isLocal = source.isLocal ?? false
-    this.#source = source
-    this.#breaker = breaker
-    this.#caller = caller
-    this.#onEnd = onEnd
-  }
-
-  /** @throws RunFailure `unavailable` while the breaker is open */
-  async *run(call: AgentCall): AsyncGenerator<AgentUpdate, void, undefined> {
-    const waitMs = this.#breaker.enter(this.#caller)
-    if (waitMs > 0) {
-      const seconds = Math.ceil(waitMs / 1000)
-      const text = `Its last runs failed. Try again in ${seconds} s.`
-      throw new RunFailure('unavailable', text, { retryAfterMs: waitMs })
-    }
-    const { signal } = call
-    let isSettled = false
-    const settle = (end: RunEnd): void => {
-      if (isSettled) return
-      isSettled = true
-      signal.removeEventListener('abort', onAbort)
-      this.#breaker.settle(this.#caller, end)
-      this.#onEnd(end)
-    }
-    // Settled at the abort, because an agent that never stops would block all later runs.
-    const onAbort = (): void => settle(isTooSlow(signal.reason) ? 'failed' : 'unknown')
-    if (signal.aborted) onAbort()
-    else signal.addEventListener('abort', onAbort)
-    try {
-      for await (const update of this.#source.run(call)) {
-        // An agent that refuses the task works, too.
-        if (isFinal(update)) settle('worked')
-        yield update
-      }
-      settle('failed') // the run ended without a result
-    } catch (error) {
-      settle(isCallerError(error) ? 'unknown' : 'failed')
-      throw error
-    } finally {
-      settle('unknown')
-    }
-  }
-
-  async forget(agentId: string, state: unknown): Promise<void> {
-    await this.#source.forget?.(agentId, state)
-  }
-
-  async forgetThread(agentId: string, thread: string): Promise<void> {
-    await this.#source.forgetThread?.(agentId, thread)
-  }
-
-  start(listener: AgentListener): Promise<void> {
-    return this.#source.start(listener)
-  }
-
-  close(): Promise<void> {
-    return this.#source.close()
-  }
 }

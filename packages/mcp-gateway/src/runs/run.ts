@@ -6,13 +6,15 @@ import type {
   AgentUpdate,
   CheckedInput,
   FinalUpdate,
+  RunnableAgents,
 } from '../agents/agent.ts'
 import { GatewayError, type GatewayErrorCode } from '../errors.ts'
 import type { AgentArtifacts, InputFile, OutputFile, RunFiles } from '../files/result-files.ts'
 import type { Clock } from '../internal/clock.ts'
+import { slotOwnerOf } from '../internal/principal.ts'
 import type { RunFailureReason, RunNames } from '../internal/run-event.ts'
 import type { ProgressFeed } from './progress-feed.ts'
-import type { Execution } from './order.ts'
+import type { Execution, RunStorage } from './order.ts'
 
 interface TimeLimits {
   /** Time for the whole run, in milliseconds. */
@@ -51,6 +53,7 @@ export class ActiveRun {
   readonly names: RunNames
   readonly feed: ProgressFeed | undefined
   readonly #clock: Clock
+  readonly #agents: RunnableAgents
   readonly #controller = new AbortController()
   readonly #notes: string[] = []
   #files: FilesOfRun = NO_FILES
@@ -71,7 +74,11 @@ export class ActiveRun {
    */
   #reject: ((reason: unknown) => void) | undefined
 
-  constructor(execution: Execution, clock: Clock, feed: ProgressFeed | undefined) {
+  constructor(
+    execution: Execution,
+    { clock, agents }: Pick<RunStorage, 'clock' | 'agents'>,
+    feed: ProgressFeed | undefined,
+  ) {
     const { tool, order, sink } = execution
     this.execution = execution
     this.names = {
@@ -83,6 +90,7 @@ export class ActiveRun {
     }
     this.feed = feed
     this.#clock = clock
+    this.#agents = agents
     if (sink.signal.aborted) this.#onCallerAbort()
     else sink.signal.addEventListener('abort', this.#onCallerAbort, { once: true })
   }
@@ -220,7 +228,8 @@ export class ActiveRun {
   async #listen(source: AgentSource, call: AgentCall): Promise<FinalUpdate> {
     this.signal.throwIfAborted()
     let count = 0
-    for await (const update of source.run(call)) {
+    const owner = slotOwnerOf(this.execution.order)
+    for await (const update of this.#agents.guardedRun(source, call, owner)) {
       count++
       // An agent that never pauses would let nothing else run: no time limit, and no cancellation.
       if (count % UPDATES_PER_TURN === 0) await setImmediate()

@@ -123,7 +123,7 @@ export class Runs {
     const { tool, order, earlier } = execution
     const { clock, agents } = this.#options
     // The feed exists before the run has a slot: clients give up after a minute of silence.
-    const run = new ActiveRun(execution, clock, this.#feedOf(execution))
+    const run = new ActiveRun(execution, this.#options, this.#feedOf(execution))
     const { feed } = run
     this.#active.push(run)
     const startedAt = clock.now()
@@ -138,7 +138,7 @@ export class Runs {
       const inputFiles = await this.#openInputFiles(order)
       await this.#slots.take(owner, run.signal)
       hasSlot = true
-      const source = agents.sourceOf(tool.agent.id, owner)
+      const source = agents.sourceOf(tool.agent.id)
       if (source === undefined) throw new RunFailure('agent_gone', 'It is gone.')
       this.#emit({ type: 'started', ...run.names })
       const limits = {

@@ -1,5 +1,12 @@
-import type { Agent, AgentListener, AgentSource, RunnableAgents } from '../agents/agent.ts'
-import { GuardedAgents } from '../agents/breaker.ts'
+import type {
+  Agent,
+  AgentCall,
+  AgentListener,
+  AgentSource,
+  AgentUpdate,
+  RunnableAgents,
+} from '../agents/agent.ts'
+import { Breakers } from '../agents/breaker.ts'
 import { asSeen, KnownAgents, troubleOf } from '../agents/known-agents.ts'
 import { RegistrySources } from '../agents/registry-sources.ts'
 import type { SourceStatus } from '../agents/registry-sources.ts'
@@ -23,7 +30,7 @@ export class AgentRegistry implements RunnableAgents {
   readonly #minAgents: number
   readonly #sources: RegistrySources
   readonly #known = new KnownAgents()
-  readonly #guarded: GuardedAgents
+  readonly #breakers: Breakers
   readonly #current: CurrentPlan
   readonly #firstList: FirstList
   readonly #firstAgents: FirstList
@@ -58,7 +65,7 @@ export class AgentRegistry implements RunnableAgents {
     this.#soonMs = 4 * debounceMs
     this.#firstList = new FirstList(clock, timeoutMs)
     this.#firstAgents = new FirstList(clock, waitFor === undefined ? ONE_READER_MS : timeoutMs)
-    this.#guarded = new GuardedAgents({
+    this.#breakers = new Breakers({
       clock,
       breaker: options.breaker,
       onWorked: (agentId) => {
@@ -171,14 +178,18 @@ export class AgentRegistry implements RunnableAgents {
     return this.#firstAgents.wait()
   }
 
+  /** Returns the source of an agent. `undefined` if the agent left. */
+  sourceOf(agentId: string): AgentSource | undefined {
+    return this.#known.get(agentId)?.source
+  }
+
   /**
-   * Runs an agent; refuses runs while it keeps failing. `undefined`: it left.
+   * Runs an agent for a caller. Failures are counted for each caller.
    *
-   * @param caller whose failures are counted together. @default all callers without a name
+   * @throws RunFailure `unavailable` for an agent whose last runs failed; what the source throws
    */
-  sourceOf(agentId: string, caller = ''): AgentSource | undefined {
-    const known = this.#known.get(agentId)
-    return known && this.#guarded.sourceOf(agentId, known.source, caller)
+  guardedRun(source: AgentSource, call: AgentCall, caller: string): AsyncIterable<AgentUpdate> {
+    return this.#breakers.run(source, call, caller)
   }
 
   /** Something was wrong with it. Holds until one of its runs ends well. */
@@ -281,7 +292,7 @@ export class AgentRegistry implements RunnableAgents {
 
   /** Agents left. */
   #forget(agentIds: readonly string[]): void {
-    for (const id of agentIds) this.#guarded.forget(id)
+    for (const id of agentIds) this.#breakers.forget(id)
     if (agentIds.length > 0) this.#current.touch()
   }
 

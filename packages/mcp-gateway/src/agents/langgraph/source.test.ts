@@ -26,7 +26,7 @@ import type { OutputFile } from '../../files/result-files.ts'
 import { Runs } from '../../runs/runs.ts'
 import { MemoryGatewayStore } from '../../store/memory-store.ts'
 import { skillsOf } from '../agent.ts'
-import type { Agent, AgentCall, AgentUpdate, RunTool } from '../agent.ts'
+import type { Agent, AgentCall, AgentUpdate, RunnableAgents, RunTool } from '../agent.ts'
 import type { GraphDefinition } from './definition.ts'
 import { langGraphSource } from './source.ts'
 
@@ -325,7 +325,11 @@ async function replicas(definition: () => GraphDefinition) {
     if (agent === undefined) throw new Error('there is no agent')
     const [skill] = skillsOf(agent)
     if (skill === undefined) throw new Error('there is no skill')
-    const known = { sourceOf: () => source, degrade: () => {} }
+    const known: RunnableAgents = {
+      sourceOf: () => source,
+      guardedRun: (_source, call) => source.run(call),
+      degrade: () => {},
+    }
     return {
       runs: new Runs(runsOptions({ agents: known, records: store.records, clock })),
       tool: { name: 'support', agent, skill },
