@@ -298,6 +298,8 @@ export interface ToolOverride {
   readonly title?: string | undefined
   /** Description for models. */
   readonly description?: string | undefined
+  /** Messages that a user may send, for models and as prompts. `{city}` is an argument of the prompt. */
+  readonly examples?: readonly string[] | undefined
   /** Time that a whole run may take. */
   readonly timeoutMs?: number | undefined
   /** Time that the agent may be silent. 0: no limit. */

@@ -30,7 +30,7 @@ export interface Skill {
   readonly name: string
   readonly description: string
   readonly tags?: readonly string[] | undefined
-  /** Messages that a user may send. */
+  /** Messages that a user may send. In a prompt, `{city}` is an argument: the user fills it in. */
   readonly examples?: readonly string[] | undefined
   /** MIME types */
   readonly inputModes?: readonly string[] | undefined

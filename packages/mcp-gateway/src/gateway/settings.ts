@@ -67,6 +67,7 @@ const override: z.ZodType<ToolOverride> = z.strictObject({
   name: text.optional(),
   title: text.optional(),
   description: text.optional(),
+  examples: texts.optional(),
   timeoutMs: ms(1).optional(),
   idleTimeoutMs: ms().optional(),
   scopes: texts.optional(),

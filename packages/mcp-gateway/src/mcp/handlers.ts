@@ -12,7 +12,7 @@ import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import type { ArtifactResources } from '../files/resources.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
-import { mayUse } from '../internal/principal.ts'
+import { mayUse, type Principal } from '../internal/principal.ts'
 import type { SignedCursors } from '../internal/signed-cursor.ts'
 import type { RequestStates } from '../runs/request-state.ts'
 import type { Runs } from '../runs/runs.ts'
@@ -20,7 +20,7 @@ import { TASKS_EXTENSION } from '../tasks/task.ts'
 import type { Tasks } from '../tasks/tasks.ts'
 import type { AgentRegistry } from '../tools/agent-registry.ts'
 import type { ResultCache } from '../tools/result-cache.ts'
-import { promptContentOf } from '../tools/prompts.ts'
+import { completeArgument, promptContentOf, type PlannedPrompt } from '../tools/prompts.ts'
 import { listPrompts, listTools } from '../tools/plan.ts'
 import type { Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
@@ -101,6 +101,7 @@ export class GatewayHandlers implements McpHandlers {
         ...(parts.tasks && taskMethods(parts, parts.tasks)),
         ...(parts.hasPrompts && promptMethods(parts)),
         ...(parts.resources && resourceMethods(parts.resources, parts.onError)),
+        ...((parts.hasPrompts || parts.resources) && completionMethods(parts)),
       }),
     )
   }
@@ -126,7 +127,7 @@ export class GatewayHandlers implements McpHandlers {
       tools: changes,
       ...(hasPrompts && { prompts: changes }),
       ...(resources && { resources: { ...changes, ...subscriptions } }),
-      ...(resources && { completions: {} }),
+      ...((hasPrompts || resources) && { completions: {} }),
       ...(tasks && kind === 'modern' && { extensions: { [TASKS_EXTENSION]: {} } }),
       // Without a session, a level comes with each request, if at all (specification 2026-07-28, "Logging").
       ...((kind === 'session' || channel !== 'progress') && { logging: {} }),
@@ -165,13 +166,14 @@ function promptMethods(parts: HandlerParts): Methods {
       return { prompts: page.entries, nextCursor: page.nextCursor }
     },
     'prompts/get': (params, { principal }) => {
-      const name = textOf(params, 'name')
-      const prompt = parts.registry.plan().promptByName(name)
-      // Callers cannot tell a prompt that they may not use from one that does not exist.
-      if (!prompt || !mayUse(principal, prompt)) {
-        throw invalidParams(`Unknown prompt: ${name.slice(0, 128)}`)
+      const prompt = promptOf(parts, textOf(params, 'name'), principal)
+      const { arguments: args } = params
+      if (Buffer.byteLength(JSON.stringify(args ?? {})) > parts.argumentBytes) {
+        throw invalidParams(`The arguments are longer than ${parts.argumentBytes} bytes`)
       }
-      return { ...promptContentOf(prompt) }
+      const content = promptContentOf(prompt, args)
+      if (typeof content === 'string') throw invalidParams(content)
+      return { ...content }
     },
   }
 }
@@ -197,7 +199,6 @@ function resourceMethods(resources: ArtifactResources, onError: HandlerParts['on
       await session.unsubscribe((await resources.followed(callerOf(context), uri)) ?? uri)
       return {}
     },
-    'completion/complete': completion(resources),
   }
   return Object.fromEntries(
     Object.entries(methods).map(([name, method]) => [name, withoutStoreErrors(method, onError)]),
@@ -237,18 +238,31 @@ function noRoom(uri: string): ProtocolError {
   return new ProtocolError(ProtocolErrorCode.InternalError, text, { uri, retryAfterMs: 5000 })
 }
 
-function completion(resources: ArtifactResources): Method {
-  return async ({ ref, argument, context: chosen }, context) => {
+function completionMethods(parts: HandlerParts): Methods {
+  const { hasPrompts, resources, onError } = parts
+  const complete: Method = async ({ ref, argument, context: chosen }, context) => {
     if (!isRecord(ref) || !isRecord(argument)) {
       throw invalidParams('completion/complete needs the objects "ref" and "argument"')
     }
     const [name, value] = [textOf(argument, 'name'), textOf(argument, 'value')]
+    if (hasPrompts && ref['type'] === 'ref/prompt') {
+      const prompt = promptOf(parts, textOf(ref, 'name'), context.principal)
+      return { completion: completeArgument(prompt, { name, value }) }
+    }
     const template = ref['type'] === 'ref/resource' ? ref['uri'] : undefined
-    if (typeof template !== 'string') return { completion: { values: [] } }
+    if (typeof template !== 'string' || !resources) return { completion: { values: [] } }
     const given = isRecord(chosen) ? textsOf(chosen['arguments']) : undefined
     const asked = { template, name, value, given }
     return { completion: await resources.complete(callerOf(context), asked) }
   }
+  return { 'completion/complete': withoutStoreErrors(complete, onError) }
+}
+
+/** @throws ProtocolError -32602. Callers cannot tell a prompt that they may not use from one that does not exist */
+function promptOf({ registry }: HandlerParts, name: string, principal: Principal): PlannedPrompt {
+  const prompt = registry.plan().promptByName(name)
+  if (prompt && mayUse(principal, prompt)) return prompt
+  throw invalidParams(`Unknown prompt: ${name.slice(0, 128)}`)
 }
 
 function textsOf(value: unknown): Readonly<Record<string, string>> | undefined {

@@ -24,7 +24,7 @@ import { nearestNames, planNames, toNameShape } from './names.ts'
 import type { NameCollision, NameShape } from './names.ts'
 import { parametersOf } from './parameters.ts'
 import type { ObjectSchema, ToolParameters } from './parameters.ts'
-import { promptDefinitionOf, promptsOf } from './prompts.ts'
+import { exampleDefect, promptDefinitionOf, promptsOf } from './prompts.ts'
 import type { PlannedPrompt, PromptDefinition } from './prompts.ts'
 
 /**
@@ -226,7 +226,15 @@ export class ToolPlanner {
         } else if ('defect' in parameters) {
           const reason = `its input schema cannot be used: ${parameters.defect}`
           dropped.push({ ...ofSkill, why: 'schema', reason })
-        } else drafts.push({ agent, skill, override, parameters })
+        } else {
+          const { examples } = override
+          drafts.push({
+            agent,
+            skill: examples ? { ...skill, examples } : skill,
+            override,
+            parameters,
+          })
+        }
       }
     }
     for (const key of unused) warnings.push(`tools.overrides["${key}"] fits no skill now`)
@@ -411,14 +419,20 @@ function overrideFor(
 /**
  * Checks what can be checked without agents.
  *
- * @throws GatewayError `CONFIG` if MCP does not allow a name, or two overrides give the same name
+ * @throws GatewayError `CONFIG` if MCP does not allow a name, if two overrides give the same name, or if an example has
+ *   words in braces that are not the name of an argument
  */
 function checkOverrides(options: ToolSettings, reservedNames: readonly string[]): void {
   const owners = new Map<string, string>()
   const reserved = new Set(reservedNames)
   for (const [key, override] of Object.entries(options.overrides)) {
     const path = `tools.overrides["${key}"]`
-    const { name } = override
+    const { name, examples = [] } = override
+    for (const [index, example] of examples.entries()) {
+      const wrong = exampleDefect(example)
+      const at = `${path}.examples[${index}]`
+      if (wrong !== undefined) throw new GatewayError('CONFIG', `${at}: ${wrong}`, { path: at })
+    }
     if (name === undefined) continue
     const maxLength = options.names.maxLength
     const defect = nameDefect(name, maxLength)
