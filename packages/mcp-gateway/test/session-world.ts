@@ -6,8 +6,7 @@ import {
   type ServerCapabilities,
 } from '@modelcontextprotocol/server'
 
-import { anonymousPrincipal } from '../src/internal/anonymous.ts'
-import type { Principal } from '../src/internal/principal.ts'
+import { anonymousPrincipal, type Principal } from '../src/internal/principal.ts'
 import { ChangeFeed } from '../src/mcp/change-feed.ts'
 import type { McpHandlers } from '../src/mcp/handlers.ts'
 import type { RequestContext } from '../src/mcp/request-context.ts'

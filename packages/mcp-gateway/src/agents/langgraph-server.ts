@@ -4,7 +4,7 @@ import type { Check, Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import { systemClock } from '../internal/clock.ts'
 import type { Clock } from '../internal/clock.ts'
-import { withDeadline } from '../internal/deadline.ts'
+import { withDeadline } from '../internal/timers.ts'
 import type {
   Agent,
   AgentCall,

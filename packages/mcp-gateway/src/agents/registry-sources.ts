@@ -1,5 +1,5 @@
 import type { Clock } from '../internal/clock.ts'
-import { withDeadline } from '../internal/deadline.ts'
+import { withDeadline } from '../internal/timers.ts'
 import type { AgentListener, AgentSource } from './agent.ts'
 
 /** How a source is doing. */

@@ -10,7 +10,7 @@ import { stringify } from 'yaml'
 
 import { GatewayError } from '../errors.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
-import { errorText } from '../internal/error-text.ts'
+import { errorText } from '../internal/redacted.ts'
 import type { GatewayOptions } from '../options.ts'
 import { storedSessions, type ListedSession } from '../mcp/sessions.ts'
 import type { RunEvent } from '../internal/run-event.ts'

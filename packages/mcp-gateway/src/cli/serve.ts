@@ -14,9 +14,9 @@ import { mergeLive, pathText, type SettingPath } from '../gateway/setting-paths.
 import { gatewayLog, logObserver } from '../gateway/logger.ts'
 import { allObservers } from '../internal/observer.ts'
 import { spansOnDemand } from '../gateway/call-spans.ts'
-import { watchedFile } from '../internal/watched-file.ts'
+import { watchFile } from '../internal/watch.ts'
 import type { GatewayOptions } from '../options.ts'
-import { stateKeyFrom } from '../internal/state-key.ts'
+import { stateKeyFrom } from '../internal/signing.ts'
 import { readConfigFile, readSettled, type ConfigFile, type ReadConfig } from './config-file.ts'
 import type { FileSections } from './file-sections.ts'
 import {
@@ -76,7 +76,7 @@ async function serveConfig(
   const reloads = new Reloads({ configFile, read, gateway, log, configured })
   const reload = (): void => void reloads.reload()
   const undoSignal = context.onSignal('SIGHUP', reload)
-  const undoWatch = watchedFile(configFile.file, {
+  const undoWatch = watchFile(configFile.file, {
     onChange: reload,
     onError: (error) =>
       log.warn({ error: toLine(error) }, 'the file is not watched; SIGHUP reads it again'),

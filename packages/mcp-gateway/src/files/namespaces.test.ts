@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { anonymousPrincipal } from '../internal/anonymous.ts'
+import { anonymousPrincipal } from '../internal/principal.ts'
 import { accountOf } from './namespaces.ts'
 
 const ada = { id: 'ada', scopes: [], isAnonymous: false, claims: {} }

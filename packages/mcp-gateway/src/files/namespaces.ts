@@ -1,8 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
-import { subnetOf } from '../internal/principal.ts'
-import type { Principal } from '../internal/principal.ts'
+import { type Principal, subnetOf } from '../internal/principal.ts'
 import type { Records } from '../store/gateway-store.ts'
 
 /** Who reads or writes artifacts. */

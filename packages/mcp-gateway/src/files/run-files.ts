@@ -30,7 +30,7 @@ import type {
   StoredFile,
 } from './result-files.ts'
 import { artifactNameFrom, artifactTitleFrom, encodedName } from './uri.ts'
-import { abortable } from '../internal/abortable.ts'
+import { abortable } from '../internal/timers.ts'
 import { isPublicAddress } from '../internal/guarded-fetch.ts'
 import type { GuardedFetch } from '../internal/guarded-fetch.ts'
 import type { InlineSettings } from '../options.ts'

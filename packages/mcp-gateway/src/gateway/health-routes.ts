@@ -1,6 +1,6 @@
 import type { HealthSettings } from '../options.ts'
 import type { Clock } from '../internal/clock.ts'
-import { inTime } from '../internal/deadline.ts'
+import { inTime } from '../internal/timers.ts'
 import { documentRoute, type HttpRoute } from '../http/router.ts'
 
 /** Conditions for accepting calls. */

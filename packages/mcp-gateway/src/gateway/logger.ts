@@ -1,9 +1,8 @@
 import { pino, type Logger } from 'pino'
 
 import { callEntry, RefusalLimit, refusalEntry, transferEntry } from './audit-log.ts'
-import { redacted } from '../internal/redacted.ts'
+import { errorText, redacted, stackText } from '../internal/redacted.ts'
 import type { LogLevel } from '../internal/logger.ts'
-import { errorText, stackText } from '../internal/error-text.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 
 export interface LogOptions {

@@ -1,5 +1,4 @@
-import { redacted } from './redacted.ts'
-import { errorText, stackText } from './error-text.ts'
+import { errorText, redacted, stackText } from './redacted.ts'
 import type { GatewayObserver } from './observer.ts'
 
 /** Gets warnings and errors of a gateway. `console` is one. No credential and no text of a user is in an entry. */

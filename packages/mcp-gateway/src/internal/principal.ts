@@ -1,16 +1,21 @@
-/** Who is calling. Comes only from a credential that was verified, never from what a client says of itself. */
+/** The verified caller of a request. Comes from a credential, never from what a client says about itself. */
 export interface Principal {
-  /** Stable: `issuer|claim`, the name of a static token, or that of everybody. Part of every key that keeps callers apart. */
+  /** Stable: `issuer|claim`, the name of a static token, or the id of all anonymous callers. Keys of stored data contain it. */
   readonly id: string
-  /** What the credential allows; compared with what a tool needs. */
+  /** Scopes of the credential. */
   readonly scopes: readonly string[]
-  /** Nobody was verified. Such callers share one id, and are kept apart by handles that cannot be guessed. */
+  /** Whether the caller was not verified. Such callers share one id, and are told apart by handles that cannot be guessed. */
   readonly isAnonymous: boolean
-  /** Of the token, for agents that need more than the id. Never logged. */
+  /** Claims of the token, for agents that need more than the id. Never logged. */
   readonly claims: Readonly<Record<string, unknown>>
 }
 
-/** Whether a principal may do what needs this scope. `*` is everything. Fails closed. */
+/** Returns the principal of all callers of a gateway without `auth`. It has all scopes. */
+export function anonymousPrincipal(id = 'mcp_user'): Principal {
+  return { id, scopes: ['*'], isAnonymous: true, claims: {} }
+}
+
+/** Returns whether a principal has a scope. `*` is every scope. */
 export function isAllowed(principal: Principal, scope: string): boolean {
   return principal.scopes.includes(scope) || principal.scopes.includes('*')
 }
@@ -40,7 +45,7 @@ export function slotOwnerOf({
   return hasAddress ? `address\0${subnetOf(address)}` : `principal\0${principal.id}`
 }
 
-/** One customer has a whole /64 of IPv6, and could change address with each request. */
+/** Returns the network of an address. For IPv6 that is the /64, because one customer can use all its addresses. */
 export function subnetOf(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]
   if (mapped !== undefined || !address.includes(':')) return mapped ?? address
@@ -52,12 +57,12 @@ export function subnetOf(address: string): string {
   return `${first.map((group) => group.replace(/^0+(?=.)/, '')).join(':')}::/64`
 }
 
-/** Something that needs scopes: a tool. */
+/** A tool, or anything else that needs scopes. */
 export interface Guarded {
   readonly scopes: readonly string[]
 }
 
-/** Whether a caller may see this and use it: it needs all scopes. What cannot be decided is a no. */
+/** Returns whether a caller has all scopes that something needs. An error counts as no. */
 export function mayUse(principal: Principal, guarded: Guarded): boolean {
   try {
     return guarded.scopes.every((scope) => isAllowed(principal, scope))

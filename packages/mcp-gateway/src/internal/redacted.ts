@@ -1,18 +1,18 @@
-/** What of an id may be shown: the first 4 characters, and how long it is. */
+/** Returns the part of an id that logs may show: its first 4 characters and its length. */
 export function shortened(id: string): string {
   return `${id.slice(0, 4)}…(${id.length})`
 }
 
 /**
- * Names that hold what nobody may read, in headers, query strings, JSON and messages. What may stand around a name
- * begins where a word begins: an expression that could begin anywhere in it takes the square of its length.
+ * Names of secrets in headers, query strings, JSON and messages. A match begins only where a word begins: otherwise the
+ * time would grow with the square of the length of the text.
  */
 const SECRET_NAME =
   '\\b(?:authorization|cookie|set-cookie|code|code_verifier|state|sig|signature|mcp-session-id)|(?<![\\w-])[\\w-]*(?:token|secret|password|passwd|api[-_]?key)'
 
 const RULES: readonly (readonly [RegExp, string])[] = [
   [/\b(bearer|basic)\s+[^\s"',;]+/gi, '$1 [redacted]'],
-  // A JWT, wherever it stands.
+  // JWTs
   [/(?<![\w-])(?=[\w-]*eyJ)[\w-]+\.[\w-]+\.[\w-]*/g, '[redacted]'],
   [/(?<![a-z0-9+.-])([a-z0-9+.-]+:\/\/)[^\s/@"']+@/gi, '$1[redacted]@'],
   [
@@ -21,12 +21,12 @@ const RULES: readonly (readonly [RegExp, string])[] = [
   ],
 ]
 
-/** Fits every address, with a query or without: what begins to fit and then does not is read again from its middle. */
+/** Matches URLs with and without a query: a match that failed late would be tried again from each of its characters. */
 const ADDRESS = /(\bhttps?:\/\/[^\s?"'#]+)(\?[^\s"']*)?/gi
 
 /**
- * A text for a log, without what could be used: credentials, tokens, codes, query strings. The last line of defence:
- * texts are written without them in the first place.
+ * Returns a text for a log without credentials, tokens, codes and query strings. This is the last line of defence: texts
+ * should not have them in the first place.
  */
 export function redacted(text: string): string {
   const left = RULES.reduce((each, [pattern, shown]) => each.replaceAll(pattern, shown), text)
@@ -35,7 +35,33 @@ export function redacted(text: string): string {
   )
 }
 
-/** Without what a person would not see, but a model reads: control and tag characters, directions of writing. */
+/** Removes characters that a model reads and a person does not see: control and tag characters, writing directions. */
 export function legible(text: string): string {
   return text.replaceAll(/[^\P{C}\n\t]/gu, (char) => (/[\u200C\u200D]/.test(char) ? char : ''))
+}
+
+const MAX_CAUSES = 4
+const MAX_CHARS = 2000
+
+/** Returns names and messages of an error and its causes, without credentials. */
+export function errorText(error: unknown): string {
+  const texts: string[] = []
+  for (let at: unknown = error; at !== undefined && texts.length < MAX_CAUSES;) {
+    texts.push(textOf(at))
+    at = at instanceof Error ? at.cause : undefined
+  }
+  return redacted(texts.join(' ← ')).slice(0, MAX_CHARS)
+}
+
+const MAX_STACK_CHARS = 8000
+
+/** Returns the stack of an error, without credentials. `undefined`: it has none. */
+export function stackText(error: unknown): string | undefined {
+  const stack = error instanceof Error ? error.stack : undefined
+  return stack === undefined ? undefined : redacted(stack.slice(0, MAX_STACK_CHARS))
+}
+
+function textOf(error: unknown): string {
+  if (error instanceof Error) return `${error.name}: ${error.message}`
+  return typeof error === 'string' ? error : 'a value that is not an error was thrown'
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import { ManualClock } from '../../test/manual-clock.ts'
-import { anonymousPrincipal } from '../internal/anonymous.ts'
+import { anonymousPrincipal } from '../internal/principal.ts'
 import { EventStream } from './event-stream.ts'
 import { OpenStreams } from './open-streams.ts'
 import type { Caller } from './request-context.ts'

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { Sweeper } from '../internal/sweeper.ts'
+import { Sweeper } from '../internal/timers.ts'
 import { listAll } from '../store/gateway-store.ts'
 import type { RunStorage } from './order.ts'
 

@@ -7,8 +7,7 @@ import { metaOf, runsOf, waitingForTheEnd } from '../../test/runs-world.ts'
 import { principalNamed, callRuns, requestOf, tool } from '../../test/scripted-source.ts'
 import { DEFAULTS } from '../../test/settings.ts'
 import { createGateway } from '../gateway.ts'
-import { anonymousPrincipal } from '../internal/anonymous.ts'
-import { slotOwnerOf, type Principal } from '../internal/principal.ts'
+import { anonymousPrincipal, type Principal, slotOwnerOf } from '../internal/principal.ts'
 import { RunSlots } from './slots.ts'
 
 const forEver = new AbortController().signal

@@ -2,7 +2,7 @@ import { ProtocolError, ProtocolErrorCode, type CallToolResult } from '@modelcon
 
 import { isRecord } from '@x/internal'
 import type { Clock } from '../internal/clock.ts'
-import { inTime } from '../internal/deadline.ts'
+import { inTime } from '../internal/timers.ts'
 import type { Principal } from '../internal/principal.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import type { TaskSettings } from '../options.ts'

@@ -1,6 +1,5 @@
 import { isRecord } from '@x/internal'
-import { mayUse } from '../internal/principal.ts'
-import type { Principal } from '../internal/principal.ts'
+import { mayUse, type Principal } from '../internal/principal.ts'
 import type { CheckedArguments, PlannedTool, ToolDefinition, ToolPlan } from './plan.ts'
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor } from './parameters.ts'
 import { nearestNames } from './names.ts'

@@ -1,9 +1,7 @@
 import { check, isLoopback } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { GatewayError, assertGatewayOptions } from '../../errors.ts'
-import { anonymousPrincipal } from '../../internal/anonymous.ts'
-import { isPrincipal } from '../../internal/principal.ts'
-import type { Principal } from '../../internal/principal.ts'
+import { anonymousPrincipal, isPrincipal, type Principal } from '../../internal/principal.ts'
 import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
 
 /**

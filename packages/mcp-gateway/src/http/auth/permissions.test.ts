@@ -2,8 +2,7 @@ import { expect, test } from 'vitest'
 
 import { bearerAuth } from './bearer.ts'
 import { scopeRefusal, type ScopeCheck } from './permissions.ts'
-import { type Guarded, mayUse } from '../../internal/principal.ts'
-import type { Principal } from '../../internal/principal.ts'
+import { type Guarded, mayUse, type Principal } from '../../internal/principal.ts'
 
 const principal: Principal = {
   id: 'ci',

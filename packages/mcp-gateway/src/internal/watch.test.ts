@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
-import { watchedFile } from './watched-file.ts'
+import { watchFile } from './watch.ts'
 
 async function folder(): Promise<AsyncDisposable & { readonly path: string }> {
   const path = await mkdtemp(join(tmpdir(), 'watched-'))
@@ -15,7 +15,7 @@ async function folder(): Promise<AsyncDisposable & { readonly path: string }> {
 /** Resolves with what is told first of a file that this happens to. */
 async function toldOf(file: string, change: () => Promise<void>): Promise<unknown> {
   const told = deferred<unknown>()
-  const end = watchedFile(file, { onChange: () => told.resolve('changed'), onError: told.resolve })
+  const end = watchFile(file, { onChange: () => told.resolve('changed'), onError: told.resolve })
   try {
     await change()
     return await told.promise
@@ -53,6 +53,6 @@ test('so is one that Kubernetes mounts: a link behind it changes, and nothing of
 test('a folder that is not there is told at once, and its end is harmless', () => {
   const errors: unknown[] = []
   const onError = (error: unknown): void => void errors.push(error)
-  watchedFile('/nowhere/at/all.yaml', { onChange: () => undefined, onError })()
+  watchFile('/nowhere/at/all.yaml', { onChange: () => undefined, onError })()
   expect(errors).toEqual([expect.objectContaining({ code: 'ENOENT' })])
 })
