@@ -6,7 +6,7 @@ import { createGateway } from '../src/gateway.ts'
 import { AgentsAtHand } from './agents-at-hand.ts'
 import { TOKENS, giving } from './served-files.ts'
 
-test('mounted in an application, files are below the same path', async () => {
+test('serves files below the path at which it is mounted', async () => {
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ give: giving({ name: 'a.bin', data: new Uint8Array(9) }) })],
     auth: bearerAuth(TOKENS.ada),

@@ -65,7 +65,7 @@ function answerOf(port: number, request: Wire): Promise<string> {
   return wire(port, `${lines.join('\r\n')}\r\n\r\n${body}`)
 }
 
-describe('to whom a request is addressed', () => {
+describe('host of a request', () => {
   test.each([
     ['localhost:1', 200],
     ['LOCALHOST', 200],
@@ -86,13 +86,13 @@ describe('to whom a request is addressed', () => {
     ['localhost#', 400],
     ['localhost\\evil.example', 400],
     ['localhost:99999', 400],
-  ])('Host: %s is %i', async (host, status) => {
+  ])('answers Host: %s with %i', async (host, status) => {
     await using gateway = gatewayOf()
     const { port } = await gateway.listen({ port: 0 })
     expect(await statusOf(port, { headers: [`Host: ${host}`] })).toBe(status)
   })
 
-  test('a host in the target counts, and not the header beside it', async () => {
+  test('checks a host in the target, and not the header', async () => {
     await using gateway = gatewayOf()
     const { port } = await gateway.listen({ port: 0 })
     expect(await statusOf(port, { target: 'http://evil.example/mcp' })).toBe(403)
@@ -101,7 +101,7 @@ describe('to whom a request is addressed', () => {
     expect(await statusOf(port, { target: 'http://localhost/mcp', headers })).toBe(200)
   })
 
-  test('two hosts, or none, are nobody', async () => {
+  test('refuses two hosts, and no host', async () => {
     await using gateway = gatewayOf()
     const { port } = await gateway.listen({ port: 0 })
     expect(await statusOf(port, { headers: ['Host: localhost', 'Host: evil.example'] })).not.toBe(
@@ -112,7 +112,7 @@ describe('to whom a request is addressed', () => {
     expect(await wire(port, old)).toMatch(/^HTTP\/1\.1 403 /)
   })
 
-  test('who is served without a credential is asked by a name of this machine', async () => {
+  test('serves callers without a credential under a name of this machine only', async () => {
     const auth = devModeAuth({ onWarning: () => undefined })
     await using gateway = gatewayOf({ auth })
     const { port } = await gateway.listen({ port: 0 })
@@ -121,7 +121,7 @@ describe('to whom a request is addressed', () => {
   })
 })
 
-describe('from which page a request comes', () => {
+describe('origin of a request', () => {
   test.each([
     ['null', 403],
     ['https://evil.example', 403],
@@ -132,7 +132,7 @@ describe('from which page a request comes', () => {
     ['chrome-extension://abc', 403],
     ['http://localhost, https://evil.example', 403],
     ['http://[::1]:6274', 200],
-  ])('Origin: %s is %i', async (origin, status) => {
+  ])('answers Origin: %s with %i', async (origin, status) => {
     await using gateway = gatewayOf()
     const { port } = await gateway.listen({ port: 0 })
     const headers = ['Host: localhost', `Origin: ${origin}`]
@@ -140,8 +140,8 @@ describe('from which page a request comes', () => {
   })
 })
 
-describe('where a request goes', () => {
-  test('a path is one path for all who look at it', async () => {
+describe('target of a request', () => {
+  test('reads a path in one way everywhere', async () => {
     await using gateway = gatewayOf()
     const { port } = await gateway.listen({ port: 0 })
     const up = await answerOf(port, {
@@ -157,14 +157,14 @@ describe('where a request goes', () => {
     expect(await statusOf(port, { method: 'TRACE', body: '' })).toBe(400)
   })
 
-  test('a client that wants no other request gets the end of the connection', async () => {
+  test('ends the connection of a client that asks for it', async () => {
     await using gateway = gatewayOf()
     const { port } = await gateway.listen({ port: 0 })
     expect((await answerOf(port, {})).toLowerCase()).toContain('connection: close')
   })
 })
 
-describe('who is no caller', () => {
+describe('credentials', () => {
   // As plain JavaScript may answer; and a class of `Response` that is not this one's.
   test.each<[string, () => unknown]>([
     ['nothing', () => undefined],
@@ -173,7 +173,7 @@ describe('who is no caller', () => {
     ['a name', () => 'ann'],
     ['yes', () => true],
     ['an id without scopes', () => ({ id: 'ann' })],
-    ['scopes that are a text', () => ({ id: 'ann', scopes: '*' })],
+    ['scopes as a string', () => ({ id: 'ann', scopes: '*' })],
     ['a response of its own', () => ({ status: 401, headers: new Headers(), body: null })],
     [
       'an error',
@@ -181,7 +181,7 @@ describe('who is no caller', () => {
         throw new Error('no')
       },
     ],
-  ])('an authenticator that answers with %s lets nobody in', async (_, answer) => {
+  ])('admits no caller if an authenticator returns %s', async (_, answer) => {
     const authenticate = async (): Promise<never> => answer() as never
     await using gateway = gatewayOf({ auth: { authenticate } })
     const { port } = await gateway.listen({ port: 0 })
@@ -218,7 +218,7 @@ describe('who is no caller', () => {
     ['Authorization: Bearer no\r\nAuthorization: Bearer t0ken', 400],
     ['Cookie: access_token=t0ken', 401],
     ['X-Forwarded-User: root', 401],
-  ])('%j is %i', async (line, status) => {
+  ])('answers %j with %i', async (line, status) => {
     await using gateway = gatewayOf({ auth: bearerAuth('t0ken') })
     const { port } = await gateway.listen({ port: 0 })
     const headers = ['Host: localhost', line]
@@ -228,7 +228,7 @@ describe('who is no caller', () => {
   })
 })
 
-test('an address is that of the connection, whatever headers say of it', async () => {
+test('takes the address from the connection, not from headers', async () => {
   await using gateway = gatewayOf({ limits: { requestsPerMinutePerIp: 1 } })
   const { port } = await gateway.listen({ port: 0 })
   const from = (address: string): readonly string[] => [
@@ -242,7 +242,7 @@ test('an address is that of the connection, whatever headers say of it', async (
 })
 
 describe('bodies', () => {
-  test('without a length, too much is refused as it comes', async () => {
+  test('refuses a body without a length as soon as it is too large', async () => {
     await using gateway = gatewayOf({ http: { maxBodyBytes: 1000 } })
     const { port } = await gateway.listen({ port: 0 })
     const head = [
@@ -256,7 +256,7 @@ describe('bodies', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 413 /)
   })
 
-  test('a length beside chunks, or two lengths, are no request', async () => {
+  test('refuses a length beside chunks, and two lengths', async () => {
     await using gateway = gatewayOf()
     const { port } = await gateway.listen({ port: 0 })
     const both =
@@ -267,14 +267,14 @@ describe('bodies', () => {
     expect(await wire(port, two)).toMatch(/^HTTP\/1\.1 400 /)
   })
 
-  test('what is packed is not unpacked', async () => {
+  test('does not decompress bodies', async () => {
     await using gateway = gatewayOf()
     const { port } = await gateway.listen({ port: 0 })
     const headers = ['Host: localhost', 'Content-Encoding: gzip']
     expect(await statusOf(port, { headers, body: '\u001f\u008bno JSON' })).toBe(400)
   })
 
-  test('a million brackets end one request, and nothing else', async () => {
+  test('fails only the request with a million brackets', async () => {
     await using gateway = gatewayOf()
     const { port } = await gateway.listen({ port: 0 })
     const deep = `${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`

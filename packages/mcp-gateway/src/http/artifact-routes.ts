@@ -26,7 +26,7 @@ export interface ArtifactRoutesOptions {
   /** Limit for one upload. Bytes. `undefined`: uploads are refused. */
   readonly maxUploadBytes: number | undefined
   readonly admission: Pick<Admission, 'admit' | 'countAddress'>
-  /** Whether the gateway is about to stop, so that nothing new may begin. */
+  /** Returns true when the gateway is about to stop: new transfers are refused. */
   readonly isDraining: () => boolean
   /** Receives uploads and downloads at their end. */
   readonly observer: Pick<GatewayObserver, 'fileTransferred'> | undefined
@@ -281,7 +281,7 @@ function declaredType({ headers }: Request): string | undefined {
 /** Bytes of a request. */
 class RequestBody implements AsyncIterable<Uint8Array> {
   readonly #body: Request['body']
-  /** Whether the client stopped sending. */
+  /** True if the client did not send all of it. */
   hasFailed = false
 
   constructor(body: Request['body']) {

@@ -14,7 +14,7 @@ export interface NodeListenerOptions {
   readonly bodyTimeoutMs?: number | undefined
   /** Never rejects. */
   readonly serve: (exchange: HttpExchange) => Promise<Reply>
-  /** Whether the body of a request to this path is read as a stream. */
+  /** Returns true for paths of requests whose bodies are read as streams. */
   readonly isStreamed: (path: string) => boolean
   /** Counts the bytes that wait for clients. */
   readonly unread: UnreadBytes

@@ -2,13 +2,13 @@ import type { ServerResponse } from 'node:http'
 
 import { EventStream, type EventSink } from '../mcp/event-stream.ts'
 import { headersOf, type Reply } from '../mcp/reply.ts'
-import type { UnreadAnswer } from './unread-bytes.ts'
+import type { UnreadReply } from './unread-bytes.ts'
 
 export interface ReplyWriting {
   /** Headers that the connection needs. */
   readonly headers: Readonly<Record<string, string>> | undefined
   /** Counts the bytes that wait for the client. */
-  readonly unread: () => UnreadAnswer
+  readonly unread: () => UnreadReply
 }
 
 /** Larger bodies are written in slices of this size: other requests are served between two slices. */
@@ -50,7 +50,7 @@ export function writeReply(
 interface Head {
   readonly status: number
   readonly headers: Record<string, string | number>
-  readonly unread: () => UnreadAnswer
+  readonly unread: () => UnreadReply
 }
 
 function writeText(
@@ -110,12 +110,12 @@ async function writeResponse(
 /** Writes to a connection while its client reads. Bytes that wait are kept here, and are counted. */
 class NodeWriter {
   readonly #outgoing: ServerResponse
-  readonly #open: () => UnreadAnswer
+  readonly #open: () => UnreadReply
   readonly #queue: Uint8Array[] = []
-  #unread: UnreadAnswer | undefined
+  #unread: UnreadReply | undefined
   #waiting: Promise<void> | undefined
 
-  constructor(outgoing: ServerResponse, unread: () => UnreadAnswer) {
+  constructor(outgoing: ServerResponse, unread: () => UnreadReply) {
     this.#outgoing = outgoing
     this.#open = unread
   }
@@ -139,7 +139,7 @@ class NodeWriter {
     this.#waiting ??= this.#writeQueue(this.#unread)
   }
 
-  async #writeQueue(unread: UnreadAnswer): Promise<void> {
+  async #writeQueue(unread: UnreadReply): Promise<void> {
     const outgoing = this.#outgoing
     for (let bytes = this.#queue.shift(); bytes; bytes = this.#queue.shift()) {
       for (let at = 0; at < bytes.byteLength; at += SLICE_BYTES) {

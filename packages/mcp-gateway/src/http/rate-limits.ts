@@ -7,7 +7,7 @@ import { tryLater, type HttpExchange, type Reply } from '../mcp/reply.ts'
 import type { ClientAddress, LimitSettings } from '../options.ts'
 import type { Rates } from '../store/gateway-store.ts'
 
-/** Limits of the rates of requests, per minute. 0 is no limit. */
+/** Numbers of requests per minute. 0: no limit. */
 export type RateSettings = Pick<
   LimitSettings,
   'requestsPerMinutePerPrincipal' | 'requestsPerMinutePerIp' | 'wrongTokensPerMinutePerIp'

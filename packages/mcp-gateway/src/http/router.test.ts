@@ -36,28 +36,28 @@ function modern(
   )
 }
 
-describe('what is refused before it is looked at', () => {
+describe('requests that are refused before they are read', () => {
   test.each([
     ['a foreign page', initialize({ origin: 'https://evil.example' }), 403],
     ['a page without an origin', initialize({ origin: 'null' }), 403],
-    ['a name that is not ours', initialize({ host: 'evil.example' }), 403],
+    ['another host name', initialize({ host: 'evil.example' }), 403],
     ['another content type', post('{}', { 'content-type': 'text/plain' }), 415],
     ['a body that is too long', post('x'.repeat(2000)), 413],
-    ['a body that says that it is too long', post('x', { 'content-length': '9999' }), 413],
-    ['a body that is no JSON', post('{'), 400],
+    ['a body with a content-length over the limit', post('x', { 'content-length': '9999' }), 413],
+    ['a body that is not JSON', post('{'), 400],
     [
       'another method',
       new Request(URL_OF_TESTS, { method: 'PUT', headers: { host: 'localhost' } }),
       405,
     ],
-  ])('%s', async (_, request, status) => {
+  ])('refuses %s', async (_, request, status) => {
     await using gateway = gatewayWith({ http: { maxBodyBytes: 1000 } })
     const response = await gateway.fetch(request)
     expect(response.status).toBe(status)
     await response.text()
   })
 
-  test('a page of this machine is none of them', async () => {
+  test('serves a page of this machine', async () => {
     await using gateway = gatewayWith()
     const response = await gateway.fetch(initialize({ origin: 'http://localhost:6274' }))
     expect(response.status).toBe(200)
@@ -67,28 +67,25 @@ describe('what is refused before it is looked at', () => {
   test.each([
     ['http://localhost/mcp', 200],
     ['http://evil.example/mcp', 403],
-  ])(
-    'without a Host header, as in tests and over HTTP/2, the URL counts: %s',
-    async (url, status) => {
-      await using gateway = gatewayWith()
-      const { headers, body, method } = initialize()
-      headers.delete('host')
-      const response = await gateway.fetch(
-        new Request(url, { method, headers, body, duplex: 'half' }),
-      )
-      expect(response.status).toBe(status)
-      await response.text()
-    },
-  )
+  ])('checks the host of the URL if there is no Host header: %s', async (url, status) => {
+    await using gateway = gatewayWith()
+    const { headers, body, method } = initialize()
+    headers.delete('host')
+    const response = await gateway.fetch(
+      new Request(url, { method, headers, body, duplex: 'half' }),
+    )
+    expect(response.status).toBe(status)
+    await response.text()
+  })
 
-  test('405 names what is allowed', async () => {
+  test('names the allowed methods with 405', async () => {
     await using gateway = gatewayWith({ eras: { legacy: 'off' } })
     const response = await gateway.fetch(get({}))
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST'])
   })
 })
 
-test('a page that is listed may call, and read the answer', async () => {
+test('lets a listed page call and read the reply', async () => {
   await using gateway = gatewayWith({ http: { allowedOrigins: ['https://app.example'] } })
   const origin = 'https://app.example'
   const asked = await gateway.fetch(
@@ -102,15 +99,15 @@ test('a page that is listed may call, and read the answer', async () => {
   expect(response.headers.has('access-control-allow-credentials')).toBe(false)
 })
 
-describe('the eras that are served', () => {
-  test('a modern request that contradicts its headers is told so', async () => {
+describe('the revisions that are served', () => {
+  test('refuses a modern request that contradicts its headers', async () => {
     await using gateway = gatewayWith()
     const response = await gateway.fetch(modern('tools/list', {}, { 'mcp-method': 'tools/call' }))
     expect(response.status).toBe(400)
     await expect(response.json()).resolves.toMatchObject({ error: { code: -32_020 } })
   })
 
-  test('without the legacy era its requests get the versions that are served', async () => {
+  test('names the supported versions to legacy clients if only 2026-07-28 is served', async () => {
     await using gateway = gatewayWith({ eras: { legacy: 'off' } })
     const response = await gateway.fetch(initialize())
     expect(response.status).toBe(400)
@@ -119,7 +116,7 @@ describe('the eras that are served', () => {
     })
   })
 
-  test('without the modern era only sessions are served', async () => {
+  test('serves only sessions if 2026-07-28 is off', async () => {
     await using gateway = gatewayWith({ eras: { modern: false } })
     const refused = await gateway.fetch(modern('tools/list'))
     expect(refused.status).toBe(400)
@@ -128,7 +125,7 @@ describe('the eras that are served', () => {
     expect((await client.listTools()).tools).toHaveLength(2)
   })
 
-  test('a client that loses its session id is served without one', async () => {
+  test('serves clients that lose the session id, without a session', async () => {
     await using gateway = gatewayWith({ eras: { legacy: 'stateless' } })
     const response = await gateway.fetch(post(list))
     expect(await response.text()).toContain('"echo"')
@@ -138,7 +135,7 @@ describe('the eras that are served', () => {
     expect(result['content']).toEqual([{ type: 'text', text: 'Hello' }])
   })
 
-  test('and is promised nothing that it takes a session for', async () => {
+  test('offers nothing that needs a session to clients without one', async () => {
     await using gateway = gatewayWith({ eras: { legacy: 'stateless' } })
     const params = {
       protocolVersion: '2025-11-25',
@@ -156,7 +153,7 @@ describe('the eras that are served', () => {
     expect(await follow.text()).toContain('-32601')
   })
 
-  test('and its notice that it gave up finds the call', async () => {
+  test('cancels the call of a client without a session', async () => {
     const agents = new AgentsAtHand({ endless })
     await using gateway = gatewayWith({ sources: [agents], eras: { legacy: 'stateless' } })
     const response = await gateway.fetch(post(toolCall(7, 'endless', 'Go')))
@@ -169,12 +166,12 @@ describe('the eras that are served', () => {
   })
 })
 
-describe('a batch is as many requests as it has messages', () => {
+describe('a batch counts as many requests as it has messages', () => {
   const authorization = 'Bearer t0ken'
   const many = (count: number): readonly object[] =>
     Array.from({ length: count }, (_, id) => ({ ...list, id }))
 
-  test.each(['sessions', 'stateless'] as const)('for limits: %s', async (legacy) => {
+  test.each(['sessions', 'stateless'] as const)('for the rate limit: %s', async (legacy) => {
     await using gateway = gatewayWith({
       auth: bearerAuth('t0ken'),
       eras: { legacy },
@@ -185,7 +182,7 @@ describe('a batch is as many requests as it has messages', () => {
     expect(refused.headers.get('retry-after')).toBe('6')
   })
 
-  test.each(['sessions', 'stateless'] as const)('of which it has a hundred: %s', async (legacy) => {
+  test.each(['sessions', 'stateless'] as const)('and has at most 100: %s', async (legacy) => {
     await using gateway = gatewayWith({ eras: { legacy } })
     const refused = await gateway.fetch(post(many(101)))
     expect(refused.status).toBe(400)
@@ -193,7 +190,7 @@ describe('a batch is as many requests as it has messages', () => {
   })
 })
 
-test('a modern client that leaves has given up its call', async () => {
+test('cancels the call of a modern client that leaves', async () => {
   const agents = new AgentsAtHand({ endless })
   await using gateway = gatewayWith({ sources: [agents] })
   const params = { name: 'endless', arguments: { message: 'Go' } }
@@ -206,7 +203,7 @@ test('a modern client that leaves has given up its call', async () => {
   expect(agents.calls[0]?.signal.aborted).toBe(true)
 })
 
-test('lists say how long they hold, and whether caches may share them', async () => {
+test('sends the TTL and the cache scope of lists', async () => {
   await using open = gatewayWith({ tools: { listTtlMs: 1234 } })
   await expect((await open.fetch(modern('tools/list'))).json()).resolves.toMatchObject({
     result: { ttlMs: 1234, cacheScope: 'public' },
@@ -218,7 +215,7 @@ test('lists say how long they hold, and whether caches may share them', async ()
   ).resolves.toMatchObject({ result: { cacheScope: 'private' } })
 })
 
-test('a version of a file may be kept by its reader until it ends, the latest one may not', async () => {
+test('lets clients cache a version of a file until it expires, but not the latest version', async () => {
   const giving = new AgentsAtHand({
     *give(): Iterable<AgentUpdate> {
       yield { type: 'file', file: { name: 'a.txt', data: Buffer.from('one') } }
@@ -240,7 +237,7 @@ test('a version of a file may be kept by its reader until it ends, the latest on
   expect(await read(versioned.replace('?version=1', ''))).toMatchObject(latest)
 })
 
-test('callers see, and may call, what their scopes allow', async () => {
+test('shows and executes only tools that the scopes of a caller allow', async () => {
   await using gateway = gatewayWith({
     auth: bearerAuth({
       ada: { token: 'token-of-ada-0123456789', scopes: ['agent:echo:call'] },
@@ -261,7 +258,7 @@ test('callers see, and may call, what their scopes allow', async () => {
   expect(anonymous.headers.get('www-authenticate')).toMatch(/^Bearer/)
 })
 
-test('a long list comes in pages, whose cursors cannot be made up', async () => {
+test('sends a long list in pages, with cursors that cannot be forged', async () => {
   const names = ['a', 'b', 'c', 'd', 'e']
   const sources = [new AgentsAtHand(Object.fromEntries(names.map((name) => [name, echo])))]
   await using gateway = gatewayWith({ sources, tools: { pageSize: 2 } })
@@ -281,7 +278,7 @@ test('a long list comes in pages, whose cursors cannot be made up', async () => 
   await expect(refused.json()).resolves.toMatchObject({ error: { code: -32_602 } })
 })
 
-test('mounted in an application, it serves what comes to its path, and needs no server of its own', async () => {
+test('serves requests to its path if it is mounted in an application', async () => {
   await using gateway = gatewayWith()
   const app = new Hono().mount('/mcp', gateway.fetch)
   const response = await app.request(modern('tools/list'))

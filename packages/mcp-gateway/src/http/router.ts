@@ -19,9 +19,9 @@ import { calledTools, scopeRefusal } from './auth/permissions.ts'
 export interface HttpRoute {
   /** @param path path of the URL, as it reaches the gateway */
   matches(path: string): boolean
-  /** Whether the route reads bodies as streams, and limits them itself. @default false */
+  /** True if the route reads bodies as streams, and limits them. @default false */
   readonly isStreamed?: boolean | undefined
-  /** Whether the route also answers requests to host names that are not ours, such as those of probes. @default false */
+  /** True if the route also answers requests to other host names, such as those of probes. @default false */
   readonly isOpen?: boolean | undefined
   /** Returns `undefined` if the route has nothing at the URL. */
   handle(exchange: HttpExchange): Promise<Reply | undefined>
@@ -62,7 +62,7 @@ export interface RouterOptions {
   readonly auth: Authenticator | undefined
   readonly maxBodyBytes: number
   readonly registry: Pick<AgentRegistry, 'plan' | 'whenListable'>
-  /** Whether the gateway is about to stop: requests in flight may end, new ones are refused. */
+  /** Returns true when the gateway is about to stop: requests in flight go on, new ones are refused. */
   readonly isDraining: () => boolean
   readonly onError: (error: Error) => void
 }

@@ -1,15 +1,16 @@
 import type { LimitSettings } from '../options.ts'
-/** Answers that accepted nothing for this long are given up first when memory is short. */
+
+/** Replies from which the client took nothing for this time are dropped first when memory is short. Milliseconds. */
 const STALLED_MS = 5000
 
 /**
- * Memory that answers hold until their clients take them. When it is full, answers that are not read are given up,
- * first those that stalled, then those of the owner who holds the most: one caller cannot fill it for all.
+ * Memory of replies that wait for their clients. When it is full, replies are dropped: first those that stalled, then
+ * those of the owner that holds the most. So one caller cannot take the memory of all.
  */
 export class UnreadBytes {
   readonly #max: number
   readonly #maxPerConnection: number
-  readonly #answers = new Set<UnreadAnswer>()
+  readonly #replies = new Set<UnreadReply>()
   #total = 0
 
   constructor({
@@ -20,110 +21,99 @@ export class UnreadBytes {
     this.#maxPerConnection = unreadBytesPerConnection
   }
 
-  /** Bytes that are held now. */
+  /** Number of bytes that wait now. */
   get total(): number {
     return this.#total
   }
 
-  /** Whether a request of this owner may be served: asked before it runs. Gives up answers of others where that helps. */
+  /** Returns whether a request of this owner may be executed. Drops replies of others where that makes room. */
   hasRoom(owner: string): boolean {
-    return this.#total < this.#max || this.#makeRoomFor(owner)
-  }
-
-  /** @param drop ends the connection of an answer that is given up */
-  open(owner: string, drop: () => void): UnreadAnswer {
-    const answer = new UnreadAnswer(owner, {
-      isTooMuch: (held, more) => held > 0 && held + more > this.#maxPerConnection,
-      drop,
-      change: (bytes) => {
-        this.#total += bytes
-        if (answer.held > 0) this.#answers.add(answer)
-        else this.#answers.delete(answer)
-        if (bytes > 0 && this.#total > this.#max) this.#dropStalled()
-      },
-    })
-    return answer
-  }
-
-  #makeRoomFor(owner: string): boolean {
+    if (this.#total < this.#max) return true
     this.#dropStalled()
     while (this.#total >= this.#max) {
       const greediest = this.#greediest()
       if (greediest === undefined || greediest === owner) return false
-      const [oldest] = this.#oldestFirst().filter((answer) => answer.owner === greediest)
-      oldest?.giveUp()
+      this.#oldestFirst()
+        .find((reply) => reply.owner === greediest)
+        ?.drop()
     }
+    return true
+  }
+
+  /** @param end ends the connection of a reply that is dropped */
+  open(owner: string, end: () => void): UnreadReply {
+    return new UnreadReply(owner, this, end)
+  }
+
+  /** Counts a change of one reply. Returns whether the connection may hold that many bytes. */
+  change(reply: UnreadReply, bytes: number): boolean {
+    if (bytes > 0 && reply.held > 0 && reply.held + bytes > this.#maxPerConnection) return false
+    reply.held += bytes
+    this.#total += bytes
+    if (reply.held > 0) this.#replies.add(reply)
+    else this.#replies.delete(reply)
+    if (bytes > 0 && this.#total > this.#max) this.#dropStalled()
     return true
   }
 
   #dropStalled(): void {
     const since = performance.now() - STALLED_MS
-    for (const answer of this.#oldestFirst()) {
-      if (this.#total < this.#max || answer.takenAt > since) return
-      answer.giveUp()
+    for (const reply of this.#oldestFirst()) {
+      if (this.#total < this.#max || reply.takenAt > since) return
+      reply.drop()
     }
   }
 
-  #oldestFirst(): readonly UnreadAnswer[] {
-    return [...this.#answers].toSorted((a, b) => a.takenAt - b.takenAt)
+  #oldestFirst(): readonly UnreadReply[] {
+    return [...this.#replies].toSorted((a, b) => a.takenAt - b.takenAt)
   }
 
   #greediest(): string | undefined {
     const sums = new Map<string, number>()
-    for (const { owner, held } of this.#answers) sums.set(owner, (sums.get(owner) ?? 0) + held)
+    for (const { owner, held } of this.#replies) sums.set(owner, (sums.get(owner) ?? 0) + held)
     const [first] = [...sums].toSorted(([, a], [, b]) => b - a)
     return first?.[0]
   }
 }
 
-interface AnswerParts {
-  readonly isTooMuch: (held: number, more: number) => boolean
-  readonly drop: () => void
-  readonly change: (bytes: number) => void
-}
-
-/** What one answer holds. A connection has one answer at a time. */
-class UnreadAnswer {
+/** Bytes of one reply that wait for its client. A connection has one reply at a time. */
+class UnreadReply {
   readonly owner: string
-  /** When its client last took bytes, by `performance.now()`. */
+  /** Time at which the client last took bytes (`performance.now()`). */
   takenAt: number = performance.now()
-  /** bytes */
+  /** Number of bytes that wait. Changed by `UnreadBytes` only. */
   held = 0
-  readonly #parts: AnswerParts
+  readonly #all: UnreadBytes
+  readonly #end: () => void
 
-  constructor(owner: string, parts: AnswerParts) {
+  constructor(owner: string, all: UnreadBytes, end: () => void) {
     this.owner = owner
-    this.#parts = parts
+    this.#all = all
+    this.#end = end
   }
 
-  /** @returns whether they may wait; else the answer was given up */
+  /** Returns whether the bytes may wait. If not, the reply is dropped. */
   add(bytes: number): boolean {
-    if (this.#parts.isTooMuch(this.held, bytes)) {
-      this.giveUp()
-      return false
-    }
     if (this.held === 0) this.takenAt = performance.now()
-    this.held += bytes
-    this.#parts.change(bytes)
-    return true
+    const isAllowed = this.#all.change(this, bytes)
+    if (!isAllowed) this.drop()
+    return isAllowed
   }
 
-  /** The client took some of them. */
+  /** Notes that the client took some bytes. */
   progress(): void {
     this.takenAt = performance.now()
   }
 
-  /** @param bytes that need no memory any more. @default all */
+  /** @param bytes number of bytes that wait no longer. @default all */
   release(bytes: number = this.held): void {
-    if (bytes === 0 || this.held === 0) return
-    this.held -= bytes
-    this.#parts.change(-bytes)
+    if (bytes > 0 && this.held > 0) this.#all.change(this, -bytes)
   }
 
-  giveUp(): void {
+  drop(): void {
     this.release()
-    this.#parts.drop()
+    this.#end()
   }
 }
 
-export type { UnreadAnswer }
+export type { UnreadReply }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 
 import { systemClock } from './clock.ts'
 
-test('a time that no timer can hold is long, and not over at once', async () => {
+test('waits for a time that is too long for a timer, and does not call back at once', async () => {
   let isOver = false
   const undo = [3_000_000_000, Number.POSITIVE_INFINITY].map((ms) => {
     return systemClock.after(ms, () => (isOver = true))

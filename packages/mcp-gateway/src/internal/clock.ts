@@ -1,15 +1,15 @@
-/** Time, as the gateway sees it: tests bring their own. */
+/** Source of time. Tests use their own. */
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number
-  /** Calls back once after so long. @returns the undo, which may be called at any time */
+  /** Calls back once after `ms`. Returns a function that cancels it, at any time. */
   after(ms: number, callback: () => void): () => void
 }
 
-/** What a timer of Node holds, 24.8 days: it takes more for nothing. */
+/** Longest time of a timer of Node, 24.8 days. Node takes a longer time for 1 ms. */
 const MAX_TIMER_MS = 2_147_483_647
 
-/** The time of this machine. Its timers keep no process alive. */
+/** Time of this machine. Its timers do not keep the process alive. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   after: (ms, callback) => {

@@ -61,8 +61,8 @@ const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
  * at most three redirects within one origin, and limits the size and time of a response. It uses no cookies, no cache,
  * no compression and a new connection for each call.
  *
- * @throws GatewayError `REFUSED` if the URL is not allowed, `UNAVAILABLE` if there is no response, `LIMIT` if it is
- *   too large (also while the body is read); the reason of the caller's signal
+ * @throws GatewayError `REFUSED` if the URL is not allowed, `UNAVAILABLE` without a response, `LIMIT` for a response
+ *   that is too large (also while its body is read); the reason of the caller's signal
  */
 export function createGuardedFetch(options: GuardedFetchOptions = {}): GuardedFetch {
   assertGatewayOptions('createGuardedFetch()', options, optionChecks)
@@ -176,7 +176,7 @@ function redirectTarget(location: string | string[], from: URL): URL {
 }
 
 /**
- * All addresses of the host of a URL that may be fetched.
+ * Returns all addresses of the host of a URL, if they may be fetched.
  *
  * @throws GatewayError `REFUSED`; errors of the lookup
  */
@@ -199,7 +199,7 @@ async function addressesFor(url: URL, rules: Rules): Promise<readonly ResolvedAd
 }
 
 /**
- * Whether an address is on the public internet. IPv4 inside IPv6, addresses with a zone and other text are not.
+ * Returns whether an address is on the public internet. IPv4 inside IPv6, addresses with a zone and other text are not.
  *
  * @param address in its canonical spelling
  */
@@ -286,7 +286,7 @@ function toFetchError(
   return new GatewayError('UNAVAILABLE', 'The address cannot be reached', { cause: error })
 }
 
-/** Never names the whole URL, which may hold secrets. */
+/** The message does not contain the URL, which may hold secrets. */
 function refused(what: string): GatewayError {
   return new GatewayError('REFUSED', `Refused to fetch: ${what}`)
 }

@@ -1,7 +1,7 @@
 import { errorText, redacted, stackText } from './redacted.ts'
 import type { GatewayObserver } from './observer.ts'
 
-/** Gets warnings and errors of a gateway. `console` is one. No credential and no text of a user is in an entry. */
+/** Receives warnings and errors of a gateway. `console` is a logger. Entries hold no credential and no text of a user. */
 export interface GatewayLogger {
   warn(message: string, details?: LogDetails): void
   error(message: string, details?: LogDetails): void
@@ -20,10 +20,10 @@ export interface LogDetails {
 
 const MAX_CHARS = 2000
 
-/** Entries in one minute: clients cause some of them, and could fill a disk. */
+/** Limit of entries per minute, because clients can cause entries, and could fill a disk. */
 const MAX_PER_MINUTE = 100
 
-/** Writes entries to standard error: standard output may be the protocol's. Of too many, some are left out. */
+/** Writes entries to standard error, because standard output may carry the protocol. Drops entries over the limit. */
 export function stderrLogger(): GatewayLogger {
   let minute = 0
   let count = 0
@@ -46,7 +46,7 @@ function write(level: string, message: string, { stack, ...details }: LogDetails
   process.stderr.write(`${lines.filter((line) => line !== undefined).join('\n')}\n`)
 }
 
-/** Hands warnings, failed runs, and runs that do not stop to a logger. */
+/** Writes warnings, failed runs, and runs that do not stop to a logger. */
 export function loggerObserver(logger: GatewayLogger): Required<Told> {
   return {
     warned: (message, cause) => {

@@ -50,7 +50,7 @@ export interface ObservedCall {
 
 export interface CallEnd {
   readonly runId?: string | undefined
-  /** `ok`, `asked`, or why it failed: `_meta.reason` of the result, `insufficient_scope`, `unknown_tool`, `internal` … */
+  /** `ok`, `asked`, or the reason of the failure: `_meta.reason` of the result, `insufficient_scope`, `unknown_tool`, `internal` … */
   readonly outcome: string
   /** Name of the tool behind `agent_call`, if it named one. */
   readonly target?: string | undefined
@@ -94,7 +94,7 @@ export interface FileTransfer {
   readonly isLinked: boolean
   /** First digits of the SHA-256 of the file, which its `_meta` holds too. Its name is a text, and its URI may be secret. */
   readonly file?: string | undefined
-  /** `ok`, `lost` (the client left), or why it failed: `not_found`, `too_large`, `no_room`, `invalid`, `unavailable`, `failed` */
+  /** `ok`, `lost` (the client left), or the reason of the failure: `not_found`, `too_large`, `no_room`, `invalid`, `unavailable`, `failed` */
   readonly outcome: string
   /** Bytes that were stored, or sent. */
   readonly bytes: number
@@ -118,7 +118,7 @@ export function allObservers(observers: readonly GatewayObserver[]): Required<Ga
       try {
         notify(observer)
       } catch {
-        // There is no place to report this: observers are what errors are reported to.
+        // Errors are reported to observers, so an error of an observer cannot be reported.
       }
     }
   }

@@ -13,9 +13,12 @@ afterEach(() => {
 })
 
 test.each([
-  ['one way to sign in', bearerAuth('a-token-of-some-length')],
-  ['several', anyAuth(bearerAuth('a-token-of-some-length'), bearerAuth('another-long-token'))],
-])('a refusal stays one in a server that replaces Response, with %s', async (_, auth) => {
+  ['one authenticator', bearerAuth('a-token-of-some-length')],
+  [
+    'several authenticators',
+    anyAuth(bearerAuth('a-token-of-some-length'), bearerAuth('another-long-token')),
+  ],
+])('refuses a caller also where a server has replaced Response, with %s', async (_, auth) => {
   await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], auth })
   // As `@hono/node-server` 1 does when it begins to listen; so does `http.app` of a langgraph.json.
   vi.stubGlobal('Response', class extends Response {})
@@ -26,7 +29,7 @@ test.each([
   expect(await answer.text()).toContain('serverInfo')
 })
 
-test('whoever is let in is a principal, and no answer is', async () => {
+test('tells a principal from a response', async () => {
   const request = { method: 'POST', url: 'http://localhost/mcp', headers: new Headers() }
   expect(isPrincipal(await devModeAuth({ onWarning: () => undefined }).authenticate(request))).toBe(
     true,

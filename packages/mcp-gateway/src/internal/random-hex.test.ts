@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 
 import { randomHex } from './random-hex.ts'
 
-test('gives as many digits as asked for, and never the same', () => {
+test('returns as many digits as requested, and never the same twice', () => {
   const all = Array.from({ length: 2000 }, () => randomHex(8))
   expect(all.every((each) => /^[0-9a-f]{16}$/.test(each))).toBe(true)
   expect(new Set(all).size).toBe(2000)

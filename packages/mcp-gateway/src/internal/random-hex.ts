@@ -1,10 +1,10 @@
 import { randomFillSync } from 'node:crypto'
 
-/** Asking the system for eight bytes costs as much as asking it for thousands. */
+/** Random bytes in stock: one call for eight bytes costs as much as one for thousands. */
 const POOL = Buffer.alloc(4096)
 let taken = POOL.byteLength
 
-/** Random bytes in hex, as good as those of `randomBytes`. Each is given out once, and not kept. @param bytes at most 4096 */
+/** Returns random bytes in hex, as strong as `randomBytes`. Each byte is used once. @param bytes at most 4096 */
 export function randomHex(bytes: number): string {
   if (taken + bytes > POOL.byteLength) {
     randomFillSync(POOL)
@@ -22,7 +22,7 @@ export function randomId(): string {
   return randomHex(16)
 }
 
-/** Whether a text may be a `randomId()`. Such a text is safe as a part of a path. */
+/** Returns whether a text has the form of a `randomId()`. Such a text is safe as a part of a path. */
 export function isRandomId(text: string): boolean {
   return /^[0-9a-f]{32}$/.test(text)
 }

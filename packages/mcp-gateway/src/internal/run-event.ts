@@ -1,4 +1,4 @@
-/** What happens to runs: for logs, metrics and the audit. No text, no argument and no answer is in it. */
+/** An event of a run, for logs, metrics and the audit. It holds no text, argument or answer. */
 export type RunEvent =
   | ({ readonly type: 'started' } & RunNames)
   | ({
@@ -13,7 +13,7 @@ export type RunEvent =
       /** W3C trace id, if the call has a trace. */
       readonly traceId?: string | undefined
     } & RunNames)
-  /** It was told to stop and did not: it may still be spending. */
+  /** The agent did not stop when it was cancelled, and may still cause costs. */
   | ({ readonly type: 'orphaned' } & RunNames)
 
 export interface RunNames {
@@ -24,21 +24,21 @@ export interface RunNames {
   readonly principal: string
 }
 
-/** Why a run gave no answer: `_meta.reason` of the result. Stable: clients switch on it. */
+/** Reason for which a run has no answer: `_meta.reason` of the result. Stable, because clients switch on it. */
 export type RunFailureReason =
-  | 'agent_failed' // it said so, or threw
-  | 'agent_gone' // it left since the tool was listed
-  | 'auth_required' // somebody has to sign in elsewhere first
-  | 'already_answered' // the question was answered before, and otherwise
+  | 'agent_failed' // it reported a failure, or threw an error
+  | 'agent_gone' // it is gone since the tool was listed
+  | 'auth_required' // a person must sign in elsewhere first
+  | 'already_answered' // the question has another answer already
   | 'busy' // too many runs; `_meta.retryAfterMs` says when to come back
-  | 'cancelled' // by the gateway, by the client, or where the agent runs
-  | 'expired' // it waited too long for an answer, or never waited for this caller
-  | 'idle_timeout' // no word from the agent for too long
-  | 'invalid_arguments' // or others than those of the run that is continued
-  | 'invalid_output' // what the agent gave does not match its own schema
-  | 'no_room' // for a file that the agent needs to keep: its caller has too many
-  | 'needs_input' // it asks something; `structuredContent` or the text says what
-  | 'outcome_unknown' // the process that ran it died: it may have been executed, and is not made again
-  | 'timeout' // took too long
-  | 'too_large' // something that it made, or was to read, is larger than a limit allows
-  | 'unavailable' // the store cannot be reached, or runs of the agent are refused because it kept failing
+  | 'cancelled' // by the gateway, by the client, or by the server of the agent
+  | 'expired' // the question expired, or was not a question to this caller
+  | 'idle_timeout' // the agent sent nothing for too long
+  | 'invalid_arguments' // also: other arguments than those of the continued run
+  | 'invalid_output' // the output does not match the schema of the agent
+  | 'no_room' // for a file of the agent: its caller has too many files
+  | 'needs_input' // the agent asks questions; they are in `structuredContent` or the text
+  | 'outcome_unknown' // the process of the run died: the call may have been executed, and is not repeated
+  | 'timeout' // the run took too long
+  | 'too_large' // something that the agent made or was to read exceeds a limit
+  | 'unavailable' // the store cannot be reached, or the agent failed too often

@@ -6,9 +6,9 @@ const MIN_BYTES = 32
 
 export interface StateKeyOptions {
   readonly stateKey: string | Uint8Array | undefined
-  /** Whether other processes verify what this process signs. */
+  /** True if other processes verify the texts that this process signs. */
   readonly isShared: boolean
-  /** Whether signed texts could be used after a restart. @default true */
+  /** True if signed texts could be used after a restart. @default true */
   readonly isLasting?: boolean | undefined
   readonly onWarning: (message: string) => void
 }

@@ -13,7 +13,7 @@ async function untilNextTask(): Promise<void> {
   })
 }
 
-/** A silent source, and whether it was told to end. */
+/** A source that gives nothing, and whether it was ended. */
 function silent() {
   const state = { hasEnded: false }
   const bytes: AsyncIterable<Uint8Array> = {
@@ -28,7 +28,7 @@ function silent() {
   return { bytes, state }
 }
 
-test('what was passed on is not held while more of the file comes', async () => {
+test('keeps no chunk of a file after it was read', async () => {
   const given: WeakRef<Uint8Array>[] = []
   async function* chunks(): AsyncGenerator<Uint8Array> {
     for (let n = 0; n < 64; n++) {
@@ -46,7 +46,7 @@ test('what was passed on is not held while more of the file comes', async () => 
   await passed.return(undefined)
 })
 
-test('an abort ends the read in flight, and lets go of the source', async () => {
+test('ends the read in flight and the source when the signal aborts', async () => {
   const { bytes, state } = silent()
   const stop = new AbortController()
   const next = abortable(bytes, stop.signal).next()
@@ -56,7 +56,7 @@ test('an abort ends the read in flight, and lets go of the source', async () => 
   expect(state.hasEnded).toBe(true)
 })
 
-test('an abort between two reads ends it at the next one', async () => {
+test('ends at the next read when the signal aborts between two reads', async () => {
   const stop = new AbortController()
   async function* chunks(): AsyncGenerator<Uint8Array> {
     for (;;) yield new Uint8Array(1)

@@ -88,7 +88,7 @@ export class Debouncer {
     this.#options = options
   }
 
-  /** Whether `onDue` will be called. */
+  /** True if `onDue` will be called. */
   get isPending(): boolean {
     return this.#cancel !== undefined
   }

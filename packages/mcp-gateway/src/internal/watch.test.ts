@@ -12,31 +12,31 @@ async function folder(): Promise<AsyncDisposable & { readonly path: string }> {
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
 }
 
-/** Resolves with what is told first of a file that this happens to. */
-async function toldOf(file: string, change: () => Promise<void>): Promise<unknown> {
-  const told = deferred<unknown>()
-  const end = watchFile(file, { onChange: () => told.resolve('changed'), onError: told.resolve })
+/** Resolves to the first event of a watched file while it is changed. */
+async function firstEventOf(file: string, change: () => Promise<void>): Promise<unknown> {
+  const event = deferred<unknown>()
+  const end = watchFile(file, { onChange: () => event.resolve('changed'), onError: event.resolve })
   try {
     await change()
-    return await told.promise
+    return await event.promise
   } finally {
     end()
   }
 }
 
-test('a file that is written, or replaced by another, is told of', async () => {
+test('notices a file that is written, or replaced by another one', async () => {
   await using at = await folder()
   const file = join(at.path, 'gateway.yaml')
   await writeFile(file, 'one')
-  expect(await toldOf(file, () => writeFile(file, 'two'))).toBe('changed')
-  const replaced = toldOf(file, async () => {
+  expect(await firstEventOf(file, () => writeFile(file, 'two'))).toBe('changed')
+  const replaced = firstEventOf(file, async () => {
     await writeFile(`${file}.new`, 'three')
     await rename(`${file}.new`, file)
   })
   expect(await replaced).toBe('changed')
 })
 
-test('so is one that Kubernetes mounts: a link behind it changes, and nothing of its own name', async () => {
+test('notices a new version of a file that Kubernetes mounts', async () => {
   await using at = await folder()
   const version = async (name: string): Promise<void> => {
     await mkdir(join(at.path, name))
@@ -47,10 +47,10 @@ test('so is one that Kubernetes mounts: a link behind it changes, and nothing of
   await version('..one')
   const file = join(at.path, 'gateway.yaml')
   await symlink('..data/gateway.yaml', file)
-  expect(await toldOf(file, () => version('..two'))).toBe('changed')
+  expect(await firstEventOf(file, () => version('..two'))).toBe('changed')
 })
 
-test('a folder that is not there is told at once, and its end is harmless', () => {
+test('reports a missing folder at once, and can be ended', () => {
   const errors: unknown[] = []
   const onError = (error: unknown): void => void errors.push(error)
   watchFile('/nowhere/at/all.yaml', { onChange: () => undefined, onError })()
