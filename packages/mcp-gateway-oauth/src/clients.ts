@@ -5,12 +5,6 @@ import { readBounded } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
 import { secretKey } from './grants.ts'
 
-/** An application that may send users to the authorization endpoint. */
-export interface Client {
-  /** Returns `true` if codes may be sent to this URI. */
-  mayRedirectTo(uri: string): boolean
-}
-
 export interface ClientsOptions {
   readonly records: GatewayStore['records']
   readonly guardedFetch: GuardedFetch
@@ -48,8 +42,13 @@ export class Clients {
     return id
   }
 
-  async find(id: string): Promise<Client | undefined> {
-    return id.startsWith('https://') ? this.#documented(id) : this.#registered(id)
+  /** Returns whether codes of a client may be sent to a URI. `undefined`: the client is unknown. */
+  async mayRedirect(id: string, uri: string): Promise<boolean | undefined> {
+    const isDocument = id.startsWith('https://')
+    const known = isDocument ? await this.#documented(id) : await this.#registered(id)
+    if (known === undefined) return undefined
+    // `redirectUris` is checked also for registered clients, because the operator may have shortened it.
+    return this.#isAllowed(uri) && (isDocument ? isSameButPort(uri, known) : known.includes(uri))
   }
 
   /** Extends the registration of a client after a sign-in or a renewal. */
@@ -58,22 +57,18 @@ export class Clients {
     await records.touch(keyOf(id), registrationTtlMs)
   }
 
-  async #registered(id: string): Promise<Client | undefined> {
-    const found = uris.safeParse((await this.#options.records.get(keyOf(id)))?.value)
-    if (!found.success) return undefined
-    // `redirectUris` is checked again, because the operator may have shortened it.
-    return { mayRedirectTo: (uri) => found.data.includes(uri) && this.#isAllowed(uri) }
+  async #registered(id: string): Promise<readonly string[] | undefined> {
+    return uris.safeParse((await this.#options.records.get(keyOf(id)))?.value).data
   }
 
   /** Anybody can write a metadata document, so it allows no other URIs than a registration. */
-  async #documented(id: string): Promise<Client | undefined> {
+  async #documented(id: string): Promise<readonly string[] | undefined> {
     const { records } = this.#options
     const key = `oauth:document:${secretKey(id)}`
-    const cached = uris.safeParse((await records.get(key))?.value)
-    const known = cached.success ? cached.data : await this.#read(id)
-    if (known === undefined) return undefined
-    if (!cached.success) await records.put(key, known, { ttlMs: DOCUMENT_TTL_MS })
-    return { mayRedirectTo: (uri) => isSameButPort(uri, known) && this.#isAllowed(uri) }
+    const cached = uris.safeParse((await records.get(key))?.value).data
+    const known = cached ?? (await this.#read(id))
+    if (known && !cached) await records.put(key, known, { ttlMs: DOCUMENT_TTL_MS })
+    return known
   }
 
   async #read(id: string): Promise<readonly string[] | undefined> {

@@ -40,8 +40,8 @@ const VERIFIER = /^[A-Za-z0-9\-._~]{43,128}$/
 const registrationShape = z.object({
   redirect_uris: z.array(z.string()),
   client_name: z.string().max(200).optional().catch(undefined),
-  grant_types: z.array(z.string()).optional(),
-  response_types: z.array(z.string()).optional(),
+  grant_types: z.array(z.string()).default(['authorization_code']),
+  response_types: z.array(z.string()).default(['code']),
 })
 
 /** `POST /oauth/register` (RFC 7591). Clients have no secret: PKCE binds their codes to them. */
@@ -50,10 +50,9 @@ export async function register({ clients }: Facade, request: Request): Promise<R
   const read = registrationShape.safeParse(body.ok ? parseJson(body.text) : undefined)
   if (!read.success) return oauthError('invalid_client_metadata')
   const { redirect_uris, client_name, grant_types, response_types } = read.data
-  const isSupported =
-    (grant_types?.includes('authorization_code') ?? true) &&
-    (response_types?.includes('code') ?? true)
-  if (!isSupported) return oauthError('invalid_client_metadata')
+  if (!grant_types.includes('authorization_code') || !response_types.includes('code')) {
+    return oauthError('invalid_client_metadata')
+  }
   const id = await clients.register(redirect_uris)
   if (id === undefined) return oauthError('invalid_redirect_uri')
   return oauthAnswer(201, {
@@ -74,9 +73,9 @@ export async function authorize(facade: Facade, request: Request): Promise<Respo
   const query = singleValues(new URL(request.url).searchParams)
   const { client_id: clientId, redirect_uri: redirectUri } = query ?? {}
   if (!query || !clientId || !redirectUri) return oauthError('invalid_request')
-  const client = await facade.clients.find(clientId)
-  if (!client) return oauthError('invalid_client', 401)
-  if (!client.mayRedirectTo(redirectUri)) return oauthError('invalid_request')
+  const mayRedirect = await facade.clients.mayRedirect(clientId, redirectUri)
+  if (mayRedirect === undefined) return oauthError('invalid_client', 401)
+  if (!mayRedirect) return oauthError('invalid_request')
 
   const { state, scope = '', code_challenge: codeChallenge, resource } = query
   const refuse = (error: OAuthErrorName): Response =>

@@ -34,7 +34,7 @@ export interface CodeGrant extends Grant {
 /** Tokens for a client (RFC 6749 section 5.1). */
 export interface IssuedTokens {
   readonly accessToken: string
-  readonly refreshToken?: string | undefined
+  readonly refreshToken: string | undefined
 }
 
 export interface RefreshGrant {
@@ -68,28 +68,19 @@ export interface GrantTimes {
 
 const strings = z.array(z.string())
 const familyShape: z.ZodType<Family> = z.object({ keys: strings, isRevoked: z.boolean() })
-const claimsShape = z.record(z.string(), z.unknown())
-const pendingShape: z.ZodType<PendingAuthorization> = z.object({
-  clientId: z.string(),
-  redirectUri: z.string(),
-  codeChallenge: z.string(),
-  clientState: z.string().optional(),
-  scopes: strings,
-})
-const codeShape: z.ZodType<CodeGrant> = z.object({
+const access = {
   principalId: z.string(),
-  claims: claimsShape,
   scopes: strings,
+  claims: z.record(z.string(), z.unknown()),
+}
+const request = { clientId: z.string(), redirectUri: z.string(), codeChallenge: z.string() }
+const accessShape = z.object(access)
+const pendingShape = z.object({ ...request, clientState: z.string().optional(), scopes: strings })
+const codeShape = z.object({
+  ...access,
+  ...request,
   accessTtlMs: z.number(),
   refreshToken: z.string().optional(),
-  clientId: z.string(),
-  redirectUri: z.string(),
-  codeChallenge: z.string(),
-})
-const accessShape: z.ZodType<Pick<Grant, 'principalId' | 'scopes' | 'claims'>> = z.object({
-  principalId: z.string(),
-  scopes: strings,
-  claims: claimsShape,
 })
 const refreshShape: z.ZodType<RefreshGrant> = z.object({
   family: z.string(),
@@ -161,12 +152,12 @@ export class Grants {
     // Written before the tokens: a second use of the code finds them even while they are written.
     if (code) await this.#records.put(keyOf('used', code), family, { ttlMs: codeTtlMs })
     if (!(await this.#join(family, keys))) return undefined
-    const access = { principalId, scopes, claims }
-    await this.#put('access', issued.accessToken, { value: access, ttlMs: accessTtlMs })
+    const value = { principalId, scopes, claims }
+    await this.#put('access', issued.accessToken, { value, ttlMs: accessTtlMs })
     if (issued.refreshToken && refreshToken) {
       const endsAt = now() + refreshTtlMs
-      const value = { family, clientId, principalId, scopes, refreshToken, endsAt }
-      await this.#put('refresh', issued.refreshToken, { value, ttlMs: refreshTtlMs })
+      const refresh = { family, clientId, principalId, scopes, refreshToken, endsAt }
+      await this.#put('refresh', issued.refreshToken, { value: refresh, ttlMs: refreshTtlMs })
     }
     // The family may have been revoked while the tokens were written.
     if ((await this.#familyOf(family)).isRevoked) {
@@ -284,7 +275,7 @@ function newSecret(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** Key of a secret in the store. It does not reveal the secret. */
+/** Hash of a secret or an address for keys in the store. It does not reveal the text. */
 export function secretKey(secret: string): string {
   return createHash('sha256').update(secret).digest('base64url')
 }

@@ -25,11 +25,7 @@ export class IdentityServiceError extends Error {
   /** `refused`: the service answered 400, so the code or token is not valid. `failed`: any other wrong answer. */
   readonly reason: 'refused' | 'failed' | 'unreachable'
 
-  constructor(
-    reason: 'refused' | 'failed' | 'unreachable',
-    message: string,
-    options?: ErrorOptions,
-  ) {
+  constructor(reason: IdentityServiceError['reason'], message: string, options?: ErrorOptions) {
     super(message, options)
     this.reason = reason
   }
@@ -37,23 +33,15 @@ export class IdentityServiceError extends Error {
 
 export interface IdentityServiceOptions {
   readonly upstreamUrl: string
-  /** @default 'azure' */
-  readonly provider?: string | undefined
-  /** Limit of one request. Milliseconds. @default 10_000 */
-  readonly timeoutMs?: number | undefined
-  /** @default globalThis.fetch */
-  readonly fetch?: typeof globalThis.fetch | undefined
+  readonly provider: string
+  /** Limit of one request. Milliseconds. */
+  readonly timeoutMs: number
+  readonly fetch: typeof globalThis.fetch
 }
 
 const MAX_ANSWER_BYTES = 262_144
 
-interface UpstreamTokens {
-  readonly access_token: string
-  readonly refresh_token?: string | undefined
-  readonly expires_in?: number | undefined
-}
-
-const upstreamTokens: z.ZodType<UpstreamTokens> = z.object({
+const upstreamTokens = z.object({
   access_token: z.string().min(1),
   refresh_token: z.string().min(1).optional().catch(undefined),
   expires_in: z.number().positive().optional().catch(undefined),
@@ -67,7 +55,7 @@ const claimsShape = z.record(z.string(), z.unknown())
  * @throws GatewayError `CONFIG`
  */
 export function identityService(options: IdentityServiceOptions): IdentityService {
-  const { upstreamUrl, provider = 'azure', timeoutMs = 10_000, fetch = globalThis.fetch } = options
+  const { upstreamUrl, provider, timeoutMs, fetch } = options
   const base = secureUrlFrom(upstreamUrl, 'auth.facade.upstreamUrl').href.replace(/\/$/, '')
 
   const request = async (path: string, init: RequestInit): Promise<unknown> => {

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createGuardedFetch, GatewayError } from '@x/mcp-gateway'
@@ -15,7 +14,7 @@ import {
 import { Clients } from './clients.ts'
 import { authorize, callback, oauthError, register, token, tooManyAttempts } from './endpoints.ts'
 import type { Facade } from './endpoints.ts'
-import { Grants } from './grants.ts'
+import { Grants, secretKey } from './grants.ts'
 import { identityService } from './identity-service.ts'
 import type { IdentityService } from './identity-service.ts'
 
@@ -143,7 +142,10 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
       const name = pathname.slice('/oauth/'.length)
       let waitMs = 0
       if (address !== undefined) {
-        waitMs = await store.rates.take(`oauth:${name}:${hashed(subnetOf(address))}`, endpoint.rate)
+        waitMs = await store.rates.take(
+          `oauth:${name}:${secretKey(subnetOf(address))}`,
+          endpoint.rate,
+        )
       }
       if (waitMs === 0 && name === 'register') {
         waitMs = await store.rates.take('oauth:register', ALL_REGISTRATIONS)
@@ -210,13 +212,15 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
 }
 
 function identityFrom(options: OAuthFacadeOptions): IdentityService {
-  const { identity, upstreamUrl, provider, upstreamTimeoutMs: timeoutMs, fetch } = options
+  const {
+    identity,
+    upstreamUrl,
+    provider = 'azure',
+    upstreamTimeoutMs: timeoutMs = 10_000,
+  } = options
   if (identity) return identity
+  const { fetch = globalThis.fetch } = options
   if (upstreamUrl !== undefined) return identityService({ upstreamUrl, provider, timeoutMs, fetch })
   const message = 'oauthFacade() needs an identity service: set upstreamUrl or identity'
   throw new GatewayError('CONFIG', message, { path: 'auth.facade.upstreamUrl' })
-}
-
-function hashed(text: string): string {
-  return createHash('sha256').update(text).digest('base64url')
 }

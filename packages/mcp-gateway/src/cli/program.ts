@@ -40,43 +40,31 @@ function toLines(error: unknown): readonly string[] {
   return (text.includes(cause) ? text : `${text} (${cause})`).split('\n')
 }
 
-/** Options that set a setting of the file. */
+/** Options that set a setting of the file: the setting, the option, and what it does. */
 const SETTING_OPTIONS = [
-  { flags: '--port <n>', path: 'http.port', text: 'port, 0 for any free port' },
-  { flags: '--host <address>', path: 'http.host', text: 'address to listen on' },
-  {
-    flags: '--insecure',
-    path: 'http.insecure',
-    text: 'serve everybody at an address that others can reach',
-  },
-  {
-    flags: '--stdio',
-    path: 'transport',
-    text: 'serve one client on standard input and output instead',
-    value: 'stdio',
-  },
-  {
-    flags: '--log-level <level>',
-    path: 'log.level',
-    text: 'trace, debug, info, warn, error, silent',
-  },
-].map(({ flags, path, text, value }) => {
-  return { option: new Option(flags, `${text} (${path})`), path: path.split('.'), value }
-})
+  ['http.port', '--port <n>', 'port, 0 for any free port'],
+  ['http.host', '--host <address>', 'address to listen on'],
+  ['http.insecure', '--insecure', 'serve everybody at an address that others can reach'],
+  ['transport', '--stdio', 'serve one client on standard input and output instead'],
+  ['log.level', '--log-level <level>', 'trace, debug, info, warn, error, silent'],
+] as const
 
-function addSettingOptions(command: Command): Command {
+/** Adds these options to a command. @returns a function that reads their settings */
+function addSettingOptions(command: Command): () => readonly OuterSetting[] {
   command.optionsGroup('Settings (they win over the environment, which wins over the file):')
-  for (const { option } of SETTING_OPTIONS) command.addOption(option)
-  return command.optionsGroup('Options:')
-}
-
-function toSettings(given: Readonly<Record<string, unknown>>): readonly OuterSetting[] {
-  return SETTING_OPTIONS.flatMap(({ option, path, value }) => {
-    const found = given[option.attributeName()]
-    if (found === undefined) return []
-    const text = value ?? (found === true ? 'true' : found)
-    return typeof text === 'string' ? [{ path, text, from: option.long ?? '' }] : []
+  const options = SETTING_OPTIONS.map(([path, flags, text]) => {
+    const option = new Option(flags, `${text} (${path})`)
+    command.addOption(
+      option.isBoolean() ? option.preset(path === 'transport' ? 'stdio' : 'true') : option,
+    )
+    return { option, path: path.split('.') }
   })
+  command.optionsGroup('Options:')
+  return () =>
+    options.flatMap(({ option, path }) => {
+      const text: unknown = command.getOptionValue(option.attributeName())
+      return typeof text === 'string' ? [{ path, text, from: option.long ?? '' }] : []
+    })
 }
 
 const SERVE_TEXT = `Offers the agents of a file until SIGTERM or Ctrl-C, and prints the address of the MCP endpoint as its first line. Logs go to standard error. After the first signal the gateway takes calls for http.drainDelayMs, and calls in flight may end within http.shutdownGraceMs. A second signal ends the process at once.
@@ -91,7 +79,8 @@ function addServeCommand(program: Command, context: CommandContext): void {
     .summary('offer the agents of a file, until SIGTERM or Ctrl-C (the default)')
     .description(SERVE_TEXT)
     .argument('[file]', 'configuration', DEFAULT_FILE)
-  addSettingOptions(command)
+  const toSettings = addSettingOptions(command)
+  command
     .option(
       '--watch',
       'load the graphs of a langgraph.json again when it, or a file that it names, is written; for development',
@@ -105,7 +94,7 @@ function addServeCommand(program: Command, context: CommandContext): void {
       const { serveFile } = await import('./serve.ts')
       await serveFile({
         context,
-        configFile: { file, env: context.env, flags: toSettings({ ...flags }) },
+        configFile: { file, env: context.env, flags: toSettings() },
         json: flags.json ?? false,
         watch: flags.watch ?? false,
       })
@@ -120,7 +109,8 @@ function addCheckCommand(program: Command, { env, stdout }: CommandContext): voi
       'Checks a file and the environment, and prints the configuration with all defaults and with masked secrets, and the tools of the agents. The exit code is 1 if anything is wrong, with a line for each mistake, also for mistakes that only matter when somebody is served.',
     )
     .argument('[file]', 'configuration', DEFAULT_FILE)
-  addSettingOptions(command)
+  const toSettings = addSettingOptions(command)
+  command
     .option(
       '--json',
       'print JSON: {"config", "tools", "collisions", "dropped", "sources", "warnings"}',
@@ -128,7 +118,7 @@ function addCheckCommand(program: Command, { env, stdout }: CommandContext): voi
     .action(async (file: string, flags: { json?: true }) => {
       const { checkFile } = await import('./inspect.ts')
       const { json = false } = flags
-      await checkFile({ file, env, flags: toSettings({ ...flags }) }, { json, stdout })
+      await checkFile({ file, env, flags: toSettings() }, { json, stdout })
     })
 }
 
