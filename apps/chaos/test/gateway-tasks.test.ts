@@ -1,0 +1,155 @@
+// The client and the gateway on loopback: calls that the gateway continues as tasks.
+import { interrupt, MemorySaver, START, StateGraph } from '@langchain/langgraph'
+import { McpClient } from '@x/mcp-client'
+import type { McpClientOptions, TaskReference } from '@x/mcp-client'
+import { bearerAuth, createGateway } from '@x/mcp-gateway'
+import type { Gateway } from '@x/mcp-gateway'
+import { deferred, startRecordingProxy } from '@x/mcp-testing'
+import type { Deferred, RecordingProxy } from '@x/mcp-testing'
+import { expect, test } from 'vitest'
+import { z } from 'zod'
+
+interface World extends AsyncDisposable {
+  readonly gateway: Gateway
+  /** Between clients and the gateway. */
+  readonly proxy: RecordingProxy
+  /** Lets the waiting graph go on. */
+  readonly go: Deferred<void>
+  /** Number of executions of nodes with a side effect. */
+  readonly payments: () => number
+  readonly clientOf: (token: string, options?: McpClientOptions) => McpClient
+}
+
+const State = z.object({ key: z.string(), answer: z.string().optional() })
+
+/** A gateway with two agents: `pay` waits until the test lets it go on, `ask` asks for a name. */
+async function startWorld(tasks = { pollIntervalMs: 100 }): Promise<World> {
+  const go = deferred()
+  let payments = 0
+  const begin = (): StateGraph<typeof State> => new StateGraph(State)
+  const pay = begin()
+    .addNode('pay', async () => {
+      payments++
+      await go.promise
+      return { answer: `payment ${payments}` }
+    })
+    .addEdge(START, 'pay')
+    .compile()
+  const ask = begin()
+    .addNode('ask', () => ({ answer: `Hello, ${String(interrupt('Your name?'))}` }))
+    .addEdge(START, 'ask')
+    .compile({ checkpointer: new MemorySaver() })
+  const output = ({ answer }: { readonly answer?: string | undefined }): string => String(answer)
+  const gateway = createGateway({
+    agents: {
+      pay: { graph: pay, description: 'Pays', output },
+      ask: { graph: ask, description: 'Asks', output },
+    },
+    auth: bearerAuth({
+      ada: { token: 'token-of-ada', scopes: ['*'] },
+      eve: { token: 'token-of-eve', scopes: ['*'] },
+    }),
+    tools: { tasks: 'always' },
+    tasks,
+    onWarning() {},
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  const proxy = await startRecordingProxy(url)
+  const clients: McpClient[] = []
+  return {
+    gateway,
+    proxy,
+    go,
+    payments: () => payments,
+    clientOf(name, options) {
+      const headers = { authorization: `Bearer token-of-${name}` }
+      const client = new McpClient(
+        { url: proxy.url, headers },
+        { scope: { principal: name }, ...options },
+      )
+      clients.push(client)
+      return client
+    },
+    async [Symbol.asyncDispose]() {
+      go.resolve()
+      for (const client of clients) await client.dispose()
+      await proxy.stop()
+      await gateway.close()
+    },
+  }
+}
+
+const textOf = ({ content }: { readonly content: readonly object[] }): unknown =>
+  content.map((part) => ('text' in part ? part.text : undefined)).join('\n')
+
+test('a call becomes a task, its connections break, and its result arrives once', async () => {
+  await using world = await startWorld()
+  const { proxy, go } = world
+  const call = world.clientOf('ada').callTool('pay', { key: '1' })
+  await proxy.waitFor(({ rpcMethod, status }) => rpcMethod === 'tasks/get' && status === 200)
+  proxy.inject({
+    match: ({ rpcMethod }) => rpcMethod === 'tasks/get',
+    times: 2,
+    action: 'reset-before',
+  })
+  go.resolve()
+  expect(textOf(await call)).toBe('payment 1')
+  expect(world.payments()).toBe(1)
+  expect(proxy.count({ rpcMethod: 'tools/call' })).toBe(1)
+})
+
+test('another client of the same user continues a task, and one of another user cannot', async () => {
+  await using world = await startWorld()
+  const first = world.clientOf('ada')
+  const { task } = await first.startTool('pay', { key: '1' })
+  if (task === undefined) throw new Error('The call has not become a task')
+  const reference = JSON.parse(JSON.stringify(task.reference)) as TaskReference
+  await first.dispose()
+  const eve = world.clientOf('eve')
+  await expect(eve.resumeTask(reference).result()).rejects.toMatchObject({ code: 'TASK_REFERENCE' })
+  const forged = eve.resumeTask({ ...reference, principal: 'eve' })
+  await expect(forged.result()).rejects.toMatchObject({ code: 'TASK_UNKNOWN' })
+  const result = world.clientOf('ada').resumeTask(reference).result()
+  world.go.resolve()
+  expect(textOf(await result)).toBe('payment 1')
+  expect(world.payments()).toBe(1)
+})
+
+test('a question of a graph reaches the handler, once', async () => {
+  await using world = await startWorld()
+  const asked: string[] = []
+  const client = world.clientOf('ada', {
+    handlers: {
+      elicitation: ({ message }) => {
+        asked.push(message)
+        return { action: 'accept', content: { answer: 'Ada' } }
+      },
+    },
+  })
+  expect(textOf(await client.callTool('ask', { key: '1' }))).toBe('Hello, Ada')
+  expect(asked).toEqual(['Your name?'])
+})
+
+test('an abort cancels the task', async () => {
+  await using world = await startWorld()
+  const caller = new AbortController()
+  const client = world.clientOf('ada')
+  const { task } = await client.startTool('pay', { key: '1' })
+  const result = task?.result({ signal: caller.signal })
+  await world.proxy.waitFor(({ rpcMethod, status }) => rpcMethod === 'tasks/get' && status === 200)
+  caller.abort(new Error('enough'))
+  await expect(result).rejects.toBe(caller.signal.reason)
+  await expect(task?.result()).rejects.toMatchObject({ code: 'TASK_CANCELLED' })
+})
+
+test('notifications of the gateway bring the result long before the next poll', async () => {
+  await using world = await startWorld({ pollIntervalMs: 60_000 })
+  const { proxy } = world
+  const call = world.clientOf('ada').callTool('pay', { key: '1' })
+  // The first stream is that for changes of the lists.
+  const listening = { rpcMethod: 'subscriptions/listen', status: 200 }
+  await proxy.waitFor(() => proxy.count(listening) === 2, { timeoutMs: 5000 })
+  world.go.resolve()
+  expect(textOf(await call)).toBe('payment 1')
+  expect(proxy.count({ rpcMethod: 'tasks/get' })).toBe(0)
+})
