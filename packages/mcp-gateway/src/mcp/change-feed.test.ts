@@ -310,6 +310,8 @@ test('delivers changes to other processes after a failure of the store', async (
   expect((await there.next()).method).toBe(TOOLS)
   await w.processes[1].changes.publish({ type: 'prompts' })
   expect((await here.next()).method).toBe(PROMPTS)
-  expect(w.warnings).toEqual(['Other processes could not be told about a change'])
+  expect(w.warnings).toEqual([
+    'A change could not be sent to other processes. It is sent again later.',
+  ])
   await Promise.all([here.leave(), there.leave()])
 })

@@ -87,7 +87,7 @@ export class ChangeFeed {
     if ('version' in change && change.version !== undefined) {
       if (this.#ownVersions.get(change.type) === change.version) return Promise.resolve()
       this.#ownVersions.set(change.type, change.version)
-      if (this.#isTold(change)) {
+      if (this.#isDelivered(change)) {
         this.#publishLater(change, change.version)
         return Promise.resolve()
       }
@@ -147,14 +147,14 @@ export class ChangeFeed {
 
   /** @param about what other processes learn besides the change */
   async #publish(change: Change, about: { readonly isRepeated?: true } = {}): Promise<void> {
-    if (this.#isClosed || (!about.isRepeated && this.#isTold(change))) return
+    if (this.#isClosed || (!about.isRepeated && this.#isDelivered(change))) return
     const event = { ...change, ...about }
     try {
       await this.#follow()
       await this.#append(event)
     } catch (cause) {
       if (this.#unsent.size === 0) {
-        const text = 'Other processes could not be told about a change'
+        const text = 'A change could not be sent to other processes. It is sent again later.'
         this.#options.onError(new Error(text, { cause }))
       }
       this.#unsent.set(JSON.stringify(Object.entries({ ...change, version: undefined })), event)
@@ -185,7 +185,7 @@ export class ChangeFeed {
       if (this.#isBehind) this.#missed()
       this.#isBehind = false
       for (const [key, event] of this.#unsent) {
-        await this.#append({ ...event, toldBy: this.#options.process })
+        await this.#append({ ...event, deliveredBy: this.#options.process })
         this.#unsent.delete(key)
       }
     } catch {
@@ -220,10 +220,10 @@ export class ChangeFeed {
   #received({ id, event }: LoggedEvent): void {
     this.#note(id)
     const change = parseChange(event)
-    if (!change || !isRecord(event) || event['toldBy'] === this.#options.process) return
+    if (!change || !isRecord(event) || event['deliveredBy'] === this.#options.process) return
     const isRepeated = event['isRepeated'] === true
     if (isRepeated && 'version' in change) this.#repeated(change.type, change.version)
-    if (isRepeated || !this.#isTold(change)) this.#deliver(change, id)
+    if (isRepeated || !this.#isDelivered(change)) this.#deliver(change, id)
   }
 
   /** Another process notifies clients of a version which this one has too. */
@@ -239,7 +239,7 @@ export class ChangeFeed {
     this.#last = { id, at: this.#options.clock.now() }
   }
 
-  #isTold(change: Change): boolean {
+  #isDelivered(change: Change): boolean {
     if (change.type !== 'tools' && change.type !== 'prompts') return false
     return change.version !== undefined && this.#versions.get(change.type) === change.version
   }

@@ -190,7 +190,9 @@ function resourceMethods(resources: ArtifactResources, onError: HandlerParts['on
       const followed = await resources.followed(callerOf(context), uri)
       if (followed === undefined) throw new ResourceNotFoundError(uri)
       if (await session.subscribe(followed)) return {}
-      throw invalidParams('The session has too many subscriptions')
+      throw invalidParams(
+        'The session has too many subscriptions. Unsubscribe from a resource first.',
+      )
     },
     'resources/unsubscribe': async (params, context) => {
       const { session } = context
@@ -291,7 +293,10 @@ function pageOf<Entry extends { readonly name: string }>(
 ): Page<Entry> {
   if (cursor === undefined && all.length <= pageSize) return { entries: all }
   const after = cursor === undefined ? '' : cursors.open(list, cursor)
-  if (after === undefined) throw invalidParams('Not a cursor of this list')
+  if (after === undefined)
+    throw invalidParams(
+      'The cursor does not belong to this list. Read the list from its beginning.',
+    )
   const rest = all.filter(({ name }) => name > after)
   const entries = rest.slice(0, pageSize)
   const last = entries.at(-1)

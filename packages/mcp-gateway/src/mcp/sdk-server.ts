@@ -59,7 +59,7 @@ export class Callers {
   of(context: ServerContext): Caller {
     const request = context.http?.req
     const caller = request ? this.#byRequest.get(request) : this.#local
-    if (!caller) throw new Error('A request without a caller')
+    if (!caller) throw new Error('An SDK server received a request that was not authenticated')
     return caller
   }
 }
@@ -230,7 +230,9 @@ class SdkRequestContext extends CallerContext implements RequestContext {
   async #send(request: InputRequest, signal: AbortSignal): Promise<InputResponse> {
     const { method, params } = questionForSession(request)
     if (method !== 'elicitation/create') {
-      throw new TypeError(`Cannot send ${method} to a client: only elicitations are supported`)
+      throw new TypeError(
+        `"${method}" cannot be sent to a client on stdio: only "elicitation/create" is supported`,
+      )
     }
     const { questionTimeoutMs: timeout } = this.#parts
     const options: RequestOptions = {

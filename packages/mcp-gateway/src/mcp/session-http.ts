@@ -318,7 +318,12 @@ export class SessionHttp {
   async #get(session: LiveSession, http: SessionRequest): Promise<Reply> {
     if (!http.caller.principal.isAnonymous) return this.#read(session, http)
     const leave = this.#options.streams.enter(http.caller)
-    if (!leave) return tryLater(429, 'Too many streams are open from this address', LATER_MS)
+    if (!leave)
+      return tryLater(
+        429,
+        'Too many streams are open from this address. Close one, or try again later.',
+        LATER_MS,
+      )
     try {
       const reply = await this.#read(session, http)
       if (reply.body instanceof EventStream) reply.body.onClose(leave)

@@ -255,7 +255,11 @@ export class Sessions {
       const bucket = `initialize:${subnetOf(address)}`
       const waitMs = await this.#parts.store.rates.take(bucket, { perMinute })
       if (waitMs > 0) {
-        throw new SessionRefused(429, 'Too many sessions were opened from this address', waitMs)
+        throw new SessionRefused(
+          429,
+          'Too many sessions were opened from this address. Try again later.',
+          waitMs,
+        )
       }
     }
     await this.#follow()
@@ -338,7 +342,7 @@ export class Sessions {
       })
       return true
     } catch (cause) {
-      const text = `Other processes could not be told about a session ("${signal.type}")`
+      const text = `A signal about a session ("${signal.type}") could not be sent to other processes`
       this.#parts.onError(new Error(text, { cause }))
       return false
     }

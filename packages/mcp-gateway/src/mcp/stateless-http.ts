@@ -195,7 +195,7 @@ export class StatelessHttp {
     if (requestState === undefined) return undefined
     const { onError, states } = this.#options.parts
     try {
-      if (typeof requestState !== 'string') throw new TypeError('it is not text')
+      if (typeof requestState !== 'string') throw new TypeError('requestState is not text')
       const binding = { method: 'tools/call', principal: principal.id }
       const state = await states.verify(requestState, binding)
       return { state, responses: responsesFrom(inputResponses) }
