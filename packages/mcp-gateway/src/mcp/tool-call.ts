@@ -1,6 +1,5 @@
 import {
   inputRequired,
-  isCallToolResult,
   MissingRequiredClientCapabilityError,
   ProtocolError,
   ProtocolErrorCode,
@@ -224,7 +223,7 @@ class ToolCall {
     if (tool.name !== this.#name) onTool?.(tool.name)
     const key = { tool, principal: context.principal, arguments: checked }
     const cached = await results?.get(key)
-    if (isCallToolResult(cached)) return cached
+    if (cached) return cached
     const outcome = await runs.call(
       tool,
       trace ? { ...order, trace } : order,

@@ -1,4 +1,5 @@
 import { planOptions } from '../../test/settings.ts'
+import type { CallToolResult } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
 import type { Principal } from '../internal/principal.ts'
@@ -10,7 +11,10 @@ import { ToolPlanner } from './plan.ts'
 
 const ada: Principal = { id: 'ada', scopes: ['*'], isAnonymous: false, claims: {} }
 const hello: CheckedArguments = { input: { kind: 'message', text: 'Hi' }, files: [] }
-const answer = { content: [{ type: 'text', text: 'Hello' }], structuredContent: { a: 1 } }
+const answer: CallToolResult = {
+  content: [{ type: 'text', text: 'Hello' }],
+  structuredContent: { a: 1 },
+}
 
 function callOf(
   over: Partial<CachedCall> = {},
@@ -22,10 +26,13 @@ function callOf(
 }
 
 function cacheAt(clock: { now: number } = { now: 0 }): ResultCache {
-  return new ResultCache(new MemoryGatewayStore({ now: () => clock.now }).records)
+  const { records } = new MemoryGatewayStore({ now: () => clock.now })
+  return new ResultCache(records, (message) => {
+    throw new Error(message)
+  })
 }
 
-test('a result is given again until its time is over', async () => {
+test('returns a stored result until its time is over', async () => {
   const clock = { now: 0 }
   const cache = cacheAt(clock)
   await cache.put(callOf(), answer)
@@ -34,7 +41,7 @@ test('a result is given again until its time is over', async () => {
   expect(await cache.get(callOf())).toBeUndefined()
 })
 
-test('only of tools for which it was configured', async () => {
+test('stores nothing for a tool without the setting', async () => {
   const cache = cacheAt()
   const call = { ...callOf(), tool: { ...callOf().tool, cache: undefined } }
   await cache.put(call, answer)
@@ -43,38 +50,44 @@ test('only of tools for which it was configured', async () => {
 
 test.each<[string, Partial<CachedCall>]>([
   ['another caller', { principal: { ...ada, id: 'bob' } }],
-  ['the same with fewer rights', { principal: { ...ada, scopes: [] } }],
-  ['nobody in particular, of the same name', { principal: { ...ada, isAnonymous: true } }],
-  ['other arguments', { arguments: { ...hello, input: { kind: 'message', text: 'Ho' } } }],
+  ['the same caller with fewer scopes', { principal: { ...ada, scopes: [] } }],
+  ['a caller without a name, but with the same id', { principal: { ...ada, isAnonymous: true } }],
   [
-    'the same words as arguments',
+    'a call with other arguments',
+    { arguments: { ...hello, input: { kind: 'message', text: 'Ho' } } },
+  ],
+  [
+    'a call with the same text as an argument',
     { arguments: { ...hello, input: { kind: 'arguments', value: { text: 'Hi' } } } },
   ],
   [
-    'a tool that changed',
+    'a call of a tool that changed',
     { tool: { ...callOf().tool, definition: { ...callOf().tool.definition, description: 'new' } } },
   ],
-  ['another agent', { tool: { ...callOf().tool, agent: { ...callOf().tool.agent, id: 'b' } } }],
-])('never to %s', async (_who, other) => {
+  [
+    'a call of another agent',
+    { tool: { ...callOf().tool, agent: { ...callOf().tool.agent, id: 'b' } } },
+  ],
+])('does not return a stored result to %s', async (_who, other) => {
   const cache = cacheAt()
   await cache.put(callOf({}, { ttlMs: 1000, anonymous: true }), answer)
   expect(await cache.get(callOf(other, { ttlMs: 1000, anonymous: true }))).toBeUndefined()
 })
 
-test('arguments are the same in any order, and an agent is the same when it is not well', () => {
+test('ignores the order of arguments, and the health of the agent', () => {
   const key = (value: Record<string, unknown>) =>
     cacheKeyOf(callOf({ arguments: { ...hello, input: { kind: 'arguments', value } } }))
   expect(key({ a: 1, b: { c: 2, d: 3 } })).toBe(key({ b: { d: 3, c: 2 }, a: 1 }))
   const { tool } = callOf()
-  const sick = { ...tool, definition: { ...tool.definition, _meta: { status: 'degraded' } } }
-  expect(cacheKeyOf(callOf({ tool: sick }))).toBe(cacheKeyOf(callOf()))
+  const degraded = { ...tool, definition: { ...tool.definition, _meta: { status: 'degraded' } } }
+  expect(cacheKeyOf(callOf({ tool: degraded }))).toBe(cacheKeyOf(callOf()))
 })
 
-test('nothing of a caller is readable in a key', () => {
+test('shows nothing of the caller in a key', () => {
   expect(cacheKeyOf(callOf())).toMatch(/^result\/[0-9a-f]{64}$/)
 })
 
-test('callers whom nobody verified share results only where that is configured', () => {
+test('shares results among callers without a name only with `anonymous`', () => {
   const principal = { ...ada, isAnonymous: true }
   expect(cacheKeyOf(callOf({ principal }))).toBeUndefined()
   expect(cacheKeyOf(callOf({ principal }, { ttlMs: 1, anonymous: true }))).toBeDefined()
@@ -82,27 +95,26 @@ test('callers whom nobody verified share results only where that is configured',
 
 test.each<[string, CheckedArguments]>([
   ['with files', { ...hello, files: ['artifact://a'] }],
-  ['that answer', { ...hello, resume: { run: 'r', answers: {} } }],
+  ['with an answer', { ...hello, resume: { run: 'r', answers: {} } }],
   ['without input', { files: [] }],
-])('calls %s are made each time', (_which, args) => {
+])('does not store results of calls %s', (_which, args) => {
   expect(cacheKeyOf(callOf({ arguments: args }))).toBeUndefined()
 })
 
-test.each([
+test.each<[string, CallToolResult]>([
   ['an error', { ...answer, isError: true }],
-  ['a question', { resultType: 'input_required', content: [], inputRequests: {} }],
   ['a question as text', { content: [], structuredContent: { status: 'needs_input' } }],
-  ['a link to a file', { content: [{ type: 'resource_link', uri: 'artifact://a' }] }],
-  ['a picture', { content: [{ type: 'image', data: '' }] }],
+  ['a link to a file', { content: [{ type: 'resource_link', uri: 'artifact://a', name: 'a' }] }],
+  ['an image', { content: [{ type: 'image', data: '', mimeType: 'image/png' }] }],
   ['a sign-in', { ...answer, _meta: { reason: 'auth_required' } }],
   ['a long text', { content: [{ type: 'text', text: 'x'.repeat(300_000) }] }],
-])('%s is not kept', async (_what, result) => {
+])('does not store %s', async (_what, result) => {
   const cache = cacheAt()
   await cache.put(callOf(), result)
   expect(await cache.get(callOf())).toBeUndefined()
 })
 
-test('a store that is away is an empty one', async () => {
+test('finds and stores nothing while the store is away', async () => {
   const warnings: string[] = []
   const away = () => Promise.reject(new Error('away'))
   const records = {

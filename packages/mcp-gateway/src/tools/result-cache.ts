@@ -1,66 +1,62 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
+import { isCallToolResult, type CallToolResult } from '@modelcontextprotocol/server'
 
 import { canonicalJson, isRecord } from '@x/internal'
 import type { Principal } from '../internal/principal.ts'
 import type { Records } from '../store/gateway-store.ts'
 import type { CheckedArguments, PlannedTool } from './plan.ts'
 
-/** Who calls what, and with what: all that a result may depend on. */
+/** A call, with everything on which its result may depend. */
 export interface CachedCall {
   readonly tool: Pick<PlannedTool, 'agent' | 'skill' | 'cache' | 'definition'>
   readonly principal: Principal
   readonly arguments: CheckedArguments
 }
 
-/** What is kept of a result: an answer in words and data. */
-export interface CachedResult {
-  readonly content: readonly unknown[]
-  readonly structuredContent?: unknown
-}
-
 const MAX_BYTES = 262_144
 
 /**
- * Results of tools for which it was configured, for whoever they were made. Never one that failed, that asks,
- * or that speaks of a file, since files belong to a run. A store that cannot be reached is an empty one.
+ * Stores results of tools with the setting `cache`, and returns them to the same caller. Results that are errors or
+ * questions, and results with anything but text, are not stored. While the store is away, nothing is found or stored.
  */
 export class ResultCache {
   readonly #records: Records
   readonly #onWarning: (message: string, cause: unknown) => void
 
-  constructor(
-    records: Records,
-    onWarning: (message: string, cause: unknown) => void = () => undefined,
-  ) {
+  constructor(records: Records, onWarning: (message: string, cause: unknown) => void) {
     this.#records = records
     this.#onWarning = onWarning
   }
 
-  async get(call: CachedCall): Promise<CachedResult | undefined> {
+  async get(call: CachedCall): Promise<CallToolResult | undefined> {
     const key = cacheKeyOf(call)
     if (key === undefined) return undefined
     try {
-      return cachedResultFrom((await this.#records.get(key))?.value)
+      const found = await this.#records.get(key)
+      return isCallToolResult(found?.value) ? found.value : undefined
     } catch (error) {
-      this.#onWarning('A kept result could not be read', error)
+      this.#onWarning('A cached result could not be read', error)
       return undefined
     }
   }
 
-  /** Keeps a result, if it is one to be kept. Never rejects. */
-  async put(call: CachedCall, result: unknown): Promise<void> {
+  /** Stores a result, if results of this kind are stored. Never rejects. */
+  async put(call: CachedCall, result: CallToolResult): Promise<void> {
     const key = cacheKeyOf(call)
-    const kept = key === undefined ? undefined : keptOf(result)
-    if (key === undefined || kept === undefined) return
+    if (key === undefined || !isCacheable(result)) return
+    const { content, structuredContent } = result
+    // Without `_meta`, which names the run.
+    const stored = { content, ...(structuredContent !== undefined && { structuredContent }) }
+    if (Buffer.byteLength(JSON.stringify(stored)) > MAX_BYTES) return
     try {
-      await this.#records.put(key, kept, { ttlMs: call.tool.cache?.ttlMs })
+      await this.#records.put(key, stored, { ttlMs: call.tool.cache?.ttlMs })
     } catch (error) {
-      this.#onWarning('A result could not be kept', error)
+      this.#onWarning('A result could not be cached', error)
     }
   }
 }
 
-/** Where the result of a call is kept; `undefined`: nowhere. */
+/** Returns the key under which the result of a call is stored. `undefined`: it is not stored. */
 export function cacheKeyOf({ tool, principal, arguments: args }: CachedCall): string | undefined {
   const { cache } = tool
   if (cache === undefined || cache.ttlMs <= 0) return undefined
@@ -72,28 +68,22 @@ export function cacheKeyOf({ tool, principal, arguments: args }: CachedCall): st
   const parts = [
     principal.isAnonymous,
     principal.id,
-    principal.scopes.toSorted(), // an agent may answer by them
+    principal.scopes.toSorted(), // the answer of an agent may depend on them
     tool.agent.id,
     tool.skill.id,
-    definition, // a tool that changed is another one
+    definition, // after a change of the tool, earlier results are not used
     args.input,
   ]
-  return `result/${createHash('sha256').update(canonicalJson(parts)).digest('hex')}`
+  return `result/${hash('sha256', canonicalJson(parts))}`
 }
 
-function keptOf(result: unknown): CachedResult | undefined {
-  const kept = cachedResultFrom(result)
-  if (kept === undefined || Buffer.byteLength(JSON.stringify(kept)) > MAX_BYTES) return undefined
-  return kept
-}
-
-function cachedResultFrom(value: unknown): CachedResult | undefined {
-  if (!isRecord(value) || (value['isError'] ?? false) !== false) return undefined
-  const { content, structuredContent, resultType = 'complete', _meta: meta } = value
-  if (resultType !== 'complete' || !Array.isArray(content)) return undefined
-  if (!content.every((block) => isRecord(block) && block['type'] === 'text')) return undefined
-  if (isRecord(meta) && meta['reason'] !== undefined) return undefined
-  // A run that waits for its answer, told to a client that cannot be asked.
-  if (isRecord(structuredContent) && structuredContent['status'] === 'needs_input') return undefined
-  return { content, ...(structuredContent !== undefined && { structuredContent }) }
+function isCacheable({
+  content,
+  isError,
+  structuredContent,
+  _meta: meta,
+}: CallToolResult): boolean {
+  const isQuestion = isRecord(structuredContent) && structuredContent['status'] === 'needs_input'
+  const isAnswer = isError !== true && meta?.['reason'] === undefined && !isQuestion
+  return isAnswer && content.every(({ type }) => type === 'text')
 }
