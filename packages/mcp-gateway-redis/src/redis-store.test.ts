@@ -13,10 +13,10 @@ import { redisStore } from './redis-store.ts'
 const redis = await startRedisServer()
 afterAll(() => redis?.[Symbol.asyncDispose]())
 
-/** For operations that have to succeed, however slow the machine is. */
+/** Time limit of operations that must succeed on a slow machine. Milliseconds. */
 const timeoutMs = 20_000
 
-/** Asks Redis itself. */
+/** Sends a command to Redis. */
 async function askRedis(url: string, ...command: string[]): Promise<unknown> {
   const client = createClient({ url })
   await client.connect()

@@ -15,7 +15,7 @@ const LIMITS = { maxEvents: 5000, ttlMs: 3_600_000 }
 
 interface Reader {
   readonly seen: unknown[]
-  /** Resolves when this was seen. */
+  /** Resolves when the event or gap was seen. */
   until(event: unknown): Promise<void>
   onEvent(this: void, event: { readonly event: unknown }): void
   onGap(this: void): void
@@ -37,14 +37,14 @@ function newReader(): Reader {
   }
 }
 
-/** A client that asks Redis itself. */
+/** A client that sends commands to Redis. */
 async function openAdmin(url: string) {
   const admin = createClient({ url })
   await admin.connect()
   return { admin, [Symbol.asyncDispose]: async () => admin.destroy() }
 }
 
-/** Passes bytes on to Redis, and cuts its connections when it is told to. */
+/** A proxy in front of Redis that can cut its connections. */
 async function startProxy(target: string): Promise<{
   readonly url: string
   cut(): void

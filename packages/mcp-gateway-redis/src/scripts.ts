@@ -1,7 +1,7 @@
 import { createRedisScript } from '@x/internal/redis'
 import type { RedisScript } from '@x/internal/redis'
 
-/** The clock is that of Redis: processes that share it agree on it. */
+/** `now` is the clock of Redis, so that all processes use one clock. */
 const PRELUDE = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -9,10 +9,10 @@ local function text(number) return string.format('%.0f', number) end
 `
 
 /**
- * Of records. KEYS record, names (all with score 0, so in the order of their bytes), ends (by the time at which
- * they end). Each write takes out more names that have ended than it puts in.
+ * Functions for records. KEYS record, names (all with score 0, so they are in the order of their bytes), ends (sorted by
+ * the time of expiry). Each write removes more expired names than it adds.
  */
-const VALUES = `
+const RECORDS = `
 local function forgetEnded(limit)
   local ended = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', text(now), 'LIMIT', 0, limit)
   if #ended == 0 then return end
@@ -36,8 +36,8 @@ local function remove(key)
 end
 `
 
-/** ARGV key, text, version, time to live or '', version to hold: '' for any, 'none', or '=' and a version. */
-export const PUT: RedisScript = script(`${VALUES}
+/** ARGV key, text, version, time to live or '', expected version: '' for any, 'none', or '=' and a version. Returns 1 if it wrote. */
+export const PUT: RedisScript = script(`${RECORDS}
 local before = redis.call('HGET', KEYS[1], 'version')
 if ARGV[5] == 'none' and before then return 0 end
 if string.sub(ARGV[5], 1, 1) == '=' and before ~= string.sub(ARGV[5], 2) then return 0 end
@@ -48,22 +48,22 @@ setEnd(ARGV[1], ARGV[4])
 return 1
 `)
 
-/** ARGV key, time to live. */
-export const TOUCH: RedisScript = script(`${VALUES}
+/** ARGV key, time to live or ''. Returns 1 if the record exists. */
+export const TOUCH: RedisScript = script(`${RECORDS}
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 setEnd(ARGV[1], ARGV[2])
 return 1
 `)
 
-/** ARGV key. The text, or nothing. */
-export const TAKE: RedisScript = script(`${VALUES}
+/** ARGV key. Returns the text, or nothing. */
+export const TAKE: RedisScript = script(`${RECORDS}
 local found = redis.call('HGET', KEYS[1], 'text')
 if found then remove(ARGV[1]) end
 return found
 `)
 
-/** ARGV key, version or ''. */
-export const DELETE: RedisScript = script(`${VALUES}
+/** ARGV key, expected version or ''. Returns 1 if it deleted the record. */
+export const DELETE: RedisScript = script(`${RECORDS}
 local version = redis.call('HGET', KEYS[1], 'version')
 if not version or (ARGV[2] ~= '' and version ~= ARGV[2]) then return 0 end
 remove(ARGV[1])
@@ -71,10 +71,10 @@ return 1
 `)
 
 /**
- * KEYS[1] is only the first part of the records' keys; ARGV from (as ZRANGEBYLEX has it), count. Triples
- * of key, text and version: without the last two for what has just ended.
+ * KEYS[1] is the first part of the keys of all records. ARGV first key (as in ZRANGEBYLEX), count. Returns triples of key,
+ * text and version. A record that has just expired has no text and no version.
  */
-export const LIST: RedisScript = script(`${VALUES}
+export const LIST: RedisScript = script(`${RECORDS}
 forgetEnded(500)
 local reply = {}
 for _, key in ipairs(redis.call('ZRANGEBYLEX', KEYS[2], ARGV[1], '+', 'LIMIT', 0, ARGV[2])) do
@@ -84,14 +84,15 @@ end
 return reply
 `)
 
-/** ARGV the least key and what is behind the last one, as ZLEXCOUNT has them. */
-export const COUNT: RedisScript = script(`${VALUES}
+/** ARGV first key, and the end of the range, as in ZLEXCOUNT. */
+export const COUNT: RedisScript = script(`${RECORDS}
 forgetEnded(4000)
 return redis.call('ZLEXCOUNT', KEYS[2], ARGV[1], ARGV[2])
 `)
 
 /**
- * KEYS stream, head; ARGV text, whether it is the last event, most events, time to live, head, whether it replaces the log.
+ * KEYS stream, head; ARGV text, whether it is the last event, maximum number of events, time to live, head, whether it
+ * replaces the log.
  * Returns the id of the new entry.
  */
 export const APPEND_EVENT: RedisScript = script(`
@@ -122,13 +123,13 @@ if #redis.call('XRANGE', KEYS[1], ARGV[1], ARGV[1]) == 0 then return false end
 return redis.call('GET', KEYS[2])
 `)
 
-/** KEYS stream that a process reads together with its tails; ARGV time to live. */
+/** KEYS stream that a process reads together with its tails; ARGV time to live. Ends the blocking read of the process. */
 export const WAKE: RedisScript = script(`
 redis.call('XADD', KEYS[1], 'MAXLEN', 1, '*', 'wake', 1)
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 `)
 
-/** KEYS bucket; ARGV tokens per millisecond, burst. 0, or the milliseconds to wait. */
+/** KEYS bucket; ARGV tokens per millisecond, burst. Returns 0, or the milliseconds to wait. */
 export const TAKE_TOKEN: RedisScript = script(`
 local perMs, burst = tonumber(ARGV[1]), tonumber(ARGV[2])
 local found = redis.call('HMGET', KEYS[1], 'tokens', 'at')

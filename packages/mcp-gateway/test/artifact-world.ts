@@ -19,7 +19,7 @@ export function named(id: string): ArtifactCaller {
   return { principal: { id, isAnonymous: false, scopes: [], claims: {} } }
 }
 
-/** What callers without a name are. */
+/** Principal of callers without a name. */
 export const nobody: Principal = { id: 'mcp_user', isAnonymous: true, scopes: [], claims: {} }
 
 /** A caller without a name that has a session. */
@@ -31,20 +31,20 @@ export async function* bytesOf(...texts: readonly string[]): AsyncGenerator<Uint
   for (const text of texts) yield Buffer.from(text)
 }
 
-/** Time that stands still until a test moves it. Sweeps are called by the tests. */
+/** Time that only tests change. Its timers never fire: tests call the sweeps. */
 class TestClock {
   time = 1_700_000_000_000
   now = (): number => this.time
   after = (): (() => void) => () => {}
 }
 
-/** Artifacts on a store, and a look behind them. */
+/** Artifacts and their store. */
 export interface World extends AsyncDisposable {
   readonly store: GatewayStore
   readonly clock: TestClock
   readonly artifacts: Artifacts
   another(options: Omit<GivenArtifacts, 'store'>): Artifacts
-  /** Those that are kept, by looking for them. */
+  /** Returns the ids of the blobs that are still stored. */
   keptBlobs(): Promise<readonly string[]>
 }
 
@@ -66,7 +66,7 @@ async function onDisk(now: () => number): Promise<GatewayStore> {
 }
 
 export interface StoresOfTests extends AsyncDisposable {
-  /** Each by its name. Redis is among them where it is installed. */
+  /** Stores by their names. Redis is included where it is installed. */
   readonly all: readonly (readonly [name: string, open: OpenStore])[]
 }
 
@@ -107,7 +107,7 @@ export async function openWorld(open: OpenStore): Promise<World> {
   }
 }
 
-/** The same store, and the ids of all the bytes it was ever given. */
+/** Wraps a store. Adds the id of each blob that is written to `written`. */
 function spied(store: GatewayStore, written: Set<string>): GatewayStore {
   const { records, logs, rates, blobs } = store
   return {
@@ -129,7 +129,7 @@ function spied(store: GatewayStore, written: Set<string>): GatewayStore {
   }
 }
 
-/** All of a file. */
+/** Returns the text of an artifact. */
 export async function textOf(
   artifacts: Artifacts,
   caller: ArtifactCaller,
@@ -139,5 +139,5 @@ export async function textOf(
   return Buffer.from(bytes ?? []).toString()
 }
 
-/** How all that a caller may not have is refused. */
+/** Error for all artifacts that a caller does not own, or that do not exist. */
 export const notFound = { code: 'NOT_FOUND', message: 'Artifact not found' }

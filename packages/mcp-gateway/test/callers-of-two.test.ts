@@ -20,7 +20,7 @@ interface Replica extends AsyncDisposable {
   readonly fetch: (request: Request) => Promise<Response>
 }
 
-/** One process of several, as far as they meet in Redis only. */
+/** Opens a gateway that shares only Redis with the others, as another process would. */
 function replica(prefix: string, options: Partial<GatewayOptions> = {}): Replica {
   const store = redisStore({ url: redis?.url, prefix, timeoutMs: 10_000 })
   const gateway = createGateway({
@@ -50,7 +50,7 @@ async function statusOf(answer: Promise<Response>): Promise<number> {
   return status
 }
 
-test.runIf(redis)('who comes too often comes too often at every process', async () => {
+test.runIf(redis)('limits the requests of a caller over all processes together', async () => {
   const options = { limits: { requestsPerMinutePerPrincipal: 4 } }
   await using a = replica('rates-by-name', options)
   await using b = replica('rates-by-name', options)
@@ -61,7 +61,7 @@ test.runIf(redis)('who comes too often comes too often at every process', async 
   expect(statuses).toEqual([200, 200, 200, 200, 429, 429])
 })
 
-test.runIf(redis)('so does an address that begins too many sessions', async () => {
+test.runIf(redis)('limits the new sessions of an address over all processes together', async () => {
   const options = { sessions: { initializePerMinutePerIp: 2 } }
   await using a = replica('rates-of-handshakes', options)
   await using b = replica('rates-of-handshakes', options)

@@ -28,7 +28,7 @@ interface Listed {
   readonly size?: number | undefined
 }
 
-/** What the tests ask of a client about files, whichever it is. */
+/** The requests about files that the tests send, with any kind of client. */
 export interface FileClient extends AsyncDisposable {
   call(name: string, args: Readonly<Record<string, unknown>>): Promise<CallAnswer>
   tools(): Promise<readonly { readonly name: string; readonly inputSchema: unknown }[]>
@@ -36,9 +36,9 @@ export interface FileClient extends AsyncDisposable {
   templates(): Promise<readonly string[]>
   read(uri: string): Promise<Readonly<Record<string, unknown>>>
   complete(template: string, value: string): Promise<readonly string[]>
-  /** @returns URIs that are followed now, as far as the client is told */
+  /** @returns URIs that are followed now, if the server reports them */
   follow(uri: string): Promise<readonly string[]>
-  /** Of sessions; others end what they listen to. */
+  /** Unsubscribes in a session. Other clients end their listening stream. */
   unfollow(uri: string): Promise<unknown>
 }
 
@@ -65,7 +65,7 @@ export function connectForFiles(
   })
 }
 
-/** At the other end of a pipe. */
+/** Connects over a pipe. */
 export function connectPipe(
   { input, output }: { readonly input: Writable; readonly output: Readable },
   hooks: FileHooks & { readonly mode: 'legacy' | { readonly pin: string } },
@@ -153,7 +153,7 @@ function firstOf<T>(contents: readonly T[]): T {
   return first
 }
 
-/** Messages as lines, as a client over stdio sends them, without a process. */
+/** Sends messages as lines, as a client over stdio does, without a process. */
 class LineTransport implements Transport {
   onmessage?: Transport['onmessage']
   onclose?: () => void

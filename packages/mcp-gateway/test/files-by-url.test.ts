@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { connectForFiles } from './file-clients.ts'
 import { image, giving, serve, textOf } from './served-files.ts'
 
-test('files that an agent gives by URL are fetched by way of the guard', async () => {
+test('fetches files that an agent gives by URL through the guarded fetch', async () => {
   const asked: string[] = []
   const give = giving({ name: 'chart.png', data: { url: 'https://files.example/chart.png' } })
   const artifacts = {
@@ -19,7 +19,7 @@ test('files that an agent gives by URL are fetched by way of the guard', async (
   expect(asked).toEqual(['https://files.example/chart.png'])
 })
 
-test('an address that must not be asked costs the file, not the answer', async () => {
+test('leaves out a file with a forbidden address, and returns the rest of the result', async () => {
   const give = giving({ name: 'x', data: { url: 'http://169.254.169.254/latest/meta-data' } })
   await using at = await serve({ give })
   await using client = await connectForFiles('v2 pinned', at.url)

@@ -16,14 +16,14 @@ function wordsOf({ input }: AgentCall): string {
   return input.kind === 'message' ? input.text : ''
 }
 
-/** Adds a line to its diary, and says what is in it. */
+/** An agent that adds a line to its diary, and answers with the whole diary. */
 const diary: Behaviour = async function* write(call): AsyncIterable<AgentUpdate> {
   const text = `${await textOf(call)}${wordsOf(call)};`
   await call.artifacts.write({ name: 'diary.txt', data: Buffer.from(text) })
   yield { type: 'done', text: `${text} first: ${await textOf(call, 1)}` }
 }
 
-/** Looks for files that it did not write. */
+/** An agent that looks for files that it did not write. */
 const curious: Behaviour = async function* look(call): AsyncIterable<AgentUpdate> {
   const files = await call.artifacts.list()
   yield { type: 'done', text: `${files.length} files; ${(await textOf(call)) || 'no diary'}` }
@@ -38,7 +38,7 @@ async function say(
   return content.find(({ type }) => type === 'text')
 }
 
-test('an agent reads the files that it wrote for the same principal, of any version', async () => {
+test('lets an agent read the files that it wrote for the same principal, in any version', async () => {
   await using at = await serve({ diary, curious }, { auth: twoPeople() })
   await using ada = await connectForFiles('v1', at.url, { token: TOKENS.ada })
   await using again = await connectForFiles('v2 pinned', at.url, { token: TOKENS.ada })
@@ -48,7 +48,7 @@ test('an agent reads the files that it wrote for the same principal, of any vers
   expect(await say(bob, 'diary', 'mine')).toMatchObject({ text: 'mine; first: mine;' })
 })
 
-test('an agent sees no files of other agents and no uploads', async () => {
+test('shows an agent no files of other agents and no uploads', async () => {
   await using at = await serve({ diary, curious }, { auth: twoPeople() })
   await using ada = await connectForFiles('v1', at.url, { token: TOKENS.ada })
   await say(ada, 'diary', 'secret')
@@ -61,7 +61,7 @@ test('an agent sees no files of other agents and no uploads', async () => {
   })
 })
 
-test('callers without a name share files within a session only', async () => {
+test('shares files of callers without a name within a session only', async () => {
   await using at = await serve({ diary })
   await using first = await connectForFiles('v1', at.url)
   await using second = await connectForFiles('v1', at.url)
@@ -74,7 +74,7 @@ test('callers without a name share files within a session only', async () => {
   }
 })
 
-test('an agent lists the latest versions of its files by name', async () => {
+test('lists the latest versions of an agent’s files by name', async () => {
   const listed: unknown[] = []
   const files: Behaviour = async function* write({ artifacts }): AsyncIterable<AgentUpdate> {
     listed.push(await artifacts.list())
@@ -96,7 +96,7 @@ test('an agent lists the latest versions of its files by name', async () => {
   ])
 })
 
-test('there are no earlier files where none are kept, and none after the run', async () => {
+test('offers no earlier files where files are not stored, and none after the run', async () => {
   let call: AgentCall | undefined
   const files: Behaviour = async function* write(given): AsyncIterable<AgentUpdate> {
     call = given

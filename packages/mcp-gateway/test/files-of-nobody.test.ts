@@ -17,7 +17,7 @@ import {
   reader,
 } from './served-files.ts'
 
-test('a session that follows a file no longer is told of others only', async () => {
+test('notifies a session that unsubscribed of other files only', async () => {
   let version = 0
   const give: Behaviour = function* giveNext(): Iterable<AgentUpdate> {
     version++
@@ -37,7 +37,7 @@ test('a session that follows a file no longer is told of others only', async () 
   })
   const { content } = await client.call('give', { message: 'Go' })
   const [a = '', b = ''] = content.map(uriOf).map((uri) => uri.split('?')[0] ?? '')
-  await listChanged.promise // what was written so far is told by then
+  await listChanged.promise // changes from before are reported by then
   await Promise.all([client.follow(`${a}?version=1`), client.follow(b)])
   await client.unfollow(a)
   await client.call('give', { message: 'Again' })
@@ -46,7 +46,7 @@ test('a session that follows a file no longer is told of others only', async () 
 })
 
 describe('callers without a name', () => {
-  test('have the files of their session, and no other has', async () => {
+  test('read the files of their session, which no other session can', async () => {
     await using at = await serve({ give: giving(textFile('a.txt', 'mine')), reader })
     await using first = await connectForFiles('v1', at.url)
     await using second = await connectForFiles('v1', at.url)
@@ -67,7 +67,7 @@ describe('callers without a name', () => {
     expect((await fetch(uri.replace('artifact://', `${at.files}/`))).status).toBe(404)
   })
 
-  test('from one address have the room of one, however many sessions they open', async () => {
+  test('share one quota for each address, however many sessions they open', async () => {
     const artifacts = { quota: { countPerPrincipal: 1 } }
     await using at = await serve({ give: giving(textFile('a.txt', 'mine')) }, { artifacts })
     await using first = await connectForFiles('v1', at.url)
@@ -79,7 +79,7 @@ describe('callers without a name', () => {
     expect([put.status, await put.json()]).toMatchObject([507, { error: 'QUOTA' }])
   })
 
-  test('without a session have a new scope for each call, or that of an earlier one', async () => {
+  test('get a new scope for each call without a session, or name an earlier one', async () => {
     await using at = await serve({ give: giving(textFile('a.txt', 'mine')) })
     await using client = await connectForFiles('v2 pinned', at.url)
     const uris: string[] = []
@@ -96,7 +96,7 @@ describe('callers without a name', () => {
     expect((await fetch(first.replace('artifact://', `${at.files}/`))).status).toBe(200)
   })
 
-  test('are told by the list of tools what there is, and only that', async () => {
+  test('see in the list of tools only the parameters that are offered', async () => {
     const properties = async (options: GatewayOptions): Promise<readonly string[]> => {
       await using at = await serve({ reader }, options)
       await using client = await connectForFiles('v1', at.url, { token: TOKENS.ada })

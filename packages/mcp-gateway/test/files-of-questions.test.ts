@@ -13,7 +13,7 @@ import { describe, expect, test } from 'vitest'
 import { createGateway } from '../src/gateway.ts'
 import { CLIENT_KINDS, connect } from './mcp-clients.ts'
 
-/** Shows a draft, asks whether it is good, and then does all of it again, as graphs do. */
+/** An agent that writes a draft and asks about it. After the answer it repeats all of that, as graphs do. */
 function drafting(_state: unknown, { writer }: LangGraphRunnableConfig) {
   writer?.({ type: 'artifact', name: 'draft.txt', mimeType: 'text/plain', text: 'a draft' })
   const answer: unknown = interrupt('Is it good?')
@@ -40,8 +40,8 @@ function shownIn(result: Readonly<Record<string, unknown>>): readonly Shown[] {
   return result['content'] as readonly Shown[]
 }
 
-describe.each(CLIENT_KINDS)('a client that is asked: %s', (kind) => {
-  test('gets files of before and after its answer once each, in one scope', async () => {
+describe.each(CLIENT_KINDS)('a client that can answer questions: %s', (kind) => {
+  test('gets files from before and after its answer once each, in one scope', async () => {
     await using gateway = serve()
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url, { answer: () => ({ answer: 'yes' }) })
@@ -55,7 +55,7 @@ describe.each(CLIENT_KINDS)('a client that is asked: %s', (kind) => {
     expect(new Set(scopes).size).toBe(1)
   })
 
-  test('that cannot ask anybody sees the files beside the question', async () => {
+  test('sees the files beside the question if it cannot ask a person', async () => {
     await using gateway = serve()
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url)

@@ -39,7 +39,7 @@ async function replica(url: string, prefix: string) {
 }
 
 test.runIf(redis).each(FILE_CLIENTS)(
-  'a file of one process is read, followed and downloaded at another (%s)',
+  'reads, follows and downloads a file of one process at another (%s)',
   async (kind) => {
     const prefix = `files-${kind.replace(' ', '-')}:`
     await using a = await replica(redis?.url ?? '', prefix)

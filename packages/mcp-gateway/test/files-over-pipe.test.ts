@@ -14,7 +14,7 @@ describe.each([
   { era: 'legacy', mode: 'legacy' as const },
   { era: 'modern', mode: { pin: '2026-07-28' } },
 ])('over a pipe, a client of the $era era', ({ mode }) => {
-  test('has its files, hands them on, and is told of new versions', async () => {
+  test('reads its files, gives them to agents, and is notified of new versions', async () => {
     let version = 0
     const give: Behaviour = function* giveNext(): Iterable<AgentUpdate> {
       yield { type: 'file', file: textFile('plan.txt', `version ${++version}`) }
@@ -41,7 +41,7 @@ describe.each([
     await connection.close()
   })
 
-  test('follows nothing of others', async () => {
+  test('cannot follow files of others', async () => {
     await using store = new MemoryGatewayStore()
     await using other = await serve({ give: giving(textFile('a.txt', 'of Ada')) }, { store })
     await using ada = await connectForFiles('v1', other.url)
@@ -60,7 +60,7 @@ describe.each([
   })
 })
 
-test('a store that cannot say whose a file is costs that one request', async () => {
+test('fails one request only when the store cannot name the owner of a file', async () => {
   const store = new MemoryGatewayStore()
   const get = store.records.get.bind(store.records)
   store.records.get = (key) =>
@@ -75,7 +75,7 @@ test('a store that cannot say whose a file is costs that one request', async () 
   await using client = await connectPipe(pipe, { mode: { pin: '2026-07-28' } })
   const uri = 'artifact://aaaaaaaaaaaaaaaaaaaaaaaaaa/a.txt'
   const followed = client.follow(uri)
-  const tools = client.tools() // at once: it comes behind what is looked at
+  const tools = client.tools() // sent at once: it is answered after the request before it
   await expect(followed).rejects.toThrow('Try again')
   expect((await tools).map(({ name }) => name)).toEqual(['reader'])
   await connection.close()

@@ -8,7 +8,7 @@ import { ManualClock } from './manual-clock.ts'
 import { TOKENS, serve, twoPeople, reader } from './served-files.ts'
 
 describe('uploads', () => {
-  test('need a credential, or a link that has not ended', async () => {
+  test('need a credential, or a link that has not expired', async () => {
     const clock = new ManualClock()
     const store = new MemoryGatewayStore({ now: () => clock.now() })
     const artifacts = { upload: { linkTool: true, maxBytes: 10 } }
@@ -55,7 +55,7 @@ describe('uploads', () => {
     const body = new ReadableStream<Uint8Array>({
       async start(controller) {
         controller.enqueue(Buffer.from('first, '))
-        await arrived.promise // the rest is not even sent before the store has the beginning
+        await arrived.promise // the client sends the rest when the store has the beginning
         controller.enqueue(Buffer.from('then the rest'))
         controller.close()
       },

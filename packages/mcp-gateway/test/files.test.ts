@@ -38,7 +38,7 @@ const WAYS = FILE_CLIENTS.flatMap((kind) =>
 )
 
 describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({ kind, store }) => {
-  test('gets text first, then each file: inline up to the limit, beyond it as a link', async () => {
+  test('gets text first, then each file: inline up to the limit, above it as a link', async () => {
     const files = [
       { name: 'fits.png', data: image(1000) },
       { name: 'notes.md', data: Buffer.from('# Notes') },
@@ -90,7 +90,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     expect(await client.complete(template, 'b')).toEqual(['b.bin'])
   })
 
-  test('the same name twice are two versions, and the very same file is shown once', async () => {
+  test('gets two versions for one name, and sees equal bytes once', async () => {
     const files = ['one', 'two', 'two'].map((text) => textFile('plan.txt', text))
     await using at = await serve(
       { give: giving(...files) },
@@ -107,7 +107,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     expect(await refusalOf(client.read(`${uri}?version=3`))).toMatchObject({ code: -32602 })
   })
 
-  test('is told of a new version of what it follows', async () => {
+  test('is notified of a new version of a file that it follows', async () => {
     let version = 0
     const give: Behaviour = function* giveNext(): Iterable<AgentUpdate> {
       yield { type: 'file', file: textFile('plan.txt', `version ${++version}`) }
@@ -131,7 +131,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     expect(await client.read(uri)).toMatchObject({ text: 'version 2' })
   })
 
-  test('finds nothing of another caller’s, however it asks', async () => {
+  test('finds no file of another caller, with any request', async () => {
     const behaviours = { give: giving(textFile('secret.txt', 'of Ada')), reader }
     await using at = await serve(behaviours, { store: STORES[store](), auth: twoPeople() })
     await using ada = await connectForFiles(kind, at.url, { token: TOKENS.ada })
@@ -162,7 +162,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     expect((await fetch(path)).status).toBe(401)
   })
 
-  test('uploads by a link, and hands the file to an agent by its URI', async () => {
+  test('uploads by a link, and gives the file to an agent by its URI', async () => {
     const artifacts = { upload: { linkTool: true } }
     await using at = await serve(
       { reader },
@@ -184,7 +184,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     expect(complaint).toMatchObject({ isError: true, _meta: { reason: 'invalid_arguments' } })
   })
 
-  test('downloads what is too large to be read, by a link that is signed and ends', async () => {
+  test('downloads a file that is too large to be read by a signed link, which expires', async () => {
     const clock = new ManualClock()
     const large = textFile('large.json', JSON.stringify({ text: 'x'.repeat(5000) }))
     await using at = await serve(
@@ -210,7 +210,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     expect((await fetch(url)).status).toBe(404)
   })
 
-  test('has as much room as its quota, and files for as long as they are kept', async () => {
+  test('is limited by its quota, and loses files when they expire', async () => {
     const clock = new ManualClock()
     const files = ['a', 'b', 'c'].map((name) => textFile(`${name}.txt`, name))
     await using at = await serve(
@@ -236,7 +236,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
     expect(again.content.filter(({ type }) => type === 'resource')).toHaveLength(2)
   })
 
-  test('gets less in one result if its profile says so', async () => {
+  test('gets less in one result if its profile has lower limits', async () => {
     const files = [textFile('a.txt', 'x'.repeat(50)), textFile('b.txt', 'y'.repeat(60))]
     const inline = { totalMaxBytes: 110, clientProfiles: [{ match: '^small', totalMaxBytes: 100 }] }
     await using at = await serve({ give: giving(...files) }, { store: STORES[store](), inline })
@@ -249,7 +249,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
   })
 })
 
-test('a scope that there is not is said to be the mistake of who named it, and costs nobody the agent', async () => {
+test('reports an unknown scope as a mistake of the caller, and keeps the agent available', async () => {
   const keep: Behaviour = async function* keepIt({ artifacts }): AsyncIterable<AgentUpdate> {
     await artifacts.write({ name: 'a.txt', data: new Uint8Array(1) })
     yield { type: 'done', text: 'Kept' }
@@ -264,7 +264,7 @@ test('a scope that there is not is said to be the mistake of who named it, and c
   expect(textOf(await client.call('keep', { message: 'Go' }))).toContain('Kept')
 })
 
-test('an agent that cannot keep what it needs ends with a reason of its own', async () => {
+test('gives a run a reason of its own if its agent cannot store a file', async () => {
   const keep: Behaviour = async function* keepIt({ artifacts }): AsyncIterable<AgentUpdate> {
     await artifacts.write({ name: 'large.bin', data: new Uint8Array(100) })
     yield { type: 'done', text: 'Kept' }
@@ -276,11 +276,11 @@ test('an agent that cannot keep what it needs ends with a reason of its own', as
   expect(textOf(answer)).toContain('99')
 })
 
-describe('a gateway that keeps no files', () => {
+describe('a gateway that does not store files', () => {
   const artifacts = { enabled: false, maxBytes: 3000 }
 
   test.each(FILE_CLIENTS)(
-    'shows what a result has room for, and names the others: %s',
+    'shows the files that fit into a result, and names the others: %s',
     async (kind) => {
       const files = [
         { name: 'fits.png', data: image(1000) },
@@ -303,7 +303,7 @@ describe('a gateway that keeps no files', () => {
           text: expect.stringContaining('more than the 3000 bytes that are allowed'),
         },
       ])
-      expect(content[1]?.['_meta']).toBeUndefined() // there is nothing to read it by
+      expect(content[1]?.['_meta']).toBeUndefined() // the file cannot be read by a URI
     },
   )
 })

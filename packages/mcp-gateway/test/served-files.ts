@@ -6,17 +6,17 @@ import { createGateway } from '../src/gateway.ts'
 import type { OutputFile } from '../src/files/result-files.ts'
 import type { AgentUpdate } from '../src/agents/agent.ts'
 
-/** Of two callers. */
+/** Tokens of two callers. */
 export const TOKENS = { ada: 'ada-has-a-token-of-her-own', bob: 'bob-has-a-token-of-his-own' }
 
-/** Looks like a picture, as far as anybody looks. */
+/** Returns bytes that begin like a PNG. */
 export function image(bytes: number): Uint8Array {
   const png = new Uint8Array(bytes)
   png.set([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
   return png
 }
 
-/** Says a word, and gives files, in this order. */
+/** Makes an agent that writes these files, in this order, and answers with a text. */
 export function giving(...files: readonly OutputFile[]): Behaviour {
   return function* give(): Iterable<AgentUpdate> {
     for (const file of files) yield { type: 'file', file }
@@ -29,7 +29,7 @@ export function textFile(name: string, text: string): OutputFile {
   return { name, data: Buffer.from(text) }
 }
 
-/** Says what is in the files it is given. */
+/** An agent that answers with the text of its input files. */
 export const reader: Behaviour = async function* read({ input }): AsyncIterable<AgentUpdate> {
   for (const file of input.files) {
     let text = ''
@@ -40,13 +40,13 @@ export const reader: Behaviour = async function* read({ input }): AsyncIterable<
 }
 
 export interface ServedFiles extends AsyncDisposable {
-  /** Of the MCP endpoint. */
+  /** URL of the MCP endpoint. */
   readonly url: string
-  /** Of downloads and uploads. */
+  /** URL of downloads and uploads. */
   readonly files: string
 }
 
-/** A gateway that listens, with a store that goes with it. */
+/** Starts a gateway. Closes its store with it. */
 export async function serve(
   behaviours: Readonly<Record<string, Behaviour>>,
   options: GatewayOptions = {},
@@ -67,7 +67,7 @@ export async function serve(
   }
 }
 
-/** Lets in who has one of the tokens. */
+/** Accepts callers with one of the tokens. */
 export function twoPeople(): GatewayOptions['auth'] {
   const scopes = ['*']
   return bearerAuth({
@@ -76,7 +76,7 @@ export function twoPeople(): GatewayOptions['auth'] {
   })
 }
 
-/** Of a file in a result, however it is shown. */
+/** Returns the URI of a file in a result: inline or a link. */
 export function uriOf(block: Block | undefined): string {
   const {
     uri,
@@ -90,15 +90,15 @@ export function uriOf(block: Block | undefined): string {
   return uri ?? resource?.uri ?? meta?.uri ?? ''
 }
 
-/** All text of a result. */
+/** Returns all text of a result. */
 export function textOf({ content }: CallAnswer): string {
   return content.map((block) => (typeof block['text'] === 'string' ? block['text'] : '')).join('\n')
 }
 
-/** What went wrong, as far as a client sees it. */
+/** Returns the parts of an error that a client sees. */
 export async function refusalOf(promise: Promise<unknown>): Promise<object> {
   const error: unknown = await promise.then(
-    () => new Error('It went well'),
+    () => new Error('The promise was not rejected'),
     (reason: unknown) => reason,
   )
   const { code, data, message } = error as { code?: number; data?: object; message: string }

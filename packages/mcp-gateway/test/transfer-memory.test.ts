@@ -81,11 +81,11 @@ async function maxKiB({ beside }: TransferServer): Promise<number> {
 }
 
 /**
- * What Node itself needs to receive so many bytes is no figure of ours: its buffers become garbage, of which
- * V8 lets some 64 MiB come together. So the same bytes are sent to nobody first.
+ * Sends the same bytes to a server that discards them first. Node itself needs memory to receive so many bytes: its
+ * buffers become garbage, and V8 collects it only when there are about 64 MiB.
  */
 test.each(places)(
-  '100 MiB go in and out with no more than 64 MiB of memory, and so do those of an agent (%s)',
+  'transfers 100 MiB in and out, also for an agent, with at most 64 MiB of memory (%s)',
   { timeout: 120_000 },
   async (where) => {
     await using server = await startServer(where)

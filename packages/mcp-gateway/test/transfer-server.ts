@@ -1,6 +1,6 @@
-// A gateway that takes and gives files until its input ends; tells its port, and that of a server beside it, where
-// `GET /memory` tells the most memory it ever had, `PUT /discard` takes bytes and does nothing with them, and
-// `GET /run` calls an agent that makes a file of 100 MiB.
+// Runs a gateway for uploads and downloads until its input ends. Prints its port, and the port of a second server:
+// `GET /memory` returns the most memory that this process ever had, `PUT /discard` discards the body, and `GET /run`
+// calls an agent that makes a file of 100 MiB.
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'

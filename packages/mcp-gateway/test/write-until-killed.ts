@@ -1,4 +1,4 @@
-// Writes to a store on disk and says what was acknowledged, line by line, until it is killed.
+// Writes to a store on disk, and prints a line for each acknowledged write, until it is killed.
 import { randomId } from '../src/internal/random-hex.ts'
 import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 

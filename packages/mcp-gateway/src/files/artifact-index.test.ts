@@ -60,7 +60,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     await expect(overQuota).rejects.toMatchObject({ code: 'QUOTA' })
     await artifacts.write(named('bob'), { name: 'g', bytes: bytesOf('123456') })
     await artifacts.write(caller, { name: 'f', bytes: bytesOf('54321') })
-    // There is no room, but an old version of the same name makes some.
+    // There is no room, but the oldest version of the same name is deleted.
     const third = await artifacts.write(caller, { name: 'f', bytes: bytesOf('abcde') })
     expect(third.version).toBe(3)
     expect(await world.keptBlobs()).toHaveLength(3)
@@ -155,7 +155,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     const short = world.another({ ttlMs: 1000 })
     const long = world.another({ ttlMs: 1_000_000 })
     const random = seededRandom(5)
-    // Some come while others go, over and over: at any time, what is there can be read.
+    // Versions are added while others expire. Each version can be read at any time.
     for (let round = 0; round < 15; round++) {
       const writes = Array.from({ length: 6 }, (_, n) =>
         (random() < 0.5 ? short : long).write(named(`p${n}`), {

@@ -227,7 +227,7 @@ test('finds large files without reading them into memory', async () => {
   expect(read).toMatchObject({ artifact: { size: 4 }, bytes: undefined })
 })
 
-test('checks again after the wait for other large reads, and reads nothing if that throws', async () => {
+test('calls `check` after the wait for other large reads, and reads nothing if it throws', async () => {
   await using world = await openWorld(inMemory)
   const { artifacts } = world
   const large = 'x'.repeat(300_000)

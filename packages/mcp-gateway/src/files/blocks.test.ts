@@ -13,7 +13,7 @@ test.for([
   ['audio', 10_485_760],
   ['text', 1_048_576],
   ['binary', 524_288],
-] as const)('an %s of exactly the limit is inline, one byte more is not', ([kind, limit]) => {
+] as const)('shows %s bytes up to the limit inline, and not one byte more', ([kind, limit]) => {
   const limits = limitsFrom({ resultMaxBytes: 20_000_000 })()
   expect(new InlineBudget(limits).spend(kind, { bytes: limit, chars: 0 })).toBe(true)
   expect(new InlineBudget(limits).spend(kind, { bytes: limit + 1, chars: 0 })).toBe(false)
@@ -88,6 +88,6 @@ test.for([
   ['https://printer.local/', false],
   ['file:///etc/hosts', false],
   ['nonsense', false],
-] as const)('%s is handed on: %s', ([url, isPublic]) => {
+] as const)('returns for %s whether a client may get it: %s', ([url, isPublic]) => {
   expect(isPublicLink(url)).toBe(isPublic)
 })

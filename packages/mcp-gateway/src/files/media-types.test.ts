@@ -14,7 +14,7 @@ const WAV = Buffer.from('RIFF\u0000\u0000\u0000\u0000WAVEfmt ', 'latin1')
 const PDF = Buffer.from('%PDF-1.7\n\u0000', 'latin1')
 const TEXT = Buffer.from('Grüße\n')
 
-describe('the type of a file', () => {
+describe('the type of a file with the declared type', () => {
   test.for([
     ['image/png', PNG, 'image', 'image/png'],
     ['image/jpeg', PNG, 'image', 'image/png'],

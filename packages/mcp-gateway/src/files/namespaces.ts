@@ -151,7 +151,10 @@ export class ArtifactScopes {
       // Of two concurrent first files, one creates the scope and the other one finds it.
       await this.#records.put(at, newScopeId(), { ttlMs: this.#ttlMs, ifVersion: null })
     }
-    throw new GatewayError('UNAVAILABLE', 'The store does not keep what it was given')
+    throw new GatewayError(
+      'UNAVAILABLE',
+      'The store lost a record that was just written: try again',
+    )
   }
 
   /** @throws GatewayError `NOT_FOUND` for a scope of another owner */
@@ -172,17 +175,12 @@ export class ArtifactScopes {
   }
 }
 
+/** Characters of base32 (RFC 4648, section 6), in lower case. */
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567'
 
-/** Returns 128 random bits in base32 (RFC 4648, section 6), in lower case. */
+/** Returns 26 random characters: 130 bits. */
 export function newScopeId(): string {
-  let bits = BigInt(`0x${randomBytes(16).toString('hex')}`) << 2n
-  let text = ''
-  for (let n = 0; n < 26; n++) {
-    text = `${ALPHABET[Number(bits & 31n)]}${text}`
-    bits >>= 5n
-  }
-  return text
+  return Array.from(randomBytes(26), (byte) => ALPHABET.charAt(byte & 31)).join('')
 }
 
 export function isScopeId(text: string): boolean {

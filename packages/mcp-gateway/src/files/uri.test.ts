@@ -14,7 +14,7 @@ import {
 const scope = 'abcdefghijklmnopqrstuvwxyz'
 const random = seededRandom(7)
 
-/** Texts that are likely to hurt: marks of URIs, halves of pairs, forms that normalise, control characters. */
+/** Returns a difficult text: delimiters of URIs, halves of surrogate pairs, characters to normalize, control characters. */
 function anyText(): string {
   const parts = ['a', '/', '?', '#', '%', '%2F', '..', '.', ' ', '\u0000', '\u0301', 'é', 'e\u0301']
   const more = [
@@ -99,7 +99,7 @@ test('changes invalid names only', () => {
   expect(Buffer.byteLength(artifactNameFrom('😀'.repeat(100)))).toBe(252)
 })
 
-test('makes scopes of 128 random bits', () => {
+test('makes random scopes of 26 characters', () => {
   const scopes = Array.from({ length: 1000 }, newScopeId)
   expect(scopes.every(isScopeId)).toBe(true)
   expect(new Set(scopes).size).toBe(1000)
@@ -115,7 +115,7 @@ test.each([
   ['\u2028', 'file'],
   ['', 'file'],
   ['x'.repeat(1_000_000), 'x'.repeat(255)],
-])('%j is shown as one line that can be read', (text, expected) => {
+])('shows %j as one legible line', (text, expected) => {
   expect(artifactTitleFrom(text)).toBe(expected)
 })
 
@@ -126,12 +126,12 @@ test.each([
   ['..', '__'],
   ['.', '_'],
   ['report.pdf', 'report.pdf'],
-])('%j leads out of no folder', (title, expected) => {
+])('makes a file name of %j that stays in its folder', (title, expected) => {
   expect(fileNameFrom(title)).toBe(expected)
 })
 
 test.each(['../a', 'a\0b', '..', '', '\ud800', 'x'.repeat(5000), '__proto__'])(
-  'whatever a file is called, %j, it has a name',
+  'makes a valid name of %j',
   (text) => {
     expect(isArtifactName(artifactNameFrom(text))).toBe(true)
   },

@@ -11,16 +11,16 @@ import { randomId } from '../internal/random-hex.ts'
 import type { Blobs, GatewayStore, LoggedEvent, LogListener, WrittenBlob } from './gateway-store.ts'
 import { MemoryGatewayStore } from './memory-store.ts'
 
-/** What every store has to do, on each of them. */
+/** A store under test. */
 interface OpenStore extends AsyncDisposable {
   readonly store: GatewayStore
-  /** The same, as another process would have it where that is possible. */
+  /** The same store, opened as by another process where that is possible. */
   readonly other: GatewayStore
-  /** What listeners threw. */
+  /** Errors of listeners. */
   readonly errors: readonly unknown[]
-  /** Long enough for a few steps, short enough to be waited for. */
+  /** Time to live: long enough for a few steps of a test. Milliseconds. */
   readonly shortMs: number
-  /** Resolves when this holds, after what was given `shortMs` has reached its end. */
+  /** Resolves when `ended` returns true, after records with `shortMs` have expired. */
   untilEnded(this: void, ended: () => Promise<boolean>): Promise<void>
 }
 
@@ -91,7 +91,7 @@ const LIMITS = { maxEvents: 1000, ttlMs: 3_600_000 }
 interface LogReader extends LogListener {
   readonly events: readonly LoggedEvent[]
   readonly gaps: number
-  /** Events and, as `gap`, gaps in the order in which they came. */
+  /** Events, and `gap` for each gap, in the order of the calls. */
   readonly seen: readonly unknown[]
   /** Resolves after `count` events. */
   readonly done: Promise<void>

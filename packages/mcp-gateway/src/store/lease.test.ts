@@ -53,7 +53,7 @@ describe('the lease of a process', () => {
     await using one = new ProcessLease(store.records, systemClock)
     put.mockRejectedValueOnce(new GatewayError('UNAVAILABLE', 'The store is away'))
     await expect(one.hold()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
-    expect(vi.getTimerCount()).toBe(1) // that of the store
+    expect(vi.getTimerCount()).toBe(1) // the timer of the store
     const release = await one.hold()
     put.mockRejectedValueOnce(new GatewayError('UNAVAILABLE', 'The store is away'))
     await vi.advanceTimersByTimeAsync(1500)

@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers'
 import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
 
-/** All that is loaded with these modules. */
+/** Returns all modules that are loaded with these. */
 async function loadedWith(...paths: readonly string[]): Promise<string> {
   const urls = paths.map((path) => new URL(path, import.meta.url).href)
   const program = `

@@ -1,6 +1,6 @@
 import type { Rate, Rates } from './gateway-store.ts'
 
-/** More buckets than this are looked through for full ones, which say nothing. */
+/** Above this number, full buckets are dropped. A new bucket is full, too. */
 const MANY = 10_000
 
 /** Token buckets of this process. */
@@ -23,13 +23,13 @@ export class TokenBuckets implements Rates {
     const isAllowed = tokens >= 1
     const left = isAllowed ? tokens - 1 : tokens
     this.#buckets.set(bucket, { tokens: left, at: now, fullAt: now + (burst - left) / perMs })
-    if (this.#buckets.size > this.#many) this.#forgetFull(now)
+    if (this.#buckets.size > this.#many) this.#dropFull(now)
     return isAllowed ? 0 : Math.max(1, Math.ceil((1 - tokens) / perMs))
   }
 
-  #forgetFull(now: number): void {
+  #dropFull(now: number): void {
     for (const [name, { fullAt }] of this.#buckets) if (fullAt <= now) this.#buckets.delete(name)
-    // Twice what is left: looking through them costs each of them a constant.
+    // Twice the number that is left, so that the cost of a search is constant for each bucket.
     this.#many = Math.max(MANY, this.#buckets.size * 2)
   }
 }
