@@ -52,6 +52,7 @@ export interface SessionWorldOptions {
   readonly questionTimeoutMs?: number
   readonly keepAliveMs?: number
   readonly isShared?: boolean
+  readonly isStateless?: boolean
   /** @default 2 */
   readonly processes?: number
   readonly wrap?: (store: SessionStore) => SessionStore
@@ -158,7 +159,7 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
       changes,
       settings,
       questionTimeoutMs: options.questionTimeoutMs ?? 60_000,
-      isStateless: false,
+      isStateless: options.isStateless ?? false,
       resources: {
         listOf: ({ principal: { id, isAnonymous }, scope }) => (isAnonymous ? scope : id),
       },
