@@ -265,6 +265,11 @@ export interface ToolSettings {
    * skill's schema, if it has one. `auto`: those of a schema with plain fields, and of a typed graph without `messages`.
    */
   readonly parameters: 'message' | 'schema' | 'auto'
+  /**
+   * Infers the schema of a skill without one from its examples, if each is a JSON object and they agree on the types of
+   * their properties. Properties that all examples have are required. The tool says so in `_meta.schemaFrom`.
+   */
+  readonly schemaFromExamples: boolean
   /** Parameters that the gateway adds, unless the skill has one of that name. */
   readonly extras: ExtraSettings
   /** Offers the tools `agents_list` and `agent_call`: besides the others (`on`), or alone (`only`). */

@@ -82,6 +82,7 @@ test('gives every setting of an empty file this default', async () => {
       },
       overrides: {},
       parameters: 'auto',
+      schemaFromExamples: false,
       extras: {
         resume: true,
         idempotencyKey: false,

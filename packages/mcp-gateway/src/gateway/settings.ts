@@ -182,6 +182,7 @@ export const settingsShape: Shape<GatewaySettings> = {
         .record(z.string(), override, { error: 'overrides by "agent/skill"' })
         .default({}),
       parameters: oneOf('message', 'schema', 'auto').default('auto'),
+      schemaFromExamples: flag.default(false),
       extras: section({
         files: unset(flag),
         resume: flag.default(true),

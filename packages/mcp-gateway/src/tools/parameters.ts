@@ -63,6 +63,65 @@ export function parametersOf(
   }
 }
 
+/** Skills with inferred schemas. A plan is made again with each change, but a schema is compiled once. */
+const inferredSkills = new WeakMap<Skill, Skill>()
+
+/**
+ * Adds a schema to a skill without one, if all its examples are JSON objects that agree on the types of their
+ * properties. Returns other skills as they are.
+ */
+export function withSchemaFromExamples(skill: Skill): Skill {
+  if (skill.inputSchema !== undefined) return skill
+  const known = inferredSkills.get(skill)
+  if (known !== undefined) return known
+  const inputSchema = schemaFromExamples(skill.examples ?? [])
+  const inferred = inputSchema === undefined ? skill : { ...skill, inputSchema }
+  inferredSkills.set(skill, inferred)
+  return inferred
+}
+
+function schemaFromExamples(examples: readonly string[]): JsonSchema | undefined {
+  const types = new Map<string, string>()
+  let required: readonly string[] | undefined
+  for (const example of examples) {
+    const value = objectFromJson(example)
+    if (value === undefined) return undefined
+    for (const [name, each] of Object.entries(value)) {
+      const known = types.get(name)
+      const type = commonType(known ?? typeOf(each), typeOf(each))
+      if (type === undefined) return undefined
+      types.set(name, type)
+    }
+    required = (required ?? Object.keys(value)).filter((name) => Object.hasOwn(value, name))
+  }
+  // Examples without a property in common are not of one shape.
+  if (required === undefined || required.length === 0) return undefined
+  const properties = [...types].map(([name, type]) => [name, { type }] as const)
+  return { type: 'object', properties: Object.fromEntries(properties), required }
+}
+
+function objectFromJson(text: string): Arguments | undefined {
+  if (!text.trimStart().startsWith('{')) return undefined
+  try {
+    const value: unknown = JSON.parse(text)
+    return isRecord(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function typeOf(value: unknown): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'array'
+  return Number.isInteger(value) ? 'integer' : typeof value
+}
+
+function commonType(one: string, other: string): string | undefined {
+  if (one === other) return one
+  const areNumbers = [one, other].every((type) => type === 'integer' || type === 'number')
+  return areNumbers ? 'number' : undefined
+}
+
 type Arguments = Readonly<Record<string, unknown>>
 type ReadInput = (args: Arguments) => CheckedInput | { readonly complaint: string }
 

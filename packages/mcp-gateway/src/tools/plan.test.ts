@@ -204,6 +204,62 @@ test('prompts are the examples of skills', () => {
   expect(planOf(agents, { prompts: false }).prompts).toEqual([])
 })
 
+describe('a schema from examples', () => {
+  const examples = ['{"city":"Oslo","days":2}', ' {"city":"Rome","days":1.5,"unit":"C"} ']
+  const toolOf = (given: readonly string[], options: GivenPlan = { schemaFromExamples: true }) =>
+    planOf([agentOf('weather', [{ id: 'get', examples: given }])], options).byName('weather_get')
+
+  test('has the properties of all examples, and requires those that each of them has', () => {
+    const tool = toolOf(examples, { schemaFromExamples: true, extras: { resume: false } })
+    expect(tool?.definition).toMatchObject({
+      inputSchema: {
+        type: 'object',
+        properties: {
+          city: { type: 'string' },
+          days: { type: 'number' },
+          unit: { type: 'string' },
+        },
+        required: ['city', 'days'],
+      },
+      _meta: { schemaFrom: 'examples' },
+    })
+    const input = { city: 'Bern', days: 3 }
+    expect(tool?.check(input)).toEqual({
+      ok: true,
+      arguments: { files: [], input: { kind: 'arguments', value: input } },
+    })
+    expect(tool?.check({ city: 'Bern' }).ok).toBe(false)
+    expect(tool?.check({ city: 7, days: 3 }).ok).toBe(false)
+  })
+
+  test('is not made without the setting, or for a tool that takes a message', () => {
+    for (const options of [{}, { schemaFromExamples: true, parameters: 'message' }] as const) {
+      const tool = toolOf(examples, options)
+      expect(tool?.parameters).toBe('message')
+      expect(tool?.definition).not.toHaveProperty('_meta.schemaFrom')
+    }
+  })
+
+  test.each([
+    ['a text among the examples', ['{"city":"Oslo"}', 'In Rome?']],
+    ['a list', ['["Oslo"]']],
+    ['two types of one property', ['{"city":"Oslo"}', '{"city":7}']],
+    ['no property in common', ['{"city":"Oslo"}', '{"zip":7}']],
+    ['an empty object', ['{}']],
+    ['no example', []],
+  ])('is not made for %s', (_what, given) => {
+    expect(toolOf(given)?.parameters).toBe('message')
+  })
+
+  test('is compiled once: a later plan has the same schema', () => {
+    const agents = [agentOf('weather', [{ id: 'get', examples }])]
+    const planner = new ToolPlanner(planOptions({ schemaFromExamples: true }))
+    const [first, second] = [planner.plan(agents), planner.plan(agents)]
+    expect(second.tools[0]?.skill).toBe(first.tools[0]?.skill)
+    expect(second.version).toBe(first.version)
+  })
+})
+
 describe('the lists of a caller', () => {
   function exampleAgent(id: string): Agent {
     const skill = { id: 'do', name: 'do', description: '', examples: [`Do it, ${id}`] }

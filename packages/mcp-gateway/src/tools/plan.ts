@@ -21,7 +21,7 @@ import { META_TOOL_NAMES, metaToolsWith } from './meta-tools.ts'
 import type { MetaTool } from './meta-tools.ts'
 import { nearestNames, planNames, toNameShape } from './names.ts'
 import type { NameCollision, NameShape } from './names.ts'
-import { parametersOf } from './parameters.ts'
+import { parametersOf, withSchemaFromExamples } from './parameters.ts'
 import type { ObjectSchema, ToolParameters } from './parameters.ts'
 import { exampleDefect, promptDefinitionOf, promptsOf } from './prompts.ts'
 import type { PlannedPrompt, PromptDefinition } from './prompts.ts'
@@ -210,11 +210,12 @@ export class ToolPlanner {
   }
 
   #drafts(agents: readonly Agent[], { dropped, warnings }: Findings): readonly Draft[] {
-    const { overrides } = this.#options
+    const { overrides, schemaFromExamples } = this.#options
     const unused = new Set(Object.keys(overrides))
     const drafts: Draft[] = []
     for (const agent of agents) {
-      for (const skill of skillsOf(agent)) {
+      for (const declared of skillsOf(agent)) {
+        const skill = schemaFromExamples ? withSchemaFromExamples(declared) : declared
         const found = overrideFor(agent, skill, overrides)
         if (found !== undefined) unused.delete(found.key)
         const override = found?.override ?? {}
@@ -232,6 +233,7 @@ export class ToolPlanner {
             skill: examples ? { ...skill, examples } : skill,
             override,
             parameters,
+            isInferred: skill !== declared,
           })
         }
       }
@@ -283,6 +285,7 @@ export class ToolPlanner {
 
   #tool(draft: Draft, { name, warnings }: { name: string; warnings: string[] }): PlannedTool {
     const { agent, skill, override, parameters } = draft
+    const isInferred = draft.isInferred && parameters.kind === 'schema'
     const title =
       override.title ?? legible(skill.name === '' ? agent.name : `${agent.name}: ${skill.name}`)
     const description = override.description ?? descriptionOf(skill, this.#options)
@@ -305,7 +308,12 @@ export class ToolPlanner {
       inputSchema: parameters.inputSchema,
       ...(outputSchema !== undefined && { outputSchema }),
       ...(annotations !== undefined && { annotations }),
-      _meta: { agent: agent.name, skill: skill.id, status: agent.health },
+      _meta: {
+        agent: agent.name,
+        skill: skill.id,
+        status: agent.health,
+        ...(isInferred && { schemaFrom: 'examples' }),
+      },
     }
     return {
       name,
@@ -334,6 +342,8 @@ interface Draft {
   readonly skill: Skill
   readonly override: ToolOverride
   readonly parameters: ToolParameters
+  /** Whether the input schema comes from the examples of the skill. */
+  readonly isInferred: boolean
 }
 
 interface Findings {
