@@ -4,7 +4,7 @@ import { benchClient, benchTools, benchTransport } from './calls/benches.ts'
 import { ensureInstalled, runCommand, UserError, wholeNumber } from './cli.ts'
 import { callFigures } from './gateway/calls.ts'
 import { cancelFigures } from './gateway/cancel.ts'
-import { overheadFigures } from './gateway/overhead.ts'
+import { overheadFigures, pathFigures } from './gateway/overhead.ts'
 import { startFigures } from './gateway/start.ts'
 import { listenerFigures, sessionFigures } from './gateway/streams.ts'
 import { table } from './measure/figure.ts'
@@ -23,6 +23,7 @@ const BENCHES: Readonly<Record<string, Readonly<Record<string, Bench>>>> = {
     listeners: listenerFigures,
     cancel: cancelFigures,
     overhead: overheadFigures,
+    path: pathFigures,
     start: startFigures,
   },
 }

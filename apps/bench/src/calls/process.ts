@@ -1,9 +1,8 @@
 // One contender in a process of its own: `<contender> <url> [file]`.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
-import { Session } from 'node:inspector'
-import type { Profiler } from 'node:inspector'
 import type { Socket } from 'node:net'
+import { startCoverage } from '../measure/coverage.ts'
 import { cpuUs, memory, serve } from '../measure/worker.ts'
 import { makeContender } from './contenders.ts'
 import type { Contender, ContenderName } from './contenders.ts'
@@ -54,22 +53,11 @@ const api = {
   /** Counts our functions and files that one warm call runs, until undici creates the request. */
   async path() {
     for (let time = 0; time < 100; time += 1) await contender.call()
-    const session = new Session()
-    session.connect()
-    session.post('Profiler.enable')
-    session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false })
-    let counts: ReturnType<typeof countsIn> | undefined
-    const take = (): void => {
-      session.post('Profiler.takePreciseCoverage', (_error, { result }) => {
-        counts ??= countsIn(result)
-      })
-    }
+    const take = startCoverage()
     subscribe('undici:request:create', take)
     await contender.call()
     unsubscribe('undici:request:create', take)
-    session.disconnect()
-    if (counts === undefined) throw new Error('undici created no request')
-    return counts
+    return take()
   },
 }
 export type ProcessApi = typeof api
@@ -90,12 +78,4 @@ async function failuresOf(times: number, atOnce: number): Promise<number> {
   }
   await Promise.all(Array.from({ length: atOnce }, lane))
   return failed
-}
-
-function countsIn(scripts: readonly Profiler.ScriptCoverage[]) {
-  const counts = scripts
-    .filter(({ url: script }) => /\/packages\/[^/]+\/src\//.test(script))
-    .map(({ functions }) => functions.filter(({ ranges }) => (ranges[0]?.count ?? 0) > 0).length)
-    .filter((count) => count > 0)
-  return { functions: counts.reduce((sum, count) => sum + count, 0), files: counts.length }
 }

@@ -10,14 +10,14 @@ const ROWS: Readonly<Record<Era, readonly Row<ServerName>[]>> = {
   modern: [
     ['control', 'cpu'],
     ['sdk-v2', 'cpu'],
-    ['gateway', 'cpu', 'sdk-v2', { atMost: 1.15 }],
+    ['gateway', 'cpu', 'sdk-v2', { atMost: 0.6 }],
     ['gateway-200', 'cpu', 'gateway', { atMost: 1.1 }],
     ['mastra', 'cpu', 'gateway', { atLeast: 1 }],
   ],
   legacy: [
     ['control', 'cpu'],
     ['sdk-v2', 'cpu'],
-    ['gateway', 'cpu', 'sdk-v2', { atMost: 1.2 }],
+    ['gateway', 'cpu', 'sdk-v2', { atMost: 0.7 }],
     ['fastmcp', 'cpu', 'gateway', { atLeast: 1 }],
   ],
 }

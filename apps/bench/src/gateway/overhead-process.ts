@@ -2,9 +2,22 @@
 import { randomUUID } from 'node:crypto'
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import type { GatewayOptions } from '@x/mcp-gateway'
+import { startCoverage } from '../measure/coverage.ts'
+import type { PathCounts } from '../measure/coverage.ts'
 import { percentile } from '../measure/figure.ts'
+import { Connection } from '../measure/raw-http.ts'
 import { cpuUs, serve } from '../measure/worker.ts'
-import { echoOf, MESSAGE, PATH, TOKEN } from './protocol.ts'
+import {
+  callOf,
+  checkAnswer,
+  echoOf,
+  INITIALIZE,
+  MESSAGE,
+  PATH,
+  postOf,
+  TOKEN,
+} from './protocol.ts'
+import type { Era } from './protocol.ts'
 
 interface CalledAgent {
   readonly options: Pick<GatewayOptions, 'agents' | 'sources'>
@@ -13,6 +26,8 @@ interface CalledAgent {
   readonly answer: string
   /** Sends `MESSAGE` as a user without a gateway does. */
   readonly call: () => Promise<string>
+  /** Sets a function that is called before the graph streams. */
+  readonly onStream?: ((listener: () => void) => void) | undefined
 }
 
 const [, , kind, url = ''] = process.argv
@@ -44,6 +59,23 @@ const api = {
     }
     return percentile(latencies, 0.5)
   },
+  /** Counts our functions and files that one warm call runs, until the graph streams. */
+  async path(era: Era): Promise<PathCounts> {
+    const connection = await Connection.open(port)
+    const opened = era === 'legacy' ? await connection.request(postOf(era, INITIALIZE)) : undefined
+    const call = async (id: number): Promise<void> => {
+      const request = postOf(era, callOf(id, agent.tool), opened?.session)
+      checkAnswer((await connection.request(request)).body, id, agent.answer)
+    }
+    for (let id = 1; id <= 100; id += 1) await call(id)
+    let counts: PathCounts | undefined
+    const take = startCoverage()
+    agent.onStream?.(() => (counts ??= take()))
+    await call(101)
+    await connection.close()
+    if (counts === undefined) throw new Error('The gateway did not call stream() of the graph')
+    return counts
+  },
 }
 export type OverheadApi = typeof api
 serve(api)
@@ -59,7 +91,16 @@ async function graphAgent(): Promise<CalledAgent> {
     .addEdge(START, 'answer')
     .addEdge('answer', END)
     .compile()
+  const stream = graph.stream.bind(graph)
+  let listener: (() => void) | undefined
+  Object.assign(graph, {
+    stream: (...args: Parameters<typeof stream>) => {
+      listener?.()
+      return stream(...args)
+    },
+  })
   return {
+    onStream: (given) => (listener = given),
     options: { agents: { echo: { graph, description: 'Repeats the message.' } } },
     tool: 'echo',
     answer: echoOf(MESSAGE),

@@ -1,5 +1,5 @@
 import { median, plainFigure } from '../measure/figure.ts'
-import type { BenchOptions, BenchResult } from '../measure/figure.ts'
+import type { BenchOptions, BenchResult, Figure } from '../measure/figure.ts'
 import { compareInTurns, joined } from '../measure/rounds.ts'
 import type { Round } from '../measure/rounds.ts'
 import { Contender, Worker } from '../measure/worker.ts'
@@ -19,6 +19,25 @@ const BARS = { langgraph: { atMost: 1.5 }, a2a: { atMost: 3 } } as const
 
 const WAYS = ['direct', ...ERAS] as const
 type Way = 'direct' | Era
+
+/** Limit of the number of our functions that a warm call runs before the graph streams. */
+const MAX_FUNCTIONS = 130
+
+/** Our functions and files on the way of a warm call from HTTP to `graph.stream()`. */
+export async function pathFigures({ progress }: BenchOptions): Promise<BenchResult> {
+  const figures: Figure[] = []
+  for (const era of ERAS) {
+    progress(`path: ${era}`)
+    const command = ['src/gateway/overhead-process.ts', 'langgraph']
+    await using worker = new Worker<OverheadApi>(command, { core: 0 })
+    const { functions, files } = await worker.call('path', era)
+    const unit = 'before graph.stream'
+    const bar = { atMost: MAX_FUNCTIONS }
+    figures.push(plainFigure({ name: `path/${era}/functions`, unit, values: [functions] }, bar))
+    figures.push(plainFigure({ name: `path/${era}/files`, unit, values: [files] }))
+  }
+  return { figures, invalid: [] }
+}
 
 /** Median latency of a call through the gateway, beside that of calling the same agent directly. */
 export async function overheadFigures(options: BenchOptions): Promise<BenchResult> {

@@ -11,7 +11,7 @@ const SESSIONS = 10_000
 /** Number of listeners, and the limit of the time until all of them are notified. */
 const LISTENERS = [
   { count: 1000, atMost: 50 },
-  { count: 3000, atMost: 150 },
+  { count: 3000, atMost: 120 },
 ] as const
 const WARM_UP = 3
 /** Agents that join one after the other, and the listeners that are notified of them. */

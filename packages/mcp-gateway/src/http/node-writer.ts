@@ -59,7 +59,7 @@ function writeText(
   { status, headers, unread }: Head,
 ): Promise<void> | undefined {
   const size = text === undefined ? 0 : Buffer.byteLength(text)
-  if (text !== undefined) headers['content-length'] = size
+  if (text !== undefined || status === 202) headers['content-length'] = size
   outgoing.writeHead(status, headers)
   if (size <= SLICE_BYTES) {
     outgoing.end(text)
