@@ -1,3 +1,4 @@
+import { wholeCharacters } from '../internal/text.ts'
 import { extname } from 'node:path'
 import { lookup } from 'mime-types'
 
@@ -149,8 +150,7 @@ export function textFrom(bytes: Uint8Array): string | undefined {
 export function previewFrom(head: Uint8Array, maxChars: number): string | undefined {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(head, { stream: true })
-    const cut = text.slice(0, maxChars)
-    return /[\uD800-\uDBFF]$/.test(cut) ? cut.slice(0, -1) : cut
+    return wholeCharacters(text, maxChars)
   } catch {
     return undefined
   }

@@ -45,7 +45,7 @@ function* both({ resume }: AgentCall): Iterable<AgentUpdate> {
     : { type: 'asked', questions, state: {} }
 }
 
-describe.each(CLIENT_KINDS)('a client that can send somebody to a page: %s', (kind) => {
+describe.each(CLIENT_KINDS)('for a client that can open pages: %s', (kind) => {
   test.each([
     ['goes_on', { resume: { at: 7 }, input: { text: 'Buy' } }],
     ['anew', { input: { text: 'Buy' } }],
@@ -74,7 +74,7 @@ describe.each(CLIENT_KINDS)('a client that can send somebody to a page: %s', (ki
   })
 })
 
-test.each(CLIENT_KINDS)('a client that has forms only reads where to sign in: %s', async (kind) => {
+test.each(CLIENT_KINDS)('tells a client with forms only where to sign in: %s', async (kind) => {
   await using client = await connect(kind, listener.url, { answer: () => ({}) })
   const result = await client.callTool('goes_on', 'Buy')
   expect(result).toMatchObject({ isError: true, _meta: { reason: 'auth_required' } })

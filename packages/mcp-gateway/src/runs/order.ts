@@ -64,7 +64,7 @@ export interface RunOrder {
   readonly trace: Readonly<Record<string, string>> | undefined
 }
 
-/** What the client of a call can show to its user. */
+/** The client of a call, and the questions that it can show to its user. */
 export interface RunClient {
   /** Limits of files in results depend on it. */
   readonly name: string | undefined
@@ -76,11 +76,11 @@ export interface RunClient {
   readonly knowsChoices: boolean
 }
 
-/** The connection of a call to whoever waits for its result. */
+/** The connection of a call to the client that waits for its result. */
 export interface RunSink {
   /** Aborts when the client cancels the call or leaves. */
   readonly signal: AbortSignal
-  /** Sends text before the result. `undefined` if nobody wants it. */
+  /** Sends text before the result. `undefined`: the client did not ask for progress. */
   readonly progress: RunProgress | undefined
 }
 
@@ -129,7 +129,7 @@ export interface Execution {
   readonly tool: RunTool
   readonly order: RunOrder
   readonly sink: RunSink
-  /** What the executions before the question left. `undefined`: this is the first execution. */
+  /** State after the last question. `undefined`: this is the first execution. */
   readonly earlier: EarlierExecution | undefined
 }
 

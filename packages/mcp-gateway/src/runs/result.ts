@@ -7,7 +7,8 @@ import { GatewayError } from '../errors.ts'
 import { RESULT_MAX_BYTES } from '../files/blocks.ts'
 import type { RunFiles } from '../files/result-files.ts'
 import { asksForSecret, isWebPage } from './forms.ts'
-import { beginningOf, forgetQuestion, wholeCharacters, type ActiveRun } from './run.ts'
+import { beginningOf, wholeCharacters } from '../internal/text.ts'
+import { forgetQuestion, type ActiveRun } from './run.ts'
 import type { RunEnding } from './order.ts'
 
 type Update<Type extends FinalUpdate['type']> = Extract<FinalUpdate, { type: Type }>

@@ -12,6 +12,7 @@ import { GatewayError, type GatewayErrorCode } from '../errors.ts'
 import type { AgentArtifacts, InputFile, OutputFile, RunFiles } from '../files/result-files.ts'
 import type { Clock } from '../internal/clock.ts'
 import { slotOwnerOf } from '../internal/principal.ts'
+import { beginningOf, shortened } from '../internal/text.ts'
 import type { RunFailureReason, RunNames } from '../internal/run-event.ts'
 import type { ProgressFeed } from './progress-feed.ts'
 import type { Execution, RunStorage } from './order.ts'
@@ -100,7 +101,7 @@ export class ActiveRun {
     return this.#controller.signal
   }
 
-  /** Whether the agent did not end after it was stopped. */
+  /** The agent was stopped, and did not end in time. */
   get isAbandoned(): boolean {
     return this.#isAbandoned
   }
@@ -238,7 +239,7 @@ export class ActiveRun {
       this.#lastUpdateAt = this.#clock.now()
       if (isFinal(update)) return update
       if (update.type === 'text') this.#addText(update.text)
-      else if (update.type === 'status') this.feed?.line(shortened(update.text))
+      else if (update.type === 'status') this.feed?.line(shortened(update.text, MAX_LINE))
       else {
         await this.#keep(update.file)
         // The time to store a large file does not count as silence.
@@ -304,7 +305,7 @@ export class ActiveRun {
     if (files === undefined) throw new GatewayError('UNAVAILABLE', 'This gateway keeps no files')
     const written = await files.write(file)
     const { version } = written
-    const name = shortened(file.name)
+    const name = shortened(file.name, MAX_LINE)
     this.feed?.line(version > 1 ? `File: ${name} (version ${version})` : `File: ${name}`)
     return written
   }
@@ -316,7 +317,9 @@ export class ActiveRun {
     } catch (error) {
       if (!GatewayError.is(error)) throw error
       if (this.#lostFiles++ >= MAX_NOTES) return
-      this.#notes.push(`The file "${shortened(file.name)}" could not be kept: ${error.message}`)
+      this.#notes.push(
+        `The file "${shortened(file.name, MAX_LINE)}" could not be kept: ${error.message}`,
+      )
     }
   }
 
@@ -342,34 +345,8 @@ export function forgetState(
   forgetting().catch(() => {}) // a source reports its own failures
 }
 
-/** Returns the first UTF-16 units of a text, without half of a character at the end. */
-export function wholeCharacters(text: string, length: number): string {
-  if (length >= text.length) return text
-  const last = text.charCodeAt(length - 1)
-  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? length - 1 : length)
-}
-
-/** Returns a beginning of a text that has at most, and nearly, so many bytes. */
-export function beginningOf(
-  text: string,
-  maxBytes: number,
-  bytesOf: (text: string) => number,
-): string {
-  let length = maxBytes
-  for (;;) {
-    const beginning = wholeCharacters(text, length)
-    const bytes = bytesOf(beginning)
-    if (bytes <= maxBytes || beginning === '') return beginning
-    length = Math.max(0, Math.floor((beginning.length * maxBytes) / bytes) - 1)
-  }
-}
-
 function utf8Bytes(text: string): number {
   return Buffer.byteLength(text)
-}
-
-function shortened(text: string): string {
-  return text.length <= MAX_LINE ? text : `${wholeCharacters(text, MAX_LINE)}…`
 }
 
 function seconds(ms: number): string {

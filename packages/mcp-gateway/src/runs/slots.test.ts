@@ -1,13 +1,16 @@
 import { describe, expect, test } from 'vitest'
 
-import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
+import { AgentsAtHand, echo, endless, type Behaviour } from '../../test/agents-at-hand.ts'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
 import { eventsOf, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import { metaOf, runsOf, waitingForTheEnd } from '../../test/runs-world.ts'
 import { principalNamed, callRuns, requestOf, tool } from '../../test/scripted-source.ts'
 import { DEFAULTS } from '../../test/settings.ts'
+import { EventReader, WireSession } from '../../test/wire-session.ts'
 import { createGateway } from '../gateway.ts'
+import { bearerAuth } from '../http/auth/bearer.ts'
 import { anonymousPrincipal, type Principal, slotOwnerOf } from '../internal/principal.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { RunSlots } from './slots.ts'
 
 const forEver = new AbortController().signal
@@ -15,7 +18,7 @@ const nobody = anonymousPrincipal()
 const ada: Principal = { id: 'ada', scopes: [], isAnonymous: false, claims: {} }
 const bob: Principal = { ...ada, id: 'bob' }
 
-/** The ends of calls, in order. */
+/** Notes how calls end, in order. */
 function callsOn(slots: RunSlots): {
   readonly told: string[]
   readonly call: (principal: string, name: string) => Promise<void>
@@ -65,7 +68,7 @@ describe('a queue that is full', () => {
     expect(slots.size).toEqual({ taken: 0, queued: 2 })
   })
 
-  test('without places takes no call', async () => {
+  test('takes no call if it has no places', async () => {
     const slots = new RunSlots(new ManualClock(), {
       ...DEFAULTS.runs,
       maxConcurrent: 0,
@@ -150,7 +153,7 @@ test('answers `busy` to a call that waited in the queue for too long', async () 
   await first
 })
 
-test('callers without a name at one address leave slots to callers at another address', async () => {
+test('leaves slots to callers without a name at another address', async () => {
   await using gateway = createGateway({
     sources: [new AgentsAtHand({ echo, endless })],
     http: { clientAddress: { header: 'x-forwarded-for' }, shutdownGraceMs: 0 },
@@ -167,4 +170,39 @@ test('callers without a name at one address leave slots to callers at another ad
   expect(await (await call('192.0.2.1', 'echo')).text()).toContain('"reason":"busy"')
   expect(await (await call('192.0.2.2', 'echo')).text()).toContain('"text":"Hello"')
   await running.return(undefined)
+})
+
+const asking: Behaviour = function* ask({ resume }) {
+  if (resume) yield { type: 'done', text: JSON.stringify(resume.answers) }
+  else yield { type: 'asked', questions: [{ id: 'q', message: 'Which size?' }], state: {} }
+}
+
+test('gives no slot to a run that waits for an answer, and stops its time limits', async () => {
+  const clock = new ManualClock()
+  await using store = new MemoryGatewayStore({ now: () => clock.now() })
+  await using gateway = createGateway({
+    sources: [new AgentsAtHand({ asking, echo })],
+    auth: bearerAuth('token-of-ada-0123456789'),
+    runs: { maxConcurrent: 1, maxQueued: 0, timeoutMs: 1000, idleTimeoutMs: 500 },
+    clock,
+    store,
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  const session = await WireSession.open(url, { capabilities: { elicitation: {} } })
+  const call = new EventReader(await session.call(url, 1, 'asking'))
+  const question = await call.until(({ method }) => method === 'elicitation/create')
+  const other = await session.ask(url, {
+    jsonrpc: '2.0',
+    id: 2,
+    method: 'tools/call',
+    params: { name: 'echo', arguments: { message: 'Hello' } },
+  })
+  expect(other.message.result).toMatchObject({ content: [{ text: 'Hello' }] })
+  await clock.advance(60_000)
+  const result = { action: 'accept', content: { answer: 'L' } }
+  await session.post(url, { jsonrpc: '2.0', id: question.id, result })
+  const end = await call.until(({ id }) => id === 1)
+  expect(end.result).toMatchObject({
+    content: [{ text: '{"q":{"action":"accept","content":{"answer":"L"}}}' }],
+  })
 })

@@ -1,3 +1,4 @@
+import { shortened } from '../internal/text.ts'
 import type { Skill } from '../agents/agent.ts'
 import { legible } from '../internal/redacted.ts'
 
@@ -46,10 +47,4 @@ function durationOf(ms: number): string {
   const minutes = Math.max(1, Math.round(ms / 60_000))
   if (minutes < 120) return minutes === 1 ? 'a minute' : `${minutes} minutes`
   return `${Math.round(minutes / 60)} hours`
-}
-
-/** At most so long, and no half character at the end. */
-export function shortened(text: string, maxLength: number): string {
-  if (text.length <= maxLength) return text
-  return `${text.slice(0, maxLength - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
 }

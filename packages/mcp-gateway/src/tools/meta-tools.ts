@@ -4,7 +4,7 @@ import type { CheckedArguments, PlannedTool, ToolDefinition, ToolPlan } from './
 import { EXTRA_SCHEMAS, type ExtraName, extrasFor } from './parameters.ts'
 import { nearestNames } from './names.ts'
 import { withoutHeaderHints } from '../agents/schemas.ts'
-import { shortened } from './describe.ts'
+import { shortened } from '../internal/text.ts'
 import type { ExtraSettings } from '../options.ts'
 
 /** A tool of the gateway itself, for clients that do not follow changes, or are given too many tools. */

@@ -1,6 +1,6 @@
 import { isRecord } from '@x/internal'
 import type { JsonSchema } from '../agents/agent.ts'
-import { shortened } from './describe.ts'
+import { shortened } from '../internal/text.ts'
 import type { PlannedTool } from './plan.ts'
 
 /** An argument of a prompt: the text for `{city}` in an example. */
