@@ -277,7 +277,7 @@ function textsOf(value: unknown): Readonly<Record<string, string>> | undefined {
 
 interface Page<Entry> {
   readonly entries: readonly Entry[]
-  readonly nextCursor?: string
+  readonly nextCursor: string | undefined
 }
 
 /**
@@ -291,7 +291,7 @@ function pageOf<Entry extends { readonly name: string }>(
   { cursors, lists: { pageSize } }: Pick<HandlerParts, 'cursors' | 'lists'>,
   { list, cursor }: { readonly list: string; readonly cursor: string | undefined },
 ): Page<Entry> {
-  if (cursor === undefined && all.length <= pageSize) return { entries: all }
+  if (cursor === undefined && all.length <= pageSize) return { entries: all, nextCursor: undefined }
   const after = cursor === undefined ? '' : cursors.open(list, cursor)
   if (after === undefined)
     throw invalidParams(
@@ -300,7 +300,7 @@ function pageOf<Entry extends { readonly name: string }>(
   const rest = all.filter(({ name }) => name > after)
   const entries = rest.slice(0, pageSize)
   const last = entries.at(-1)
-  if (!last || rest.length <= pageSize) return { entries }
+  if (!last || rest.length <= pageSize) return { entries, nextCursor: undefined }
   return { entries, nextCursor: cursors.seal(list, last.name) }
 }
 

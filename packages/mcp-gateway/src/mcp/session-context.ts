@@ -6,7 +6,7 @@ import {
   type LoggingLevel,
   type RequestId,
 } from '@modelcontextprotocol/server'
-import { isRecord } from '@x/internal'
+import { abortReason, isRecord } from '@x/internal'
 
 import {
   isRequestId,
@@ -79,8 +79,8 @@ export class OpenQuestions {
       const onAbort = (): void => withdraw(signal.reason)
       const startTimer = (): (() => void) =>
         clock.after(timeoutMs, () => withdraw(new QuestionTimeout(timeoutMs)))
+      if (signal.aborted) return reject(abortReason(signal))
       let stopTimer = startTimer()
-      if (signal.aborted) return onAbort()
       signal.addEventListener('abort', onAbort)
       this.#open.set(id, {
         session,
@@ -141,7 +141,7 @@ interface ContextParts {
 }
 
 /** The context of one request of a session. */
-export class SessionContext extends CallerContext implements RequestContext {
+export class SessionContext extends CallerContext implements RequestContext, SessionHandle {
   readonly signal: AbortSignal
   readonly progress: RequestContext['progress']
   readonly continuation = undefined
@@ -161,8 +161,7 @@ export class SessionContext extends CallerContext implements RequestContext {
   }
 
   get session(): SessionHandle | undefined {
-    const { call, sessions } = this.#parts
-    return call.session.isStored ? new Subscriptions(call.session, sessions) : undefined
+    return this.#parts.call.session.isStored ? this : undefined
   }
 
   override get namespace(): string | undefined {
@@ -182,6 +181,24 @@ export class SessionContext extends CallerContext implements RequestContext {
     return askAll(questions, this.signal, (question, signal) => open.ask(call, question, signal))
   }
 
+  async subscribe(uri: string): Promise<boolean> {
+    const { call, sessions } = this.#parts
+    await sessions.update(call.session, (record) => {
+      const { followed } = record
+      const isAdded = !followed.includes(uri) && followed.length < MAX_FOLLOWED
+      return isAdded ? { ...record, followed: [...followed, uri] } : record
+    })
+    return call.session.isEnded || call.session.record.followed.includes(uri)
+  }
+
+  async unsubscribe(uri: string): Promise<void> {
+    const { call, sessions } = this.#parts
+    if (!call.session.record.followed.includes(uri)) return
+    await sessions.update(call.session, (record) => {
+      return { ...record, followed: record.followed.filter((each) => each !== uri) }
+    })
+  }
+
   closeStream(): void {
     this.#parts.call.closeStream()
   }
@@ -195,35 +212,6 @@ export class SessionContext extends CallerContext implements RequestContext {
     if (!call.isOpen(this.requestId)) return
     await call.send({ jsonrpc: '2.0', method, params })
     await call.writable()
-  }
-}
-
-/** Resources that the client of a session subscribed to. */
-class Subscriptions implements SessionHandle {
-  readonly #session: LiveSession
-  readonly #sessions: Sessions
-
-  constructor(session: LiveSession, sessions: Sessions) {
-    this.#session = session
-    this.#sessions = sessions
-  }
-
-  async subscribe(uri: string): Promise<boolean> {
-    let hasRoom = true
-    await this.#sessions.update(this.#session, (record) => {
-      const { followed } = record
-      if (followed.includes(uri)) return record
-      hasRoom = followed.length < MAX_FOLLOWED
-      return hasRoom ? { ...record, followed: [...followed, uri] } : record
-    })
-    return hasRoom
-  }
-
-  async unsubscribe(uri: string): Promise<void> {
-    if (!this.#session.record.followed.includes(uri)) return
-    await this.#sessions.update(this.#session, (record) => {
-      return { ...record, followed: record.followed.filter((each) => each !== uri) }
-    })
   }
 }
 
