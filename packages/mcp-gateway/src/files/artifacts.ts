@@ -83,7 +83,7 @@ export class Artifacts implements AsyncDisposable {
     const { scope, owner } = await this.#scopes.forWriting(caller, file.scope)
     const name = artifactNameFrom(file.name)
     const account = accountOf(caller)
-    const head = new HeldBytes(0)
+    const head = new HeldBytes(() => 0)
     const bytes = head.through(file.bytes)
     const limit = Math.min(file.maxBytes ?? Infinity, this.maxBytes)
     const at = { scope, name, account }

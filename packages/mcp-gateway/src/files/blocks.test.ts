@@ -54,7 +54,7 @@ test('names an invalid expression', () => {
 })
 
 test('keeps only the beginning of a large file', async () => {
-  const held = new HeldBytes(100_000)
+  const held = new HeldBytes(() => 100_000)
   const chunk = Buffer.alloc(64 * 1024, 'x')
   async function* large(): AsyncGenerator<Uint8Array> {
     for (let count = 0; count < 160; count++) yield chunk
@@ -67,7 +67,7 @@ test('keeps only the beginning of a large file', async () => {
 })
 
 test('keeps a file of exactly the limit whole', async () => {
-  const held = new HeldBytes(4)
+  const held = new HeldBytes(() => 4)
   async function* pieces(): AsyncGenerator<Uint8Array> {
     yield Buffer.from('ab')
     yield Buffer.from('cd')

@@ -1,6 +1,6 @@
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 import { GatewayError } from '../errors.ts'
-import { previewFrom } from './media-types.ts'
+import { TEXT_TEST_BYTES, previewFrom } from './media-types.ts'
 import type { FileKind } from './media-types.ts'
 import type { InlineSettings } from '../options.ts'
 
@@ -207,19 +207,22 @@ function textSize(text: string): ShownSize {
 /** Bytes kept of every file, for the preview of one that is too large: 2,000 characters of up to four bytes. */
 const HEAD_BYTES = 8000
 
-/** Passes a file on, and keeps its bytes for the result if there are at most `maxBytes`, else only its beginning. */
+/** Passes a file on, and keeps its bytes for the result if there is room for them, else only its beginning. */
 export class HeldBytes {
-  readonly #maxBytes: number
+  readonly #roomFor: (head: Uint8Array) => number
+  #maxBytes: number | undefined
   #chunks: Uint8Array[] = []
   #held = 0
   #size = 0
 
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes
+  /** @param roomFor called once, with the first bytes of the file: as many as decide its type, if it has them */
+  constructor(roomFor: (head: Uint8Array) => number) {
+    this.#roomFor = roomFor
   }
 
-  /** All bytes. `undefined` if there are more than `maxBytes`. */
+  /** All bytes, after the last one. `undefined` if there is no room for them. */
   get all(): Uint8Array | undefined {
+    this.#maxBytes ??= this.#roomFor(Buffer.concat(this.#chunks))
     return this.#size <= this.#maxBytes ? Buffer.concat(this.#chunks) : undefined
   }
 
@@ -237,7 +240,12 @@ export class HeldBytes {
 
   #take(chunk: Uint8Array): void {
     this.#size += chunk.byteLength
-    const limit = this.#size <= this.#maxBytes ? this.#maxBytes : HEAD_BYTES
+    if (this.#maxBytes === undefined && this.#size >= TEXT_TEST_BYTES) {
+      const missing = TEXT_TEST_BYTES - this.#held
+      this.#maxBytes = this.#roomFor(Buffer.concat([...this.#chunks, chunk.subarray(0, missing)]))
+    }
+    const maxBytes = this.#maxBytes ?? TEXT_TEST_BYTES
+    const limit = this.#size <= maxBytes ? maxBytes : HEAD_BYTES
     const room = limit - this.#held
     if (room > 0) {
       // A copy, because the owner of the chunk may use its memory again.

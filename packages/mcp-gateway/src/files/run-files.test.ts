@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { expect, test } from 'vitest'
 import { Artifacts } from './artifacts.ts'
+import { newScopeId } from './namespaces.ts'
 import type { EarlierFiles, RunFiles } from './result-files.ts'
 import { gatewayFiles } from './run-files.ts'
 import type { GatewayFilesOptions } from './run-files.ts'
@@ -237,6 +238,20 @@ test('ends a file whose bytes never arrive with its run', async () => {
   it.stop.abort(new Error('stopped'))
   await expect(written).rejects.toThrow('stopped')
   expect(await it.files.blocks()).toEqual([])
+})
+
+test('closes the source of a file that cannot be stored', async () => {
+  const earlier = { blocks: [], shown: [], scope: newScopeId() }
+  await using it = world({ principal: nobody, earlier })
+  let closed = 0
+  const data: AsyncIterable<Uint8Array> = {
+    [Symbol.asyncIterator]: () => ({
+      next: async () => ({ done: false, value: Buffer.from('x') }),
+      return: async () => ({ done: true, value: ++closed }),
+    }),
+  }
+  await expect(it.files.write({ name: 'f', data })).rejects.toMatchObject({ code: 'NOT_FOUND' })
+  expect(closed).toBe(1)
 })
 
 test('stores the files of a run without a name in one scope, in the order of the calls', async () => {

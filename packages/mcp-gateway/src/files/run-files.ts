@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
-import { untilAborted } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import type { Artifact, Artifacts } from './artifacts.ts'
 import {
@@ -16,7 +15,7 @@ import {
   unkeptBlock,
 } from './blocks.ts'
 import type { InlineLimits, ShownFile } from './blocks.ts'
-import { TEXT_TEST_BYTES, fileTypeOf, namedTypeOf, textFrom } from './media-types.ts'
+import { fileTypeOf, namedTypeOf, textFrom } from './media-types.ts'
 import type { FileKind } from './media-types.ts'
 import type { ArtifactCaller } from './namespaces.ts'
 import type {
@@ -152,16 +151,18 @@ class GatewayRunFiles implements RunFiles {
     if ('url' in file.data && this.#options.fetch === 'never') {
       return this.#linked(file, file.data.url)
     }
-    const { bytes, mimeType: declared } = await this.#opened(file)
-    const peeked = await untilAborted(peekedBytes(bytes, TEXT_TEST_BYTES), signal)
-    const { kind, mimeType } = fileTypeOf(declared ?? namedTypeOf(name), peeked.head)
-    const held = new HeldBytes(this.#budget.roomFor(kind))
+    const { bytes, mimeType: given } = await this.#opened(file)
+    const declared = given ?? namedTypeOf(name)
+    const held = new HeldBytes((head) => this.#budget.roomFor(fileTypeOf(declared, head).kind))
+    const source = bytes[Symbol.asyncIterator]()
+    const data = held.through({ [Symbol.asyncIterator]: () => source })
     try {
-      const stored = await this.#store({ name, mimeType, data: held.through(peeked.bytes) })
-      this.#show(stored, kind, held)
+      const stored = await this.#store({ name, mimeType: declared, data })
+      this.#show(stored, fileTypeOf(declared, held.head).kind, held)
       return { uri: stored.uri, version: stored.version }
     } finally {
-      peeked.end()
+      // Also if no byte was read. Not awaited: a source that hangs would never close.
+      void Promise.resolve(source.return?.()).catch(() => {})
     }
   }
 
@@ -207,9 +208,10 @@ class GatewayRunFiles implements RunFiles {
     return written
   }
 
-  /** Reads a file that is not stored, for its size and its hash. */
-  async #measure({ name: title, mimeType, data }: GivenFile): Promise<WrittenFile> {
-    const measured = new MeasuredBytes(data, this.#options.maxBytes)
+  /** Reads a file that is not stored, for its type, its size and its hash. */
+  async #measure({ name: title, mimeType: declared, data }: GivenFile): Promise<WrittenFile> {
+    const head = new HeldBytes(() => 0)
+    const measured = new MeasuredBytes(head.through(data), this.#options.maxBytes)
     for await (const chunk of measured) void chunk
     const name = artifactNameFrom(title)
     const version = (this.#versions.get(name) ?? 0) + 1
@@ -218,7 +220,7 @@ class GatewayRunFiles implements RunFiles {
     return {
       name,
       title: artifactTitleFrom(title),
-      mimeType,
+      mimeType: fileTypeOf(declared, head.head).mimeType,
       size: measured.size,
       sha256: measured.sha256(),
       version,
@@ -317,10 +319,11 @@ interface OpenedFile {
   readonly mimeType: string | undefined
 }
 
-/** A file whose type is known. */
+/** A file to store. */
 interface GivenFile {
   readonly name: string
-  readonly mimeType: string
+  /** Type that the agent declared, or that of the name. */
+  readonly mimeType: string | undefined
   readonly data: AsyncIterable<Uint8Array>
 }
 
@@ -340,47 +343,6 @@ function noRoom(size: number): GatewayError {
 
 function noFetch(): GatewayError {
   return new GatewayError('UNAVAILABLE', 'This gateway does not fetch files by their URL')
-}
-
-/** The beginning of a file, and all of it. */
-interface PeekedBytes {
-  /** The first bytes: as many as requested, if the file has them. */
-  readonly head: Uint8Array
-  /** All bytes. Can be read once. */
-  readonly bytes: AsyncIterable<Uint8Array>
-  /** Closes the source of a file that is not read to its end. */
-  end(): void
-}
-
-/** Reads the first bytes of a file without losing them. @throws the error of the file */
-async function peekedBytes(bytes: AsyncIterable<Uint8Array>, count: number): Promise<PeekedBytes> {
-  const iterator = bytes[Symbol.asyncIterator]()
-  const first: Uint8Array[] = []
-  let size = 0
-  while (size < count) {
-    const next = await iterator.next()
-    if (next.done) break
-    first.push(next.value)
-    size += next.value.byteLength
-  }
-  return {
-    head: Buffer.concat(first),
-    bytes: resumed(first, iterator),
-    // Not awaited: a source that hangs would never close.
-    end: () => void Promise.resolve(iterator.return?.()).catch(() => {}),
-  }
-}
-
-async function* resumed(
-  first: readonly Uint8Array[],
-  iterator: AsyncIterator<Uint8Array>,
-): AsyncGenerator<Uint8Array> {
-  yield* first
-  for (;;) {
-    const next = await iterator.next()
-    if (next.done) return
-    yield next.value
-  }
 }
 
 /** Returns whether a client may get this URL: https, without a password, at a public name or address. */
