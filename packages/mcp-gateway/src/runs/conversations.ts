@@ -1,10 +1,10 @@
 import { hash, randomUUID } from 'node:crypto'
 
-import { removeFrom } from '@x/internal'
 import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
 import { busy, namespaceOf, type Execution, type MaxRunMs, type RunStorage } from './order.ts'
 import { DEAD_AFTER_MS, RunRows, type Versioned } from './run-rows.ts'
+import { RunSlots, type SlotSettings } from './slots.ts'
 
 /** The use of a conversation by one run. */
 export interface Turn {
@@ -32,17 +32,15 @@ const StoredRow: z.ZodType<Row> = z.object({
   expiresAt: z.number(),
 })
 
-/** A conversation that runs use in this process. */
-interface Line {
-  readonly key: string
-  /** Lets the calls that wait begin, the first one first. */
-  readonly waiting: (() => void)[]
-}
-
 const PREFIX = 'conversation:'
 const BUSY = 'Another call of this conversation is running. Call again in a moment.'
-/** Time that a call waits for the call before it. */
-const MAX_WAIT_MS = 30_000
+const ONE_AT_A_TIME: SlotSettings = {
+  maxConcurrent: Number.POSITIVE_INFINITY,
+  maxConcurrentPerPrincipal: 1,
+  maxQueued: Number.POSITIVE_INFINITY,
+  /** Time that a call waits for the call before it. */
+  queueTimeoutMs: 30_000,
+}
 
 /**
  * Conversations: one thread for each caller, namespace and agent. The runs of a conversation follow each other, in all
@@ -51,12 +49,14 @@ const MAX_WAIT_MS = 30_000
 export class Conversations {
   readonly #storage: RunStorage
   readonly #maxRunMs: MaxRunMs
-  readonly #lines: Line[] = []
+  /** One slot for each conversation: calls of this process follow each other. */
+  readonly #turns: RunSlots
   readonly #rows: RunRows<Row>
 
   constructor(storage: RunStorage, maxRunMs: MaxRunMs) {
     this.#storage = storage
     this.#maxRunMs = maxRunMs
+    this.#turns = new RunSlots(storage.clock, ONE_AT_A_TIME, BUSY)
     this.#rows = new RunRows(storage, {
       prefix: PREFIX,
       schema: StoredRow,
@@ -75,7 +75,7 @@ export class Conversations {
   async enter(execution: Execution, signal: AbortSignal): Promise<Turn | undefined> {
     const key = keyOf(execution)
     if (key === undefined) return undefined
-    const leaveLine = await this.#enterLine(key, signal)
+    await this.#turns.take(key, signal)
     try {
       const { row, version } = await this.#begin(key, execution)
       const leave = async (isAsking: boolean): Promise<void> => {
@@ -83,55 +83,17 @@ export class Conversations {
         const left: Row = { ...row, phase: isAsking ? 'asking' : 'free', expiresAt }
         // If the store fails, the next call can begin when this run counts as dead.
         await this.#rows.put(key, left, version).catch(() => {})
-        leaveLine()
+        this.#turns.release(key)
       }
       return { thread: row.thread, leave }
     } catch (error) {
-      leaveLine()
+      this.#turns.release(key)
       throw error
     }
   }
 
   close(): void {
     this.#rows.close()
-  }
-
-  /** Waits for the calls of this process that came before. @returns the function that lets the next call begin */
-  async #enterLine(key: string, signal: AbortSignal): Promise<() => void> {
-    const found = this.#lines.find((line) => line.key === key)
-    const line = found ?? { key, waiting: [] }
-    if (found === undefined) this.#lines.push(line)
-    else await this.#wait(line.waiting, signal)
-    return () => {
-      const next = line.waiting.shift()
-      if (next === undefined) removeFrom(this.#lines, line)
-      else next()
-    }
-  }
-
-  #wait(waiting: (() => void)[], signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const settle = (): void => {
-        removeFrom(waiting, enter)
-        undoTimer()
-        signal.removeEventListener('abort', onAbort)
-      }
-      const enter = (): void => {
-        settle()
-        resolve()
-      }
-      const onAbort = (): void => {
-        settle()
-        reject(signal.reason)
-      }
-      const undoTimer = this.#storage.clock.after(MAX_WAIT_MS, () => {
-        settle()
-        reject(busy(BUSY))
-      })
-      waiting.push(enter)
-      if (signal.aborted) onAbort()
-      else signal.addEventListener('abort', onAbort)
-    })
   }
 
   async #begin(key: string, execution: Execution): Promise<Versioned<Row>> {

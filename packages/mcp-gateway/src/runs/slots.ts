@@ -21,7 +21,7 @@ interface Waiter {
   readonly giveUp: () => void
 }
 
-const BUSY = 'Too many agents are running. Call again after 5 seconds.'
+const TOO_MANY = 'Too many agents are running. Call again after 5 seconds.'
 
 /**
  * Limits the runs at a time, of all callers and of each owner (see `slotOwnerOf`). The first that waits enters first, if
@@ -30,15 +30,18 @@ const BUSY = 'Too many agents are running. Call again after 5 seconds.'
  */
 export class RunSlots {
   readonly #clock: Clock
+  readonly #busyText: string
   #limits: SlotSettings
   /** Owners with slots. Arrays, because they change with every call: see `removeFrom`. */
   readonly #owners: Owner[] = []
   readonly #queue: Waiter[] = []
   #total = 0
 
-  constructor(clock: Clock, limits: SlotSettings) {
+  /** @param busyText what a call is told that gets no slot */
+  constructor(clock: Clock, limits: SlotSettings, busyText: string = TOO_MANY) {
     this.#clock = clock
     this.#limits = limits
+    this.#busyText = busyText
   }
 
   /** Changes the limits. Runs keep their slots, and waiting calls enter where there is room now. */
@@ -91,7 +94,7 @@ export class RunSlots {
         },
         giveUp: () => {
           settle()
-          reject(busy(BUSY))
+          reject(busy(this.#busyText))
         },
       }
       const onAbort = (): void => {
@@ -110,7 +113,7 @@ export class RunSlots {
     for (const waiter of this.#queue) counts.set(waiter.owner, (counts.get(waiter.owner) ?? 0) + 1)
     const own = counts.get(owner) ?? 0
     const [greediest, most] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), [owner, own])
-    if (most <= own + 1) throw busy(BUSY)
+    if (most <= own + 1) throw busy(this.#busyText)
     this.#queue.findLast((waiter) => waiter.owner === greediest)?.giveUp()
   }
 
