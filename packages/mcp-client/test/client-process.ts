@@ -4,7 +4,7 @@
 import { flushCompileCache } from 'node:module'
 import { createInterface } from 'node:readline'
 import { McpClient } from '../src/index.ts'
-import type { InputResume } from '../src/index.ts'
+import type { InputResume, TaskReference } from '../src/index.ts'
 import { IdFileFactory, SessionFileFactory } from './session-file.ts'
 
 const [url = '', file = '', kept] = process.argv.slice(2)
@@ -23,6 +23,8 @@ const commands: Readonly<Record<string, (argument: string) => Promise<unknown>>>
     const resume = JSON.parse(open) as InputResume
     return client.callTool('ask_twice', {}, { inputRequired: 'surface', resume })
   },
+  task: async () => (await client.startTool('slow_compute')).task?.reference,
+  wait: (reference) => client.resumeTask(JSON.parse(reference) as TaskReference).result(),
   session: () => client.getSessionId(),
   dispose: () => client.dispose(),
   resources: async () => process.getActiveResourcesInfo(),

@@ -7,7 +7,15 @@ import { sourceNode } from '@x/internal/testing'
 /** A running `client-process.ts`. */
 export interface ClientProcess extends AsyncDisposable {
   ask(
-    command: 'add' | 'ask' | `resume ${string}` | 'session' | 'dispose' | 'resources',
+    command:
+      | 'add'
+      | 'ask'
+      | `resume ${string}`
+      | 'task'
+      | `wait ${string}`
+      | 'session'
+      | 'dispose'
+      | 'resources',
   ): Promise<unknown>
   /** SIGKILL: nothing is closed. */
   kill(): Promise<void>

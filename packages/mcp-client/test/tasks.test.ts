@@ -1,4 +1,5 @@
 // Calls that a server continues as tasks (the extension io.modelcontextprotocol/tasks of 2026-07-28).
+import { join } from 'node:path'
 import { deferred, startLegacyServer, startRecordingProxy, startTaskServer } from '@x/mcp-testing'
 import type { Listener, TaskServer, TaskServerOptions } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
@@ -11,6 +12,8 @@ import type {
   TaskReference,
 } from '../src/index.ts'
 import { rejectionOf, textOf } from './setting.ts'
+import { startClientProcess } from './start-client-process.ts'
+import { makeTemporaryFolder } from './temporary-folder.ts'
 
 interface Given extends AsyncDisposable {
   readonly server: TaskServer
@@ -413,6 +416,22 @@ describe('startTool() and resumeTask()', () => {
     server.complete('in another process')
     expect(textOf(await result)).toBe('in another process')
     expect(server.runs).toEqual(['greet', 'slow_compute'])
+  })
+
+  test('continue a task in another process after kill -9', async () => {
+    await using server = await startTaskServer()
+    await using folder = await makeTemporaryFolder()
+    await using first = await startClientProcess(server.url, join(folder.path, '1.json'))
+    const reference = await first.ask('task')
+    const lost = first.ask(`wait ${JSON.stringify(reference)}`).catch(() => 'lost')
+    await polled(server)
+    await first.kill()
+    expect(await lost).toBe('lost')
+    await using second = await startClientProcess(server.url, join(folder.path, '2.json'))
+    const result = second.ask(`wait ${JSON.stringify(reference)}`)
+    server.complete('after the crash')
+    expect(await result).toMatchObject({ content: [{ text: 'after the crash' }] })
+    expect(server.runs).toEqual(['slow_compute'])
   })
 
   test('let two clients wait for one task', async () => {
