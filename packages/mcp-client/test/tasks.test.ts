@@ -1,5 +1,7 @@
 // Calls that a server continues as tasks (the extension io.modelcontextprotocol/tasks of 2026-07-28).
+import { once } from 'node:events'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { deferred, startLegacyServer, startRecordingProxy, startTaskServer } from '@x/mcp-testing'
 import type { Listener, TaskServer, TaskServerOptions } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
@@ -198,6 +200,25 @@ describe('callTool()', () => {
     expect(all.server.count('tasks/update')).toBe(0)
   })
 
+  test('aborts the handler when its question is no longer open, and waits on', async () => {
+    const open = deferred<AbortSignal>()
+    const elicitation = (
+      _: unknown,
+      { signal }: { readonly signal: AbortSignal },
+    ): Promise<never> => {
+      open.resolve(signal)
+      return new Promise(() => {})
+    }
+    await using all = await given({ handlers: { elicitation } })
+    const call = all.client.callTool('confirm_delete')
+    const signal = await open.promise
+    const aborted = once(signal, 'abort')
+    all.server.change({ status: 'working', inputRequests: {} })
+    await aborted
+    all.server.complete('done')
+    expect(textOf(await call)).toBe('done')
+  })
+
   test('rejects with the reference after timeoutMs of the call, and does not cancel the task', async () => {
     await using all = await given()
     const { client, server } = all
@@ -364,6 +385,22 @@ describe('a poll', () => {
 })
 
 describe('beside a listen stream', () => {
+  test('polls are at least 10 s apart', async () => {
+    const slow = deferred<number>()
+    const retryTiming = {
+      random: () => 0,
+      wait: async (ms: number): Promise<void> => {
+        if (ms > 5000) slow.resolve(ms)
+        await sleep(Math.min(ms, 50))
+      },
+    }
+    await using all = await given({ retryTiming })
+    const call = all.client.callTool('slow_compute')
+    expect(await slow.promise).toBeGreaterThanOrEqual(10_000)
+    all.server.complete('done')
+    await call
+  })
+
   test('the client polls slowly, and gets the result from the stream', async () => {
     await using all = await given()
     const { client, server } = all
@@ -432,6 +469,19 @@ describe('startTool() and resumeTask()', () => {
     server.complete('after the crash')
     expect(await result).toMatchObject({ content: [{ text: 'after the crash' }] })
     expect(server.runs).toEqual(['slow_compute'])
+  })
+
+  test('poll once for concurrent callers, and never show an older status after a newer one', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const task = await startedTask(client)
+    server.change({ statusMessage: 'new' })
+    const [one, other] = await Promise.all([task.status(), task.status()])
+    expect([one, other]).toMatchObject([{ statusMessage: 'new' }, { statusMessage: 'new' }])
+    expect(server.count('tasks/get')).toBe(1)
+    const lastUpdatedAt = new Date(0).toISOString()
+    server.onGet = (answer) => ({ ...answer, lastUpdatedAt, statusMessage: 'old' })
+    expect(await task.status()).toMatchObject({ statusMessage: 'new' })
   })
 
   test('let two clients wait for one task', async () => {
