@@ -289,7 +289,11 @@ export interface FileOptions extends AsyncDisposable {
   readonly options: GatewayOptions
   readonly sources: readonly PlacedSource[]
   /** Makes a source, such as one that a new version of the file names. @throws GatewayError `CONFIG` */
-  makeSource(settings: SourceSettings, sections: FileSections): Promise<AgentSource>
+  makeSource: (
+    settings: SourceSettings,
+    index: number,
+    sections: FileSections,
+  ) => Promise<AgentSource>
   /** Closes the store. Call it after the gateway is closed. */
   close(): Promise<void>
 }
@@ -308,16 +312,13 @@ export async function toOptions(
   try {
     const { folder, watch, onWarning } = context
     const made = { folder, watch, onWarning, isShared: store.isShared }
-    const makeSource = async (
-      each: SourceSettings,
-      sections: FileSections,
-    ): Promise<AgentSource> => {
-      const { type, ...own } = each
-      return sectionOf({ ...OWN_SOURCES, ...sections.sources }, type).create(own, made)
-    }
+    const makeSource: FileOptions['makeSource'] = ({ type, ...own }, index, { sources }) =>
+      withPath(`agents.sources[${index}]`, async () => {
+        return sectionOf({ ...OWN_SOURCES, ...sources }, type).create(own, made)
+      })
     const sources = await Promise.all(
-      settings.agents.sources.map(async (each) => {
-        return { config: each, source: await makeSource(each, context.sections) }
+      settings.agents.sources.map(async (config, index) => {
+        return { config, source: await makeSource(config, index, context.sections) }
       }),
     )
     const options = {
@@ -370,7 +371,9 @@ export async function makeStore(
     const { DiskGatewayStore } = await import('../store/sqlite-store.ts')
     return new DiskGatewayStore(resolve(folder, dir), { onError })
   }
-  return sectionOf(sections.store, type).create(own, { folder, onWarning })
+  return withPath('store', async () => {
+    return sectionOf(sections.store, type).create(own, { folder, onWarning })
+  })
 }
 
 async function makeAuth(
@@ -403,6 +406,16 @@ async function makeAuth(
   if (Object.keys(tokens).length === 0) return people
   const { anyAuth } = await import('../http/auth/combine.ts')
   return anyAuth(bearerAuth(tokens), people)
+}
+
+/** Gives errors of a section its path, because a section does not know its place in the file. */
+async function withPath<T>(path: string, make: () => Promise<T>): Promise<T> {
+  try {
+    return await make()
+  } catch (error) {
+    if (!GatewayError.is(error)) throw error
+    throw new GatewayError(error.code, error.message, { path, cause: error.cause })
+  }
 }
 
 function sectionOf<T>(sections: Readonly<Record<string, T>>, word: string): T {

@@ -102,6 +102,17 @@ describe('check', () => {
     expect(out).toContain('The graph "bad" is not offered: it cannot be loaded')
   })
 
+  test('names the line of a section that its package refuses', async () => {
+    const card = '    - { type: a2a, cards: ["https://user:hunter2@agent.example"] }\n'
+    const { code, err } = await run(['check', await file('g.yaml', YAML + card)])
+    expect(code).toBe(1)
+    expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:4: .* user name or a password/)
+    expect(err).not.toContain('hunter2')
+    const store = 'store:\n  { type: redis, url: "redis://localhost", prefix: "a b" }\n'
+    const served = await run([await file('s.yaml', YAML + store), '--port', '0'])
+    expect(served.err).toMatch(/^mcp-gateway: \S+s\.yaml:4: .*`prefix` must have/)
+  })
+
   test('names each mistake with its line', async () => {
     const path = await file('g.yaml', 'http:\n  prot: 1\nlog: { level: loud }\n')
     const { code, out, err } = await run(['check', path])

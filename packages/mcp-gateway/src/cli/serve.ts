@@ -234,11 +234,14 @@ class Reloads {
   ): Promise<readonly PlacedSource[]> {
     const left = [...this.#sources]
     return Promise.all(
-      wanted.map(async (config) => {
+      wanted.map(async (config, place) => {
         const index = left.findIndex((each) => isDeepStrictEqual(each.config, config))
         const [kept] = index < 0 ? [] : left.splice(index, 1)
         if (kept) return kept
-        return { config, source: await this.#options.configured.makeSource(config, sections) }
+        return {
+          config,
+          source: await this.#options.configured.makeSource(config, place, sections),
+        }
       }),
     )
   }
