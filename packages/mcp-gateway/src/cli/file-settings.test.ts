@@ -105,7 +105,7 @@ test('gives every setting of an empty file this default', async () => {
       needsInputTtlMs: 3_600_000,
       questionTimeoutMs: 600_000,
       stopGraceMs: 2000,
-      repeatTtlMs: 600_000,
+      repeatTtlMs: 86_400_000,
       sweepMs: 60_000,
     },
     tasks: {

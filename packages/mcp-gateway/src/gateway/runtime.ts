@@ -317,6 +317,7 @@ export class Runtime implements AsyncDisposable {
       registry: this.registry,
       runs: this.#runs,
       tasks: this.#tasks,
+      retentionMs: runs.repeatTtlMs,
       callers,
       listeners: this.#sdkListeners,
       resources: this.#artifacts?.resources,
@@ -343,7 +344,7 @@ export class Runtime implements AsyncDisposable {
   }
 
   #makeModern(parts: ServerParts, streams: OpenStreams): StatelessHttp {
-    const { http, limits } = this.#options
+    const { http, limits, sessions } = this.#options
     return new StatelessHttp({
       parts,
       servers: this.#servers,
@@ -351,6 +352,8 @@ export class Runtime implements AsyncDisposable {
       streams,
       keepAliveMs: http.keepAliveMs,
       maxBodyBytes: http.maxBodyBytes,
+      disconnectGraceMs: sessions.disconnectGraceMs,
+      clock: this.#clock,
     })
   }
 

@@ -209,7 +209,7 @@ export const settingsShape: Shape<GatewaySettings> = {
       queueTimeoutMs: ms(1).default(30_000),
       needsInputTtlMs: fixed(whole(1).default(3_600_000)),
       questionTimeoutMs: fixed(ms(1).default(600_000)),
-      repeatTtlMs: fixed(whole(1).default(600_000)),
+      repeatTtlMs: fixed(whole(1).default(86_400_000)),
       sweepMs: fixed(ms(1).default(60_000)),
     }),
   ),

@@ -14,6 +14,7 @@ import type { ArtifactResources } from '../files/resources.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import type { SignedCursors } from '../internal/signing.ts'
+import { IDEMPOTENCY } from '../runs/order.ts'
 import type { RequestStates } from '../runs/request-state.ts'
 import type { Runs } from '../runs/runs.ts'
 import { TASKS_EXTENSION } from '../tasks/task.ts'
@@ -52,9 +53,11 @@ export interface HandlerParts {
   readonly info: Implementation
   readonly instructions: string | undefined
   readonly registry: Pick<AgentRegistry, 'plan' | 'ownerOf'>
-  readonly runs: Pick<Runs, 'call' | 'maxRunMs'>
+  readonly runs: Pick<Runs, 'call' | 'earlier' | 'maxRunMs'>
   /** `undefined`: no call becomes a task. */
   readonly tasks: Tasks | undefined
+  /** Time for which the outcome of a call with an idempotency key is kept. */
+  readonly retentionMs: number
   readonly cursors: SignedCursors
   readonly states: RequestStates
   readonly lists: ListRules
@@ -120,7 +123,8 @@ export class GatewayHandlers implements McpHandlers {
 
   /** Clients without a session have no stream on which they could learn of changes. */
   capabilities(kind: ClientKind): ServerCapabilities {
-    const { channel, hasPrompts, resources, tasks } = this.#parts
+    const { channel, hasPrompts, resources, retentionMs, tasks } = this.#parts
+    const keys = { [IDEMPOTENCY]: { retentionMs, inFlight: 'join' } }
     const changes = kind === 'stateless' ? {} : { listChanged: true }
     const subscriptions = kind === 'stateless' ? {} : { subscribe: true }
     return {
@@ -128,7 +132,9 @@ export class GatewayHandlers implements McpHandlers {
       ...(hasPrompts && { prompts: changes }),
       ...(resources && { resources: { ...changes, ...subscriptions } }),
       ...((hasPrompts || resources) && { completions: {} }),
-      ...(tasks && kind === 'modern' && { extensions: { [TASKS_EXTENSION]: {} } }),
+      ...(kind === 'modern'
+        ? { extensions: { ...(tasks && { [TASKS_EXTENSION]: {} }), ...keys } }
+        : { experimental: keys }),
       // Without a session, a level comes with each request, if at all (specification 2026-07-28, "Logging").
       ...((kind === 'session' || channel !== 'progress') && { logging: {} }),
     }

@@ -14,6 +14,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord, untilAborted } from '@x/internal'
+import type { Clock } from '../internal/clock.ts'
 import { Bag } from '../internal/bag.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { isRequestId, methodOf, toErrorResponse, type Params } from './json-rpc.ts'
@@ -32,7 +33,7 @@ import { MODERN_REVISION } from './revisions.ts'
 import { taskOwnerOf, type TaskFeed } from '../tasks/tasks.ts'
 import type { SdkServers, ServerParts } from './sdk-server.ts'
 import { isAtLeast, isLevel } from './session-context.ts'
-import { assertDeclared } from './tool-call.ts'
+import { assertDeclared, hasKey } from './tool-call.ts'
 
 export interface StatelessHttpOptions {
   readonly parts: ServerParts
@@ -41,6 +42,9 @@ export interface StatelessHttpOptions {
   readonly streams: OpenStreams
   readonly keepAliveMs: number
   readonly maxBodyBytes: number
+  /** Time that a client has to come back to a call with an idempotency key. Then the call is cancelled. */
+  readonly disconnectGraceMs: number
+  readonly clock: Clock
 }
 
 /** A request whose body was parsed. */
@@ -131,8 +135,8 @@ export class StatelessHttp {
 
   /** The reply is JSON, unless there is a message before the answer. */
   #call(call: ValidCall, request: CallRequest, caller: Caller): Promise<Reply> {
-    const stop = new AbortController()
-    const context = new StatelessContext(call, request, { caller, stop })
+    const context = new StatelessContext(call, request, caller)
+    if (hasKey(call.meta)) context.grace = this.#options
     if (context.progress === undefined && call.meta[LOG_LEVEL_META_KEY] === undefined) {
       return this.#answer(call, context, request)
     }
@@ -162,8 +166,8 @@ export class StatelessHttp {
     request: CallRequest,
   ): Promise<Reply> {
     const { handlers } = this.#options.servers
-    const { signal, stop } = context
-    const leave = (): void => stop.abort(request.signal.reason)
+    const { signal } = context
+    const leave = (): void => context.leave(request.signal.reason)
     if (request.signal.aborted) return UNREAD
     request.signal.addEventListener('abort', leave)
     this.#calls.add(context)
@@ -183,6 +187,7 @@ export class StatelessHttp {
       return { status: statusOf(error), body: JSON.stringify(toErrorResponse(id, error)) }
     } finally {
       context.onStream = undefined
+      context.undoLeave?.()
       this.#calls.remove(context)
       request.signal.removeEventListener('abort', leave)
     }
@@ -394,7 +399,10 @@ function isCapabilities(capabilities: unknown): boolean {
 class StatelessContext extends CallerContext implements RequestContext {
   readonly session = undefined
   readonly progress: RequestContext['progress']
-  readonly stop: AbortController
+  readonly stop: AbortController = new AbortController()
+  /** Time that the client has to come back. @default none */
+  grace: Pick<StatelessHttpOptions, 'clock' | 'disconnectGraceMs'> | undefined
+  undoLeave: (() => void) | undefined
   /** Index among the calls in flight. */
   place = 0
   continuation: Continuation | undefined
@@ -403,13 +411,8 @@ class StatelessContext extends CallerContext implements RequestContext {
   /** Begins with the first message before the answer. */
   stream: EventStream | undefined
 
-  constructor(
-    { id: requestId, meta }: ValidCall,
-    { headers }: CallRequest,
-    { caller, stop }: { readonly caller: Caller; readonly stop: AbortController },
-  ) {
+  constructor({ id: requestId, meta }: ValidCall, { headers }: CallRequest, caller: Caller) {
     super({ requestId, meta, caller, headers })
-    this.stop = stop
     const { progressToken } = meta
     if (progressToken === undefined) return
     this.progress = (piece) => this.#send('notifications/progress', { progressToken, ...piece })
@@ -437,12 +440,19 @@ class StatelessContext extends CallerContext implements RequestContext {
 
   closeStream(): void {}
 
+  /** The client has left, which cancels the call: at once, or after the time that it has to come back. */
+  leave(reason: unknown): void {
+    const abort = (): void => this.stop.abort(reason)
+    if (!this.grace) return abort()
+    this.undoLeave ??= this.grace.clock.after(this.grace.disconnectGraceMs, abort)
+  }
+
   async #send(method: string, params: Params): Promise<void> {
     if (!this.onStream) return
     if (!this.stream) {
       this.stream = new EventStream('', this.caller.writable)
       this.stream.onClose((end) => {
-        if (end === 'lost') this.stop.abort(new Error('The client has left'))
+        if (end === 'lost') this.leave(new Error('The client has left'))
       })
       this.onStream(this.stream)
     }

@@ -15,7 +15,7 @@ import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/ob
 import { mayUse, type Principal } from '../internal/principal.ts'
 import type { RunFailureReason } from '../internal/run-event.ts'
 import { TIMED_OUT, toInputRequests } from '../runs/forms.ts'
-import { newRunId } from '../runs/order.ts'
+import { IDEMPOTENCY, isKeyEffective, newRunId } from '../runs/order.ts'
 import type {
   Execution,
   RunClient,
@@ -24,8 +24,9 @@ import type {
   RunResume,
   RunSink,
 } from '../runs/order.ts'
-import { TASKS_EXTENSION, type Task } from '../tasks/task.ts'
-import { taskOwnerOf, type Questions } from '../tasks/tasks.ts'
+import type { Runs } from '../runs/runs.ts'
+import { TASKS_EXTENSION } from '../tasks/task.ts'
+import { newTaskId, taskOwnerOf, type BegunTask, type Questions } from '../tasks/tasks.ts'
 import type { CheckedArguments, PlannedTool, ToolDefinition } from '../tools/plan.ts'
 import { agentsPage, resolveAgentCall } from '../tools/meta-tools.ts'
 import { nearestTools } from '../tools/plan.ts'
@@ -42,7 +43,7 @@ export interface OwnTool {
 }
 
 /** Result of `tools/call`. `Result`: a task. */
-export type ToolCallResult = CallToolResult | InputRequiredResult | Result
+type ToolCallResult = CallToolResult | InputRequiredResult | Result
 
 /** A tool, and arguments that it takes. */
 interface Target {
@@ -104,7 +105,10 @@ export async function callTool(
   for (let round = 1; ; round++) {
     const outcome = await call.begin(resume)
     if ('content' in outcome) return outcome
-    if (!('forms' in outcome)) return { resultType: 'task', ...parts.tasks?.fields(outcome) }
+    if (!('forms' in outcome)) {
+      const replayed = outcome.isReplayed && { _meta: { [IDEMPOTENCY]: { replayed: true } } }
+      return { resultType: 'task', ...parts.tasks?.fields(outcome.task), ...replayed }
+    }
     if (round > MAX_ROUNDS) {
       return failedQuestion(`the agent asked more than ${MAX_ROUNDS} times in one call`)
     }
@@ -167,13 +171,18 @@ class ToolCall {
   }
 
   /** Runs the agent up to its result or its next questions, or makes the call a task. */
-  async begin(resume: RunResume | undefined): Promise<CallToolResult | Questions | Task> {
+  async begin(resume: RunResume | undefined): Promise<CallToolResult | Questions | BegunTask> {
     const context = this.#context
     const { runs, tasks } = this.#parts
-    const prepared = tasks && declaresTasks(context.client) ? this.#taskCall(resume) : undefined
-    if (!tasks || !prepared) return this.#run({ resume })
-    const { order, tool } = prepared
+    const call = tasks && declaresTasks(context.client) ? this.#taskCall(resume) : undefined
+    if (!tasks || !call) return this.#run({ resume })
+    const { tool } = call
+    const earlier = await earlierCall(runs, call)
+    const order = { ...call.order, taskId: earlier?.taskId ?? newTaskId() }
+    const prepared = { ...call, order }
     return tasks.begin({
+      isRepeated: earlier?.taskId !== undefined,
+      claimedId: async () => (await earlierCall(runs, call))?.taskId,
       owner: taskOwnerOf(context.principal, context.namespace),
       tool: tool.name,
       order,
@@ -285,22 +294,21 @@ class ToolCall {
     if ('content' in target) return target
     const { tool, given, checked } = target
     if (tool.tasks === 'required') assertDeclared(context.client)
-    // Clients may send the key beside the arguments, where their model does not see it.
-    const { idempotencyKey: key } = context.meta
-    if (!isKeyOrNone(key)) {
-      const message = `_meta.idempotencyKey must be a text of 1 to ${MAX_KEY_CHARS} characters`
-      return toolError('invalid_arguments', message)
+    const caller = {
+      principal: context.principal,
+      scope: checked.scope,
+      sessionScope: context.namespace,
     }
+    const key = readKey(context.meta, checked, caller)
+    if (typeof key === 'object') return toolError('invalid_arguments', key.complaint)
     const order: RunOrder = {
       runId: newRunId(),
       arguments: withoutResume(given, checked),
       input: checked.input,
       files: checked.files,
-      principal: context.principal,
-      scope: checked.scope,
-      sessionScope: context.namespace,
+      ...caller,
       address: context.address,
-      idempotencyKey: checked.idempotencyKey ?? key,
+      idempotencyKey: key,
       client: clientOf(context),
       resume: resume ?? resumeArgument(checked),
       trace: context.trace,
@@ -376,9 +384,55 @@ function failedQuestion(why: string): CallToolResult {
   return { content: [{ type: 'text', text }], isError: true }
 }
 
-function isKeyOrNone(key: unknown): key is string | undefined {
-  if (key === undefined) return true
-  return typeof key === 'string' && key !== '' && key.length <= MAX_KEY_CHARS
+/** @returns `undefined` for a first call, and where the store is away: the run reports that */
+async function earlierCall(
+  runs: HandlerParts['runs'],
+  { order, tool }: Prepared,
+): ReturnType<Runs['earlier']> {
+  if (order.idempotencyKey === undefined) return undefined
+  try {
+    return await runs.earlier(tool, order)
+  } catch (error) {
+    if (error instanceof ProtocolError) throw error
+    return undefined
+  }
+}
+
+/**
+ * Returns the idempotency key of a call. Clients send it beside the arguments, where their model does not see it.
+ *
+ * @returns or why the key cannot be used: a client that relies on a key must not find out later
+ */
+function readKey(
+  meta: Params,
+  { idempotencyKey: argument }: CheckedArguments,
+  caller: Parameters<typeof isKeyEffective>[0],
+): string | undefined | { readonly complaint: string } {
+  const { [`${IDEMPOTENCY}-key`]: key, idempotencyKey: alias } = meta
+  if (key === undefined) {
+    const isUsable = isText(alias, MAX_KEY_CHARS) || alias === undefined
+    if (isUsable) return argument ?? alias
+    return {
+      complaint: `_meta.idempotencyKey must be a text of 1 to ${MAX_KEY_CHARS} characters`,
+    }
+  }
+  const name = `_meta["${IDEMPOTENCY}-key"]`
+  if (!isText(key, 255) || !/^[\x21-\x7e]+$/.test(key)) {
+    return { complaint: `${name} must be a text of 1 to 255 visible ASCII characters` }
+  }
+  if (isKeyEffective(caller, key)) return key
+  return {
+    complaint: `${name} is too short: without a sign-in, callers are told apart by keys that nobody can guess, of 26 characters or more. Nothing was executed.`,
+  }
+}
+
+/** Returns whether a client sent an idempotency key beside the arguments. It may be invalid. */
+export function hasKey(meta: Params): boolean {
+  return meta[`${IDEMPOTENCY}-key`] !== undefined || meta['idempotencyKey'] !== undefined
+}
+
+function isText(value: unknown, maxLength: number): value is string {
+  return typeof value === 'string' && value !== '' && value.length <= maxLength
 }
 
 /** Returns the arguments that a continued run compares. `undefined` if the request has nothing but an answer. */

@@ -1,5 +1,6 @@
 import { runsOptions } from '../../test/settings.ts'
 import { deferred } from '@x/mcp-testing'
+import type { CallToolResult } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 
 import { ManualClock, settled } from '../../test/manual-clock.ts'
@@ -11,6 +12,7 @@ import {
   tool,
   type Script,
 } from '../../test/scripted-source.ts'
+import type { AgentUpdate } from '../agents/agent.ts'
 import { newScopeId } from '../files/namespaces.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { Runs } from './runs.ts'
@@ -46,15 +48,22 @@ test('lets a repeated call join the call that runs, and returns its result later
   })
   const first = callRuns(world.a, tool, order)
   const second = callRuns(world.a, tool, order)
+  const third = callRuns(world.b, tool, order)
   await settled()
-  expect(await callRuns(world.b, tool, order)).toMatchObject({
-    result: { isError: true, _meta: { reason: 'busy' } },
-  })
   go.resolve()
-  expect(await second).toEqual(await first)
-  expect(await callRuns(world.b, tool, order)).toEqual(await first)
+  const repeated = replayed(await first)
+  expect(await second).toEqual(repeated)
+  expect(await third).toEqual(repeated)
+  expect(await callRuns(world.b, tool, order)).toEqual(repeated)
   expect(world.source.calls).toHaveLength(1)
 })
+
+/** The result that a repeat of a call gets. */
+function replayed(outcome: ToolOutcome): object {
+  const result = outcome.type === 'result' ? outcome.result : undefined
+  const meta = { ...result?.['_meta'], 'io.github.x-mcp/idempotency': { replayed: true } }
+  return { type: 'result', result: { ...result, _meta: meta } }
+}
 
 const hanging: Script = async function* ({ signal }) {
   await new Promise((_, reject) => {
@@ -81,17 +90,13 @@ test('stops a call when the last of its repeats is cancelled', async () => {
   expect(world.a.size).toBe(0)
 })
 
-test('makes a call again that is repeated while it is being stopped', async () => {
+test('never makes a call again that was stopped, also while it is being stopped', async () => {
   const stopped = deferred()
-  let count = 0
   await using world = replicas(async function* (call) {
-    count += 1
-    if (count === 1) {
-      await new Promise((resolve) => {
-        call.signal.addEventListener('abort', resolve)
-      })
-      await stopped.promise
-    }
+    await new Promise((resolve) => {
+      call.signal.addEventListener('abort', resolve)
+    })
+    await stopped.promise
     yield { type: 'done', text: 'Ordered' }
   })
   const caller = new AbortController()
@@ -101,13 +106,31 @@ test('makes a call again that is repeated while it is being stopped', async () =
   const second = callRuns(world.a, tool, order)
   await settled()
   stopped.resolve()
-  expect(await first).toMatchObject({ result: { _meta: { reason: 'cancelled' } } })
-  expect(await second).toMatchObject({ result: { content: [{ text: 'Ordered' }] } })
-  expect(count).toBe(2)
+  for (const outcome of [await first, await second, await callRuns(world.b, tool, order)]) {
+    expect(outcome).toMatchObject({ result: { _meta: { reason: 'cancelled' } } })
+  }
+  expect(world.source.calls).toHaveLength(1)
+})
+
+test('refuses a key that was used with other arguments, while the call runs and after it', async () => {
+  const go = deferred()
+  await using world = replicas(async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Ordered' }
+  })
+  const other = { ...order, arguments: { message: 'Two' } }
+  const conflict = { code: -32_602, data: { reason: 'idempotency_conflict' } }
+  const first = callRuns(world.a, tool, order)
+  await settled()
+  await expect(callRuns(world.a, tool, other)).rejects.toMatchObject(conflict)
+  await expect(callRuns(world.b, tool, other)).rejects.toMatchObject(conflict)
+  go.resolve()
+  await first
+  await expect(callRuns(world.b, tool, other)).rejects.toMatchObject(conflict)
+  expect(world.source.calls).toHaveLength(1)
 })
 
 test.each([
-  { title: 'other arguments', request: { ...order, arguments: { message: 'Two' } } },
   { title: 'another caller', request: { ...order, principal: principalNamed('bob') } },
   { title: 'another key', request: { ...order, idempotencyKey: 'k2' } },
   { title: 'no key', request: { ...order, idempotencyKey: undefined } },
@@ -134,18 +157,66 @@ test('gives callers without a name no result of another caller', async () => {
   expect(world.source.calls).toHaveLength(5)
 })
 
-test('makes a call again that failed or asked', async () => {
-  let answers = 0
-  await using world = replicas(() => {
-    answers += 1
-    return answers === 1
-      ? [{ type: 'failed', reason: 'Not now.' }]
-      : [{ type: 'asked', questions: [{ id: 'q', message: 'Size?' }], state: {} }]
-  })
-  for (let count = 0; count < 3; count += 1) {
-    await callRuns(world.a, tool, order)
+test('knows a caller without a name by a key that nobody can guess', async () => {
+  await using world = replicas(done)
+  const principal = { ...principalNamed('everybody'), isAnonymous: true }
+  const request = { ...order, principal, idempotencyKey: newScopeId() }
+  await callRuns(world.a, tool, request)
+  expect(await callRuns(world.b, tool, request)).toMatchObject({ type: 'result' })
+  expect(world.source.calls).toHaveLength(1)
+})
+
+test('repeats an error of the agent, its questions and an error of the gateway', async () => {
+  const updates: readonly AgentUpdate[] = [
+    { type: 'failed', reason: 'Not now.' },
+    { type: 'asked', questions: [{ id: 'q', message: 'Size?' }], state: {} },
+    { type: 'done', structured: { value: 1n } },
+  ]
+  for (const update of updates) {
+    await using world = replicas(() => [update])
+    const request = { ...order, canAsk: true }
+    const outcomes = []
+    for (const runs of [world.a, world.b, world.a]) {
+      outcomes.push(await callRuns(runs, tool, request).catch((error: unknown) => ({ error })))
+    }
+    expect(world.source.calls).toHaveLength(1)
+    const [first, ...others] = outcomes.map((outcome) => JSON.stringify(withoutMark(outcome)))
+    expect(others).toEqual([first, first])
   }
-  expect(world.source.calls).toHaveLength(3)
+})
+
+/** An outcome without the mark of a repeat. */
+function withoutMark(outcome: object): object {
+  const text = JSON.stringify(outcome, (key, value: unknown) =>
+    ['io.github.x-mcp/idempotency', 'isStarted'].includes(key) ? undefined : value,
+  )
+  return JSON.parse(text) as object
+}
+
+test('makes a call again whose agent never got it', async () => {
+  await using world = replicas(done)
+  world.source.isGone = true
+  expect(reasonOf(await callRuns(world.a, tool, order))).toBe('agent_gone')
+  world.source.isGone = false
+  expect(await callRuns(world.b, tool, order)).toMatchObject({
+    result: { content: [{ text: 'Ordered' }] },
+  })
+})
+
+test('never makes a call again whose result is not kept any more, and forgets its key later', async () => {
+  let now = 1_000_000
+  await using store = new MemoryGatewayStore({ now: () => now })
+  const source = new ScriptedSource(done)
+  const options = { agents: source, records: store.records, repeatTtlMs: 60_000 }
+  const runs = new Runs(runsOptions({ ...options, timeoutMs: 10_000 }))
+  await callRuns(runs, tool, order)
+  now += 61_000
+  expect(reasonOf(await callRuns(runs, tool, order))).toBe('expired')
+  expect(source.calls).toHaveLength(1)
+  now += 70_000
+  expect(reasonOf(await callRuns(runs, tool, order))).toBeUndefined()
+  expect(source.calls).toHaveLength(2)
+  await runs.close()
 })
 
 /** Two processes with one store. The clock of the first can stand still, as after `kill -9`. */
@@ -165,6 +236,7 @@ function mortals(script: Script) {
     async advance(ms: number, { isAlive }: { readonly isAlive: boolean }): Promise<void> {
       for (let passed = 0; passed < ms; passed += 500) {
         await clocks.store.advance(500)
+        await clocks.b.advance(500)
         if (isAlive) await clocks.a.advance(500)
       }
     },
@@ -183,7 +255,6 @@ test('answers `outcome_unknown` within 5 s after the process of a call died, and
   await using world = mortals(hanging)
   void callRuns(world.a, tool, order)
   await settled()
-  expect(reasonOf(await callRuns(world.b, tool, order))).toBe('busy')
   await world.advance(5000, { isAlive: false })
   for (let n = 0; n < 3; n++) {
     expect(reasonOf(await callRuns(world.b, tool, order))).toBe('outcome_unknown')
@@ -193,12 +264,21 @@ test('answers `outcome_unknown` within 5 s after the process of a call died, and
   expect(world.source.calls).toHaveLength(1)
 })
 
-test('answers `busy` as long as the process of a call is alive', async () => {
+test('waits for the call of another process until the caller leaves or the process dies', async () => {
   await using world = mortals(hanging)
   void callRuns(world.a, tool, order)
   await settled()
+  const caller = new AbortController()
+  const [left, waiting] = [
+    callRuns(world.b, tool, { ...order, signal: caller.signal }),
+    callRuns(world.b, tool, order),
+  ]
   await world.advance(60_000, { isAlive: true })
-  expect(reasonOf(await callRuns(world.b, tool, order))).toBe('busy')
+  caller.abort()
+  await world.advance(5000, { isAlive: false })
+  expect(reasonOf(await waiting)).toBe('outcome_unknown')
+  expect(reasonOf(await left)).toBe('outcome_unknown')
+  expect(world.source.calls).toHaveLength(1)
 })
 
 test('returns the result of a call whose process was blocked for 8 s, and does not make the call twice', async () => {
@@ -213,15 +293,15 @@ test('returns the result of a call whose process was blocked for 8 s, and does n
   expect(reasonOf(await callRuns(world.b, tool, order))).toBe('outcome_unknown')
   go.resolve()
   await first
-  expect(await callRuns(world.b, tool, order)).toEqual(await first)
+  expect(await callRuns(world.b, tool, order)).toEqual(replayed(await first))
   expect(world.source.calls).toHaveLength(1)
 })
 
 test('returns the result that an earlier version stored', async () => {
   await using world = replicas(done)
-  const result = { content: [{ type: 'text', text: 'Ordered before' }] }
+  const result: CallToolResult = { content: [{ type: 'text', text: 'Ordered before' }] }
   const key = 'idempotent-call:M8UwyAKmB5GYuGgOeyjpcw'
   await world.store.records.put(key, { phase: 'ended', result }, { ttlMs: 60_000 })
-  expect(await callRuns(world.a, tool, order)).toEqual({ type: 'result', result })
+  expect(await callRuns(world.a, tool, order)).toEqual(replayed({ type: 'result', result }))
   expect(world.source.calls).toEqual([])
 })

@@ -1,13 +1,16 @@
-import { isCallToolResult } from '@modelcontextprotocol/server'
+import { isCallToolResult, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
 import { isRecord, removeFrom } from '@x/internal'
+import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
-import type { RunTool } from '../agents/agent.ts'
+import type { Clock } from '../internal/clock.ts'
 import type { Records } from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import {
   busy,
   hashOf,
+  IDEMPOTENCY,
+  isKeyEffective,
   isStorable,
   namespaceOf,
   type Execution,
@@ -17,24 +20,54 @@ import {
 } from './order.ts'
 
 type Start = (signal: AbortSignal) => Promise<ToolOutcome>
-type ResultOutcome = Extract<ToolOutcome, { type: 'result' }>
+type Questions = Extract<ToolOutcome, { type: 'input' }>
 
+/** Keys of the two records of a call. */
+interface Keys {
+  /** Names the call by its idempotency key. The record has the hash of the arguments. It outlives the other one. */
+  readonly claim: string
+  /** Names the call by its key and its arguments. The record says how the call ended. */
+  readonly outcome: string
+  /** Hash of the arguments. */
+  readonly args: string
+}
+
+const CLAIM_PREFIX = 'idempotency-key:'
 const PREFIX = 'idempotent-call:'
+/** Time between two looks at a call of another process. */
+const LOOK_MS = 500
 const BUSY = 'The same call runs in another process. Call again in a moment.'
 
+const StoredClaim = z.object({ args: z.string(), taskId: z.string().optional() })
+
+/** How a call ended. */
+const StoredEnd = z.object({
+  phase: z.literal('ended'),
+  result: z.custom<Extract<ToolOutcome, { type: 'result' }>['result']>(isCallToolResult).optional(),
+  questions: z
+    .custom<Questions>((value) => isRecord(value) && Array.isArray(value['forms']))
+    .optional(),
+  error: z
+    .object({ code: z.number(), message: z.string(), data: z.unknown().optional() })
+    .optional(),
+})
+
 /**
- * Calls with an idempotency key. A repeated call joins the call that runs, or gets its result. A call whose process died
- * may have been executed, so it is never made again: its repeats fail with `outcome_unknown`.
+ * Calls with an idempotency key. A repeated call joins the call that runs, or gets its outcome, also an error. A call is
+ * made again only if its agent never got it. After the death of its process it may have been executed, so its repeats
+ * fail with `outcome_unknown`.
  */
 export class IdempotentCalls {
   readonly #records: Records
   readonly #lease: ProcessLease
+  readonly #clock: Clock
   readonly #repeatTtlMs: number
   readonly #maxRunMs: MaxRunMs
   /** Calls that run in this process. */
   readonly #calls: JoinedCall[] = []
 
-  constructor({ records, lease, repeatTtlMs }: RunStorage, maxRunMs: MaxRunMs) {
+  constructor({ clock, records, lease, repeatTtlMs }: RunStorage, maxRunMs: MaxRunMs) {
+    this.#clock = clock
     this.#records = records
     this.#lease = lease
     this.#repeatTtlMs = repeatTtlMs
@@ -42,23 +75,41 @@ export class IdempotentCalls {
   }
 
   /**
+   * Returns what an earlier call with the same key said about itself. `undefined`: there was none.
+   *
+   * @throws ProtocolError -32602 if it had other arguments
+   */
+  async earlier(
+    call: Pick<Execution, 'order' | 'tool'>,
+  ): Promise<{ readonly taskId?: string | undefined } | undefined> {
+    const keys = keysOf(call)
+    const found = keys && (await this.#records.get(keys.claim))
+    const claim = StoredClaim.safeParse(found?.value).data
+    if (claim && claim.args !== keys?.args) throw conflict()
+    return claim
+  }
+
+  /**
    * Makes a call, unless the same call was made before.
    *
    * @param start begins the call; its signal aborts when all requests for it were cancelled
-   * @throws RunFailure `busy` while another process runs the call, `outcome_unknown` after that process died; errors of
-   *   `start` and of the store
+   * @throws RunFailure `outcome_unknown` after the process of the call died, `expired` if its result is not kept any
+   *   more, `busy`; ProtocolError -32602 for other arguments; errors of `start` and of the store
    */
   async run(execution: Execution, start: Start): Promise<ToolOutcome> {
-    const { tool, sink } = execution
-    const key = keyOf(execution)
-    if (key === undefined) return start(sink.signal)
+    const { sink } = execution
+    const keys = keysOf(execution)
+    if (keys === undefined) return start(sink.signal)
     for (;;) {
-      const running = this.#calls.find((call) => call.key === key)
+      const running = this.#calls.find((call) => call.keys.claim === keys.claim)
       if (running === undefined) break
-      if (!running.isAbandoned) return running.join(sink.signal)
+      if (running.keys.args !== keys.args) throw conflict()
+      if (!running.isAbandoned) return toReplayed(await running.join(sink.signal))
       await running.ended()
     }
-    const call = new JoinedCall(key, (signal) => this.#runOnce(key, tool, () => start(signal)))
+    const call = new JoinedCall(keys, (signal) =>
+      this.#runOnce(keys, execution, { start: () => start(signal), signal }),
+    )
     // Listed before the store is asked, so that a repeat in the meantime joins this call.
     this.#calls.push(call)
     try {
@@ -69,65 +120,119 @@ export class IdempotentCalls {
   }
 
   async #runOnce(
-    key: string,
-    tool: RunTool,
-    start: () => Promise<ToolOutcome>,
+    keys: Keys,
+    { order, tool }: Execution,
+    { start, signal }: { readonly start: () => Promise<ToolOutcome>; readonly signal: AbortSignal },
   ): Promise<ToolOutcome> {
-    const ttlMs = this.#repeatTtlMs
+    const maxRunMs = this.#maxRunMs(tool)
     // Other processes see that this one is alive before they can see the call.
     const release = await this.#lease.hold()
     try {
       const record = { phase: 'running', owner: this.#lease.id }
       // Kept for as long as a result would be: a repeat after the death of this process must not run.
-      const options = { ttlMs: this.#maxRunMs(tool) + ttlMs, ifVersion: null }
-      const version = await this.#records.put(key, record, options)
-      if (version === undefined) return await this.#earlierOutcome(key)
-      let kept: ResultOutcome | undefined
-      try {
-        const outcome = await start()
-        if (isWorthKeeping(outcome)) kept = outcome
-        return outcome
-      } finally {
-        const stored =
-          kept === undefined
-            ? this.#records.delete(key)
-            : this.#records.put(key, { phase: 'ended', result: kept.result }, { ttlMs })
-        // If the store fails, only a repeat misses the result. The calls that wait get it here.
-        await stored.catch(() => {})
+      const ttlMs = maxRunMs + this.#repeatTtlMs
+      const version = await this.#records.put(keys.outcome, record, { ttlMs, ifVersion: null })
+      if (version === undefined) {
+        return toReplayed(await this.#earlierOutcome(keys, { maxRunMs, signal }))
       }
+      const { taskId } = order
+      const claim = { args: keys.args, ...(taskId !== undefined && { taskId }) }
+      const options = { ttlMs: ttlMs + this.#repeatTtlMs, ifVersion: null }
+      if ((await this.#records.put(keys.claim, claim, options)) === undefined) {
+        await this.#records.delete(keys.outcome)
+        await this.earlier({ order, tool })
+        throw resultExpired()
+      }
+      return await this.#execute(keys, start)
     } finally {
       release()
     }
   }
 
+  /** Executes a call, and stores how it ended. If the store fails, only a repeat misses that. */
+  async #execute(keys: Keys, start: () => Promise<ToolOutcome>): Promise<ToolOutcome> {
+    try {
+      const outcome = await start()
+      await this.#store(keys, outcome).catch(() => {})
+      return outcome
+    } catch (error) {
+      const isKnown = error instanceof ProtocolError
+      const { code, message, data } = isKnown ? error : {}
+      const end = isKnown ? { phase: 'ended', error: { code, message, data } } : UNKNOWN
+      await this.#put(keys, end).catch(() => {})
+      throw error
+    }
+  }
+
+  async #store(keys: Keys, outcome: ToolOutcome): Promise<void> {
+    if (outcome.type === 'input') {
+      await this.#put(keys, { phase: 'ended', questions: outcome })
+    } else if (outcome.isStarted === false) {
+      await this.#records.delete(keys.claim)
+      await this.#records.delete(keys.outcome)
+    } else if (isStorable(outcome.result)) {
+      await this.#put(keys, { phase: 'ended', result: outcome.result })
+    } else {
+      await this.#records.delete(keys.outcome) // repeats find the claim, and fail as expired
+    }
+  }
+
+  async #put({ outcome }: Keys, end: object): Promise<void> {
+    await this.#records.put(outcome, end, { ttlMs: this.#repeatTtlMs })
+  }
+
   /** Returns the outcome of a call of another process, or of this one if it could not store how the call ended. */
-  async #earlierOutcome(key: string): Promise<ToolOutcome> {
-    for (;;) {
+  async #earlierOutcome(
+    { outcome: key }: Keys,
+    { maxRunMs, signal }: { readonly maxRunMs: number; readonly signal: AbortSignal },
+  ): Promise<ToolOutcome> {
+    for (let waitedMs = 0; ;) {
       const found = await this.#records.get(key)
-      if (found === undefined) throw busy(BUSY) // it ended just now, without a result to keep
-      const { phase, owner, result } = isRecord(found.value) ? found.value : {}
-      if (isCallToolResult(result)) return { type: 'result', result }
+      if (found === undefined) throw busy(BUSY) // it ended just now, without an outcome to keep
+      const end = StoredEnd.safeParse(found.value).data
+      if (end?.result) return { type: 'result', result: end.result }
+      if (end?.questions) return end.questions
+      if (end?.error) throw new ProtocolError(end.error.code, end.error.message, end.error.data)
+      const { phase, owner } = isRecord(found.value) ? found.value : {}
       if (phase === 'unknown') throw outcomeUnknown()
       // A call of this process would have been joined: it has ended, but the store did not take its end.
       const isAlive = owner !== this.#lease.id && (await this.#lease.isAlive(String(owner)))
-      if (isAlive) throw busy(BUSY)
+      if (isAlive) {
+        if (signal.aborted) throw new RunFailure('cancelled', 'The call was cancelled.')
+        if (waitedMs > maxRunMs) throw busy(BUSY)
+        waitedMs += LOOK_MS
+        await this.#wait(signal)
+        continue
+      }
       const options = { ttlMs: this.#repeatTtlMs, ifVersion: found.version }
-      const marked = await this.#records.put(key, { phase: 'unknown' }, options)
+      const marked = await this.#records.put(key, UNKNOWN, options)
       if (marked !== undefined) throw outcomeUnknown()
     }
+  }
+
+  #wait(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const end = (): void => {
+        undo()
+        signal.removeEventListener('abort', end)
+        resolve()
+      }
+      const undo = this.#clock.after(LOOK_MS, end)
+      signal.addEventListener('abort', end)
+    })
   }
 }
 
 /** One call that several requests wait for. It is stopped when the last of them gives up. */
 class JoinedCall {
-  readonly key: string
+  readonly keys: Keys
   readonly #start: Start
   readonly #controller = new AbortController()
   #waiting = 0
   #outcome: Promise<ToolOutcome> | undefined
 
-  constructor(key: string, start: Start) {
-    this.key = key
+  constructor(keys: Keys, start: Start) {
+    this.keys = keys
     this.#start = start
   }
 
@@ -165,21 +270,39 @@ function outcomeUnknown(): RunFailure {
   return new RunFailure('outcome_unknown', text)
 }
 
-/** @returns `undefined` for a call without a key, for answers to a question, and for a caller that has no namespace */
-function keyOf({ tool, order }: Execution): string | undefined {
-  const { idempotencyKey, principal, resume } = order
-  const namespace = namespaceOf(order)
-  if (idempotencyKey === undefined || resume !== undefined || namespace === undefined) {
-    return undefined
-  }
-  const parts = [principal.id, namespace, tool.agent.id, tool.skill.id, idempotencyKey]
-  return `${PREFIX}${hashOf([...parts, order.arguments])}`
+const UNKNOWN = { phase: 'unknown' }
+
+function resultExpired(): RunFailure {
+  const text =
+    'This call was made before, and its result is not kept any more. It is not made again. To make it again all the same, use another idempotency key.'
+  return new RunFailure('expired', text)
 }
 
-/** A failed call is made again. A call that asked is continued as a paused run. */
-function isWorthKeeping(outcome: ToolOutcome): outcome is ResultOutcome {
-  if (outcome.type !== 'result' || outcome.result.isError === true) return false
+function conflict(): ProtocolError {
+  const text =
+    'The idempotency key was used before, for a call of this tool with other arguments. Nothing was executed: use another key for another call.'
+  const data = { reason: 'idempotency_conflict' }
+  return new ProtocolError(ProtocolErrorCode.InvalidParams, text, data)
+}
+
+/** Marks a result that does not come from an execution for this request. */
+function toReplayed(outcome: ToolOutcome): ToolOutcome {
+  if (outcome.type === 'input') return outcome
   const { _meta: meta } = outcome.result
-  if (meta?.['reason'] === 'needs_input') return false
-  return isStorable(outcome.result)
+  const result = { ...outcome.result, _meta: { ...meta, [IDEMPOTENCY]: { replayed: true } } }
+  return { type: 'result', result }
+}
+
+/** @returns `undefined` for a call without a key, for answers to a question, and for a key without effect */
+function keysOf({ tool, order }: Pick<Execution, 'order' | 'tool'>): Keys | undefined {
+  const { idempotencyKey, principal, resume } = order
+  if (idempotencyKey === undefined || resume !== undefined) return undefined
+  if (!isKeyEffective(order, idempotencyKey)) return undefined
+  const namespace = namespaceOf(order) ?? null
+  const parts = [principal.id, namespace, tool.agent.id, tool.skill.id, idempotencyKey]
+  return {
+    claim: CLAIM_PREFIX + hashOf(parts),
+    outcome: PREFIX + hashOf([...parts, order.arguments]),
+    args: hashOf(order.arguments ?? {}),
+  }
 }

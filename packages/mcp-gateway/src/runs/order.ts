@@ -55,9 +55,11 @@ export interface RunOrder {
   readonly client: RunClient
   /**
    * Identifies this call among those of its caller. A call with the same key and arguments joins the call that runs, or
-   * gets its result. Has no effect for callers without a name and without a scope that cannot be guessed.
+   * gets its result. Has no effect if others can guess who the caller is: see `isKeyEffective()`.
    */
   readonly idempotencyKey: string | undefined
+  /** The call gets this id if it becomes a task. Calls with the same key become the same task. */
+  readonly taskId?: string | undefined
   /** Continues a paused run. */
   readonly resume: RunResume | undefined
   /** W3C trace context of the caller. */
@@ -114,7 +116,12 @@ export interface RequestState {
 /** How a call of a tool ended. */
 export type ToolOutcome =
   /** With an answer, or with an error that the model can read (`isError`, `_meta.reason`). */
-  | { readonly type: 'result'; readonly result: CallToolResult }
+  | {
+      readonly type: 'result'
+      readonly result: CallToolResult
+      /** `false`: the agent did not get the call. @default true */
+      readonly isStarted?: boolean | undefined
+    }
   /** With questions. The client gets `state` signed, and sends it back with the answers. */
   | {
       readonly type: 'input'
@@ -192,6 +199,7 @@ export const StoredOrder: z.ZodType<RunOrder> = z.object({
     knowsChoices: z.boolean(),
   }),
   idempotencyKey: optional(z.string()),
+  taskId: optional(z.string()),
   resume: optional(z.object({ state: z.unknown(), responses: jsonObject })),
   trace: optional(z.record(z.string(), z.string())),
 })
@@ -210,7 +218,10 @@ export function isRunId(value: unknown): value is string {
   return typeof value === 'string' && /^run_[0-9a-f]{16}$/.test(value)
 }
 
-/** Length of the scopes that the gateway makes. */
+/** Name of idempotency keys in capabilities of a server, and in `_meta` of results. */
+export const IDEMPOTENCY = 'io.github.x-mcp/idempotency'
+
+/** Length of the scopes that the gateway makes. Text of this length cannot be guessed. */
 const MIN_SCOPE_CHARS = 26
 
 /**
@@ -226,6 +237,11 @@ export function namespaceOf({
   const given = scope ?? sessionScope
   if (!principal.isAnonymous) return given ?? null
   return given !== undefined && given.length >= MIN_SCOPE_CHARS ? given : undefined
+}
+
+/** Returns whether the key of a call has an effect. Callers without a name have to prove by it that they are the same. */
+export function isKeyEffective(order: Parameters<typeof namespaceOf>[0], key: string): boolean {
+  return namespaceOf(order) !== undefined || key.length >= MIN_SCOPE_CHARS
 }
 
 /** Returns 22 characters that are the same for equal JSON values, in whatever order the keys are. */

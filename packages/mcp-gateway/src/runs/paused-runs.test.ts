@@ -381,7 +381,7 @@ test('deletes a question that nobody answers, and the state of the agent', async
   await world.clock.advance(120_000)
   expect(world.source.forgotten).toEqual([{ heard: [] }])
   expect(reasonOf(await callRuns(world.b, tool, answering(outcome, large)))).toBe('expired')
-  await world.clock.advance(3_600_000)
+  await world.clock.advance(86_400_000)
   await settled()
   expect(await world.store.records.list('')).toEqual([])
 })

@@ -127,7 +127,9 @@ export class PausedRuns {
   /** Begins a run. It may ask. */
   async begin(execution: Execution): Promise<ToolOutcome> {
     const ending = await this.#execute(execution)
-    if (ending.type === 'ended') return { type: 'result', result: ending.result }
+    if (ending.type === 'ended') {
+      return { type: 'result', result: ending.result, isStarted: ending.isStarted }
+    }
     return this.#pause(execution, this.#newRow(execution, ending), null)
   }
 

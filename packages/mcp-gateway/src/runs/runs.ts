@@ -86,6 +86,11 @@ export class Runs {
     return this.#callOnce(execution)
   }
 
+  /** See `IdempotentCalls#earlier()`. */
+  earlier(tool: RunTool, order: RunOrder): ReturnType<IdempotentCalls['earlier']> {
+    return this.#idempotent.earlier({ tool, order })
+  }
+
   /** Stops all runs after `graceMs`. Paused runs stay in the store. */
   async close(graceMs = 0): Promise<void> {
     this.#isClosed = true

@@ -51,7 +51,12 @@ export interface TaskCall {
   /** Hash of the caller that may use the task. */
   readonly owner: string
   readonly tool: string
+  /** Names the task, if the call becomes one. */
   readonly order: RunOrder
+  /** An earlier call with the same idempotency key may have become this task. */
+  readonly isRepeated: boolean
+  /** Returns the id that the first call with the same idempotency key has chosen. */
+  readonly claimedId: () => Promise<string | undefined>
   /** `true`: from the start. `false`: after two seconds, or at the first question. */
   readonly isAlways: boolean
   /** Time after which the execution has ended. */
@@ -61,6 +66,13 @@ export interface TaskCall {
   /** Gets progress until the call becomes a task. */
   readonly progress: RunProgress | undefined
   readonly execute: Execute
+}
+
+/** A call that became a task. */
+export interface BegunTask {
+  readonly task: Task
+  /** It is the task of an earlier call with the same idempotency key. */
+  readonly isReplayed: boolean
 }
 
 /** Names a task, and the caller that asks for it. */
@@ -90,6 +102,14 @@ interface Running {
   message: string | undefined
   /** Undoes the timer that stores the message. */
   undo: (() => void) | undefined
+}
+
+interface CreatedTask {
+  readonly found: Found
+  /** `false`: another request for the same call has created it. */
+  readonly isOwn: boolean
+  /** Releases the lease of this process. */
+  readonly release: () => void
 }
 
 interface Found {
@@ -134,8 +154,12 @@ export class Tasks {
    * Begins a call. Returns its outcome, or its task if it takes longer. A call for which no task can be stored stays a
    * call.
    */
-  async begin(call: TaskCall): Promise<CallToolResult | Questions | Task> {
-    const { execute, isAlways, signal } = call
+  async begin(call: TaskCall): Promise<CallToolResult | Questions | BegunTask> {
+    const { execute, isAlways, isRepeated, order, owner, signal } = call
+    const { taskId } = order
+    if (isRepeated && taskId !== undefined && (await this.#read(keyOf({ owner, taskId })))) {
+      return { task: await this.get({ owner, taskId }), isReplayed: true }
+    }
     const stop = new AbortController()
     const leave = (): void => stop.abort(signal.reason)
     if (signal.aborted) leave()
@@ -150,6 +174,7 @@ export class Tasks {
     }
     try {
       let created = isAlways ? await this.#create(call) : undefined
+      if (created && !created.isOwn) return this.#other(created)
       const outcome = execute(sink)
       if (!created) {
         const { clock } = this.#options
@@ -162,10 +187,14 @@ export class Tasks {
         created = await this.#create(call, first)
         if (!created) return await outcome
       }
+      if (!created.isOwn) {
+        stop.abort() // the execution is the same, and another request waits for it
+        return this.#other(created)
+      }
       const { found, release } = created
       if (found.task.status === 'working') running = this.#attend(found, { outcome, stop, release })
       else release()
-      return found.task
+      return { task: found.task, isReplayed: false }
     } finally {
       signal.removeEventListener('abort', leave)
     }
@@ -287,11 +316,17 @@ export class Tasks {
     }
   }
 
+  /** Returns the task that another request for the same call has created. */
+  #other({ found: { task }, release }: CreatedTask): BegunTask {
+    release()
+    return { task, isReplayed: true }
+  }
+
   /** @returns `undefined` if no task can be stored: the caller has too many, or the store is away */
   async #create(
-    { maxRunMs, order, owner, tool }: TaskCall,
+    { claimedId, maxRunMs, order, owner, tool }: TaskCall,
     questions?: Questions,
-  ): Promise<{ readonly found: Found; readonly release: () => void } | undefined> {
+  ): Promise<CreatedTask | undefined> {
     const { clock, lease, maxPerPrincipal, onError, records, ttlMs } = this.#options
     if (this.#isClosed) return undefined
     let release: (() => void) | undefined
@@ -300,12 +335,16 @@ export class Tasks {
       await this.#follow()
       release = await lease.hold()
       const now = clock.now()
-      const taskId = `task_${randomHex(16)}`
+      const taskId = (await claimedId()) ?? order.taskId ?? newTaskId()
+      const key = keyOf({ owner, taskId })
       const expiresAt = now + maxRunMs + ttlMs
       const task = newTask({ taskId, tool, order, process: lease.id, expiresAt }, now)
       const first = questions ? nextTask(task, this.#toEvent(task, questions), now) : task
-      const found = await this.#put({ key: keyOf({ owner, taskId }), task: first, version: null })
-      if (found) return { found, release }
+      const found = await this.#put({ key, task: first, version: null })
+      if (found) return { found, isOwn: true, release }
+      // A repeat of the call was faster.
+      const other = await this.#read(key)
+      if (other) return { found: other, isOwn: false, release }
     } catch (cause) {
       onError(new Error('A call cannot become a task, because the store is away', { cause }))
     }
@@ -486,6 +525,11 @@ export class Tasks {
     const latest = await this.#read(key)
     if (!latest || isTerminal(latest.task) || latest.task.attempt !== task.attempt) stop.abort()
   }
+}
+
+/** Returns an id that cannot be guessed. */
+export function newTaskId(): string {
+  return `task_${randomHex(16)}`
 }
 
 /** Returns a hash that only the same caller has. */
