@@ -1,7 +1,12 @@
 import { isRecord } from '@x/internal'
 
 import type { Clock } from '../internal/clock.ts'
-import type { EventLogs, LoggedEvent, LogLimits } from '../store/gateway-store.ts'
+import {
+  LogFollower,
+  type EventLogs,
+  type LoggedEvent,
+  type LogLimits,
+} from '../store/gateway-store.ts'
 import { toEvent, type EventStream } from './event-stream.ts'
 import type { LiveSession, Sessions, SessionUse } from './sessions.ts'
 
@@ -51,7 +56,7 @@ export class ChangeFeed {
   /** Changes that could not be stored. */
   readonly #unsent = new Map<string, object>()
   #queue: Promise<unknown> = Promise.resolve()
-  #following: Promise<() => void> | undefined
+  readonly #log: LogFollower
   #last: { readonly id: string; readonly at: number } | undefined
   #stopRetry: (() => void) | undefined
   /** Changes of other processes could not be followed: some may have been missed. */
@@ -60,13 +65,17 @@ export class ChangeFeed {
 
   constructor(options: ChangeFeedOptions) {
     this.#options = options
+    this.#log = new LogFollower(options.logs, CHANGES, {
+      onEvent: (event) => this.#received(event),
+      onGap: () => this.#missed(),
+    })
   }
 
   /** Begins to follow the changes of other processes. Never rejects: it is tried again. */
   async start(): Promise<void> {
     if (this.#isClosed || this.#isBehind) return
     try {
-      await this.#follow()
+      await this.#log.start()
     } catch (cause) {
       if (this.#isBehind) return
       const { onError } = this.#options
@@ -112,7 +121,7 @@ export class ChangeFeed {
     const isFresh = this.#last && clock.now() - this.#last.at < limits.ttlMs / 2
     if (isFresh) return this.#last?.id
     try {
-      await this.#follow()
+      await this.#log.start()
       await this.#append({ type: 'mark' })
       return this.#last?.id
     } catch {
@@ -141,8 +150,7 @@ export class ChangeFeed {
     this.#stopRetry?.()
     for (const { stop } of this.#late.values()) stop()
     this.#late.clear()
-    const stop = await this.#following?.catch(() => undefined)
-    stop?.()
+    await this.#log.stop()
   }
 
   /** @param about what other processes learn besides the change */
@@ -150,7 +158,7 @@ export class ChangeFeed {
     if (this.#isClosed || (!about.isRepeated && this.#isDelivered(change))) return
     const event = { ...change, ...about }
     try {
-      await this.#follow()
+      await this.#log.start()
       await this.#append(event)
     } catch (cause) {
       if (this.#unsent.size === 0) {
@@ -181,7 +189,7 @@ export class ChangeFeed {
     this.#stopRetry = undefined
     if (this.#isClosed) return
     try {
-      await this.#follow()
+      await this.#log.start()
       if (this.#isBehind) this.#missed()
       this.#isBehind = false
       for (const [key, event] of this.#unsent) {
@@ -202,19 +210,6 @@ export class ChangeFeed {
     const { limits, logs } = this.#options
     const id = await logs.append(CHANGES, event, { limits, isLast: false })
     this.#note(id)
-  }
-
-  #follow(): Promise<unknown> {
-    this.#following ??= this.#options.logs
-      .tail(CHANGES, 'now', {
-        onEvent: (event) => this.#received(event),
-        onGap: () => this.#missed(),
-      })
-      .catch((error: unknown) => {
-        this.#following = undefined
-        throw error
-      })
-    return this.#following
   }
 
   #received({ id, event }: LoggedEvent): void {

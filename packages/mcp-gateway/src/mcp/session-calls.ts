@@ -400,7 +400,7 @@ export class CallStream implements SessionUse {
   /** Other processes see that the call goes on: its log, and its questions. Resolves to whether they do. */
   async #holdLease(): Promise<boolean> {
     const { calls } = this.#parts
-    if (!calls.sessions.isShared) return true
+    if (!calls.parts.store.isShared) return true
     try {
       const release = await calls.parts.lease.hold()
       if (this.#hasEnded()) release()

@@ -118,9 +118,7 @@ export class SessionHttp {
     try {
       return await (isStateless ? this.#serveAlone(http) : this.#serve(http))
     } catch (error) {
-      if (error instanceof SessionRefused) {
-        return tryLater(error.status, error.message, error.retryAfterMs)
-      }
+      if (error instanceof SessionRefused) return error.reply
       if (!GatewayError.is(error)) throw error
       onError(new Error('A request of a session could not be served', { cause: error }))
       return tryLater(503, 'Sessions cannot be reached at the moment. Try again.', 1000)
@@ -269,7 +267,8 @@ export class SessionHttp {
     const to = processOf(message.id)
     if (to === this.#options.lease.id) this.#questions.answer(session, message)
     if (to === undefined || to === this.#options.lease.id) return undefined
-    if (this.sessions.isShared && (await this.#forward(session, message, to))) return undefined
+    if (this.#options.store.isShared && (await this.#forward(session, message, to)))
+      return undefined
     const text = 'The process that asked for this has ended, and its call with it: call again'
     return refused(400, RPC_ERROR.refused, text)
   }

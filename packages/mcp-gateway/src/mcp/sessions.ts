@@ -7,10 +7,17 @@ import type { Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
 import type { SessionSettings } from '../options.ts'
 import type { GatewayObserver, SessionEnd } from '../internal/observer.ts'
-import { listAll, type GatewayStore, type LogLimits, type Records } from '../store/gateway-store.ts'
+import {
+  listAll,
+  LogFollower,
+  type GatewayStore,
+  type LogLimits,
+  type Records,
+} from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import type { McpHandlers } from './handlers.ts'
-import type { Params } from './json-rpc.ts'
+import { isRequestId, type Params } from './json-rpc.ts'
+import { tryLater, type Reply } from './reply.ts'
 import type { Caller } from './request-context.ts'
 
 /** What a client sent with `initialize`, and the revision that was negotiated. */
@@ -184,17 +191,14 @@ interface LogEnd extends Pick<OwnLog, 'isRead'> {
   readonly ttlMs: number
 }
 
-/** A limit forbids to open a session. */
+/** No session can be opened now. */
 export class SessionRefused extends Error {
   override readonly name = 'SessionRefused'
-  /** HTTP status. */
-  readonly status: 429 | 503
-  readonly retryAfterMs: number
+  readonly reply: Reply
 
   constructor(status: 429 | 503, message: string, retryAfterMs: number) {
     super(message)
-    this.status = status
-    this.retryAfterMs = retryAfterMs
+    this.reply = tryLater(status, message, retryAfterMs)
   }
 }
 
@@ -222,18 +226,19 @@ export class Sessions {
   readonly #loading = new Map<string, Promise<LiveSession | undefined>>()
   /** Sessions are opened one after the other, so that each one counts all that were opened before. */
   #opening: Promise<unknown> = Promise.resolve()
-  #following: Promise<() => void> | undefined
+  readonly #signals: LogFollower | undefined
   #stopSweep: (() => void) | undefined
   #isClosed = false
 
   constructor(parts: SessionParts) {
     this.#parts = parts
     this.settings = parts.settings
-  }
-
-  /** Whether other processes serve the same sessions. */
-  get isShared(): boolean {
-    return this.#parts.store.isShared
+    const { isShared, logs } = parts.store
+    if (!isShared) return
+    this.#signals = new LogFollower(logs, SIGNALS, {
+      onEvent: ({ event }) => this.#received(event),
+      onGap: () => void this.#lookAgain(),
+    })
   }
 
   /** Number of sessions that this process serves. */
@@ -262,7 +267,7 @@ export class Sessions {
         )
       }
     }
-    await this.#follow()
+    await this.#signals?.start()
     const id = randomBytes(24).toString('base64url')
     const names = { id, name: sessionName(principal.id, id), principalId: principal.id }
     const scope = principal.isAnonymous ? newScopeId() : undefined
@@ -333,17 +338,15 @@ export class Sessions {
 
   /** Tells all processes, this one included. Never rejects. */
   async signal(session: LiveSession, signal: SessionSignal): Promise<boolean> {
-    if (!this.#parts.store.isShared) return true
-    const message = { ...signal, session: session.name, from: this.#parts.lease.id }
+    const { lease, onError, store } = this.#parts
+    if (!store.isShared) return true
+    const message = { ...signal, session: session.name, from: lease.id }
     try {
-      await this.#parts.store.logs.append(SIGNALS, message, {
-        limits: SIGNAL_LIMITS,
-        isLast: false,
-      })
+      await store.logs.append(SIGNALS, message, { limits: SIGNAL_LIMITS, isLast: false })
       return true
     } catch (cause) {
       const text = `A signal about a session ("${signal.type}") could not be sent to other processes`
-      this.#parts.onError(new Error(text, { cause }))
+      onError(new Error(text, { cause }))
       return false
     }
   }
@@ -354,8 +357,7 @@ export class Sessions {
     this.#stopSweep?.()
     await Promise.allSettled([this.#opening, ...this.#loading.values()])
     for (const session of this.#live.values()) this.#close(session, 'gateway')
-    const unfollow = await this.#following?.catch(() => undefined)
-    unfollow?.()
+    await this.#signals?.stop()
   }
 
   /** Writes the record, and counts it with all others. @throws SessionRefused */
@@ -388,7 +390,7 @@ export class Sessions {
   }
 
   async #restore(names: SessionNames): Promise<LiveSession | undefined> {
-    await this.#follow()
+    await this.#signals?.start()
     const found = await this.#parts.store.records.get(PREFIX + names.name)
     const record = parseSessionRecord(found?.value)
     if (!record || this.#ttlOf(record) <= 0) return undefined
@@ -476,21 +478,6 @@ export class Sessions {
     if (!isKept) for (const log of session.takeLogs()) logs.delete(log).catch(this.#report)
     const openMs = this.#parts.clock.now() - session.record.createdAt
     this.#parts.observer?.sessionClosed({ reason, openMs })
-  }
-
-  /** Begins to hear what other processes say about sessions. Once. */
-  #follow(): Promise<unknown> {
-    if (!this.#parts.store.isShared) return Promise.resolve()
-    this.#following ??= this.#parts.store.logs
-      .tail(SIGNALS, 'now', {
-        onEvent: ({ event }) => this.#received(event),
-        onGap: () => void this.#lookAgain(),
-      })
-      .catch((error: unknown) => {
-        this.#following = undefined
-        throw error
-      })
-    return this.#following
   }
 
   #received(event: unknown): void {
@@ -589,27 +576,15 @@ function parseSessionRecord(value: unknown): SessionRecord | undefined {
 /** `undefined` for signals that this version does not know. */
 function parseSignal(value: Params): SessionSignal | undefined {
   const { type, log, by, to, id, requestId, token, message } = value
-  switch (type) {
-    case 'ended':
-    case 'changed':
-      return { type }
-    case 'cancel':
-      if (typeof requestId !== 'string' && typeof requestId !== 'number') return undefined
-      return { type, requestId }
-    case 'answer':
-      return typeof to === 'string' && isRecord(message) ? { type, to, message } : undefined
-    case 'taken':
-      if (typeof to !== 'string' || typeof id !== 'string') return undefined
-      return { type, to, id }
-    case 'progress':
-      if (typeof to !== 'string' || typeof token !== 'string') return undefined
-      return { type, to, token }
-    case 'reading':
-    case 'left':
-      return typeof log === 'string' && typeof by === 'string' ? { type, log, by } : undefined
-    default:
-      return undefined
+  if (type === 'ended' || type === 'changed') return { type }
+  if (type === 'cancel' && isRequestId(requestId)) return { type, requestId }
+  if (type === 'reading' || type === 'left') {
+    return typeof log === 'string' && typeof by === 'string' ? { type, log, by } : undefined
   }
+  if (typeof to !== 'string') return undefined
+  if (type === 'answer' && isRecord(message)) return { type, to, message }
+  if (type === 'taken' && typeof id === 'string') return { type, to, id }
+  return type === 'progress' && typeof token === 'string' ? { type, to, token } : undefined
 }
 
 /** Hides the id in the store, and keeps the sessions of principals apart. */
@@ -625,9 +600,6 @@ function textOrNone(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-function clamp(
-  value: number,
-  { min, max }: { readonly min: number; readonly max: number },
-): number {
+function clamp(value: number, { min, max }: typeof TOUCH_MS): number {
   return Math.min(max, Math.max(min, value))
 }

@@ -130,6 +130,36 @@ export interface LogListener {
   onGap(this: void): void
 }
 
+/** Follows the events of one log, from the first call of `start`. */
+export class LogFollower {
+  readonly #begin: () => Promise<() => void>
+  #started: Promise<() => void> | undefined
+
+  constructor(logs: Pick<EventLogs, 'tail'>, log: string, listener: LogListener) {
+    this.#begin = () => logs.tail(log, 'now', listener)
+  }
+
+  /**
+   * Resolves when new events are delivered. After a failure, the next call tries again.
+   *
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  async start(): Promise<void> {
+    const started = (this.#started ??= this.#begin())
+    try {
+      await started
+    } catch (error) {
+      if (this.#started === started) this.#started = undefined
+      throw error
+    }
+  }
+
+  async stop(): Promise<void> {
+    const stop = await this.#started?.catch(() => undefined)
+    stop?.()
+  }
+}
+
 /** Bytes of files. */
 export interface Blobs {
   /**

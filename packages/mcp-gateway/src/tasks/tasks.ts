@@ -14,7 +14,12 @@ import {
   type RunSink,
   type ToolOutcome,
 } from '../runs/order.ts'
-import type { EventLogs, LogLimits, Records } from '../store/gateway-store.ts'
+import {
+  LogFollower,
+  type EventLogs,
+  type LogLimits,
+  type Records,
+} from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import {
   isTerminal,
@@ -143,11 +148,26 @@ export class Tasks {
   readonly #running = new Map<string, Running>()
   /** By task id. */
   readonly #listeners = new Map<string, Set<() => void>>()
-  #following: Promise<() => void> | undefined
+  /** Changes by other processes. */
+  readonly #changes: LogFollower | undefined
   #isClosed = false
 
   constructor(options: TasksOptions) {
     this.#options = options
+    const { lease, logs } = options
+    if (!logs) return
+    this.#changes = new LogFollower(logs, CHANGES, {
+      onEvent: ({ event }) => {
+        if (!isRecord(event) || event['by'] === lease.id) return
+        const { taskId } = event
+        if (typeof taskId === 'string') this.#noticed(taskId)
+      },
+      onGap: () => {
+        for (const taskId of new Set([...this.#running.keys(), ...this.#listeners.keys()])) {
+          this.#noticed(taskId)
+        }
+      },
+    })
   }
 
   /**
@@ -258,7 +278,7 @@ export class Tasks {
 
   /** Returns those of these tasks that belong to the caller, to listen to. @throws GatewayError `UNAVAILABLE` */
   async listen(owner: string, taskIds: readonly string[]): Promise<TaskFeed> {
-    await this.#follow()
+    await this.#changes?.start()
     const found = await Promise.all(taskIds.map((taskId) => this.#read(keyOf({ owner, taskId }))))
     const own = [...new Set(taskIds.filter((_, index) => found[index] !== undefined))]
     let end: (() => void) | undefined
@@ -275,8 +295,7 @@ export class Tasks {
   async close(): Promise<void> {
     this.#isClosed = true
     await Promise.all([...this.#running.values()].map(({ done }) => done))
-    const stop = await this.#following?.catch(() => undefined)
-    stop?.()
+    await this.#changes?.stop()
   }
 
   /** Returns the fields that each message about a task has. */
@@ -332,7 +351,7 @@ export class Tasks {
     let release: (() => void) | undefined
     try {
       if ((await records.count(`${PREFIX}${owner}:`)) >= maxPerPrincipal) return undefined
-      await this.#follow()
+      await this.#changes?.start()
       release = await lease.hold()
       const now = clock.now()
       const taskId = (await claimedId()) ?? order.taskId ?? newTaskId()
@@ -488,29 +507,6 @@ export class Tasks {
       .catch((cause: unknown) => {
         onError(new Error('Other processes could not be told of a task', { cause }))
       })
-  }
-
-  async #follow(): Promise<void> {
-    const { lease, logs } = this.#options
-    if (!logs) return
-    this.#following ??= logs.tail(CHANGES, 'now', {
-      onEvent: ({ event }) => {
-        if (!isRecord(event) || event['by'] === lease.id) return
-        const { taskId } = event
-        if (typeof taskId === 'string') this.#noticed(taskId)
-      },
-      onGap: () => {
-        for (const taskId of new Set([...this.#running.keys(), ...this.#listeners.keys()])) {
-          this.#noticed(taskId)
-        }
-      },
-    })
-    try {
-      await this.#following
-    } catch (error) {
-      this.#following = undefined
-      throw error
-    }
   }
 
   /** Another process changed a task. */
