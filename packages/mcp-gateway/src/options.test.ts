@@ -182,7 +182,7 @@ test.each([
   [langGraphServerSource, [{ url, headers: { 'x-key': 5 } }], '"headers.x-key" must be a string'],
   [langGraphServerSource, [{ url, assistants: 'agent' }], '"assistants" must be a list'],
   [langGraphServerSource, [{ url, timeoutMs: '5' }], '"timeoutMs" must be a number from 0'],
-  [langGraphServerSource, ['localhost'], 'has to be http or https'],
+  [langGraphServerSource, ['localhost'], 'must begin with http'],
   [bearerAuth, [{ ada: 'secret' }], '"tokens.ada" must be { sha256, token, scopes, expiresAt }'],
   [bearerAuth, [{ ada: { tokn: 'secret' } }], 'Did you mean "tokens.ada.token"?'],
   [bearerAuth, [{ ada: { token: 'secret', scopes: '*' } }], '"tokens.ada.scopes" must be a list'],

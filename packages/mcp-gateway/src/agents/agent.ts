@@ -10,17 +10,17 @@ export type JsonSchema = Readonly<Record<string, unknown>>
 export interface Agent {
   /** Unique among all sources, and the same in every process that runs this gateway. */
   readonly id: string
-  /** The first part of its tools' names, before it is made fit. */
+  /** The names of its tools begin with this name, reduced to the characters that are allowed. */
   readonly name: string
   readonly description: string
-  /** What it can do. An agent without any has one skill made of itself: see `skillsOf`. */
+  /** Each skill becomes a tool. An agent without skills becomes one tool: see `skillsOf`. */
   readonly skills: readonly Skill[]
   readonly health: AgentHealth
   /** Whether a run that asks can be continued later: a graph with a checkpointer, an A2A agent. @default true */
   readonly canAsk?: boolean | undefined
 }
 
-/** `degraded`: still listed and still called, but something was wrong with it lately. */
+/** `degraded`: the agent had an error lately. It is still listed and called. */
 export type AgentHealth = 'healthy' | 'degraded'
 
 /** One thing that an agent can do. It becomes one tool. */
@@ -39,13 +39,13 @@ export interface Skill {
   /** JSON schema of its arguments. Without one, its tool takes a `message`. */
   readonly inputSchema?: JsonSchema | undefined
   /**
-   * What `tools.parameters: 'auto'` gives its tool. `arguments`: always those of `inputSchema`, because the agent has no
-   * other input. `message`: one text. @default arguments where `inputSchema` has plain fields only, else a message
+   * Parameters of the tool with `tools.parameters: 'auto'`. `arguments`: the properties of `inputSchema`, because the
+   * agent has no other input. `message`: one text. @default arguments if `inputSchema` has plain fields only, else a message
    */
   readonly startsFrom?: 'arguments' | 'message' | undefined
-  /** Of the `structured` part of its result. */
+  /** JSON schema of the `structured` part of its result. */
   readonly outputSchema?: JsonSchema | undefined
-  /** Hints for clients, as the agent itself declares them; never guessed. */
+  /** Hints for clients, as the agent declares them. */
   readonly annotations?: SkillAnnotations | undefined
 }
 
@@ -73,13 +73,13 @@ export function messageFieldOf({ properties, required }: JsonSchema): string | u
   return others.length === 0 ? field : undefined
 }
 
-/** The skills of an agent; for one that names none, itself. */
+/** Returns the skills of an agent. An agent without skills is its own skill. */
 export function skillsOf(agent: Agent): readonly Skill[] {
   if (agent.skills.length > 0) return agent.skills
   return [{ id: agent.id, name: '', description: agent.description }]
 }
 
-/** By code units: the same in every locale. */
+/** Compares by code units, so that the order is the same in every locale. */
 export function compareText(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1
 }
@@ -160,7 +160,7 @@ export type FinalUpdate =
     }
   /**
    * A person has to sign in at a web page first. `state` (JSON) continues the run after that; without it the caller
-   * calls again. A continued run may ask again if nobody signed in.
+   * calls again. A continued run may ask again if the person did not sign in.
    */
   | {
       readonly type: 'authorization'
@@ -196,8 +196,8 @@ export interface AgentSource {
   /** For logs and errors: `langgraph`, `a2a https://host/`. */
   readonly name: string
   /**
-   * Whether its agents live in this process. Then they stay until the source reports them as gone. Agents of other
-   * sources expire if they are not reported as found or seen for some time. @default false
+   * Whether the agents run in this process. They stay until the source reports them as gone. Agents of other sources
+   * expire after some time without a report. @default false
    */
   readonly isLocal?: boolean | undefined
   /**
@@ -255,7 +255,7 @@ export interface RunFailureOptions extends ErrorOptions {
   readonly retryAfterMs?: number | undefined
 }
 
-/** A run that ends without an answer. The message is for the caller: it holds no detail of what went wrong inside. */
+/** A run that ended without an answer. The caller sees the message, so it contains no internal detail. */
 export class RunFailure extends Error {
   override readonly name = 'RunFailure'
   readonly reason: RunFailureReason
@@ -268,18 +268,18 @@ export class RunFailure extends Error {
   }
 }
 
-/** What a run has to know of the tool that was called. A planned tool is one. */
+/** The parts of a planned tool that a run needs. */
 export interface RunTool {
-  /** Of the tool, as clients call it. */
+  /** Name by which clients call the tool. */
   readonly name: string
   readonly agent: Agent
   readonly skill: Skill
-  /** Of its structured output, if it promises any. */
+  /** JSON schema of the structured result. `undefined`: the tool promises none. */
   readonly outputSchema?: JsonSchema | undefined
-  /** Why such output is not as promised; `undefined`: it is. */
+  /** Returns why a structured result does not match `outputSchema`. `undefined` if it matches. */
   readonly checkOutput?: ((structured: unknown) => string | undefined) | undefined
-  /** Whole run, from dispatch. @default that of all runs */
+  /** Milliseconds for the whole run. @default the setting of all runs */
   readonly timeoutMs?: number | undefined
-  /** Without a word from the agent; 0: no such limit. @default that of all runs */
+  /** Milliseconds that the agent may be silent. 0: no limit. @default the setting of all runs */
   readonly idleTimeoutMs?: number | undefined
 }

@@ -4,13 +4,13 @@ import { agentDefectOf } from './known-agents.ts'
 const agent = { id: 'a', name: 'A', description: '', skills: [], health: 'healthy' }
 const skill = { id: 's', name: 'S', description: '' }
 
-test('an agent has no defect', () => {
+test('accepts an agent', () => {
   expect(agentDefectOf(agent)).toBeUndefined()
   expect(agentDefectOf({ ...agent, skills: [{ ...skill, tags: ['x'] }] })).toBeUndefined()
 })
 
 test.each([
-  [undefined, 'it is no object'],
+  [undefined, 'it is not an object'],
   [{ ...agent, id: '' }, 'its id'],
   [{ ...agent, id: '\uD800' }, 'its id'],
   [{ ...agent, id: 'x'.repeat(513) }, 'its id'],
@@ -18,12 +18,15 @@ test.each([
   [{ ...agent, description: undefined }, 'its description'],
   [{ ...agent, health: 'well' }, 'its health'],
   [{ ...agent, skills: 'none' }, 'its skills'],
-  [{ ...agent, skills: [skill, 7] }, 'its skill 2 is none: it is no object'],
-  [{ ...agent, skills: [{ ...skill, id: '' }] }, 'its skill 1 is none: its id'],
-  [{ ...agent, skills: [{ ...skill, name: 1 }] }, 'its skill 1 is none: its name'],
-  [{ ...agent, skills: [{ ...skill, description: 1 }] }, 'its skill 1 is none: its description'],
-  [{ ...agent, skills: [{ ...skill, examples: [1] }] }, 'its examples are no list of texts'],
+  [{ ...agent, skills: [skill, 7] }, 'its skill 2 cannot be used: it is not an object'],
+  [{ ...agent, skills: [{ ...skill, id: '' }] }, 'its skill 1 cannot be used: its id'],
+  [{ ...agent, skills: [{ ...skill, name: 1 }] }, 'its skill 1 cannot be used: its name'],
+  [
+    { ...agent, skills: [{ ...skill, description: 1 }] },
+    'its skill 1 cannot be used: its description',
+  ],
+  [{ ...agent, skills: [{ ...skill, examples: [1] }] }, 'its examples are not a list of texts'],
   [{ ...agent, skills: [skill, skill] }, 'two of its skills have the same id'],
-])('%j is none', (value, defect) => {
+])('refuses %j as an agent', (value, defect) => {
   expect(agentDefectOf(value)).toContain(defect)
 })

@@ -2,26 +2,26 @@ import { canonicalJson, isRecord } from '@x/internal'
 import { compareText } from './agent.ts'
 import type { Agent, AgentSource } from './agent.ts'
 
-/** An agent that is there. */
+/** An agent of a source, and when it was last seen. */
 export interface KnownAgent {
-  /** As its source told it. */
-  readonly told: Agent
+  /** As the source reported it. */
+  readonly reported: Agent
   readonly source: AgentSource
   /** Milliseconds since 1970. */
   readonly seenAt: number
-  /** Why runs say that something is wrong with it. */
+  /** Why its last runs failed. */
   readonly fault?: string | undefined
-  /** Why its source could not look at it, when it last tried. */
+  /** Why the source could not reach the agent at the last attempt. */
   readonly unreachable?: string | undefined
 }
 
-/** What came of an agent that a source told of. */
+/** Result of a report of an agent. */
 export type Found =
-  /** `taken`: from a source that is about to leave. */
+  /** `taken`: the agent moved here from a source that leaves. */
   | { readonly type: 'added' | 'changed' | 'same' | 'taken' }
   | { readonly type: 'refused'; readonly reason: string }
 
-/** Who is there, and since when nobody has seen them. Bookkeeping only: it starts nothing and tells nobody. */
+/** The agents of all sources. Changes no source, and calls no listener. */
 export class KnownAgents {
   readonly #all = new Map<string, KnownAgent>()
   readonly #leaving = new Set<AgentSource>()
@@ -32,7 +32,7 @@ export class KnownAgents {
 
   /** Sorted by id. */
   entries(): readonly KnownAgent[] {
-    return [...this.#all.values()].toSorted((a, b) => compareText(a.told.id, b.told.id))
+    return [...this.#all.values()].toSorted((a, b) => compareText(a.reported.id, b.reported.id))
   }
 
   get(id: string): KnownAgent | undefined {
@@ -44,59 +44,59 @@ export class KnownAgents {
     if (defect !== undefined) return { type: 'refused', reason: `an agent was refused: ${defect}` }
     const known = this.#all.get(agent.id)
     if (known === undefined) {
-      this.#all.set(agent.id, { told: agent, source, seenAt: now })
+      this.#all.set(agent.id, { reported: agent, source, seenAt: now })
       return { type: 'added' }
     }
     if (known.source !== source && this.#leaving.has(source)) return { type: 'same' }
     if (known.source !== source && this.#leaving.has(known.source)) {
-      this.#all.set(agent.id, { told: agent, source, seenAt: now })
+      this.#all.set(agent.id, { reported: agent, source, seenAt: now })
       return { type: 'taken' }
     }
     if (known.source !== source) {
       const reason = `${known.source.name} has an agent with the id "${agent.id}" already`
       return { type: 'refused', reason }
     }
-    const isSame = areEqual(known.told, agent)
-    // What was compiled for the agent as it was told first stays of use.
-    const told = isSame ? known.told : agent
-    const isBack = this.#put({ ...known, told, seenAt: now, unreachable: undefined })
+    const isSame = areEqual(known.reported, agent)
+    // The same object again, so that its compiled schemas are found again.
+    const reported = isSame ? known.reported : agent
+    const isBack = this.#put({ ...known, reported, seenAt: now, unreachable: undefined })
     return { type: isSame && !isBack ? 'same' : 'changed' }
   }
 
-  /** @returns whether it looks otherwise than before */
+  /** @returns whether the health of the agent changed */
   seen(source: AgentSource, id: string, now: number): boolean {
     const known = this.#of(source, id)
     return known !== undefined && this.#put({ ...known, seenAt: now, unreachable: undefined })
   }
 
-  /** @returns whether it looks otherwise than before */
+  /** @returns whether the health of the agent changed */
   unreachable(source: AgentSource, id: string, reason: string): boolean {
     const known = this.#of(source, id)
     return known !== undefined && this.#put({ ...known, unreachable: reason })
   }
 
-  /** @returns whether it was there. What another source calls the same is left alone. */
+  /** Removes an agent of this source only. @returns whether there was one */
   gone(source: AgentSource, id: string): boolean {
     return this.#of(source, id) !== undefined && this.#all.delete(id)
   }
 
-  /** @returns whether that is news */
+  /** Sets why the runs of an agent fail. @returns whether the health of the agent changed */
   fault(id: string, fault: string | undefined): boolean {
     const known = this.#all.get(id)
     return known !== undefined && this.#put({ ...known, fault })
   }
 
-  /** Those that have not been seen since then leave. Returns their ids. */
+  /** Removes agents of other processes that were not seen after this time. Returns their ids. */
   expire(since: number): readonly string[] {
     return this.#remove(({ source, seenAt }) => source.isLocal !== true && seenAt <= since)
   }
 
-  /** Another source may have its agents from now on: each one when it finds it. */
+  /** Lets other sources take the agents of this source, each one when they report it. */
   release(source: AgentSource): void {
     this.#leaving.add(source)
   }
 
-  /** It stays after all. */
+  /** Undoes `release`. */
   keep(source: AgentSource): void {
     this.#leaving.delete(source)
   }
@@ -106,10 +106,10 @@ export class KnownAgents {
     return this.#remove((known) => known.source === source)
   }
 
-  /** @returns whether its health looks otherwise than before */
+  /** @returns whether the health of the agent changed */
   #put(known: KnownAgent): boolean {
-    const before = this.#all.get(known.told.id)
-    this.#all.set(known.told.id, known)
+    const before = this.#all.get(known.reported.id)
+    this.#all.set(known.reported.id, known)
     return (before && troubleOf(before) === undefined) !== (troubleOf(known) === undefined)
   }
 
@@ -125,7 +125,7 @@ export class KnownAgents {
   }
 }
 
-/** What cannot be written down (a schema that leads back to itself) counts as changed: the plan judges it. */
+/** Whether two reports are equal. `false` for values that are not JSON, such as a schema that contains itself. */
 function areEqual(one: Agent, other: Agent): boolean {
   try {
     return one === other || canonicalJson(one) === canonicalJson(other)
@@ -134,16 +134,16 @@ function areEqual(one: Agent, other: Agent): boolean {
   }
 }
 
-/** What is wrong with it, if anything is. */
+/** Returns why an agent is degraded. `undefined` if it is healthy. */
 export function troubleOf({ fault, unreachable }: KnownAgent): string | undefined {
   return fault ?? unreachable
 }
 
-/** The agent as everybody is to see it. */
+/** Returns the agent with its present health. */
 export function asSeen(known: KnownAgent): Agent {
-  const { told } = known
+  const { reported } = known
   const isWell = troubleOf(known) === undefined
-  return isWell || told.health === 'degraded' ? told : { ...told, health: 'degraded' }
+  return isWell || reported.health === 'degraded' ? reported : { ...reported, health: 'degraded' }
 }
 
 const MAX_ID = 512
@@ -152,25 +152,26 @@ const MAX_TEXT = 65_536
 const MAX_SKILLS = 1000
 
 /**
- * Why something is no agent; `undefined` if it is one. Sources repeat what others told them: what is wrong with
- * one agent is found here, before it can spoil the plan of all.
+ * Returns why a value is not an agent, or `undefined` if it is one. Sources report what remote servers sent, so a bad
+ * agent is refused here, before it is part of the plan.
  */
 export function agentDefectOf(value: unknown): string | undefined {
-  if (!isRecord(value)) return 'it is no object'
+  if (!isRecord(value)) return 'it is not an object'
   const { id, name, description, skills, health } = value
-  if (!isText(id, MAX_ID) || id === '') return `its id is no text of 1 to ${MAX_ID} characters`
-  if (!isText(name, MAX_NAME)) return `its name is no text of up to ${MAX_NAME} characters`
-  if (!isText(description, MAX_TEXT)) return 'its description is no text, or too long'
+  if (!isText(id, MAX_ID) || id === '') return `its id is not a text of 1 to ${MAX_ID} characters`
+  if (!isText(name, MAX_NAME)) return `its name is not a text of up to ${MAX_NAME} characters`
+  if (!isText(description, MAX_TEXT))
+    return `its description is not a text of up to ${MAX_TEXT} characters`
   if (health !== 'healthy' && health !== 'degraded') {
     return 'its health is neither "healthy" nor "degraded"'
   }
   if (!Array.isArray(skills) || skills.length > MAX_SKILLS) {
-    return `its skills are no list of up to ${MAX_SKILLS}`
+    return `its skills are not a list of up to ${MAX_SKILLS}`
   }
   const ids = new Set<unknown>()
   for (const [index, skill] of skills.entries()) {
     const defect = skillDefectOf(skill)
-    if (defect !== undefined) return `its skill ${index + 1} is none: ${defect}`
+    if (defect !== undefined) return `its skill ${index + 1} cannot be used: ${defect}`
     const skillId: unknown = isRecord(skill) ? skill['id'] : undefined
     if (ids.has(skillId)) return `two of its skills have the same id`
     ids.add(skillId)
@@ -179,21 +180,22 @@ export function agentDefectOf(value: unknown): string | undefined {
 }
 
 function skillDefectOf(value: unknown): string | undefined {
-  if (!isRecord(value)) return 'it is no object'
+  if (!isRecord(value)) return 'it is not an object'
   const { id, name, description } = value
-  if (!isText(id, MAX_ID) || id === '') return `its id is no text of 1 to ${MAX_ID} characters`
-  if (!isText(name, MAX_NAME)) return `its name is no text of up to ${MAX_NAME} characters`
-  if (!isText(description, MAX_TEXT)) return 'its description is no text, or too long'
+  if (!isText(id, MAX_ID) || id === '') return `its id is not a text of 1 to ${MAX_ID} characters`
+  if (!isText(name, MAX_NAME)) return `its name is not a text of up to ${MAX_NAME} characters`
+  if (!isText(description, MAX_TEXT))
+    return `its description is not a text of up to ${MAX_TEXT} characters`
   const lists = ['tags', 'examples', 'inputModes', 'outputModes']
   const bad = lists.find((list) => value[list] !== undefined && !isTextList(value[list]))
-  return bad === undefined ? undefined : `its ${bad} are no list of texts`
+  return bad === undefined ? undefined : `its ${bad} are not a list of texts`
 }
 
 function isTextList(value: unknown): boolean {
   return Array.isArray(value) && value.every((each) => isText(each, MAX_TEXT))
 }
 
-/** Half characters are no text: they have no UTF-8, in which all of this is written down. */
+/** Refuses unpaired surrogates, because UTF-8 cannot encode them. */
 function isText(value: unknown, maxLength: number): value is string {
   return typeof value === 'string' && value.length <= maxLength && !/\p{Surrogate}/u.test(value)
 }

@@ -288,8 +288,8 @@ test('without credentials nothing is sent, and what only cleans up does not fail
   expect(world.lines()).toEqual([])
   expect(warnings).toEqual([
     expect.stringContaining('cannot be reached'),
-    expect.stringContaining('did not clean up'),
-    expect.stringContaining('did not clean up'),
+    expect.stringContaining('could not delete a thread or cancel a run'),
+    expect.stringContaining('could not delete a thread or cancel a run'),
   ])
   await source.close()
 })
@@ -323,7 +323,7 @@ test('a run that fails on the server, or cannot be sent, fails once', async () =
   })
   const { source, agentId } = await started(world.url)
   await expect(all(source.run(callOf(agentId)))).rejects.toMatchObject({
-    message: 'The server says that the run failed',
+    message: 'The run failed at the server',
     cause: { message: 'ValueError: secret' },
   })
   world.routes[STREAM] = (_, response) => void response.writeHead(503).end()
@@ -360,5 +360,7 @@ test('a caller that gives up cancels the run on the server', async () => {
 })
 
 test('what is no web address is refused at once', () => {
-  expect(() => langGraphServerSource({ url: 'file:///etc/passwd' })).toThrow('http or https')
+  expect(() => langGraphServerSource({ url: 'file:///etc/passwd' })).toThrow(
+    'must begin with http:// or https://',
+  )
 })

@@ -20,7 +20,7 @@ import type { GraphEnd } from './langgraph/messages.ts'
 
 type Headers = Readonly<Record<string, string>>
 
-/** Headers that say who asks; a function is asked before each request, so that tokens may change. */
+/** Headers with credentials. A function is called before each request, for tokens that change. */
 export type CredentialHeaders = Headers | (() => Headers | Promise<Headers>)
 
 export const credentialHeaders: Check = {
@@ -28,47 +28,49 @@ export const credentialHeaders: Check = {
   takes: 'headers by name, or a function that returns them',
 }
 
-interface HeadersDeadline {
-  readonly clock: Clock
-  /** How long whoever gives them may take. */
-  readonly ms: number
-}
-
-/** As they are now. @throws what the function throws; GatewayError `UNAVAILABLE` where it takes too long */
+/**
+ * Returns the present headers.
+ *
+ * @param deadline time limit of the function
+ * @throws what the function throws; GatewayError `UNAVAILABLE` after the time limit
+ */
 export async function headersNow(
   headers: CredentialHeaders,
-  { clock, ms }: HeadersDeadline,
+  deadline: { readonly clock: Clock; readonly ms: number },
 ): Promise<Headers> {
   if (typeof headers !== 'function') return headers
-  return withDeadline(Promise.resolve(headers()), { clock, ms, what: 'Asking for credentials' })
+  return withDeadline(Promise.resolve(headers()), {
+    ...deadline,
+    what: 'The request for credentials',
+  })
 }
 
 export interface LangGraphServerSourceOptions {
-  /** Where the server is. */
+  /** URL of the server. */
   readonly url: string
-  /** Sent to this server alone. @default none; nothing is taken from the environment */
+  /** Key that is sent to this server. @default none, also if the environment has one */
   readonly apiKey?: string | undefined
   /**
-   * Sent with every request. A function is asked before each of them, and has `timeoutMs` for it: for tokens that
-   * change. @default none
+   * Headers of every request. A function is called before each request, for tokens that change, and may take
+   * `timeoutMs`. @default none
    */
   readonly headers?: CredentialHeaders | undefined
-  /** Which ones are offered, by name or id. @default all of the server */
+  /** Names or ids of the assistants to offer. @default all assistants of the server */
   readonly assistants?: readonly string[] | undefined
-  /** How often to look for assistants. @default 20_000 */
+  /** Milliseconds between two searches for assistants. @default 20_000 */
   readonly refreshMs?: number | undefined
-  /** Time for the list of assistants, for the schema of each of them, and for the deletion of a thread. @default 10_000 */
+  /** Time limit in milliseconds for the list of assistants, for each schema, and for the deletion of a thread. @default 10_000 */
   readonly timeoutMs?: number | undefined
-  /** Told of a server that cannot be reached. @default nobody */
+  /** Called for a server that cannot be reached. @default nothing */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
-  /** @default the global one */
+  /** @default the global `fetch` */
   readonly fetch?: typeof fetch | undefined
   /** @default systemClock */
   readonly clock?: Clock | undefined
 }
 
 const optionChecks: Checks<LangGraphServerSourceOptions> = {
-  url: check.required(check.string), // parsed below, and refused with an error of its own
+  url: check.required(check.string), // the constructor checks the rest
   apiKey: check.text,
   headers: credentialHeaders,
   assistants: check.listOf(check.text),
@@ -82,7 +84,7 @@ const optionChecks: Checks<LangGraphServerSourceOptions> = {
 /**
  * The assistants of a LangGraph server as agents. Needs `@langchain/langgraph-sdk`. A URL is short for `{ url }`.
  *
- * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
+ * @throws GatewayError `CONFIG` if an option is unknown or has a wrong value
  */
 export function langGraphServerSource(given: LangGraphServerSourceOptions | string): AgentSource {
   const options = typeof given === 'string' ? { url: given } : given
@@ -92,7 +94,7 @@ export function langGraphServerSource(given: LangGraphServerSourceOptions | stri
 
 class LangGraphServerSource implements AgentSource {
   readonly name: string
-  /** What its agents are called by, with the id of the assistant: fit to be part of an OAuth scope. */
+  /** First part of the ids of its agents. It can be part of an OAuth scope. */
   readonly #idPrefix: string
   readonly #options: LangGraphServerSourceOptions
   readonly #clock: Clock
@@ -101,11 +103,14 @@ class LangGraphServerSource implements AgentSource {
   #streamsSubgraphs = false
   #undoRefresh: (() => void) | undefined
 
-  /** @throws GatewayError `CONFIG` for what is no http(s) URL */
+  /** @throws GatewayError `CONFIG` if the URL is not http or https */
   constructor(options: LangGraphServerSourceOptions) {
     const url = URL.canParse(options.url) ? new URL(options.url) : undefined
     if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
-      throw new GatewayError('CONFIG', 'The URL of a LangGraph server has to be http or https')
+      throw new GatewayError(
+        'CONFIG',
+        'The URL of a LangGraph server must begin with http:// or https://',
+      )
     }
     const place = `${url.origin}${url.pathname.replace(/\/$/, '')}`
     this.name = `langgraph-server ${place}`
@@ -120,10 +125,14 @@ class LangGraphServerSource implements AgentSource {
 
   async *run(call: AgentCall): AsyncGenerator<AgentUpdate> {
     const known = this.#known.get(call.agentId)
-    if (known === undefined) throw new GatewayError('NOT_FOUND', 'There is no such assistant')
+    if (known === undefined)
+      throw new GatewayError(
+        'NOT_FOUND',
+        'This assistant does not exist, or its server does not list it any more',
+      )
     const payload = await payloadOf(known, call)
     if (payload === undefined) {
-      yield { type: 'failed', reason: 'It takes named arguments, no message.' }
+      yield { type: 'failed', reason: 'It takes named arguments, not a message.' }
       return
     }
     const client = await this.#client(call.trace)
@@ -132,7 +141,7 @@ class LangGraphServerSource implements AgentSource {
     const isConversation = call.thread !== undefined
     let isKept = isConversation
     let runId: string | undefined
-    // The server ends a run whose stream is gone; this tells it without waiting for it to notice.
+    // The server also ends a run whose stream broke, but notices that later.
     const onAbort = (): void => {
       if (runId !== undefined) void this.#cancelRun(client, thread, runId)
     }
@@ -184,14 +193,14 @@ class LangGraphServerSource implements AgentSource {
     this.#known.clear()
   }
 
-  /** Made for each use: it holds no connection, and each call has a trace of its own. */
+  /** A new client for each use: it has no connection, and each call has its own trace context. */
   async #client(trace: Readonly<Record<string, string>> = {}): Promise<Client> {
     const { Client: SdkClient } = await import('@langchain/langgraph-sdk')
     const { url, apiKey, headers = {}, timeoutMs: ms = 10_000, fetch: ownFetch } = this.#options
     const clock = this.#clock
     return new SdkClient({
       apiUrl: url,
-      // `null`: else a key from the environment would go to whichever server this is.
+      // With `undefined` the SDK would send a key from the environment to this server.
       apiKey: apiKey ?? null,
       defaultHeaders: { ...trace },
       onRequest: async (_url, init) => {
@@ -201,7 +210,7 @@ class LangGraphServerSource implements AgentSource {
         }
         return { ...init, headers: merged }
       },
-      // Nothing is sent twice, and calls do not wait for each other: how many there are is limited elsewhere.
+      // No request is sent twice. The gateway limits the number of calls.
       callerOptions: {
         maxRetries: 0,
         maxConcurrency: Number.POSITIVE_INFINITY,
@@ -213,9 +222,9 @@ class LangGraphServerSource implements AgentSource {
   async #refresh(listener: AgentListener): Promise<void> {
     const { refreshMs = 20_000, onWarning } = this.#options
     try {
-      await this.#look(listener)
+      await this.#search(listener)
     } catch (error) {
-      // It may come (back). What it had until now stays, as long as the registry lets it.
+      // Its agents stay until the registry lets them expire.
       if (!this.#closing.signal.aborted) {
         onWarning?.(`${this.name} cannot be reached`, error)
         for (const id of this.#known.keys())
@@ -226,7 +235,7 @@ class LangGraphServerSource implements AgentSource {
     this.#undoRefresh = this.#clock.after(refreshMs, () => void this.#refresh(listener))
   }
 
-  async #look(listener: AgentListener): Promise<void> {
+  async #search(listener: AgentListener): Promise<void> {
     const { assistants: wanted } = this.#options
     const client = await this.#client()
     const signal = this.#inTime()
@@ -263,7 +272,7 @@ class LangGraphServerSource implements AgentSource {
     await Promise.all(Array.from({ length: MAX_READS }, read))
   }
 
-  /** Returns `undefined` for an assistant that the server does not describe in time. It hides and delays no other. */
+  /** Returns `undefined` for an assistant whose schema cannot be read in time. The others are offered. */
   async #read(
     client: Client,
     assistant: Assistant,
@@ -285,7 +294,7 @@ class LangGraphServerSource implements AgentSource {
 
   /**
    * Returns `false` for the server of `@langchain/langgraph-cli` 2, where a run with `stream_subgraphs` fails after its
-   * first nodes ran. That server streams what subgraphs say all the same. The SDK has no method for `/info`.
+   * first nodes ran. That server streams the updates of subgraphs anyway. The SDK has no method for `/info`.
    */
   async #canStreamSubgraphs(signal: AbortSignal): Promise<boolean> {
     const { url, apiKey, headers = {}, timeoutMs: ms = 10_000 } = this.#options
@@ -323,7 +332,7 @@ class LangGraphServerSource implements AgentSource {
     try {
       await task()
     } catch (error) {
-      this.#options.onWarning?.(`${this.name} did not clean up`, error)
+      this.#options.onWarning?.(`${this.name} could not delete a thread or cancel a run`, error)
     }
   }
 }
@@ -336,7 +345,7 @@ async function threadFor({ thread, signal }: AgentCall, { threads }: Client): Pr
   return (await threads.create({ ...options, signal })).thread_id
 }
 
-/** @returns `undefined` for a message that there is no place for */
+/** @returns `undefined` if the assistant takes arguments, and the message fits none of them */
 async function payloadOf(
   { agent }: RemoteAssistant,
   call: AgentCall,
@@ -355,25 +364,25 @@ interface Payload {
   readonly input: Readonly<Record<string, unknown>> | null
 }
 
-/** Who calls, by name. Nothing of a credential leaves this process. */
+/** Names the caller. Claims, which may hold a credential, stay in this process. */
 function configurableOf({ runId, skillId, principal }: AgentCall): Record<string, unknown> {
   return { runId, skillId, principal: { id: principal.id, isAnonymous: principal.isAnonymous } }
 }
 
-/** @throws for the event by which a server says that the run failed */
+/** @throws Error for the event of a failed run */
 function updateFrom(event: string, data: unknown, end: GraphEnd): AgentUpdate | undefined {
   if (event === 'error') {
-    throw new Error('The server says that the run failed', { cause: serverErrorFrom(data) })
+    throw new Error('The run failed at the server', { cause: serverErrorFrom(data) })
   }
   const [mode, ...path] = event.split('|')
   return readChunk([path, mode, isRecord(data) || Array.isArray(data) ? data : undefined], end)
 }
 
-/** For the log: the server names the class and the message of what was thrown. */
+/** Error for the log, with the class and the message that the server sent. */
 function serverErrorFrom(data: unknown): Error {
   const { error, message } = isRecord(data) ? data : {}
   const texts = [error, message].filter((each) => typeof each === 'string')
-  return new Error(texts.join(': ') || 'It does not say why')
+  return new Error(texts.join(': ') || 'The server sent no reason')
 }
 
 function* answerFrom(state: unknown): Generator<AgentUpdate> {
@@ -382,19 +391,19 @@ function* answerFrom(state: unknown): Generator<AgentUpdate> {
   yield { type: 'done', text, structured }
 }
 
-/** An assistant of a LangGraph server, as an agent. */
+/** An assistant of the server, as an agent. */
 interface RemoteAssistant {
   readonly agent: Agent
   readonly assistantId: string
-  /** Changes when the assistant does. */
+  /** Changes with each change of the assistant. */
   readonly version: string
 }
 
 const PAGE = 100
-/** A server with more of them is not asked for the rest. */
+/** Most pages that are read. */
 const MAX_PAGES = 10
 
-/** All assistants of a server, page by page. */
+/** Lists the assistants of a server, page by page. */
 async function listAssistants(client: Client, signal: AbortSignal): Promise<readonly Assistant[]> {
   const all: Assistant[] = []
   for (let page = 0; page < MAX_PAGES; page += 1) {
@@ -405,7 +414,7 @@ async function listAssistants(client: Client, signal: AbortSignal): Promise<read
   return all
 }
 
-/** With the schema of its input, where that says more than that it talks. */
+/** Makes an agent of an assistant, with the schema of its input if it takes no messages. */
 async function remoteAssistantFrom(
   client: Client,
   assistant: Assistant,

@@ -2,11 +2,11 @@ import type { Clock } from '../internal/clock.ts'
 import { withDeadline } from '../internal/timers.ts'
 import type { AgentListener, AgentSource } from './agent.ts'
 
-/** How a source is doing. */
+/** State of a source. */
 export interface SourceStatus {
   readonly name: string
   readonly state: 'starting' | 'started' | 'failed'
-  /** Why it failed, or what of it was refused last. */
+  /** Why the source failed, or why its last agent was refused. */
   readonly reason?: string | undefined
 }
 
@@ -15,11 +15,11 @@ export interface RegistrySourcesOptions {
   readonly onWarning: (message: string, cause?: unknown) => void
 }
 
-/** Longer, and whoever waits for a first look goes on without it. */
-const FIRST_LOOK_MS = 30_000
+/** Longest wait for the first search of a source. */
+const FIRST_SEARCH_MS = 30_000
 const CLOSE_MS = 10_000
 
-/** The sources of a registry, in the order in which they came. One that fails or hangs stops no other. */
+/** The sources of a registry, in the order in which they were added. A source that fails or hangs stops no other. */
 export class RegistrySources {
   readonly #clock: Clock
   readonly #onWarning: (message: string, cause?: unknown) => void
@@ -54,18 +54,18 @@ export class RegistrySources {
     return [...this.#all.values()]
   }
 
-  /** Resolves after its first look, or when that takes too long: what it finds later counts all the same. Never rejects. */
+  /** Resolves after the first search of a source, or after its time limit: later agents are reported too. Never rejects. */
   async start(source: AgentSource, listener: AgentListener): Promise<void> {
-    const started = this.#firstLook(source, listener)
+    const started = this.#firstSearch(source, listener)
     try {
-      const what = `The first look of ${source.name}`
-      await withDeadline(started, { clock: this.#clock, ms: FIRST_LOOK_MS, what })
+      const what = `The first search of ${source.name}`
+      await withDeadline(started, { clock: this.#clock, ms: FIRST_SEARCH_MS, what })
     } catch (error) {
       this.#onWarning('A source takes long to start', error)
     }
   }
 
-  /** Something that it told cannot be taken; all else of it can. */
+  /** Notes that one report of a source cannot be used. */
   refuse(source: AgentSource, reason: string): void {
     this.#update(source, { reason })
     this.#onWarning(`${source.name}: ${reason}`)
@@ -82,7 +82,7 @@ export class RegistrySources {
   }
 
   /** Never rejects. */
-  async #firstLook(source: AgentSource, listener: AgentListener): Promise<void> {
+  async #firstSearch(source: AgentSource, listener: AgentListener): Promise<void> {
     try {
       await source.start(listener)
       this.#update(source, { state: 'started' })

@@ -4,12 +4,12 @@ import type { ErrorObject, Options, ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import type { JsonSchema } from './agent.ts'
 
-/** Why a value does not fit; `undefined` if it does. */
+/** Returns why a value does not match a schema. `undefined` if it matches. */
 export type Validator = (value: unknown) => string | undefined
 
 type Compiled = ValidateFunction | { readonly defect: string }
 
-/** Plans are made again with every change of an agent, but a schema is compiled once. */
+/** A plan is made again with each change of an agent, but a schema is compiled once. */
 const compiledSchemas = new WeakMap<JsonSchema, Compiled>()
 
 /** Returns a check by a schema, which is compiled with the first value. A schema that cannot be compiled accepts no value. */
@@ -35,12 +35,12 @@ function compiledFor(schema: JsonSchema): Compiled {
 }
 
 function mismatch(validate: ValidateFunction, value: unknown): string | undefined {
-  return validate(value) ? undefined : complaintOf(validate.errors?.[0])
+  return validate(value) ? undefined : showError(validate.errors?.[0])
 }
 
 type RegExpEngine = NonNullable<NonNullable<Options['code']>['regExp']>
 
-/** Texts that may take long are left to the agent: an expression of its own must not hold up everybody. */
+/** Leaves long texts to the agent: an expression of a remote agent must not block the process. */
 const boundedRegExp: RegExpEngine = Object.assign(
   (expression: string, flags: string): { test(text: string): boolean } => {
     const compiled = new RegExp(expression, flags)
@@ -52,7 +52,7 @@ const boundedRegExp: RegExpEngine = Object.assign(
 
 const OPTIONS: Options = {
   strict: false,
-  // Checking schemas by their own schema takes a hundred times as long as compiling one.
+  // To check a schema by its meta-schema takes a hundred times as long as to compile it.
   meta: false,
   validateSchema: false,
   validateFormats: false,
@@ -64,7 +64,7 @@ const OPTIONS: Options = {
 function compile(schema: JsonSchema): Compiled {
   const { $schema: dialect, ...rest } = schema
   try {
-    // One of its own for each schema: ids and anchors of two must not meet.
+    // A new instance for each schema, because two schemas may have the same ids and anchors.
     const ajv = /draft-0[4-7]/.test(String(dialect)) ? new Ajv(OPTIONS) : new Ajv2020(OPTIONS)
     return ajv.compile(rest)
   } catch (error) {
@@ -73,13 +73,13 @@ function compile(schema: JsonSchema): Compiled {
   }
 }
 
-function complaintOf(error: ErrorObject | undefined): string {
-  if (error === undefined) return 'does not fit'
-  const { instancePath, message = 'does not fit', params } = error
+function showError(error: ErrorObject | undefined): string {
+  if (error === undefined) return 'does not match the schema'
+  const { instancePath, message = 'does not match the schema', params } = error
   return `${instancePath === '' ? '/' : instancePath} ${message}${detailOf(params)}`.slice(0, 500)
 }
 
-/** What the message of ajv leaves out. Never the value itself. */
+/** Returns the name or the allowed values that the message of ajv does not contain. Never the value itself. */
 function detailOf(params: Readonly<Record<string, unknown>>): string {
   const { additionalProperty, unevaluatedProperty, allowedValues } = params
   const name = additionalProperty ?? unevaluatedProperty

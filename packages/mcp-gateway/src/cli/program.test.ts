@@ -181,7 +181,7 @@ describe('tools', () => {
     const { code, out, err } = await run(['tools', path])
     expect(code).toBe(1)
     expect(out).toContain('Sources that failed')
-    expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:3: langgraph: \S+nowhere\.json is not there\n$/)
+    expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:3: langgraph: \S+nowhere\.json does not exist\n$/)
   })
 })
 
@@ -330,7 +330,9 @@ describe('serve', () => {
       )
       const { code, err } = await run([path, how, '--log-level', 'silent'])
       expect(code).toBe(1)
-      expect(err).toMatch(/^mcp-gateway: \S+g\.yaml:3: langgraph: \S+nowhere\.json is not there\n$/)
+      expect(err).toMatch(
+        /^mcp-gateway: \S+g\.yaml:3: langgraph: \S+nowhere\.json does not exist\n$/,
+      )
     },
   )
 

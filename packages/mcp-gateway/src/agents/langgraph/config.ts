@@ -7,18 +7,18 @@ import { isRunnableGraph } from './definition.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
 
 export interface LoadOptions {
-  /** Files are loaded once for each; what they import themselves, once for all. @default once for all */
+  /** Makes Node load the files again, but not the files that they import. @default files are loaded once */
   readonly version?: string | undefined
-  /** Told of each file that is read. */
+  /** Called with the path of each file that is read. */
   readonly onFile?: ((path: string) => void) | undefined
 }
 
 /**
  * Reads the graphs of a `langgraph.json`: `"name": "./path.ts:export"` or `"name": { "path", "description" }`. The
- * export is a compiled graph, or a function that makes one. A file is imported when its graph is made: one that cannot
- * be loaded fails alone.
+ * export is a compiled graph, or a function that makes one. A file is imported when its graph is made, so a file that
+ * cannot be loaded affects its own graph only.
  *
- * @throws GatewayError `CONFIG` for a file that is missing, is no JSON, or names no graphs
+ * @throws GatewayError `CONFIG` if the file is missing, is not JSON, or has no `graphs`
  */
 export async function graphsFromConfig(
   file: string | URL,
@@ -28,7 +28,7 @@ export async function graphsFromConfig(
   onFile(path)
   const config = await readJson(path)
   const graphs = isRecord(config) ? config['graphs'] : undefined
-  if (!isRecord(graphs)) throw wrong(path, 'graphs', 'has to name graphs')
+  if (!isRecord(graphs)) throw wrong(path, 'graphs', 'must be an object with graphs by name')
   const definitions = Object.entries(graphs).map(([name, entry]): [string, GraphDefinition] => {
     const found = entryFrom(name, entry, path)
     if (found instanceof GatewayError) {
@@ -60,7 +60,7 @@ function entryFrom(
   const text = isRecord(entry) ? entry['path'] : entry
   const description = isRecord(entry) ? entry['description'] : undefined
   const where = `graphs.${name}`
-  if (typeof text !== 'string') return wrong(config, where, 'has to be "./file.ts:export"')
+  if (typeof text !== 'string') return wrong(config, where, 'must be "./file.ts:export"')
   const [, path = '', exported = 'default'] = /^(.*?)(?::([\w$]+))?$/.exec(text) ?? []
   const file = isAbsolute(path) ? path : resolve(dirname(config), path)
   return {
@@ -76,7 +76,7 @@ async function graphFrom(
   const made: unknown =
     typeof value === 'function' ? await value({ configurable: {} }) : await value
   if (isRunnableGraph(made)) return made
-  throw wrong(config, where, `names the export "${exported}", which is no compiled graph`)
+  throw wrong(config, where, `names the export "${exported}", which is not a compiled graph`)
 }
 
 async function importFile(
@@ -100,7 +100,7 @@ async function readJson(path: string): Promise<unknown> {
     return JSON.parse(await readFile(path, 'utf8'))
   } catch (cause) {
     const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ENOENT'
-    const why = isMissing ? 'is not there' : 'cannot be read as JSON'
+    const why = isMissing ? 'does not exist' : 'cannot be read as JSON'
     throw new GatewayError('CONFIG', `${path} ${why}`, { cause })
   }
 }

@@ -5,28 +5,28 @@ import type { AgentInput, Skill } from '../agent.ts'
 
 /** A graph as an agent. */
 export interface GraphDefinition {
-  /** Compiled, or what makes it once at the start. With a checkpointer it can ask. */
+  /** Compiled graph, or a function that makes it once at the start. With a checkpointer the graph can ask. */
   readonly graph: RunnableGraph | (() => RunnableGraph | Promise<RunnableGraph>)
-  /** What it is good for, in the words that a model reads. */
+  /** Description for models. */
   readonly description: string
   /** @default its key */
   readonly name?: string | undefined
-  /** @default one skill; with the schema of the graph's input, where that is declared with one and has no `messages` */
+  /** @default one skill, with the schema of the graph's input if it is declared with one and has no `messages` */
   readonly skills?: readonly Skill[] | undefined
   /**
    * Returns the input of the graph for one call. A graph without a schema and without `messages`, such as one of
    * `Annotation`, needs it.
    *
-   * @default a user message in `messages`; the arguments, where the graph has a schema of its own
+   * @default a user message in `messages`; the arguments, if the graph has its own schema
    */
   readonly input?: ((input: AgentInput, skillId: string) => unknown) | undefined
   /**
-   * What the caller gets of the final state: text, or more than that.
+   * Makes the answer from the final state.
    *
-   * @default text, images, audio and files of the last message of the model, `structuredResponse`; the state itself, where it has no messages
+   * @default text, images, audio and files of the last message of the model, and `structuredResponse`; the whole state, if it has no messages
    */
   readonly output?: ((state: GraphState) => GraphOutput | Promise<GraphOutput>) | undefined
-  /** Steps until the graph is stopped. @default that of the graph */
+  /** Steps after which the graph is stopped. @default the limit of the graph */
   readonly recursionLimit?: number | undefined
 }
 
@@ -44,8 +44,7 @@ export const graphChecks: Checks<GraphDefinition> = {
 }
 
 /**
- * The state of whichever graph it is: only its author knows the type, and
- * `state.messages.at(-1).text` has to compile without a cast.
+ * The state of any graph. Only its author knows the type, and `state.messages.at(-1).text` must compile without a cast.
  */
 export type GraphState = any
 
@@ -57,17 +56,17 @@ export type GraphOutput =
       readonly files?: readonly OutputFile[] | undefined
     }
 
-/** What we need of a compiled graph. Those of `@langchain/langgraph` have it, of any version from 1.4 on. */
+/** The parts of a compiled graph that the gateway uses. Graphs of `@langchain/langgraph` 1.4 and later have them. */
 export interface RunnableGraph {
   stream(input: unknown, options?: object): Promise<AsyncIterable<unknown>>
-  /** By the name of the state's keys. */
+  /** Channels by the keys of the state. */
   readonly channels?: object | undefined
   readonly builder?: unknown
   readonly outputChannels?: unknown
   readonly checkpointer?: unknown
 }
 
-/** Where the threads of a graph are kept. */
+/** A checkpointer, which keeps the threads of a graph. */
 export interface ThreadKeeper {
   deleteThread(threadId: string): Promise<void>
 }
@@ -81,12 +80,12 @@ export function isRunnableGraph(value: unknown): value is RunnableGraph {
   )
 }
 
-/** @returns `undefined` for a graph that keeps nothing: it cannot ask, and leaves nothing behind */
+/** Returns the checkpointer of a graph. `undefined` if it has none: then it cannot ask. */
 export function threadKeeperOf({ checkpointer }: RunnableGraph): ThreadKeeper | undefined {
   return isThreadKeeper(checkpointer) ? checkpointer : undefined
 }
 
-/** Whether its checkpointer is the one of LangGraph that lives in memory, in whichever copy of that package. */
+/** Whether the graph keeps its threads in the memory of this process. Any copy of LangGraph may have made the checkpointer. */
 export function keepsThreadsHere({ checkpointer }: RunnableGraph): boolean {
   if (!isThreadKeeper(checkpointer)) return false
   return /^(?:Memory|InMemory)Saver$/.test(checkpointer.constructor.name)

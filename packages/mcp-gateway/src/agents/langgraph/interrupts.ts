@@ -1,7 +1,7 @@
 import { isRecord } from '@x/internal'
 import type { AgentUpdate, Answer, JsonSchema, Question, Resume } from '../agent.ts'
 
-/** What a graph stopped at, as LangGraph hands it out. Its value is the graph's own. */
+/** An interrupt of LangGraph. The graph chooses the value. */
 export interface GraphInterrupt {
   readonly id?: string | undefined
   readonly value?: unknown
@@ -11,9 +11,9 @@ type Values = Readonly<Record<string, unknown>>
 type Answers = Readonly<Record<string, Answer>>
 
 /**
- * What to ask for an interrupt. `index` makes the ids of its questions unique in its round. Known are: text;
- * `{ message, schema }`; `{ message, choices }` or a list of choices; a human review (an action and what may
- * be decided of it); questions of an MCP server, relayed by a graph. Of anything else the value itself is shown.
+ * Makes the questions of an interrupt. `index` makes the ids of its questions unique in its round. Known values are:
+ * text; `{ message, schema }`; `{ message, choices }` or a list of choices; a human review, which is an action and the
+ * decisions to choose from; and questions of an MCP server. Other values are shown as JSON.
  */
 export function questionsOf({ value }: GraphInterrupt, index: number): readonly Question[] {
   const id = String(index)
@@ -24,7 +24,8 @@ export function questionsOf({ value }: GraphInterrupt, index: number): readonly 
     })
   }
   const url = authorizationFrom({ value })
-  if (url !== undefined) return [{ id, message: 'It needs access. Sign in at this page.', url }]
+  if (url !== undefined)
+    return [{ id, message: 'The agent needs access. Sign in at this page.', url }]
   const review = reviewFrom(value)
   if (review !== undefined) return [{ id, value, ...reviewQuestion(review) }]
   const takesRefusal = isRecord(value) && value['takesRefusal'] === true
@@ -33,7 +34,7 @@ export function questionsOf({ value }: GraphInterrupt, index: number): readonly 
   return [{ id, message: messageOf(value), schema, value, takesRefusal, isBeforeTask }]
 }
 
-/** What `interrupt()` returns to the graph. */
+/** Makes the value that `interrupt()` returns to the graph. */
 export function resumeValueOf({ value }: GraphInterrupt, index: number, answers: Answers): unknown {
   const id = String(index)
   const relayed = relayedFrom(value)
@@ -43,7 +44,7 @@ export function resumeValueOf({ value }: GraphInterrupt, index: number, answers:
     })
     return { key: value['key'], responses: Object.fromEntries(responses) }
   }
-  // That somebody went there is all there is to tell; the key names the question to whoever put it.
+  // The answer is only that the person visited the page. The key names the question.
   if (authorizationFrom({ value }) !== undefined && isRecord(value)) return { key: value['key'] }
   const answer = answers[id] ?? { action: 'cancel' }
   const review = reviewFrom(value)
@@ -52,7 +53,7 @@ export function resumeValueOf({ value }: GraphInterrupt, index: number, answers:
   return isWrapped(value) ? answer.content['answer'] : answer.content
 }
 
-/** `interrupt({ type: 'mcp_authorization' })`: a page to visit, which no form can ask for. */
+/** Returns the page to visit of `interrupt({ type: 'mcp_authorization' })`. */
 function authorizationFrom({ value }: GraphInterrupt): string | undefined {
   if (!isRecord(value) || value['type'] !== 'mcp_authorization') return undefined
   return typeof value['url'] === 'string' ? value['url'] : undefined
@@ -61,7 +62,7 @@ function authorizationFrom({ value }: GraphInterrupt): string | undefined {
 function messageOf(value: unknown): string {
   if (typeof value === 'string') return value
   if (Array.isArray(value) && choicesFrom(value) !== undefined) return 'Choose one.'
-  if (!isRecord(value)) return JSON.stringify(value) ?? 'How shall it go on?'
+  if (!isRecord(value)) return JSON.stringify(value) ?? 'The agent needs an answer.'
   for (const key of ['message', 'question', 'prompt', 'description', 'title']) {
     const text = value[key]
     if (typeof text === 'string' && text !== '') return text
@@ -69,14 +70,14 @@ function messageOf(value: unknown): string {
   return JSON.stringify(value, null, 2)
 }
 
-/** The schema of the answer as an object: forms have fields. */
+/** Returns the schema of the answer as an object, because forms have fields. */
 function objectSchema(value: unknown): JsonSchema | undefined {
   const schema = schemaFrom(value)
   if (schema === undefined || !isWrapped(value)) return schema
   return { type: 'object', properties: { answer: schema }, required: ['answer'] }
 }
 
-/** The answer is one value, which the form puts into a field of its own. */
+/** Whether the answer is one value, which the form has in the field `answer`. */
 function isWrapped(value: unknown): boolean {
   return schemaFrom(value)?.['type'] !== 'object'
 }
@@ -104,7 +105,7 @@ interface RelayedQuestion {
   readonly url?: string | undefined
 }
 
-/** Questions of an MCP server, as LangChain tools of such servers put them: `{ type, key, inputRequests }`. */
+/** Reads questions of an MCP server, as tools of LangChain relay them: `{ type, key, inputRequests }`. */
 function relayedFrom(value: unknown): Readonly<Record<string, RelayedQuestion>> | undefined {
   if (!isRecord(value) || value['type'] !== 'mcp_elicitation') return undefined
   const { inputRequests } = value
@@ -122,15 +123,15 @@ function relayedFrom(value: unknown): Readonly<Record<string, RelayedQuestion>> 
   return questions
 }
 
-/** There is nothing to tell but that it is done. */
+/** A form without fields: the answer is only that it is done. */
 const DONE: JsonSchema = { type: 'object', properties: {} }
 
-/** Actions that a person shall review, in one of the two shapes that LangChain has for it. */
+/** Actions that a person reviews, in one of the two forms of LangChain. */
 interface Review {
   readonly actions: readonly ReviewedAction[]
   /**
    * `middleware`: `{ actionRequests, reviewConfigs }`, answered by `{ decisions }`. `inbox`: `{ action_request,
-   * config }` or a list of such, answered by `{ type, args }` or a list of such.
+   * config }` or a list of these, answered by `{ type, args }` or a list of these.
    */
   readonly form: 'middleware' | 'inbox' | 'inbox list'
 }
@@ -139,11 +140,11 @@ interface ReviewedAction {
   readonly name: string
   readonly args: Readonly<Record<string, unknown>>
   readonly description: string | undefined
-  /** What may be decided, in the words of its form. */
+  /** Decisions to choose from, by their names in the form. */
   readonly decisions: readonly string[]
 }
 
-/** @returns `undefined` for the value of any other interrupt */
+/** @returns `undefined` if the interrupt is not a review */
 function reviewFrom(value: unknown): Review | undefined {
   if (isRecord(value) && Array.isArray(value['actionRequests'])) {
     const configs: readonly unknown[] = Array.isArray(value['reviewConfigs'])
@@ -161,7 +162,7 @@ function reviewFrom(value: unknown): Review | undefined {
     : undefined
 }
 
-/** One form for all actions: a decision each, and beside it what some decisions need. */
+/** Makes one form for all actions: a decision for each, and fields that some decisions need. */
 function reviewQuestion(review: Review): Omit<Question, 'id'> {
   const properties: Record<string, JsonSchema> = {}
   const required: string[] = []
@@ -181,7 +182,7 @@ function reviewQuestion(review: Review): Omit<Question, 'id'> {
         contentMediaType: 'application/json',
         contentSchema: { type: 'object' },
       }
-      // Else an action that somebody wanted to change would be done as it was.
+      // Without the rule, an action with an empty edit would be executed unchanged.
       rules.push({
         if: { properties: { [`decision${suffix}`]: { const: 'edit' } } },
         // oxlint-disable-next-line unicorn/no-thenable -- a word of JSON Schema
@@ -200,7 +201,7 @@ function reviewQuestion(review: Review): Omit<Question, 'id'> {
   }
 }
 
-/** What the graph gets: the decisions, in the words of its form. */
+/** Makes the value for the graph: the decisions, in the form of the interrupt. */
 function reviewResume(review: Review, answer: Answer): unknown {
   const decisions = review.actions.map((action, index) => {
     const suffix = suffixOf(review, index)
@@ -243,7 +244,7 @@ function inboxResponse(action: string, type: unknown, { args, message }: Details
   return { type, args: null }
 }
 
-/** How "no" is said, if it may be said at all. */
+/** Returns the decision that refuses the action. `undefined` if there is none. */
 function refusalOf(decisions: readonly string[]): string | undefined {
   return decisions.find((decision) => decision === 'reject' || decision === 'ignore')
 }
@@ -312,15 +313,15 @@ function recordFromJson(text: unknown): Values | undefined {
   }
 }
 
-/** What continues a graph that stopped: its thread, and what it stopped at. JSON. */
+/** State of a graph that asked: its thread and its interrupts. JSON. */
 export interface ThreadState {
   readonly thread: string
   readonly interrupts: readonly GraphInterrupt[]
-  /** The thread is a conversation: it outlives the run. @default false */
+  /** Whether the thread is a conversation, which outlives the run. @default false */
   readonly isConversation?: boolean | undefined
 }
 
-/** @returns `undefined` for what is no such state */
+/** Parses the state of an `asked` update. @returns `undefined` for other values */
 export function threadStateFrom(value: unknown): ThreadState | undefined {
   if (!isRecord(value)) return undefined
   const { thread, interrupts, isConversation } = value
@@ -334,7 +335,7 @@ function interruptFrom({ id, value }: Readonly<Record<string, unknown>>): GraphI
   return { id: typeof id === 'string' ? id : undefined, value }
 }
 
-/** What a run says that stopped at interrupts. */
+/** Makes the last update of a run that stopped at interrupts. */
 export function askedFrom(
   interrupts: readonly GraphInterrupt[],
   { thread, isConversation }: Omit<ThreadState, 'interrupts'>,
@@ -347,7 +348,7 @@ export function askedFrom(
   return { type: 'asked', questions: interrupts.flatMap(questionsOf), state }
 }
 
-/** For `Command({ resume })`. By id where there is one: several at once could not be told apart otherwise. */
+/** Makes the value of `Command({ resume })`: by the ids of the interrupts, if they have ids. */
 export function resumeOf({ state, answers }: Resume): unknown {
   const interrupts = threadStateFrom(state)?.interrupts ?? []
   const values = interrupts.map((interrupt, index) => {

@@ -7,10 +7,10 @@ import type { AgentInput, AgentUpdate, JsonSchema } from '../agent.ts'
 import type { GraphOutput } from './definition.ts'
 import type { GraphInterrupt } from './interrupts.ts'
 
-/** Files up to this size are put before the model; larger ones it has to fetch by their handles. */
+/** Largest file that a message contains. The message names larger files and their URIs. */
 const MAX_INLINE_BYTES = 5 * 1024 * 1024
 
-/** A user message for a graph that talks. */
+/** Makes the input of a graph with messages. */
 export async function messageStateOf(
   input: AgentInput,
   signal: AbortSignal,
@@ -22,7 +22,7 @@ export async function messageStateOf(
 }
 
 /**
- * Arguments for a graph with a schema. A message goes where there is one place for it.
+ * Makes the input of a graph with a schema. A message becomes the property for text, if there is one.
  *
  * @returns `undefined` if there is none
  */
@@ -37,19 +37,19 @@ export function argumentStateOf(
 
 async function blockOf(file: InputFile, signal: AbortSignal): Promise<object> {
   const { uri, name, mimeType, size } = file
-  const kind = shownAs(mimeType)
-  const told = { type: 'text', text: `File "${name}" (${mimeType}, ${size} bytes): ${uri}` }
-  if (kind === undefined || size > MAX_INLINE_BYTES) return told
+  const kind = blockTypeFor(mimeType)
+  const named = { type: 'text', text: `File "${name}" (${mimeType}, ${size} bytes): ${uri}` }
+  if (kind === undefined || size > MAX_INLINE_BYTES) return named
   const bytes = await bytesOf(file, signal)
   if (kind !== 'text') {
     return { type: kind, mimeType, data: bytes.toString('base64'), metadata: { filename: name } }
   }
   const text = textFrom(bytes)
-  return text === undefined ? told : { type: 'text', text: `File "${name}":\n${text}` }
+  return text === undefined ? named : { type: 'text', text: `File "${name}":\n${text}` }
 }
 
-/** As which block of a message; `undefined`: no model knows what to do with it. */
-function shownAs(mimeType: string): 'text' | 'image' | 'audio' | 'file' | undefined {
+/** Returns the type of the block for a file. `undefined` if models cannot read such a file. */
+function blockTypeFor(mimeType: string): 'text' | 'image' | 'audio' | 'file' | undefined {
   if (isTextType(mimeType)) return 'text'
   const type = bareType(mimeType)
   if (type.startsWith('image/')) return 'image'
@@ -65,13 +65,13 @@ async function bytesOf(file: InputFile, signal: AbortSignal): Promise<Buffer> {
 
 export const STREAM_MODES = ['messages', 'updates', 'custom', 'values'] as const
 
-/** What is to be known of a graph's stream once it ended. */
+/** What the stream of a graph leaves at its end. */
 export interface GraphEnd {
   state: unknown
   interrupts: readonly GraphInterrupt[]
 }
 
-/** One chunk of `graph.stream()` with `subgraphs: true`: an update, or a part of the end. */
+/** Reads one chunk of `graph.stream()` with `subgraphs: true`: an update, or a part of the end. */
 export function readChunk(chunk: unknown, end: GraphEnd): AgentUpdate | undefined {
   if (!Array.isArray(chunk)) return undefined
   const [path, mode, payload]: readonly unknown[] = chunk
@@ -103,8 +103,8 @@ function stepUpdate(payload: unknown): AgentUpdate | undefined {
 }
 
 /**
- * Interrupts of parallel nodes come one by one, and the state of a node beside them may come after them: they
- * stand until the stream ends.
+ * Collects interrupts until the stream ends: parallel nodes send theirs one by one, and the state of another node may
+ * follow.
  */
 function readValues(payload: unknown, end: GraphEnd): void {
   const found = isRecord(payload) ? payload['__interrupt__'] : undefined
@@ -126,9 +126,9 @@ function isOfLangGraph(name: string): boolean {
 }
 
 /**
- * What a node tells through its `writer`: `{ type: 'artifact', name, mimeType?, data | text | url }` is a file,
- * `data` being bytes or base64; `{ type: 'status', text }` is a line of progress, `{ type: 'text', text }` a
- * piece of the answer. All else is the graph's own business.
+ * Reads an event that a node sent with its `writer`. `{ type: 'artifact', name, mimeType?, data | text | url }` is a
+ * file, with `data` as bytes or base64. `{ type: 'status', text }` is a line of progress, `{ type: 'text', text }` a
+ * piece of the answer. Other events are ignored.
  */
 function customUpdate(event: unknown): AgentUpdate | undefined {
   if (!isRecord(event)) return undefined
@@ -142,23 +142,23 @@ function customUpdate(event: unknown): AgentUpdate | undefined {
 }
 
 /**
- * Returns bytes as they are, or as JSON has them that a server sent: an array, the form of `Buffer.toJSON`, or an object
- * whose keys are the places of a `Uint8Array`. `undefined` for anything else.
+ * Reads bytes, or their JSON from a server: an array, the form of `Buffer.toJSON`, or the object that `JSON.stringify`
+ * makes of a `Uint8Array`. `undefined` for other values.
  */
 function bytesFrom(value: unknown): Uint8Array | undefined {
   if (value instanceof Uint8Array) return value
   if (value instanceof ArrayBuffer) return new Uint8Array(value)
   if (isRecord(value) && value['type'] === 'Buffer') return bytesFrom(value['data'])
-  const values: readonly unknown[] | undefined = Array.isArray(value) ? value : placesOf(value)
+  const values: readonly unknown[] | undefined = Array.isArray(value) ? value : indexedValues(value)
   if (values === undefined || !values.every(isByte)) return undefined
   return Uint8Array.from(values)
 }
 
-/** JSON keeps whole numbers as keys in their order, so that the last place tells whether any is missing. */
-function placesOf(value: unknown): readonly unknown[] | undefined {
+/** Returns the values of an object whose keys are 0, 1, 2 and so on. */
+function indexedValues(value: unknown): readonly unknown[] | undefined {
   if (!isRecord(value)) return undefined
-  const places = Object.keys(value)
-  const isComplete = places.length > 0 && places.every((place, index) => place === String(index))
+  const keys = Object.keys(value)
+  const isComplete = keys.length > 0 && keys.every((key, index) => key === String(index))
   return isComplete ? Object.values(value) : undefined
 }
 
@@ -178,7 +178,7 @@ function dataFrom({
   return typeof url === 'string' ? { url } : undefined
 }
 
-/** What a caller gets of a final state, if its author does not say it. */
+/** Makes the answer of a final state, for a graph without an `output` function. */
 export function outputOf(state: unknown): Exclude<GraphOutput, string> {
   if (!isRecord(state)) return { text: typeof state === 'string' ? state : undefined }
   const { messages, structuredResponse } = state
@@ -189,7 +189,7 @@ export function outputOf(state: unknown): Exclude<GraphOutput, string> {
   return { text: textOfMessage(last), structured, files: filesOfMessage(last) }
 }
 
-/** What we need of a message of LangChain, whichever copy of it made it. */
+/** The part of a message that is read. Another copy of LangChain may have made it. */
 interface ModelMessage {
   readonly content: unknown
 }
@@ -218,7 +218,7 @@ function filesOfMessage(message: ModelMessage): readonly OutputFile[] {
   return filesOf(message.content)
 }
 
-/** A state as JSON; `undefined` if it cannot be. */
+/** Returns a state as JSON. `undefined` for values that JSON does not have. */
 function plainFrom(state: object): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(JSON.stringify(state))
@@ -237,7 +237,7 @@ const FILE_TYPES: readonly unknown[] = [
   'text-plain',
 ]
 
-/** The images, sounds and files of a message, of LangChain's standard blocks and their older forms. */
+/** Finds files in a message: standard blocks of LangChain, and their older forms. */
 function filesOf(content: unknown): readonly OutputFile[] {
   if (!Array.isArray(content)) return []
   const files: OutputFile[] = []

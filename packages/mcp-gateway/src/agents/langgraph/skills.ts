@@ -3,7 +3,7 @@ import type { JsonSchema, Skill } from '../agent.ts'
 import { mapSchemas } from '../schemas.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
 
-/** Skills as the author of the graph declares them; else one, with the schema of the graph's input where it has one. */
+/** Returns the declared skills, or one skill with the schema of the graph's input. Empty for a graph without either. */
 export async function skillsOfGraph(
   name: string,
   definition: GraphDefinition,
@@ -15,12 +15,12 @@ export async function skillsOfGraph(
   }
   const inputSchema = takesMessages(graph) ? undefined : await inputSchemaOf(graph)
   if (inputSchema === undefined) return []
-  // An `input` function decides what the graph starts with, so the schema of the graph need not be that of a call.
+  // An `input` function makes the first state, so the schema of the graph may differ from that of a call.
   const startsFrom = definition.input === undefined ? 'arguments' : 'message'
   return [{ id: name, name: '', description: definition.description, inputSchema, startsFrom }]
 }
 
-/** Whether the graph can start from a user message: its input has a key `messages`. */
+/** Returns whether the input of the graph has a key `messages`. */
 export function takesMessages({ builder, channels }: RunnableGraph): boolean {
   const input = isRecord(builder) ? builder['_inputDefinition'] : undefined
   if (isRecord(input)) return 'messages' in input
@@ -28,8 +28,8 @@ export function takesMessages({ builder, channels }: RunnableGraph): boolean {
 }
 
 /**
- * Returns why each call by message would fail, or `undefined` if none has to. LangGraph checks an `input` schema of its
- * own for required keys, and accepts any part of a state.
+ * Returns why each call with a message would fail. `undefined` if calls can succeed. LangGraph checks the required keys
+ * of a declared `input`, and accepts any part of a state.
  */
 export function messageDefectOf(graph: RunnableGraph): string | undefined {
   if (!takesMessages(graph)) return 'takes no messages, and no schema declares what else it takes'
@@ -52,7 +52,7 @@ async function inputSchemaOf(graph: RunnableGraph): Promise<JsonSchema | undefin
   return dialect === undefined ? schema : { $schema: dialect, ...schema }
 }
 
-/** LangGraph gives schemas of values as they are after parsing, in which a default is always present. */
+/** Makes properties with a default optional. LangGraph's schema describes parsed values, which have all defaults. */
 function asInput({ $schema: _nested, ...schema }: JsonSchema): JsonSchema {
   const { properties, required, ...rest } = schema
   if (!isRecord(properties) || !Array.isArray(required)) return schema
@@ -64,8 +64,8 @@ function asInput({ $schema: _nested, ...schema }: JsonSchema): JsonSchema {
 }
 
 /**
- * Keys that a caller has to give. LangGraph's own schema of the input names none. Keys of the output are left out where
- * the graph declares an output but no input: nodes make them.
+ * Returns the keys that a caller must give. LangGraph's own schema of the input has none. If the graph declares an output
+ * but no input, nodes make the keys of the output.
  */
 async function requiredOf(
   graph: RunnableGraph,
@@ -84,7 +84,7 @@ async function requiredOf(
   })
 }
 
-/** A key without which a value is refused, by the Standard Schema interface of its field. */
+/** Returns whether a field refuses `undefined`, by its Standard Schema interface. */
 function isNeeded(field: unknown): boolean {
   const standard = isRecord(field) ? field['~standard'] : undefined
   if (!isRecord(standard) || typeof standard['validate'] !== 'function') return false
@@ -94,7 +94,7 @@ function isNeeded(field: unknown): boolean {
 
 type Fields = Readonly<Record<string, unknown>>
 
-/** Fields of the schemas that the graph was declared with. LangGraph exports no other way to them. */
+/** Returns the fields of the declared schemas. LangGraph has no public access to them. */
 function inputOf({ builder }: RunnableGraph): {
   readonly declared: Fields | undefined
   readonly state: Fields | undefined
@@ -113,7 +113,7 @@ function inputOf({ builder }: RunnableGraph): {
   }
 }
 
-/** Of a `StateSchema`, or of an object schema of zod. */
+/** Returns the fields of a `StateSchema` or of an object schema of zod. */
 function fieldsOf(schema: unknown): Fields | undefined {
   const { fields, shape } = isRecord(schema) ? schema : {}
   if (isRecord(fields)) return fields

@@ -210,7 +210,7 @@ test('a graph that runs in circles, or says itself why it cannot, has failed; al
     .compile()
   expect(await updatesOf({ graph: circle, description: '', recursionLimit: 3 })).toContainEqual({
     type: 'failed',
-    reason: 'It did not come to an end within the steps that it may take.',
+    reason: 'It did not end within its limit of steps.',
   })
   const shown = talking(() => {
     throw Object.assign(new Error('No such order'), { expose: true })
@@ -227,7 +227,7 @@ test('a graph that runs in circles, or says itself why it cannot, has failed; al
 test('a graph that asks without a checkpointer says what it lacks', async () => {
   const graph = talking(() => interrupt('Which size?')).compile()
   expect(await updatesOf({ graph, description: '' })).toEqual([
-    { type: 'failed', reason: expect.stringContaining('no checkpointer') },
+    { type: 'failed', reason: expect.stringContaining('no checkpointer to wait') },
   ])
 })
 

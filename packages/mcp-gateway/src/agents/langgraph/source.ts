@@ -18,15 +18,15 @@ import { messageDefectOf, skillsOfGraph, takesMessages } from './skills.ts'
 
 export interface LangGraphSourceOptions {
   /**
-   * Reads a `langgraph.json` and the files that it names again when they are written; what those import stays as it
-   * was. A version with a mistake is warned of, and the one before goes on. @default false
+   * Reads a `langgraph.json` and the files that it names again after each change. Files that these import are not read
+   * again. If a new version has an error, the graphs stay as they are, with a warning. @default false
    */
   readonly watch?: boolean | undefined
-  /** A run that asks may be answered in another process: graphs that keep it in this one are warned of. @default false */
+  /** Whether several processes answer runs. Then graphs with threads in memory cause a warning. @default false */
   readonly isShared?: boolean | undefined
-  /** How long a checkpointer may take to delete a thread. @default 5000 */
+  /** Time limit in milliseconds for the deletion of a thread. @default 5000 */
   readonly deleteTimeoutMs?: number | undefined
-  /** Told of threads that could not be deleted. @default nobody */
+  /** Called for graphs that cannot be loaded, and for threads that could not be deleted. @default nothing */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
   /** @default systemClock */
   readonly clock?: Clock | undefined
@@ -46,10 +46,10 @@ const graphsByName: Check = {
 }
 
 /**
- * Graphs of this process as agents, by name; or those of a `langgraph.json`, by its path. Each call gets a
- * thread of its own, which is deleted when the call is over, unless the graph asked something.
+ * A source of graphs in this process, by name, or of the graphs of a `langgraph.json`, by its path. Each call gets its own
+ * thread, which is deleted after the call, unless the graph asked.
  *
- * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
+ * @throws GatewayError `CONFIG` if an option is unknown or has a wrong value
  */
 export function langGraphSource(
   graphs: Readonly<Record<string, GraphDefinition>> | string | URL,
@@ -91,7 +91,10 @@ class LangGraphSource implements AgentSource {
         await last
         await this.#load(listener, String(clock.now()))
       } catch (error) {
-        onWarning?.('A new version of a langgraph.json cannot be used: nothing is changed', error)
+        onWarning?.(
+          'A new version of a langgraph.json cannot be used, so the graphs stay as they are',
+          error,
+        )
       }
     }
     const onChange = (): void => {
@@ -140,7 +143,7 @@ class LangGraphSource implements AgentSource {
     const { isShared = false, onWarning } = this.#options
     if (!isShared || !keepsThreadsHere(graph)) return
     onWarning?.(
-      `The graph "${agent.name}" keeps its threads in this process: what it asks cannot be answered in another`,
+      `The graph "${agent.name}" keeps its threads in this process, so its questions cannot be answered in another process`,
     )
   }
 
@@ -155,10 +158,10 @@ class LangGraphSource implements AgentSource {
 
   async *run(call: AgentCall): AsyncGenerator<AgentUpdate> {
     const loaded = this.#loaded.get(call.agentId)
-    if (loaded === undefined) throw new GatewayError('NOT_FOUND', 'There is no such graph')
+    if (loaded === undefined) throw new GatewayError('NOT_FOUND', 'This graph does not exist')
     const resumed = call.resume && threadStateFrom(call.resume.state)
     if (call.resume !== undefined && resumed === undefined) {
-      throw new TypeError('This is no state of a graph that asked')
+      throw new TypeError('The state is not the state of a graph that asked')
     }
     const thread = resumed?.thread ?? call.thread ?? randomUUID()
     let isKept = call.thread !== undefined
@@ -189,7 +192,7 @@ class LangGraphSource implements AgentSource {
     this.#loaded.clear()
   }
 
-  /** Bounded, and never in the way of an answer that is there. */
+  /** Ends within a time limit, and never throws, because the answer of the run is there already. */
   async #deleteThread({ graph, agent }: LoadedGraph, thread: string): Promise<void> {
     const keeper = threadKeeperOf(graph)
     if (keeper === undefined) return
@@ -207,7 +210,7 @@ function hasSchema({ inputSchema }: Skill): boolean {
   return inputSchema !== undefined
 }
 
-/** Its thread goes on when it is answered, or is forgotten. */
+/** Returns whether the run waits for an answer, and so needs its thread. */
 function isWaiting(update: AgentUpdate): boolean {
   return update.type === 'asked' || (update.type === 'authorization' && update.state !== undefined)
 }
@@ -216,7 +219,7 @@ async function load(name: string, definition: GraphDefinition): Promise<LoadedGr
   const made: unknown =
     typeof definition.graph === 'function' ? await definition.graph() : definition.graph
   if (!isRunnableGraph(made)) {
-    throw new GatewayError('CONFIG', `The agent "${name}" is no compiled graph`, {
+    throw new GatewayError('CONFIG', `The agent "${name}" is not a compiled graph`, {
       path: `agents.${name}.graph`,
     })
   }
@@ -242,14 +245,14 @@ async function* updatesOf(
   try {
     const input = await inputOf(loaded, call)
     if (input === undefined) {
-      yield { type: 'failed', reason: 'It takes named arguments, no message.' }
+      yield { type: 'failed', reason: 'It takes named arguments, not a message.' }
       return
     }
     const chunks = await graph.stream(input, {
       ...(definition.recursionLimit !== undefined && {
         recursionLimit: definition.recursionLimit,
       }),
-      // What the graph gives, where it says so, instead of all that it knows.
+      // The declared output of the graph instead of its whole state.
       ...(graph.outputChannels !== undefined && { outputKeys: graph.outputChannels }),
       signal: call.signal,
       streamMode: STREAM_MODES,
@@ -276,7 +279,7 @@ async function* updatesOf(
   else yield* answerFrom(definition, end.state)
 }
 
-/** A fresh object for each call: whatever a graph puts into it stays there. */
+/** Makes a new object for each call, because a graph may write into it. */
 function configurableOf(call: AgentCall, thread: string): Record<string, unknown> {
   return {
     thread_id: thread,
@@ -315,11 +318,11 @@ async function* answerFrom(
   yield { type: 'done', text, structured }
 }
 
-/** Why a graph does not take its input. Errors of its nodes carry the id of their task, others come before any node. */
+/** Returns why a graph refuses its input. Errors of nodes have the id of a task; input errors come before any node. */
 function inputRefusalOf(error: unknown): string | undefined {
   if (!isRecord(error) || 'pregelTaskId' in error) return undefined
   const { name, issues } = error
-  if (name === 'EmptyInputError') return 'It takes arguments, and got none that it knows.'
+  if (name === 'EmptyInputError') return 'It got none of the arguments that it takes.'
   const first: unknown = Array.isArray(issues) ? issues[0] : undefined
   if (!isRecord(first)) return undefined
   const { message, path } = first
@@ -327,14 +330,14 @@ function inputRefusalOf(error: unknown): string | undefined {
   return `It does not take these arguments${place}: ${String(message).slice(0, 200)}`
 }
 
-/** Why a graph failed, where that may be said: what it throws may hold anything, unless it is marked with `expose`. */
+/** Returns why a graph failed, for the caller. Other errors may contain anything, unless they have `expose: true`. */
 function shownReasonOf(error: unknown): string | undefined {
   if (!isRecord(error)) return undefined
   if (error['lc_error_code'] === 'GRAPH_RECURSION_LIMIT') {
-    return 'It did not come to an end within the steps that it may take.'
+    return 'It did not end within its limit of steps.'
   }
   if (error['lc_error_code'] === 'MISSING_CHECKPOINTER') {
-    return 'It has a question, and no checkpointer with which it could wait for the answer.'
+    return 'It asked a question, but has no checkpointer to wait for the answer.'
   }
   const { expose, message } = error
   return expose === true && typeof message === 'string' ? message : undefined
