@@ -123,6 +123,7 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
     resource,
     authorizationServers: [issuer],
     scopesSupported,
+    resourceName: undefined,
   })
   const extras = { resourceMetadata: metadata.metadataUrl(resource) }
   const document = serverMetadata(issuer, scopesSupported)

@@ -168,18 +168,11 @@ async function importSections(
   return { found, missing }
 }
 
-interface Reading {
-  readonly value: unknown
-  /** Settings that do not come from the file. */
-  readonly outer: readonly OuterSetting[]
-  readonly mistakes: Mistake[]
-}
-
-/** Expands variables, and adds the settings of environment and flags. */
+/** Expands variables, and adds the settings of environment and flags (`outer`). */
 function interpret(
   given: unknown,
   { schema, env, flags }: { schema: z.ZodType; env: Environment; flags: readonly OuterSetting[] },
-): Reading {
+) {
   const outer = [...environmentSettings(env, schema), ...flags]
   const mistakes: Mistake[] = []
   const value = outer.reduce(
@@ -325,10 +318,7 @@ function settablePaths(schema: z.ZodType, path: SettingPath = []): readonly Sett
   return keys.flatMap((key) => settablePaths(schema, [...path, key]))
 }
 
-function kindAt(
-  schema: z.ZodType,
-  path: SettingPath,
-): 'number' | 'boolean' | 'text' | 'texts' | undefined {
+function kindAt(schema: z.ZodType, path: SettingPath) {
   for (const { type, items } of shapesAt(schema, path)) {
     if (type === 'integer' || type === 'number') return 'number'
     if (type === 'boolean') return 'boolean'

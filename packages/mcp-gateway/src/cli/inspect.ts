@@ -184,14 +184,14 @@ function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ' ')
 }
 
-interface ToolCall {
+export interface ToolCall {
   readonly tool: string
   /** Needed if there are no `args`. */
   readonly message: string | undefined
   /** A JSON object. */
-  readonly args?: string
+  readonly args: string | undefined
   readonly file: string
-  readonly json?: boolean
+  readonly json: boolean
   readonly env: Environment
   readonly stdout: Writable
 }
@@ -300,15 +300,7 @@ export async function listSessions(file: ConfigFile, json: boolean): Promise<str
   return json ? `${JSON.stringify(sessions)}\n` : tableOf(sessions)
 }
 
-interface ShownSession {
-  readonly session: string
-  readonly caller: string
-  readonly client: string
-  readonly version: string
-  readonly revision: string
-  /** ISO 8601 */
-  readonly startedAt: string
-}
+type ShownSession = ReturnType<typeof shownSession>
 
 /** @throws CommandError if the store is not shared: then only the gateway itself can see its sessions */
 async function sessionsOf(
@@ -331,7 +323,7 @@ async function sessionsOf(
 
 const SHOWN_DIGITS = 8
 
-function shownSession({ name, record }: ListedSession): ShownSession {
+function shownSession({ name, record }: ListedSession) {
   const [caller = '', session = ''] = name.split(':')
   const { protocolVersion, clientInfo } = record.handshake
   return {

@@ -10,6 +10,7 @@ import { Option, type Command } from 'commander'
 import { redacted } from '../internal/redacted.ts'
 import { GatewayError } from '../errors.ts'
 import type { OuterSetting } from './config-file.ts'
+import type { ToolCall } from './inspect.ts'
 
 /** Configuration that a command reads if no file is named. */
 const DEFAULT_FILE = 'gateway.yaml'
@@ -151,15 +152,12 @@ function addCallCommand(program: Command, { env, stdout }: CommandContext): void
     .option('--json', 'print the result as MCP has it')
     .action(async (tool: string, message: string | undefined, flags: CallFlags) => {
       const { callTool } = await import('./inspect.ts')
-      await callTool({ tool, message, env, stdout, ...flags })
+      const { file, args, json = false } = flags
+      await callTool({ tool, message, args, file, json, env, stdout })
     })
 }
 
-interface CallFlags {
-  readonly file: string
-  readonly args?: string
-  readonly json?: true
-}
+type CallFlags = Pick<ToolCall, 'file' | 'args'> & { readonly json?: true }
 
 function addSessionsCommand(program: Command, { env, stdout }: CommandContext): void {
   program

@@ -145,8 +145,10 @@ export function checkServable(
 ): void {
   checkAuthFits({
     auth,
-    transport: transport === 'stdio' ? { type: 'stdio' } : { type: 'http', host: http.host },
-    isInsecureAllowed: http.insecure,
+    transport:
+      transport === 'stdio'
+        ? { type: 'stdio' }
+        : { type: 'http', host: http.host, isInsecureAllowed: http.insecure },
   })
   if (agents.sources.length === 0) onWarning('There are no tools: agents.sources is empty')
   const { host, publicUrl, allowedHosts } = http

@@ -131,13 +131,13 @@ function quotable(text: string): string {
 const WELL_KNOWN = '/.well-known/oauth-protected-resource'
 
 export interface ProtectedResourceOptions {
-  /** URL of the MCP endpoint as clients see it. @default the URL of the request */
-  readonly resource?: string | undefined
+  /** URL of the MCP endpoint as clients see it. `undefined`: the URL of the request. */
+  readonly resource: string | undefined
   /** Issuers whose tokens are accepted. */
   readonly authorizationServers: readonly string[]
-  readonly scopesSupported?: readonly string[] | undefined
+  readonly scopesSupported: readonly string[]
   /** Name for people. */
-  readonly resourceName?: string | undefined
+  readonly resourceName: string | undefined
 }
 
 /** Metadata document that tells clients where to get a token for this gateway (RFC 9728). */
@@ -165,7 +165,7 @@ export class ProtectedResource {
   handle(request: Request): Response | undefined {
     const resource = this.#resourceAt(new URL(request.url))
     if (resource === undefined) return undefined
-    const { authorizationServers, scopesSupported = [], resourceName } = this.#options
+    const { authorizationServers, scopesSupported, resourceName } = this.#options
     return publicDocument(request, {
       resource,
       authorization_servers: authorizationServers,

@@ -66,14 +66,10 @@ function warn(message: string): void {
 
 export interface AuthFit {
   readonly auth: Authenticator | undefined
-  /** Transport of the clients. */
+  /** Transport of the clients. `isInsecureAllowed`: also on public addresses without `auth`. */
   readonly transport:
     | { readonly type: 'stdio' }
-    | { readonly type: 'http'; readonly host: string }
-    /** `gateway.fetch` in an application, which decides itself who can connect. */
-    | { readonly type: 'fetch' }
-  /** Allows a gateway without `auth` on an address that others can reach. @default false */
-  readonly isInsecureAllowed?: boolean | undefined
+    | { readonly type: 'http'; readonly host: string; readonly isInsecureAllowed: boolean }
 }
 
 /**
@@ -81,19 +77,19 @@ export interface AuthFit {
  *
  * @throws GatewayError `CONFIG`
  */
-export function checkAuthFits({ auth, transport, isInsecureAllowed = false }: AuthFit): void {
+export function checkAuthFits({ auth, transport }: AuthFit): void {
   if (transport.type === 'stdio') {
     if (auth === undefined) return
     const message =
       'Over stdio there is no request that could hold a credential: leave auth out, or serve over HTTP'
     throw new GatewayError('CONFIG', message, { path: 'auth' })
   }
-  if (transport.type === 'fetch' || isLoopback(transport.host)) return
+  if (isLoopback(transport.host)) return
   if (auth?.isDevMode) {
     const message = `Development mode accepts everybody, and ${transport.host} can be reached by others: bind 127.0.0.1`
     throw new GatewayError('CONFIG', message, { path: 'auth.devMode' })
   }
-  if (auth === undefined && !isInsecureAllowed) {
+  if (auth === undefined && !transport.isInsecureAllowed) {
     const message = `Without auth, everybody who reaches ${transport.host} may call all agents: configure auth, bind 127.0.0.1, or say --insecure`
     throw new GatewayError('CONFIG', message, { path: 'http.host' })
   }

@@ -94,7 +94,7 @@ export function jwtAuth(options: JwtAuthOptions): Authenticator {
     keyCooldownMs = 30_000,
     now = Date.now,
   } = options
-  const { fetch = globalThis.fetch, resource, scopesSupported, resourceName } = options
+  const { fetch = globalThis.fetch, resource, scopesSupported = [], resourceName } = options
   if (issuers.length === 0) {
     throw new GatewayError('CONFIG', 'jwtAuth() needs an issuer: name one in `issuers`', {
       path: 'auth.issuers',
