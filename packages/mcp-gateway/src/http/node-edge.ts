@@ -91,7 +91,10 @@ const FORBIDDEN: ReadonlySet<string> = new Set(['CONNECT', 'TRACE', 'TRACK'])
 /** Characters that end the host in a URL: text behind them would become a path or a user name. */
 const NO_HOST = /[/?#\\@]/
 
-/** A request of `node:http`. Its `Request` is made only for those who need one, because it costs much. */
+/**
+ * A request of `node:http`. Its `Request` is made only for those who need one, because it costs much. The responses need a
+ * writer with limits for clients that do not read, so a library would only serve this half.
+ */
 class NodeExchange implements HttpExchange {
   readonly method: string
   readonly url: string

@@ -7,6 +7,7 @@ import { expect, test } from 'vitest'
 
 import { DEFAULTS } from '../../test/settings.ts'
 import { EventStream, type StreamEnd } from '../mcp/event-stream.ts'
+import type { Reply } from '../mcp/reply.ts'
 import type { LimitSettings } from '../options.ts'
 import { writeReply } from './node-writer.ts'
 import { UnreadBytes } from './unread-bytes.ts'
@@ -21,7 +22,7 @@ interface World extends Disposable {
 }
 
 /** A stream of events, and a client that reads nothing yet. */
-async function open(limits?: Partial<LimitSettings>): Promise<World> {
+async function open(limits?: Partial<LimitSettings>, reply?: Reply): Promise<World> {
   const unread = new UnreadBytes({ ...DEFAULTS.limits, ...limits })
   const events = new EventStream('')
   const closed = deferred<StreamEnd>()
@@ -32,7 +33,7 @@ async function open(limits?: Partial<LimitSettings>): Promise<World> {
       headers: undefined,
       unread: () => unread.open('ada', () => outgoing.destroy()),
     }
-    void writeReply(outgoing, { status: 200, body: events }, writing)
+    void writeReply(outgoing, reply ?? { status: 200, body: events }, writing)
     begun.resolve()
   })
   server.listen(0, '127.0.0.1')
@@ -110,6 +111,14 @@ test('does not gather many events', async () => {
   const { head, body } = await received(world)
   expect(head).not.toContain('content-length')
   expect(body).toBe('x'.repeat(100_000))
+})
+
+test('leaves the connection to the server, whatever a library says about it', async () => {
+  const events = new EventStream('')
+  const headers = { connection: 'keep-alive' }
+  using world = await open({}, { status: 200, headers, body: events })
+  events.end()
+  expect((await received(world)).head).toContain('connection: close')
 })
 
 test('ends a stream when more bytes wait for one connection than the limit', async () => {

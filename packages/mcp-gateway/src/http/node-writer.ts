@@ -29,16 +29,14 @@ export function writeReply(
   { headers: own, unread }: ReplyWriting,
 ): Promise<void> | undefined {
   const { body, status } = reply
-  const headers = own ? { ...headersOf(reply), ...own } : headersOf(reply)
+  const headers: Record<string, string | number> = headersOf(reply)
+  // The server decides about the connection. Transports of MCP always say `keep-alive`.
+  delete headers['connection']
+  if (own) Object.assign(headers, own)
   if (body instanceof EventStream) {
-    const writer = new NodeWriter(outgoing, unread)
     outgoing.on('close', () => body.lose())
     if (outgoing.destroyed) body.lose()
-    const writeHead = (length?: number): void => {
-      const known = length === undefined ? headers : { ...headers, 'content-length': length }
-      outgoing.writeHead(status, known)
-    }
-    body.connect(new NodeEvents(outgoing, writer, writeHead))
+    else body.connect(new NodeEvents(outgoing, { status, headers, unread }))
     return undefined
   }
   if (body === undefined || typeof body === 'string') {
@@ -81,8 +79,6 @@ async function writeResponse(
   response: Response,
   { status, headers, unread }: Head,
 ): Promise<void> {
-  // The server decides about the connection. Transports of MCP always say `keep-alive`.
-  if (headers['connection'] !== 'close') delete headers['connection']
   if (headers['content-type'] === 'application/json' && !('content-length' in headers)) {
     const text = new Uint8Array(await response.arrayBuffer())
     return writeText(outgoing, text, { status, headers, unread })
@@ -157,15 +153,15 @@ class NodeWriter {
 /** Most event streams are complete in the turn in which they begin. They are sent in one piece with their head. */
 class NodeEvents implements EventSink {
   readonly #outgoing: ServerResponse
+  readonly #head: Head
   readonly #writer: NodeWriter
-  readonly #writeHead: (length?: number) => void
   readonly #flushing: NodeJS.Immediate
   #gathered: string | undefined = ''
 
-  constructor(outgoing: ServerResponse, writer: NodeWriter, writeHead: (length?: number) => void) {
+  constructor(outgoing: ServerResponse, head: Head) {
     this.#outgoing = outgoing
-    this.#writer = writer
-    this.#writeHead = writeHead
+    this.#head = head
+    this.#writer = new NodeWriter(outgoing, head.unread)
     this.#flushing = setImmediate(() => this.#flush())
   }
 
@@ -177,29 +173,31 @@ class NodeEvents implements EventSink {
 
   end(onSent: () => void): void {
     clearImmediate(this.#flushing)
-    const outgoing = this.#outgoing
-    const end = (text?: string): void => {
-      if (!outgoing.destroyed) outgoing.end(text)
-      onSent()
-    }
-    const text = this.#gathered
     const { waiting } = this.#writer
-    if (waiting) void waiting.then(() => end())
-    else if (text === undefined || outgoing.destroyed) end()
-    else {
-      this.#gathered = undefined
-      this.#writeHead(Buffer.byteLength(text))
-      end(text)
+    if (waiting) void waiting.then(() => this.#end(onSent))
+    else this.#end(onSent)
+  }
+
+  #end(onSent: () => void): void {
+    const outgoing = this.#outgoing
+    const text = this.#gathered
+    if (outgoing.destroyed) return onSent()
+    if (text !== undefined) {
+      const { status, headers } = this.#head
+      outgoing.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(text) })
     }
+    outgoing.end(text)
+    onSent()
   }
 
   #flush(): void {
     clearImmediate(this.#flushing)
     const text = this.#gathered ?? ''
     this.#gathered = undefined
-    if (this.#outgoing.destroyed) return
-    this.#writeHead()
-    if (text === '') this.#outgoing.flushHeaders()
+    const outgoing = this.#outgoing
+    if (outgoing.destroyed) return
+    outgoing.writeHead(this.#head.status, this.#head.headers)
+    if (text === '') outgoing.flushHeaders()
     else this.#writer.write(text)
   }
 }

@@ -4,7 +4,7 @@ export interface Principal {
   readonly id: string
   /** Scopes of the credential. */
   readonly scopes: readonly string[]
-  /** True for a caller that was not verified. Such callers share one id, and are told apart by handles that cannot be guessed. */
+  /** True for a caller that was not verified. Such callers share one id, and have separate handles that cannot be guessed. */
   readonly isAnonymous: boolean
   /** Claims of the token, for agents that need more than the id. Never logged. */
   readonly claims: Readonly<Record<string, unknown>>
