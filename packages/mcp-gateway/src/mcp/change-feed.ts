@@ -114,7 +114,7 @@ export class ChangeFeed {
 
   /**
    * Returns the id of the latest change. Clients can resume after it. `undefined` if the store does not answer.
-   * Stores a mark where the latest change is old, and would soon be dropped.
+   * Stores a mark if the latest change would soon be dropped.
    */
   async place(): Promise<string | undefined> {
     const { clock, limits } = this.#options
@@ -153,7 +153,7 @@ export class ChangeFeed {
     await this.#log.stop()
   }
 
-  /** @param about what other processes learn besides the change */
+  /** @param about added to the stored change, for other processes */
   async #publish(change: Change, about: { readonly isRepeated?: true } = {}): Promise<void> {
     if (this.#isClosed || (!about.isRepeated && this.#isDelivered(change))) return
     const event = { ...change, ...about }
@@ -201,7 +201,7 @@ export class ChangeFeed {
     }
   }
 
-  /** Tells the clients of this process that changes may have been lost. */
+  /** Notifies the clients of this process of everything that may have changed. */
   #missed(): void {
     for (const listener of this.#listeners) listener.missed()
   }
@@ -288,9 +288,9 @@ export class SessionListener implements SessionUse, ChangeListener {
   }
 
   /**
-   * Takes the session over from other streams, and sends what the client has not heard.
+   * Ends other listening streams of the session, and sends the changes that the client missed.
    *
-   * @param lastEventId change that the client heard last
+   * @param lastEventId id of the last change that the client has
    * @returns whether the session still exists
    * @throws GatewayError `UNAVAILABLE`
    */

@@ -17,7 +17,7 @@ export class EventStream {
   readonly id: string
   /** Resolves when the client can take more. @default at once */
   readonly writable: (() => Promise<void> | undefined) | undefined
-  /** Whether the stream lasts until the gateway ends it, because its client listens for changes. */
+  /** True if the client listens for changes on the stream. Such a stream lasts until the gateway closes. */
   isEndless = false
   readonly #closeListeners: ((end: StreamEnd) => void)[] = []
   #sink: EventSink | undefined
@@ -100,7 +100,7 @@ const END = '.end'
 
 /**
  * Returns a message, as JSON text, in the format of server-sent events. Without an id, clients cannot resume after it.
- * The id of the last event says so: the answer to a client that comes back with it needs no look into the store.
+ * The id of the last event is marked: a client that comes back with it is answered without the store.
  */
 export function toEvent(data: string, id?: string, isLast = false): string {
   return id === undefined

@@ -56,7 +56,7 @@ export interface HandlerParts {
   readonly runs: Pick<Runs, 'call' | 'earlier' | 'maxRunMs'>
   /** `undefined`: no call becomes a task. */
   readonly tasks: Tasks | undefined
-  /** Time for which the outcome of a call with an idempotency key is kept. */
+  /** Time for which the outcome of a call with an idempotency key is stored. */
   readonly retentionMs: number
   readonly cursors: SignedCursors
   readonly states: RequestStates
@@ -68,7 +68,7 @@ export interface HandlerParts {
   readonly results: ResultCache | undefined
   /** Limit for the arguments of one call, as JSON. */
   readonly argumentBytes: number
-  /** Where pieces of an answer go before it is complete. */
+  /** Channel for pieces of an answer before it is complete. */
   readonly channel: 'progress' | 'log' | 'both'
   /** Offers prompts: one for each example of a skill. */
   readonly hasPrompts: boolean
@@ -213,7 +213,7 @@ function resourceMethods(resources: ArtifactResources, onError: HandlerParts['on
   )
 }
 
-/** What a store reports (its host, port or file) goes to the log, and not to the client. */
+/** Errors of a store contain its host, port or file: they go to the log, and not to the client. */
 function withoutStoreErrors(method: Method, onError: HandlerParts['onError']): Method {
   return async (params, context) => {
     try {

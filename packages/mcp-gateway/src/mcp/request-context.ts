@@ -20,7 +20,7 @@ export interface Caller {
   readonly principal: Principal
   /** Namespace of its files, for anonymous callers on stdio. */
   readonly scope?: string | undefined
-  /** IP address, where it is known. Files of anonymous callers are counted by it. */
+  /** IP address, if known. Files of anonymous callers are counted by it. */
   readonly address?: string | undefined
   /** Resolves when the client can take more, or has left. @default at once */
   readonly writable?: (() => Promise<void> | undefined) | undefined
@@ -31,7 +31,7 @@ export interface Caller {
 export type Questions = Readonly<Record<string, InputRequest>>
 export type Answers = Readonly<Record<string, InputResponse>>
 
-/** What a client says about itself. Never a proof of who it is. */
+/** Description of a client by itself. It proves nothing. */
 export interface ClientInfo {
   readonly name: string | undefined
   /** Negotiated revision, such as `2025-11-25`. */
@@ -49,9 +49,9 @@ export interface RequestContext {
   readonly session: SessionHandle | undefined
   /** Namespace for files of callers without a name. Known for sessions and stdio. */
   readonly namespace: string | undefined
-  /** IP address of the client, where it is known. */
+  /** IP address of the client, if known. */
   readonly address: string | undefined
-  /** Length of the HTTP body that held the request, where it is known: the arguments are not longer. */
+  /** Length of the HTTP body of the request, if known. The arguments are not longer. */
   readonly bodyBytes: number | undefined
   /** Aborts when the client cancels or leaves, when the session ends, and when the gateway stops. */
   readonly signal: AbortSignal
@@ -59,7 +59,7 @@ export interface RequestContext {
   readonly meta: Params
   /** W3C trace context of the client. */
   readonly trace: TraceCarrier | undefined
-  /** Answers to questions of an earlier round, where the client calls again with them (2026-07-28). */
+  /** Answers to the questions of an earlier round. Clients of 2026-07-28 call again with them. */
   readonly continuation: Continuation | undefined
   /**
    * Sends one piece of progress. `undefined` if the client asked for no progress. Resolves when the client can take
@@ -71,8 +71,8 @@ export interface RequestContext {
   /** Sends a log message if the client set a level that includes it. Resolves when the client can take more. */
   log(level: LoggingLevel, text: string): Promise<void>
   /**
-   * Sends questions to the client and waits for its answers. Returns `undefined` where nobody can be asked during a
-   * request (2026-07-28): the handler then returns the questions as its result, and the client calls again.
+   * Sends questions to the client and waits for its answers. Returns `undefined` for clients of 2026-07-28, which
+   * cannot be asked during a request: the handler returns the questions as its result, and the client calls again.
    *
    * @throws QuestionTimeout; ProtocolError with which the client refused; the reason of `signal`
    */
@@ -121,7 +121,7 @@ export class QuestionTimeout extends Error {
   }
 }
 
-/** A request, and what is known about its sender. */
+/** A request and its sender. */
 export interface ReceivedRequest {
   readonly requestId: RequestId
   readonly meta: Params

@@ -98,7 +98,7 @@ export class SdkServers {
     }
   }
 
-  /** @param method the only method that the client will call, where that is known. @default any */
+  /** @param method the only method that the client will call, if known. @default any */
   create(kind: SdkClientKind, method?: string | null): Server {
     const server = new Server(this.handlers.serverInfo, this.#options[kind])
     server.onerror = this.#parts.onError
@@ -238,7 +238,7 @@ class SdkRequestContext extends CallerContext implements RequestContext {
     const options: RequestOptions = {
       timeout,
       resetTimeoutOnProgress: true,
-      // The SDK sends a token for progress only if somebody listens to it.
+      // The SDK sends a progress token only with a listener for progress.
       onprogress: () => undefined,
       signal,
     }

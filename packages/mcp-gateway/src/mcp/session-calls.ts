@@ -129,7 +129,7 @@ export class SessionCalls {
 }
 
 /**
- * Where the messages of a POST go.
+ * Phase of a POST with requests: it decides how its messages reach the client.
  *
  * - `held`: nothing was sent. An answer in the turn in which the request came is sent as JSON.
  * - `direct`: the client reads the response of the POST.
@@ -197,7 +197,7 @@ export function nextPhase(
   return event === 'lost' ? 'ended' : undefined
 }
 
-/** Where the client reads. */
+/** The stream that the client reads. */
 interface Place {
   /** Stream in this process. */
   readonly reader?: EventStream
@@ -432,7 +432,7 @@ export class CallStream implements SessionUse {
     }
   }
 
-  /** @param text of the message; `undefined` for what clients are not sent */
+  /** @param text of the message; `undefined` for a message that is stored only */
   #write(message: unknown, text: string | undefined, isLast: boolean): Promise<void> {
     return this.#enqueue(async () => {
       if (this.#hasEnded()) return

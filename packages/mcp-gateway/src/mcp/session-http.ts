@@ -57,7 +57,7 @@ export interface SessionHttpOptions extends SessionParts {
 
 const MAX_BATCH = 100
 const MAX_HANDSHAKE_CHARS = 32_768
-/** Time between two checks whether a process takes an answer, and how many there are. */
+/** Interval and number of the checks whether the process that asked is alive. */
 const CHECK_MS = 500
 const MAX_CHECKS = 20
 /** Time after which some stream may have ended. */
@@ -175,7 +175,7 @@ export class SessionHttp {
     return this.#streamed(await this.#post(session, http), undefined)
   }
 
-  /** The notification comes as a request of its own. It has an effect if only one request in flight can be meant. */
+  /** Cancels a request if exactly one request in flight of the principal has the id. */
   #cancelAlone(principalId: string, id: RequestId): void {
     const meant = this.#lone
       .all()
@@ -253,7 +253,7 @@ export class SessionHttp {
     return reply ?? { status: 202 }
   }
 
-  /** Takes a notification or a response. @returns an error where it cannot be delivered */
+  /** Processes a notification or a response. @returns an error if it cannot be delivered */
   async #receive(session: LiveSession, message: RpcMessage): Promise<Reply | undefined> {
     if (isResponse(message)) return this.#receiveAnswer(session, message)
     if (message.method === 'notifications/progress') await this.#receiveProgress(session, message)
@@ -299,7 +299,7 @@ export class SessionHttp {
     }
   }
 
-  /** Takes an answer that came in at another process. */
+  /** Settles a question with an answer that another process received. */
   #takeAnswer(session: LiveSession, message: Params, from: string): void {
     this.#questions.answer(session, message)
     void this.sessions.signal(session, { type: 'taken', to: from, id: String(message['id']) })
@@ -390,7 +390,7 @@ export class SessionHttp {
   }
 }
 
-/** Takes the place of a session for one POST of a client that has none. */
+/** Replaces the session for one POST of a client without one. */
 class LoneSession extends LiveSession {
   /** Index among the sessions of this kind. */
   place = 0
@@ -419,7 +419,7 @@ interface ServedRequest {
   readonly headers: Pick<Headers, 'get'>
 }
 
-/** Nothing about clients without a session is stored, or told to other processes. */
+/** Clients without a session are not stored, and other processes receive nothing about them. */
 function withoutStore(options: SessionHttpOptions): SessionHttpOptions {
   const { store, settings } = options
   const { records, logs, rates } = store

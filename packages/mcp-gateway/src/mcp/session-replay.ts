@@ -9,7 +9,7 @@ import type { SessionCalls } from './session-calls.ts'
 import type { SessionRequest } from './session-context.ts'
 import type { LiveSession, SessionParts, Sessions, SessionSignal, SessionUse } from './sessions.ts'
 
-/** What a client wants to resume. */
+/** A stream that a client resumes. */
 export interface Resumption {
   readonly session: LiveSession
   readonly http: SessionRequest
@@ -196,7 +196,7 @@ class LogReader implements SessionUse {
     this.#checkLater()
   }
 
-  /** The owner has died: what it did not answer fails here. Nothing is run again. */
+  /** The owner has died: its unanswered requests get an error. Nothing is executed again. */
   async #finish(): Promise<void> {
     const events = await this.#parts.store.logs.read(this.log, this.#lastId)
     this.#stopTail?.()
@@ -213,7 +213,7 @@ function isSilent(event: unknown): boolean {
   return isRecord(event) && Object.keys(event).length === 0
 }
 
-/** The client cannot resume: it does not have what came before. */
+/** Response to a client whose last event is not in the log. */
 export function unknownEvent(): Reply {
   const text = 'The event named by Last-Event-ID is unknown, or was dropped'
   return refused(400, RPC_ERROR.refused, text)

@@ -20,7 +20,7 @@ import { isRequestId, type Params } from './json-rpc.ts'
 import { tryLater, type Reply } from './reply.ts'
 import type { Caller } from './request-context.ts'
 
-/** What a client sent with `initialize`, and the revision that was negotiated. */
+/** Parameters of `initialize`, with the negotiated revision. */
 export interface Handshake {
   readonly protocolVersion: string
   readonly capabilities: Params
@@ -119,7 +119,7 @@ export class LiveSession {
     this.touchedAt = this.seenAt
   }
 
-  /** Whether the session has a record in the store. */
+  /** True if the store has a record of this session. */
   get isStored(): boolean {
     return this.name !== ''
   }
@@ -205,7 +205,7 @@ export class SessionRefused extends Error {
 const PREFIX = 'session:'
 const SIGNALS = 'signals'
 const SIGNAL_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
-/** Logs that were read to their end are kept so many per session: their last bytes may not have arrived. */
+/** Number of logs that are kept after a client read them to the end: their last bytes may not have arrived. */
 const KEPT_LOGS = 8
 const MAX_CONFLICTS = 10
 const RETRY_MS = 1000
@@ -221,7 +221,7 @@ export class Sessions {
   settings: SessionLimits
   readonly #parts: SessionParts
   readonly #live = new Map<string, LiveSession>()
-  /** By name, where other processes may send signals. */
+  /** By name, for signals of other processes. */
   readonly #byName = new Map<string, LiveSession>()
   readonly #loading = new Map<string, Promise<LiveSession | undefined>>()
   /** Sessions are opened one after the other, so that each one counts all that were opened before. */
@@ -336,7 +336,7 @@ export class Sessions {
     await this.signal(session, { type: 'ended' })
   }
 
-  /** Tells all processes, this one included. Never rejects. */
+  /** Sends a signal to all processes, this one included. Never rejects. */
   async signal(session: LiveSession, signal: SessionSignal): Promise<boolean> {
     const { lease, onError, store } = this.#parts
     if (!store.isShared) return true
@@ -351,7 +351,7 @@ export class Sessions {
     }
   }
 
-  /** Ends what is in flight here. Records stay where other processes, or a later one, can use them. */
+  /** Ends what is in flight here. Records stay if other processes, or a later one, can use them. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#stopSweep?.()
@@ -408,7 +408,7 @@ export class Sessions {
     return session
   }
 
-  /** Returns whether the session has not ended elsewhere. Where the store is away, sessions of this process go on. */
+  /** Returns whether the session has not ended elsewhere. If the store fails, sessions of this process go on. */
   async #touch(session: LiveSession): Promise<boolean> {
     const now = this.#parts.clock.now()
     const before = session.touchedAt
@@ -509,7 +509,7 @@ export class Sessions {
     }
   }
 
-  /** Life of a record: longer than a session may be idle, as its end is not moved with each request. */
+  /** Time until a record ends. Longer than the idle time, because not every request extends it. */
   #ttlOf({ createdAt }: SessionRecord): number {
     const { idleTtlMs, absoluteTtlMs } = this.settings
     const left = createdAt + absoluteTtlMs - this.#parts.clock.now()
