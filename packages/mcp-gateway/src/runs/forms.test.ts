@@ -109,15 +109,15 @@ test('asks an older client for a multiple choice as JSON, and writes titles as `
   expect(toForm(question(one), 0, older).requestedSchema.properties).toEqual({
     colour: { type: 'string', enum: ['r', 'b'], enumNames: ['Red', 'b'] },
   })
-  expect(readForm(question(one), { colour: 'r' })).toMatchObject({ ok: true })
+  expect(readForm(question(one), { colour: 'r' })).toEqual({ colour: 'r' })
   const tags = { type: 'array', items: { type: 'string', enum: ['a', 'b'] } }
   const many = { type: 'object', properties: { tags } }
   const { properties } = toForm(question(many), 0, older).requestedSchema
   expect(properties).toMatchObject({ answer: { title: 'Answer (JSON)' } })
-  const read = { ok: true, content: { tags: ['a'] } }
+  const read = { tags: ['a'] }
   expect(readForm(question(many), { answer: '{"tags":["a"]}' })).toEqual(read)
   expect(readForm(question(many), { tags: ['a'] })).toEqual(read)
-  expect(readForm(question(many), { tags: ['c'] })).toMatchObject({ ok: false })
+  expect(readForm(question(many), { tags: ['c'] })).toEqual(expect.any(String))
 })
 
 test.each([
@@ -140,19 +140,19 @@ test('leaves out other keywords of the schema', () => {
 })
 
 test.each([
-  { schema: undefined, content: { answer: 'L' }, read: { ok: true, content: { answer: 'L' } } },
-  { schema: undefined, content: {}, read: { ok: false } },
-  { schema: deep, content: { answer: '{"lines":[]}' }, read: { ok: true, content: { lines: [] } } },
-  { schema: deep, content: { lines: [{}] }, read: { ok: true, content: { lines: [{}] } } },
-  { schema: deep, content: { answer: '{"lines":[1]}' }, read: { ok: false } },
+  { schema: undefined, content: { answer: 'L' }, read: { answer: 'L' } },
+  { schema: undefined, content: {}, read: expect.any(String) },
+  { schema: deep, content: { answer: '{"lines":[]}' }, read: { lines: [] } },
+  { schema: deep, content: { lines: [{}] }, read: { lines: [{}] } },
+  { schema: deep, content: { answer: '{"lines":[1]}' }, read: expect.any(String) },
   {
     schema: { type: 'array' },
     content: { answer: '[1]' },
-    read: { ok: true, content: { answer: [1] } },
+    read: { answer: [1] },
   },
-  { schema: { type: 'array' }, content: { answer: 'not JSON' }, read: { ok: false } },
+  { schema: { type: 'array' }, content: { answer: 'not JSON' }, read: expect.any(String) },
 ])('reads $content by $schema', ({ schema, content, read }) => {
-  expect(readForm(question(schema), content)).toMatchObject(read)
+  expect(readForm(question(schema), content)).toEqual(read)
 })
 
 test.each([

@@ -31,11 +31,6 @@ export interface FormOptions {
   readonly knowsChoices?: boolean | undefined
 }
 
-/** The content of a filled form in the shape that the agent asked for, or why it was not accepted. */
-export type FormReading =
-  | { readonly ok: true; readonly content: Content }
-  | { readonly ok: false; readonly error: string }
-
 /** Answers by the id of their question. */
 export type Answers = Readonly<Record<string, Answer>>
 
@@ -119,24 +114,26 @@ export function readAnswers(
   return errors.size === 0 ? { type: 'answers', answers } : { type: 'errors', errors, answers }
 }
 
-/** Reads the content that a client sent for a question, and checks it. */
-export function readForm({ schema, url }: Question, content: Content): FormReading {
-  if (url !== undefined) return { ok: true, content: {} }
+/**
+ * Reads the content that a client sent for a question.
+ *
+ * @returns content in the shape that the agent asked for; or text: why the content is not accepted
+ */
+export function readForm({ schema, url }: Question, content: Content): Content | string {
+  if (url !== undefined) return {}
   const { answer } = content
   if (schema === undefined) {
-    return typeof answer === 'string'
-      ? { ok: true, content: { answer } }
-      : { ok: false, error: 'An `answer` is needed, as text.' }
+    return typeof answer === 'string' ? { answer } : 'An `answer` is needed, as text.'
   }
   const isForm = toFlatSchema(schema, {}) !== undefined
   const error = schemaMismatch(schema, content) ?? jsonTextError(schema, content)
   const isText = typeof answer === 'string' && !hasField(schema, 'answer')
   // An older client may have shown one text field for JSON instead of this form.
   const fromText = isForm && isText ? readJson(schema, answer) : undefined
-  if (fromText?.ok) return fromText
+  if (isRecord(fromText)) return fromText
   // A model may have answered a deep schema in its own shape.
-  if (error === undefined && (isForm || !isText)) return { ok: true, content }
-  return isForm ? { ok: false, error: misfit(error) } : readJson(schema, answer)
+  if (error === undefined && (isForm || !isText)) return content
+  return isForm ? mismatchError(error) : readJson(schema, answer)
 }
 
 /**
@@ -170,19 +167,19 @@ function readAnswer(question: Question, response: unknown, isPlain: boolean): An
 }
 
 function readContent(question: Question, content: Content): Answer | string {
-  const reading = readForm(question, content)
-  return reading.ok ? { action: 'accept', content: reading.content } : reading.error
+  const read = readForm(question, content)
+  return typeof read === 'string' ? read : { action: 'accept', content: read }
 }
 
-function readJson(schema: JsonSchema, text: unknown): FormReading {
+function readJson(schema: JsonSchema, text: unknown): Content | string {
   const value = parseJson(text)
-  if (value === undefined) return { ok: false, error: 'The `answer` has to be JSON.' }
+  if (value === undefined) return 'The `answer` has to be JSON.'
   const error = schemaMismatch(schema, value)
-  if (error !== undefined) return { ok: false, error: misfit(error) }
-  return { ok: true, content: isRecord(value) ? value : { answer: value } }
+  if (error !== undefined) return mismatchError(error)
+  return isRecord(value) ? value : { answer: value }
 }
 
-function misfit(error: string | undefined): string {
+function mismatchError(error: string | undefined): string {
   return `The answer does not match the schema: ${error}.`
 }
 

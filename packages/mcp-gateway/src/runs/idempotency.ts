@@ -236,7 +236,7 @@ class JoinedCall {
     this.#start = start
   }
 
-  /** Whether the call was stopped, because all requests for it were cancelled. */
+  /** The call was stopped, because all requests for it were cancelled. */
   get isAbandoned(): boolean {
     return this.#controller.signal.aborted
   }

@@ -225,9 +225,9 @@ export const IDEMPOTENCY = 'io.github.x-mcp/idempotency'
 const MIN_SCOPE_CHARS = 26
 
 /**
- * Returns the namespace of a caller, within its principal: the scope that it names, else that of its session. `null`: the
- * principal has one namespace. `undefined`: two calls of this caller cannot be told from calls of others, because it has no
- * name, and no scope that is hard to guess.
+ * Returns the namespace of a caller, within its principal: the scope that the call names, else the scope of its session.
+ * `null`: the principal has one namespace. `undefined`: the caller has no name, and no scope that is hard to guess. Then two
+ * of its calls cannot be distinguished from calls of other callers.
  */
 export function namespaceOf({
   principal,

@@ -37,7 +37,7 @@ export class RunSlots {
   readonly #queue: Waiter[] = []
   #total = 0
 
-  /** @param busyText what a call is told that gets no slot */
+  /** @param busyText message of the failure `busy` */
   constructor(clock: Clock, limits: SlotSettings, busyText: string = TOO_MANY) {
     this.#clock = clock
     this.#limits = limits

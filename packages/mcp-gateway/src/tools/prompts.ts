@@ -17,7 +17,7 @@ export interface PlannedPrompt {
   readonly name: string
   readonly title: string
   readonly description: string
-  /** What the user says, with `{city}` for the argument `city`. */
+  /** Message of the user. Contains `{city}` for the argument `city`. */
   readonly text: string
   /** All of them are required. In the order of the text. */
   readonly arguments: readonly PlannedArgument[]
@@ -47,7 +47,7 @@ export function promptsOf(tool: PlannedTool): readonly PlannedPrompt[] {
   }))
 }
 
-/** Returns why an example of the configuration is no template. `undefined` if it is one, or a text without arguments. */
+/** Returns the problem of an example in the configuration: words in braces that are not the name of an argument. */
 export function exampleDefect(example: string): string | undefined {
   const wrong = [...example.matchAll(WORDS_IN_BRACES)].find(
     ([words]) => words.replace(ARGUMENT, '') !== '',

@@ -124,7 +124,8 @@ test.each([
   { content: { decision: 'edit' }, ok: false },
 ])('$content is an answer to a review: $ok', ({ content, ok }) => {
   const [question] = questionsOf({ value: middleware }, 0)
-  expect(question && readForm(question, content)).toMatchObject({ ok })
+  const read = question && readForm(question, content)
+  expect(typeof read === 'object').toBe(ok)
   const { requestedSchema } = toForm(question ?? { id: '', message: '' }, 0)
   expect(Object.keys(requestedSchema.properties)).toEqual(['decision', 'edit', 'message'])
 })
