@@ -28,7 +28,7 @@ export class RedisBlobs implements Blobs {
       await this.#commands.send(['HSET', key, 'size', String(measured.size)])
       await this.#commands.send(['PERSIST', key])
     } catch (error) {
-      await this.delete(id).catch(() => {}) // the first error says more. The blob expires by itself
+      await this.delete(id).catch(() => {}) // the first error says more, and the blob expires
       throw error
     }
     return { sha256: measured.sha256(), size: measured.size }

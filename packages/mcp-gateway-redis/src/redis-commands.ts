@@ -129,6 +129,6 @@ export function destroy(connection: RedisConnection): void {
   try {
     connection.destroy()
   } catch {
-    // The connection has ended already: versions of the client before 6.3 throw then.
+    // The connection is closed already: versions of the client before 6.3 throw then.
   }
 }

@@ -27,7 +27,7 @@ import { APPEND_EVENT, DELETE_LOG, FIND_EVENT } from './scripts.ts'
 export class RedisLogs implements EventLogs {
   readonly #commands: RedisCommands
   readonly #tails: RedisTails
-  /** Headers of logs that this process writes, so that a log which ended in a long silence can begin again. */
+  /** Headers of logs that this process writes: a log that expired between two events begins again with its header. */
   readonly #headers = new Map<string, LogHeader>()
 
   constructor(commands: RedisCommands, tails: RedisTails) {
@@ -99,7 +99,7 @@ export class RedisLogs implements EventLogs {
 
 interface NewEvent extends AppendOptions {
   readonly text: string
-  /** Whether it begins the log. */
+  /** True for the first event of a log. */
   readonly isNew: boolean
 }
 

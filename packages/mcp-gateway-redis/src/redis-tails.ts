@@ -9,7 +9,7 @@ import { destroy, parseJson } from './redis-commands.ts'
 import type { RedisCommand, RedisCommands, RedisConnection } from './redis-commands.ts'
 import { WAKE } from './scripts.ts'
 
-/** Redis answers a read without events after so long. This notices a dead connection. */
+/** Time after which Redis answers a read without events. Longer silence means a dead connection. Milliseconds. */
 const BLOCK_MS = 2000
 const READ_ENTRIES = 200
 const RETRY_MIN_MS = 100
@@ -17,9 +17,9 @@ const RETRY_MAX_MS = 5000
 const BYTES = { 36: Buffer } as const
 
 /**
- * All tails of a process over one connection, which waits in one blocking read of all their streams. A change of
- * the set of streams ends the read through a stream of the process itself: `CLIENT UNBLOCK` needs a permission that
- * users often do not have. There is no connection while there are no tails.
+ * All tails of a process over one connection, which waits in one blocking read of all their streams. When the set of
+ * streams changes, an entry in a stream of the process ends the read: `CLIENT UNBLOCK` needs a permission that users
+ * often do not have. The connection is closed while no log is tailed.
  */
 export class RedisTails {
   readonly #commands: RedisCommands
@@ -43,7 +43,7 @@ export class RedisTails {
     if (after === undefined) this.#call(listener.onGap)
     await this.#settle(tag, tail, (command) => this.#commands.send(command)).catch(
       (error: unknown) => {
-        // The loop settles it when Redis is back.
+        // The loop finds the place of the tail when Redis is back.
         if (this.#closing.signal.aborted) throw error
       },
     )
@@ -74,7 +74,7 @@ export class RedisTails {
     if (this.#isWoken) return
     this.#isWoken = true
     const lifetime = String(BLOCK_MS * 2)
-    // If this fails, the read ends by itself after BLOCK_MS.
+    // If this fails, the read ends after BLOCK_MS.
     this.#commands.run(WAKE, [this.#wakeKey], [lifetime]).catch(() => {})
   }
 
@@ -86,7 +86,7 @@ export class RedisTails {
       try {
         await this.#readWhileConnected(onConnected)
       } catch {
-        // Tails continue where they were. What they missed shows when the connection is back.
+        // Tails continue at their places. After the reconnection, #settle finds out which entries were dropped.
         for (const tails of this.#tails.values()) for (const tail of tails) tail.state = 'unknown'
         const ms = Math.min(RETRY_MAX_MS, RETRY_MIN_MS * 2 ** failures++)
         await sleep(ms * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => {})
@@ -161,7 +161,7 @@ export class RedisTails {
     await Promise.all(waiting.map(settle))
   }
 
-  /** Checks that the entry at the place of a tail still exists: else entries after it may have been dropped, too. */
+  /** Checks that the entry at the place of a tail still exists. If it was dropped, entries after it may be missing, too. */
   async #settle(tag: string, tail: Tail, send: Send): Promise<void> {
     const key = this.#commands.keys.events(tag)
     if (tail.place === 'now') {
@@ -184,7 +184,7 @@ export class RedisTails {
       const { place, before, event } = parseEntry(tag, each)
       for (const tail of this.#tails.get(tag) ?? []) {
         if (tail.state !== 'reading' || place <= tail.place) continue
-        // After ZERO the log began, or began anew after all of its entries had ended.
+        // ZERO: the log began, or began again after all of its entries had expired.
         const isNext = before === tail.place || before === ZERO || tail.place === BEGINNING
         tail.place = place
         if (!isNext) this.#call(tail.listener.onGap)
@@ -218,13 +218,13 @@ interface Tail {
 
 type Send = (command: RedisCommand) => Promise<unknown>
 
-/** Before all entries that exist. */
+/** Place before all entries. */
 const BEGINNING = ''
-/** The end of an empty log. */
+/** Place at the end of an empty log. */
 const ZERO = toPlace('0-0')
 const TAG_LENGTH = 32
 
-/** Form of a place in event ids: such texts sort as the entries do. */
+/** Converts the id of an entry to its place, as in event ids. Places sort in the order of the entries. */
 export function toPlace(entryId: string): string {
   const [time = '', number = ''] = entryId.split('-')
   return `${time.padStart(16, '0')}-${number.padStart(12, '0')}`
@@ -234,7 +234,7 @@ function placeOf(entryId: unknown): string {
   return toPlace(parseText(entryId))
 }
 
-/** Id of the entry at a place. No entry has an id that is made from a place of another form. */
+/** Returns the id of the entry at a place. For a place in another form, the id is one that no entry has. */
 export function toEntryId(place: string): string {
   const [time, number = 0] = place.split('-').map(Number)
   return `${time}-${number}`
@@ -259,7 +259,7 @@ export interface ParsedEntry {
   readonly event: LoggedEvent
 }
 
-/** The reply of XREAD: a list of pairs in RESP2, a map in RESP3. */
+/** Parses the reply of XREAD: a list of pairs in RESP2, a map in RESP3. */
 function* parseStreams(reply: unknown): Generator<[key: string, entries: readonly unknown[]]> {
   if (typeof reply !== 'object' || reply === null) return
   if (Array.isArray(reply)) {

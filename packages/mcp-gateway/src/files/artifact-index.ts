@@ -47,7 +47,7 @@ export interface IndexChange {
 export interface SweptVersions {
   /** Changes to report to the owners. */
   readonly changes: readonly IndexChange[]
-  /** Whether no expired version is left. */
+  /** False if more versions have expired. */
   readonly isAll: boolean
 }
 

@@ -169,7 +169,8 @@ export class Artifacts implements AsyncDisposable {
     let after: string | undefined
     if (cursor !== undefined) {
       const opened = this.#cursors.open(prefix, cursor)
-      if (opened === undefined) throw new GatewayError('NOT_FOUND', 'Not a cursor of this list')
+      if (opened === undefined)
+        throw new GatewayError('NOT_FOUND', 'The cursor is not valid for this list')
       after = opened
     }
     const artifacts: Artifact[] = []
@@ -281,7 +282,7 @@ export class Artifacts implements AsyncDisposable {
     return (await this.#scopes.forWriting(caller, undefined)).scope
   }
 
-  /** Returns the caller that owns a scope. `undefined`: there is no such scope. */
+  /** Returns the caller that owns a scope. `undefined` for an unknown scope. */
   ownerOf(scope: string): Promise<ArtifactCaller | undefined> {
     return this.#scopes.ownerOf(scope)
   }
@@ -489,8 +490,8 @@ export interface ArtifactChange {
   readonly uri: string
   /** Id of the list that has the artifact, as `Artifacts.listOf(caller)` returns it. */
   readonly list: string
-  /** Whether the list has one more or one less entry. */
+  /** True if a name was added to the list or removed from it. */
   readonly isListChange: boolean
-  /** Whether there is a new version. */
+  /** True for a new version. */
   readonly isUpdate: boolean
 }

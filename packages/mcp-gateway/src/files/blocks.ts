@@ -34,7 +34,7 @@ interface InlineContent {
   readonly kind: FileKind
   readonly bytes: Uint8Array
   readonly text: string | undefined
-  /** Whether the URI of the file can be read. */
+  /** True if clients can read the URI of the file. */
   readonly isStored: boolean
 }
 
@@ -50,7 +50,7 @@ export function unkeptBlock({ name, mimeType, size }: ShownFile): ContentBlock {
   return { type: 'text', text }
 }
 
-/** Makes a block with the first 2,000 characters of a text. `undefined`: there is no room, or no text. */
+/** Makes a block with the first 2,000 characters of a text. `undefined` for other files, and if the result is full. */
 export function previewBlock(
   { name }: ShownFile,
   { head, maxBytes, maxChars }: PreviewOptions,
@@ -220,7 +220,7 @@ export class HeldBytes {
     this.#roomFor = roomFor
   }
 
-  /** All bytes, after the last one. `undefined` if there is no room for them. */
+  /** All bytes, after the last one. `undefined` if they do not fit. */
   get all(): Uint8Array | undefined {
     this.#maxBytes ??= this.#roomFor(Buffer.concat(this.#chunks))
     return this.#size <= this.#maxBytes ? Buffer.concat(this.#chunks) : undefined

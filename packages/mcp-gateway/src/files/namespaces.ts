@@ -131,7 +131,7 @@ export class ArtifactScopes {
     })
   }
 
-  /** Returns the caller that may write in a scope: its owner. `undefined`: there is no such scope. */
+  /** Returns the caller that may write in a scope: its owner. `undefined` for an unknown scope. */
   async ownerOf(scope: string): Promise<ArtifactCaller | undefined> {
     const owner = storedOwnerFrom((await this.#records.get(scopeKey(scope)))?.value)
     if (!owner) return undefined
@@ -148,7 +148,7 @@ export class ArtifactScopes {
         await this.#records.touch(at, this.#ttlMs)
         return this.#claimed({ scope, owner })
       }
-      // Of two concurrent first files, one creates the scope and the other one finds it.
+      // Two concurrent first files use one scope: the second write fails, and the next read finds the first one.
       await this.#records.put(at, newScopeId(), { ttlMs: this.#ttlMs, ifVersion: null })
     }
     throw new GatewayError(

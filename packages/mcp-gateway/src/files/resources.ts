@@ -61,7 +61,8 @@ export class ArtifactResources {
         : { resources, nextCursor: page.nextCursor }
     } catch (error) {
       if (!isAbsent(error)) throw error
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'Not a cursor of this list')
+      const message = 'The cursor is not valid for this list: list again without a cursor'
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, message)
     }
   }
 
@@ -75,7 +76,7 @@ export class ArtifactResources {
   }
 
   /**
-   * @param check called before the bytes are read. Throws if the answer is not needed, or there is no memory for it
+   * @param check called before the bytes are read. Throws if the response is not needed any more, or too large for the free memory
    * @throws ResourceNotFoundError for a resource that the caller does not own; ProtocolError -32602 for one that is too
    *   large; the error of `check`
    */
@@ -92,7 +93,7 @@ export class ArtifactResources {
     }
   }
 
-  /** Returns the id of the list of the caller, which notifications about it name. `undefined`: there is no list. */
+  /** Returns the id of the list of the caller, which notifications about it name. `undefined` for a caller without a list. */
   listOf(caller: ArtifactCaller): string | undefined {
     return this.#options.artifacts.listOf(caller)
   }

@@ -280,7 +280,7 @@ const MAX_KEPT_CHARS = 256 * 1024
 /** A file in the result. */
 interface Entry {
   readonly blocks: readonly ContentBlock[]
-  /** A link in place of the blocks. `undefined`: the blocks are short. */
+  /** A link to show instead of the blocks. `undefined` for short blocks. */
   readonly link?: ContentBlock | undefined
 }
 

@@ -19,8 +19,8 @@ export function artifactUriOf(address: ArtifactAddress, scheme = 'artifact'): st
 }
 
 /**
- * Parses a URI. Other ways to escape the same name give the same address. `undefined` for a text that is no URI of an
- * artifact. Never throws.
+ * Parses a URI. Other ways to escape the same name give the same address. `undefined` for other texts.
+ * Never throws.
  */
 export function artifactAddressFrom(uri: string, scheme = 'artifact'): ArtifactAddress | undefined {
   const start = `${scheme}://`
@@ -42,7 +42,7 @@ export function encodedName(name: string): string {
   )
 }
 
-/** Decodes a segment of a path. `undefined` for a segment that is no name. */
+/** Decodes a segment of a path. `undefined` for an invalid name. */
 export function decodedName(segment: string): string | undefined {
   try {
     const name = decodeURIComponent(segment).normalize('NFC')

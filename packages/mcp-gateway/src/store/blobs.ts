@@ -92,7 +92,7 @@ async function* readMemory(bytes: Buffer): AsyncGenerator<Uint8Array> {
 }
 
 function createFullError(maxBytes: number): GatewayError {
-  const message = `There is no room for more files: all files together may have ${maxBytes} bytes`
+  const message = `No room for this file: the store holds at most ${maxBytes} bytes of files. Wait until files expire.`
   return new GatewayError('QUOTA', message)
 }
 

@@ -10,11 +10,11 @@ export interface GatewayStore {
   readonly logs: EventLogs
   readonly blobs: Blobs
   readonly rates: Rates
-  /** Whether other processes use the same store. */
+  /** True if other processes use the same store. */
   readonly isShared: boolean
-  /** Whether the records are still there after a restart of the gateway, so that sessions continue. */
+  /** True if the store keeps its records when the gateway restarts, so that sessions continue. */
   readonly isDurable: boolean
-  /** Whether the store can be used now, for readiness checks. Never rejects. */
+  /** Returns true if the store can be used now, for readiness checks. Never rejects. */
   isReady(): Promise<boolean>
   close(): Promise<void>
 }
@@ -39,7 +39,7 @@ export interface Records {
 export interface PutOptions {
   /** @default the record has no end */
   readonly ttlMs?: number | undefined
-  /** Writes only if the record has this version. `null`: only if there is no record. @default always writes */
+  /** Writes only if the record has this version. `null`: only if the record does not exist. @default always writes */
   readonly ifVersion?: string | null | undefined
 }
 
@@ -83,8 +83,8 @@ export interface EventLogs {
   /** Returns the events after an id. `undefined`: the event of that id was dropped. */
   read(log: string, afterId: string): Promise<readonly LoggedEvent[] | undefined>
   /**
-   * Calls `listener` for each event after `afterId`: first for those that exist, then for new ones, in order and once
-   * each. Goes on by itself after a failure of the store. The log need not exist yet.
+   * Calls `listener` for each event after `afterId`, in order and once: first for existing events, then for new ones.
+   * Reconnects after a failure of the store. The log may begin later.
    *
    * @param afterId the id of an event, or `now` for new events only
    * @returns a function that ends it
@@ -117,7 +117,7 @@ export interface FoundLog {
 export interface LoggedEvent {
   readonly id: string
   readonly event: unknown
-  /** Whether it is the last event of its log. */
+  /** True for the last event of its log. */
   readonly isLast: boolean
 }
 
@@ -169,9 +169,9 @@ export interface Blobs {
    * @throws GatewayError `LIMIT` for more bytes than `limit`, and the error of `bytes`
    */
   write(id: string, bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob>
-  /** `undefined`: there is no such file. A range may end behind the last byte. */
+  /** Returns `undefined` for an unknown id. A range may end behind the last byte. */
   read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined>
-  /** Does nothing if there is no such file. */
+  /** Does nothing for an unknown id. */
   delete(id: string): Promise<void>
 }
 

@@ -2,7 +2,7 @@ import type { Clock } from '../internal/clock.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import type { Records } from './gateway-store.ts'
 
-/** Other processes see the death of this one so many milliseconds after it, at most. */
+/** Time to live of the lease: other processes notice the death of this one within it. Milliseconds. */
 const TTL_MS = 3500
 const RENEW_MS = 700
 
@@ -17,7 +17,7 @@ export class ProcessLease implements AsyncDisposable {
   readonly #clock: Clock
   #holders = 0
   #stopTimer: (() => void) | undefined
-  /** The write that shows the lease to others, or the one that did. */
+  /** The last write of the lease, in flight or done. */
   #written: { readonly at: number; readonly done: Promise<unknown> } | undefined
 
   constructor(records: Records, clock: Clock) {

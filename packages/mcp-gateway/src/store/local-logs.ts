@@ -11,14 +11,14 @@ import type {
   LogListener,
 } from './gateway-store.ts'
 
-/** Where a process keeps its event logs. Numbers of events grow over all logs, also after a restart. */
+/** Storage of the event logs of one process. Numbers of events grow over all logs, also after a restart. */
 export interface LogRows {
-  /** Appends an event, and drops those that are too many or have ended. Begins a log that is absent. */
+  /** Appends an event, and drops expired events and those above the limit. Creates the log if it does not exist. */
   append(found: FoundLog, row: LogRow, limits: LogLimits): void
   find(tag: string, number: number): FoundLog | undefined
   after(tag: string, number: number): Iterable<LogRow>
   delete(tag: string): void
-  /** The highest number so far. */
+  /** Returns the highest number so far. */
   lastNumber(): number
 }
 
@@ -34,7 +34,7 @@ export class LocalLogs implements EventLogs {
   readonly #now: () => number
   readonly #onError: (error: unknown) => void
   readonly #tails = new Map<string, Set<Tail>>()
-  /** Headers of logs that are being written, so that a log which ended in a long silence can begin again. */
+  /** Headers of logs that are being written: a log that expired between two events begins again with its header. */
   readonly #headers = new Map<string, LogHeader>()
   #lastNumber: number
 
@@ -153,7 +153,7 @@ export function formatEventId(tag: string, place: string): string {
   return `${tag}.${place}`
 }
 
-/** Parses an id that a client sent. `undefined`: no event has such an id. */
+/** Parses an id that a client sent. `undefined` for other texts. */
 export function parseEventId(text: string): EventId | undefined {
   const [, tag, place] = /^([0-9a-f]{32})\.(\d{16}(?:-\d{12})?)$/.exec(text) ?? []
   return tag !== undefined && place !== undefined ? { tag, place } : undefined
@@ -169,7 +169,7 @@ export interface EventId {
   readonly place: string
 }
 
-/** Returns the tag of a log, a hash of its name. The name of a log that nobody may guess has a random part. */
+/** Returns the tag of a log, a hash of its name. A log with a secret name has a random part in it. */
 export function toLogTag(log: string): string {
   return hash('sha256', log).slice(0, 32)
 }

@@ -2,15 +2,15 @@ import { randomId } from '../internal/random-hex.ts'
 import { toJsonText } from './gateway-store.ts'
 import type { ListedRecord, ListOptions, PutOptions, Records, Versioned } from './gateway-store.ts'
 
-/** Where a process keeps its records, in the order of the bytes of their keys. */
+/** Storage of the records of one process, in the order of the bytes of their keys. */
 export interface RecordRows {
-  /** May return a row that has ended. */
+  /** May return an expired row. */
   get(key: string): RecordRow | undefined
   set(key: string, row: RecordRow): void
   delete(key: string): void
   /** Yields rows whose keys begin with `prefix` and come after `after`, until none follows or the caller stops. */
   list(prefix: string, after: string): Iterable<readonly [key: string, row: RecordRow]>
-  /** Returns the number of rows whose keys begin with `prefix`, without those that ended before `now`. */
+  /** Returns the number of rows whose keys begin with `prefix`, without those that expired before `now`. */
   count(prefix: string, now: number): number
 }
 

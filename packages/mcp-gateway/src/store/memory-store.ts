@@ -57,7 +57,7 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
     return !this.#isClosed
   }
 
-  /** Drops records and logs that have ended. Called every second. */
+  /** Drops expired records and logs. Called every second. */
   sweep(): void {
     this.#recordRows.sweep(this.#now())
     this.#logRows.sweep()
@@ -122,7 +122,7 @@ class MemoryRecordRows implements RecordRows {
     return this.#firstFrom(`${prefix}\u{10ffff}`) - this.#firstFrom(prefix)
   }
 
-  /** Drops records that have ended. */
+  /** Drops expired records. */
   sweep(now: number): void {
     if (now < this.#firstEnd) return
     this.#firstEnd = Infinity
@@ -207,7 +207,7 @@ export class MemoryLogRows implements LogRows {
     return 0
   }
 
-  /** Drops logs that have ended. */
+  /** Drops expired logs. */
   sweep(): void {
     for (const tag of this.#logs.keys()) this.#live(tag)
   }

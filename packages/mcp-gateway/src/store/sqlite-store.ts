@@ -63,7 +63,7 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
         recordRows.sweep(now())
         logRows.sweep(now())
       } catch {
-        // Reads leave out rows that have ended. The next write meets the same error, and reports it.
+        // Reads skip expired rows. The next write fails with the same error, and reports it.
       }
     }, SWEEP_EVERY_MS).unref()
   }
@@ -127,12 +127,16 @@ function openDatabase(path: string): DatabaseSync {
   }
 }
 
-/** Refuses a link in place of a file, and withdraws the permissions of other users from files that exist. */
+/** Refuses symbolic links, and withdraws the permissions of other users from existing files. */
 function keepToOwner(path: string): void {
   for (const each of [path, `${path}-wal`, `${path}-shm`]) {
     const found = lstatSync(each, { throwIfNoEntry: false })
     if (found === undefined) continue
-    if (!found.isFile()) throw new GatewayError('UNAVAILABLE', `${each} is not a regular file`)
+    if (!found.isFile())
+      throw new GatewayError(
+        'UNAVAILABLE',
+        `${each} is not a regular file: delete it, or use another folder`,
+      )
     if ((found.mode & 0o077) !== 0 && found.uid === process.getuid?.()) chmodSync(each, 0o600)
   }
 }
@@ -183,7 +187,7 @@ class SqliteRecordRows implements RecordRows {
     return columnNumber(row?.['count'])
   }
 
-  /** Deletes some records that have ended. */
+  /** Deletes some expired records. */
   sweep(now: number): void {
     this.#statements.sweep.run(now, SWEEP_ROWS)
   }
@@ -279,7 +283,7 @@ class SqliteLogRows implements LogRows {
     return last?.['last'] == null ? 0 : columnNumber(last['last'])
   }
 
-  /** Deletes some events and logs that have ended. */
+  /** Deletes some expired events and logs. */
   sweep(now: number): void {
     this.#statements.sweepRows.run(now, SWEEP_ROWS)
     this.#statements.sweepLogs.run(now, SWEEP_ROWS)
