@@ -23,7 +23,10 @@ interface World extends AsyncDisposable {
 const State = z.object({ key: z.string(), answer: z.string().optional() })
 
 /** A gateway with two agents: `pay` waits until the test lets it go on, `ask` asks for a name. */
-async function startWorld(tasks = { pollIntervalMs: 100 }): Promise<World> {
+async function startWorld(
+  tasks = { pollIntervalMs: 100 },
+  policy: 'always' | 'never' = 'always',
+): Promise<World> {
   const go = deferred()
   let payments = 0
   const begin = (): StateGraph<typeof State> => new StateGraph(State)
@@ -49,7 +52,7 @@ async function startWorld(tasks = { pollIntervalMs: 100 }): Promise<World> {
       ada: { token: 'token-of-ada', scopes: ['*'] },
       eve: { token: 'token-of-eve', scopes: ['*'] },
     }),
-    tools: { tasks: 'always' },
+    tools: { tasks: policy },
     tasks,
     onWarning() {},
   })
@@ -153,3 +156,23 @@ test('notifications of the gateway bring the result long before the next poll', 
   expect(textOf(await call)).toBe('payment 1')
   expect(proxy.count({ rpcMethod: 'tasks/get' })).toBe(0)
 })
+
+test.each(['always', 'never'] as const)(
+  'a call with a key whose answer is lost runs once (tasks: %s)',
+  async (policy) => {
+    await using world = await startWorld({ pollIntervalMs: 100 }, policy)
+    const { proxy, go } = world
+    go.resolve()
+    const isCall = ({ rpcMethod }: { readonly rpcMethod?: string | undefined }): boolean =>
+      rpcMethod === 'tools/call'
+    proxy.inject({ match: isCall, times: 1, action: 'reset-after' })
+    const client = world.clientOf('ada')
+    const result = await client.callTool('pay', { key: '1' }, { idempotencyKey: 'order-1' })
+    expect(textOf(result)).toBe('payment 1')
+    expect(proxy.count({ rpcMethod: 'tools/call' })).toBe(2)
+    expect(world.payments()).toBe(1)
+    const other = client.callTool('pay', { key: '2' }, { idempotencyKey: 'order-1' })
+    await expect(other).rejects.toMatchObject({ code: -32602 })
+    expect(world.payments()).toBe(1)
+  },
+)

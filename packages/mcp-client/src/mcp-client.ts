@@ -201,7 +201,7 @@ export class McpClient implements AsyncDisposable {
     const { resume, timeoutMs } = options
     if (resume?.task !== undefined) {
       const { inputResponses } = resume
-      return this.resumeTask(resume.task).result({ ...options, inputResponses })
+      return this.#resumeTask(resume.task, name).result({ ...options, inputResponses })
     }
     const startedAt = performance.now()
     return this.#startTool({ name, args }, options, async (started, lease) => {
@@ -228,13 +228,17 @@ export class McpClient implements AsyncDisposable {
     args?: Readonly<Record<string, unknown>>,
     options?: CallToolOptions & { readonly inputRequired?: 'answer' | undefined },
   ): Promise<StartedTool>
-  startTool(
+  async startTool(
     name: string,
     args: Readonly<Record<string, unknown>> = {},
     options: CallToolOptions = {},
   ): Promise<StartedTool<CallToolResult | InputRequired>> {
-    const { task } = options.resume ?? {}
-    if (task !== undefined) return Promise.resolve({ task: this.resumeTask(task) })
+    const { task: reference, inputResponses } = options.resume ?? {}
+    if (reference !== undefined) {
+      const task = this.#resumeTask(reference, name)
+      if (inputResponses !== undefined) await task.answer(inputResponses, options)
+      return { task }
+    }
     return this.#startTool({ name, args }, options, async (started) =>
       started instanceof McpTask ? { task: started } : { result: started },
     )
@@ -247,7 +251,12 @@ export class McpClient implements AsyncDisposable {
    * the reference belongs to another server or principal
    */
   resumeTask(reference: TaskReference): McpTask {
-    assertReference(reference, this.#label)
+    return this.#resumeTask(reference)
+  }
+
+  /** `tool`: the tool that the task must belong to. */
+  #resumeTask(reference: TaskReference, tool?: string): McpTask {
+    assertReference(reference, { server: this.#label, tool })
     return new McpTask(this.#taskOwner, reference)
   }
 

@@ -155,6 +155,14 @@ export class McpTask {
     )
   }
 
+  /** Sends answers to questions that `status()` or `result()` returned, by their keys. Some may be answered first. */
+  async answer(
+    inputResponses: Readonly<Record<string, unknown>>,
+    options: CallOptions = {},
+  ): Promise<void> {
+    await this.#within(options, (session, signal) => this.#answer(session, inputResponses, signal))
+  }
+
   /** Asks the server to cancel the task. The task may still complete. */
   async cancel(options: CallOptions = {}): Promise<void> {
     await this.#within(options, (session, signal) => this.#send(session, 'cancel', { signal }))
@@ -200,7 +208,12 @@ export class McpTask {
           return { type: 'input_required', inputRequests: open, task: this.#reference }
         }
         if (open !== undefined) this.#ask(session, open, asked)
-        if (this.#inputFailure !== undefined) throw this.#noInput(this.#inputFailure)
+        if (this.#inputFailure !== undefined) {
+          // The task may have ended meanwhile: that says more than the failure.
+          const last = await this.#poll(session, signal)
+          if (isFinal(last)) return this.#resultOf(last, session)
+          throw this.#noInput(this.#inputFailure)
+        }
         if (this.#isExpired) throw this.#expired()
         isDue = await this.#pause(this.#intervalMs(session), signal)
       }
@@ -694,12 +707,18 @@ function isDate(value: unknown): boolean {
   return typeof value === 'string' && toTime(value) !== undefined
 }
 
-/** @throws McpClientError `TASK_REFERENCE` for a value from a store that is no reference */
-export function assertReference(given: unknown, server: string): asserts given is TaskReference {
+/** @throws McpClientError `TASK_REFERENCE` for a value from a store that is no reference, or that is of another tool */
+export function assertReference(
+  given: unknown,
+  { server, tool }: { readonly server: string; readonly tool?: string | undefined },
+): asserts given is TaskReference {
   const isOther = !isRecord(given) || given['v'] !== 1
+  const isOfOtherTool = tool !== undefined && isRecord(given) && given['tool'] !== tool
   const problem = isOther
     ? 'it is not a reference of version 1'
-    : optionProblem(given, referenceChecks)?.message
+    : isOfOtherTool
+      ? `it does not belong to a call of "${tool}"`
+      : optionProblem(given, referenceChecks)?.message
   if (problem === undefined) return
   const message = `The reference of a task of MCP server "${server}" cannot be used: ${problem}. Pass task.reference unchanged`
   throw new McpClientError('TASK_REFERENCE', message, { server, outcome: 'unknown' })

@@ -164,6 +164,8 @@ describe('callTool()', () => {
     expect(Object.keys(second.inputRequests ?? {})).toEqual(['last'])
     expect(second.task?.answeredKeys).toEqual(['first'])
     const last = { task: second.task, inputResponses: { ...answer('last') } }
+    const ofOtherTool = other.callTool('confirm_delete', {}, { ...surface, resume: last })
+    expect(await rejectionOf(ofOtherTool)).toMatchObject({ code: 'TASK_REFERENCE' })
     const result = await other.callTool('multi_input', {}, { ...surface, resume: last })
     if (isInputRequired(result)) throw new Error('There is a third question')
     expect(JSON.parse(textOf(result))).toMatchObject({ first: {}, last: {} })
@@ -517,6 +519,31 @@ describe('startTool() and resumeTask()', () => {
     server.complete('processed')
     expect(textOf(await result)).toBe('processed')
     expect(asked).toHaveLength(2)
+  })
+
+  test('answer() sends answers to some questions', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const task = await startedTask(client, 'multi_input')
+    await task.answer({ first: { action: 'decline' } })
+    expect(await task.status()).toMatchObject({ inputRequests: { last: {} } })
+    const resume = { task: stored(task), inputResponses: { last: { action: 'cancel' } } }
+    const again = await client.startTool('multi_input', {}, { resume })
+    expect(JSON.parse(textOf((await again.task?.result()) ?? { content: [] }))).toEqual({
+      first: { action: 'decline' },
+      last: { action: 'cancel' },
+    })
+    expect(server.runs).toEqual(['multi_input'])
+  })
+
+  test('say that the task has expired if an answer comes too late', async () => {
+    const elicitation = (): { action: 'decline' } => {
+      all.server.tasks.clear()
+      return { action: 'decline' }
+    }
+    await using all = await given({ handlers: { elicitation } })
+    const error = await rejectionOf(all.client.callTool('confirm_delete'))
+    expect(error).toMatchObject({ code: 'TASK_EXPIRED', outcome: 'unknown' })
   })
 
   test('cancel() ends the task', async () => {
