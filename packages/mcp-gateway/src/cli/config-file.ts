@@ -101,7 +101,8 @@ export async function readConfig({
     interpret(given, { schema: CORE_SCHEMA, env, flags }).value,
     folder,
   )
-  const schema = toFileSchema(found)
+  const isPlain = Object.values(found).every((each) => Object.keys(each).length === 0)
+  const schema = isPlain ? CORE_SCHEMA : toFileSchema(found)
   const { value, outer, mistakes } = interpret(given, { schema, env, flags })
   const placeOf = (path: SettingPath): string => {
     const setting = outer.findLast((each) => isWithin(path, each.path))
