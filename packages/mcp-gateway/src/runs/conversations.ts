@@ -2,7 +2,7 @@ import { hash, randomUUID } from 'node:crypto'
 
 import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
-import { busy, namespaceOf, type Execution, type MaxRunMs, type RunStorage } from './order.ts'
+import { busy, namespaceOf, type Execution, type RunStorage } from './order.ts'
 import { DEAD_AFTER_MS, RunRows, type Versioned } from './run-rows.ts'
 import { RunSlots, type SlotSettings } from './slots.ts'
 
@@ -48,14 +48,12 @@ const ONE_AT_A_TIME: SlotSettings = {
  */
 export class Conversations {
   readonly #storage: RunStorage
-  readonly #maxRunMs: MaxRunMs
   /** One slot for each conversation: calls of this process follow each other. */
   readonly #turns: RunSlots
   readonly #rows: RunRows<Row>
 
-  constructor(storage: RunStorage, maxRunMs: MaxRunMs) {
+  constructor(storage: RunStorage) {
     this.#storage = storage
-    this.#maxRunMs = maxRunMs
     this.#turns = new RunSlots(storage.clock, ONE_AT_A_TIME, BUSY)
     this.#rows = new RunRows(storage, {
       prefix: PREFIX,
@@ -112,7 +110,7 @@ export class Conversations {
     // A run that died belongs to its conversation, so its thread is used again. An expired conversation has ended.
     const isKept = isLive || before?.phase === 'running'
     const thread = before !== undefined && isKept ? before.thread : randomUUID()
-    const expiresAt = clock.now() + this.#maxRunMs(tool) + DEAD_AFTER_MS
+    const expiresAt = clock.now() + this.#storage.maxRunMs(tool) + DEAD_AFTER_MS
     const row: Row = { agentId: tool.agent.id, thread, runId, phase: 'running', expiresAt }
     const version = await this.#rows.put(key, row, ifVersion)
     if (version === undefined) throw busy(BUSY)

@@ -3,9 +3,6 @@ import { isCallToolResult, ProtocolError, ProtocolErrorCode } from '@modelcontex
 import { isRecord, removeFrom } from '@x/internal'
 import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
-import type { Clock } from '../internal/clock.ts'
-import type { Records } from '../store/gateway-store.ts'
-import type { ProcessLease } from '../store/lease.ts'
 import {
   busy,
   hashOf,
@@ -14,7 +11,6 @@ import {
   isStorable,
   namespaceOf,
   type Execution,
-  type MaxRunMs,
   type RunStorage,
   type ToolOutcome,
 } from './order.ts'
@@ -58,20 +54,12 @@ const StoredEnd = z.object({
  * fail with `outcome_unknown`.
  */
 export class IdempotentCalls {
-  readonly #records: Records
-  readonly #lease: ProcessLease
-  readonly #clock: Clock
-  readonly #repeatTtlMs: number
-  readonly #maxRunMs: MaxRunMs
+  readonly #storage: RunStorage
   /** Calls that run in this process. */
   readonly #calls: JoinedCall[] = []
 
-  constructor({ clock, records, lease, repeatTtlMs }: RunStorage, maxRunMs: MaxRunMs) {
-    this.#clock = clock
-    this.#records = records
-    this.#lease = lease
-    this.#repeatTtlMs = repeatTtlMs
-    this.#maxRunMs = maxRunMs
+  constructor(storage: RunStorage) {
+    this.#storage = storage
   }
 
   /**
@@ -83,7 +71,7 @@ export class IdempotentCalls {
     call: Pick<Execution, 'order' | 'tool'>,
   ): Promise<{ readonly taskId?: string | undefined } | undefined> {
     const keys = keysOf(call)
-    const found = keys && (await this.#records.get(keys.claim))
+    const found = keys && (await this.#storage.records.get(keys.claim))
     const claim = StoredClaim.safeParse(found?.value).data
     if (claim && claim.args !== keys?.args) throw conflict()
     return claim
@@ -124,22 +112,25 @@ export class IdempotentCalls {
     { order, tool }: Execution,
     { start, signal }: { readonly start: () => Promise<ToolOutcome>; readonly signal: AbortSignal },
   ): Promise<ToolOutcome> {
-    const maxRunMs = this.#maxRunMs(tool)
+    const maxRunMs = this.#storage.maxRunMs(tool)
     // Other processes see that this one is alive before they can see the call.
-    const release = await this.#lease.hold()
+    const release = await this.#storage.lease.hold()
     try {
-      const record = { phase: 'running', owner: this.#lease.id }
+      const record = { phase: 'running', owner: this.#storage.lease.id }
       // Kept for as long as a result would be: a repeat after the death of this process must not run.
-      const ttlMs = maxRunMs + this.#repeatTtlMs
-      const version = await this.#records.put(keys.outcome, record, { ttlMs, ifVersion: null })
+      const ttlMs = maxRunMs + this.#storage.repeatTtlMs
+      const version = await this.#storage.records.put(keys.outcome, record, {
+        ttlMs,
+        ifVersion: null,
+      })
       if (version === undefined) {
         return toReplayed(await this.#earlierOutcome(keys, { maxRunMs, signal }))
       }
       const { taskId } = order
       const claim = { args: keys.args, ...(taskId !== undefined && { taskId }) }
-      const options = { ttlMs: ttlMs + this.#repeatTtlMs, ifVersion: null }
-      if ((await this.#records.put(keys.claim, claim, options)) === undefined) {
-        await this.#records.delete(keys.outcome)
+      const options = { ttlMs: ttlMs + this.#storage.repeatTtlMs, ifVersion: null }
+      if ((await this.#storage.records.put(keys.claim, claim, options)) === undefined) {
+        await this.#storage.records.delete(keys.outcome)
         await this.earlier({ order, tool })
         throw resultExpired()
       }
@@ -168,17 +159,17 @@ export class IdempotentCalls {
     if (outcome.type === 'input') {
       await this.#put(keys, { phase: 'ended', questions: outcome })
     } else if (outcome.isStarted === false) {
-      await this.#records.delete(keys.claim)
-      await this.#records.delete(keys.outcome)
+      await this.#storage.records.delete(keys.claim)
+      await this.#storage.records.delete(keys.outcome)
     } else if (isStorable(outcome.result)) {
       await this.#put(keys, { phase: 'ended', result: outcome.result })
     } else {
-      await this.#records.delete(keys.outcome) // repeats find the claim, and fail as expired
+      await this.#storage.records.delete(keys.outcome) // repeats find the claim, and fail as expired
     }
   }
 
   async #put({ outcome }: Keys, end: object): Promise<void> {
-    await this.#records.put(outcome, end, { ttlMs: this.#repeatTtlMs })
+    await this.#storage.records.put(outcome, end, { ttlMs: this.#storage.repeatTtlMs })
   }
 
   /** Returns the outcome of a call of another process, or of this one if it could not store how the call ended. */
@@ -187,7 +178,7 @@ export class IdempotentCalls {
     { maxRunMs, signal }: { readonly maxRunMs: number; readonly signal: AbortSignal },
   ): Promise<ToolOutcome> {
     for (let waitedMs = 0; ;) {
-      const found = await this.#records.get(key)
+      const found = await this.#storage.records.get(key)
       if (found === undefined) throw busy(BUSY) // it ended just now, without an outcome to keep
       const end = StoredEnd.safeParse(found.value).data
       if (end?.result) return { type: 'result', result: end.result }
@@ -196,7 +187,8 @@ export class IdempotentCalls {
       const { phase, owner } = isRecord(found.value) ? found.value : {}
       if (phase === 'unknown') throw outcomeUnknown()
       // A call of this process would have been joined: it has ended, but the store did not take its end.
-      const isAlive = owner !== this.#lease.id && (await this.#lease.isAlive(String(owner)))
+      const isAlive =
+        owner !== this.#storage.lease.id && (await this.#storage.lease.isAlive(String(owner)))
       if (isAlive) {
         if (signal.aborted) throw new RunFailure('cancelled', 'The call was cancelled.')
         if (waitedMs > maxRunMs) throw busy(BUSY)
@@ -204,8 +196,8 @@ export class IdempotentCalls {
         await this.#wait(signal)
         continue
       }
-      const options = { ttlMs: this.#repeatTtlMs, ifVersion: found.version }
-      const marked = await this.#records.put(key, UNKNOWN, options)
+      const options = { ttlMs: this.#storage.repeatTtlMs, ifVersion: found.version }
+      const marked = await this.#storage.records.put(key, UNKNOWN, options)
       if (marked !== undefined) throw outcomeUnknown()
     }
   }
@@ -217,7 +209,7 @@ export class IdempotentCalls {
         signal.removeEventListener('abort', end)
         resolve()
       }
-      const undo = this.#clock.after(LOOK_MS, end)
+      const undo = this.#storage.clock.after(LOOK_MS, end)
       signal.addEventListener('abort', end)
     })
   }

@@ -25,10 +25,9 @@ export interface RunStorage extends RunSettings {
   readonly clock: Clock
   /** Shows other processes that this one is alive, while calls with an idempotency key run. */
   readonly lease: ProcessLease
+  /** Returns the time after which a run of a tool has ended, in milliseconds. */
+  readonly maxRunMs: (tool: RunTool) => number
 }
-
-/** Returns the time after which a run of a tool has ended, in milliseconds. */
-export type MaxRunMs = (tool: RunTool) => number
 
 /**
  * One call of a tool as data, after its caller was authorized and its arguments were checked. JSON: `parseOrder` reads a

@@ -26,7 +26,6 @@ import {
   isRunId,
   isStorable,
   type Execution,
-  type MaxRunMs,
   type RunEnding,
   type RunOrder,
   type RunResume,
@@ -107,15 +106,13 @@ const UNANSWERED = 'Nobody answered the question of the agent in time, so it sto
  */
 export class PausedRuns {
   readonly #storage: RunStorage
-  readonly #maxRunMs: MaxRunMs
   readonly #execute: Execute
   readonly #rows: RunRows<PausedRun>
   /** Runs that this process continues. A repeat of the answers joins them. */
   readonly #running = new Map<string, Promise<ToolOutcome>>()
 
-  constructor(storage: RunStorage, maxRunMs: MaxRunMs, execute: Execute) {
+  constructor(storage: RunStorage, execute: Execute) {
     this.#storage = storage
-    this.#maxRunMs = maxRunMs
     this.#execute = execute
     this.#rows = new RunRows(storage, {
       prefix: PREFIX,
@@ -197,7 +194,7 @@ export class PausedRuns {
       ...row,
       phase: 'running',
       answered: { round: row.round, hash: hashOf(responses) },
-      expiresAt: clock.now() + this.#maxRunMs(tool) + DEAD_AFTER_MS,
+      expiresAt: clock.now() + this.#storage.maxRunMs(tool) + DEAD_AFTER_MS,
     }
     const takenVersion = await this.#put(taken, version)
     if (takenVersion === undefined) return undefined

@@ -18,7 +18,7 @@ import { ActiveRun } from './run.ts'
 import type { Execution, RunEnding, RunOrder, RunSink, RunStorage, ToolOutcome } from './order.ts'
 import { RunSlots } from './slots.ts'
 
-export interface RunsOptions extends RunStorage {
+export interface RunsOptions extends Omit<RunStorage, 'maxRunMs'> {
   /** `undefined`: files are not stored. The result names them. */
   readonly files: ResultFiles | undefined
   /** Opens files of a caller for an agent. `undefined`: files are not stored. */
@@ -54,12 +54,11 @@ export class Runs {
     this.#options = options
     this.#settings = options
     this.#streaming = options.streaming
-    const maxRunMs = (tool: RunTool): number => this.maxRunMs(tool)
+    const storage = { ...options, maxRunMs: (tool: RunTool) => this.maxRunMs(tool) }
     this.#slots = new RunSlots(options.clock, options)
-    this.#idempotent = new IdempotentCalls(options, maxRunMs)
-    this.#conversations =
-      options.mode === 'thread' ? new Conversations(options, maxRunMs) : undefined
-    this.#paused = new PausedRuns(options, maxRunMs, (execution) => this.#execute(execution))
+    this.#idempotent = new IdempotentCalls(storage)
+    this.#conversations = options.mode === 'thread' ? new Conversations(storage) : undefined
+    this.#paused = new PausedRuns(storage, (execution) => this.#execute(execution))
   }
 
   /** Number of runs that have not ended, with those that wait for a slot. */
