@@ -74,7 +74,7 @@ test('hands warnings and failed runs to a logger in its place', async () => {
   await callOnce({ logger, tools: { overrides: { 'nobody/nothing': { title: 'Nothing' } } } })
   expect(written).toBe('')
   expect(entries).toEqual([
-    ['warn', expect.stringContaining('fits no skill now')],
+    ['warn', expect.stringContaining('matches no skill now')],
     ['error', 'A run failed', expect.objectContaining({ tool: 'pay', traceId: TRACE_ID })],
   ])
 })

@@ -16,12 +16,52 @@ import type { RegistrySettings, WaitForSettings } from '../options.ts'
 import { CurrentPlan } from './current-plan.ts'
 import type { PlanOptions, ToolPlan } from './plan.ts'
 
-/** How long somebody is kept waiting for a first agent who is served alone, as over a pipe. */
-const ONE_READER_MS = 5000
-/** First lists wait this long for graphs of this process. */
+export interface AgentRegistryOptions extends RegistrySettings {
+  readonly sources: readonly AgentSource[]
+  readonly tools: PlanOptions
+  /** Called with warnings. They contain no text of a user and no credential. */
+  readonly onWarning: (message: string, cause?: unknown) => void
+  readonly clock: Clock
+}
+
+/** A source to remove, a source to add, or both. */
+export interface SourceReplacement {
+  readonly gone?: AgentSource | undefined
+  readonly come?: AgentSource | undefined
+}
+
+/** Options that can change at run time. */
+export type RegistryUpdate = Pick<AgentRegistryOptions, 'tools' | 'ttlMs' | 'checkMs'>
+
+/** A new plan, and which lists differ. */
+export interface PlanChange {
+  readonly plan: ToolPlan
+  /** Whether `tools/list` changed. */
+  readonly tools: boolean
+  /** Whether `prompts/list` changed. */
+  readonly prompts: boolean
+}
+
+export interface RegistryStatus {
+  readonly sources: readonly SourceStatus[]
+  readonly agents: readonly AgentStatus[]
+}
+
+export interface AgentStatus {
+  readonly agent: Agent
+  readonly source: string
+  /** Milliseconds since 1970. */
+  readonly seenAt: number
+  /** Why the agent is degraded. */
+  readonly reason?: string | undefined
+}
+
+/** Longest wait for the first agent, for a client that is served alone over a pipe. */
+const ONE_CLIENT_MS = 5000
+/** Longest wait of the first list for graphs of this process. */
 const FIRST_LIST_MS = 10_000
 
-/** Every agent of every source: the one place that decides what is there. */
+/** The agents of all sources, and the plan of tools that is made of them. */
 export class AgentRegistry implements RunnableAgents {
   readonly #clock: Clock
   #ttlMs: number
@@ -34,11 +74,11 @@ export class AgentRegistry implements RunnableAgents {
   readonly #current: CurrentPlan
   readonly #firstList: FirstList
   readonly #firstAgents: FirstList
-  /** How long a first list waits for agents of other processes, where nothing is said of it. */
-  readonly #soonMs: number
+  /** Time that the first list waits for agents of other processes, without the setting `waitFor`. */
+  readonly #remoteWaitMs: number
   #starting: Promise<void> | undefined
   #stopChecking: () => void = () => undefined
-  #stopLooking: () => void = () => undefined
+  #stopWaiting: () => void = () => undefined
   #closing: Promise<void> | undefined
 
   /** @throws GatewayError `CONFIG` */
@@ -62,9 +102,9 @@ export class AgentRegistry implements RunnableAgents {
       onWarning,
     })
     const timeoutMs = waitFor?.timeoutMs ?? FIRST_LIST_MS
-    this.#soonMs = 4 * debounceMs
+    this.#remoteWaitMs = 4 * debounceMs
     this.#firstList = new FirstList(clock, timeoutMs)
-    this.#firstAgents = new FirstList(clock, waitFor === undefined ? ONE_READER_MS : timeoutMs)
+    this.#firstAgents = new FirstList(clock, waitFor === undefined ? ONE_CLIENT_MS : timeoutMs)
     this.#breakers = new Breakers({
       clock,
       breaker: options.breaker,
@@ -78,15 +118,15 @@ export class AgentRegistry implements RunnableAgents {
   }
 
   /**
-   * Starts all sources, and resolves after the first look of each: the plan then holds what they found. A
-   * source that fails stops no other: see `status()`. Never rejects; the second call is the first.
+   * Starts all sources, and resolves after the first search of each, with the new plan. A source that fails stops no
+   * other: see `status()`. Never rejects. A second call returns the same promise.
    */
   start(): Promise<void> {
     this.#starting ??= this.#startAll()
     return this.#starting
   }
 
-  /** One more source, at run time; resolves after its first look. Never rejects. */
+  /** Adds a source at run time. Resolves after its first search. Never rejects. */
   async addSource(source: AgentSource): Promise<void> {
     if (this.#closing !== undefined || this.#sources.has(source)) return
     this.#sources.add(source)
@@ -95,17 +135,17 @@ export class AgentRegistry implements RunnableAgents {
     this.#current.remake()
   }
 
-  /** Its agents leave, and it is closed. Runs that it does now go on. */
+  /** Removes the agents of a source, and closes it. Runs in flight go on. */
   async removeSource(source: AgentSource): Promise<void> {
     await this.replaceSources([{ gone: source }])
   }
 
   /**
-   * Some sources in place of others: an agent that both have stays where it is. One that cannot be started takes no
-   * place: it is closed, and what it was to replace stays. Resolves after the first looks of those that come; what was
-   * replaced is closed then. Never rejects.
+   * Replaces sources. Agents that the old and the new source have stay listed. A new source that cannot be started is
+   * closed, and the old one stays. Resolves after the first search of each new source, when old sources are closed.
+   * Never rejects.
    *
-   * @returns those that took no place
+   * @returns the new sources that could not be started
    */
   async replaceSources(
     replacements: readonly SourceReplacement[],
@@ -117,8 +157,8 @@ export class AgentRegistry implements RunnableAgents {
     const failed: AgentSource[] = []
     const leaving: AgentSource[] = []
     for (const { gone, come } of replacements) {
-      const isInVain = gone !== undefined && come !== undefined && this.#sources.hasFailed(come)
-      if (isInVain) {
+      const isFailed = gone !== undefined && come !== undefined && this.#sources.hasFailed(come)
+      if (isFailed) {
         this.#known.keep(gone)
         failed.push(come)
         leaving.push(come)
@@ -131,7 +171,7 @@ export class AgentRegistry implements RunnableAgents {
   }
 
   /**
-   * Changes settings while it runs. Resolves when the new plan is in force.
+   * Changes settings at run time. Resolves when the new plan is in force.
    *
    * @throws GatewayError `CONFIG`, and then nothing has changed
    */
@@ -156,7 +196,7 @@ export class AgentRegistry implements RunnableAgents {
     return this.#current.plan
   }
 
-  /** The agent whose tool had this name until it left, by id; `undefined` if there was none, or none for this caller. */
+  /** Returns the id of the agent whose tool had this name until it left. `undefined` if this caller could not use it. */
   ownerOf(toolName: string, principal?: Principal): string | undefined {
     return this.#current.ownerOf(toolName, principal)
   }
@@ -165,14 +205,14 @@ export class AgentRegistry implements RunnableAgents {
     return this.#firstList.isOpen
   }
 
-  /** Resolves when there is a plan worth listing, or the time for it is over. Never rejects. */
+  /** Resolves when the first list may be sent, or after its time limit. Never rejects. */
   whenListable(): Promise<void> {
     return this.#firstList.wait()
   }
 
   /**
-   * The same for somebody who may read the list once and no more, also where it is not configured to wait: resolves
-   * when there are agents, as many as `waitFor` says or one, after its time or 5 s, or when none can come. Never rejects.
+   * Like `whenListable()`, for a client that may read the list only once. Resolves when the number of agents of `waitFor`
+   * is there, or one agent without that setting; after its time limit or 5 s; or if there are no sources. Never rejects.
    */
   whenPopulated(): Promise<void> {
     return this.#firstAgents.wait()
@@ -192,12 +232,12 @@ export class AgentRegistry implements RunnableAgents {
     return this.#breakers.run(source, call, caller)
   }
 
-  /** Something was wrong with it. Holds until one of its runs ends well. */
+  /** Marks an agent as degraded until one of its runs succeeds. */
   degrade(agentId: string, reason: string): void {
     if (this.#known.fault(agentId, reason)) this.#current.touch()
   }
 
-  /** Told after a change of what is listed, never for health alone. Returns its own undo. */
+  /** Calls the listener after a change of the lists, but not of health alone. Returns a function that removes it. */
   on(_event: 'changed', listener: (change: PlanChange) => void): () => void {
     return this.#current.onChange(listener)
   }
@@ -214,7 +254,7 @@ export class AgentRegistry implements RunnableAgents {
     }
   }
 
-  /** Closes all sources. Nothing is told any more. */
+  /** Closes all sources. No listener is called after it. */
   close(): Promise<void> {
     this.#closing ??= this.#closeAll()
     return this.#closing
@@ -224,28 +264,28 @@ export class AgentRegistry implements RunnableAgents {
     if (this.#closing !== undefined) return
     void this.#firstList.wait()
     this.#check()
-    if (this.#waitFor !== undefined) this.#lookForFirst(this.#waitFor)
+    if (this.#waitFor !== undefined) this.#planForFirst(this.#waitFor)
     const sources = this.#sources.sources()
-    const looks = sources.map((source) => this.#startSource(source))
+    const searches = sources.map((source) => this.#startSource(source))
     if (this.#waitFor === undefined) {
-      void this.#openSoon(looks.filter((_, index) => sources[index]?.isLocal === true))
+      void this.#openSoon(searches.filter((_, index) => sources[index]?.isLocal === true))
     }
-    await Promise.all(looks)
+    await Promise.all(searches)
     this.#current.remake()
     if (this.#waitFor === undefined) {
-      this.#stopLooking()
+      this.#stopWaiting()
       this.#firstList.open()
     }
     if (this.#sources.sources().length === 0) this.#firstAgents.open()
   }
 
   /**
-   * Without a wish to wait: graphs of this process are there once they are loaded, and whoever comes before would be
-   * told that there are none; what is elsewhere may be away, and is awaited as long as a change is held back.
+   * Opens the first list without the setting `waitFor`: when graphs of this process are loaded, and other agents had a
+   * short time to be found. Agents of other processes may be unreachable for long.
    */
   async #openSoon(local: readonly Promise<void>[]): Promise<void> {
     const isDue = new Promise<void>((resolve) => {
-      this.#stopLooking = this.#clock.after(this.#soonMs, resolve)
+      this.#stopWaiting = this.#clock.after(this.#remoteWaitMs, resolve)
     })
     await Promise.all([isDue, ...local])
     this.#current.remake()
@@ -262,24 +302,25 @@ export class AgentRegistry implements RunnableAgents {
   }
 
   #listenerFor(source: AgentSource): AgentListener {
-    const isHeard = (): boolean => this.#closing === undefined && this.#sources.has(source)
+    const isActive = (): boolean => this.#closing === undefined && this.#sources.has(source)
     return {
       found: (agent) => {
-        if (!isHeard()) return
+        if (!isActive()) return
         const found = this.#known.found(source, agent, this.#clock.now())
-        // Runs that begin from now on are those of its new source.
+        // The next runs use the new source, and a new breaker.
         if (found.type === 'taken') this.#forget([agent.id])
         else if (found.type === 'refused') this.#sources.refuse(source, found.reason)
         else if (found.type !== 'same') this.#current.touch()
       },
       seen: (agentId) => {
-        if (isHeard() && this.#known.seen(source, agentId, this.#clock.now())) this.#current.touch()
+        if (isActive() && this.#known.seen(source, agentId, this.#clock.now()))
+          this.#current.touch()
       },
       unreachable: (agentId, reason) => {
-        if (isHeard() && this.#known.unreachable(source, agentId, reason)) this.#current.touch()
+        if (isActive() && this.#known.unreachable(source, agentId, reason)) this.#current.touch()
       },
       gone: (agentId) => {
-        if (isHeard() && this.#known.gone(source, agentId)) this.#forget([agentId])
+        if (isActive() && this.#known.gone(source, agentId)) this.#forget([agentId])
       },
     }
   }
@@ -290,7 +331,7 @@ export class AgentRegistry implements RunnableAgents {
     await this.#sources.close(source)
   }
 
-  /** Agents left. */
+  /** Removes what is kept for agents that left. */
   #forget(agentIds: readonly string[]): void {
     for (const id of agentIds) this.#breakers.forget(id)
     if (agentIds.length > 0) this.#current.touch()
@@ -304,18 +345,18 @@ export class AgentRegistry implements RunnableAgents {
     })
   }
 
-  /** Until the first list is open, which has a deadline of its own. */
-  #lookForFirst(waitFor: WaitForSettings): void {
-    this.#stopLooking = this.#clock.after(waitFor.pollMs, () => {
+  /** Makes pending plans at once until the first list is open. */
+  #planForFirst(waitFor: WaitForSettings): void {
+    this.#stopWaiting = this.#clock.after(waitFor.pollMs, () => {
       if (this.#closing !== undefined || this.#firstList.isOpen) return
       this.#current.flush()
-      this.#lookForFirst(waitFor)
+      this.#planForFirst(waitFor)
     })
   }
 
   async #closeAll(): Promise<void> {
     this.#stopChecking()
-    this.#stopLooking()
+    this.#stopWaiting()
     this.#current.close()
     this.#openFirst()
     await Promise.all(this.#sources.sources().map((source) => this.#sources.close(source)))
@@ -342,7 +383,7 @@ class FirstList {
     return this.#isOpen
   }
 
-  /** The time begins with the first call. Never rejects. */
+  /** Starts the time limit with the first call. Never rejects. */
   wait(): Promise<void> {
     if (!this.#isOpen) this.#cancel ??= this.#clock.after(this.#timeoutMs, () => this.open())
     return this.#opened
@@ -353,44 +394,4 @@ class FirstList {
     this.#cancel?.()
     this.#open()
   }
-}
-
-export interface AgentRegistryOptions extends RegistrySettings {
-  readonly sources: readonly AgentSource[]
-  readonly tools: PlanOptions
-  /** Called with warnings. They hold no text of a user and no credential. */
-  readonly onWarning: (message: string, cause?: unknown) => void
-  readonly clock: Clock
-}
-
-/** A source that leaves, one that comes, or one that comes in place of another. */
-export interface SourceReplacement {
-  readonly gone?: AgentSource | undefined
-  readonly come?: AgentSource | undefined
-}
-
-/** Options that may change. */
-export type RegistryUpdate = Pick<AgentRegistryOptions, 'tools' | 'ttlMs' | 'checkMs'>
-
-/** What a new plan brought. Health alone is never told. */
-export interface PlanChange {
-  readonly plan: ToolPlan
-  /** `tools/list` says something else now. */
-  readonly tools: boolean
-  /** `prompts/list` says something else now. */
-  readonly prompts: boolean
-}
-
-export interface RegistryStatus {
-  readonly sources: readonly SourceStatus[]
-  readonly agents: readonly AgentStatus[]
-}
-
-export interface AgentStatus {
-  readonly agent: Agent
-  readonly source: string
-  /** Milliseconds since 1970. */
-  readonly seenAt: number
-  /** Why it is degraded. */
-  readonly reason?: string | undefined
 }

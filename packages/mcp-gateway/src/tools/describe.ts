@@ -4,17 +4,17 @@ import { legible } from '../internal/redacted.ts'
 
 const MAX_LENGTH = 2048
 const MAX_EXAMPLES = 3
-/** Of a skill of which nothing is said. */
+/** Description of a skill that has none. */
 export const NOTHING = 'No description available'
 
 export interface DescriptionOptions {
-  /** How long files are kept, in milliseconds. @default nothing is said */
+  /** Milliseconds for which files are kept. @default not mentioned */
   readonly artifactTtlMs?: number | undefined
 }
 
 /**
- * What a model reads of a skill: its description, examples, modes and tags; and how long its files can be
- * read, where it makes some (specification 2026-07-28: the lifetime of a handle is to be visible).
+ * Makes the description for models: description, examples, modes and tags of the skill. If the skill makes files, it
+ * also says how long they can be read (specification 2026-07-28: the lifetime of a handle must be visible).
  */
 export function descriptionOf(skill: Skill, { artifactTtlMs }: DescriptionOptions = {}): string {
   const { description, examples = [], inputModes = [], outputModes = [], tags = [] } = skill

@@ -7,7 +7,7 @@ import { withoutHeaderHints } from '../agents/schemas.ts'
 import { shortened } from '../internal/text.ts'
 import type { ExtraSettings } from '../options.ts'
 
-/** A tool of the gateway itself, for clients that do not follow changes, or are given too many tools. */
+/** A tool of the gateway itself, for clients that ignore list changes, or would get too many tools. */
 export interface MetaTool {
   readonly name: MetaToolName
   readonly definition: ToolDefinition
@@ -66,7 +66,7 @@ export interface AgentsPage {
 }
 
 interface ListedAgent {
-  /** For `agent_call`: its name, or its id where several have that name. */
+  /** Argument of `agent_call`: the name of the agent, or its id if several agents have that name. */
   readonly agent: string
   readonly description: string
   readonly status: string
@@ -77,12 +77,12 @@ interface ListedSkill {
   readonly skill: string
   readonly name: string
   readonly description: string
-  /** The tool that does the same. */
+  /** Tool with the same effect. */
   readonly tool: string
   readonly inputSchema?: unknown
 }
 
-/** What came of the arguments of one of these tools. */
+/** Result of the check of the arguments of a meta-tool. */
 export type MetaAnswer<Value> =
   | ({ readonly ok: true } & Value)
   | { readonly ok: false; readonly complaint: string }
@@ -90,7 +90,7 @@ export type MetaAnswer<Value> =
 const PAGE = 20
 const MAX_DESCRIPTION = 400
 
-/** `agents_list`: of agents and skills that the caller may use. */
+/** Answers `agents_list` with the agents and skills that the caller may use. */
 export function agentsPage(
   plan: ToolPlan,
   principal: Principal,
@@ -112,7 +112,7 @@ export function agentsPage(
   }
 }
 
-/** `agent_call`: which tool it stands for, and with what. */
+/** Finds the tool that an `agent_call` means, and its arguments. */
 export function resolveAgentCall(
   plan: ToolPlan,
   principal: Principal,
@@ -180,7 +180,7 @@ function listed({ handle, tools }: UsableAgent): ListedAgent {
       name: skill.name,
       description: shortened(skill.description, MAX_DESCRIPTION),
       tool: name,
-      // What the gateway adds to it stands beside `arguments`.
+      // The parameters that the gateway adds are beside `arguments`.
       ...(parameters === 'schema' && { inputSchema: withoutHeaderHints(skill.inputSchema ?? {}) }),
     })),
   }

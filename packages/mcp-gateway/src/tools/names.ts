@@ -105,7 +105,7 @@ export interface NameShape {
   readonly splitCamelCase: boolean
 }
 
-/** A shorter name would not hold a part and its digits. */
+/** A shorter name has no room for a part and its digits. */
 const MIN_BUDGET = 16
 /** Limit of MCP (2026-07-28, "Tool Names"). */
 const MAX_LENGTH = 128
@@ -114,12 +114,15 @@ const MAX_LENGTH = 128
 export function toNameShape(settings: NameSettings): NameShape {
   const { pattern, maxLength, reserve, splitCamelCase } = settings
   if (!/\{(?:agent|skill)\}/.test(pattern)) {
-    throw wrong('pattern', 'it holds neither {agent} nor {skill}, so all names would be the same')
+    throw wrong('pattern', 'it contains neither {agent} nor {skill}, so all names would be equal')
   }
   const unknown = /\{(?!agent\}|skill\})[^}]*\}/.exec(pattern)
   if (unknown !== null) throw wrong('pattern', `${unknown[0]} is neither {agent} nor {skill}`)
   if (!Number.isInteger(maxLength) || maxLength > MAX_LENGTH) {
-    throw wrong('maxLength', `it is no whole number up to ${MAX_LENGTH}, which is what MCP allows`)
+    throw wrong(
+      'maxLength',
+      `it is not a whole number up to ${MAX_LENGTH}, which is what MCP allows`,
+    )
   }
   if (!Number.isInteger(reserve) || reserve < 0 || maxLength - reserve < MIN_BUDGET) {
     throw wrong('reserve', `it leaves less than ${MIN_BUDGET} characters of maxLength for names`)
@@ -141,7 +144,7 @@ interface NameParts {
 const MIN_AGENT = 8
 const MIN_DIGITS = 6
 
-/** Returns the name of a skill whose name nobody else wants. */
+/** Returns the name that a skill has if no other skill wants it. */
 function bareName(skill: NameCandidate, shape: NameShape): string {
   const name = fill(shape.pattern, toParts(skill, shape))
   // Digits, because two long names may differ only at their ends.
@@ -214,7 +217,7 @@ function digest(text: string): string {
 
 const MAX_COMPARED = 64
 
-/** Returns the `count` names that are most like `name`, the nearest first: what a caller may have meant. */
+/** Returns the `count` names that are most similar to `name`, the nearest first. */
 export function nearestNames(name: string, names: readonly string[], count = 3): readonly string[] {
   const wanted = name.slice(0, MAX_COMPARED)
   return names

@@ -5,10 +5,10 @@ import { schemaDefectOf, validatorFor, withoutHeaderHints } from '../agents/sche
 import type { ExtraSettings, ToolSettings } from '../options.ts'
 import type { ArgumentCheck, CheckedArguments } from './plan.ts'
 
-/** An object schema, as lists of tools have it. */
+/** An object schema, as `tools/list` needs it. */
 export type ObjectSchema = { readonly type: 'object'; readonly [keyword: string]: unknown }
 
-/** What a tool takes. */
+/** Parameters of a tool. */
 export interface ToolParameters {
   readonly kind: 'message' | 'schema'
   readonly inputSchema: ObjectSchema
@@ -16,8 +16,8 @@ export interface ToolParameters {
 }
 
 /**
- * Parameters of a tool: a `message`, or those of the skill's own schema; or why that schema cannot be used. A skill
- * that cannot start from a message gets its own parameters whatever is configured.
+ * Returns the parameters of a tool: one `message`, or the properties of the skill's schema; or why the schema cannot be
+ * used. A skill that cannot start from a message takes the properties of its schema with every setting.
  */
 export function parametersOf(
   agent: Agent,
@@ -145,7 +145,7 @@ function checked(args: unknown, extras: readonly ExtraName[], read: ReadInput): 
   const own = Object.fromEntries(
     Object.entries(given).filter(([name]) => !extras.some((extra) => extra === name)),
   )
-  // Whoever answers a question need not say again what led to it.
+  // An answer to a question needs no other arguments.
   if (rest.resume !== undefined && Object.keys(own).length === 0) {
     return { ok: true, arguments: rest }
   }
@@ -181,7 +181,7 @@ function namesIn({ properties, required }: JsonSchema): ReadonlySet<string> {
 
 const COMBINING = ['allOf', 'anyOf', 'oneOf', 'not', 'if', '$ref', 'patternProperties'] as const
 
-/** An object of named plain values: what a model fills in as easily as it writes a message. */
+/** Returns whether all properties are plain values, which models fill in reliably. */
 function hasPlainFields(schema: JsonSchema): boolean {
   const { properties } = schema
   if (COMBINING.some((keyword) => schema[keyword] !== undefined)) return false
@@ -198,7 +198,7 @@ function isPlain({ type, enum: values, const: value, anyOf }: JsonSchema): boole
   return Array.isArray(values) || (value !== undefined && !(value instanceof Object))
 }
 
-/** Properties that the gateway adds to what a tool takes. */
+/** Parameters that the gateway adds to a tool. */
 export type ExtraName = keyof ExtraSettings
 
 const EXTRA_NAMES: readonly ExtraName[] = ['files', 'resume', 'scope', 'idempotencyKey']
@@ -208,7 +208,7 @@ const MAX_URI = 2048
 const MAX_HANDLE = 4096
 const MAX_KEY = 128
 
-/** How each of them is described. None is required. */
+/** Schemas of the added parameters. None is required. */
 export const EXTRA_SCHEMAS: Readonly<Record<ExtraName, Readonly<Record<string, unknown>>>> = {
   files: {
     type: 'array',
@@ -239,20 +239,20 @@ export const EXTRA_SCHEMAS: Readonly<Record<ExtraName, Readonly<Record<string, u
 
 interface ExtraSituation {
   readonly wanted: ExtraSettings
-  /** Whether the agent can ask, and so be answered. */
+  /** Whether the agent can ask questions. */
   readonly canAsk: boolean
-  /** What the skill's own schema has already: those win. */
+  /** Properties of the skill's schema. They win over added parameters. */
   readonly taken: ReadonlySet<string>
 }
 
-/** Which of them a tool takes. */
+/** Returns the parameters that are added to a tool. */
 export function extrasFor({ wanted, canAsk, taken }: ExtraSituation): readonly ExtraName[] {
   return EXTRA_NAMES.filter(
     (name) => wanted[name] === true && !taken.has(name) && (name !== 'resume' || canAsk),
   )
 }
 
-/** What they say, or why they cannot be right. */
+/** Reads the added parameters, or returns why they are wrong. */
 function readExtras(
   args: Arguments,
   names: readonly ExtraName[],

@@ -36,7 +36,8 @@ const names = (plan: ToolPlan): readonly string[] => plan.tools.map(({ name }) =
 
 test('a tool of which nothing is said is odd, until somebody says something', () => {
   const agents = [agentOf('a', [{ id: 'x' }]), agentOf('b')]
-  const odd = 'a_x has no description, by which models choose: tools.overrides can give one'
+  const odd =
+    'a_x has no description, and models choose by descriptions. Set one in tools.overrides'
   expect(planOf(agents).warnings).toEqual([odd])
   const overrides = { 'a/x': { description: 'Looks it up' } }
   expect(planOf(agents, { overrides }).warnings).toEqual([])
@@ -129,7 +130,7 @@ describe('overrides', () => {
       description: 'D',
       annotations: { readOnlyHint: true, idempotentHint: true },
     })
-    expect(plan.warnings).toContain('tools.overrides["news"] fits no skill now')
+    expect(plan.warnings).toContain('tools.overrides["news"] matches no skill now')
   })
 
   test('hide', () => {

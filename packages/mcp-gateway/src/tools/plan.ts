@@ -33,7 +33,7 @@ import type { PlannedPrompt, PromptDefinition } from './prompts.ts'
 export interface ToolPlan {
   /** Sorted by name. */
   readonly tools: readonly PlannedTool[]
-  /** What `tools/list` returns to a caller who may see everything, sorted by name. */
+  /** Tools of `tools/list` for a caller with all scopes, sorted by name. */
   readonly listed: readonly (PlannedTool | ListedTool)[]
   byName(name: string): PlannedTool | undefined
   /** Finds the tool of a skill by ids. */
@@ -49,9 +49,9 @@ export interface ToolPlan {
   readonly version: string
   readonly toolsVersion: string
   readonly promptsVersion: string
-  /** Skills whose names others want too. */
+  /** Skills that want the same name as others. */
   readonly collisions: readonly NameCollision[]
-  /** Skills that became no tool, with the reasons. */
+  /** Skills that did not become tools, with the reasons. */
   readonly dropped: readonly DroppedTool[]
   /** Problems of the configuration with these agents, such as an override that fits no skill. */
   readonly warnings: readonly string[]
@@ -68,7 +68,7 @@ export interface PlannedTool extends RunTool {
   readonly annotations?: SkillAnnotations | undefined
   readonly agent: Agent
   readonly skill: Skill
-  /** Whether the tool takes a message, or arguments by the schema of the skill. */
+  /** `message`: the tool takes one text. `schema`: it takes the properties of the skill's schema. */
   readonly parameters: 'message' | 'schema'
   /** Scopes that a caller needs, all of them, to see the tool and to call it. */
   readonly scopes: readonly string[]
@@ -80,7 +80,7 @@ export interface PlannedTool extends RunTool {
   readonly definition: ToolDefinition
   /** Checks the arguments of a call. Never throws. */
   check(args: unknown): ArgumentCheck
-  /** Returns why a structured result does not fit the output schema. `undefined` if it fits, or there is no schema. */
+  /** Returns why a structured result does not match the output schema. `undefined` if it matches, or without a schema. */
   checkOutput(structured: unknown): string | undefined
 }
 
@@ -186,7 +186,7 @@ export class ToolPlanner {
       const byName = new Map(parts.tools.map((tool) => [tool.name, tool]))
       const bySkill = new Map(parts.tools.map((tool) => [ids(tool.agent.id, tool.skill.id), tool]))
       const promptByName = new Map(parts.prompts.map((prompt) => [prompt.name, prompt]))
-      // Health is a hint, and no reason to read a list again.
+      // Clients need not read the list again for a change of health.
       const said = parts.tools.map(({ definition: { _meta, ...rest }, scopes }) => [rest, scopes])
       const toolsVersion = digestOf([said, hidesTools, metaTools.length, own])
       const promptsVersion = digestOf(parts.prompts)
@@ -238,7 +238,7 @@ export class ToolPlanner {
         }
       }
     }
-    for (const key of unused) warnings.push(`tools.overrides["${key}"] fits no skill now`)
+    for (const key of unused) warnings.push(`tools.overrides["${key}"] matches no skill now`)
     return drafts
   }
 
@@ -291,7 +291,7 @@ export class ToolPlanner {
     const description = override.description ?? descriptionOf(skill, this.#options)
     if (description === NOTHING) {
       warnings.push(
-        `${name} has no description, by which models choose: tools.overrides can give one`,
+        `${name} has no description, and models choose by descriptions. Set one in tools.overrides`,
       )
     }
     const annotations = hintsFrom({ ...skill.annotations, ...override.annotations })
@@ -363,7 +363,7 @@ interface PlanParts {
   readonly metaTools: ToolPlan['metaTools']
 }
 
-/** `agent:<id>:call`, with what a scope may not hold percent-encoded (RFC 6749, 3.3). */
+/** Returns `agent:<id>:call`. Characters that a scope cannot contain are percent-encoded (RFC 6749, section 3.3). */
 function scopeOf(agent: Agent): string {
   const id = agent.id.replaceAll(/[^\x21\x23-\x5B\x5D-\x7E]/gu, (char) => encodeURIComponent(char))
   return `agent:${id}:call`
@@ -383,7 +383,7 @@ function outputOf({ outputSchema }: Skill): Output {
 
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
 
-/** Anything else would make clients refuse the whole list. */
+/** Drops hints that are not booleans, because clients would refuse the whole list. */
 function hintsFrom(annotations: SkillAnnotations): SkillAnnotations | undefined {
   const hints = HINTS.filter((hint) => typeof annotations[hint] === 'boolean')
   if (hints.length === 0) return undefined
