@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 
 import type { BodyText, HttpExchange, Reply } from '../mcp/reply.ts'
-import { drained, writeReply } from './node-writer.ts'
+import { writeReply } from './node-writer.ts'
 import { pathOf } from './router.ts'
 import type { UnreadBytes } from './unread-bytes.ts'
 
@@ -160,10 +160,6 @@ class NodeExchange implements HttpExchange {
   readBody(): Promise<BodyText> {
     const { bodyTimeoutMs = BODY_TIMEOUT_MS, maxBodyBytes } = this.#options
     return readBody(this.#incoming, maxBodyBytes, bodyTimeoutMs)
-  }
-
-  readonly writable = (): Promise<void> | undefined => {
-    return this.#outgoing.writableNeedDrain ? drained(this.#outgoing) : undefined
   }
 
   readonly hasRoom = (owner: string): boolean => {

@@ -94,7 +94,7 @@ async function writeResponse(
       const { done, value } = (await reader?.read()) ?? { done: true }
       if (done || !value) break
       writer.write(value)
-      await (writer.waiting ?? (outgoing.writableNeedDrain ? drained(outgoing) : undefined))
+      await writer.room()
       if (outgoing.destroyed) return
     }
     outgoing.end()
@@ -119,6 +119,11 @@ class NodeWriter {
   /** Resolves when no bytes wait, or the client has left. `undefined`: no bytes wait. */
   get waiting(): Promise<void> | undefined {
     return this.#waiting
+  }
+
+  /** Resolves when the client can take more, or has left. `undefined`: it can take more now. */
+  room(): Promise<void> | undefined {
+    return this.#waiting ?? (this.#outgoing.writableNeedDrain ? drained(this.#outgoing) : undefined)
   }
 
   write(data: string | Uint8Array): void {
@@ -171,6 +176,10 @@ class NodeEvents implements EventSink {
     if (this.#gathered.length > MAX_GATHERED) this.#flush()
   }
 
+  writable(): Promise<void> | undefined {
+    return this.#writer.room()
+  }
+
   end(onSent: () => void): void {
     clearImmediate(this.#flushing)
     const { waiting } = this.#writer
@@ -203,7 +212,7 @@ class NodeEvents implements EventSink {
 }
 
 /** Resolves when the client can take more, or has left. */
-export function drained(outgoing: ServerResponse): Promise<void> {
+function drained(outgoing: ServerResponse): Promise<void> {
   if (outgoing.destroyed) return Promise.resolve()
   return new Promise((resolve) => {
     const done = (): void => {

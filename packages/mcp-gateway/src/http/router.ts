@@ -147,10 +147,10 @@ export class Router {
   }
 
   async #serveMcp(exchange: HttpExchange): Promise<Reply> {
-    const { address, hasRoom, headers, method, writable } = exchange
+    const { address, hasRoom, headers, method } = exchange
     const who = await this.#options.admission.admit(exchange)
     if (!isPrincipal(who)) return who
-    const caller: Caller = { principal: who, address, writable, hasRoom }
+    const caller: Caller = { principal: who, address, hasRoom }
     if (method !== 'POST') return this.#serveLegacy(exchange, undefined, caller)
     if (!isJsonContentType(headers.get('content-type'))) {
       const text = 'Unsupported Media Type: Content-Type must be application/json'

@@ -14,7 +14,6 @@ export function webExchange(request: Request, maxBodyBytes: number): HttpExchang
     request,
     address: undefined,
     readBody: () => readWebBody(request, maxBodyBytes),
-    writable: () => undefined,
     hasRoom: () => true,
   }
 }
@@ -92,6 +91,7 @@ function toWebStream(
         controller.enqueue(encoder.encode(text))
         if (isBehind()) stopTimer ??= clock.after(SLOW_MS, check)
       },
+      writable: () => undefined,
       end: (onSent) => {
         controller.close()
         onSent()

@@ -1,6 +1,8 @@
 /** Writes the text of an event stream to one HTTP response. */
 export interface EventSink {
   write(text: string): void
+  /** Resolves when the client can take more, or has left. `undefined`: it can take more now. */
+  writable(): Promise<void> | undefined
   /** Ends the response. Calls `onSent` when the client has all of it. */
   end(onSent: () => void): void
 }
@@ -15,8 +17,6 @@ export type StreamEnd = 'ended' | 'lost'
 export class EventStream {
   /** Names this stream among those of all processes: `<process>.<number>`. */
   readonly id: string
-  /** Resolves when the client can take more. @default at once */
-  readonly writable: (() => Promise<void> | undefined) | undefined
   /** True if the client listens for changes on the stream. Such a stream lasts until the gateway closes. */
   isEndless = false
   readonly #closeListeners: ((end: StreamEnd) => void)[] = []
@@ -26,9 +26,8 @@ export class EventStream {
   #isEnding = false
   #end: StreamEnd | undefined
 
-  constructor(id: string, writable?: () => Promise<void> | undefined) {
+  constructor(id: string) {
     this.id = id
-    this.writable = writable
   }
 
   /** Returns the events of the response of a library. Reads them ahead. */
@@ -58,6 +57,11 @@ export class EventStream {
   onClose(listener: (end: StreamEnd) => void): void {
     if (this.#end === undefined) this.#closeListeners.push(listener)
     else listener(this.#end)
+  }
+
+  /** Resolves when the client can take more, or has left. `undefined`: it can take more now. */
+  writable(): Promise<void> | undefined {
+    return this.#sink?.writable()
   }
 
   /** Writes text in the format of server-sent events. */

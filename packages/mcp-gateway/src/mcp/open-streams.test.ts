@@ -46,7 +46,11 @@ test('keeps every open stream open, and no stream that has ended', async () => {
   const texts = ['', '', '', '']
   const all = texts.map((_, n) => {
     const stream = new EventStream(String(n))
-    stream.connect({ write: (text) => (texts[n] += text), end: () => undefined })
+    stream.connect({
+      write: (text) => (texts[n] += text),
+      end: () => undefined,
+      writable: () => undefined,
+    })
     streams.keepOpen(stream)
     return stream
   })

@@ -14,8 +14,6 @@ export interface HttpExchange {
   address: string | undefined
   /** Reads the whole body. Never rejects. */
   readBody(): Promise<BodyText>
-  /** Resolves when the client can take more, or has left. `undefined`: it can take more now. */
-  readonly writable: () => Promise<void> | undefined
   /** Returns whether there is memory for a response to this owner. Is called before the request is executed. */
   readonly hasRoom: (owner: string) => boolean
 }

@@ -22,8 +22,6 @@ export interface Caller {
   readonly scope?: string | undefined
   /** IP address, if known. Files of anonymous callers are counted by it. */
   readonly address?: string | undefined
-  /** Resolves when the client can take more, or has left. @default at once */
-  readonly writable?: (() => Promise<void> | undefined) | undefined
   /** Returns true if there is memory for a response to this owner (see `slotOwnerOf()`). @default always */
   readonly hasRoom?: ((owner: string) => boolean) | undefined
 }

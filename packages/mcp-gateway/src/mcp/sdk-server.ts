@@ -213,13 +213,11 @@ class SdkRequestContext extends CallerContext implements RequestContext {
     return async (piece: ProgressPiece) => {
       const params = { progressToken, ...piece }
       await this.#context.mcpReq.notify({ method: 'notifications/progress', params })
-      await this.caller.writable?.()
     }
   }
 
   async log(level: LoggingLevel, text: string): Promise<void> {
     await this.#context.mcpReq.log(level, text)
-    await this.caller.writable?.()
   }
 
   async ask(questions: Questions): Promise<Answers | undefined> {

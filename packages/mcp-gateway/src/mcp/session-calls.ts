@@ -265,7 +265,7 @@ export class CallStream implements SessionUse {
 
   /** Resolves when the client can take more. */
   writable(): Promise<void> | undefined {
-    return this.#place.reader?.writable?.()
+    return this.#place.reader?.writable()
   }
 
   /** Sends a message before the answer. @throws TypeError for a message that JSON cannot express */
@@ -389,7 +389,7 @@ export class CallStream implements SessionUse {
   #stream(): void {
     if (this.#phase !== 'held') return
     const { calls } = this.#parts
-    const reader = new EventStream(calls.newStreamId(), this.#http.caller.writable)
+    const reader = new EventStream(calls.newStreamId())
     this.#log = `session-events:${this.session.name}:${randomHex(8)}`
     this.#move('stream', { reader })
     this.#settle({ status: 200, body: reader })

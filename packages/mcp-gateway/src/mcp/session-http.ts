@@ -344,7 +344,7 @@ export class SessionHttp {
     if (isChange) return this.#listen(session, http, lastEventId)
     const { log, header } = found ?? {}
     if (log === undefined || header?.session !== session.name) return unknownEvent()
-    return this.#replays.resume({ session, http, lastEventId, log, header })
+    return this.#replays.resume({ session, lastEventId, log, header })
   }
 
   async #listen(session: LiveSession, http: SessionRequest, lastEventId?: string): Promise<Reply> {
@@ -356,8 +356,8 @@ export class SessionHttp {
     }
     before?.end()
     const { scope, handshake } = session.record
-    const { principal, writable } = http.caller
-    const stream = new EventStream(this.#calls.newStreamId(), writable)
+    const { principal } = http.caller
+    const stream = new EventStream(this.#calls.newStreamId())
     const listener = new SessionListener({
       session,
       stream,

@@ -6,13 +6,11 @@ import { EventStream, toEvent } from './event-stream.ts'
 import { isRequestId, RPC_ERROR } from './json-rpc.ts'
 import { refused, type Reply } from './reply.ts'
 import type { SessionCalls } from './session-calls.ts'
-import type { SessionRequest } from './session-context.ts'
 import type { LiveSession, SessionParts, Sessions, SessionSignal, SessionUse } from './sessions.ts'
 
 /** A stream that a client resumes. */
 export interface Resumption {
   readonly session: LiveSession
-  readonly http: SessionRequest
   /** Last event that the client has. */
   readonly lastEventId: string
   readonly log: string
@@ -50,9 +48,9 @@ export class SessionReplays {
 
   /** @throws GatewayError `UNAVAILABLE` */
   async resume(resumption: Resumption): Promise<Reply> {
-    const { session, http, lastEventId, log, header } = resumption
+    const { session, lastEventId, log, header } = resumption
     const { lease, store } = this.#parts
-    const stream = new EventStream(this.#calls.newStreamId(), http.caller.writable)
+    const stream = new EventStream(this.#calls.newStreamId())
     const isOwn = header.owner === lease.id
     if (isOwn && this.#calls.withLog(session, log)?.resume(stream)) {
       return this.#follow(resumption, stream)

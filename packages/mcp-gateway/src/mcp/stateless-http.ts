@@ -450,14 +450,14 @@ class StatelessContext extends CallerContext implements RequestContext {
   async #send(method: string, params: Params): Promise<void> {
     if (!this.onStream) return
     if (!this.stream) {
-      this.stream = new EventStream('', this.caller.writable)
+      this.stream = new EventStream('')
       this.stream.onClose((end) => {
         if (end === 'lost') this.leave(new Error('The client has left'))
       })
       this.onStream(this.stream)
     }
     this.stream.write(toEvent(JSON.stringify({ jsonrpc: '2.0', method, params })))
-    await this.caller.writable?.()
+    await this.stream.writable()
   }
 }
 
