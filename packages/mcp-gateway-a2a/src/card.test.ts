@@ -9,7 +9,7 @@ import { ManualClock, settled } from '../../mcp-gateway/test/manual-clock.ts'
 import { a2aSource } from './source.ts'
 import { parseCardAddress } from './card.ts'
 
-test('credentials may change: they are asked for before each request', async () => {
+test('calls the function for credentials before each request', async () => {
   await using agent = await startA2aAgent(rain)
   let asked = 0
   const headers = async () => ({ authorization: `Bearer ${++asked}` })
@@ -19,7 +19,7 @@ test('credentials may change: they are asked for before each request', async () 
   expect(agent.requests.map((each) => each.headers.authorization)).toEqual(['Bearer 1', 'Bearer 2'])
 })
 
-test('a credential function that never answers delays one read of a card only', async () => {
+test('delays only one read of a card by a function for credentials that never answers', async () => {
   await using agent = await startA2aAgent(rain)
   const clock = new ManualClock()
   let headers: () => Promise<Record<string, string>> = () => new Promise(() => undefined)
@@ -34,7 +34,7 @@ test('a credential function that never answers delays one read of a card only', 
   await agent.called('GET /.well-known/agent-card.json')
 })
 
-test('its card is looked at again: by its tag, when it changes, when it is gone, and less often when it fails', async () => {
+test('reads a card again by its tag, reports changes and removal, and reads less often after failures', async () => {
   await using agent = await startA2aAgent(rain)
   const clock = new ManualClock()
   let looked = deferred()
@@ -85,7 +85,7 @@ test('its card is looked at again: by its tag, when it changes, when it is gone,
   expect(clock.pending).toBe(0)
 })
 
-test('a card is refused that none of the keys signed', async () => {
+test('refuses a card that none of the keys signed', async () => {
   const [ours, theirs] = await Promise.all([generateKeyPair('ES256'), generateKeyPair('ES256')])
   const sign = (key: Parameters<typeof generateAgentCardSignature>[0]) =>
     generateAgentCardSignature(key, { alg: 'ES256', kid: 'k1', typ: 'JOSE' })
@@ -102,7 +102,7 @@ test('a card is refused that none of the keys signed', async () => {
   expect(String(unsigned.warnings[1])).toContain('is not signed with one of the keys')
 })
 
-test('only the origin of a card gets its credentials, and no message contains them', async () => {
+test('sends credentials to the origin of the card only, and puts them in no message', async () => {
   await using other = await startA2aAgent(rain)
   const supportedInterfaces = [
     { url: `${other.url}/rpc`, protocolBinding: 'JSONRPC', protocolVersion: '1.0' },
@@ -125,7 +125,7 @@ test('only the origin of a card gets its credentials, and no message contains th
   ).not.toContain('very-secret')
 })
 
-test('neither a card nor what it names is asked at an address that is not public', async () => {
+test('refuses addresses that are not public, for a card and for the agent', async () => {
   await using agent = await startA2aAgent(rain)
   await using untrusted = await started(agent, { trustedOrigins: [] })
   expect(untrusted.told).toEqual([])

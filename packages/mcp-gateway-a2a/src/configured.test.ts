@@ -31,7 +31,7 @@ agents:
   await source.close()
 })
 
-test('a source with other settings takes the place of the one before, and its tools stay', async () => {
+test('replaces a source after a change of its settings, and keeps its tools', async () => {
   await using agent = await startA2aAgent((turn) => turn.answer('Rain'))
   const yaml = (key: string): string => `agents:
   sources:

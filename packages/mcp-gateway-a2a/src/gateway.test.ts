@@ -51,7 +51,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     expect(progress.join('')).toContain('It will rain.')
   })
 
-  test('that gives up a call cancels the task', async () => {
+  test('cancels the task with its call', async () => {
     const wasCancelled = deferred()
     await using agent = await startA2aAgent(async (turn) => {
       turn.begin()
@@ -74,7 +74,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     await wasCancelled.promise
   })
 
-  test('is asked what the agent wants to know, and the task goes on', async () => {
+  test('gets the question of the agent, and its answer continues the task', async () => {
     await using agent = await startA2aAgent((turn) => {
       turn.begin()
       if (turn.isContinued) turn.status(3, `Sun in ${turn.words}`)
@@ -140,7 +140,7 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
   })
 })
 
-test('what an agent makes is in the result, and can be read again', async () => {
+test('puts files of an agent into the result', async () => {
   await using agent = await startA2aAgent((turn) => {
     turn.begin()
     turn.artifact('a', [filePart('notes.txt', Buffer.from('Sun, '), 'text/plain')], {
@@ -161,7 +161,7 @@ test('what an agent makes is in the result, and can be read again', async () => 
   ])
 })
 
-test('a gateway that stops cancels the tasks of its runs, and waits for that', async () => {
+test('cancels the tasks of its runs when the gateway stops, and waits for that', async () => {
   const wasCancelled = deferred()
   const isRunning = deferred()
   await using agent = await startA2aAgent(async (turn) => {

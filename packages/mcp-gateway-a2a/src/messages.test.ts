@@ -19,7 +19,7 @@ const CALL: AgentCall = {
   },
 }
 
-test('a call is a context of its own, a conversation one for all its calls, a task that of the agent', async () => {
+test('uses a new context for a call, one context for a conversation, and the context of a task that waits', async () => {
   const contextOf = async (...args: Parameters<typeof toMessage>): Promise<string> => {
     return (await toMessage(...args)).contextId
   }
@@ -69,7 +69,7 @@ test.for([
     { type: 'authorization', url: 'https://id.example/x' },
   ],
   [
-    'sign-in while it works, as Solace Agent Mesh has it',
+    'sign-in while it works, as in Solace Agent Mesh',
     status(
       2,
       says('Jira wants to know you'),
@@ -82,7 +82,7 @@ test.for([
     },
   ],
   [
-    'sign-in at no web address',
+    'sign-in without a web URL',
     status(8, { $case: 'url', value: 'javascript:alert(1)' }),
     { type: 'authorization', url: undefined },
   ],
@@ -90,14 +90,14 @@ test.for([
   expect(toFinalUpdate(given, task)).toMatchObject(update)
 })
 
-test.for([0, 1, 2, -1, 99])('state %i is no end, whatever data it has', (state) => {
+test.for([0, 1, 2, -1, 99])('does not end at state %i with any data', (state) => {
   expect(toFinalUpdate(status(state), task)).toBeUndefined()
   expect(
     toFinalUpdate(status(state, data({ type: 'tool_result' }), data(null)), task),
   ).toBeUndefined()
 })
 
-test('the state of a task that asked comes back as JSON', () => {
+test('restores the state of a task from JSON', () => {
   expect(parseTaskState(JSON.parse(JSON.stringify(task)))).toEqual(task)
   expect(parseTaskState({ taskId: 1 })).toBeUndefined()
 })

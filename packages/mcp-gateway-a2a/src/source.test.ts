@@ -18,7 +18,7 @@ const KINDS = [
 ] as const
 
 describe.each(KINDS)('an agent of A2A $version, streaming: $streaming, $binding', (kind) => {
-  test('is what its card says, and answers', async () => {
+  test('has the skills of its card, and answers', async () => {
     const heard: AgentTurn[] = []
     await using agent = await startA2aAgent((turn) => {
       heard.push(turn)
@@ -50,7 +50,7 @@ describe.each(KINDS)('an agent of A2A $version, streaming: $streaming, $binding'
     expect(world.warnings).toEqual([])
   })
 
-  test('asks, and goes on with the answer in the same task', async () => {
+  test('asks, and continues the same task with the answer', async () => {
     const turns: AgentTurn[] = []
     await using agent = await startA2aAgent((turn) => {
       turns.push(turn)
@@ -72,7 +72,7 @@ describe.each(KINDS)('an agent of A2A $version, streaming: $streaming, $binding'
     expect(turns[1]?.context.contextId).toBe(turns[0]?.context.contextId)
   })
 
-  test('may have ended by itself what nobody goes on with', async () => {
+  test('causes no warning if a forgotten task has ended already', async () => {
     let taskId = ''
     await using agent = await startA2aAgent((turn) => {
       taskId = turn.context.taskId
@@ -85,7 +85,7 @@ describe.each(KINDS)('an agent of A2A $version, streaming: $streaming, $binding'
     expect(world.warnings).toEqual([])
   })
 
-  test('is cancelled when its caller gives up, and when nobody answers it', async () => {
+  test('is cancelled when its caller cancels, and when nobody answers', async () => {
     const isRunning = deferred()
     const wasCancelled = deferred()
     await using agent = await startA2aAgent(async (turn) => {
@@ -111,7 +111,7 @@ describe.each(KINDS)('an agent of A2A $version, streaming: $streaming, $binding'
   })
 })
 
-test('more than an answer may hold is refused, and its task cancelled', async () => {
+test('refuses an answer over the limit of bytes, and cancels its task', async () => {
   await using agent = await startA2aAgent((turn) => {
     turn.begin()
     for (let n = 0; n < 4; n++) {
@@ -127,7 +127,7 @@ test('more than an answer may hold is refused, and its task cancelled', async ()
 const BINDINGS = ['JSONRPC', 'HTTP+JSON'] as const
 
 test.for(BINDINGS)(
-  'a broken stream over %s is resumed, and nothing is lost or repeated',
+  'resumes a broken stream over %s without loss or repetition',
   async (binding) => {
     const isCut = deferred()
     const isBack = deferred()
@@ -160,7 +160,7 @@ test.for(BINDINGS)(
   },
 )
 
-test('a reader that stops before the task has an id leaves no task behind', async () => {
+test('cancels the task if the caller leaves before its id is known', async () => {
   const wasCancelled = deferred()
   const isThere = deferred()
   await using agent = await startA2aAgent(async (turn) => {
@@ -179,7 +179,7 @@ test('a reader that stops before the task has an id leaves no task behind', asyn
   await wasCancelled.promise
 })
 
-test('a task that nobody goes on with and that cannot be cancelled is a warning, not an error', async () => {
+test('warns if a forgotten task cannot be cancelled', async () => {
   await using agent = await startA2aAgent(rain)
   await using world = await started(agent)
   await world.source.forget?.(world.agentId, { taskId: 'unknown', contextId: 'c' })
@@ -188,7 +188,7 @@ test('a task that nobody goes on with and that cannot be cancelled is a warning,
   expect(agent.methods).toEqual(['CancelTask'])
 })
 
-test('an agent that does not stream is looked at soon and often at first, and less and less often', async () => {
+test('reads the task of an agent without streams often at first, then less often', async () => {
   await using agent = await startA2aAgent(
     async (turn) => {
       turn.begin()
@@ -203,7 +203,7 @@ test('an agent that does not stream is looked at soon and often at first, and le
   expect(waits.slice(0, 3)).toEqual([10, 20, 25])
 })
 
-test('one that went away is given time to come back', async () => {
+test('waits between reads for an agent that cannot be reached', async () => {
   const agent = await startA2aAgent((turn) => turn.begin(), { streaming: false })
   const { clock, waits } = shortClock()
   await using world = await started(agent, { clock, pollMs: 1000 })
@@ -226,7 +226,7 @@ function shortClock(): { readonly clock: Clock; readonly waits: readonly number[
   return { clock: { ...systemClock, after }, waits }
 }
 
-test('a stream that is cut before its task is named is an error, and nothing is sent again', async () => {
+test('fails if a stream breaks before its task is known, and does not send the message again', async () => {
   const isThere = deferred()
   await using agent = await startA2aAgent(async () => {
     isThere.resolve()

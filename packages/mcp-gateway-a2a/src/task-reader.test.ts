@@ -18,7 +18,7 @@ import { TaskArtifacts } from './task-reader.ts'
 test.for([
   ['said at the end only', (turn: AgentTurn) => turn.status(3, 'Rain.'), 'Rain.'],
   [
-    'said again at the end',
+    'repeated at the end',
     (turn: AgentTurn) => {
       turn.artifact('a', [textPart('Rain.')])
       turn.status(3, 'Rain.')
@@ -34,16 +34,18 @@ test.for([
     'Rain.\n\nTake an umbrella.',
   ],
   [
-    'said while it worked only',
+    'only in messages of the working task',
     (turn: AgentTurn) => {
       turn.status(2, 'Rain.')
       turn.status(3)
     },
     'Rain.',
   ],
-] as const)('an answer is read once: %s', async ([name, say, text]) => {
+] as const)('yields the answer once: %s', async ([name, say, text]) => {
   // Of what an agent said on the way only a stream tells.
-  for (const streaming of name === 'said while it worked only' ? [true] : [true, false]) {
+  for (const streaming of name === 'only in messages of the working task'
+    ? [true]
+    : [true, false]) {
     await using agent = await startA2aAgent(
       (turn) => {
         turn.begin()
@@ -56,7 +58,7 @@ test.for([
   }
 })
 
-test('a message alone is a whole answer', async () => {
+test('takes a message without a task as the whole answer', async () => {
   await using agent = await startA2aAgent((turn) => turn.answer('Hello'))
   await using world = await started(agent)
   expect(await all(world.source.run(callOf(world)))).toEqual([
@@ -70,7 +72,7 @@ test.for([
   [5, undefined, { reason: 'The task was cancelled.', isCancelled: true }],
   [5, 'By the operator', { reason: 'By the operator', isCancelled: true }],
   [7, 'Not for me', { reason: 'Not for me' }],
-] as const)('state %i is a failure that says why', async ([state, said, failure]) => {
+] as const)('fails at state %i with a reason', async ([state, said, failure]) => {
   await using agent = await startA2aAgent((turn) => {
     turn.begin()
     turn.status(state, said)
@@ -82,7 +84,7 @@ test.for([
   })
 })
 
-test('somebody has to sign in first; then the same task goes on', async () => {
+test('asks for a sign-in, and then continues the same task', async () => {
   let isSignedIn = false
   await using agent = await startA2aAgent((turn) => {
     turn.begin()
@@ -99,7 +101,7 @@ test('somebody has to sign in first; then the same task goes on', async () => {
   expect(textIn(await all(world.source.run(callOf({ ...world, resume }))))).toBe('Welcome')
 })
 
-test('where to sign in, said while it works, ends the call, and leaves no task behind', async () => {
+test('ends the call and cancels the task for a sign-in while it works', async () => {
   const wasCancelled = deferred()
   await using agent = await startA2aAgent(async (turn) => {
     turn.begin()
@@ -118,7 +120,7 @@ test('where to sign in, said while it works, ends the call, and leaves no task b
   await wasCancelled.promise
 })
 
-test('data that comes on the way is progress, or nothing; at the end it is a file', async () => {
+test('takes data of a working task as progress, and data at the end as a file', async () => {
   await using agent = await startA2aAgent((turn) => {
     turn.begin()
     turn.status(2, [dataPart({ type: 'llm_invocation', request: { contents: 'all of it' } })])
@@ -136,7 +138,7 @@ test('data that comes on the way is progress, or nothing; at the end it is a fil
   expect(JSON.stringify(updates)).not.toContain('all of it')
 })
 
-test('an answer that the agent refuses is an error at once', async () => {
+test('fails at once if the agent refuses an answer', async () => {
   await using agent = await startA2aAgent((turn) => {
     turn.begin()
     turn.status(6, 'Where?')
@@ -150,7 +152,7 @@ test('an answer that the agent refuses is an error at once', async () => {
   await expect(run).rejects.toThrow('Not now')
 })
 
-test('files come by what they are: bytes in chunks, data, an address at home and elsewhere', async () => {
+test('yields files from chunks of bytes, data, and URLs of the agent and of others', async () => {
   await using agent = await startA2aAgent((turn) => {
     turn.begin()
     turn.artifact('chunks', [filePart('a.bin', Buffer.from('ab'), 'x/y')], { lastChunk: false })
@@ -203,7 +205,7 @@ test('yields text as it arrives, and not again from the last snapshot', () => {
   expect([...artifacts.finish()]).toEqual([])
 })
 
-test('a snapshot after a lost stream tells the rest alone', () => {
+test('yields only the rest from a snapshot after a lost stream', () => {
   const artifacts = new TaskArtifacts()
   void [...artifacts.take(artifact('1', text('Hel')), CHUNK)]
   const snapshot = [artifact('1', text('Hello')), artifact('2', text('!'))]
@@ -221,7 +223,7 @@ test('joins the chunks of a file by the id of its artifact, and yields it once',
   expect([...artifacts.reconcile([artifact('1', raw('abcd'))]), ...artifacts.finish()]).toEqual([])
 })
 
-test('another artifact of the same file name is another file', () => {
+test('yields two files for two artifacts with the same file name', () => {
   const artifacts = new TaskArtifacts()
   const updates = ['1', '2'].flatMap((id) => [...artifacts.take(artifact(id, raw(id)), WHOLE)])
   expect(updates).toHaveLength(2)

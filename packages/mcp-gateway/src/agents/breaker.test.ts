@@ -37,7 +37,7 @@ test.each<[string, readonly RunEnd[], number]>([
   ['refuses a caller after five failures', fiveFailures, 30_000],
   ['counts failures in a row only', [...fiveFailures.slice(1), 'worked', 'failed'], 0],
   [
-    'ignores runs that their caller gave up',
+    'ignores runs that their caller cancelled',
     Array.from({ length: 9 }, () => 'unknown' as const),
     0,
   ],
@@ -47,7 +47,7 @@ test.each<[string, readonly RunEnd[], number]>([
   expect(breaker.enter('ben')).toBe(0)
 })
 
-test('lets one run through after 30 s, and closes when it works', async () => {
+test('admits one run after 30 s, and closes when it succeeds', async () => {
   const { breaker, clock } = breakerAfter(...fiveFailures)
   await clock.advance(29_999)
   expect(breaker.enter('ada')).toBe(1)
@@ -59,7 +59,7 @@ test('lets one run through after 30 s, and closes when it works', async () => {
   expect(breaker.enter('ada')).toBe(0)
 })
 
-test('waits again after a failed probe, and lets another through after one that was given up', async () => {
+test('waits again after a failed trial run, and admits another run after a cancelled one', async () => {
   const { breaker, clock } = breakerAfter(...fiveFailures)
   await clock.advance(30_000)
   runs(breaker, 'ada', ['failed'])
@@ -77,7 +77,7 @@ test('is not kept open by runs that began before it opened', async () => {
   expect(breaker.enter('ada')).toBe(0)
 })
 
-test('refuses all after three callers with five failures, and lets one run of anybody through', async () => {
+test('refuses all callers after three callers with five failures, and then admits one run of any caller', async () => {
   const { breaker, clock } = breakerAfter(...fiveFailures)
   runs(breaker, 'ben', fiveFailures)
   expect(breaker.enter('dan')).toBe(0)
@@ -94,7 +94,7 @@ test('refuses all after three callers with five failures, and lets one run of an
   for (const caller of ['ada', 'ben', 'cleo', 'dan']) expect(breaker.enter(caller)).toBe(0)
 })
 
-test('does not refuse all while somebody has a success', () => {
+test('does not refuse all callers while one has a success', () => {
   const { breaker } = breakerAfter(...fiveFailures)
   runs(breaker, 'ben', fiveFailures)
   runs(breaker, 'dan', ['worked'])
@@ -103,7 +103,7 @@ test('does not refuse all while somebody has a success', () => {
   expect(breaker.enter('ada')).toBe(30_000)
 })
 
-test('remembers the failures of a bounded number of callers', () => {
+test('counts failures of a limited number of callers', () => {
   const { breaker } = breakerAfter(...fiveFailures)
   for (let n = 0; n < 1000; n++) runs(breaker, `caller ${n}`, ['failed'])
   expect(breaker.enter('ada')).toBe(0)
@@ -115,7 +115,7 @@ describe('runs', () => {
     throw new Error('down')
   }
 
-  test('go on when their agent leaves, and new ones find it gone', async () => {
+  test('continue when their agent leaves, and new runs do not find it', async () => {
     let finish: () => void = () => undefined
     const finished = new Promise<void>((resolve) => (finish = resolve))
     const source = new FakeSource([agentOf('a')])
@@ -136,7 +136,7 @@ describe('runs', () => {
     expect(await run).toBe('done')
   })
 
-  test('leave an agent alone that failed five times, for 30 s', async () => {
+  test('are refused for 30 s after five failures', async () => {
     const source = new FakeSource([agentOf('a')])
     source.script = failing
     source.isLocal = true
@@ -153,7 +153,7 @@ describe('runs', () => {
     expect(world.registry.agent('a')?.health).toBe('healthy')
   })
 
-  test('that their callers gave up say nothing of the agent', async () => {
+  test('that their callers cancelled do not count as failures', async () => {
     const source = new FakeSource([agentOf('a')])
     source.script = failing
     await using world = worldOf([source])
@@ -163,7 +163,7 @@ describe('runs', () => {
     }
   })
 
-  test('that find no room for the files of their caller leave the agent to all others', async () => {
+  test('do not count as failures if the caller is over its quota of files', async () => {
     const source = new FakeSource([agentOf('a')])
     source.script = async function* full() {
       throw new GatewayError('QUOTA', 'No room for more files')
@@ -178,7 +178,7 @@ describe('runs', () => {
     expect(world.registry.agent('a')?.health).toBe('healthy')
   })
 
-  test('that never end, however often their callers give up, keep no agent from its next chance', async () => {
+  test('that never end do not block the next run after their callers cancelled', async () => {
     const source = new FakeSource([agentOf('a')])
     source.isLocal = true
     source.script = failing
@@ -198,7 +198,7 @@ describe('runs', () => {
     expect(await runOf(world.registry)).toBe('done')
   })
 
-  test('that the gateway ends, because they take too long, are failures', async () => {
+  test('that exceed a time limit are failures', async () => {
     const source = new FakeSource([agentOf('a')])
     source.script = async function* slow({ signal }) {
       await new Promise((_, reject) => {
@@ -229,7 +229,7 @@ describe('runs', () => {
     expect(await runOf(world.registry)).toContain('Try again')
   })
 
-  test('may say that something is wrong, until one ends well', async () => {
+  test('can mark an agent as degraded until one run succeeds', async () => {
     await using world = worldOf([new FakeSource([agentOf('a')])])
     await world.registry.start()
     world.registry.degrade('a', 'it did not stop')

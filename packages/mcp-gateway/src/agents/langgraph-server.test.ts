@@ -122,7 +122,7 @@ const hello = {
   ],
 }
 
-test('assistants of a server are agents: they come, change and go', async () => {
+test('reports new, changed and removed assistants as agents', async () => {
   await using world = await startLangGraphServer()
   const clock = new ManualClock()
   const { source, agents, told } = await started(world.url, { clock })
@@ -146,7 +146,7 @@ test('assistants of a server are agents: they come, change and go', async () => 
   expect(clock.pending).toBe(0)
 })
 
-test('the id of an assistant can be part of a scope', async () => {
+test('gives assistants ids that can be part of a scope', async () => {
   await using world = await startLangGraphServer()
   const { source, agentId } = await started(world.url)
   expect(agentId).toBe(`langgraph-server:${world.url.replace(/\/$/, '')}/a1`)
@@ -154,7 +154,7 @@ test('the id of an assistant can be part of a scope', async () => {
   await source.close()
 })
 
-test('one assistant that cannot be read hides no other', async () => {
+test('offers the other assistants if one cannot be read', async () => {
   const other = { ...support, assistant_id: 'a2', name: 'other' }
   await using world = await startLangGraphServer({
     'POST /assistants/search': json([other, support]),
@@ -165,7 +165,7 @@ test('one assistant that cannot be read hides no other', async () => {
   await source.close()
 })
 
-test('a slow schema delays no other assistant, and is asked for again', async () => {
+test('offers the other assistants if one schema is slow, and reads it again later', async () => {
   const other = { ...support, assistant_id: 'a2', name: 'slow' }
   await using world = await startLangGraphServer({
     'POST /assistants/search': json([other, support]),
@@ -197,7 +197,7 @@ test.each([
   ['a server of langgraph-cli 1', { version: '1.5.1', context: 'js' }, true],
   ['a server of langgraph-cli 2', { version: '2.0.0', context: 'js' }, false],
   ['a server that does not say what it is', undefined, false],
-])('asks %s for streams of subgraphs only where they work', async (_, info, expected) => {
+])('asks %s for streams of subgraphs only if they work', async (_, info, expected) => {
   await using world = await startLangGraphServer({
     [STREAM]: events(['values', hello]),
     ...(info && { 'GET /info': json(info) }),
@@ -209,7 +209,7 @@ test.each([
   await source.close()
 })
 
-test('keeps files that a graph gives as bytes, as JSON has them', async () => {
+test('reads files that arrive as the JSON of bytes', async () => {
   const bytes = new Uint8Array([0, 137, 255])
   const forms = [Object.assign({}, bytes), Buffer.from(bytes).toJSON(), [...bytes]]
   const file = { mimeType: 'application/pdf' }
@@ -230,7 +230,7 @@ test('keeps files that a graph gives as bytes, as JSON has them', async () => {
   await source.close()
 })
 
-test('a run streams its text, ends with the answer, and leaves no thread', async () => {
+test('streams the text of a run, ends with the answer, and deletes the thread', async () => {
   await using world = await startLangGraphServer({
     [STREAM]: events(
       ['metadata', { run_id: 'r1' }],
@@ -262,7 +262,7 @@ test('a run streams its text, ends with the answer, and leaves no thread', async
   await source.close()
 })
 
-test('credentials may change: they are asked for before each request', async () => {
+test('calls the function for credentials before each request', async () => {
   await using world = await startLangGraphServer({ [STREAM]: events(['values', hello]) })
   let asked = 0
   const headers = async () => ({ authorization: `Bearer ${++asked}` })
@@ -274,7 +274,7 @@ test('credentials may change: they are asked for before each request', async () 
   await source.close()
 })
 
-test('without credentials nothing is sent, and what only cleans up does not fail', async () => {
+test('sends no request without credentials, and only warns if a clean-up fails', async () => {
   await using world = await startLangGraphServer()
   const warnings: unknown[] = []
   const headers = (): never => {
@@ -294,7 +294,7 @@ test('without credentials nothing is sent, and what only cleans up does not fail
   await source.close()
 })
 
-test('a run that asks keeps its thread, and goes on with the answer', async () => {
+test('keeps the thread of a run that asks, and continues it with the answer', async () => {
   const interrupts = [{ id: 'f3fc6cde1fe7734b6705036f31d3bd04', value: 'Which size?' }]
   await using world = await startLangGraphServer({
     [STREAM]: events(['values', { __interrupt__: interrupts }]),
@@ -317,7 +317,7 @@ test('a run that asks keeps its thread, and goes on with the answer', async () =
   await source.close()
 })
 
-test('a run that fails on the server, or cannot be sent, fails once', async () => {
+test('fails once for a run that fails at the server or cannot be sent', async () => {
   await using world = await startLangGraphServer({
     [STREAM]: events(['error', { error: 'ValueError', message: 'secret' }]),
   })
@@ -332,7 +332,7 @@ test('a run that fails on the server, or cannot be sent, fails once', async () =
   await source.close()
 })
 
-test('a caller that gives up cancels the run on the server', async () => {
+test('cancels the run at the server when the caller cancels', async () => {
   const isRunning = deferred()
   const isCancelled = deferred()
   await using world = await startLangGraphServer({
@@ -359,7 +359,7 @@ test('a caller that gives up cancels the run on the server', async () => {
   await source.close()
 })
 
-test('what is no web address is refused at once', () => {
+test('refuses a URL that is not http or https', () => {
   expect(() => langGraphServerSource({ url: 'file:///etc/passwd' })).toThrow(
     'must begin with http:// or https://',
   )

@@ -9,14 +9,14 @@ import type { Agent } from '../agents/agent.ts'
 import { createGateway } from '../gateway.ts'
 
 describe('agents', () => {
-  test('that are there at the start are listed when it is over', async () => {
+  test('that a source finds first are listed after the start', async () => {
     await using world = worldOf([new FakeSource([agentOf('b'), agentOf('a')])])
     await world.registry.start()
     expect(world.tools()).toEqual(['a', 'b'])
     expect(world.registry.agents().map(({ id }) => id)).toEqual(['a', 'b'])
   })
 
-  test('that were there at the start can leave', async () => {
+  test('can leave after the start', async () => {
     const source = new FakeSource([agentOf('a'), agentOf('b')])
     await using world = worldOf([source])
     await world.registry.start()
@@ -26,7 +26,7 @@ describe('agents', () => {
     expect(world.changes.at(-1)).toMatchObject({ tools: true, prompts: false })
   })
 
-  test('join and change later, and are told', async () => {
+  test('that join or change later cause a notification', async () => {
     const source = new FakeSource()
     await using world = worldOf([source])
     await world.registry.start()
@@ -41,7 +41,7 @@ describe('agents', () => {
     expect(world.changes[1]).toMatchObject({ tools: true, prompts: true })
   })
 
-  test('expire when nobody has seen them for 60 s, unless they live in this process', async () => {
+  test('expire 60 s after the last report, unless they run in this process', async () => {
     const remote = new FakeSource([agentOf('seen'), agentOf('unseen')])
     const local = new FakeSource([agentOf('local')])
     local.isLocal = true
@@ -57,7 +57,7 @@ describe('agents', () => {
     expect(world.tools()).toEqual(['local'])
   })
 
-  test('that cannot be looked at are degraded until they are seen again, or expire', async () => {
+  test('that cannot be reached are degraded until they are seen again, or expire', async () => {
     const source = new FakeSource([agentOf('a'), agentOf('b')])
     await using world = worldOf([source])
     const healthOf = (): unknown => {
@@ -83,7 +83,7 @@ describe('agents', () => {
     expect(world.tools()).toEqual([])
   })
 
-  test('that are no agents are refused with a reason, and spoil nothing', async () => {
+  test('with a wrong shape are refused with a reason, and the others stay', async () => {
     const bad = { ...agentOf('x'), skills: 'none' } as unknown as Agent
     await using world = worldOf([new FakeSource([bad, agentOf('a')])])
     await world.registry.start()
@@ -109,7 +109,7 @@ describe('agents', () => {
     expect(world.registry.plan().dropped).toMatchObject([{ skillId: 'bad', why: 'schema' }])
   })
 
-  test('with an id that another source has are refused, and cannot remove it', async () => {
+  test('with the id of another source are refused, and cannot remove its agent', async () => {
     const first = new FakeSource([agentOf('a')])
     const second = new FakeSource([agentOf('a', { name: 'other' })])
     await using world = worldOf([first, second])
@@ -122,7 +122,7 @@ describe('agents', () => {
 })
 
 describe('changes', () => {
-  test('of a hundred agents that join together are told once', async () => {
+  test('of a hundred agents that join together cause one notification', async () => {
     const source = new FakeSource()
     await using world = worldOf([source])
     await world.registry.start()
@@ -132,7 +132,7 @@ describe('changes', () => {
     expect(world.tools()).toHaveLength(100)
   })
 
-  test('that go on are told after a second, and at the end', async () => {
+  test('that continue cause a notification after a second, and at the end', async () => {
     const source = new FakeSource()
     await using world = worldOf([source])
     await world.registry.start()
@@ -144,7 +144,7 @@ describe('changes', () => {
     expect(world.changes.map(({ plan }) => plan.tools.length)).toEqual([expect.any(Number), 100])
   })
 
-  test('are not told when there are none', async () => {
+  test('without effect on the lists cause no notification', async () => {
     const source = new FakeSource([agentOf('a')])
     await using world = worldOf([source])
     await world.registry.start()
@@ -162,7 +162,7 @@ describe('changes', () => {
     })
   })
 
-  test('reach the others when a listener throws, and nobody after its undo', async () => {
+  test('reach the other listeners if one throws, and no listener that was removed', async () => {
     const source = new FakeSource()
     await using world = worldOf([source])
     const heard: string[] = []
@@ -181,7 +181,7 @@ describe('changes', () => {
 })
 
 describe('sources', () => {
-  test('that fail stop no other, and say why', async () => {
+  test('that fail do not stop others, and have a reason', async () => {
     const broken = new FakeSource([], () => Promise.reject(new Error('no such file')))
     await using world = worldOf([broken, new FakeSource([agentOf('a')])])
     await world.registry.start()
@@ -192,7 +192,7 @@ describe('sources', () => {
     ])
   })
 
-  test('that never come to an end hold nobody up for long', async () => {
+  test('that never finish delay the start for a limited time', async () => {
     const slow = new FakeSource([agentOf('slow')], never)
     await using world = worldOf([slow, new FakeSource([agentOf('a')])])
     const started = world.registry.start()
@@ -204,7 +204,7 @@ describe('sources', () => {
     await started
   })
 
-  test('come and go at run time', async () => {
+  test('can be added and removed at run time', async () => {
     const late = new FakeSource([agentOf('late')])
     await using world = worldOf([])
     await world.registry.start()
@@ -218,7 +218,7 @@ describe('sources', () => {
     expect(world.tools()).toEqual([])
   })
 
-  test('take the place of others at run time, and agents that both have are never away', async () => {
+  test('replace others at run time, and agents of both stay listed', async () => {
     const before = new FakeSource([agentOf('a'), agentOf('b')])
     const after = new FakeSource([agentOf('a', { name: 'a' }), agentOf('c')])
     after.script = async function* script() {
@@ -241,7 +241,7 @@ describe('sources', () => {
     expect(world.tools()).toEqual(['a', 'c'])
   })
 
-  test('that cannot be started take the place of no other', async () => {
+  test('that cannot be started replace no other', async () => {
     const before = new FakeSource([agentOf('a')])
     const broken = new FakeSource([], () => Promise.reject(new Error('no such file')))
     const other = new FakeSource([agentOf('b')])
@@ -263,7 +263,7 @@ describe('sources', () => {
     expect(world.tools()).toEqual(['a', 'b', 'c'])
   })
 
-  test('that are about to leave keep their agents until another has looked', async () => {
+  test('keep their agents until the first search of their replacement', async () => {
     let found = (): void => undefined
     const before = new FakeSource([agentOf('a')])
     const after = new FakeSource([], () => new Promise((resolve) => (found = resolve)))
@@ -280,7 +280,7 @@ describe('sources', () => {
     expect([world.tools(), world.changes.length, world.warnings]).toEqual([['a'], 1, []])
   })
 
-  test('are closed with the registry, which then does nothing more', async () => {
+  test('are closed with the registry, which then calls no listener', async () => {
     const source = new FakeSource([agentOf('a')])
     const world = worldOf([source])
     await world.registry.start()
@@ -295,7 +295,7 @@ describe('sources', () => {
 })
 
 describe('a first list', () => {
-  test('waits for agents where that is configured', async () => {
+  test('waits for agents with the setting', async () => {
     const source = new FakeSource()
     await using world = worldOf([source], { waitFor: { minAgents: 2 } })
     await world.registry.start()
@@ -311,7 +311,7 @@ describe('a first list', () => {
     expect(world.registry.isListable).toBe(true)
   })
 
-  test('does not wait until changes come to rest', async () => {
+  test('does not wait for the end of changes', async () => {
     const source = new FakeSource()
     const waitFor = { pollMs: 50 }
     await using world = worldOf([source], { debounceMs: 2000, waitFor })
@@ -323,7 +323,7 @@ describe('a first list', () => {
     expect(world.tools()).toEqual(['a'])
   })
 
-  test('does not wait longer than configured', async () => {
+  test('does not wait longer than the time limit', async () => {
     await using world = worldOf([new FakeSource()], { waitFor: { timeoutMs: 5000 } })
     await world.registry.start()
     const waiting = world.registry.whenListable()
@@ -333,7 +333,7 @@ describe('a first list', () => {
   })
 })
 
-describe('whoever reads the list once', () => {
+describe('a client that reads the list once', () => {
   async function isOverAfter(waiting: Promise<void>, world: RegistryWorld, ms: number) {
     let isOver = false
     void waiting.then(() => (isOver = true))
@@ -341,7 +341,7 @@ describe('whoever reads the list once', () => {
     return isOver
   }
 
-  test('waits for a first agent, though no first look found one', async () => {
+  test('waits for the first agent, also if the first searches found none', async () => {
     const source = new FakeSource()
     await using world = worldOf([source])
     await world.registry.start()
@@ -353,7 +353,7 @@ describe('whoever reads the list once', () => {
     expect(world.tools()).toEqual(['a'])
   })
 
-  test('waits for as many, and as long, as is configured', async () => {
+  test('waits for the number of agents and the time of the setting', async () => {
     const source = new FakeSource([agentOf('a')])
     await using world = worldOf([source], { waitFor: { minAgents: 2, timeoutMs: 20_000 } })
     await world.registry.start()
@@ -362,7 +362,7 @@ describe('whoever reads the list once', () => {
     expect(await isOverAfter(waiting, world, 1000)).toBe(true)
   })
 
-  test('waits 5 s otherwise, not at all where no agent can come, and for nothing that was closed', async () => {
+  test('waits 5 s without the setting, and not at all without sources or after the close', async () => {
     await using world = worldOf([new FakeSource()])
     await world.registry.start()
     const waiting = world.registry.whenPopulated()
@@ -379,7 +379,7 @@ describe('whoever reads the list once', () => {
   })
 })
 
-test('who left is told to those who might have called it', async () => {
+test('names a departed agent only to callers that could use it', async () => {
   const source = new FakeSource([agentOf('a')])
   await using world = worldOf([source])
   await world.registry.start()
@@ -394,7 +394,7 @@ test('who left is told to those who might have called it', async () => {
 })
 
 test.each(CLIENT_KINDS)(
-  'an agent that is left out comes and goes, and nobody is told (%s)',
+  'sends no notification for an agent that the filter leaves out (%s)',
   async (kind) => {
     const agents = new AgentsAtHand({ echo, hidden: echo })
     const warnings: string[] = []
@@ -428,7 +428,7 @@ test.each(CLIENT_KINDS)(
   },
 )
 
-describe('without a wish to wait, a first list', () => {
+describe('without the setting, a first list', () => {
   test('waits for graphs of this process until they are loaded', async () => {
     let load: () => void = () => undefined
     const loaded = new Promise<void>((resolve) => (load = resolve))
@@ -443,7 +443,7 @@ describe('without a wish to wait, a first list', () => {
     expect(world.tools()).toEqual(['a', 'graph'])
   })
 
-  test('but not for those that never are', async () => {
+  test('waits for a limited time for graphs that never load', async () => {
     const graphs = new FakeSource([], never)
     graphs.isLocal = true
     await using world = worldOf([graphs, new FakeSource([agentOf('a')])])
@@ -454,7 +454,7 @@ describe('without a wish to wait, a first list', () => {
     expect(world.tools()).toEqual(['a'])
   })
 
-  test('waits no longer than a change for what is elsewhere', async () => {
+  test('waits a short time for agents of other processes', async () => {
     await using world = worldOf([new FakeSource([], never)])
     void world.registry.start()
     await world.clock.advance(1000)

@@ -6,7 +6,7 @@ import type { Agent } from '../agents/agent.ts'
 describe('names of tools', () => {
   const twin = (id: string): Agent => agentOf(id, { name: 'twin' })
 
-  test('are the same in two processes that found the agents in another order', async () => {
+  test('are equal in two processes that found the agents in another order', async () => {
     const [one, two] = [new FakeSource([twin('b')]), new FakeSource([twin('a')])]
     await using first = worldOf([one])
     await using second = worldOf([two])
@@ -19,7 +19,7 @@ describe('names of tools', () => {
     expect(first.tools()).toHaveLength(2)
   })
 
-  test('are warned of once if they collide', async () => {
+  test('cause one warning if they collide', async () => {
     const source = new FakeSource([twin('a'), twin('b')])
     await using world = worldOf([source])
     await world.registry.start()
@@ -35,7 +35,7 @@ describe('names of tools', () => {
     ])
   })
 
-  test('never lead to an agent that joined, and come back when it left', async () => {
+  test('never lead to an agent that joined, and return when it left', async () => {
     const source = new FakeSource([twin('b')])
     await using world = worldOf([source])
     await world.registry.start()

@@ -4,7 +4,7 @@ import { descriptionOf } from './describe.ts'
 
 const bare: Skill = { id: 's', name: 'S', description: '' }
 
-test('says what the skill says of itself', () => {
+test('contains the description, examples, modes and tags of the skill', () => {
   const skill: Skill = {
     ...bare,
     description: 'Tells the weather.',
@@ -27,11 +27,11 @@ Tags: weather, maps`,
   )
 })
 
-test('says so when there is nothing to say', () => {
+test('has a text for a skill without a description', () => {
   expect(descriptionOf(bare)).toBe('No description available')
 })
 
-test('tells how long files can be read, of skills that make some, however long the rest is', () => {
+test('says how long files can be read, also after a long description', () => {
   const skill: Skill = { ...bare, description: 'x'.repeat(5000), outputModes: ['image/png'] }
   const text = descriptionOf(skill, { artifactTtlMs: 86_400_000 })
   expect(text).toHaveLength(2048)
@@ -39,7 +39,7 @@ test('tells how long files can be read, of skills that make some, however long t
   expect(descriptionOf(bare, { artifactTtlMs: 60_000 })).not.toContain('Files')
 })
 
-test('leaves out what nobody sees but a model reads', () => {
+test('removes invisible characters', () => {
   const hidden = `Fine\u0000\u202E\u{E0041}\u200B text 👩‍🚀`
   expect(descriptionOf({ ...bare, description: hidden })).toBe('Fine text 👩‍🚀')
 })

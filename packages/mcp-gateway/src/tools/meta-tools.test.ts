@@ -54,7 +54,7 @@ function complaintOf(answer: { ok: boolean; complaint?: string }): string {
 }
 
 describe('agents_list', () => {
-  test('names agents so that they can be called, with their skills and health', () => {
+  test('lists agents with their skills, their health and their names for agent_call', () => {
     const { agents } = pageOf({})
     expect(agents.map(({ agent, status }) => [agent, status])).toEqual([
       ['1', 'healthy'],
@@ -68,17 +68,17 @@ describe('agents_list', () => {
     ])
   })
 
-  test('finds by any text', () => {
+  test('finds agents by any text', () => {
     expect(pageOf({ query: 'RAIN' }).agents.map(({ agent }) => agent)).toEqual(['weather'])
     expect(pageOf({ query: 'nothing' }).agents).toEqual([])
   })
 
-  test('shows what the caller may call', () => {
+  test('lists only what the caller may call', () => {
     const one = { ...all, scopes: ['agent:2:call'] }
     expect(pageOf({}, one).agents.map(({ agent }) => agent)).toEqual(['twin'])
   })
 
-  test('gives pages', () => {
+  test('returns pages', () => {
     const many = planner.plan(Array.from({ length: 45 }, (_, index) => agentOf(`a${100 + index}`)))
     const seen: string[] = []
     let cursor: string | undefined
@@ -93,7 +93,7 @@ describe('agents_list', () => {
     expect(new Set(seen).size).toBe(45)
   })
 
-  test('refuses what it does not know', () => {
+  test('refuses a cursor and a query that are wrong', () => {
     expect(complaintOf(agentsPage(plan, all, { query: 1 }))).toContain('/query')
     expect(complaintOf(agentsPage(plan, all, { cursor: '§' }))).toContain('/cursor')
   })
@@ -129,11 +129,11 @@ describe('agent_call', () => {
     [{ agent: 'weather', skill: 'get', message: 'Hi' }, '/arguments is needed'],
     [{ agent: 'weather', skill: 'get', arguments: {} }, "/ must have required property 'city'"],
     [{ agent: 'news' }, '/message must be a text'],
-  ])('says what is wrong with %j', (args, complaint) => {
+  ])('refuses %j with a reason', (args, complaint) => {
     expect(complaintOf(resolveAgentCall(plan, all, args))).toContain(complaint)
   })
 
-  test('knows no agent that the caller may not call', () => {
+  test('does not find an agent that the caller may not call', () => {
     const none = { ...all, scopes: [] }
     expect(complaintOf(resolveAgentCall(plan, none, { agent: 'news', message: 'Hi' }))).toBe(
       'Bad arguments: there is no such agent',

@@ -36,25 +36,25 @@ describe('a name', () => {
     ])
   })
 
-  test('of an agent without skills is its own', () => {
+  test('of an agent without skills is the name of the agent', () => {
     expect(namesOf([candidate('support', '')])).toEqual(['support'])
     const onlySkill = toNameShape({ ...DEFAULTS.tools.names, pattern: '{skill}' })
     expect(namesOf([candidate('support', '')], { shape: onlySkill })).toEqual(['support'])
   })
 
-  test('in another script has digits of the id instead', () => {
+  test('in another script has digits of the id', () => {
     expect(namesOf([candidate('天気', '予報')])).toEqual(['agent_bc79d8_skill_ab7dfa'])
     expect(namesOf([candidate('天気', 'forecast')])).toEqual(['agent_bc79d8_forecast'])
   })
 
-  test('is split where it is configured', () => {
+  test('is split with the setting', () => {
     const split = toNameShape({ ...DEFAULTS.tools.names, splitCamelCase: true })
     expect(namesOf([candidate('WeatherAgent', 'getForecast')], { shape: split })).toEqual([
       'weather_agent_get_forecast',
     ])
   })
 
-  test('that is too long loses of the agent first, and still differs from its neighbour', () => {
+  test('that is too long loses characters of the agent first, and stays unique', () => {
     const long = 'a_very_long_name_of_an_agent_from_far_away'
     const [one, two] = namesOf([
       candidate(long, 'find_the_answer_to_a_question'),
@@ -65,19 +65,19 @@ describe('a name', () => {
     expect(two).not.toBe(one)
   })
 
-  test('keeps eight characters of the agent, and then loses of the skill', () => {
+  test('keeps eight characters of the agent, and then loses characters of the skill', () => {
     const [name] = namesOf([candidate('weather_agent', 's'.repeat(60))])
     expect(name).toMatch(/^weather_s{32}_[0-9a-f]{6}$/)
   })
 })
 
-describe('names that are wanted twice', () => {
+describe('names that two skills want', () => {
   const same = [
     candidate('b', 'get', { agentName: 'weather' }),
     candidate('a', 'get', { agentName: 'weather' }),
   ]
 
-  test('go to none of them, and are reported', () => {
+  test('go to neither of them, and are reported', () => {
     const names = namesOf(same)
     expect(names).toEqual(same.map((each) => suffixedName(each, shape)))
     expect(names[0]).not.toBe(names[1])
@@ -87,7 +87,7 @@ describe('names that are wanted twice', () => {
     ])
   })
 
-  test('go to the one that is left', () => {
+  test('go to the skill that stays', () => {
     const [b, a] = same
     expect(namesOf([b!])).toEqual(['weather_get'])
     expect(namesOf([a!])).toEqual(['weather_get'])
@@ -154,7 +154,7 @@ const anyCandidates = fc
     ...new Map(all.map((each) => [JSON.stringify([each.agentId, each.skillId]), each])).values(),
   ])
 
-test('any agents get names that all providers take, each its own', () => {
+test('gives any agents unique names that all providers accept', () => {
   fc.assert(
     fc.property(anyCandidates, (candidates) => {
       const names = namesOf(candidates)
@@ -164,7 +164,7 @@ test('any agents get names that all providers take, each its own', () => {
   )
 })
 
-test('in whatever order they come', () => {
+test('gives the same names for any order of the agents', () => {
   const shuffled = anyCandidates.chain((all) =>
     fc.tuple(fc.constant(all), fc.shuffledSubarray(all, { minLength: all.length })),
   )
@@ -180,7 +180,7 @@ test('in whatever order they come', () => {
   )
 })
 
-test('no agent that joins gets a name that another agent had', () => {
+test('gives a new agent no name that another agent had', () => {
   const twoGroups = fc.tuple(anyCandidates, fc.array(fc.boolean(), { minLength: 30 }))
   fc.assert(
     fc.property(twoGroups, ([all, early]) => {
@@ -221,7 +221,7 @@ test.each([
   expect(sanitizeName(text)).toBe(name)
 })
 
-test('a sanitized name stays the same', () => {
+test('does not change a sanitized name', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), (text) => {
       const name = sanitizeName(text)

@@ -39,7 +39,7 @@ function complaintOf(check: ArgumentCheck): string {
 describe('a message', () => {
   const { check, inputSchema } = parametersWith(undefined)
 
-  test('is what a tool takes by default', () => {
+  test('is the parameter of a tool by default', () => {
     expect(inputSchema).toMatchObject({ type: 'object', required: ['message'] })
     expect(check({ message: 'Hi' })).toEqual({
       ok: true,
@@ -61,7 +61,7 @@ describe('a message', () => {
 describe('the schema of a skill', () => {
   const { check, inputSchema } = parametersWith(city, { parameters: 'schema' })
 
-  test('is what the tool takes, where that is configured', () => {
+  test('is used with the setting', () => {
     expect(inputSchema).toEqual(city)
     expect(check({ city: 'Paris' })).toEqual({
       ok: true,
@@ -75,11 +75,11 @@ describe('the schema of a skill', () => {
     [{ city: 'P' }, '/city must NOT have fewer than 2 characters'],
     [{ city: 'Paris', days: 1.5 }, '/days must be integer'],
     [{ city: 'Paris', town: 1 }, '/ must NOT have additional properties: "town"'],
-  ])('says which part of %j is wrong', (args, complaint) => {
+  ])('names the wrong part of %j', (args, complaint) => {
     expect(complaintOf(check(args))).toBe(`Bad arguments: ${complaint}`)
   })
 
-  test('may be of another draft, and tells what values it allows', () => {
+  test('can be of another draft, and errors list the allowed values', () => {
     const draft7 = {
       $schema: 'http://json-schema.org/draft-07/schema#',
       type: 'object',
@@ -93,7 +93,7 @@ describe('the schema of a skill', () => {
     )
   })
 
-  test('loses hints that would make headers of arguments, but no property of that name', () => {
+  test('loses header hints, but no property of that name', () => {
     const hinted = {
       type: 'object',
       properties: {
@@ -107,7 +107,7 @@ describe('the schema of a skill', () => {
     })
   })
 
-  test('that would take too long to match is left to the agent', () => {
+  test('is not checked if an expression could take too long', () => {
     const slow = { type: 'object', properties: { name: { type: 'string', pattern: '^(a+)+$' } } }
     const { check: checkName } = parametersWith(slow, { parameters: 'schema' })
     expect(checkName({ name: `${'a'.repeat(40)}!` }).ok).toBe(true)
@@ -140,7 +140,7 @@ describe('the schema of a skill', () => {
     expect(defectOf(schema)).toBe(defect)
   })
 
-  test('may not contain other values than JSON, contain itself, or multiply', () => {
+  test('is refused with values that JSON does not have, with itself, or with too many parts', () => {
     expect(defectOf({ default: 1n })).toBe('it contains a value that JSON does not have')
     const circle: Record<string, unknown> = {}
     circle['items'] = circle
@@ -150,7 +150,7 @@ describe('the schema of a skill', () => {
     expect(defectOf(twice)).toBe('it has more than 20000 nodes')
   })
 
-  test('may not be nested without end', () => {
+  test('is refused if it is nested too deeply', () => {
     let schema: JsonSchema = { type: 'string' }
     for (let depth = 0; depth < 70; depth++) schema = { items: schema }
     expect(defectOf({ properties: { a: schema } })).toBe('it is nested more than 64 levels deep')
@@ -172,10 +172,10 @@ test.each([
   expect(parametersWith(schema, { parameters: 'auto' }).kind).toBe(kind)
 })
 
-describe('what the gateway adds', () => {
+describe('the parameters that the gateway adds', () => {
   const options = { extras: allExtras } as const
 
-  test('depends on the configuration, and on whether the agent can ask', () => {
+  test('depend on the configuration, and on whether the agent can ask', () => {
     const namesWith = (extras: GivenPlan['extras'], over: Partial<Agent> = {}) =>
       Object.keys(parametersWith(undefined, { extras }, over).inputSchema['properties'] as object)
     expect(namesWith({})).toEqual(['message', 'resume'])
@@ -184,7 +184,7 @@ describe('what the gateway adds', () => {
     expect(namesWith(allExtras, { canAsk: false })).not.toContain('resume')
   })
 
-  test('is taken apart from what the agent gets, also where its schema allows no more', () => {
+  test('are not passed to the agent, also if its schema allows no more properties', () => {
     const { check } = parametersWith(city, { ...options, parameters: 'schema' })
     expect(
       check({ city: 'Paris', files: ['artifact://s/a'], scope: 's', idempotencyKey: 'k' }),
@@ -199,7 +199,7 @@ describe('what the gateway adds', () => {
     })
   })
 
-  test('gives way to properties of the skill', () => {
+  test('are not added if the skill has a property of that name', () => {
     const own = { type: 'object', properties: { files: { type: 'integer' } }, required: ['scope'] }
     const { check, inputSchema } = parametersWith(own, { ...options, parameters: 'schema' })
     expect(inputSchema['properties']).toMatchObject({ files: { type: 'integer' } })
@@ -209,7 +209,7 @@ describe('what the gateway adds', () => {
     })
   })
 
-  test('answers a run without saying again what led to it', () => {
+  test('answer a run without the other arguments', () => {
     const { check } = parametersWith(undefined, options)
     const resume = { run: 'run_1', answers: { i0: 'yes' } }
     expect(check({ resume })).toEqual({ ok: true, arguments: { files: [], resume } })
@@ -225,7 +225,7 @@ describe('what the gateway adds', () => {
     [{ idempotencyKey: 'x'.repeat(129) }, '/idempotencyKey must be'],
     [{ resume: { run: 'r' } }, '/resume must have'],
     [{ resume: null }, '/resume must have'],
-  ])('is checked: %j', (args, complaint) => {
+  ])('are checked: %j', (args, complaint) => {
     const { check } = parametersWith(undefined, options)
     expect(complaintOf(check({ message: 'Hi', ...args }))).toContain(complaint)
   })

@@ -34,7 +34,7 @@ function planOf(agents: readonly Agent[], options: GivenPlan = {}): ToolPlan {
 
 const names = (plan: ToolPlan): readonly string[] => plan.tools.map(({ name }) => name)
 
-test('a tool of which nothing is said is odd, until somebody says something', () => {
+test('warns of a tool without a description, unless an override has one', () => {
   const agents = [agentOf('a', [{ id: 'x' }]), agentOf('b')]
   const odd =
     'a_x has no description, and models choose by descriptions. Set one in tools.overrides'
@@ -46,7 +46,7 @@ test('a tool of which nothing is said is odd, until somebody says something', ()
 describe('a plan', () => {
   const plan = planOf([agentOf('weather', [{ id: 'set' }, { id: 'get' }]), agentOf('news')])
 
-  test('has a tool for each skill, and one for an agent without any, by name', () => {
+  test('has a tool for each skill, and one for an agent without skills, sorted by name', () => {
     expect(names(plan)).toEqual(['news', 'weather_get', 'weather_set'])
     expect(plan.byName('weather_get')).toMatchObject({
       title: 'weather: get',
@@ -59,7 +59,7 @@ describe('a plan', () => {
     expect(plan.bySkill('news', 'news')).toBe(plan.byName('news'))
   })
 
-  test('is of the same version wherever the same is seen, also of agents that are not well', () => {
+  test('has the same version for the same lists, also with other health', () => {
     const sick = agentOf('news', [], { health: 'degraded' })
     const again = planOf([sick, agentOf('weather', [{ id: 'get' }, { id: 'set' }])])
     expect(again.version).toBe(plan.version)
@@ -67,14 +67,14 @@ describe('a plan', () => {
     expect(planOf([agentOf('news')]).version).not.toBe(plan.version)
   })
 
-  test('encodes in a scope what scopes may not hold', () => {
+  test('encodes characters that a scope cannot contain', () => {
     const tool = planOf([agentOf('https://a b"ü\\')]).tools[0]
     expect(tool?.scopes).toEqual(['agent:https://a%20b%22%C3%BC%5C:call'])
   })
 })
 
 describe('filters', () => {
-  test('leave a name to whoever stays', () => {
+  test('leave a name to the skill that is not filtered', () => {
     const agents = [
       agentOf('a', [{ id: 'x' }], { name: 'w' }),
       agentOf('b', [{ id: 'x', name: 'y' }], { name: 'w' }),
@@ -104,7 +104,7 @@ describe('filters', () => {
 })
 
 describe('overrides', () => {
-  test('say how one tool looks, by id or name', () => {
+  test('set the name, texts and hints of a tool, by id or name', () => {
     const plan = planOf(
       [agentOf('1', [{ id: 'get', annotations: { readOnlyHint: true } }], { name: 'weather' })],
       {
@@ -133,7 +133,7 @@ describe('overrides', () => {
     expect(plan.warnings).toContain('tools.overrides["news"] matches no skill now')
   })
 
-  test('hide', () => {
+  test('can hide a tool', () => {
     const plan = planOf([agentOf('news')], { overrides: { news: { hidden: true } } })
     expect(plan.tools).toEqual([])
     expect(plan.dropped).toMatchObject([{ why: 'hidden' }])
@@ -144,7 +144,7 @@ describe('overrides', () => {
     ['a name that is none', { a: { name: 'a b' } }, 'tools.overrides["a"].name'],
     ['a long name', { a: { name: 'x'.repeat(65) } }, 'tools.overrides["a"].name'],
     ['a name of the gateway', { a: { name: 'agent_call' } }, 'tools.overrides["a"].name'],
-  ])('with %s are an error that names its place', (_what, overrides, path) => {
+  ])('with %s are an error with their path', (_what, overrides, path) => {
     expect(() => new ToolPlanner(planOptions({ overrides, metaTools: 'on' }))).toThrow(
       expect.objectContaining({ code: 'CONFIG', path }),
     )
@@ -156,14 +156,14 @@ test.each([
   [{ pattern: '{skill}_{version}' }, 'pattern'],
   [{ maxLength: 200 }, 'maxLength'],
   [{ maxLength: 20, reserve: 10 }, 'reserve'],
-])('names cannot be made by %j', (options, path) => {
+])('refuses the settings of names %j', (options, path) => {
   expect(() => new ToolPlanner(planOptions({ names: options }))).toThrow(
     expect.objectContaining({ code: 'CONFIG', path: `tools.names.${path}` }),
   )
 })
 
 describe('a bad schema', () => {
-  test('drops its tool, and no other', () => {
+  test('drops only its own tool', () => {
     const skills = [{ id: 'bad', inputSchema: { type: 'array' } }, { id: 'good' }]
     const plan = planOf([agentOf('a', skills)], { parameters: 'schema' })
     expect(names(plan)).toEqual(['a_good'])
@@ -171,7 +171,7 @@ describe('a bad schema', () => {
     expect(plan.dropped[0]?.reason).toContain('it is of type "array"')
   })
 
-  test('of output is left out', () => {
+  test('of output is not used', () => {
     const plan = planOf([agentOf('a', [{ id: 'x', outputSchema: { type: 'array' } }])])
     expect(plan.tools[0]?.outputSchema).toBeUndefined()
     expect(plan.warnings).toContainEqual(
@@ -180,13 +180,13 @@ describe('a bad schema', () => {
   })
 })
 
-test('hints that are none are left out', () => {
+test('drops hints that are not booleans', () => {
   const annotations = { readOnlyHint: 'yes' as unknown as boolean, openWorldHint: false }
   const tool = planOf([agentOf('a', [{ annotations }])]).tools[0]
   expect(tool?.definition.annotations).toEqual({ openWorldHint: false })
 })
 
-test('a result is checked by the output schema', () => {
+test('checks a result with the output schema', () => {
   const outputSchema = { properties: { celsius: { type: 'number' } }, required: ['celsius'] }
   const tool = planOf([agentOf('a', [{ outputSchema }])]).tools[0]
   expect(tool?.definition.outputSchema).toMatchObject({ type: 'object', required: ['celsius'] })
@@ -194,7 +194,7 @@ test('a result is checked by the output schema', () => {
   expect(tool?.checkOutput({ celsius: 'warm' })).toBe('/celsius must be number')
 })
 
-test('prompts are the examples of skills', () => {
+test('makes prompts of the examples of skills', () => {
   const agents = [agentOf('weather', [{ id: 'get', examples: ['In Paris?', ' ', 'Tomorrow?'] }])]
   const plan = planOf(agents)
   expect(plan.prompts.map(({ name, text }) => [name, text])).toEqual([
@@ -274,14 +274,14 @@ describe('the lists of a caller', () => {
   const plan = new ToolPlanner(planOptions()).plan([exampleAgent('a'), exampleAgent('b')])
   const onlyB = principalWith('agent:b:call')
 
-  test('a caller sees what its scopes allow', () => {
+  test('contain the tools that its scopes allow', () => {
     expect(listTools(plan, onlyB).map(({ name }) => name)).toEqual(['b_do'])
     expect(listTools(plan, principalWith('*'))).toHaveLength(2)
     expect(listTools(plan, principalWith())).toEqual([])
     expect(nearestTools(plan, onlyB, 'a_do')).toEqual(['b_do'])
   })
 
-  test('prompts, too', () => {
+  test('contain the prompts that its scopes allow', () => {
     expect(listPrompts(plan, onlyB)).toEqual([
       { name: 'b_do_example_1', title: 'Do it, b', description: 'Example for b: do' },
     ])
@@ -295,7 +295,7 @@ describe('the lists of a caller', () => {
     ['off', ['a_do', 'b_do']],
     ['on', ['a_do', 'agent_call', 'agents_list', 'b_do']],
     ['only', ['agent_call', 'agents_list']],
-  ] as const)('with meta-tools %s', (metaTools, found) => {
+  ] as const)('depend on the setting of meta-tools: %s', (metaTools, found) => {
     const made = new ToolPlanner(planOptions({ metaTools })).plan([
       exampleAgent('a'),
       exampleAgent('b'),
@@ -304,7 +304,7 @@ describe('the lists of a caller', () => {
     expect(made.byName('a_do')).toBeDefined()
   })
 
-  test('finds what was meant', () => {
+  test('has the names most similar to a wrong name', () => {
     const found = ['weather_get', 'weather_set', 'news_list', 'support']
     expect(nearestNames('wether_get', found)).toEqual(['weather_get', 'weather_set', 'news_list'])
     expect(nearestNames('x', [])).toEqual([])

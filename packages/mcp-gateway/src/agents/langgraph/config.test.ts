@@ -75,7 +75,7 @@ async function answerOf(source: AgentSource, agentId: string): Promise<string | 
   return text
 }
 
-test('graphs come, change and go with their files; a mistake changes nothing', async () => {
+test('reports graphs when their files change, and keeps them after an error in a file', async () => {
   await graph('one')
   const warned = deferred()
   const path = await config(graphs('a', 'b'))
@@ -100,7 +100,7 @@ test('graphs come, change and go with their files; a mistake changes nothing', a
   await source.close()
 })
 
-test('a graph that keeps its threads in memory is warned of, where other processes may be answered', async () => {
+test('warns of a graph with threads in memory if several processes answer', async () => {
   const node = (): object => ({ messages: [] })
   const made = new StateGraph(MessagesAnnotation).addNode('n', node).addEdge('__start__', 'n')
   const definition = { graph: made.compile({ checkpointer: new MemorySaver() }), description: '' }
@@ -114,7 +114,7 @@ test('a graph that keeps its threads in memory is warned of, where other process
   expect(warnings).toEqual([expect.stringContaining('cannot be answered in another')])
 })
 
-test('warns of a graph whose every call fails, unless it has an input function', async () => {
+test('warns of a graph whose calls all fail, unless it has an input function', async () => {
   const state = Annotation.Root({ city: Annotation<string> })
   const made = new StateGraph(state).addNode('n', () => ({})).addEdge('__start__', 'n')
   const deaf = { graph: made.compile(), description: 'Knows cities' }

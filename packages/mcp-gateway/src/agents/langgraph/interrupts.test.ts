@@ -122,7 +122,7 @@ test.each([
   { content: { decision: 'edit', edit: '2' }, ok: false },
   { content: { decision: 'edit', edit: '' }, ok: false },
   { content: { decision: 'edit' }, ok: false },
-])('$content is an answer to a review: $ok', ({ content, ok }) => {
+])('accepts $content as an answer to a review: $ok', ({ content, ok }) => {
   const [question] = questionsOf({ value: middleware }, 0)
   const read = question && readForm(question, content)
   expect(typeof read === 'object').toBe(ok)
@@ -130,7 +130,7 @@ test.each([
   expect(Object.keys(requestedSchema.properties)).toEqual(['decision', 'edit', 'message'])
 })
 
-test('two actions to review are decided in one form', () => {
+test('asks for the decisions of two actions in one form', () => {
   const value = {
     actionRequests: [
       { name: 'pay', args: {} },
@@ -146,7 +146,7 @@ test('two actions to review are decided in one form', () => {
   })
 })
 
-test('questions of an MCP server that a graph relays are asked as they are, and answered as they came', () => {
+test('relays questions of an MCP server and their answers unchanged', () => {
   const value = {
     type: 'mcp_elicitation',
     key: 'call1:1',

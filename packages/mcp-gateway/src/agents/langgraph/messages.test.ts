@@ -28,12 +28,12 @@ test.each([
   ['application/json', '{"a":1}'],
   ['application/yaml; charset=utf-8', 'a: 1'],
   ['image/svg+xml', '<svg/>'],
-])('a file of %s is put before the model as text', async (type, text) => {
+])('adds a file of %s to the message as text', async (type, text) => {
   const block = await blockOf(fileOf('f', type, text))
   expect(block).toEqual({ type: 'text', text: `File "f":\n${text}` })
 })
 
-test('a picture is put before it as one', async () => {
+test('adds an image to the message as an image', async () => {
   expect(await blockOf(fileOf('f.png', 'image/png', new Uint8Array(3)))).toMatchObject({
     type: 'image',
     mimeType: 'image/png',
@@ -44,7 +44,7 @@ test('a picture is put before it as one', async () => {
 test.each([
   ['application/zip', 'PK'],
   ['text/plain', Buffer.from([0x61, 0xff])],
-])('of a file of %s that no model reads it is told where it is', async (type, data) => {
+])('names the URI of a file of %s, which models cannot read', async (type, data) => {
   const { length } = Buffer.from(data)
   expect(await blockOf(fileOf('f', type, data))).toEqual({
     type: 'text',

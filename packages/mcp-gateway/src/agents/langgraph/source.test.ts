@@ -77,7 +77,7 @@ function filesIn(updates: readonly AgentUpdate[]): readonly OutputFile[] {
   return updates.flatMap((update) => (update.type === 'file' ? [update.file] : []))
 }
 
-test('a graph that talks is an agent: its text comes as it is written, and whole at the end', async () => {
+test('streams the text of a graph with messages, and ends with the whole answer', async () => {
   const model = new FakeListChatModel({ responses: ['Hello you'] })
   const graph = talking(async ({ messages }) => (await model.invoke(messages)).content).compile()
   const updates = await updatesOf({ graph, description: 'Answers questions' })
@@ -87,7 +87,7 @@ test('a graph that talks is an agent: its text comes as it is written, and whole
   expect(updates.at(-1)).toEqual({ type: 'done', text: 'Hello you', structured: undefined })
 })
 
-test('the caller says what of the state is the answer', async () => {
+test('makes the answer with the output function of the definition', async () => {
   const graph = talking(() => 'Hello').compile()
   const updates = await updatesOf({
     graph,
@@ -97,7 +97,7 @@ test('the caller says what of the state is the answer', async () => {
   expect(updates.at(-1)).toMatchObject({ type: 'done', text: 'HELLO' })
 })
 
-test('a graph knows who calls it, for what, and where its files go', async () => {
+test('gives the graph the caller, the run and the files in its configuration', async () => {
   const seen: unknown[] = []
   const graph = talking((_, { configurable }) => {
     seen.push(configurable)
@@ -118,7 +118,7 @@ test('a graph knows who calls it, for what, and where its files go', async () =>
   ])
 })
 
-test('each call has a thread of its own, and nothing is left of it', async () => {
+test('gives each call its own thread, and deletes it after the call', async () => {
   const checkpointer = new MemorySaver()
   const sizes: number[] = []
   const graph = talking(({ messages }) => {
@@ -133,7 +133,7 @@ test('each call has a thread of its own, and nothing is left of it', async () =>
   expect(Object.keys(checkpointer.storage)).toEqual([])
 })
 
-test('images and files of the last message are files of the result', async () => {
+test('returns images and files of the last message', async () => {
   const data = Buffer.from('png').toString('base64')
   const graph = talking(() => [
     { type: 'text', text: 'Look: ' },
@@ -150,7 +150,7 @@ test('images and files of the last message are files of the result', async () =>
   expect(updates.at(-1)).toMatchObject({ type: 'done', text: 'Look: ' })
 })
 
-test('a node makes files and says what it does through its writer', async () => {
+test('returns files and progress that a node sends with its writer', async () => {
   const graph = talking((_, { writer }) => {
     writer?.({ type: 'status', text: 'Drawing' })
     writer?.({ type: 'artifact', name: 'a.txt', mimeType: 'text/plain', text: 'x' })
@@ -166,7 +166,7 @@ test('a node makes files and says what it does through its writer', async () => 
   ])
 })
 
-test('a graph with a schema of its own takes arguments, and gives its output', async () => {
+test('passes arguments to a graph with a schema, and returns its output', async () => {
   const State = z.object({
     city: z.string(),
     days: z.number().optional(),
@@ -202,7 +202,7 @@ test('a graph with a schema of its own takes arguments, and gives its output', a
   })
 })
 
-test('a graph that runs in circles, or says itself why it cannot, has failed; all else is its secret', async () => {
+test('fails for a graph over its limit of steps or with an exposed error, and hides other errors', async () => {
   const circle = new StateGraph(MessagesAnnotation)
     .addNode('a', () => ({}))
     .addEdge(START, 'a')
@@ -224,14 +224,14 @@ test('a graph that runs in circles, or says itself why it cannot, has failed; al
   await expect(updatesOf({ graph: hidden, description: '' })).rejects.toThrow('secret')
 })
 
-test('a graph that asks without a checkpointer says what it lacks', async () => {
+test('fails with a reason if a graph asks without a checkpointer', async () => {
   const graph = talking(() => interrupt('Which size?')).compile()
   expect(await updatesOf({ graph, description: '' })).toEqual([
     { type: 'failed', reason: expect.stringContaining('no checkpointer to wait') },
   ])
 })
 
-test('a graph that is told to stop stops, and its thread is deleted', async () => {
+test('stops a cancelled graph, and deletes its thread', async () => {
   const checkpointer = new MemorySaver()
   const isThere = deferred()
   const caller = new AbortController()
@@ -251,7 +251,7 @@ test('a graph that is told to stop stops, and its thread is deleted', async () =
   expect(Object.keys(checkpointer.storage)).toEqual([])
 })
 
-test('what is no graph is refused at the start', async () => {
+test('refuses a value that is not a graph at the start', async () => {
   const graph = (() => ({})) as unknown as GraphDefinition['graph']
   await expect(started({ support: { graph, description: '' } })).rejects.toMatchObject({
     code: 'CONFIG',
@@ -259,7 +259,7 @@ test('what is no graph is refused at the start', async () => {
   })
 })
 
-test('the graphs of a langgraph.json are agents, with their descriptions', async () => {
+test('offers the graphs of a langgraph.json with their descriptions', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'langgraph-json-'))
   try {
     await writeFile(
@@ -347,7 +347,7 @@ async function replicas(definition: () => GraphDefinition) {
   }
 }
 
-test('a graph that asks goes on in another process with what the person said', async () => {
+test('continues a graph that asked in another process, with the answer', async () => {
   const checkpointer = new MemorySaver()
   const answers: unknown[] = []
   await using world = await replicas(() => ({
@@ -380,7 +380,7 @@ test('a graph that asks goes on in another process with what the person said', a
   expect(Object.keys(checkpointer.storage)).toEqual([])
 })
 
-test('several interrupts at once are asked in one round, and each gets its own answer', async () => {
+test('asks several interrupts in one round, and gives each its own answer', async () => {
   const checkpointer = new MemorySaver()
   const State = z.object({ a: z.string().optional(), b: z.string().optional() })
   const make = (): GraphDefinition => ({
@@ -416,7 +416,7 @@ test('several interrupts at once are asked in one round, and each gets its own a
   })
 })
 
-test('a question that nobody answers costs no thread for ever', async () => {
+test('deletes the thread of a question that nobody answered', async () => {
   const checkpointer = new MemorySaver()
   await using world = await replicas(() => ({
     description: '',
@@ -445,7 +445,7 @@ const script = `
   console.log(JSON.stringify([...loaded]))
 `
 
-test('a graph that talks loads none of the libraries that others need', async () => {
+test('loads no library for schemas or questions for a graph with messages', async () => {
   const source = fileURLToPath(new URL('source.ts', import.meta.url))
   const { stdout } = await promisify(execFile)(sourceNode, [
     '--conditions=mcp-source',
