@@ -204,7 +204,7 @@ export class McpClient implements AsyncDisposable {
       return this.#resumeTask(resume.task, name).result({ ...options, inputResponses })
     }
     const startedAt = performance.now()
-    return this.#startTool({ name, args }, options, async (started, lease) => {
+    return this.#startTool({ name, args }, options, (started, lease) => {
       if (!(started instanceof McpTask)) return started
       // The limit of the call includes the time until the server has answered.
       const leftMs = timeoutMs && Math.max(timeoutMs - (performance.now() - startedAt), 1)
@@ -239,7 +239,7 @@ export class McpClient implements AsyncDisposable {
       if (inputResponses !== undefined) await task.answer(inputResponses, options)
       return { task }
     }
-    return this.#startTool({ name, args }, options, async (started) =>
+    return this.#startTool({ name, args }, options, (started) =>
       started instanceof McpTask ? { task: started } : { result: started },
     )
   }
@@ -247,7 +247,7 @@ export class McpClient implements AsyncDisposable {
   /**
    * Continues a task, also in another process than the one that called the tool. Sends nothing yet.
    *
-   * @throws McpClientError `TASK_REFERENCE` for a value that is no reference. The methods of the task reject with it if
+   * @throws McpClientError `TASK_REFERENCE` for an invalid reference. The methods of the task reject with this code if
    * the reference belongs to another server or principal
    */
   resumeTask(reference: TaskReference): McpTask {
@@ -261,10 +261,10 @@ export class McpClient implements AsyncDisposable {
   }
 
   /** Calls a tool, and `use` with its result or its task. */
-  async #startTool<T>(
+  #startTool<T>(
     { name, args }: { readonly name: string; readonly args: Readonly<Record<string, unknown>> },
     options: CallToolOptions,
-    use: (started: CallToolResult | InputRequired | McpTask, lease: Lease) => Promise<T>,
+    use: (started: CallToolResult | InputRequired | McpTask, lease: Lease) => T | Promise<T>,
   ): Promise<T> {
     const { caller, ownSession, idempotencyKey } = options
     assertKey(options, { tool: name, server: this.#label })

@@ -36,7 +36,7 @@ interface Task extends TaskStatus {
 /** A change of a task: its status, or its reference after a question was answered. */
 export interface TaskChange {
   readonly status: TaskStatus
-  /** Store it in place of the one before. */
+  /** The reference to store from now on. */
   readonly reference: TaskReference
 }
 
@@ -335,9 +335,10 @@ export class McpTask {
   /** Takes the status from an answer or a notification. Returns what is wrong with it. */
   #received(value: unknown): string | undefined {
     const task = parseTask(value)
-    if (task === undefined) return 'got an answer that is no task: report it to the server'
+    if (task === undefined)
+      return 'got an answer that is no task: report it to the authors of the server'
     if (task.taskId !== this.#reference.taskId) {
-      return 'got the status of another task, which was ignored: report it to the server'
+      return 'got the status of another task, which was ignored: report it to the authors of the server'
     }
     const before = this.#task
     // The first final state counts. A notification may be older than the last poll.
@@ -402,7 +403,7 @@ export class McpTask {
 
   // Questions.
 
-  /** Returns the questions that nobody has answered. Undefined if there are none. */
+  /** Returns the questions without an answer. Undefined if there are none. */
   #openRequests({ status, inputRequests = {} }: Task): TaskStatus['inputRequests'] {
     if (status !== 'input_required') return undefined
     const { answeredKeys } = this.#reference
@@ -485,7 +486,7 @@ export class McpTask {
     })
   }
 
-  /** Tells the server that nobody waits for the task. The caller does not wait long for that. */
+  /** Sends `tasks/cancel`. Waits at most 1 s, because the caller has aborted. Never rejects. */
   async #cancelled(session: Session): Promise<void> {
     using deadline = new Deadline(CANCEL_MS)
     const { signal } = deadline
@@ -707,7 +708,7 @@ function isDate(value: unknown): boolean {
   return typeof value === 'string' && toTime(value) !== undefined
 }
 
-/** @throws McpClientError `TASK_REFERENCE` for a value from a store that is no reference, or that is of another tool */
+/** @throws McpClientError `TASK_REFERENCE` for an invalid reference, and for a reference to a task of another tool */
 export function assertReference(
   given: unknown,
   { server, tool }: { readonly server: string; readonly tool?: string | undefined },
