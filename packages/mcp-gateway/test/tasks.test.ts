@@ -1,11 +1,19 @@
+import { isRecord } from '@x/internal'
+import { startRedisServer } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
-import { expect, test, vi } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
+
+import { createGateway } from '../src/gateway.ts'
 
 import type { AgentUpdate } from '../src/agents/agent.ts'
-import type { Behaviour } from './agents-at-hand.ts'
+import { AgentsAtHand, endless, type Behaviour } from './agents-at-hand.ts'
 import { settled } from './manual-clock.ts'
+import { redisStore } from './redis-store.ts'
 import { eventsOf, post } from './rpc-requests.ts'
 import { twoReplicas, type TwoReplicas } from './two-replicas.ts'
+
+const redis = await startRedisServer()
+afterAll(async () => redis?.[Symbol.asyncDispose]())
 
 type Json = Readonly<Record<string, unknown>>
 type Fetch = TwoReplicas['a']
@@ -483,6 +491,53 @@ test('notifies listeners at every replica of the changes of their own tasks', as
     await stream.return(undefined)
   }
 })
+
+test.runIf(redis)('shares tasks, their changes and keys by Redis', async () => {
+  const agents = new AgentsAtHand({ asking, endless })
+  const replica = () => {
+    const store = redisStore({ url: redis?.url, prefix: 'tasks', timeoutMs: 10_000 })
+    const gateway = createGateway({
+      sources: [agents],
+      store,
+      tools: { overrides: { endless: { tasks: 'always' } } },
+      secrets: { stateKey: 'the same in all processes, and long enough' },
+    })
+    const close = async (): Promise<void> => {
+      await gateway.close()
+      await store.close()
+    }
+    return { fetch: (message: Request) => gateway.fetch(message), [Symbol.asyncDispose]: close }
+  }
+  await using a = replica()
+  await using b = replica()
+  const { result: running } = await send(a.fetch, keyed('endless'))
+  const { result: repeated } = await send(b.fetch, keyed('endless'))
+  expect(repeated).toMatchObject({ taskId: running?.['taskId'], _meta: REPLAYED })
+  const { result } = await call(a.fetch, 'asking')
+  const taskId = String(result?.['taskId'])
+  const notifications = { taskIds: [taskId] }
+  const stream = messagesOf(await b.fetch(request('subscriptions/listen', { notifications })))
+  const next = async (): Promise<unknown> => (await stream.next()).value?.['params']
+  await next()
+  expect(await next()).toMatchObject({ taskId, status: 'input_required' })
+  const [one, two] = ['1.i0', '1.i1'].map((key) => ({ [key]: accepted({ answer: 'red' }) }))
+  await update(b.fetch, taskId, one ?? {})
+  await next()
+  await update(a.fetch, taskId, two ?? {})
+  let last: unknown
+  do last = await next()
+  while (isWorking(last))
+  expect(last).toMatchObject({ taskId, status: 'completed' })
+  await stream.return(undefined)
+  await cancel(b.fetch, running?.['taskId'])
+  await vi.waitUntil(() => agents.calls.some(({ signal }) => signal.aborted))
+  expect((await get(a.fetch, running?.['taskId'])).result).toMatchObject({ status: 'cancelled' })
+  expect(agents.calls.map(({ agentId }) => agentId)).toEqual(['endless', 'asking', 'asking'])
+})
+
+function isWorking(task: unknown): boolean {
+  return isRecord(task) && task['status'] !== 'completed'
+}
 
 async function* messagesOf(response: Response): AsyncGenerator<Json> {
   for await (const { data } of eventsOf(response)) yield JSON.parse(data) as Json

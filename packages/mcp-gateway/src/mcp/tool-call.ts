@@ -178,7 +178,7 @@ class ToolCall {
     if (!tasks || !call) return this.#run({ resume })
     const { tool } = call
     const earlier = await earlierCall(runs, call)
-    const order = { ...call.order, taskId: earlier?.taskId ?? newTaskId() }
+    const order = { ...call.order, taskId: earlier?.taskId ?? newTaskId(this.#parts.now()) }
     const prepared = { ...call, order }
     return tasks.begin({
       isRepeated: earlier?.taskId !== undefined,

@@ -354,7 +354,7 @@ export class Tasks {
       await this.#changes?.start()
       release = await lease.hold()
       const now = clock.now()
-      const taskId = (await claimedId()) ?? order.taskId ?? newTaskId()
+      const taskId = (await claimedId()) ?? order.taskId ?? newTaskId(now)
       const key = keyOf({ owner, taskId })
       const expiresAt = now + maxRunMs + ttlMs
       const task = newTask({ taskId, tool, order, process: lease.id, expiresAt }, now)
@@ -487,7 +487,7 @@ export class Tasks {
     const found = await this.#read(keyOf(reference))
     if (found) return found
     // The same for a task of somebody else.
-    const text = `Unknown task "${reference.taskId.slice(0, 9)}…": it does not exist, has expired, or belongs to another caller. Whether its call was executed is not known.`
+    const text = `Unknown task "${reference.taskId.slice(0, 13)}…": it does not exist, has expired, or belongs to another caller. Whether its call was executed is not known.`
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, text, { reason: 'unknown_task' })
   }
 
@@ -523,14 +523,22 @@ export class Tasks {
   }
 }
 
-/** Returns an id that cannot be guessed. */
-export function newTaskId(): string {
-  return `task_${randomHex(16)}`
+/** Returns an id that cannot be guessed. Later ids sort behind earlier ones, where stores add keys faster. */
+export function newTaskId(now: number): string {
+  return `task_${Math.floor(now).toString(36)}${randomHex(16)}`
 }
+
+/** Owners without a namespace. Requests with one credential often share the object of their principal. */
+const owners = new WeakMap<Principal, string>()
 
 /** Returns a hash that only the same caller has. */
 export function taskOwnerOf(principal: Principal, namespace: string | undefined): string {
-  return hashOf([principal.id, namespace ?? null])
+  if (namespace !== undefined) return hashOf([principal.id, namespace])
+  const known = owners.get(principal)
+  if (known !== undefined) return known
+  const owner = hashOf([principal.id, null])
+  owners.set(principal, owner)
+  return owner
 }
 
 const DIED: TaskError = {
