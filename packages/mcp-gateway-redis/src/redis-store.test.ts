@@ -59,7 +59,11 @@ test.each([
 })
 
 test('exports the store, and its section of a configuration file', async () => {
-  expect(Object.keys(await import('./index.ts'))).toEqual(['fileSection', 'redisStore'])
+  expect(Object.keys(await import('./index.ts'))).toEqual([
+    'bullmqEngine',
+    'fileSection',
+    'redisStore',
+  ])
 })
 
 const APPEND = { limits: { maxEvents: 1, ttlMs: 3_600_000 }, isLast: false }

@@ -21,6 +21,13 @@ export interface Gateway extends AsyncDisposable {
   /** Serves one client on a pipe. @throws GatewayError `CONFIG` with auth: a pipe cannot carry a credential */
   serveStdio(options?: StdioOptions): StdioConnection
   /**
+   * Executes tasks of all processes in this one, until `close()`. Resolves when it has begun. Without this, a gateway with an
+   * engine only accepts them.
+   *
+   * @throws GatewayError `UNAVAILABLE`; `CONFIG` without the option `engine`
+   */
+  work(): Promise<void>
+  /**
    * Changes filters, overrides and limits while the gateway runs. Resolves when clients were notified of changed lists.
    * Sources are added and removed by `registry`.
    *
@@ -53,6 +60,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       assertGatewayOptions('gateway.serveStdio()', stdioOptions, stdioChecks)
       return runtime.serveStdio(stdioOptions)
     },
+    work: () => runtime.work(),
     update: (liveOptions) => runtime.update(liveOptions),
     close,
     [Symbol.asyncDispose]: close,

@@ -113,6 +113,7 @@ export type {
   ResolvedAddress,
 } from './internal/guarded-fetch.ts'
 
+export type { ExecuteRun, RunAttempt, RunEngine } from './runs/engine.ts'
 export { DiskGatewayStore } from './store/sqlite-store.ts'
 export type { DiskGatewayStoreOptions } from './store/sqlite-store.ts'
 export { MemoryGatewayStore } from './store/memory-store.ts'

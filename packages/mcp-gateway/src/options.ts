@@ -8,6 +8,7 @@ import type { GatewayLogger } from './internal/logger.ts'
 import type { GatewayObserver } from './internal/observer.ts'
 import type { RunEvent } from './internal/run-event.ts'
 import type { GraphDefinition } from './agents/langgraph/definition.ts'
+import type { RunEngine } from './runs/engine.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
 
 /**
@@ -26,6 +27,11 @@ export interface GatewayObjects {
   readonly auth?: Authenticator | undefined
   /** Keeps sessions, files and paused runs. It stays open when the gateway closes. @default a new `MemoryGatewayStore` */
   readonly store?: GatewayStore | undefined
+  /**
+   * Executes tasks in any of the processes that share `store`, such as `bullmqEngine()` of `@x/mcp-gateway-redis`. Call
+   * `gateway.work()` in processes that execute tasks. @default a task ends with the process that began it
+   */
+  readonly engine?: RunEngine | undefined
   /**
    * Receives warnings and errors, such as failed runs with their stack. `console` is one. `false`: no log.
    *

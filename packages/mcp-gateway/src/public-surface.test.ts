@@ -59,6 +59,7 @@ test('gives a gateway exactly these members', () => {
     'registry',
     'serveStdio',
     'update',
+    'work',
   ])
 })
 

@@ -18,6 +18,8 @@ export interface Agent {
   readonly health: AgentHealth
   /** Whether a run that asks can be continued later: a graph with a checkpointer, an A2A agent. @default true */
   readonly canAsk?: boolean | undefined
+  /** Whether another process can continue a run after its process died: a graph with a checkpointer for all processes. @default false */
+  readonly canContinue?: boolean | undefined
 }
 
 /** `degraded`: the agent had an error lately. It is still listed and called. */
@@ -105,6 +107,11 @@ export interface AgentCall {
   readonly artifacts: AgentArtifacts
   /** Continues a run that asked, instead of starting one. */
   readonly resume?: Resume | undefined
+  /**
+   * Number of the execution of this run, from 1, if an engine executes it. From 2 on, an earlier process has died or was
+   * stopped within the run: continue from what it has stored. @default the run ends with its process
+   */
+  readonly attempt?: number | undefined
 }
 
 export type AgentInput = CheckedInput & {

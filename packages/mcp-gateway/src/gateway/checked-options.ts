@@ -35,6 +35,7 @@ const objectChecks: Checks<GatewayObjects> = {
     takes: 'a store, such as new MemoryGatewayStore()',
     accepts: (value) => isRecord(value) && isRecord(value['records']),
   },
+  engine: { ...methods('submit', 'work'), takes: 'an engine, such as bullmqEngine()' },
   logger: {
     takes: 'a logger, or false',
     accepts: (value) => value === false || methods('warn', 'error').accepts(value),

@@ -44,6 +44,7 @@ import { SdkListeners } from '../mcp/sdk-listeners.ts'
 import { Callers, SdkServers, type ServerParts } from '../mcp/sdk-server.ts'
 import { connectStdio, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
 import { Runs } from '../runs/runs.ts'
+import { prepareTask } from '../mcp/task-methods.ts'
 import { Tasks } from '../tasks/tasks.ts'
 import { langGraphSource, type LangGraphSourceOptions } from '../agents/langgraph/source.ts'
 import type { GatewayStore, LogLimits } from '../store/gateway-store.ts'
@@ -159,6 +160,8 @@ export class Runtime implements AsyncDisposable {
       records: this.#store.records,
       logs: this.#store.isShared ? this.#store.logs : undefined,
       lease: this.#lease,
+      engine: options.engine,
+      prepare: (task) => prepareTask(parts, task),
       needsInputTtlMs: options.runs.needsInputTtlMs,
       clock,
       onError: this.#onError,
@@ -231,6 +234,12 @@ export class Runtime implements AsyncDisposable {
     this.#pipes.add(pipe)
     void pipe.closed.then(() => this.#pipes.delete(pipe))
     return pipe
+  }
+
+  async work(): Promise<void> {
+    if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
+    await this.#start()
+    await this.#tasks.work()
   }
 
   /** @throws GatewayError `CONFIG`, and then nothing has changed */

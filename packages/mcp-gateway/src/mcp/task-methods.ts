@@ -3,8 +3,8 @@ import { ProtocolError, ProtocolErrorCode, type Result } from '@modelcontextprot
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import { mayUse } from '../internal/principal.ts'
-import { roundAnswers } from '../tasks/task.ts'
-import { taskOwnerOf, type TaskReference, type Tasks } from '../tasks/tasks.ts'
+import { roundAnswers, type Task } from '../tasks/task.ts'
+import { taskOwnerOf, type PreparedTask, type TaskReference, type Tasks } from '../tasks/tasks.ts'
 import type { HandlerParts } from './handlers.ts'
 import type { Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
@@ -27,13 +27,9 @@ export function taskMethods(
       return tasks.update(reference, inputResponses, (task) => {
         const tool = parts.registry.plan().byName(task.tool)
         if (!tool || !mayUse(context.principal, tool)) throw agentGone(task.tool)
-        const resume = { state: task.state, responses: roundAnswers(task) }
         const { principal } = context
-        const order = { ...task.order, principal, client: clientOf(context), resume }
-        return {
-          execute: (sink) => executeOrder(parts, { tool, order, sink }),
-          maxRunMs: parts.runs.maxRunMs(tool),
-        }
+        const order = { ...task.order, principal, client: clientOf(context) }
+        return prepareTask(parts, { ...task, order })
       })
     },
     'tasks/cancel': (reference) => tasks.cancel(reference),
@@ -63,6 +59,24 @@ export function taskMethods(
       return [name, checked]
     }),
   )
+}
+
+/** Returns what executes a stored task. @throws ProtocolError if its agent is gone */
+export function prepareTask(parts: HandlerParts, task: Task): PreparedTask {
+  const tool = parts.registry.plan().byName(task.tool)
+  if (!tool) throw agentGone(task.tool)
+  const { order: stored, round } = task
+  const resume = round > 0 ? { state: task.state, responses: roundAnswers(task) } : stored.resume
+  const { attempt, idempotencyKey } = stored
+  // The key of a task of an engine is claimed before the task is queued.
+  const key = attempt === undefined ? idempotencyKey : undefined
+  const order = { ...stored, resume, idempotencyKey: key }
+  return {
+    execute: (sink) => executeOrder(parts, { tool, order, sink }),
+    maxRunMs: parts.runs.maxRunMs(tool),
+    canContinue: tool.agent.canContinue === true,
+    forget: () => parts.runs.forget(tool, order),
+  }
 }
 
 function invalidParams(message: string): ProtocolError {

@@ -183,6 +183,7 @@ class ToolCall {
     return tasks.begin({
       isRepeated: earlier?.taskId !== undefined,
       claimedId: async () => (await earlierCall(runs, call))?.taskId,
+      claim: () => runs.claim(tool, order),
       owner: taskOwnerOf(context.principal, context.namespace),
       tool: tool.name,
       order,

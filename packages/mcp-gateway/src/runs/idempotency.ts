@@ -34,7 +34,20 @@ const PREFIX = 'idempotent-call:'
 const LOOK_MS = 500
 const BUSY = 'The same call runs in another process. Call again in a moment.'
 
-const StoredClaim = z.object({ args: z.string(), taskId: z.string().optional() })
+/** The first call with a key. */
+interface Claim {
+  /** Hash of the arguments. */
+  readonly args: string
+  readonly taskId?: string | undefined
+  /** Milliseconds since 1970. */
+  readonly at: number
+}
+
+const StoredClaim: z.ZodType<Claim> = z.object({
+  args: z.string(),
+  taskId: z.string().optional(),
+  at: z.number().default(0),
+})
 
 /** How a call ended. */
 const StoredEnd = z.object({
@@ -67,14 +80,38 @@ export class IdempotentCalls {
    *
    * @throws ProtocolError -32602 if it had other arguments
    */
-  async earlier(
-    call: Pick<Execution, 'order' | 'tool'>,
-  ): Promise<{ readonly taskId?: string | undefined } | undefined> {
+  async earlier(call: Pick<Execution, 'order' | 'tool'>): Promise<Claim | undefined> {
     const keys = keysOf(call)
     const found = keys && (await this.#storage.records.get(keys.claim))
     const claim = StoredClaim.safeParse(found?.value).data
     if (claim && claim.args !== keys?.args) throw conflict()
     return claim
+  }
+
+  /**
+   * Claims a key for a call that an engine executes as the task `order.taskId`.
+   *
+   * @returns the claim of the first call with the key; `undefined` for a call without one
+   * @throws ProtocolError -32602 if the first call had other arguments
+   */
+  async claim({
+    order,
+    tool,
+  }: Pick<Execution, 'order' | 'tool'>): Promise<
+    | { readonly taskId: string | undefined; readonly isNew: boolean; readonly ageMs: number }
+    | undefined
+  > {
+    const keys = keysOf({ order, tool })
+    const { taskId } = order
+    if (!keys || taskId === undefined) return undefined
+    const { clock, maxRunMs, records, repeatTtlMs } = this.#storage
+    const now = clock.now()
+    const ttlMs = maxRunMs(tool) + 2 * repeatTtlMs
+    const claim = { args: keys.args, taskId, at: now }
+    const claimed = await records.put(keys.claim, claim, { ttlMs, ifVersion: null })
+    if (claimed !== undefined) return { taskId, isNew: true, ageMs: 0 }
+    const first = await this.earlier({ order, tool })
+    return { taskId: first?.taskId, isNew: false, ageMs: now - (first?.at ?? 0) }
   }
 
   /**

@@ -30,7 +30,7 @@ export interface RunStorage extends RunSettings {
 }
 
 /**
- * One call of a tool as data, after its caller was authorized and its arguments were checked. JSON: `parseOrder` reads a
+ * One call of a tool as data, after its caller was authorized and its arguments were checked. JSON: `StoredOrder` reads a
  * stored order, and any process can run it.
  */
 export interface RunOrder {
@@ -63,6 +63,8 @@ export interface RunOrder {
   readonly resume: RunResume | undefined
   /** W3C trace context of the caller. */
   readonly trace: Readonly<Record<string, string>> | undefined
+  /** Number of the execution by an engine, as `AgentCall.attempt`. */
+  readonly attempt?: number | undefined
 }
 
 /** The client of a call, and the questions that it can show to its user. */
@@ -202,11 +204,6 @@ export const StoredOrder: z.ZodType<RunOrder> = z.object({
   resume: optional(z.object({ state: z.unknown(), responses: jsonObject })),
   trace: optional(z.record(z.string(), z.string())),
 })
-
-/** @returns `undefined` for anything but an order that was stored as JSON */
-export function parseOrder(value: unknown): RunOrder | undefined {
-  return StoredOrder.safeParse(value).data
-}
 
 /** Names a run to clients, to agents and in logs: `run_` and 16 hexadecimal digits. */
 export function newRunId(): string {

@@ -220,6 +220,7 @@ export class ActiveRun {
       thread,
       signal: this.signal,
       trace: order.trace,
+      attempt: order.attempt,
       // Not a getter: V8 makes a new hidden class for each object literal that has one, and a run costs twice as much.
       artifacts: this.#newArtifacts(),
       resume: earlier?.resume,

@@ -90,6 +90,18 @@ export class Runs {
     return this.#idempotent.earlier({ tool, order })
   }
 
+  /** See `IdempotentCalls#claim()`. */
+  claim(tool: RunTool, order: RunOrder): ReturnType<IdempotentCalls['claim']> {
+    return this.#idempotent.claim({ tool, order })
+  }
+
+  /** Lets an agent delete what it kept for a run that an engine executed. Nothing waits for the agent. */
+  forget({ agent }: RunTool, order: RunOrder): void {
+    const source = this.#options.agents.sourceOf(agent.id)
+    const forgetting = async (): Promise<void> => source?.forgetThread?.(agent.id, order.runId)
+    forgetting().catch(() => {}) // a source reports its own failures
+  }
+
   /** Stops all runs after `graceMs`. Paused runs stay in the store. */
   async close(graceMs = 0): Promise<void> {
     this.#isClosed = true

@@ -26,10 +26,12 @@ export interface Task {
   readonly tool: string
   /** The call, as data: with it, any process can continue the call. */
   readonly order: RunOrder
-  /** Number of the execution, from 1. Each continuation with answers is one more. Earlier ones change nothing. */
+  /** Number of the execution, from 1; 0 before the first one. Each continuation is one more. Earlier ones change nothing. */
   readonly attempt: number
-  /** Process that executes it. */
+  /** Process that executes it. Empty: it is queued. */
   readonly process: string
+  /** Number of processes of an engine that have executed the call since the last answers. */
+  readonly claims: number
   /** Number of the last round of questions. It is part of the keys of the questions. */
   readonly round: number
   /** Questions of the last round, by key. */
@@ -62,6 +64,7 @@ const TaskRow: z.ZodType<Task> = z.object({
   order: StoredOrder,
   attempt: z.number(),
   process: z.string(),
+  claims: z.number(),
   round: z.number(),
   questions: z.record(z.string(), z.custom<InputRequest>(isRecord)),
   answers: z.record(z.string(), values),
@@ -83,6 +86,8 @@ export type TaskEvent =
       readonly state: unknown
       readonly expiresAt: number
     }
+  /** A process of an engine begins to execute the call, or continues it after another one has died. */
+  | { readonly type: 'claimed'; readonly process: string }
   /** Answers by the keys of their questions. The last one lets `process` continue the call. */
   | { readonly type: 'answered'; readonly responses: Values; readonly process: string }
   | {
@@ -104,8 +109,9 @@ export function newTask(
   facts: Pick<Task, 'taskId' | 'tool' | 'order' | 'process' | 'expiresAt'>,
   now: number,
 ): Task {
-  const none = { round: 0, questions: {}, answers: {} }
-  return { ...facts, ...none, status: 'working', createdAt: now, updatedAt: now, attempt: 1 }
+  const none = { round: 0, questions: {}, answers: {}, claims: 0 }
+  const attempt = facts.process === '' ? 0 : 1
+  return { ...facts, ...none, status: 'working', createdAt: now, updatedAt: now, attempt }
 }
 
 /**
@@ -116,7 +122,13 @@ export function nextTask(task: Task, event: TaskEvent, now: number): Task {
   if (isTerminal(task)) return task
   if (event.type === 'answered') return withAnswers(task, event, now)
   if (event.type === 'cancelled') return ended(task, { status: 'cancelled' }, now)
-  if (task.status !== 'working' || event.attempt !== task.attempt) return task
+  if (task.status !== 'working') return task
+  if (event.type === 'claimed') {
+    const { attempt, claims } = task
+    const { process } = event
+    return { ...task, process, attempt: attempt + 1, claims: claims + 1, updatedAt: now }
+  }
+  if (event.attempt !== task.attempt) return task
   switch (event.type) {
     case 'progress':
       return { ...task, message: event.message, updatedAt: now }
@@ -200,7 +212,7 @@ function withAnswers(
   const all = { ...answers, ...Object.fromEntries(added) }
   const answered = { ...task, answers: all, updatedAt: now }
   if (Object.keys(all).length < Object.keys(questions).length) return answered
-  return { ...answered, status: 'working', attempt: attempt + 1, process }
+  return { ...answered, status: 'working', attempt: attempt + 1, process, claims: 0 }
 }
 
 function ended(task: Task, end: Partial<Task> & Pick<Task, 'status'>, now: number): Task {

@@ -21,6 +21,8 @@ import {
   type Records,
 } from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
+import { GatewayError } from '../errors.ts'
+import type { RunAttempt, RunEngine } from '../runs/engine.ts'
 import {
   isTerminal,
   newTask,
@@ -39,10 +41,25 @@ export interface TasksOptions extends TaskSettings {
   readonly logs: EventLogs | undefined
   /** Shows other processes that this one still executes its tasks. */
   readonly lease: ProcessLease
+  /** Executes tasks in any process. `undefined`: a task ends with the process that began it. */
+  readonly engine: RunEngine | undefined
+  /** Returns what executes a stored call. @throws if its agent is not there */
+  readonly prepare: (task: Task) => PreparedTask
   /** Time that a question waits for its answer. */
   readonly needsInputTtlMs: number
   readonly clock: Clock
   readonly onError: (error: Error) => void
+}
+
+/** What executes the call of a stored task, or continues it with the answers to its last questions. */
+export interface PreparedTask {
+  readonly execute: Execute
+  /** Time after which the execution has ended. */
+  readonly maxRunMs: number
+  /** Whether another process can continue the call after the one that executed it died. */
+  readonly canContinue: boolean
+  /** Lets the agent delete what it kept for the call. */
+  readonly forget: () => void
 }
 
 /** Questions of an agent that has not finished. */
@@ -62,6 +79,8 @@ export interface TaskCall {
   readonly isRepeated: boolean
   /** Returns the id that the first call with the same idempotency key has chosen. */
   readonly claimedId: () => Promise<string | undefined>
+  /** Claims the idempotency key for the task, before an engine executes it. `undefined`: there is no key. */
+  readonly claim: () => Promise<TaskClaim | undefined>
   /** `true`: from the start. `false`: after two seconds, or at the first question. */
   readonly isAlways: boolean
   /** Time after which the execution has ended. */
@@ -71,6 +90,14 @@ export interface TaskCall {
   /** Gets progress until the call becomes a task. */
   readonly progress: RunProgress | undefined
   readonly execute: Execute
+}
+
+/** The first call with an idempotency key. */
+interface TaskClaim {
+  /** `undefined`: it was no task of an engine. */
+  readonly taskId: string | undefined
+  readonly isNew: boolean
+  readonly ageMs: number
 }
 
 /** A call that became a task. */
@@ -101,8 +128,8 @@ interface Running {
   /** The task when the execution began. */
   readonly found: Found
   readonly stop: AbortController
-  /** Resolves when its end is stored. */
-  readonly done: Promise<void>
+  /** Resolves when its end is stored, with `true` for the end of the call. */
+  readonly done: Promise<boolean>
   /** The newest progress. */
   message: string | undefined
   /** Undoes the timer that stores the message. */
@@ -135,6 +162,10 @@ const RETRY_MS = 1000
 /** Time between two messages of progress that are stored. */
 const PROGRESS_MS = 1000
 const MAX_MESSAGE_CHARS = 1000
+/** In this time after it has claimed a key, a process stores the task. */
+const CLAIM_MS = 60_000
+/** Processes that may die within one call. Then the call is to blame. */
+const MAX_CLAIMS = 5
 /** In this time, a process that has stored a task notes that it executes it. */
 const BEGIN_MS = 5000
 
@@ -150,6 +181,7 @@ export class Tasks {
   readonly #listeners = new Map<string, Set<() => void>>()
   /** Changes by other processes. */
   readonly #changes: LogFollower | undefined
+  #working: Promise<() => Promise<void>> | undefined
   #isClosed = false
 
   constructor(options: TasksOptions) {
@@ -180,6 +212,8 @@ export class Tasks {
     if (isRepeated && taskId !== undefined && (await this.#read(keyOf({ owner, taskId })))) {
       return { task: await this.get({ owner, taskId }), isReplayed: true }
     }
+    const queued = this.#options.engine && (await this.#queue(call))
+    if (queued) return queued
     const stop = new AbortController()
     const leave = (): void => stop.abort(signal.reason)
     if (signal.aborted) leave()
@@ -225,6 +259,10 @@ export class Tasks {
     const found = await this.#find(reference)
     const { task } = found
     if (await this.#isExecuted(task)) return task
+    if (this.#options.engine) {
+      await this.#submit(found) // has no effect for a task that waits in the queue
+      return task
+    }
     return this.#apply(found, { type: 'failed', attempt: task.attempt, error: DIED })
   }
 
@@ -239,8 +277,8 @@ export class Tasks {
     responses: Readonly<Record<string, unknown>>,
     execute: (task: Task) => { readonly execute: Execute; readonly maxRunMs: number },
   ): Promise<void> {
-    const { clock, lease, ttlMs } = this.#options
-    const event: TaskEvent = { type: 'answered', responses, process: lease.id }
+    const { clock, engine, lease, ttlMs } = this.#options
+    const event: TaskEvent = { type: 'answered', responses, process: engine ? '' : lease.id }
     for (;;) {
       const found = await this.#find(reference)
       const next = nextTask(found.task, event, clock.now())
@@ -251,6 +289,11 @@ export class Tasks {
       }
       const continuation = execute(next)
       const expiresAt = Math.max(next.expiresAt, clock.now() + continuation.maxRunMs + ttlMs)
+      if (engine) {
+        const queued = await this.#put({ ...found, task: { ...next, expiresAt } })
+        if (!queued) continue
+        return this.#submit(queued)
+      }
       const release = await lease.hold()
       let taken: Found | undefined
       try {
@@ -272,8 +315,24 @@ export class Tasks {
 
   /** Ends a task as cancelled, unless it has ended. @throws ProtocolError -32602; GatewayError `UNAVAILABLE` */
   async cancel(reference: TaskReference): Promise<void> {
-    await this.#apply(await this.#find(reference), { type: 'cancelled' })
+    const found = await this.#find(reference)
+    await this.#apply(found, { type: 'cancelled' })
     this.#running.get(reference.taskId)?.stop.abort()
+    // A process that misses this learns of the end when it stores its own.
+    await this.#options.engine?.cancel(`${found.key}/${found.task.round}`).catch(() => {})
+  }
+
+  /** Executes queued tasks in this process, until `close()`. @throws GatewayError `UNAVAILABLE`; `CONFIG` without an engine */
+  async work(): Promise<void> {
+    const { engine } = this.#options
+    if (!engine) throw new GatewayError('CONFIG', 'To work, a gateway needs the option "engine"')
+    this.#working ??= engine.work((runId, attempt) => this.#execute(runId, attempt))
+    try {
+      await this.#working
+    } catch (error) {
+      this.#working = undefined
+      throw error
+    }
   }
 
   /** Returns those of these tasks that belong to the caller, to listen to. @throws GatewayError `UNAVAILABLE` */
@@ -294,6 +353,8 @@ export class Tasks {
   /** Resolves when the ends of all executions of this process are stored. The runs are stopped by `Runs`. */
   async close(): Promise<void> {
     this.#isClosed = true
+    const stopWorking = await this.#working?.catch(() => undefined)
+    await stopWorking?.()
     await Promise.all([...this.#running.values()].map(({ done }) => done))
     await this.#changes?.stop()
   }
@@ -341,10 +402,147 @@ export class Tasks {
     return { task, isReplayed: true }
   }
 
+  /**
+   * Stores a call as a task that any process may execute, and waits for an early end.
+   *
+   * @returns `undefined` for a call that cannot be queued
+   * @throws ProtocolError of the call; -32602 for an idempotency key with other arguments
+   */
+  async #queue(call: TaskCall): Promise<CallToolResult | BegunTask | undefined> {
+    const { isAlways, owner, signal } = call
+    const claim = await call.claim()
+    const { taskId } = claim ?? call.order
+    if (taskId === undefined) return undefined
+    if (claim && !claim.isNew) {
+      const found = await this.#read(keyOf({ owner, taskId }))
+      if (found) return { task: await this.get({ owner, taskId }), isReplayed: true }
+      // The process of the first call died before it could store the task, or the task has expired.
+      if (claim.ageMs > CLAIM_MS) return undefined
+    }
+    const created = await this.#create({ ...call, claimedId: async () => taskId }, undefined, '')
+    if (!created) return undefined
+    created.release()
+    const { found, isOwn } = created
+    await this.#submit(found)
+    if (isAlways || !isOwn) return { task: found.task, isReplayed: !isOwn }
+    const task = await this.#settled(found, signal)
+    if (signal.aborted && !claim) {
+      await this.cancel({ owner, taskId }) // nobody got its id
+      signal.throwIfAborted()
+    }
+    if (task.status !== 'completed' && task.status !== 'failed') return { task, isReplayed: false }
+    if (!claim) await this.#options.records.delete(found.key)
+    if (task.result) return task.result
+    const { code, message, data } = task.error ?? DIED
+    throw new ProtocolError(code, message, data)
+  }
+
+  /** Queues a task. One that cannot be queued now, or was lost, is queued again by the next `get()`. */
+  async #submit({ key, task }: Found): Promise<void> {
+    const { engine, onError } = this.#options
+    try {
+      await engine?.submit(`${key}/${task.round}`)
+    } catch (cause) {
+      onError(new Error('A task cannot be queued now', { cause }))
+    }
+  }
+
+  /** Waits until a task does not work any more, for two seconds or until the signal aborts. */
+  async #settled({ key, task }: Found, signal: AbortSignal): Promise<Task> {
+    const { clock } = this.#options
+    const { taskId } = task
+    let latest = task
+    let wake: (() => void) | undefined
+    const changed = (): void => wake?.()
+    const listeners = this.#listeners.get(taskId) ?? new Set()
+    this.#listeners.set(taskId, listeners.add(changed))
+    const deadline = clock.now() + PATIENCE_MS
+    try {
+      for (;;) {
+        const waiting = new Promise<void>((resolve) => {
+          wake = resolve
+        })
+        latest = (await this.#read(key))?.task ?? latest
+        const leftMs = deadline - clock.now()
+        if (latest.status !== 'working' || leftMs <= 0 || signal.aborted) return latest
+        const undo = clock.after(leftMs, changed)
+        signal.addEventListener('abort', changed, { once: true })
+        await waiting
+        undo()
+        signal.removeEventListener('abort', changed)
+      }
+    } finally {
+      listeners.delete(changed)
+      if (listeners.size === 0) this.#listeners.delete(taskId)
+    }
+  }
+
+  /** Executes a queued task up to its end or its next questions. Continues the call if another process has died in it. */
+  async #execute(runId: string, { signal }: RunAttempt): Promise<'ended' | 'released'> {
+    const { lease, prepare } = this.#options
+    const [key = '', round] = runId.split('/')
+    let found: Found | undefined
+    try {
+      await this.#changes?.start()
+      found = await this.#claim(key, Number(round))
+    } catch {
+      return 'released' // the store is away
+    }
+    if (!found) return 'ended'
+    const { task } = found
+    const isContinued = task.claims > 1
+    const stop = new AbortController()
+    let prepared: PreparedTask
+    try {
+      prepared = prepare({ ...task, order: { ...task.order, attempt: task.claims } })
+    } catch (error) {
+      await this.#store({ type: 'failed', attempt: task.attempt, error: toTaskError(error) }, found)
+      return 'ended'
+    }
+    if (task.claims > MAX_CLAIMS || (isContinued && !prepared.canContinue)) {
+      await this.#store({ type: 'failed', attempt: task.attempt, error: DIED }, found)
+      prepared.forget()
+      return 'ended'
+    }
+    let isStopped = false
+    const leave = (): void => {
+      isStopped = true
+      stop.abort(signal.reason)
+    }
+    if (signal.aborted) leave()
+    else signal.addEventListener('abort', leave, { once: true })
+    let running: Running | undefined
+    const outcome = prepared.execute({
+      signal: stop.signal,
+      progress: (piece) => running && this.#note(running, piece.message),
+    })
+    const release = await lease.hold()
+    const isHandedOver = (): boolean => isStopped && prepared.canContinue
+    running = this.#attend(found, { outcome, stop, release, isHandedOver })
+    const isEnded = await running.done
+    signal.removeEventListener('abort', leave)
+    if (isEnded) prepared.forget()
+    return isEnded || !isHandedOver() ? 'ended' : 'released'
+  }
+
+  /** Takes a queued task, or one of a process that has died. @returns `undefined` if it does not wait for a process */
+  async #claim(key: string, round: number): Promise<Found | undefined> {
+    const { clock, lease } = this.#options
+    for (;;) {
+      const found = await this.#read(key)
+      if (found?.task.round !== round) return undefined
+      const next = nextTask(found.task, { type: 'claimed', process: lease.id }, clock.now())
+      if (next === found.task || found.task.status !== 'working') return undefined
+      const claimed = await this.#put({ ...found, task: next })
+      if (claimed) return claimed
+    }
+  }
+
   /** @returns `undefined` if no task can be stored: the caller has too many, or the store is away */
   async #create(
     { claimedId, maxRunMs, order, owner, tool }: TaskCall,
     questions?: Questions,
+    process = this.#options.lease.id,
   ): Promise<CreatedTask | undefined> {
     const { clock, lease, maxPerPrincipal, onError, records, ttlMs } = this.#options
     if (this.#isClosed) return undefined
@@ -357,7 +555,7 @@ export class Tasks {
       const taskId = (await claimedId()) ?? order.taskId ?? newTaskId(now)
       const key = keyOf({ owner, taskId })
       const expiresAt = now + maxRunMs + ttlMs
-      const task = newTask({ taskId, tool, order, process: lease.id, expiresAt }, now)
+      const task = newTask({ taskId, tool, order, process, expiresAt }, now)
       const first = questions ? nextTask(task, this.#toEvent(task, questions), now) : task
       const found = await this.#put({ key, task: first, version: null })
       if (found) return { found, isOwn: true, release }
@@ -378,14 +576,16 @@ export class Tasks {
       outcome,
       stop,
       release,
+      isHandedOver = () => false,
     }: {
       readonly outcome: Promise<CallToolResult | Questions>
       readonly stop: AbortController
       readonly release: () => void
+      readonly isHandedOver?: () => boolean
     },
   ): Running {
     const { task } = found
-    const attend = async (): Promise<void> => {
+    const attend = async (): Promise<boolean> => {
       const event = await outcome.then(
         (each) => this.#toEvent(task, each),
         (error: unknown): TaskEvent => {
@@ -393,9 +593,11 @@ export class Tasks {
         },
       )
       running.undo?.()
-      await this.#store(event, found)
+      const isEnd = !(isHandedOver() && isCancellation(event))
+      const isStored = isEnd && (await this.#store(event, found))
       this.#running.delete(task.taskId)
       release()
+      return isStored && event.type !== 'asked'
     }
     const running: Running = { found, stop, done: attend(), message: undefined, undo: undefined }
     this.#running.set(task.taskId, running)
@@ -416,20 +618,21 @@ export class Tasks {
   }
 
   /** Stores the end of an execution. While the store is away, tries again until the task expires. */
-  async #store(event: TaskEvent, found: Found): Promise<void> {
+  async #store(event: TaskEvent, found: Found): Promise<boolean> {
     const { clock, onError } = this.#options
     for (let isFirst = true; clock.now() < found.task.expiresAt; isFirst = false) {
       try {
-        await this.#apply(found, event)
-        return
+        const { attempt } = await this.#apply(found, event)
+        return attempt === found.task.attempt
       } catch (cause) {
         if (isFirst) onError(new Error('The end of a task cannot be stored now', { cause }))
-        if (this.#isClosed) return
+        if (this.#isClosed) return false
       }
       await new Promise<void>((resolve) => {
         clock.after(RETRY_MS, resolve)
       })
     }
+    return false
   }
 
   #toEvent({ attempt }: Task, outcome: CallToolResult | Questions): TaskEvent {
@@ -494,6 +697,7 @@ export class Tasks {
   async #isExecuted({ process, status, taskId, updatedAt }: Task): Promise<boolean> {
     const { clock, lease } = this.#options
     if (status !== 'working') return true
+    if (process === '') return clock.now() - updatedAt < BEGIN_MS
     if (process !== lease.id) return lease.isAlive(process)
     return this.#running.has(taskId) || clock.now() - updatedAt < BEGIN_MS
   }
@@ -561,6 +765,13 @@ function toTaskError(error: unknown): TaskError {
   }
   const { code, data, message } = error
   return { code, message, data }
+}
+
+/** Whether an execution ended because its run was stopped. */
+function isCancellation(event: TaskEvent): boolean {
+  if (event.type !== 'ended') return event.type === 'failed'
+  const { _meta: meta } = event.result
+  return meta?.['reason'] === 'cancelled'
 }
 
 function isQuestions(outcome: CallToolResult | Questions): outcome is Questions {

@@ -59,6 +59,7 @@ export type GraphOutput =
 /** The parts of a compiled graph that the gateway uses. Graphs of `@langchain/langgraph` 1.4 and later have them. */
 export interface RunnableGraph {
   stream(input: unknown, options?: object): Promise<AsyncIterable<unknown>>
+  getState?(config: object): Promise<unknown>
   /** Channels by the keys of the state. */
   readonly channels?: object | undefined
   readonly builder?: unknown

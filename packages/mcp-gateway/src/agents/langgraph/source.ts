@@ -163,8 +163,11 @@ class LangGraphSource implements AgentSource {
     if (call.resume !== undefined && resumed === undefined) {
       throw new TypeError('The state is not the state of a graph that asked')
     }
-    const thread = resumed?.thread ?? call.thread ?? randomUUID()
-    let isKept = call.thread !== undefined
+    const { attempt, runId } = call
+    const own = attempt === undefined ? randomUUID() : runId
+    const thread = resumed?.thread ?? call.thread ?? own
+    // Another process may continue the run. Its thread is forgotten when its end is stored.
+    let isKept = call.thread !== undefined || attempt !== undefined
     try {
       for await (const update of updatesOf(loaded, call, thread)) {
         isKept ||= isWaiting(update)
@@ -230,6 +233,7 @@ async function load(name: string, definition: GraphDefinition): Promise<LoadedGr
     skills: await skillsOfGraph(name, definition, made),
     health: 'healthy',
     canAsk: threadKeeperOf(made) !== undefined,
+    canContinue: threadKeeperOf(made) !== undefined && !keepsThreadsHere(made),
   }
   return { agent, definition, graph: made }
 }
@@ -243,7 +247,9 @@ async function* updatesOf(
   const end: GraphEnd = { state: undefined, interrupts: [] }
   let isStarted = false
   try {
-    const input = await inputOf(loaded, call)
+    const isBegun = (call.attempt ?? 1) > 1 && (await hasCheckpoint(graph, thread))
+    // Without input, a graph continues from its last checkpoint.
+    const input = isBegun ? null : await inputOf(loaded, call)
     if (input === undefined) {
       yield { type: 'failed', reason: 'It takes named arguments, not a message.' }
       return
@@ -256,6 +262,7 @@ async function* updatesOf(
       ...(graph.outputChannels !== undefined && { outputKeys: graph.outputChannels }),
       signal: call.signal,
       streamMode: STREAM_MODES,
+      ...(call.attempt !== undefined && { durability: 'sync' as const }),
       subgraphs: true,
       configurable: configurableOf(call, thread),
     })
@@ -277,6 +284,15 @@ async function* updatesOf(
   if (end.interrupts.length > 0)
     yield askedFrom(end.interrupts, { thread, isConversation: call.thread !== undefined })
   else yield* answerFrom(definition, end.state)
+}
+
+async function hasCheckpoint(graph: RunnableGraph, thread: string): Promise<boolean> {
+  const state = await graph.getState?.({ configurable: { thread_id: thread } })
+  return isRecord(state) && isRecord(state['config']) && hasCheckpointId(state['config'])
+}
+
+function hasCheckpointId({ configurable }: Readonly<Record<string, unknown>>): boolean {
+  return isRecord(configurable) && typeof configurable['checkpoint_id'] === 'string'
 }
 
 /** Makes a new object for each call, because a graph may write into it. */

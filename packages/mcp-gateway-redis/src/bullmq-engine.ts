@@ -1,0 +1,241 @@
+import { hash } from 'node:crypto'
+import { check, optionProblem } from '@x/internal'
+import type { Checks } from '@x/internal'
+import { GatewayError } from '@x/mcp-gateway'
+import type { ExecuteRun, RunAttempt, RunEngine } from '@x/mcp-gateway'
+import { Queue, WaitingError, Worker } from 'bullmq'
+import type { Job } from 'bullmq'
+import { createClient } from 'redis'
+
+export interface BullmqEngineOptions {
+  /** `redis[s]://[[user][:password]@]host[:port][/database]`. @default 'redis://127.0.0.1:6379' */
+  readonly url?: string | undefined
+  /** First part of all keys, as in `redisStore()`. Processes with the same prefix share their runs. @default 'mcp-gateway' */
+  readonly prefix?: string | undefined
+  /** Number of runs that this process executes at the same time. @default 10 */
+  readonly concurrency?: number | undefined
+  /** Called with errors of connections. They are repaired without further action. @default a process warning */
+  readonly onWarning?: ((error: unknown) => void) | undefined
+}
+
+/** An engine that executes runs in any process that works. */
+export interface BullmqEngine extends RunEngine, AsyncDisposable {
+  /** Closes the connections. */
+  close(): Promise<void>
+}
+
+const optionChecks: Checks<BullmqEngineOptions> = {
+  url: check.string,
+  prefix: check.string,
+  concurrency: check.number(1),
+  onWarning: check.func,
+}
+
+/** A process that does not renew its lock for this time counts as dead. */
+const LOCK_MS = 5000
+/** Time between two checks for runs without a lock. */
+const STALLED_MS = 2500
+const NAME = 'runs'
+/** The gateway counts the attempts of a run itself, and ends a run that kills every process. */
+const UNLIMITED = 1_000_000
+
+/**
+ * Creates an engine that executes runs on BullMQ and Redis (6.2 or newer): each run in one of the processes that call
+ * `work()`. If that process dies or freezes, another one executes the run again within 10 s. Redis needs
+ * `maxmemory-policy noeviction`.
+ *
+ * It connects on first use.
+ *
+ * @throws GatewayError `CONFIG` for options that are unknown or have a wrong value
+ */
+export function bullmqEngine(options: BullmqEngineOptions = {}): BullmqEngine {
+  const problem = optionProblem(options, optionChecks)
+  if (problem) throw new GatewayError('CONFIG', `bullmqEngine: ${problem.message}`, problem)
+  return new Engine(options)
+}
+
+type Client = ReturnType<typeof newClient>
+
+interface Opened {
+  readonly queue: Queue<JobData>
+  readonly client: Client
+}
+
+/** Data of a job. The run itself is in the store of the gateway. */
+interface JobData {
+  readonly runId: string
+}
+
+class Engine implements BullmqEngine {
+  readonly #prefix: string
+  readonly #url: string
+  readonly #concurrency: number
+  readonly #onWarning: (error: unknown) => void
+  readonly #attempts = new Set<Attempt>()
+  readonly #clients: Client[] = []
+  #opened: Promise<Opened> | undefined
+  #isClosed = false
+
+  constructor(options: BullmqEngineOptions) {
+    const { url = 'redis://127.0.0.1:6379', prefix = 'mcp-gateway' } = options
+    const { concurrency = 10, onWarning = warn } = options
+    this.#url = url
+    // With braces, all keys are in one slot of a cluster, also beside the keys of the store.
+    this.#prefix = `{${prefix}}:engine`
+    this.#concurrency = concurrency
+    this.#onWarning = onWarning
+  }
+
+  async submit(runId: string): Promise<void> {
+    const { queue } = await this.#open()
+    try {
+      // BullMQ ignores a job whose id waits or is executed. Ids must have no colon.
+      const jobId = hash('sha256', runId)
+      await queue.add(NAME, { runId }, { jobId, removeOnComplete: true, removeOnFail: true })
+    } catch (cause) {
+      throw new GatewayError('UNAVAILABLE', 'The run could not be queued in Redis', { cause })
+    }
+  }
+
+  async cancel(runId: string): Promise<void> {
+    this.#stop(({ runId: own }) => own === runId, 'cancelled')
+    const { client } = await this.#open()
+    await client.publish(`${this.#prefix}:cancel`, runId)
+  }
+
+  async work(execute: ExecuteRun): Promise<() => Promise<void>> {
+    const connection = await this.#connect()
+    const subscriber = await this.#connect()
+    await subscriber.subscribe(`${this.#prefix}:cancel`, (runId) => {
+      this.#stop((attempt) => attempt.runId === runId, 'cancelled')
+    })
+    const worker = new Worker<JobData>(NAME, (job, token) => this.#execute(job, token, execute), {
+      connection,
+      prefix: this.#prefix,
+      concurrency: this.#concurrency,
+      lockDuration: LOCK_MS,
+      stalledInterval: STALLED_MS,
+      maxStalledCount: UNLIMITED,
+    })
+    worker.on('error', this.#onWarning)
+    worker.on('lockRenewalFailed', (jobs) => {
+      this.#stop(({ jobId }) => jobs.includes(jobId), 'lost')
+    })
+    await worker.waitUntilReady()
+    return async () => {
+      const closing = worker.close()
+      this.#stop(() => true, 'stopping')
+      await closing
+      await Promise.all([this.#disconnect(connection), this.#disconnect(subscriber)])
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const opened = await this.#opened?.catch(() => undefined)
+    await opened?.queue.close()
+    await Promise.all([...this.#clients].map((client) => this.#disconnect(client)))
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  async #execute(job: Job<JobData>, token: string | undefined, execute: ExecuteRun): Promise<void> {
+    const attempt = new Attempt(job)
+    this.#attempts.add(attempt)
+    try {
+      const end = await execute(attempt.runId, attempt)
+      if (end === 'ended' || attempt.stopped === 'lost') return
+    } finally {
+      this.#attempts.delete(attempt)
+    }
+    // Another process goes on at once.
+    await job.moveToWait(token)
+    throw new WaitingError()
+  }
+
+  #stop(isMeant: (attempt: Attempt) => boolean, why: Stop): void {
+    for (const attempt of this.#attempts) if (isMeant(attempt)) attempt.stop(why)
+  }
+
+  /** @throws GatewayError `UNAVAILABLE`, `CLOSED` */
+  #open(): Promise<Opened> {
+    this.#opened ??= this.#connect().then(
+      (client) => {
+        const queue = new Queue<JobData>(NAME, { connection: client, prefix: this.#prefix })
+        queue.on('error', this.#onWarning)
+        return { queue, client }
+      },
+      (error: unknown) => {
+        this.#opened = undefined
+        throw error
+      },
+    )
+    return this.#opened
+  }
+
+  async #connect(): Promise<Client> {
+    if (this.#isClosed) throw new GatewayError('CLOSED', 'The engine was closed')
+    let isConnected = false
+    // The first connection fails at once, so that the caller learns of it.
+    const client = newClient(this.#url, () => isConnected)
+    client.on('error', (error: unknown) => {
+      if (isConnected) this.#onWarning(error)
+    })
+    try {
+      await client.connect()
+    } catch (cause) {
+      throw new GatewayError('UNAVAILABLE', 'The engine cannot connect to Redis', { cause })
+    }
+    isConnected = true
+    this.#clients.push(client)
+    return client
+  }
+
+  async #disconnect(client: Client): Promise<void> {
+    const index = this.#clients.indexOf(client)
+    if (index >= 0) this.#clients.splice(index, 1)
+    if (client.isOpen) client.destroy()
+  }
+}
+
+/** Why an attempt stops: the run was cancelled, another process has it, or this process ends. */
+type Stop = 'cancelled' | 'lost' | 'stopping'
+
+class Attempt implements RunAttempt {
+  readonly runId: string
+  readonly jobId: string
+  stopped: Stop | undefined
+  readonly #controller = new AbortController()
+
+  constructor({ data, id = '' }: Job<JobData>) {
+    this.runId = data.runId
+    this.jobId = id
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  stop(why: Stop): void {
+    this.stopped ??= why
+    this.#controller.abort(why)
+  }
+}
+
+// Its type is simpler than that of createClient(), which has type parameters.
+function newClient(url: string, reconnects: () => boolean) {
+  return createClient({
+    url,
+    socket: {
+      reconnectStrategy: (retries) => reconnects() && Math.min(50 * 2 ** retries, 2000),
+    },
+  })
+}
+
+function warn(cause: unknown): void {
+  process.emitWarning(
+    new GatewayError('UNAVAILABLE', 'The engine lost Redis for a while', { cause }),
+  )
+}

@@ -1,0 +1,90 @@
+// A process of a gateway with an engine. It listens, or executes tasks, or both. Its graphs count their nodes in a folder,
+// and wait there for files. Runs until its input ends, or until it is killed.
+import { appendFileSync, existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Annotation, interrupt, StateGraph } from '@langchain/langgraph'
+import type { BaseCheckpointSaver } from '@langchain/langgraph'
+import { SqliteSaver } from '@x/internal/testing/langgraph'
+import { bearerAuth, createGateway } from '@x/mcp-gateway'
+import { bullmqEngine, redisStore } from '../src/index.ts'
+
+/** What the process does. */
+export interface EngineProcessSettings {
+  readonly redis: string
+  readonly prefix: string
+  /** Files of the graphs, and of the checkpointer that all processes share. */
+  readonly folder: string
+  readonly listens?: boolean
+  readonly works?: boolean
+}
+
+const settings = JSON.parse(process.argv[2] ?? '{}') as EngineProcessSettings
+const { redis: url, prefix, folder, listens = false, works = false } = settings
+
+const State = Annotation.Root({ message: Annotation<string>(), steps: Annotation<string>() })
+
+/** Counts an execution of a node, and waits for the file `go-<node>` if there is a file `wait-<node>`. */
+async function node(name: string, message: string): Promise<void> {
+  appendFileSync(join(folder, 'nodes'), `${name} ${message} ${process.pid}\n`)
+  while (existsSync(join(folder, `wait-${name}`)) && !existsSync(join(folder, `go-${name}`))) {
+    // Not a wait for a time: the file may also come from a process that cannot send a signal.
+    await sleep(20)
+  }
+}
+
+function threeSteps(checkpointer: BaseCheckpointSaver | undefined) {
+  const step = (name: string) => async (state: typeof State.State) => {
+    await node(name, state.message)
+    return { steps: `${state.steps ?? ''}${name} ` }
+  }
+  return new StateGraph(State)
+    .addNode('first', step('first'))
+    .addNode('second', step('second'))
+    .addNode('third', step('third'))
+    .addEdge('__start__', 'first')
+    .addEdge('first', 'second')
+    .addEdge('second', 'third')
+    .compile(checkpointer && { checkpointer })
+}
+
+function asking(checkpointer: BaseCheckpointSaver) {
+  return new StateGraph(State)
+    .addNode('ask', async ({ message }) => {
+      const answer: unknown = interrupt({ question: 'Which size?' })
+      await node('answered', message)
+      return { steps: JSON.stringify(answer) }
+    })
+    .addEdge('__start__', 'ask')
+    .compile({ checkpointer })
+}
+
+const checkpointer = new SqliteSaver(join(folder, 'checkpoints.db'))
+const output = ({ steps }: { readonly steps?: string }): string => steps ?? ''
+const input = (given: { readonly kind: string; readonly text?: string }): unknown => ({
+  message: given.text ?? '',
+})
+const offered = { input, output } as const
+await using store = redisStore({ url, prefix, timeoutMs: 10_000 })
+await using engine = bullmqEngine({ url, prefix, onWarning: () => {} })
+await using gateway = createGateway({
+  agents: {
+    durable: { graph: threeSteps(checkpointer), description: 'Three steps', ...offered },
+    fragile: { graph: threeSteps(undefined), description: 'Three steps', ...offered },
+    asking: { graph: asking(checkpointer), description: 'Asks a question', ...offered },
+  },
+  auth: bearerAuth('token-of-the-test-0123456789'),
+  secrets: { stateKey: 'a key that all processes of this test share' },
+  store,
+  engine,
+  logger: false,
+  http: { port: 0 },
+})
+if (works) await gateway.work()
+const address = listens ? (await gateway.listen()).url : ''
+process.stdout.write(`ready ${address}\n`)
+await new Promise<void>((resolve) => {
+  process.stdin.once('end', resolve).resume()
+  process.once('SIGTERM', resolve)
+})
+process.stdin.destroy() // the process now ends when the gateway has closed everything

@@ -1,0 +1,295 @@
+// Tasks that outlive the processes that execute them: BullMQ on a real Redis, and processes that are killed.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { sourceNode, startRedisServer } from '@x/internal/testing'
+import { afterAll, describe, expect, test } from 'vitest'
+import { bullmqEngine } from '../src/index.ts'
+import type { EngineProcessSettings } from './engine-process.ts'
+
+const redis = await startRedisServer()
+afterAll(() => redis?.[Symbol.asyncDispose]())
+
+const SLOW = 120_000
+/** Time within which another process takes over, as documented. */
+const TAKEOVER_MS = 10_000
+const EXTENSION = 'io.modelcontextprotocol/tasks'
+const KEY = { 'io.github.x-mcp/idempotency-key': 'call-1' }
+let prefixes = 0
+
+type Json = Readonly<Record<string, unknown>>
+
+interface Process extends AsyncDisposable {
+  readonly url: string
+  kill(signal: NodeJS.Signals): void
+  readonly exited: Promise<unknown>
+}
+
+interface World extends AsyncDisposable {
+  start(what: Pick<EngineProcessSettings, 'listens' | 'works'>): Promise<Process>
+  /** Lets a node wait, or go on. */
+  put(name: `wait-${string}` | `go-${string}`): Promise<void>
+  /** Executions of nodes, in order: `node message`. */
+  nodes(): Promise<readonly string[]>
+}
+
+async function newWorld(): Promise<World> {
+  const folder = await mkdtemp(join(tmpdir(), 'engine-'))
+  const prefix = `engine-${process.pid}-${++prefixes}`
+  const stack = new AsyncDisposableStack()
+  stack.defer(() => rm(folder, { recursive: true, force: true }))
+  return {
+    start: async (what) =>
+      stack.use(await startProcess({ redis: redis?.url ?? '', prefix, folder, ...what })),
+    put: (name) => writeFile(join(folder, name), ''),
+    async nodes() {
+      const text = await readFile(join(folder, 'nodes'), 'utf8').catch(() => '')
+      return text.split('\n').flatMap((line) => line.split(' ').slice(0, -1).join(' ') || [])
+    },
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  }
+}
+
+async function startProcess(settings: EngineProcessSettings): Promise<Process> {
+  const program = fileURLToPath(new URL('engine-process.ts', import.meta.url))
+  const child = spawn(sourceNode, ['--conditions=mcp-source', program, JSON.stringify(settings)], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  const exited = once(child, 'exit')
+  child.stdin.on('error', () => {}) // the process was killed
+  const [line] = (await Promise.race([
+    once(createInterface({ input: child.stdout }), 'line'),
+    exited.then(() => ['It did not start']),
+  ])) as [string]
+  if (!line.startsWith('ready')) throw new Error(line)
+  return {
+    url: line.slice('ready '.length),
+    exited,
+    kill: (signal) => void child.kill(signal),
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL')
+      await exited
+    },
+  }
+}
+
+/** Sends a request of a client of 2026-07-28 that knows tasks. */
+async function send(url: string, method: string, params: Json): Promise<Json> {
+  const name = params['name'] ?? params['taskId']
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      authorization: 'Bearer token-of-the-test-0123456789',
+      accept: 'application/json, text/event-stream',
+      'mcp-protocol-version': '2026-07-28',
+      'mcp-method': method,
+      ...(typeof name === 'string' && { 'mcp-name': name }),
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method,
+      params: {
+        ...params,
+        _meta: {
+          ...(params['_meta'] as Json | undefined),
+          'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+          'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+          'io.modelcontextprotocol/clientCapabilities': {
+            elicitation: {},
+            extensions: { [EXTENSION]: {} },
+          },
+        },
+      },
+    }),
+  })
+  const text = await response.text()
+  const json = text.startsWith('{') ? text : (/^data: (\{.*)$/m.exec(text)?.[1] ?? '{}')
+  const { result, error } = JSON.parse(json) as { result?: Json; error?: Json }
+  if (result === undefined) throw new Error(JSON.stringify(error))
+  return result
+}
+
+/** Begins a call, and returns its task. */
+async function taskOf(url: string, name: string, meta: Json = {}): Promise<string> {
+  const params = { name, arguments: { message: 'A' }, _meta: meta }
+  const result = await send(url, 'tools/call', params)
+  expect(result).toMatchObject({ resultType: 'task', status: 'working' })
+  return String(result['taskId'])
+}
+
+/** Polls until a task has this status, or has ended. */
+async function until(url: string, taskId: string, status: string): Promise<Json> {
+  for (;;) {
+    const task = await send(url, 'tasks/get', { taskId })
+    const isOver = ['completed', 'failed', 'cancelled'].includes(String(task['status']))
+    if (isOver || task['status'] === status) return task
+    await sleep(50)
+  }
+}
+
+async function untilNodes(world: World, count: number): Promise<void> {
+  await expect.poll(async () => (await world.nodes()).length, { timeout: 30_000 }).toBe(count)
+}
+
+const text = (steps: string): Json => ({ content: [{ type: 'text', text: steps }] })
+
+describe.runIf(redis)('a task of an engine', () => {
+  test(
+    'is executed by a process that does not listen, and its early result is no task',
+    { timeout: SLOW },
+    async () => {
+      await using world = await newWorld()
+      const web = await world.start({ listens: true })
+      await world.start({ works: true })
+      const result = await send(web.url, 'tools/call', {
+        name: 'durable',
+        arguments: { message: 'A' },
+      })
+      expect(result).toMatchObject({ resultType: 'complete', ...text('first second third ') })
+      expect(await world.nodes()).toEqual(['first A', 'second A', 'third A'])
+    },
+  )
+
+  test(
+    'is continued by another process if its process is killed within a node',
+    { timeout: SLOW },
+    async () => {
+      await using world = await newWorld()
+      await world.put('wait-second')
+      const web = await world.start({ listens: true })
+      const first = await world.start({ works: true })
+      const taskId = await taskOf(web.url, 'durable', KEY)
+      expect(await taskOf(web.url, 'durable', KEY)).toBe(taskId) // it joins
+      await untilNodes(world, 2)
+      first.kill('SIGKILL')
+      await first.exited
+      const killedAt = performance.now()
+      await world.start({ works: true })
+      await world.put('go-second')
+      const task = await until(web.url, taskId, 'completed')
+      expect(task).toMatchObject({ status: 'completed', result: text('first second third ') })
+      const again = { name: 'durable', arguments: { message: 'A' }, _meta: KEY }
+      expect(await send(web.url, 'tools/call', again)).toMatchObject({ taskId })
+      expect(performance.now() - killedAt).toBeLessThan(TAKEOVER_MS + 5000) // with the start of a process
+      expect(await world.nodes()).toEqual(['first A', 'second A', 'second A', 'third A'])
+    },
+  )
+
+  test(
+    'fails with a clear message if its graph has no checkpointer',
+    { timeout: SLOW },
+    async () => {
+      await using world = await newWorld()
+      await world.put('wait-second')
+      const web = await world.start({ listens: true })
+      const first = await world.start({ works: true })
+      const taskId = await taskOf(web.url, 'fragile')
+      await untilNodes(world, 2)
+      first.kill('SIGKILL')
+      await world.start({ works: true })
+      const task = await until(web.url, taskId, 'failed')
+      expect(task).toMatchObject({
+        status: 'failed',
+        error: { message: expect.stringContaining('process that executed this task died') },
+      })
+      expect(await world.nodes()).toEqual(['first A', 'second A'])
+    },
+  )
+
+  test('is handed over at once when its process is stopped', { timeout: SLOW }, async () => {
+    await using world = await newWorld()
+    await world.put('wait-second')
+    const web = await world.start({ listens: true })
+    const first = await world.start({ works: true })
+    const taskId = await taskOf(web.url, 'durable')
+    await untilNodes(world, 2)
+    await world.start({ works: true })
+    first.kill('SIGTERM')
+    await untilNodes(world, 3)
+    await world.put('go-second')
+    expect(await until(web.url, taskId, 'completed')).toMatchObject({
+      result: text('first second third '),
+    })
+    await first.exited
+  })
+
+  test('is not changed by a frozen process that wakes up', { timeout: SLOW }, async () => {
+    await using world = await newWorld()
+    await world.put('wait-second')
+    const web = await world.start({ listens: true })
+    const first = await world.start({ works: true })
+    const taskId = await taskOf(web.url, 'durable')
+    await untilNodes(world, 2)
+    first.kill('SIGSTOP')
+    await world.start({ works: true })
+    await untilNodes(world, 3)
+    first.kill('SIGCONT')
+    await world.put('go-second')
+    expect(await until(web.url, taskId, 'completed')).toMatchObject({
+      status: 'completed',
+      result: text('first second third '),
+    })
+  })
+
+  test('is cancelled in the process that executes it', { timeout: SLOW }, async () => {
+    await using world = await newWorld()
+    await world.put('wait-second')
+    const web = await world.start({ listens: true })
+    await world.start({ works: true })
+    const taskId = await taskOf(web.url, 'durable')
+    await untilNodes(world, 2)
+    await send(web.url, 'tasks/cancel', { taskId })
+    expect(await until(web.url, taskId, 'cancelled')).toMatchObject({ status: 'cancelled' })
+    await world.put('go-second')
+    const other = await send(web.url, 'tools/call', {
+      name: 'durable',
+      arguments: { message: 'B' },
+    })
+    expect(other).toMatchObject(text('first second third '))
+    expect((await world.nodes()).filter((line) => line === 'third A')).toEqual([])
+  })
+
+  test(
+    'asks its question, and is continued with the answer in another process',
+    { timeout: SLOW },
+    async () => {
+      await using world = await newWorld()
+      const web = await world.start({ listens: true })
+      const first = await world.start({ works: true })
+      const result = await send(web.url, 'tools/call', {
+        name: 'asking',
+        arguments: { message: 'A' },
+      })
+      expect(result).toMatchObject({ resultType: 'task', status: 'input_required' })
+      const taskId = String(result['taskId'])
+      first.kill('SIGKILL')
+      await first.exited
+      await world.start({ works: true })
+      const { inputRequests } = await send(web.url, 'tasks/get', { taskId })
+      const [key = ''] = Object.keys(inputRequests as Json)
+      const answer = { action: 'accept', content: { answer: 'L' } }
+      await send(web.url, 'tasks/update', { taskId, inputResponses: { [key]: answer } })
+      const task = await until(web.url, taskId, 'completed')
+      expect(JSON.stringify(task['result'])).toContain('L')
+      expect(await world.nodes()).toEqual(['answered A'])
+    },
+  )
+})
+
+test('rejects with UNAVAILABLE without Redis, and with CONFIG for unknown options', async () => {
+  await using engine = bullmqEngine({ url: 'redis://127.0.0.1:1' })
+  await expect(engine.submit('run')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await expect(engine.work(() => Promise.resolve('ended'))).rejects.toMatchObject({
+    code: 'UNAVAILABLE',
+  })
+  expect(() => Reflect.apply(bullmqEngine as never, undefined, [{ uri: 'x' }])).toThrow(
+    expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining('"url"') }),
+  )
+})
