@@ -29,7 +29,7 @@ export interface Caller {
 export type Questions = Readonly<Record<string, InputRequest>>
 export type Answers = Readonly<Record<string, InputResponse>>
 
-/** Description of a client by itself. It proves nothing. */
+/** How a client describes itself. It proves nothing. */
 export interface ClientInfo {
   readonly name: string | undefined
   /** Negotiated revision, such as `2025-11-25`. */
