@@ -113,7 +113,7 @@ export class CardWatch {
     this.#known = undefined
   }
 
-  /** @returns `undefined` if there is no card */
+  /** Reads the card again. `undefined` if it was removed. @throws UnusableCard; errors of the request */
   async #read(): Promise<KnownCard | undefined> {
     const { url, agentId, fetch, signatureKeys } = this.#options
     const headers = new Headers({ accept: 'application/json', 'a2a-version': '1.0' })

@@ -46,7 +46,7 @@ export class TaskReader {
     return this.#end
   }
 
-  /** Whether the task still waits for the answer that it waited for before. */
+  /** `true` for a task that has not accepted the answer to its last question. */
   get isStillWaiting(): boolean {
     return this.#isStillWaiting
   }
@@ -160,7 +160,7 @@ export class TaskReader {
   }
 }
 
-/** Messages of a working task are the answer if there is no other text. */
+/** Most characters to keep of messages of a working task. They are the answer if there is no other text. */
 const MAX_NOTE_CHARS = 1_048_576
 
 function withoutData(message: Message): Message {

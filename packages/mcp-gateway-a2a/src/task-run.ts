@@ -38,7 +38,7 @@ export class TaskRun {
   /** Ends the requests of this run. */
   readonly #requests = new AbortController()
   #isSent = false
-  /** Whether the message was answered, or could not be sent. */
+  /** `true` after the first event, and after a failed request. */
   #isOpened = false
   #onOpened: (() => void) | undefined
   #leaving: Promise<void> | undefined
@@ -87,7 +87,7 @@ export class TaskRun {
     await this.#leaving
   }
 
-  /** A stream that breaks before it names its task is an error, because there is no task to follow. */
+  /** Reads a stream. @throws GatewayError `UNAVAILABLE` if it ends before the id of the task is known: no task can be followed */
   async *#read(events: AsyncIterable<StreamResponse>): AsyncGenerator<AgentUpdate> {
     const { reader, signal } = this.#options
     try {
@@ -264,7 +264,7 @@ function pollDelayMs(rounds: number): number {
   return rounds === 0 ? 0 : FIRST_POLL_MS * 2 ** (rounds - 1)
 }
 
-/** Whether the gateway itself refused (a limit, a forbidden address): another attempt would fail too. */
+/** Returns whether the gateway refused, for a limit or a forbidden address. Another attempt would fail too. */
 function isOurs(error: unknown): boolean {
   return GatewayError.is(error) && error.code !== 'UNAVAILABLE'
 }

@@ -188,7 +188,7 @@ export interface Question {
   readonly url?: string | undefined
   /** The value of the agent behind `message`, for clients that know it. */
   readonly value?: unknown
-  /** Whether the agent gets the answer if a person declines or cancels. Else that ends the run. @default false */
+  /** `true`: the agent gets the answer if a person declines or cancels. `false`: that ends the run. @default false */
   readonly takesRefusal?: boolean | undefined
   /** Asked in the answer to the call, before the call can become a task: the agent has done no work yet. @default false */
   readonly isBeforeTask?: boolean | undefined
@@ -203,7 +203,7 @@ export interface AgentSource {
   /** For logs and errors: `langgraph`, `a2a https://host/`. */
   readonly name: string
   /**
-   * Whether the agents run in this process. They stay until the source reports them as gone. Agents of other sources
+   * `true` for agents in this process. They stay until the source reports them as gone. Agents of other sources
    * expire after some time without a report. @default false
    */
   readonly isLocal?: boolean | undefined

@@ -125,7 +125,7 @@ export class KnownAgents {
   }
 }
 
-/** Whether two reports are equal. `false` for values that are not JSON, such as a schema that contains itself. */
+/** Compares two reports of an agent. `false` for values that are not JSON, such as a schema that contains itself. */
 function areEqual(one: Agent, other: Agent): boolean {
   try {
     return one === other || canonicalJson(one) === canonicalJson(other)

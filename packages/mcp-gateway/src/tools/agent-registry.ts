@@ -36,9 +36,9 @@ export type RegistryUpdate = Pick<AgentRegistryOptions, 'tools' | 'ttlMs' | 'che
 /** A new plan, and which lists differ. */
 export interface PlanChange {
   readonly plan: ToolPlan
-  /** Whether `tools/list` changed. */
+  /** `true` if `tools/list` changed. */
   readonly tools: boolean
-  /** Whether `prompts/list` changed. */
+  /** `true` if `prompts/list` changed. */
   readonly prompts: boolean
 }
 

@@ -239,7 +239,7 @@ export const EXTRA_SCHEMAS: Readonly<Record<ExtraName, Readonly<Record<string, u
 
 interface ExtraSituation {
   readonly wanted: ExtraSettings
-  /** Whether the agent can ask questions. */
+  /** `true` for an agent that can ask questions. */
   readonly canAsk: boolean
   /** Properties of the skill's schema. They win over added parameters. */
   readonly taken: ReadonlySet<string>

@@ -342,7 +342,7 @@ interface Draft {
   readonly skill: Skill
   readonly override: ToolOverride
   readonly parameters: ToolParameters
-  /** Whether the input schema comes from the examples of the skill. */
+  /** `true` for an input schema from the examples of the skill. */
   readonly isInferred: boolean
 }
 

@@ -86,7 +86,7 @@ export function threadKeeperOf({ checkpointer }: RunnableGraph): ThreadKeeper | 
   return isThreadKeeper(checkpointer) ? checkpointer : undefined
 }
 
-/** Whether the graph keeps its threads in the memory of this process. Any copy of LangGraph may have made the checkpointer. */
+/** Returns whether the graph keeps its threads in the memory of this process. Any copy of LangGraph may have made the checkpointer. */
 export function keepsThreadsHere({ checkpointer }: RunnableGraph): boolean {
   if (!isThreadKeeper(checkpointer)) return false
   return /^(?:Memory|InMemory)Saver$/.test(checkpointer.constructor.name)

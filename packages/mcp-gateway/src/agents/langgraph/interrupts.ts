@@ -77,7 +77,7 @@ function objectSchema(value: unknown): JsonSchema | undefined {
   return { type: 'object', properties: { answer: schema }, required: ['answer'] }
 }
 
-/** Whether the answer is one value, which the form has in the field `answer`. */
+/** Returns whether the answer is one value, which the form has in the field `answer`. */
 function isWrapped(value: unknown): boolean {
   return schemaFrom(value)?.['type'] !== 'object'
 }
@@ -317,7 +317,7 @@ function recordFromJson(text: unknown): Values | undefined {
 export interface ThreadState {
   readonly thread: string
   readonly interrupts: readonly GraphInterrupt[]
-  /** Whether the thread is a conversation, which outlives the run. @default false */
+  /** `true` for the thread of a conversation, which outlives the run. @default false */
   readonly isConversation?: boolean | undefined
 }
 

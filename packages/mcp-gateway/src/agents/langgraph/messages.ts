@@ -65,7 +65,7 @@ async function bytesOf(file: InputFile, signal: AbortSignal): Promise<Buffer> {
 
 export const STREAM_MODES = ['messages', 'updates', 'custom', 'values'] as const
 
-/** What the stream of a graph leaves at its end. */
+/** Last state and interrupts of the stream of a graph. */
 export interface GraphEnd {
   state: unknown
   interrupts: readonly GraphInterrupt[]

@@ -22,7 +22,7 @@ export interface LangGraphSourceOptions {
    * again. If a new version has an error, the graphs stay as they are, with a warning. @default false
    */
   readonly watch?: boolean | undefined
-  /** Whether several processes answer runs. Then graphs with threads in memory cause a warning. @default false */
+  /** Set it if several processes answer runs. Then graphs with threads in memory cause a warning. @default false */
   readonly isShared?: boolean | undefined
   /** Time limit in milliseconds for the deletion of a thread. @default 5000 */
   readonly deleteTimeoutMs?: number | undefined
