@@ -214,6 +214,23 @@ test('continues a task once, whichever replicas get the last answer', async () =
   expect(world.agents.calls).toHaveLength(2)
 })
 
+test('keeps answers until there is room to continue the call', async () => {
+  await using world = twoReplicas({ runs: { maxConcurrent: 1, maxQueued: 0 } })
+  world.agents.join('asking', asking)
+  const { result } = await call(world.a, 'asking')
+  const taskId = result?.['taskId']
+  const other = await taskOf(world, 'endless')
+  const both = { '1.i0': accepted({ answer: 'Ada' }), '1.i1': accepted({ answer: 'red' }) }
+  await update(world.a, taskId, both)
+  await world.clock.advance(3000)
+  expect((await get(world.b, taskId)).result).toMatchObject({ status: 'working' })
+  await cancel(world.b, other)
+  await world.clock.advance(1000)
+  const { result: done } = await get(world.b, taskId)
+  expect(done).toMatchObject({ status: 'completed' })
+  expect(JSON.stringify(done)).toContain('Ada')
+})
+
 test('asks again, under another key, after an answer that does not fit', async () => {
   await using world = twoReplicas()
   const schema = { type: 'object', properties: { age: { type: 'integer' } }, required: ['age'] }

@@ -68,6 +68,13 @@ export type Questions = Extract<ToolOutcome, { type: 'input' }>
 /** Executes a call, up to its result or its next questions. */
 export type Execute = (sink: RunSink) => Promise<CallToolResult | Questions>
 
+/** Continues a call with answers. */
+export interface Continuation {
+  readonly execute: Execute
+  /** Time after which the execution has ended. */
+  readonly maxRunMs: number
+}
+
 /** A call that may become a task. */
 export interface TaskCall {
   /** Hash of the caller that may use the task. */
@@ -157,7 +164,7 @@ const CHANGES = 'tasks'
 const CHANGES_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
 /** Time after which a call becomes a task. */
 const PATIENCE_MS = 2000
-/** Time between two attempts to store the end of a call while the store is away. */
+/** Time between two attempts: to store the end of a call while the store is away, and to find room for a call. */
 const RETRY_MS = 1000
 /** Time between two messages of progress that are stored. */
 const PROGRESS_MS = 1000
@@ -275,7 +282,7 @@ export class Tasks {
   async update(
     reference: TaskReference,
     responses: Readonly<Record<string, unknown>>,
-    execute: (task: Task) => { readonly execute: Execute; readonly maxRunMs: number },
+    execute: (task: Task) => Continuation,
   ): Promise<void> {
     const { clock, engine, lease, ttlMs } = this.#options
     const event: TaskEvent = { type: 'answered', responses, process: engine ? '' : lease.id }
@@ -304,7 +311,7 @@ export class Tasks {
       if (!taken) continue
       const stop = new AbortController()
       let running: Running | undefined
-      const outcome = continuation.execute({
+      const outcome = this.#executeWithRoom(continuation, {
         signal: stop.signal,
         progress: (piece) => running && this.#note(running, piece.message),
       })
@@ -394,6 +401,27 @@ export class Tasks {
       isEnded = true
       for (const end of ends) end()
     }
+  }
+
+  /** Executes a continuation, and does so again while there is no room for it: the agent has not got the answers then. */
+  async #executeWithRoom(
+    { execute, maxRunMs }: Continuation,
+    sink: RunSink,
+  ): Promise<CallToolResult | Questions> {
+    const { clock } = this.#options
+    const until = clock.now() + maxRunMs
+    for (;;) {
+      const outcome = await execute(sink)
+      const isBusy = !isQuestions(outcome) && outcome['_meta']?.['reason'] === 'busy'
+      if (!isBusy || sink.signal.aborted || this.#isClosed || clock.now() > until) return outcome
+      await this.#wait(RETRY_MS)
+    }
+  }
+
+  #wait(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#options.clock.after(ms, resolve)
+    })
   }
 
   /** Returns the task that another request for the same call has created. */
@@ -628,9 +656,7 @@ export class Tasks {
         if (isFirst) onError(new Error('The end of a task cannot be stored now', { cause }))
         if (this.#isClosed) return false
       }
-      await new Promise<void>((resolve) => {
-        clock.after(RETRY_MS, resolve)
-      })
+      await this.#wait(RETRY_MS)
     }
     return false
   }
