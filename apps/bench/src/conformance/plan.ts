@@ -119,7 +119,6 @@ const NAMES: Readonly<Record<TargetKind, readonly string[]>> = {
     // lists and files
     'prompts-list',
     'resources-list',
-    'completion-complete',
     'sep-2164-resource-not-found',
     'caching',
   ],
@@ -137,6 +136,7 @@ const NAMES: Readonly<Record<TargetKind, readonly string[]>> = {
     'prompts-get-with-args',
     'prompts-get-embedded-resource',
     'prompts-get-with-image',
+    'completion-complete',
     // sampling and roots, which no agent asks for
     'tools-call-sampling',
     'input-required-result-basic-sampling',

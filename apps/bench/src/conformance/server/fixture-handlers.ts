@@ -96,6 +96,9 @@ const PROMPTS: Readonly<Record<string, (args: Params) => readonly Content[]>> = 
   ],
 }
 
+/** Completions of the arguments of prompts. */
+const CITIES = ['Paris', 'Prague']
+
 const ASKING_PROMPT = 'test_input_required_result_prompt'
 const PROMPT_QUESTION: Asking = {
   questions: () => ({ user_context: form('What context should the prompt use?', 'context') }),
@@ -113,6 +116,7 @@ export class FixtureHandlers implements McpHandlers {
   readonly methods = [
     'tools/call',
     'prompts/get',
+    'completion/complete',
     'resources/read',
     'resources/templates/list',
     'resources/subscribe',
@@ -127,7 +131,7 @@ export class FixtureHandlers implements McpHandlers {
   capabilities(): ServerCapabilities {
     const listChanged = true
     const resources = { listChanged, subscribe: true }
-    return { tools: { listChanged }, prompts: { listChanged }, resources }
+    return { tools: { listChanged }, prompts: { listChanged }, resources, completions: {} }
   }
 
   handle(method: string, params: Params, context: RequestContext): McpResult | Promise<McpResult> {
@@ -138,6 +142,10 @@ export class FixtureHandlers implements McpHandlers {
         return this.#getPrompt(params, context)
       case 'resources/read':
         return { contents: [contentOf(String(params['uri']))] }
+      case 'completion/complete': {
+        const { value } = isRecord(params['argument']) ? params['argument'] : {}
+        return { completion: { values: CITIES.filter((city) => city.startsWith(String(value))) } }
+      }
       case 'resources/templates/list': {
         const template = { name: 'template', uriTemplate: 'test://template/{id}/data' }
         return { resourceTemplates: [template] }
