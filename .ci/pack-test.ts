@@ -159,9 +159,10 @@ async function assertNoPrivateImports(packed: Packed, project: string): Promise<
     if (!file.endsWith('.map')) {
       if (text.includes('@x/internal')) throw new Error(`dist/${file} refers to @x/internal`)
       const [, map] = /sourceMappingURL=(.+)/.exec(text) ?? []
-      // A module that only imports and exports has no code that a map could explain.
+      // A module that only imports and exports, and one of the bundler itself, have no code that a map could explain.
       const code = text.replaceAll(/^(?:import|export) [^"\n]*(?:"[^"\n]*")?;$/gm, '').trim()
-      const isCode = file.endsWith('.js') && code !== ''
+      const isOwn = !file.startsWith('rolldown-runtime-')
+      const isCode = file.endsWith('.js') && isOwn && code !== ''
       if (isCode && map === undefined) throw new Error(`dist/${file} has no map`)
       continue
     }

@@ -66,7 +66,7 @@ export interface PreparedTask {
 export type Questions = Extract<ToolOutcome, { type: 'input' }>
 
 /** Executes a call, up to its result or its next questions. */
-export type Execute = (sink: RunSink) => Promise<CallToolResult | Questions>
+type Execute = (sink: RunSink) => Promise<CallToolResult | Questions>
 
 /** Continues a call with answers. */
 export interface Continuation {
