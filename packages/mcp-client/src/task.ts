@@ -14,7 +14,7 @@ import type { Session } from './session.ts'
 /** State of a task on its server (the extension `io.modelcontextprotocol/tasks`). */
 export interface TaskStatus {
   readonly status: 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
-  /** For people. */
+  /** For people. At most 2000 characters. */
   readonly statusMessage?: string | undefined
   /** Questions of the server that wait for answers, by its keys. */
   readonly inputRequests?: Readonly<Record<string, InputRequest>> | undefined
@@ -106,6 +106,8 @@ export class McpTask {
   readonly #waiting = new Set<() => void>()
   #reference: TaskReference
   #task: Task | undefined
+  /** The last poll returned an older state than the known one. */
+  #wasOlder = false
   /** The poll in flight. There is never a second one. */
   #polling: Promise<Task> | undefined
   /** Why a question cannot be answered. */
@@ -275,7 +277,7 @@ export class McpTask {
   }
 
   async #pollOnce(session: Session, signal: AbortSignal): Promise<Task> {
-    const problem = this.#received(await this.#send(session, 'get', { signal }))
+    const problem = this.#received(await this.#send(session, 'get', { signal }), true)
     if (problem === undefined && this.#task !== undefined) return this.#task
     throw this.#error('UNEXPECTED_RESPONSE', problem ?? 'has no status')
   }
@@ -333,17 +335,25 @@ export class McpTask {
   }
 
   /** Takes the status from an answer or a notification. Returns what is wrong with it. */
-  #received(value: unknown): string | undefined {
+  #received(value: unknown, isPolled = false): string | undefined {
     const task = parseTask(value)
     if (task === undefined)
       return 'got an answer that is no task: report it to the authors of the server'
     if (task.taskId !== this.#reference.taskId) {
       return 'got the status of another task, which was ignored: report it to the authors of the server'
     }
+    if (isRecord(value) && value['inputRequests'] !== undefined && !task.inputRequests) {
+      return 'asks a question that cannot be read: report it to the authors of the server'
+    }
     const before = this.#task
-    // The first final state counts. A notification may be older than the last poll.
-    const isOld = (task.updatedAt ?? Infinity) < (before?.updatedAt ?? 0)
-    if (isFinal(before) || isOld) return undefined
+    // The first final state counts.
+    if (isFinal(before)) return undefined
+    // A notification may be older than the last poll. The processes of a server may have different clocks: an older
+    // state counts if it is final, or if two polls in a row return one.
+    const isOlder = !isFinal(task) && (task.updatedAt ?? Infinity) < (before?.updatedAt ?? 0)
+    const isRepeated = isPolled && this.#wasOlder
+    if (isPolled) this.#wasOlder = isOlder
+    if (isOlder && !isRepeated) return undefined
     this.#task = task
     const { ttlMs } = task
     const { createdAt } = this.#reference
@@ -465,7 +475,7 @@ export class McpTask {
       const { code, message, data } = isRecord(task.error) ? task.error : {}
       const cause = new McpError(
         typeof code === 'number' ? code : ErrorCode.InternalError,
-        typeof message === 'string' ? message : 'The server gave no reason',
+        typeof message === 'string' ? shortened(message) : 'The server gave no reason',
         data,
       )
       throw this.#error('TASK_FAILED', `failed: ${cause.message}. ${CHECK}`, cause)
@@ -622,12 +632,19 @@ export function parseTask(value: unknown): Task | undefined {
     status,
     updatedAt: typeof lastUpdatedAt === 'string' ? toTime(lastUpdatedAt) : undefined,
     ttlMs: isCount(ttlMs) ? ttlMs : null,
-    ...(typeof statusMessage === 'string' ? { statusMessage } : {}),
+    ...(typeof statusMessage === 'string' ? { statusMessage: shortened(statusMessage) } : {}),
     ...(isInputRequests(inputRequests) ? { inputRequests } : {}),
     ...(isCount(pollIntervalMs) ? { pollIntervalMs } : {}),
     ...(status === 'completed' ? { result } : {}),
     ...(status === 'failed' ? { error } : {}),
   }
+}
+
+/** Limit of a text of the server in errors, progress and events. */
+const MAX_MESSAGE_CHARS = 2000
+
+function shortened(text: string): string {
+  return text.length > MAX_MESSAGE_CHARS ? `${text.slice(0, MAX_MESSAGE_CHARS - 1)}…` : text
 }
 
 function toTime(text: string): number | undefined {

@@ -674,3 +674,52 @@ function someReference(): TaskReference {
 function rpcError(id: unknown, code: number): string {
   return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: 'try later' } })
 }
+
+describe('a server with wrong answers', () => {
+  const longAgo = new Date(0).toISOString()
+
+  test('whose clocks differ: the result and the questions count all the same', async () => {
+    await using all = await given({}, { ttlMs: 5000, notifies: false })
+    const { client, server, asked } = all
+    // The process that answers the polls is behind the one that created the task.
+    server.onGet = (task) => ({ ...task, lastUpdatedAt: longAgo })
+    expect(textOf(await client.callTool('slow_compute', { seconds: 0.02 }))).toBe('computed')
+    const task = await startedTask(client)
+    const result = task.result()
+    await polled(server)
+    server.change({
+      status: 'input_required',
+      inputRequests: {
+        name: {
+          method: 'elicitation/create',
+          params: { message: 'Name?', requestedSchema: { type: 'object', properties: {} } },
+        },
+      },
+    })
+    expect(textOf(await result)).toContain('re: Name?')
+    expect(asked).toEqual(['Name?'])
+  })
+
+  test('that asks without a valid question: the call rejects', async () => {
+    await using all = await given({}, { ttlMs: null, notifies: false })
+    const { client, server } = all
+    server.onGet = (task) => ({ ...task, status: 'input_required', inputRequests: { name: {} } })
+    const call = client.callTool('slow_compute', {}, { timeoutMs: 3000 })
+    expect(await rejectionOf(call)).toMatchObject({ code: 'UNEXPECTED_RESPONSE' })
+  })
+
+  test('that sends very long texts: errors and progress are short', async () => {
+    await using all = await given({}, { notifies: false })
+    const { client, server } = all
+    const long = 'x'.repeat(500_000)
+    const seen: (string | undefined)[] = []
+    const onProgress = ({ message }: Progress): void => void seen.push(message)
+    server.onGet = (task) => ({ ...task, status: 'cancelled', statusMessage: long })
+    const cancelled = await rejectionOf(client.callTool('slow_compute', {}, { onProgress }))
+    expect(String(cancelled).length).toBeLessThan(5000)
+    server.onGet = (task) => ({ ...task, status: 'failed', error: { code: 1, message: long } })
+    const failed = await rejectionOf(client.callTool('slow_compute', {}, { onProgress }))
+    expect(String(failed).length).toBeLessThan(5000)
+    expect(seen.every((message = '') => message.length < 5000)).toBe(true)
+  })
+})

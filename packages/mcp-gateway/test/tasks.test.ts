@@ -6,6 +6,7 @@ import { afterAll, expect, test, vi } from 'vitest'
 import { createGateway } from '../src/gateway.ts'
 
 import type { AgentUpdate } from '../src/agents/agent.ts'
+import type { ExecuteRun, RunEngine } from '../src/runs/engine.ts'
 import { AgentsAtHand, endless, type Behaviour } from './agents-at-hand.ts'
 import { settled } from './manual-clock.ts'
 import { redisStore } from './redis-store.ts'
@@ -559,3 +560,43 @@ function isWorking(task: unknown): boolean {
 async function* messagesOf(response: Response): AsyncGenerator<Json> {
   for await (const { data } of eventsOf(response)) yield JSON.parse(data) as Json
 }
+
+/** An engine in this process, whose runs the test executes. */
+class EngineAtHand implements RunEngine {
+  readonly queued = new Set<string>()
+  execute: ExecuteRun | undefined
+
+  async submit(runId: string): Promise<void> {
+    this.queued.add(runId)
+  }
+
+  async cancel(): Promise<void> {}
+
+  async work(execute: ExecuteRun): Promise<() => Promise<void>> {
+    this.execute = execute
+    return async () => {}
+  }
+
+  /** Executes the oldest queued run. */
+  async next(signal: AbortSignal = new AbortController().signal): Promise<unknown> {
+    const [runId = ''] = this.queued
+    const end = await this.execute?.(runId, { signal })
+    if (end === 'ended') this.queued.delete(runId)
+    return end
+  }
+}
+
+test('makes a call with a key where its principal has too many tasks for an engine', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({
+    engine,
+    tasks: { maxPerPrincipal: 1 },
+    tools: { tasks: 'always' },
+  })
+  expect(await call(world.a, 'echo')).toMatchObject({ result: { resultType: 'task' } })
+  const first = await send(world.a, keyed('echo'))
+  expect(first.result).toMatchObject({ resultType: 'complete', content: [{ text: 'Hi' }] })
+  const again = await send(world.b, keyed('echo'))
+  expect(again.result).toMatchObject({ content: [{ text: 'Hi' }], _meta: REPLAYED })
+  expect(world.agents.calls).toHaveLength(1)
+})
