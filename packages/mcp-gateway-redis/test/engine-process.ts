@@ -55,7 +55,12 @@ function asking(checkpointer: BaseCheckpointSaver) {
       await node('answered', message)
       return { steps: JSON.stringify(answer) }
     })
+    .addNode('after', async ({ message }) => {
+      await node('after', message)
+      return {}
+    })
     .addEdge('__start__', 'ask')
+    .addEdge('ask', 'after')
     .compile({ checkpointer })
 }
 

@@ -134,13 +134,36 @@ async function until(url: string, taskId: string, status: string): Promise<Json>
   }
 }
 
+/** Calls the agent that asks, and returns its task. */
+async function askedTaskOf(url: string): Promise<string> {
+  const params = { name: 'asking', arguments: { message: 'A' } }
+  const { taskId } = await send(url, 'tools/call', params)
+  const id = String(taskId)
+  expect(await until(url, id, 'input_required')).toMatchObject({ status: 'input_required' })
+  return id
+}
+
+/** Answers the question of a task. */
+async function answer(url: string, taskId: string): Promise<void> {
+  const { inputRequests } = await send(url, 'tasks/get', { taskId })
+  const [key = ''] = Object.keys(inputRequests as Json)
+  const response = { action: 'accept', content: { answer: 'L' } }
+  await send(url, 'tasks/update', { taskId, inputResponses: { [key]: response } })
+}
+
+/** Waits until nodes began this often. `expect.poll()` does not know which of several concurrent tests calls it. */
 async function untilNodes(world: World, count: number): Promise<void> {
-  await expect.poll(async () => (await world.nodes()).length, { timeout: 30_000 }).toBe(count)
+  const deadline = performance.now() + 30_000
+  while ((await world.nodes()).length < count) {
+    if (performance.now() > deadline) throw new Error(`Nodes: ${(await world.nodes()).join(', ')}`)
+    await sleep(50)
+  }
 }
 
 const text = (steps: string): Json => ({ content: [{ type: 'text', text: steps }] })
 
-describe.runIf(redis)('a task of an engine', () => {
+// Most of the time, these tests wait until the lock of a dead process ends.
+describe.runIf(redis).concurrent('a task of an engine', () => {
   test(
     'is executed by a process that does not listen, and its early result is no task',
     { timeout: SLOW },
@@ -263,24 +286,62 @@ describe.runIf(redis)('a task of an engine', () => {
       await using world = await newWorld()
       const web = await world.start({ listens: true })
       const first = await world.start({ works: true })
-      const result = await send(web.url, 'tools/call', {
-        name: 'asking',
-        arguments: { message: 'A' },
-      })
-      expect(result).toMatchObject({ resultType: 'task', status: 'input_required' })
-      const taskId = String(result['taskId'])
+      const taskId = await askedTaskOf(web.url)
       first.kill('SIGKILL')
       await first.exited
       await world.start({ works: true })
-      const { inputRequests } = await send(web.url, 'tasks/get', { taskId })
-      const [key = ''] = Object.keys(inputRequests as Json)
-      const answer = { action: 'accept', content: { answer: 'L' } }
-      await send(web.url, 'tasks/update', { taskId, inputResponses: { [key]: answer } })
+      await answer(web.url, taskId)
       const task = await until(web.url, taskId, 'completed')
       expect(JSON.stringify(task['result'])).toContain('L')
-      expect(await world.nodes()).toEqual(['answered A'])
+      expect(await world.nodes()).toEqual(['answered A', 'after A'])
     },
   )
+
+  test(
+    'keeps its answer if its processes are killed in the node that asked and in the next one',
+    { timeout: SLOW },
+    async () => {
+      await using world = await newWorld()
+      await world.put('wait-answered')
+      await world.put('wait-after')
+      const web = await world.start({ listens: true })
+      const first = await world.start({ works: true })
+      const taskId = await askedTaskOf(web.url)
+      await answer(web.url, taskId)
+      await untilNodes(world, 1)
+      const second = await world.start({ works: true })
+      first.kill('SIGKILL')
+      await untilNodes(world, 2)
+      await world.put('go-answered')
+      await untilNodes(world, 3)
+      await world.start({ works: true })
+      second.kill('SIGKILL')
+      await untilNodes(world, 4)
+      await world.put('go-after')
+      const task = await until(web.url, taskId, 'input_required')
+      expect(task).toMatchObject({ status: 'completed' })
+      expect(JSON.stringify(task['result'])).toContain('L')
+      expect(await world.nodes()).toEqual(['answered A', 'answered A', 'after A', 'after A'])
+    },
+  )
+
+  test('keeps its answer if its process is stopped', { timeout: SLOW }, async () => {
+    await using world = await newWorld()
+    await world.put('wait-after')
+    const web = await world.start({ listens: true })
+    const first = await world.start({ works: true })
+    const taskId = await askedTaskOf(web.url)
+    await answer(web.url, taskId)
+    await untilNodes(world, 2)
+    await world.start({ works: true })
+    first.kill('SIGTERM')
+    await untilNodes(world, 3)
+    await world.put('go-after')
+    const task = await until(web.url, taskId, 'input_required')
+    expect(task).toMatchObject({ status: 'completed' })
+    expect(JSON.stringify(task['result'])).toContain('L')
+    expect(await world.nodes()).toEqual(['answered A', 'after A', 'after A'])
+  })
 })
 
 test('rejects with UNAVAILABLE without Redis, and with CONFIG for unknown options', async () => {

@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from 'node:util'
+
 import {
   isCallToolResult,
   ProtocolError,
@@ -123,6 +125,12 @@ export class PausedRuns {
 
   /** Begins a run. It may ask. */
   async begin(execution: Execution): Promise<ToolOutcome> {
+    const { order } = execution
+    if (isTakenOver(order)) {
+      const { row } = await this.#rows.get(order.runId)
+      // An earlier process stored its question, and died before its task had it.
+      if (row?.phase === 'waiting') return questionsOutcome(execution, row)
+    }
     const ending = await this.#execute(execution)
     if (ending.type === 'ended') {
       return { type: 'result', result: ending.result, isStarted: ending.isStarted }
@@ -177,9 +185,13 @@ export class PausedRuns {
       const text = 'A run is continued with the same arguments with which it began.'
       return failed(order, 'invalid_arguments', text)
     }
+    const answered = { round: claim.round, hash: hashOf(responses) }
     const isOpen = row.phase === 'waiting' && claim.round === row.round
-    if (!isOpen) return this.#repeat(execution, row, hashOf(responses))
-    if (row.expiresAt <= clock.now()) return failure(expired(), row.runId)
+    // The process that took the answers has died or was stopped.
+    const isLeft =
+      isTakenOver(order) && row.phase === 'running' && isDeepStrictEqual(row.answered, answered)
+    if (!isOpen && !isLeft) return this.#repeat(execution, row, answered.hash)
+    if (isOpen && row.expiresAt <= clock.now()) return failure(expired(), row.runId)
     if (row.beginsAnew === true && order.input === undefined) {
       const text = 'This run begins again: call with all arguments.'
       return failed(order, 'invalid_arguments', text)
@@ -193,7 +205,7 @@ export class PausedRuns {
     const taken: PausedRun = {
       ...row,
       phase: 'running',
-      answered: { round: row.round, hash: hashOf(responses) },
+      answered,
       expiresAt: clock.now() + this.#storage.maxRunMs(tool) + DEAD_AFTER_MS,
     }
     const takenVersion = await this.#put(taken, version)
@@ -203,7 +215,7 @@ export class PausedRuns {
     try {
       return await outcome
     } finally {
-      this.#running.delete(row.runId)
+      if (this.#running.get(row.runId) === outcome) this.#running.delete(row.runId)
     }
   }
 
@@ -235,7 +247,10 @@ export class PausedRuns {
       return { type: 'result', result: ending.result }
     }
     const result = withEarlierFiles(ending.result, files?.blocks ?? [])
-    await this.#storeResult(row, version, result)
+    const { order, sink } = execution
+    // A stopped attempt of an engine is not the end of the run: another process may continue it.
+    const isEnd = order.attempt === undefined || !sink.signal.aborted
+    if (isEnd) await this.#storeResult(row, version, result)
     return { type: 'result', result }
   }
 
@@ -267,7 +282,8 @@ export class PausedRuns {
     } catch (error) {
       cause = error
     }
-    this.#forget(row)
+    // Another attempt of an engine may use the state.
+    if (execution.order.attempt === undefined) this.#forget(row)
     const text = 'The agent has a question, but the gateway cannot store the paused run now.'
     return failure(new RunFailure('unavailable', text, { cause }), row.runId)
   }
@@ -336,6 +352,11 @@ export class PausedRuns {
     const ended = isRunning ? row : { ...row, answered: undefined }
     if (await this.#end(ended, version, result)) this.#forget(row)
   }
+}
+
+/** Returns whether an engine executes the run again, because an earlier process died or was stopped within it. */
+function isTakenOver({ attempt = 1 }: RunOrder): boolean {
+  return attempt > 1
 }
 
 /** Whether a run belongs to the caller, and is the run that the claim names. */

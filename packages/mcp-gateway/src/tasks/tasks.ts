@@ -540,7 +540,7 @@ export class Tasks {
     if (signal.aborted) leave()
     else signal.addEventListener('abort', leave, { once: true })
     let running: Running | undefined
-    const outcome = prepared.execute({
+    const outcome = this.#executeWithRoom(prepared, {
       signal: stop.signal,
       progress: (piece) => running && this.#note(running, piece.message),
     })

@@ -1,4 +1,4 @@
-import { isRecord } from '@x/internal'
+import { canonicalJson, isRecord } from '@x/internal'
 import type { AgentUpdate, Answer, JsonSchema, Question, Resume } from '../agent.ts'
 
 /** An interrupt of LangGraph. The graph chooses the value. */
@@ -348,11 +348,27 @@ export function askedFrom(
   return { type: 'asked', questions: interrupts.flatMap(questionsOf), state }
 }
 
-/** Makes the value of `Command({ resume })`: by the ids of the interrupts, if they have ids. */
-export function resumeOf({ state, answers }: Resume): unknown {
+/** Returns the interrupts of a thread that the thread has not passed. @param snapshot what `graph.getState()` returned */
+export function openInterruptsOf({ tasks }: Values): readonly GraphInterrupt[] {
+  if (!Array.isArray(tasks)) return []
+  return tasks.flatMap((task: unknown) => {
+    const interrupts = isRecord(task) ? task['interrupts'] : undefined
+    return Array.isArray(interrupts) ? interrupts.filter(isRecord).map(interruptFrom) : []
+  })
+}
+
+/**
+ * Makes the value of `Command({ resume })`: by the ids of the interrupts, if they have ids.
+ *
+ * @param open leaves out all other interrupts. @default all are open
+ * @returns `undefined` if none is open
+ */
+export function resumeOf({ state, answers }: Resume, open?: readonly GraphInterrupt[]): unknown {
   const interrupts = threadStateFrom(state)?.interrupts ?? []
-  const values = interrupts.map((interrupt, index) => {
-    return [interrupt.id, resumeValueOf(interrupt, index, answers)] as const
+  const texts = open?.map((each) => canonicalJson(each)) // the state was stored as JSON
+  const values = interrupts.flatMap((interrupt, index) => {
+    if (texts?.includes(canonicalJson(interrupt)) === false) return []
+    return [[interrupt.id, resumeValueOf(interrupt, index, answers)] as const]
   })
   const [first] = values
   return first?.[0] === undefined ? first?.[1] : Object.fromEntries(values)

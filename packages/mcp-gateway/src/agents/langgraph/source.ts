@@ -11,7 +11,7 @@ import type { Agent, AgentCall, AgentListener, AgentSource, AgentUpdate, Skill }
 import { graphsFromConfig } from './config.ts'
 import { graphChecks, isRunnableGraph, keepsThreadsHere, threadKeeperOf } from './definition.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
-import { askedFrom, resumeOf, threadStateFrom } from './interrupts.ts'
+import { askedFrom, openInterruptsOf, resumeOf, threadStateFrom } from './interrupts.ts'
 import { argumentStateOf, messageStateOf, outputOf, readChunk, STREAM_MODES } from './messages.ts'
 import type { GraphEnd } from './messages.ts'
 import { messageDefectOf, skillsOfGraph, takesMessages } from './skills.ts'
@@ -247,9 +247,10 @@ async function* updatesOf(
   const end: GraphEnd = { state: undefined, interrupts: [] }
   let isStarted = false
   try {
-    const isBegun = (call.attempt ?? 1) > 1 && (await hasCheckpoint(graph, thread))
-    // Without input, a graph continues from its last checkpoint.
-    const input = isBegun ? null : await inputOf(loaded, call)
+    const isTakenOver = (call.attempt ?? 1) > 1
+    const input = isTakenOver
+      ? await inputAfterDeath(loaded, call, thread)
+      : await inputOf(loaded, call)
     if (input === undefined) {
       yield { type: 'failed', reason: 'It takes named arguments, not a message.' }
       return
@@ -286,9 +287,20 @@ async function* updatesOf(
   else yield* answerFrom(definition, end.state)
 }
 
-async function hasCheckpoint(graph: RunnableGraph, thread: string): Promise<boolean> {
-  const state = await graph.getState?.({ configurable: { thread_id: thread } })
-  return isRecord(state) && isRecord(state['config']) && hasCheckpointId(state['config'])
+/** Returns the input of a graph whose process died. With `null`, the graph continues from its last checkpoint. */
+async function inputAfterDeath(
+  loaded: LoadedGraph,
+  call: AgentCall,
+  thread: string,
+): Promise<unknown> {
+  const state = await loaded.graph.getState?.({ configurable: { thread_id: thread } })
+  if (!isRecord(state) || !isRecord(state['config']) || !hasCheckpointId(state['config'])) {
+    return inputOf(loaded, call)
+  }
+  if (call.resume === undefined) return null
+  // The checkpoint has an answer when the node that asked has ended. Until then, the node needs it again.
+  const value = resumeOf(call.resume, openInterruptsOf(state))
+  return value === undefined ? null : commandOf(value)
 }
 
 function hasCheckpointId({ configurable }: Readonly<Record<string, unknown>>): boolean {
@@ -312,16 +324,16 @@ async function inputOf(
   { agent, definition, graph }: LoadedGraph,
   call: AgentCall,
 ): Promise<unknown> {
-  if (call.resume !== undefined) return commandOf(call.resume)
+  if (call.resume !== undefined) return commandOf(resumeOf(call.resume))
   if (definition.input !== undefined) return definition.input(call.input, call.skillId)
   if (takesMessages(graph)) return messageStateOf(call.input, call.signal)
   const skill = agent.skills.find(({ id }) => id === call.skillId)
   return argumentStateOf(call.input, skill?.inputSchema)
 }
 
-async function commandOf(resume: NonNullable<AgentCall['resume']>): Promise<unknown> {
+async function commandOf(resume: unknown): Promise<unknown> {
   const { Command } = await import('@langchain/langgraph')
-  return new Command({ resume: resumeOf(resume) })
+  return new Command({ resume })
 }
 
 async function* answerFrom(
