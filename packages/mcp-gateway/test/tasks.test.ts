@@ -3,6 +3,7 @@ import { startRedisServer } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { afterAll, expect, test, vi } from 'vitest'
 
+import { GatewayError } from '../src/errors.ts'
 import { createGateway } from '../src/gateway.ts'
 
 import type { AgentUpdate } from '../src/agents/agent.ts'
@@ -599,4 +600,23 @@ test('makes a call with a key where its principal has too many tasks for an engi
   const again = await send(world.b, keyed('echo'))
   expect(again.result).toMatchObject({ content: [{ text: 'Hi' }], _meta: REPLAYED })
   expect(world.agents.calls).toHaveLength(1)
+})
+
+test('hands a run of an engine over when the store fails at its start', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  await world.assemblies[0].work()
+  const { result } = await call(world.a, 'echo')
+  await world.clock.advance(1000)
+  const { records } = world.store
+  const put = records.put.bind(records)
+  const away = vi.spyOn(records, 'put').mockImplementation(async (key, ...entry) => {
+    if (key.startsWith('process:')) throw new GatewayError('UNAVAILABLE', 'Away')
+    return put(key, ...entry)
+  })
+  expect(await engine.next()).toBe('released')
+  away.mockRestore()
+  expect(await engine.next()).toBe('ended')
+  expect(world.agents.calls).toHaveLength(1)
+  expect((await get(world.b, result?.['taskId'])).result).toMatchObject({ status: 'completed' })
 })

@@ -173,6 +173,7 @@ const MAX_MESSAGE_CHARS = 1000
 const CLAIM_MS = 60_000
 /** Processes that may die within one call. Then the call is to blame. */
 const MAX_CLAIMS = 5
+const STAYS_CALL = 'A call cannot become a task, because the store is away'
 /** In this time, a process that has stored a task notes that it executes it. */
 const BEGIN_MS = 5000
 
@@ -438,6 +439,8 @@ export class Tasks {
    */
   async #queue(call: TaskCall): Promise<CallToolResult | BegunTask | undefined> {
     const { isAlways, owner, signal } = call
+    // Before the claim: a call that stays a call claims its key itself.
+    if (!(await this.#hasRoom(owner))) return undefined
     const claim = await call.claim()
     const { taskId } = claim ?? call.order
     if (taskId === undefined) return undefined
@@ -447,7 +450,7 @@ export class Tasks {
       // The process of the first call died before it could store the task, or the task has expired.
       if (claim.ageMs > CLAIM_MS) return undefined
     }
-    const created = await this.#create({ ...call, claimedId: async () => taskId }, undefined, '')
+    const created = await this.#createTask({ ...call, claimedId: async () => taskId }, '')
     if (!created) return undefined
     created.release()
     const { found, isOwn } = created
@@ -507,16 +510,25 @@ export class Tasks {
 
   /** Executes a queued task up to its end or its next questions. Continues the call if another process has died in it. */
   async #execute(runId: string, { signal }: RunAttempt): Promise<'ended' | 'released'> {
-    const { lease, prepare } = this.#options
     const [key = '', round] = runId.split('/')
-    let found: Found | undefined
+    let release: (() => void) | undefined
     try {
       await this.#changes?.start()
-      found = await this.#claim(key, Number(round))
+      // Before the claim: other processes must see that this one is alive when they see that it has the task.
+      release = await this.#options.lease.hold()
+      const found = await this.#claim(key, Number(round))
+      if (found) return await this.#executeClaimed(found, signal)
+      return 'ended'
     } catch {
       return 'released' // the store is away
+    } finally {
+      release?.()
     }
-    if (!found) return 'ended'
+  }
+
+  /** Executes a task that this process has claimed. Never rejects. */
+  async #executeClaimed(found: Found, signal: AbortSignal): Promise<'ended' | 'released'> {
+    const { prepare } = this.#options
     const { task } = found
     const isContinued = task.claims > 1
     const stop = new AbortController()
@@ -544,9 +556,8 @@ export class Tasks {
       signal: stop.signal,
       progress: (piece) => running && this.#note(running, piece.message),
     })
-    const release = await lease.hold()
     const isHandedOver = (): boolean => isStopped && prepared.canContinue
-    running = this.#attend(found, { outcome, stop, release, isHandedOver })
+    running = this.#attend(found, { outcome, stop, isHandedOver })
     const isEnded = await running.done
     signal.removeEventListener('abort', leave)
     if (isEnded) prepared.forget()
@@ -566,17 +577,33 @@ export class Tasks {
     }
   }
 
+  /** Returns whether the caller may have another task. Not if the store is away. */
+  async #hasRoom(owner: string): Promise<boolean> {
+    const { maxPerPrincipal, onError, records } = this.#options
+    if (this.#isClosed) return false
+    try {
+      return (await records.count(`${PREFIX}${owner}:`)) < maxPerPrincipal
+    } catch (cause) {
+      onError(new Error(STAYS_CALL, { cause }))
+      return false
+    }
+  }
+
   /** @returns `undefined` if no task can be stored: the caller has too many, or the store is away */
-  async #create(
+  async #create(call: TaskCall, questions?: Questions): Promise<CreatedTask | undefined> {
+    if (!(await this.#hasRoom(call.owner))) return undefined
+    return this.#createTask(call, this.#options.lease.id, questions)
+  }
+
+  /** @returns `undefined` if the store is away */
+  async #createTask(
     { claimedId, maxRunMs, order, owner, tool }: TaskCall,
+    process: string,
     questions?: Questions,
-    process = this.#options.lease.id,
   ): Promise<CreatedTask | undefined> {
-    const { clock, lease, maxPerPrincipal, onError, records, ttlMs } = this.#options
-    if (this.#isClosed) return undefined
+    const { clock, lease, onError, ttlMs } = this.#options
     let release: (() => void) | undefined
     try {
-      if ((await records.count(`${PREFIX}${owner}:`)) >= maxPerPrincipal) return undefined
       await this.#changes?.start()
       release = await lease.hold()
       const now = clock.now()
@@ -591,7 +618,7 @@ export class Tasks {
       const other = await this.#read(key)
       if (other) return { found: other, isOwn: false, release }
     } catch (cause) {
-      onError(new Error('A call cannot become a task, because the store is away', { cause }))
+      onError(new Error(STAYS_CALL, { cause }))
     }
     release?.()
     return undefined
@@ -603,12 +630,13 @@ export class Tasks {
     {
       outcome,
       stop,
-      release,
+      release = () => {},
       isHandedOver = () => false,
     }: {
       readonly outcome: Promise<CallToolResult | Questions>
       readonly stop: AbortController
-      readonly release: () => void
+      /** Called when the end is stored. */
+      readonly release?: () => void
       readonly isHandedOver?: () => boolean
     },
   ): Running {
