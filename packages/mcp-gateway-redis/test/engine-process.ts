@@ -1,13 +1,12 @@
 // A process of a gateway with an engine. It listens, or executes tasks, or both. Its graphs count their nodes in a folder,
 // and wait there for files. Runs until its input ends, or until it is killed.
-import { appendFileSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Annotation, interrupt, StateGraph } from '@langchain/langgraph'
 import type { BaseCheckpointSaver } from '@langchain/langgraph'
 import { SqliteSaver } from '@x/internal/testing/langgraph'
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import { bullmqEngine, redisStore } from '../src/index.ts'
+import { countNode } from './worker-graph.ts'
 
 /** What the process does. */
 export interface EngineProcessSettings {
@@ -24,18 +23,9 @@ const { redis: url, prefix, folder, listens = false, works = false } = settings
 
 const State = Annotation.Root({ message: Annotation<string>(), steps: Annotation<string>() })
 
-/** Counts an execution of a node, and waits for the file `go-<node>` if there is a file `wait-<node>`. */
-async function node(name: string, message: string): Promise<void> {
-  appendFileSync(join(folder, 'nodes'), `${name} ${message} ${process.pid}\n`)
-  while (existsSync(join(folder, `wait-${name}`)) && !existsSync(join(folder, `go-${name}`))) {
-    // Not a wait for a time: the file may also come from a process that cannot send a signal.
-    await sleep(20)
-  }
-}
-
 function threeSteps(checkpointer: BaseCheckpointSaver | undefined) {
   const step = (name: string) => async (state: typeof State.State) => {
-    await node(name, state.message)
+    await countNode(folder, name, state.message)
     return { steps: `${state.steps ?? ''}${name} ` }
   }
   return new StateGraph(State)
@@ -52,11 +42,11 @@ function asking(checkpointer: BaseCheckpointSaver) {
   return new StateGraph(State)
     .addNode('ask', async ({ message }) => {
       const answer: unknown = interrupt({ question: 'Which size?' })
-      await node('answered', message)
+      await countNode(folder, 'answered', message)
       return { steps: JSON.stringify(answer) }
     })
     .addNode('after', async ({ message }) => {
-      await node('after', message)
+      await countNode(folder, 'after', message)
       return {}
     })
     .addEdge('__start__', 'ask')

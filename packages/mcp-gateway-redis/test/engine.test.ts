@@ -1,5 +1,6 @@
 // Tasks that outlive the processes that execute them: BullMQ on a real Redis, and processes that are killed.
 import { spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -18,6 +19,9 @@ afterAll(() => redis?.[Symbol.asyncDispose]())
 const SLOW = 120_000
 /** Time within which another process takes over, as documented. */
 const TAKEOVER_MS = 10_000
+const TOKEN = 'token-of-the-test-0123456789'
+const EXAMPLE = new URL('../examples/workers/', import.meta.url)
+const COMMAND = fileURLToPath(new URL('../../mcp-gateway/src/cli/main.ts', import.meta.url))
 const EXTENSION = 'io.modelcontextprotocol/tasks'
 const KEY = { 'io.github.x-mcp/idempotency-key': 'call-1' }
 let prefixes = 0
@@ -25,7 +29,10 @@ let prefixes = 0
 type Json = Readonly<Record<string, unknown>>
 
 interface Process extends AsyncDisposable {
+  /** What it wrote first. */
+  readonly line: string
   readonly url: string
+  readonly pid: number | undefined
   kill(signal: NodeJS.Signals): void
   readonly exited: Promise<unknown>
 }
@@ -36,20 +43,60 @@ interface World extends AsyncDisposable {
   put(name: `wait-${string}` | `go-${string}`): Promise<void>
   /** Executions of nodes, in order: `node message`. */
   nodes(): Promise<readonly string[]>
+  /** Processes of these executions. */
+  pids(): Promise<readonly number[]>
+  /** Starts a command with the file of the example. */
+  command(name: string, ...flags: readonly string[]): Promise<Process>
+  /** Starts the processes of the example, as its compose file says. */
+  example(): Promise<{ gateways: readonly [Process, Process]; workers: readonly Process[] }>
 }
 
 async function newWorld(): Promise<World> {
   const folder = await mkdtemp(join(tmpdir(), 'engine-'))
   const prefix = `engine-${process.pid}-${++prefixes}`
   const stack = new AsyncDisposableStack()
+  const lines = async (): Promise<readonly string[]> => {
+    const content = await readFile(join(folder, 'nodes'), 'utf8').catch(() => '')
+    return content.split('\n').filter(Boolean)
+  }
   stack.defer(() => rm(folder, { recursive: true, force: true }))
+  const command: World['command'] = async (name, ...flags) => {
+    const graph = fileURLToPath(new URL('worker-graph.ts', import.meta.url))
+    const graphs = join(folder, 'langgraph.json')
+    const steps = { path: `${graph}:makeGraph`, description: 'Three steps' }
+    await writeFile(graphs, JSON.stringify({ graphs: { steps } }))
+    const file = fileURLToPath(new URL('gateway.yaml', EXAMPLE))
+    const started = await spawnProcess([COMMAND, name, file, ...flags], {
+      FOLDER: folder,
+      GRAPHS: graphs,
+      HOST: '127.0.0.1',
+      MCP_GATEWAY_HTTP_PORT: '0',
+      MCP_GATEWAY_STORE_PREFIX: prefix,
+      MCP_GATEWAY_LOG_LEVEL: 'error',
+      REDIS_URL: redis?.url,
+      GATEWAY_STATE_KEY: 'a key that all processes of this test share',
+      GATEWAY_TOKEN_HASH: hash('sha256', TOKEN),
+    })
+    return stack.use({ ...started, url: started.line })
+  }
   return {
     start: async (what) =>
       stack.use(await startProcess({ redis: redis?.url ?? '', prefix, folder, ...what })),
     put: (name) => writeFile(join(folder, name), ''),
-    async nodes() {
-      const text = await readFile(join(folder, 'nodes'), 'utf8').catch(() => '')
-      return text.split('\n').flatMap((line) => line.split(' ').slice(0, -1).join(' ') || [])
+    nodes: async () => (await lines()).map((line) => line.split(' ').slice(0, -1).join(' ')),
+    pids: async () => (await lines()).map((line) => Number(line.split(' ').at(-1))),
+    command,
+    async example() {
+      const compose = await readFile(new URL('compose.yaml', EXAMPLE), 'utf8')
+      const commands = [...compose.matchAll(/command: npx mcp-gateway (\w+) gateway.yaml(.*)/g)]
+      const started = await Promise.all(
+        commands.flatMap(([, name = '', flags = '']) => {
+          return [1, 2].map(() => command(name, ...flags.split(' ').filter(Boolean)))
+        }),
+      )
+      const [first, second, ...workers] = started
+      if (!first || !second) throw new Error('There are not two gateways in the compose file')
+      return { gateways: [first, second], workers }
     },
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   }
@@ -57,8 +104,19 @@ async function newWorld(): Promise<World> {
 
 async function startProcess(settings: EngineProcessSettings): Promise<Process> {
   const program = fileURLToPath(new URL('engine-process.ts', import.meta.url))
-  const child = spawn(sourceNode, ['--conditions=mcp-source', program, JSON.stringify(settings)], {
+  const started = await spawnProcess([program, JSON.stringify(settings)])
+  if (!started.line.startsWith('ready')) throw new Error(started.line)
+  return { ...started, url: started.line.slice('ready '.length) }
+}
+
+/** Starts a process, and waits for its first line. */
+async function spawnProcess(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+): Promise<Omit<Process, 'url'>> {
+  const child = spawn(sourceNode, ['--conditions=mcp-source', ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
+    env: { ...process.env, ...env },
   })
   const exited = once(child, 'exit')
   child.stdin.on('error', () => {}) // the process was killed
@@ -66,9 +124,9 @@ async function startProcess(settings: EngineProcessSettings): Promise<Process> {
     once(createInterface({ input: child.stdout }), 'line'),
     exited.then(() => ['It did not start']),
   ])) as [string]
-  if (!line.startsWith('ready')) throw new Error(line)
   return {
-    url: line.slice('ready '.length),
+    line,
+    pid: child.pid,
     exited,
     kill: (signal) => void child.kill(signal),
     async [Symbol.asyncDispose]() {
@@ -85,7 +143,7 @@ async function send(url: string, method: string, params: Json): Promise<Json> {
     method: 'POST',
     headers: {
       'content-type': 'application/json',
-      authorization: 'Bearer token-of-the-test-0123456789',
+      authorization: `Bearer ${TOKEN}`,
       accept: 'application/json, text/event-stream',
       'mcp-protocol-version': '2026-07-28',
       'mcp-method': method,
@@ -153,7 +211,7 @@ async function answer(url: string, taskId: string): Promise<void> {
 
 /** Waits until nodes began this often. `expect.poll()` does not know which of several concurrent tests calls it. */
 async function untilNodes(world: World, count: number): Promise<void> {
-  const deadline = performance.now() + 30_000
+  const deadline = performance.now() + 60_000
   while ((await world.nodes()).length < count) {
     if (performance.now() > deadline) throw new Error(`Nodes: ${(await world.nodes()).join(', ')}`)
     await sleep(50)
@@ -324,6 +382,39 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
       expect(await world.nodes()).toEqual(['answered A', 'answered A', 'after A', 'after A'])
     },
   )
+
+  test('is executed by `mcp-gateway serve` too', { timeout: SLOW }, async () => {
+    await using world = await newWorld()
+    const gateway = await world.command('serve')
+    const params = { name: 'steps', arguments: { message: 'A' } }
+    expect(await send(gateway.url, 'tools/call', params)).toMatchObject(text('after third'))
+    gateway.kill('SIGTERM')
+    expect(await gateway.exited).toEqual([0, null])
+  })
+
+  test('of the example is continued by the other worker', { timeout: SLOW }, async () => {
+    await using world = await newWorld()
+    await world.put('wait-second')
+    const { gateways, workers } = await world.example()
+    const [first, second] = gateways
+    const taskId = await taskOf(first.url, 'steps')
+    await untilNodes(world, 2)
+    const [pid] = await world.pids()
+    const killed = workers.find((worker) => worker.pid === pid)
+    const other = workers.find((worker) => worker.pid !== pid)
+    killed?.kill('SIGKILL')
+    await untilNodes(world, 3)
+    await world.put('go-second')
+    expect(await until(second.url, taskId, 'completed')).toMatchObject({
+      result: text('after third'),
+    })
+    expect(await until(first.url, taskId, 'completed')).toMatchObject({ status: 'completed' })
+    expect(await world.nodes()).toEqual(['first A', 'second A', 'second A', 'third A'])
+    expect(await world.pids()).toEqual([killed?.pid, killed?.pid, other?.pid, other?.pid])
+    expect(other?.line).toBe('Executes the queued tasks of 1 tool')
+    other?.kill('SIGTERM')
+    expect(await other?.exited).toEqual([0, null])
+  })
 
   test('keeps its answer if its process is stopped', { timeout: SLOW }, async () => {
     await using world = await newWorld()

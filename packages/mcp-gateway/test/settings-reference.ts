@@ -20,7 +20,7 @@ A configuration file has these sections. \`createGateway()\` has the same settin
 - \`transport\`, \`agents.sources\`, \`auth\`, \`store\` and \`log\` are objects or methods: \`serveStdio()\`, \`sources\`, \`auth\`, \`store\`, \`logger\`;
 - \`auth.anonymousPrincipal\` is \`anonymousPrincipal\`.
 
-Times are milliseconds and sizes are bytes. Each setting has an environment variable, which is named after it; commas separate the items of a list. Variables of \`auth.facade\` count if \`auth.mode\` is \`facade\`; those of \`store.url\` and \`store.prefix\` count if \`store.type\` is \`redis\`. A setting marked with ↻ takes effect at once when the file changes, or with \`gateway.update()\`; others need a restart. A setting without a default has no value unless you set it.
+Times are milliseconds and sizes are bytes. Each setting has an environment variable, which is named after it; commas separate the items of a list. Variables of \`auth.facade\` count if \`auth.mode\` is \`facade\`; those of \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` count if \`store.type\` is \`redis\`. A setting marked with ↻ takes effect at once when the file changes, or with \`gateway.update()\`; others need a restart. A setting without a default has no value unless you set it.
 `
 
 /** Doc comment and type of each field, by interface. */
@@ -39,7 +39,7 @@ async function readDocs(): Promise<Docs> {
     const source = await readFile(new URL(file, import.meta.url), 'utf8')
     for (const [, name = '', parents = '', body = ''] of source.matchAll(INTERFACE)) {
       const fields = new Map<string, FieldDoc>()
-      for (const parent of parents.match(/\w+Settings/g) ?? []) {
+      for (const parent of parents.match(/\w+(?:Settings|Options)/g) ?? []) {
         for (const [field, value] of docs.get(parent) ?? []) fields.set(field, value)
       }
       for (const [, comment = '', field = '', type = ''] of body.matchAll(FIELD)) {
@@ -60,6 +60,7 @@ const FILES = [
   '../src/agents/langgraph-server.ts',
   '../../mcp-gateway-a2a/src/source.ts',
   '../../mcp-gateway-redis/src/redis-store.ts',
+  '../../mcp-gateway-redis/src/file-section.ts',
   '../../mcp-gateway-oauth/src/oauth-facade.ts',
 ]
 const INTERFACE = /^(?:export )?interface (\w+)(?: extends ([^{]+))? \{\n([\s\S]*?)^\}/gm
@@ -67,7 +68,7 @@ const FIELD = /\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\n {2}readonly (\w+)\??: ([^\n]+)/
 
 /** Interfaces that describe sections of packages. */
 const TYPES: Readonly<Record<string, string>> = {
-  store: 'RedisStoreOptions',
+  store: 'RedisFileSettings',
   facade: 'OAuthFacadeOptions',
   langgraph: 'LangGraphSettings',
   'langgraph-server': 'LangGraphServerSourceOptions',

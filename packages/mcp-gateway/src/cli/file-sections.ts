@@ -10,6 +10,7 @@ import type { z } from 'zod'
 import type { AgentSource } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
 import type { Authenticator } from '../http/auth/authenticator.ts'
+import type { RunEngine } from '../runs/engine.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 
 /** Context that all sections get. */
@@ -53,7 +54,17 @@ export interface FileSection<Made = unknown, Context extends SectionContext = ne
 }
 
 export type SourceSection = FileSection<AgentSource, SourceContext>
-export type StoreSection = FileSection<GatewayStore, SectionContext>
+export interface StoreSection extends FileSection<GatewayStore, SectionContext> {
+  /**
+   * Makes the engine that executes tasks in all processes that share the store. `create` gets the same settings.
+   *
+   * @returns `undefined` if the settings ask for none
+   */
+  createEngine?(
+    settings: unknown,
+    context: SectionContext,
+  ): (RunEngine & AsyncDisposable) | undefined
+}
 export type AuthSection = FileSection<Authenticator, AuthContext>
 
 /** Sections by the word that stands for them in a file. */

@@ -33,6 +33,7 @@ import type {
   RegistrySettings,
   WaitForSettings,
 } from '../options.ts'
+import type { RunEngine } from '../runs/engine.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { PACKAGES } from './file-sections.ts'
 import type { FileSections, SectionContext } from './file-sections.ts'
@@ -294,7 +295,7 @@ export interface FileOptions extends AsyncDisposable {
     index: number,
     sections: FileSections,
   ) => Promise<AgentSource>
-  /** Closes the store. Call it after the gateway is closed. */
+  /** Closes the engine and the store. Call it after the gateway is closed. */
   close(): Promise<void>
 }
 
@@ -308,8 +309,13 @@ export async function toOptions(
   context: FileContext,
 ): Promise<FileOptions> {
   const store = await makeStore(settings.store, context)
-  const close = (): Promise<void> => store.close()
+  let engine: ReturnType<typeof makeEngine>
+  const close = async (): Promise<void> => {
+    await engine?.[Symbol.asyncDispose]()
+    await store.close()
+  }
   try {
+    engine = makeEngine(settings.store, context)
     const { folder, watch, onWarning } = context
     const made = { folder, watch, onWarning, isShared: store.isShared }
     const makeSource: FileOptions['makeSource'] = ({ type, ...own }, index, { sources }) =>
@@ -326,6 +332,7 @@ export async function toOptions(
       sources: sources.map((each) => each.source),
       auth: await makeAuth(settings, store, context),
       store,
+      engine,
       onWarning,
     }
     return { options, sources, makeSource, close, [Symbol.asyncDispose]: close }
@@ -374,6 +381,16 @@ export async function makeStore(
   return withPath('store', async () => {
     return sectionOf(sections.store, type).create(own, { folder, onWarning })
   })
+}
+
+/** @returns `undefined` if the store has no engine, or the file asks for none */
+function makeEngine(
+  settings: StoreSettings,
+  { folder, onWarning, sections }: FileContext,
+): (RunEngine & AsyncDisposable) | undefined {
+  const { type, dir, ...own } = settings
+  if (dir !== undefined) return undefined // the settings of a store on disk
+  return sections.store[type]?.createEngine?.(own, { folder, onWarning })
 }
 
 async function makeAuth(

@@ -64,7 +64,8 @@ async function planGateway(
     const store = new MemoryGatewayStore()
     // Nothing that it signs outlives this command, so a random key needs no warning.
     const secrets = isToServe ? configured.options.secrets : { stateKey: randomBytes(32) }
-    const gateway = createGateway({ ...configured.options, logger: false, secrets, ...over, store })
+    const options = { ...configured.options, engine: undefined, logger: false as const, secrets }
+    const gateway = createGateway({ ...options, ...over, store })
     await gateway.registry.start()
     return {
       read,

@@ -29,6 +29,7 @@ describe('the command line', () => {
     [['--help']],
     [['help']],
     [['serve', '--help']],
+    [['work', '--help']],
     [['help', 'check']],
     [['tools', '-h']],
     [['call', '--help']],
@@ -358,6 +359,28 @@ describe('serve', () => {
     expect(err).toMatch(
       /^mcp-gateway: \S+g\.yaml:4: .*EADDRINUSE.*\. Choose another http\.port.*\n$/,
     )
+  })
+
+  test('says which settings a worker needs, and where they belong', async () => {
+    const store = 'store:\n  { type: redis, url: "redis://127.0.0.1:1" }\n'
+    for (const [text, line] of [
+      [YAML, ''],
+      [YAML + store, ':4'],
+    ] as const) {
+      const { code, out, err } = await run(['work', await file('g.yaml', text)])
+      expect([code, out]).toEqual([1, ''])
+      expect(err).toContain(`g.yaml${line}: Without an engine there are no queued tasks to execute`)
+      expect(err).toContain('set store.type to redis, and store.tasks to true')
+    }
+  })
+
+  test('says that a worker cannot connect to the store', async () => {
+    const store = 'store: { type: redis, url: "redis://127.0.0.1:1", tasks: true }\n'
+    const secrets = `secrets: { stateKey: ${'k'.repeat(40)} }\n`
+    const path = await file('g.yaml', YAML + store + secrets)
+    const { code, out, err } = await run(['work', path])
+    expect([code, out]).toEqual([1, ''])
+    expect(err).toMatch(/^mcp-gateway: The engine cannot connect to Redis \(.*ECONNREFUSED.*\)$/m)
   })
 
   test('warns if there are no sources', async () => {

@@ -22,6 +22,7 @@ export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
     .description(`Offers agents as an MCP server, as a YAML file says (default: ${DEFAULT_FILE}).`)
     .addHelpText('after', '\nExit code: 0 done, 1 failed, 2 wrong command line.')
   addServeCommand(program, context)
+  addWorkCommand(program, context)
   addCheckCommand(program, context)
   addToolsCommand(program, context)
   addCallCommand(program, context)
@@ -86,8 +87,9 @@ function addServeCommand(program: Command, context: CommandContext): void {
       '--watch',
       'load the graphs of a langgraph.json again when it, or a file that it names, is written; for development',
     )
+    .option('--no-work', 'leave queued tasks to other processes, such as mcp-gateway work')
     .option('--json', 'print the address as JSON: {"url"}')
-    .action(async (file: string, flags: { watch?: true; json?: true }) => {
+    .action(async (file: string, flags: { work: boolean; watch?: true; json?: true }) => {
       // Without the name of a command, a single word is more likely a misspelled command than a file.
       if (file === context.args[0] && /^[a-z]+$/.test(file)) {
         throw new UsageError(`Unknown command ${JSON.stringify(file)}: see mcp-gateway --help`)
@@ -96,9 +98,27 @@ function addServeCommand(program: Command, context: CommandContext): void {
       await serveFile({
         context,
         configFile: { file, env: context.env, flags: toSettings() },
+        serves: true,
+        works: flags.work,
         json: flags.json ?? false,
         watch: flags.watch ?? false,
       })
+    })
+}
+
+const WORK_TEXT = `Executes queued tasks of the agents of a file until SIGTERM or Ctrl-C, and serves no client. It prints one line when it works. The file is the same as for serve, with an engine: store: { type: redis, url: …, tasks: true }. After the first signal, other processes continue its tasks at once.`
+
+function addWorkCommand(program: Command, context: CommandContext): void {
+  program
+    .command('work')
+    .summary('execute queued tasks of the agents of a file, without HTTP')
+    .description(WORK_TEXT)
+    .argument('[file]', 'configuration', DEFAULT_FILE)
+    .option('--json', 'print the line as JSON: {"tools"}')
+    .action(async (file: string, { json = false }: { json?: boolean }) => {
+      const { serveFile } = await import('./serve.ts')
+      const configFile = { file, env: context.env, flags: [] }
+      await serveFile({ context, configFile, serves: false, works: true, json, watch: false })
     })
 }
 

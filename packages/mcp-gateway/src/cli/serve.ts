@@ -1,4 +1,4 @@
-// The command that serves: starts a gateway from a file, and brings new versions of the file into it.
+// The commands that serve and work: start a gateway from a file, and bring new versions of the file into it.
 import { dirname } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 
@@ -31,13 +31,17 @@ import {
 export interface ServingOptions {
   readonly context: CommandContext
   readonly configFile: ConfigFile
+  /** Serves clients. */
+  readonly serves: boolean
+  /** Executes queued tasks, if the file names an engine. */
+  readonly works: boolean
   /** Loads graphs again when their files are written. */
   readonly watch: boolean
-  /** Prints the address as JSON. */
+  /** Prints the first line as JSON. */
   readonly json: boolean
 }
 
-/** Serves the agents of a file until a signal, or until the client on the pipe leaves. @throws CommandError, GatewayError */
+/** Serves or executes the agents of a file until a signal, or until the client on the pipe leaves. @throws CommandError, GatewayError */
 export async function serveFile(options: ServingOptions): Promise<void> {
   const { context, configFile } = options
   const read = await readConfigFile(configFile)
@@ -50,7 +54,7 @@ export async function serveFile(options: ServingOptions): Promise<void> {
 }
 
 async function serveConfig(
-  { context, configFile, watch, json }: ServingOptions,
+  { context, configFile, serves, works, watch, json }: ServingOptions,
   read: ReadConfig,
   stopped: Promise<NodeJS.Signals>,
 ): Promise<void> {
@@ -60,12 +64,15 @@ async function serveConfig(
   const folder = dirname(configFile.file)
   const onWarning = observer.warned
   await using configured = await toOptions(config, { folder, watch, onWarning, sections })
-  checkServable(config, configured.options, onWarning)
+  if (serves) checkServable(config, configured.options, onWarning)
+  else if (!configured.options.engine) throw noEngine()
   // The observer receives warnings already.
   const options = { ...configured.options, onWarning: undefined, logger: false as const, observer }
   await using gateway = createGateway(options)
   const ended: Promise<unknown>[] = [stopped]
-  if (config.transport === 'stdio') {
+  if (!serves) {
+    // It prints its line when it executes tasks.
+  } else if (config.transport === 'stdio') {
     const { stdin: input, stdout: output } = context
     ended.push(gateway.serveStdio({ input, output }).closed)
   } else {
@@ -82,14 +89,21 @@ async function serveConfig(
       log.warn({ error: toLine(error) }, 'the file is not watched; SIGHUP reads it again'),
   })
   try {
-    // In development, a graph with a mistake will be corrected while the gateway runs.
-    if (!watch) {
-      const check = async (): Promise<void> => {
+    const begin = async (): Promise<void> => {
+      // In development, a graph with a mistake will be corrected while the gateway runs.
+      if (!watch) {
         await gateway.registry.start()
         checkSources({ gateway, sources: configured.sources, read })
       }
-      await Promise.race([check(), ...ended])
+      if (!works || !options.engine) return
+      await gateway.work()
+      const tools = gateway.registry.plan().tools.length
+      log.info({ tools }, 'executing tasks')
+      if (serves) return
+      const line = `Executes the queued tasks of ${tools} ${tools === 1 ? 'tool' : 'tools'}`
+      context.stdout.write(`${json ? JSON.stringify({ tools }) : line}\n`)
     }
+    await Promise.race([begin(), ...ended])
     const signal = await Promise.race(ended)
     log.info(typeof signal === 'string' ? { signal } : {}, 'stopping')
   } finally {
@@ -97,6 +111,12 @@ async function serveConfig(
     undoWatch()
     await reloads.settled()
   }
+}
+
+function noEngine(): GatewayError {
+  const text =
+    'Without an engine there are no queued tasks to execute: set store.type to redis, and store.tasks to true'
+  return new GatewayError('CONFIG', text, { path: 'store' })
 }
 
 interface AskedSources {

@@ -334,6 +334,7 @@ export class Tasks {
   async work(): Promise<void> {
     const { engine } = this.#options
     if (!engine) throw new GatewayError('CONFIG', 'To work, a gateway needs the option "engine"')
+    if (this.#isClosed) throw new GatewayError('CLOSED', 'The gateway was closed')
     this.#working ??= engine.work((runId, attempt) => this.#execute(runId, attempt))
     try {
       await this.#working
