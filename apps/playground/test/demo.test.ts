@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest'
 
 const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url))
 const SAMPLE = fileURLToPath(new URL('../agent.json', import.meta.url))
-const SLOW = 60_000
+const SLOW = 120_000
 
 interface Ended {
   readonly code: number
@@ -17,11 +17,22 @@ interface Ended {
   readonly stderr: string
 }
 
-/** The command as a user runs it, with Node as the project brings it. */
+/** Runs the command as a user does, with the Node.js of the project. */
 function demo(...args: readonly string[]): Promise<Ended> {
+  return demoWith({}, ...args)
+}
+
+/** Settings of a machine without `redis-server`. */
+const WITHOUT_REDIS = { PATH: '/nowhere', REQUIRE_REDIS: '' }
+
+function demoWith(
+  settings: Readonly<Record<string, string>>,
+  ...args: readonly string[]
+): Promise<Ended> {
   return new Promise((resolve) => {
     const command = ['--conditions=mcp-source', MAIN, ...args]
-    execFile(sourceNode, command, (error, stdout, stderr) => {
+    const env = { ...process.env, ...settings }
+    execFile(sourceNode, command, { env }, (error, stdout, stderr) => {
       resolve({
         code: typeof error?.code === 'number' ? error.code : error ? -1 : 0,
         stdout,
@@ -47,7 +58,7 @@ async function temporaryFolder(): Promise<Folder> {
 }
 
 test('the whole story, with the result as the last line', { timeout: SLOW }, async () => {
-  const { code, stdout } = await demo('--json', '--no-color')
+  const { code, stdout, stderr } = await demo('--json', '--no-color')
   const result = JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
   expect(result.steps.filter(({ ok }: { ok: boolean }) => !ok)).toEqual([])
   expect(result).toMatchObject({ ok: true })
@@ -75,16 +86,30 @@ test('the whole story, with the result as the last line', { timeout: SLOW }, asy
       figures: expect.objectContaining({ revision: '2026-07-28', tools: 1, counter: 15 }),
     }),
   )
+  expect(result.steps).toContainEqual(
+    expect.objectContaining({
+      name: 'end of the offer',
+      figures: { runs: 3, 'open requests': 0, listens: false, 'exit code': 0 },
+    }),
+  )
+  const hasRedis = !stderr.includes('no redis-server')
   expect(result.steps.at(-1)).toMatchObject({
-    name: 'end of the offer',
-    figures: { runs: 3, 'open requests': 0, listens: false, 'exit code': 0 },
+    name: 'call that outlives processes',
+    figures: {
+      'processes killed': hasRedis ? 2 : 1,
+      'tools/call': 1,
+      'runs of prepare': 1,
+      'runs of write': hasRedis ? 2 : 1,
+      answer: 'Report about tides: high water at 06:14',
+    },
   })
   expect(stdout).not.toContain('\u001B[')
   expect(code).toBe(0)
 })
 
 test('ends sessions with the process for --execution-type runtime', { timeout: SLOW }, async () => {
-  const { code, stdout } = await demo('--json', '--no-color', '--execution-type', 'runtime')
+  const args = ['--json', '--no-color', '--execution-type', 'runtime']
+  const { code, stdout } = await demoWith(WITHOUT_REDIS, ...args)
   const { ok, steps } = JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
   expect(steps.filter((step: { ok: boolean }) => !step.ok)).toEqual([])
   expect(steps).toContainEqual(
@@ -93,6 +118,12 @@ test('ends sessions with the process for --execution-type runtime', { timeout: S
       figures: expect.objectContaining({ initialize: 1, counter: 1 }),
     }),
   )
+  // Without Redis, only the agent process is killed.
+  expect(stdout).toContain('With Redis, the call would also outlive the gateway process.')
+  expect(steps.at(-1)).toMatchObject({
+    name: 'call that outlives processes',
+    figures: { 'processes killed': 1, 'tools/call': 1, 'runs of write': 1 },
+  })
   expect(ok).toBe(true)
   expect(code).toBe(0)
 })
@@ -101,7 +132,8 @@ test('a figure that is wrong is told, and the exit code is 1', { timeout: SLOW }
   await using folder = await temporaryFolder()
   await using shop = await startLegacyServer({ assignSessions: false })
   const file = await folder.write('servers.json', JSON.stringify({ shop: shop.url }))
-  const { code, stdout } = await demo('--json', '--no-color', '--servers', file)
+  const args = ['--json', '--no-color', '--servers', file]
+  const { code, stdout } = await demoWith(WITHOUT_REDIS, ...args)
   const { ok, steps } = JSON.parse(stdout.trim().split('\n').at(-1) ?? '')
   expect(ok).toBe(false)
   expect(steps).toContainEqual(expect.objectContaining({ name: 'session loss', ok: false }))

@@ -24,6 +24,11 @@ const RULES: readonly Rule[] = [
     tool: 'add',
     args: ([, a, b]) => ({ a: Number(a), b: Number(b) }),
   },
+  {
+    asks: /write a report about (.+)/i,
+    tool: 'write_report',
+    args: ([, topic]) => ({ message: topic }),
+  },
   { asks: /echo "(.+?)"/i, tool: 'echo', args: ([, message]) => ({ message }) },
 ]
 

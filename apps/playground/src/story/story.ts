@@ -6,6 +6,7 @@ import { asking } from './conversation.ts'
 import type { Narrator } from './narrator.ts'
 import type { Scene } from './scene.ts'
 import { firstCalls } from './steps/first-calls.ts'
+import { longCall } from './steps/long-call.ts'
 import { offer } from './steps/offer.ts'
 import { newSession, resumption } from './steps/resumption.ts'
 import { serverFromNpm } from './steps/server-from-npm.ts'
@@ -80,5 +81,6 @@ export async function tellStory(options: StoryOptions): Promise<readonly StepRes
   if (isKept) await keptTeam(scene)
   await subAgent(scene)
   await offer(scene, successor, counter)
+  await longCall(scene)
   return results
 }

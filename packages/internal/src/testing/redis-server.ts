@@ -58,7 +58,7 @@ export async function startRedisServer(
   if (program === undefined) {
     const message = 'There is no redis-server on the PATH'
     if (env['REQUIRE_REDIS']) throw new Error(`${message}, and REQUIRE_REDIS is set`)
-    process.stderr.write(`${message}: tests with Redis are left out\n`)
+    process.stderr.write(`${message}: everything that needs Redis is left out\n`)
     return undefined
   }
   const folder = await mkdtemp(join(tmpdir(), 'redis-'))
