@@ -51,6 +51,7 @@ export interface GatewayObjects {
 /** Options after they were checked: every setting has a value. */
 export interface CheckedOptions extends GatewayObjects, GatewaySettings {}
 
+// The settings that `live()` marks in `gateway/settings.ts`.
 /** Settings that may change while a gateway runs. A section that is given replaces the whole section; its missing settings get their defaults. */
 export type LiveOptions = Given<
   Pick<GatewaySettings, 'tools' | 'sessions'> & {
@@ -104,7 +105,7 @@ export interface GatewaySettings {
   readonly streaming: StreamingSettings
   /** Calls that outlive their requests. */
   readonly tasks: TaskSettings
-  /** Up to which size a result holds a file itself instead of a link. Sizes are raw bytes; a file of exactly the limit is inline. */
+  /** Up to which size a result holds a file itself instead of a link. The smallest limit counts. Sizes of files are raw bytes; in `resultMaxBytes`, base64 counts. A file of exactly the limit is inline. */
   readonly inline: InlineSettings
   /** Files that agents make and that clients upload. */
   readonly artifacts: ArtifactSettings

@@ -5,6 +5,9 @@ import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
 import { initialize, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
+import type { LiveOptions } from '../options.ts'
+import { pickLive } from './setting-paths.ts'
+import { completeSettings, settingsSchema } from './settings.ts'
 
 describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
   test('is notified of changed filters and overrides, and finds them in the list', async () => {
@@ -24,6 +27,13 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     ])
     await expect(client.callTool('other', 'Hello')).rejects.toMatchObject({ code: -32_602 })
   })
+})
+
+test('accepts every section with a setting that may change', async () => {
+  await using gateway = createGateway({})
+  const settings = completeSettings('createGateway()', {})
+  const options = pickLive(settingsSchema, settings) as LiveOptions
+  await expect(gateway.update(options)).resolves.toBeUndefined()
 })
 
 test('refuses wrong options and changes nothing', async () => {

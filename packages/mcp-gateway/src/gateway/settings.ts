@@ -305,7 +305,7 @@ export function completeSettings(owner: string, given: Given<GatewaySettings>): 
   throw configError(owner, optionText(settingsSchema, problem), problem.path)
 }
 
-/** Sections of which something may change while the gateway runs. */
+/** Sections of which something may change while the gateway runs: those with a `live()` setting. */
 const LIVE_SECTIONS = ['registry', 'tools', 'runs', 'streaming', 'limits', 'sessions'] as const
 
 /**
