@@ -155,7 +155,8 @@ export class Runs {
       await this.#slots.take(owner, run.signal)
       hasSlot = true
       const source = agents.sourceOf(tool.agent.id)
-      if (source === undefined) throw new RunFailure('agent_gone', 'It is gone.')
+      if (source === undefined)
+        throw new RunFailure('agent_gone', 'It left the gateway. List the tools again.')
       this.#emit({ type: 'started', ...run.names })
       const limits = {
         timeoutMs: this.maxRunMs(tool),
