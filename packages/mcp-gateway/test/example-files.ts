@@ -3,6 +3,7 @@ import { createGateway, type AgentSource } from '@x/mcp-gateway'
 
 const painter: AgentSource = {
   name: 'painter',
+  isLocal: true,
   async start(listener) {
     const description = 'Paints what it is told'
     listener.found({ id: 'paint', name: 'paint', description, skills: [], health: 'healthy' })
