@@ -80,6 +80,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   #history = new RecoveryHistory()
   #state: SessionState = { phase: 'created' }
   #lifetime = 0
+  #closing: AbortController | undefined
   #isInitialized = false
   #connection: Connection | undefined
   #link: Link | undefined
@@ -119,6 +120,12 @@ export class Session implements ConnectionOwner, ReceivingSession {
   /** True from the first session until `dispose()`, also while a lost session is replaced. */
   get isInitialized(): boolean {
     return this.#isInitialized
+  }
+
+  /** Aborts at the next `dispose()`, with the error for operations that wait between two requests. */
+  get closing(): AbortSignal {
+    this.#closing ??= new AbortController()
+    return this.#closing.signal
   }
 
   /** Changes with each `dispose()`. An operation belongs to the lifetime in which it was called. */
@@ -585,6 +592,8 @@ export class Session implements ConnectionOwner, ReceivingSession {
 
   #startDisposing(terminate: boolean | undefined): Promise<void> | undefined {
     this.#lifetime++
+    this.#closing?.abort(this.#error('CLOSED', 'was disposed of'))
+    this.#closing = undefined
     this.tools.clear(this.#error('CLOSED', 'was disposed of before the request was sent'))
     this.#settings = undefined
     if (this.#state.phase === 'created' && !this.#opening.isBusy) return undefined

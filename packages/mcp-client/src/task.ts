@@ -178,7 +178,8 @@ export class McpTask {
     const { timeoutMs = LONGEST_MS, timeout, inputRequired, inputResponses } = options
     const isExtended = timeout?.resetOnProgress === true
     using deadline = new Deadline(timeoutMs, options.signal, isExtended ? timeout.maxMs : undefined)
-    const { signal } = deadline
+    const { closing } = session
+    const signal = AbortSignal.any([deadline.signal, closing])
     const ended = new AbortController()
     const asked = AbortSignal.any([signal, ended.signal])
     const { taskId } = this.#reference
@@ -220,7 +221,7 @@ export class McpTask {
         isDue = await this.#pause(this.#intervalMs(session), signal)
       }
     } catch (error) {
-      if (signal.aborted && !isTimeout(signal)) await this.#cancelled(session)
+      if (isAbort(signal)) await this.#cancelled(session)
       throw this.#toError(error, signal)
     } finally {
       ended.abort()
@@ -252,10 +253,11 @@ export class McpTask {
   ): Promise<T> {
     return this.#owner.use(this.#reference, options, async (session, { signal, timeoutMs }) => {
       using deadline = new Deadline(timeoutMs ?? this.#owner.timeoutMs, signal)
+      const either = AbortSignal.any([deadline.signal, session.closing])
       try {
-        return await run(session, deadline.signal)
+        return await run(session, either)
       } catch (error) {
-        throw this.#toError(error, deadline.signal)
+        throw this.#toError(error, either)
       }
     })
   }
@@ -508,9 +510,10 @@ export class McpTask {
   }
 
   /** Returns the error for the caller. */
-  #toError(error: unknown, signal: AbortSignal): unknown {
-    if (signal.aborted) {
-      if (!isTimeout(signal)) return signal.reason
+  #toError(cause: unknown, signal: AbortSignal): unknown {
+    if (isAbort(signal)) return signal.reason
+    const error = isClosed(signal) ? signal.reason : cause
+    if (isTimeout(signal)) {
       const { message } = abortReason(signal)
       return this.#error(
         'TIMEOUT',
@@ -587,6 +590,16 @@ export class McpTask {
 const CHECK = 'The tool may have run in part: check before you call it again'
 
 const UNCHECKED = { parse: (result: unknown): unknown => result }
+
+/** Returns whether the client was disposed of. */
+function isClosed({ reason }: AbortSignal): boolean {
+  return McpClientError.is(reason) && reason.code === 'CLOSED'
+}
+
+/** Returns whether the caller has aborted. */
+function isAbort(signal: AbortSignal): boolean {
+  return signal.aborted && !isTimeout(signal) && !isClosed(signal)
+}
 
 function isFinal(
   task: Task | undefined,

@@ -564,6 +564,38 @@ describe('startTool() and resumeTask()', () => {
     expect(all.server.lastTask.status).toBe('working')
   })
 
+  test('reject at once when the client is disposed of between two polls, and stay closed', async () => {
+    const asks = deferred<unknown>()
+    const aborted = deferred<unknown>()
+    await using all = await given(
+      {
+        handlers: {
+          elicitation: (_request, { signal }) =>
+            new Promise((_resolve, reject) => {
+              asks.resolve(undefined)
+              signal.addEventListener('abort', () => {
+                aborted.resolve(undefined)
+                reject(new Error('stopped'))
+              })
+            }),
+        },
+      },
+      { pollIntervalMs: 60_000 },
+    )
+    const { client, server } = all
+    const call = rejectionOf(client.callTool('slow_compute'))
+    await server.waitForListener(isOfTasks, { timeoutMs: 5000 })
+    const [working] = server.tasks.values()
+    const asking = rejectionOf(client.callTool('confirm_delete'))
+    await asks.promise
+    await client.dispose()
+    expect(await call).toMatchObject({ code: 'CLOSED', task: { taskId: working?.taskId } })
+    expect(await asking).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
+    await aborted.promise
+    expect(server.count('tasks/cancel')).toBe(0)
+    expect(client.isClientInitialized).toBe(false)
+  })
+
   test('refuse a reference of another server, and send nothing there', async () => {
     await using all = await given()
     await using other = await startTaskServer()
