@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand } from '../../test/agents-at-hand.ts'
+import { AgentsAtHand, type Behaviour } from '../../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
 import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
@@ -47,6 +47,25 @@ test.each(CLIENT_KINDS)('reports calls of a client (%s) from start to end', asyn
   expect(metrics).toContain('mcp_gateway_calls_total{tool="support",outcome="ok"} 1')
   await gateway.close()
   expect(sessions.length).toBe(hasSession ? 2 : 0)
+})
+
+test.each(CLIENT_KINDS)('reports each round of questions with its run: %s', async (kind) => {
+  const ask: Behaviour = ({ resume }) =>
+    resume
+      ? [{ type: 'done', text: 'fine' }]
+      : [{ type: 'asked', questions: [{ id: 'size', message: 'Which size?' }], state: {} }]
+  const agents = new AgentsAtHand({ ask })
+  const ended: CallEnd[] = []
+  const observer = { callEnded: (_: ObservedCall, end: CallEnd) => void ended.push(end) }
+  await using gateway = createGateway({ sources: [agents], observer })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect(kind, url, { answer: () => ({ answer: 'large' }) })
+  await client.callTool('ask', 'hello')
+  const runId = agents.calls[0]?.runId
+  expect(ended.map((end) => ({ outcome: end.outcome, runId: end.runId }))).toEqual([
+    { outcome: 'asked', runId },
+    { outcome: 'ok', runId },
+  ])
 })
 
 test('reports the tool that a call of `agent_call` is for', async () => {

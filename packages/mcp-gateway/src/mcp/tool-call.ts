@@ -509,9 +509,8 @@ async function observe(
     if (isUnknown) outcome = 'unknown_tool'
     throw error
   } finally {
-    const { runId } = metaOf(result)
     observer.callEnded(observed, {
-      runId: typeof runId === 'string' ? runId : undefined,
+      runId: runIdOf(result),
       outcome,
       target,
       durationMs: now() - startedAt,
@@ -525,6 +524,12 @@ function metaOf(result: CallToolResult | Questions | undefined): Params {
   if (!result || !('content' in result)) return {}
   const { _meta: meta = {} } = result
   return meta
+}
+
+function runIdOf(result: CallToolResult | Questions | undefined): string | undefined {
+  if (result && !('content' in result)) return result.state.runId
+  const { runId } = metaOf(result)
+  return typeof runId === 'string' ? runId : undefined
 }
 
 function outcomeOf(result: CallToolResult | Questions): string {
