@@ -620,3 +620,31 @@ test('hands a run of an engine over when the store fails at its start', async ()
   expect(world.agents.calls).toHaveLength(1)
   expect((await get(world.b, result?.['taskId'])).result).toMatchObject({ status: 'completed' })
 })
+
+test('continues a run however often its processes are stopped', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  let stop = new AbortController()
+  world.agents.join(
+    'long',
+    function* ({ attempt = 0, signal }) {
+      if (world.agents.calls.length <= 8) {
+        stop.abort('stopping')
+        signal.throwIfAborted()
+      }
+      yield { type: 'done', text: `Attempt ${attempt}` }
+    },
+    { canContinue: true },
+  )
+  await world.assemblies[0].work()
+  const long = (await call(world.a, 'long')).result?.['taskId']
+  while (engine.queued.size > 0) {
+    stop = new AbortController()
+    await engine.next(stop.signal)
+  }
+  // Each later process knows that it continues the call.
+  expect((await get(world.b, long)).result).toMatchObject({
+    status: 'completed',
+    result: { content: [{ text: 'Attempt 2' }] },
+  })
+})

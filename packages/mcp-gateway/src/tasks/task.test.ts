@@ -49,6 +49,8 @@ const ended = (attempt: number): TaskEvent => {
   return { type: 'ended', attempt, result: { content: [] }, expiresAt: 30_000 }
 }
 const failed: TaskEvent = { type: 'failed', attempt: 1, error: { code: -32_603, message: 'No' } }
+const claimed: TaskEvent = { type: 'claimed', process: 'b' }
+const released = (attempt: number): TaskEvent => ({ type: 'released', attempt })
 const cancelled: TaskEvent = { type: 'cancelled' }
 
 /** The task after these events, the first of which comes after one millisecond. */
@@ -69,6 +71,8 @@ test.each<[string, readonly TaskEvent[], object]>([
     [asked, answers('1.i0'), answers('1.i1')],
     { status: 'working', attempt: 2, process: 'b' },
   ],
+  ['is executed again', [claimed, claimed], { attempt: 3, claims: 2 }],
+  ['is left by its process', [claimed, claimed, released(3)], { attempt: 3, claims: 1 }],
   ['ends', [ended(1)], { status: 'completed', expiresAt: 30_000 }],
   ['ends after an answer', [asked, answers('1.i0', '1.i1'), ended(2)], { status: 'completed' }],
   ['fails', [failed], { status: 'failed', error: { message: 'No' } }],
@@ -91,6 +95,7 @@ test.each<[string, readonly TaskEvent[], TaskEvent]>([
     [asked],
     { type: 'answered', responses: { '1.i0': 'yes' }, process: 'b' },
   ],
+  ['an earlier process that leaves it', [claimed, claimed], released(2)],
   ['a result after it was cancelled', [cancelled], ended(1)],
   ['a cancellation after its end', [ended(1)], cancelled],
   ['a question after it failed', [failed], asked],

@@ -30,7 +30,7 @@ export interface Task {
   readonly attempt: number
   /** Process that executes it. Empty: it is queued. */
   readonly process: string
-  /** Number of processes of an engine that have executed the call since the last answers. */
+  /** Number of processes of an engine that have executed the call since the last answers, or since one was stopped. */
   readonly claims: number
   /** Number of the last round of questions. It is part of the keys of the questions. */
   readonly round: number
@@ -88,6 +88,8 @@ export type TaskEvent =
     }
   /** A process of an engine begins to execute the call, or continues it after another one has died. */
   | { readonly type: 'claimed'; readonly process: string }
+  /** The process stops, and leaves the call to another one. */
+  | { readonly type: 'released'; readonly attempt: number }
   /** Answers by the keys of their questions. The last one lets `process` continue the call. */
   | { readonly type: 'answered'; readonly responses: Values; readonly process: string }
   | {
@@ -132,6 +134,8 @@ export function nextTask(task: Task, event: TaskEvent, now: number): Task {
   switch (event.type) {
     case 'progress':
       return { ...task, message: event.message, updatedAt: now }
+    case 'released': // the call does not kill its processes; from its second claim on, it is continued
+      return { ...task, claims: Math.min(task.claims, 1), updatedAt: now }
     case 'asked': {
       const round = task.round + 1
       const questions = Object.entries(event.questions).map(

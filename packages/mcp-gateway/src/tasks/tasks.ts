@@ -527,7 +527,7 @@ export class Tasks {
     }
   }
 
-  /** Executes a task that this process has claimed. Never rejects. */
+  /** Executes a task that this process has claimed. @throws GatewayError `UNAVAILABLE` */
   async #executeClaimed(found: Found, signal: AbortSignal): Promise<'ended' | 'released'> {
     const { prepare } = this.#options
     const { task } = found
@@ -562,7 +562,9 @@ export class Tasks {
     const isEnded = await running.done
     signal.removeEventListener('abort', leave)
     if (isEnded) prepared.forget()
-    return isEnded || !isHandedOver() ? 'ended' : 'released'
+    if (isEnded || !isHandedOver()) return 'ended'
+    await this.#apply(found, { type: 'released', attempt: task.attempt })
+    return 'released'
   }
 
   /** Takes a queued task, or one of a process that has died. @returns `undefined` if it does not wait for a process */
