@@ -287,18 +287,17 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
   test('is handed over at once when its process is stopped', { timeout: SLOW }, async () => {
     await using world = await newWorld()
     await world.put('wait-second')
-    const web = await world.start({ listens: true })
-    const first = await world.start({ works: true })
-    const taskId = await taskOf(web.url, 'durable')
+    const web = await world.command('serve', '--no-work')
+    const first = await world.command('work')
+    const taskId = await taskOf(web.url, 'steps')
     await untilNodes(world, 2)
-    await world.start({ works: true })
+    await world.command('work')
     first.kill('SIGTERM')
     await untilNodes(world, 3)
     await world.put('go-second')
-    expect(await until(web.url, taskId, 'completed')).toMatchObject({
-      result: text('first second third '),
-    })
-    await first.exited
+    expect(await until(web.url, taskId, 'completed')).toMatchObject({ result: text('after third') })
+    expect(await first.exited).toEqual([0, null])
+    expect(await world.nodes()).toEqual(['first A', 'second A', 'second A', 'third A'])
   })
 
   test('is not changed by a frozen process that wakes up', { timeout: SLOW }, async () => {

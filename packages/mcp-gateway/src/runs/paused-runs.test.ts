@@ -14,9 +14,10 @@ import {
 } from '../../test/scripted-source.ts'
 import type { AgentUpdate, JsonSchema, Question } from '../agents/agent.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
+import { deferred } from '@x/mcp-testing'
 import { NO_OWN_FILES } from '../../test/runs-world.ts'
 import type { EarlierFiles, ResultFiles } from '../files/result-files.ts'
-import type { ToolOutcome } from './order.ts'
+import type { RunOrder, ToolOutcome } from './order.ts'
 import { Runs } from './runs.ts'
 
 const question: Question = { id: 'q', message: 'Which size?' }
@@ -463,4 +464,41 @@ test('continues a run from the stored row of an earlier version', async () => {
   expect(world.source.calls[0]?.resume?.answers).toMatchObject({ q: { action: 'accept' } })
   const [stored] = await world.store.records.list('waiting-run:')
   expect(stored?.value).toMatchObject({ round: 3, key: row.key, answered: { round: 2 } })
+})
+
+test('the next attempt of an engine takes a question and its answers over from a process that froze', async () => {
+  const frozen = deferred<AgentUpdate>()
+  let continued = 0
+  await using world = replicas(async function* ({ resume }) {
+    if (resume === undefined) yield { type: 'asked', questions: [question], state: {} }
+    else if (++continued === 1) yield await frozen.promise
+    else yield { type: 'done', text: 'Second' }
+  })
+  const { name, canAsk, canVisit, knowsChoices, signal, progress, ...first } = asked
+  const order = { ...first, client: { name, canAsk, canVisit, knowsChoices } }
+  const attempt = (runs: Runs, over: Partial<RunOrder>) =>
+    runs.call(tool, { ...order, ...over }, { signal, progress })
+  const lost = await attempt(world.a, { attempt: 1 })
+  // The process died before the task had its question.
+  const outcome = await attempt(world.b, { attempt: 2 })
+  expect(outcome).toEqual(lost)
+  expect(world.source.calls).toHaveLength(1)
+  if (outcome.type !== 'input') throw new Error('it did not ask')
+
+  const resume = { state: outcome.state, responses: large }
+  const late = attempt(world.a, { attempt: 1, resume })
+  await settled()
+  expect(await attempt(world.b, { attempt: 1, resume })).toMatchObject({
+    result: { isError: true, _meta: { reason: 'busy' } },
+  })
+  const other = { ...resume, responses: { i0: { action: 'decline' } } }
+  expect(await attempt(world.b, { attempt: 2, resume: other })).toMatchObject({
+    result: { isError: true, _meta: { reason: 'already_answered' } },
+  })
+  const taken = await attempt(world.b, { attempt: 2, resume })
+  expect(taken).toMatchObject({ result: { content: [{ text: 'Second' }] } })
+  frozen.resolve({ type: 'asked', questions: [question], state: {} })
+  expect(await late).toMatchObject({ result: { isError: true } })
+  expect(await attempt(world.b, { attempt: 3, resume })).toEqual(taken)
+  expect(world.source.forgotten).toEqual([])
 })
