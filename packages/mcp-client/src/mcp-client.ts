@@ -715,7 +715,9 @@ class KeyedCall {
     },
   ) {
     this.#session = session
-    this.#startedAt = performance.now() - (sentAt === undefined ? 0 : Date.now() - sentAt)
+    // After a clock was set back, the age is not known. Then it counts as the least time by which it was set back.
+    const ageMs = sentAt === undefined ? 0 : Math.abs(Date.now() - sentAt)
+    this.#startedAt = performance.now() - ageMs
     if (sentAt === undefined) return
     const message = `tool "${tool}" of MCP server "${server}" was sent by another process, which got no answer, and the server does not honour its idempotency key: check whether the tool has run`
     const outcome = 'unknown'
