@@ -85,7 +85,8 @@ export async function startFigures(options: BenchOptions): Promise<BenchResult> 
 /** Builds the gateway, unless that was done from the same files. Returns the path of its command. */
 async function builtCommand(): Promise<string> {
   const root = fileURLToPath(new URL('../..', `file://${HOME}`))
-  const args = ['--yes', 'pnpm@12', 'exec', 'turbo', 'run', 'build', '--filter=@x/mcp-gateway']
+  const packages = ['--filter=@x/mcp-gateway', '--filter=@x/mcp-gateway-a2a']
+  const args = ['--yes', 'pnpm@12', 'exec', 'turbo', 'run', 'build', ...packages]
   const child = spawn('npx', args, { cwd: root, stdio: ['ignore', 2, 2] })
   const [code] = await once(child, 'close')
   if (code !== 0) throw new UserError('The gateway could not be built: see the output of turbo')
