@@ -65,7 +65,7 @@ const isOfTasks = ({ requested }: Listener): boolean => 'taskIds' in (requested 
 const polled = (server: TaskServer): Promise<unknown> =>
   server.waitFor(({ rpcMethod, end }) => rpcMethod === 'tasks/get' && end === 'complete')
 
-describe('callTool()', () => {
+describe.concurrent('callTool()', () => {
   test('returns the result of a task like that of any call', async () => {
     await using all = await given()
     const { client, server } = all
@@ -284,7 +284,7 @@ describe('callTool()', () => {
   })
 })
 
-describe('a poll', () => {
+describe.concurrent('a poll', () => {
   const failures = [
     ['status 503', { instead: { status: 503, body: 'busy' } }],
     ['a reset connection', { instead: 'reset' }],
@@ -386,7 +386,7 @@ describe('a poll', () => {
   })
 })
 
-describe('beside a listen stream', () => {
+describe.concurrent('beside a listen stream', () => {
   test('polls are at least 10 s apart', async () => {
     const slow = deferred<number>()
     const retryTiming = {
@@ -441,7 +441,7 @@ describe('beside a listen stream', () => {
   })
 })
 
-describe('startTool() and resumeTask()', () => {
+describe.concurrent('startTool() and resumeTask()', () => {
   test('return a result, or a task that another client continues, without a second call', async () => {
     await using all = await given()
     const { client, server } = all
@@ -707,7 +707,7 @@ function rpcError(id: unknown, code: number): string {
   return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: 'try later' } })
 }
 
-describe('a server with wrong answers', () => {
+describe.concurrent('a server with wrong answers', () => {
   const longAgo = new Date(0).toISOString()
 
   test('whose clocks differ: the result and the questions count all the same', async () => {
