@@ -164,7 +164,7 @@ const CHANGES = 'tasks'
 const CHANGES_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
 /** Time after which a call becomes a task. */
 const PATIENCE_MS = 2000
-/** Time between two attempts: to store the end of a call while the store is away, and to find room for a call. */
+/** Time between two attempts: to reach a store that is away, and to find room for a call. */
 const RETRY_MS = 1000
 /** Time between two messages of progress that are stored. */
 const PROGRESS_MS = 1000
@@ -180,7 +180,7 @@ const BEGIN_MS = 5000
 /**
  * Calls that outlive their requests (SEP-2663). A task is a record in the store: each process can read it, answer its
  * questions and cancel it. The process that began an execution executes it to its end. If that process dies, the next
- * reader of the record ends the task as failed.
+ * reader of the record ends the task as failed; with an engine, another process continues the call.
  */
 export class Tasks {
   readonly #options: TasksOptions
@@ -521,7 +521,9 @@ export class Tasks {
       if (found) return await this.#executeClaimed(found, signal)
       return 'ended'
     } catch {
-      return 'released' // the store is away
+      // The store is away. Without a pause, processes would take the task again and again.
+      await this.#wait(RETRY_MS)
+      return 'released'
     } finally {
       release?.()
     }
