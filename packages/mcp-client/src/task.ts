@@ -340,7 +340,7 @@ export class McpTask {
   #received(value: unknown, isPolled = false): string | undefined {
     const task = parseTask(value)
     if (task === undefined)
-      return 'got an answer that is no task: report it to the authors of the server'
+      return 'got an answer that is not a task: report it to the authors of the server'
     if (task.taskId !== this.#reference.taskId) {
       return 'got the status of another task, which was ignored: report it to the authors of the server'
     }

@@ -65,6 +65,19 @@ const isOfTasks = ({ requested }: Listener): boolean => 'taskIds' in (requested 
 const polled = (server: TaskServer): Promise<unknown> =>
   server.waitFor(({ rpcMethod, end }) => rpcMethod === 'tasks/get' && end === 'complete')
 
+/** A handler that never answers, and the signal of its first question. */
+function silentHandler() {
+  const asked = deferred<AbortSignal>()
+  const elicitation = (
+    _: unknown,
+    { signal }: { readonly signal: AbortSignal },
+  ): Promise<never> => {
+    asked.resolve(signal)
+    return new Promise(() => {})
+  }
+  return { elicitation, asked: asked.promise }
+}
+
 describe.concurrent('callTool()', () => {
   test('returns the result of a task like that of any call', async () => {
     await using all = await given()
@@ -185,17 +198,10 @@ describe.concurrent('callTool()', () => {
   })
 
   test('aborts the handler when somebody else has answered', async () => {
-    const open = deferred<AbortSignal>()
-    const elicitation = (
-      _: unknown,
-      { signal }: { readonly signal: AbortSignal },
-    ): Promise<never> => {
-      open.resolve(signal)
-      return new Promise(() => {})
-    }
+    const { elicitation, asked } = silentHandler()
     await using all = await given({ handlers: { elicitation } })
     const call = all.client.callTool('confirm_delete')
-    const signal = await open.promise
+    const signal = await asked
     all.server.complete('answered elsewhere')
     expect(textOf(await call)).toBe('answered elsewhere')
     expect(signal.aborted).toBe(true)
@@ -203,17 +209,10 @@ describe.concurrent('callTool()', () => {
   })
 
   test('aborts the handler when its question is no longer open, and waits on', async () => {
-    const open = deferred<AbortSignal>()
-    const elicitation = (
-      _: unknown,
-      { signal }: { readonly signal: AbortSignal },
-    ): Promise<never> => {
-      open.resolve(signal)
-      return new Promise(() => {})
-    }
+    const { elicitation, asked } = silentHandler()
     await using all = await given({ handlers: { elicitation } })
     const call = all.client.callTool('confirm_delete')
-    const signal = await open.promise
+    const signal = await asked
     const aborted = once(signal, 'abort')
     all.server.change({ status: 'working', inputRequests: {} })
     await aborted
