@@ -64,7 +64,7 @@ export function taskMethods(
 /** Returns what executes a stored task. @throws ProtocolError if its agent is gone */
 export function prepareTask(parts: HandlerParts, task: Task): PreparedTask {
   const tool = parts.registry.plan().byName(task.tool)
-  if (!tool) throw agentGone(task.tool)
+  if (!tool) throw notHere(task.tool)
   const { order: stored, round } = task
   const resume = round > 0 ? { state: task.state, responses: roundAnswers(task) } : stored.resume
   const { attempt, idempotencyKey } = stored
@@ -85,5 +85,10 @@ function invalidParams(message: string): ProtocolError {
 
 function agentGone(tool: string): ProtocolError {
   const text = `The answers are not taken: the agent behind ${tool} is gone now. Send them again later.`
+  return new ProtocolError(ProtocolErrorCode.InternalError, text, { reason: 'agent_gone' })
+}
+
+function notHere(tool: string): ProtocolError {
+  const text = `The process that took this task does not have the agent behind ${tool}. An earlier process may have executed a part of the call: check that before you call again.`
   return new ProtocolError(ProtocolErrorCode.InternalError, text, { reason: 'agent_gone' })
 }
