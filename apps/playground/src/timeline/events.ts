@@ -1,0 +1,189 @@
+import type { ContentBlock } from '@modelcontextprotocol/sdk/types.js'
+
+/** What happened, in order. A page that knows event 7 asks for those after 7, and misses nothing. */
+export type TimelineEvent = { readonly id: number; readonly at: number } & Happening
+
+/** `at` and all times are milliseconds since 1970. */
+export type Happening =
+  | { readonly type: 'process'; readonly process: ProcessState }
+  | { readonly type: 'server'; readonly server: ServerState }
+  /** An exchange started, or went on: the newer one replaces the older one with the same id. */
+  | { readonly type: 'exchange'; readonly exchange: Exchange }
+  | { readonly type: 'records'; readonly records: readonly SessionRecord[] }
+  /** Somebody says something; an agent's text follows as `text` events. */
+  | { readonly type: 'message'; readonly message: MessageStart }
+  | { readonly type: 'text'; readonly messageId: string; readonly text: string }
+  | { readonly type: 'tool-call'; readonly call: ToolCallStart }
+  | { readonly type: 'tool-progress'; readonly callId: string; readonly text: string }
+  | { readonly type: 'tool-result'; readonly callId: string; readonly result: ToolResult }
+  | { readonly type: 'question'; readonly question: Question }
+  | {
+      readonly type: 'question-closed'
+      readonly questionId: string
+      readonly action: QuestionAction
+    }
+  | { readonly type: 'run'; readonly run: RunState }
+  /** A new conversation started; the old one is not shown any more. */
+  | { readonly type: 'conversation-cleared' }
+  /** What a command did, or why it failed; for the person, in one or two sentences. */
+  | { readonly type: 'notice'; readonly level: 'info' | 'problem'; readonly text: string }
+
+export type ExecutionType = 'playground' | 'runtime'
+export type Era = 'legacy' | 'modern'
+
+/** One of the processes that run for the playground. */
+export interface ProcessState {
+  readonly name: 'agent' | 'gateway'
+  readonly pid?: number | undefined
+  readonly state: 'starting' | 'running' | 'killed' | 'failed'
+  readonly executionType: ExecutionType
+  /** Name of the model, such as "scripted" or "gpt-5-mini". */
+  readonly model: string
+  /** Why it failed, and what to do. */
+  readonly problem?: string | undefined
+}
+
+export interface ServerState {
+  /** Also the name of its lane. `debug-state` is one too. */
+  readonly name: string
+  readonly title: string
+  readonly transport: 'http' | 'stdio'
+  /** The protocol revision that it answers with; absent for stdio before the first call, and for debug state. */
+  readonly revision?: string | undefined
+  readonly state: 'starting' | 'running' | 'stopped' | 'failed'
+  readonly problem?: string | undefined
+  /** What a person can do to it. */
+  readonly troubles: readonly TroubleName[]
+}
+
+export type ExchangeKind =
+  | 'handshake'
+  | 'call'
+  | 'loss'
+  | 'recovery'
+  | 'resume'
+  | 'stream'
+  | 'state'
+  | 'other'
+
+/** One HTTP request and its answer, as a proxy in front of the server saw it. */
+export interface Exchange {
+  readonly id: number
+  readonly from: 'agent' | 'gateway'
+  /** Name of the server. */
+  readonly to: string
+  readonly kind: ExchangeKind
+  readonly httpMethod: string
+  readonly rpcMethod?: string | undefined
+  readonly toolName?: string | undefined
+  /** Shortened. */
+  readonly sessionId?: string | undefined
+  readonly revision?: string | undefined
+  readonly startedAt: number
+  /** Absent while it is open. */
+  readonly durationMs?: number | undefined
+  /** Absent before the head of the answer, and where there was none. */
+  readonly status?: number | undefined
+  /** How it ended, if not with a whole answer. */
+  readonly problem?: 'client left' | 'connection broke' | undefined
+  readonly requestBytes: number
+  readonly responseBytes: number
+}
+
+/** `GET /api/exchanges/:id`: what an exchange shows when it is opened. Ids are shortened, secrets are masked. */
+export interface ExchangeDetails {
+  readonly exchange: Exchange
+  readonly request: MessageDetails
+  readonly response?: MessageDetails | undefined
+}
+
+export interface MessageDetails {
+  readonly headers: Readonly<Record<string, string>>
+  /** The first 64 KiB. */
+  readonly body: string
+  readonly isCut: boolean
+}
+
+/** A session that the debug-state service keeps. */
+export interface SessionRecord {
+  readonly server: string
+  /** Shortened. */
+  readonly sessionId?: string | undefined
+  readonly revision?: string | undefined
+  readonly era: Era
+  readonly savedAt: number
+}
+
+export interface MessageStart {
+  readonly id: string
+  readonly from: 'user' | 'agent'
+  /** `supervisor`, `shopper`, `assistant`; for agents only. */
+  readonly agent?: string | undefined
+  readonly text: string
+}
+
+export interface ToolCallStart {
+  readonly id: string
+  /** The agent that calls. */
+  readonly agent: string
+  readonly name: string
+  readonly args: unknown
+}
+
+export interface ToolResult {
+  readonly isError: boolean
+  /** Texts above 20,000 characters are cut, and binary data above 1 MiB is replaced by a text that says so. */
+  readonly content: readonly ContentBlock[]
+  readonly structuredContent?: unknown
+}
+
+export interface Question {
+  readonly id: string
+  /** Name of the server that asks. */
+  readonly server: string
+  readonly message: string
+  readonly mode: 'form' | 'url'
+  /** A flat JSON schema of the form (specification 2025-11-25, elicitation). */
+  readonly schema?: unknown
+  readonly url?: string | undefined
+}
+
+export type QuestionAction = 'accept' | 'decline' | 'cancel'
+
+export interface RunState {
+  readonly id: string
+  readonly state: 'running' | 'waiting' | 'done' | 'failed' | 'lost'
+  readonly problem?: string | undefined
+}
+
+/** What the page sends: `POST /api/commands`, answered with 202, or 4xx/5xx and `{ "error": "…" }`. */
+export type Command =
+  | { readonly type: 'say'; readonly text: string }
+  | {
+      readonly type: 'answer'
+      readonly questionId: string
+      readonly action: QuestionAction
+      readonly content?: Readonly<Record<string, unknown>> | undefined
+    }
+  /** Stops the run that is under way. */
+  | { readonly type: 'stop-run' }
+  | { readonly type: 'new-conversation' }
+  | { readonly type: 'trouble'; readonly trouble: Trouble }
+
+/** A person makes trouble for real. */
+export type Trouble =
+  /** The server forgets its sessions. */
+  | { readonly name: 'forget-sessions'; readonly server: string }
+  | { readonly name: 'restart-server'; readonly server: string }
+  | { readonly name: 'cut-connections'; readonly server: string }
+  /** The server changes between its legacy and its 2026-07-28 face. */
+  | { readonly name: 'switch-era'; readonly server: string }
+  /** SIGKILL, then a new process. */
+  | { readonly name: 'kill-process'; readonly process: 'agent' | 'gateway' }
+  | { readonly name: 'set-execution-type'; readonly executionType: ExecutionType }
+  /** 50 calls of one tool at once. */
+  | { readonly name: 'parallel-calls' }
+  /** A task of about ten seconds at the gateway; then `kill` dies in the middle of it. */
+  | { readonly name: 'long-task'; readonly kill: 'agent' | 'gateway' | 'none' }
+
+export type TroubleName = Trouble['name']
