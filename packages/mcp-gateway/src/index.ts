@@ -58,8 +58,8 @@ export type {
   PlanChange,
   RegistryStatus,
   SourceReplacement,
+  SourceStatus,
 } from './tools/agent-registry.ts'
-export type { SourceStatus } from './agents/registry-sources.ts'
 
 export type { ArgumentCheck, CheckedArguments, ResumeArgument } from './tools/plan.ts'
 export type { CachePolicy } from './options.ts'

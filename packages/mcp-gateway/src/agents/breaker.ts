@@ -8,64 +8,53 @@ import type { AgentCall, AgentSource, AgentUpdate } from './agent.ts'
 /** Whether a run shows that its agent works. `unknown`: the caller cancelled, or made an error. */
 export type RunEnd = 'worked' | 'failed' | 'unknown'
 
-type State =
-  | { readonly phase: 'closed'; readonly failures: number }
-  | { readonly phase: 'open'; readonly untilMs: number }
-  /** One run was admitted. Its end decides. */
-  | { readonly phase: 'probing' }
-
 interface CircuitOptions {
   readonly clock: Clock
   readonly maxFailures: number
   readonly openMs: number
 }
 
-const CLOSED: State = { phase: 'closed', failures: 0 }
-
-/** Opens after failures in a row. Closes when an admitted run succeeds. */
+/** Opens after failures in a row. Then it admits one run at a time, and closes when one succeeds. */
 class Circuit {
   readonly #options: CircuitOptions
-  #state: State = CLOSED
+  #failures = 0
+  /** Time from which a run may start. `undefined`: closed. `Infinity`: a run was admitted, and its end decides. */
+  #openUntilMs: number | undefined
 
   constructor(options: CircuitOptions) {
     this.#options = options
   }
 
   get isClosed(): boolean {
-    return this.#state.phase === 'closed'
+    return this.#openUntilMs === undefined
   }
 
   /** Milliseconds until a run may start. 0: it may start now. */
   get waitMs(): number {
-    const state = this.#state
-    if (state.phase === 'closed') return 0
-    if (state.phase === 'probing') return this.#options.openMs
-    return Math.max(0, state.untilMs - this.#options.clock.now())
+    const { clock, openMs } = this.#options
+    if (this.#openUntilMs === undefined) return 0
+    return Math.min(openMs, Math.max(0, this.#openUntilMs - clock.now()))
   }
 
   /** Notes that a run starts. Call it only while `waitMs` is 0. */
   enter(): void {
-    if (this.#state.phase === 'open') this.#state = { phase: 'probing' }
+    if (!this.isClosed) this.#openUntilMs = Infinity
   }
 
   settle(end: RunEnd): void {
-    this.#state = this.#after(end)
-  }
-
-  #after(end: RunEnd): State {
     const { clock, maxFailures, openMs } = this.#options
-    const state = this.#state
-    if (end === 'worked') return CLOSED
-    // The admitted run showed nothing, so the next run is admitted.
-    if (end === 'unknown') {
-      return state.phase === 'probing' ? { phase: 'open', untilMs: clock.now() } : state
+    const isProbing = this.#openUntilMs === Infinity
+    if (end === 'worked') {
+      this.#failures = 0
+      this.#openUntilMs = undefined
+    } else if (isProbing) {
+      // An admitted run that showed nothing admits the next one.
+      this.#openUntilMs = clock.now() + (end === 'failed' ? openMs : 0)
+    } else if (end === 'failed' && this.isClosed) {
+      // A run that began before the circuit opened does not keep it open.
+      this.#failures += 1
+      if (this.#failures >= maxFailures) this.#openUntilMs = clock.now() + openMs
     }
-    // The run began before the circuit opened.
-    if (state.phase === 'open') return state
-    const failures = state.phase === 'closed' ? state.failures + 1 : maxFailures
-    return failures < maxFailures
-      ? { phase: 'closed', failures }
-      : { phase: 'open', untilMs: clock.now() + openMs }
   }
 }
 
@@ -108,74 +97,44 @@ export class Breaker {
   }
 
   settle(caller: string, end: RunEnd): void {
-    if (end === 'worked') this.#worked(caller)
-    else if (end === 'failed') this.#failed(caller)
-    else {
+    if (end === 'worked') {
+      // All callers were refused, so the agent caused their failures, and it works again.
+      if (!this.#all.isClosed) this.#callers.clear()
+      this.#callers.delete(caller)
+      this.#failing.clear()
+      this.#all.settle(end)
+    } else if (end === 'failed') {
+      const own = this.#callers.get(caller) ?? new Circuit(this.#options)
+      this.#callers.set(caller, own)
+      own.settle(end)
+      if (!own.isClosed) this.#failing.add(caller)
+      const [oldest = ''] = this.#callers.keys()
+      if (this.#callers.size > MAX_CALLERS) {
+        this.#callers.delete(oldest)
+        this.#failing.delete(oldest)
+      }
+      if (!this.#all.isClosed || this.#failing.size >= this.#minCallers) this.#all.settle(end)
+    } else {
       this.#all.settle(end)
       this.#callers.get(caller)?.settle(end)
     }
   }
 
-  #worked(caller: string): void {
-    // All callers were refused, so the agent caused their failures, and it works again.
-    if (!this.#all.isClosed) this.#callers.clear()
-    this.#callers.delete(caller)
-    this.#failing.clear()
-    this.#all.settle('worked')
-  }
-
-  #failed(caller: string): void {
-    const own = this.#circuitOf(caller)
-    own.settle('failed')
-    if (!own.isClosed) this.#failing.add(caller)
-    if (!this.#all.isClosed || this.#failing.size >= this.#minCallers) this.#all.settle('failed')
-  }
-
-  #circuitOf(caller: string): Circuit {
-    const known = this.#callers.get(caller)
-    if (known !== undefined) return known
-    const made = new Circuit(this.#options)
-    this.#callers.set(caller, made)
-    const [oldest] = this.#callers.keys()
-    if (this.#callers.size > MAX_CALLERS && oldest !== undefined) {
-      this.#callers.delete(oldest)
-      this.#failing.delete(oldest)
-    }
-    return made
-  }
-}
-
-interface BreakersOptions {
-  readonly clock: Clock
-  /** Limits at which runs of an agent are refused. */
-  readonly breaker: BreakerSettings
-  /** Called when a run of the agent succeeded. */
-  readonly onWorked: (agentId: string) => void
-  /** Called when runs of the agent keep failing. */
-  readonly onFailing: (agentId: string) => void
-}
-
-/** The breakers of all agents. */
-export class Breakers {
-  readonly #options: BreakersOptions
-  readonly #breakers = new Map<string, Breaker>()
-
-  constructor(options: BreakersOptions) {
-    this.#options = options
-  }
-
   /**
-   * Runs an agent for one caller. Refuses runs for a while after too many failures.
+   * Runs the agent for one caller. Refuses runs for a while after too many failures.
    *
+   * @param onEnd called once, with what the run shows
    * @throws RunFailure `unavailable` while runs are refused; what the source throws
    */
-  async *run(source: AgentSource, call: AgentCall, caller: string): AsyncGenerator<AgentUpdate> {
-    const { agentId, signal } = call
-    const breaker = this.#breakerOf(agentId)
-    const waitMs = breaker.enter(caller)
+  async *run(
+    source: AgentSource,
+    call: AgentCall,
+    { caller, onEnd }: { readonly caller: string; readonly onEnd: (end: RunEnd) => void },
+  ): AsyncGenerator<AgentUpdate> {
+    const { signal } = call
+    const waitMs = this.enter(caller)
     if (waitMs > 0) {
-      const seconds = Math.ceil(waitMs / 1000)
-      const text = `Its last runs failed. Try again in ${seconds} s.`
+      const text = `Its last runs failed. Try again in ${Math.ceil(waitMs / 1000)} s.`
       throw new RunFailure('unavailable', text, { retryAfterMs: waitMs })
     }
     let isSettled = false
@@ -183,11 +142,8 @@ export class Breakers {
       if (isSettled) return
       isSettled = true
       signal.removeEventListener('abort', onAbort)
-      breaker.settle(caller, end)
-      // A run may end after its agent left and another agent got the id.
-      if (this.#breakers.get(agentId) !== breaker) return
-      if (end === 'worked') this.#options.onWorked(agentId)
-      if (end === 'failed' && breaker.isFailing) this.#options.onFailing(agentId)
+      this.settle(caller, end)
+      onEnd(end)
     }
     // Settled at the abort, because an agent that never stops would block all later runs.
     const onAbort = (): void => settle(isTooSlow(signal.reason) ? 'failed' : 'unknown')
@@ -206,20 +162,6 @@ export class Breakers {
     } finally {
       settle('unknown')
     }
-  }
-
-  /** The agent left. Its runs in flight go on, and their ends are not counted. */
-  forget(agentId: string): void {
-    this.#breakers.delete(agentId)
-  }
-
-  #breakerOf(agentId: string): Breaker {
-    const known = this.#breakers.get(agentId)
-    if (known !== undefined) return known
-    const { clock, breaker: settings } = this.#options
-    const made = new Breaker(clock, settings)
-    this.#breakers.set(agentId, made)
-    return made
   }
 }
 

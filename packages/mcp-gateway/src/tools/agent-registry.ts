@@ -1,3 +1,5 @@
+import { BoundedMap, Listeners } from '@x/internal'
+import { compareText } from '../agents/agent.ts'
 import type {
   Agent,
   AgentCall,
@@ -6,15 +8,14 @@ import type {
   AgentUpdate,
   RunnableAgents,
 } from '../agents/agent.ts'
-import { Breakers } from '../agents/breaker.ts'
-import { asSeen, KnownAgents, troubleOf } from '../agents/known-agents.ts'
-import { RegistrySources } from '../agents/registry-sources.ts'
-import type { SourceStatus } from '../agents/registry-sources.ts'
+import { Breaker } from '../agents/breaker.ts'
+import { agentDefectOf, areEqualAgents } from '../agents/reported-agent.ts'
 import type { Clock } from '../internal/clock.ts'
-import type { Principal } from '../internal/principal.ts'
+import { mayUse, type Principal } from '../internal/principal.ts'
+import { Debouncer, withDeadline } from '../internal/timers.ts'
 import type { RegistrySettings, WaitForSettings } from '../options.ts'
-import { CurrentPlan } from './current-plan.ts'
-import type { PlanOptions, ToolPlan } from './plan.ts'
+import { ToolPlanner } from './plan.ts'
+import type { PlannedTool, PlanOptions, ToolPlan } from './plan.ts'
 
 export interface AgentRegistryOptions extends RegistrySettings {
   readonly sources: readonly AgentSource[]
@@ -47,6 +48,14 @@ export interface RegistryStatus {
   readonly agents: readonly AgentStatus[]
 }
 
+/** State of a source. */
+export interface SourceStatus {
+  readonly name: string
+  readonly state: 'starting' | 'started' | 'failed'
+  /** Why the source failed, or why its last agent was refused. */
+  readonly reason?: string | undefined
+}
+
 export interface AgentStatus {
   readonly agent: Agent
   readonly source: string
@@ -56,26 +65,54 @@ export interface AgentStatus {
   readonly reason?: string | undefined
 }
 
+interface KnownSource {
+  status: SourceStatus
+  /** `true` while other sources may take its agents, each one when they report it. */
+  isLeaving: boolean
+}
+
+interface KnownAgent {
+  readonly source: AgentSource
+  readonly breaker: Breaker
+  /** As the source reported it. */
+  reported: Agent
+  /** Milliseconds since 1970. */
+  seenAt: number
+  /** Why its last runs failed. */
+  fault?: string | undefined
+  /** Why the source could not reach the agent at the last attempt. */
+  unreachable?: string | undefined
+}
+
+/** Longest wait for the first search of a source. */
+const FIRST_SEARCH_MS = 30_000
+const CLOSE_MS = 10_000
 /** Longest wait for the first agent, for a client that is served alone over a pipe. */
 const ONE_CLIENT_MS = 5000
 /** Longest wait of the first list for graphs of this process. */
 const FIRST_LIST_MS = 10_000
+/** Most departed tools, and most warnings, that are remembered. */
+const MAX_KEPT = 1000
 
-/** The agents of all sources, and the plan of tools that is made of them. */
+/** The agents of all sources, and the plan of tools that is made of them. A source that fails or hangs stops no other. */
 export class AgentRegistry implements RunnableAgents {
+  readonly #options: AgentRegistryOptions
   readonly #clock: Clock
   #ttlMs: number
   #checkMs: number
-  readonly #waitFor: WaitForSettings | undefined
-  readonly #minAgents: number
-  readonly #sources: RegistrySources
-  readonly #known = new KnownAgents()
-  readonly #breakers: Breakers
-  readonly #current: CurrentPlan
+  #planner: ToolPlanner
+  #plan: ToolPlan
+  /** In the order in which they were added. */
+  readonly #sources = new Map<AgentSource, KnownSource>()
+  readonly #agents = new Map<string, KnownAgent>()
+  /** Tools whose agents left, by their names. */
+  readonly #departed: Map<string, PlannedTool> = new BoundedMap(MAX_KEPT)
+  /** Warnings that were already sent. */
+  readonly #warned: Map<string, true> = new BoundedMap(MAX_KEPT)
+  readonly #listeners: Listeners<PlanChange>
+  readonly #planning: Debouncer
   readonly #firstList: FirstList
   readonly #firstAgents: FirstList
-  /** Time that the first list waits for agents of other processes, without the setting `waitFor`. */
-  readonly #remoteWaitMs: number
   #starting: Promise<void> | undefined
   #stopChecking: () => void = () => undefined
   #stopWaiting: () => void = () => undefined
@@ -83,38 +120,24 @@ export class AgentRegistry implements RunnableAgents {
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: AgentRegistryOptions) {
-    const { clock, tools, debounceMs, waitFor, onWarning } = options
+    const { clock, tools, debounceMs, waitFor, onWarning, sources, ttlMs, checkMs } = options
+    this.#options = options
     this.#clock = clock
-    this.#ttlMs = options.ttlMs
-    this.#checkMs = options.checkMs
-    this.#waitFor = waitFor
-    this.#minAgents = waitFor?.minAgents ?? 1
-    this.#current = new CurrentPlan({
-      tools,
+    this.#ttlMs = ttlMs
+    this.#checkMs = checkMs
+    this.#planner = new ToolPlanner(tools)
+    this.#plan = this.#planner.plan([])
+    this.#listeners = new Listeners((error) => onWarning('A listener of changes failed', error))
+    this.#planning = new Debouncer({
       clock,
-      debounceMs,
-      agents: () => this.agents(),
-      onPlan: ({ agents }) => {
-        if (agents.length < this.#minAgents) return
-        this.#firstAgents.open()
-        if (waitFor !== undefined) this.#firstList.open()
-      },
-      onWarning,
+      quietMs: debounceMs,
+      maxMs: 4 * debounceMs,
+      onDue: () => this.#makePlan(),
     })
     const timeoutMs = waitFor?.timeoutMs ?? FIRST_LIST_MS
-    this.#remoteWaitMs = 4 * debounceMs
     this.#firstList = new FirstList(clock, timeoutMs)
     this.#firstAgents = new FirstList(clock, waitFor === undefined ? ONE_CLIENT_MS : timeoutMs)
-    this.#breakers = new Breakers({
-      clock,
-      breaker: options.breaker,
-      onWorked: (agentId) => {
-        if (this.#known.fault(agentId, undefined)) this.#current.touch()
-      },
-      onFailing: (agentId) => this.degrade(agentId, 'its last runs failed'),
-    })
-    this.#sources = new RegistrySources({ clock, onWarning })
-    for (const source of options.sources) this.#sources.add(source)
+    for (const source of sources) this.#add(source)
   }
 
   /**
@@ -129,10 +152,10 @@ export class AgentRegistry implements RunnableAgents {
   /** Adds a source at run time. Resolves after its first search. Never rejects. */
   async addSource(source: AgentSource): Promise<void> {
     if (this.#closing !== undefined || this.#sources.has(source)) return
-    this.#sources.add(source)
+    this.#add(source)
     if (this.#starting === undefined) return
     await this.#startSource(source)
-    this.#current.remake()
+    this.#makePlan()
   }
 
   /** Removes the agents of a source, and closes it. Runs in flight go on. */
@@ -150,22 +173,22 @@ export class AgentRegistry implements RunnableAgents {
   async replaceSources(
     replacements: readonly SourceReplacement[],
   ): Promise<readonly AgentSource[]> {
-    for (const { gone } of replacements) {
-      if (gone && this.#sources.has(gone)) this.#known.release(gone)
+    const setLeaving = (source: AgentSource | undefined, isLeaving: boolean): void => {
+      const known = source && this.#sources.get(source)
+      if (known) known.isLeaving = isLeaving
     }
+    for (const { gone } of replacements) setLeaving(gone, true)
     await Promise.all(replacements.map(async ({ come }) => come && this.addSource(come)))
     const failed: AgentSource[] = []
-    const leaving: AgentSource[] = []
-    for (const { gone, come } of replacements) {
-      const isFailed = gone !== undefined && come !== undefined && this.#sources.hasFailed(come)
-      if (isFailed) {
-        this.#known.keep(gone)
-        failed.push(come)
-        leaving.push(come)
-      } else if (gone) leaving.push(gone)
-    }
+    const leaving = replacements.flatMap(({ gone, come }) => {
+      const isFailed = come && this.#sources.get(come)?.status.state === 'failed'
+      if (!gone || !isFailed) return gone ?? []
+      setLeaving(gone, false)
+      failed.push(come)
+      return come
+    })
     const closing = leaving.map((source) => this.#remove(source))
-    this.#current.remake()
+    this.#makePlan()
     await Promise.all(closing)
     return failed
   }
@@ -176,29 +199,31 @@ export class AgentRegistry implements RunnableAgents {
    * @throws GatewayError `CONFIG`, and then nothing has changed
    */
   async update({ tools, ttlMs, checkMs }: RegistryUpdate): Promise<void> {
-    this.#current.use(tools)
+    this.#planner = new ToolPlanner(tools)
     this.#ttlMs = ttlMs
     this.#checkMs = checkMs
-    if (this.#starting !== undefined) this.#current.remake()
+    if (this.#starting !== undefined) this.#makePlan()
   }
 
   /** Sorted by id. */
   agents(): readonly Agent[] {
-    return this.#known.entries().map(asSeen)
+    return this.#knownAgents().map(withHealth)
   }
 
   agent(id: string): Agent | undefined {
-    const known = this.#known.get(id)
-    return known === undefined ? undefined : asSeen(known)
+    const known = this.#agents.get(id)
+    return known && withHealth(known)
   }
 
   plan(): ToolPlan {
-    return this.#current.plan
+    return this.#plan
   }
 
   /** Returns the id of the agent whose tool had this name until it left. `undefined` if this caller could not use it. */
   ownerOf(toolName: string, principal?: Principal): string | undefined {
-    return this.#current.ownerOf(toolName, principal)
+    const tool = this.#departed.get(toolName)
+    if (tool === undefined) return undefined
+    return principal === undefined || mayUse(principal, tool) ? tool.agent.id : undefined
   }
 
   get isListable(): boolean {
@@ -220,37 +245,47 @@ export class AgentRegistry implements RunnableAgents {
 
   /** Returns the source of an agent. `undefined` if the agent left. */
   sourceOf(agentId: string): AgentSource | undefined {
-    return this.#known.get(agentId)?.source
+    return this.#agents.get(agentId)?.source
   }
 
   /**
-   * Runs an agent for a caller. Failures are counted for each caller.
+   * Runs an agent for a caller. Failures are counted for each caller, until the agent leaves.
    *
    * @throws RunFailure `unavailable` for an agent whose last runs failed; what the source throws
    */
   guardedRun(source: AgentSource, call: AgentCall, caller: string): AsyncIterable<AgentUpdate> {
-    return this.#breakers.run(source, call, caller)
+    const known = this.#agents.get(call.agentId)
+    if (known === undefined) return source.run(call)
+    const { breaker } = known
+    return breaker.run(source, call, {
+      caller,
+      onEnd: (end) => {
+        if (end === 'worked') this.#note(known, { fault: undefined })
+        else if (end === 'failed' && breaker.isFailing) {
+          this.#note(known, { fault: 'its last runs failed' })
+        }
+      },
+    })
   }
 
   /** Marks an agent as degraded until one of its runs succeeds. */
   degrade(agentId: string, reason: string): void {
-    if (this.#known.fault(agentId, reason)) this.#current.touch()
+    const known = this.#agents.get(agentId)
+    if (known) this.#note(known, { fault: reason })
   }
 
   /** Calls the listener after a change of the lists, but not of health alone. Returns a function that removes it. */
   on(_event: 'changed', listener: (change: PlanChange) => void): () => void {
-    return this.#current.onChange(listener)
+    return this.#listeners.add(listener)
   }
 
   status(): RegistryStatus {
     return {
-      sources: this.#sources.statuses(),
-      agents: this.#known.entries().map((known) => ({
-        agent: asSeen(known),
-        source: known.source.name,
-        seenAt: known.seenAt,
-        reason: troubleOf(known),
-      })),
+      sources: [...this.#sources.values()].map(({ status }) => status),
+      agents: this.#knownAgents().map((known) => {
+        const { source, seenAt } = known
+        return { agent: withHealth(known), source: source.name, seenAt, reason: troubleOf(known) }
+      }),
     }
   }
 
@@ -260,23 +295,34 @@ export class AgentRegistry implements RunnableAgents {
     return this.#closing
   }
 
+  async #closeAll(): Promise<void> {
+    this.#stopChecking()
+    this.#stopWaiting()
+    this.#planning.clear()
+    this.#listeners.clear()
+    this.#firstList.open()
+    this.#firstAgents.open()
+    await Promise.all([...this.#sources.keys()].map((source) => this.#close(source)))
+  }
+
+  // ---- the first list ----------------------------------------------------------------------------------------------
+
   async #startAll(): Promise<void> {
     if (this.#closing !== undefined) return
+    const { waitFor } = this.#options
     void this.#firstList.wait()
-    this.#check()
-    if (this.#waitFor !== undefined) this.#planForFirst(this.#waitFor)
-    const sources = this.#sources.sources()
+    this.#expireAgents()
+    const sources = [...this.#sources.keys()]
     const searches = sources.map((source) => this.#startSource(source))
-    if (this.#waitFor === undefined) {
-      void this.#openSoon(searches.filter((_, index) => sources[index]?.isLocal === true))
-    }
+    if (waitFor) this.#planForFirst(waitFor)
+    else void this.#openSoon(searches.filter((_, index) => sources[index]?.isLocal === true))
     await Promise.all(searches)
-    this.#current.remake()
-    if (this.#waitFor === undefined) {
+    this.#makePlan()
+    if (!waitFor) {
       this.#stopWaiting()
       this.#firstList.open()
     }
-    if (this.#sources.sources().length === 0) this.#firstAgents.open()
+    if (this.#sources.size === 0) this.#firstAgents.open()
   }
 
   /**
@@ -285,82 +331,208 @@ export class AgentRegistry implements RunnableAgents {
    */
   async #openSoon(local: readonly Promise<void>[]): Promise<void> {
     const isDue = new Promise<void>((resolve) => {
-      this.#stopWaiting = this.#clock.after(this.#remoteWaitMs, resolve)
+      this.#stopWaiting = this.#clock.after(4 * this.#options.debounceMs, resolve)
     })
     await Promise.all([isDue, ...local])
-    this.#current.remake()
+    this.#makePlan()
     this.#firstList.open()
-  }
-
-  #openFirst(): void {
-    this.#firstList.open()
-    this.#firstAgents.open()
-  }
-
-  #startSource(source: AgentSource): Promise<void> {
-    return this.#sources.start(source, this.#listenerFor(source))
-  }
-
-  #listenerFor(source: AgentSource): AgentListener {
-    const isActive = (): boolean => this.#closing === undefined && this.#sources.has(source)
-    return {
-      found: (agent) => {
-        if (!isActive()) return
-        const found = this.#known.found(source, agent, this.#clock.now())
-        // The next runs use the new source, and a new breaker.
-        if (found.type === 'taken') this.#forget([agent.id])
-        else if (found.type === 'refused') this.#sources.refuse(source, found.reason)
-        else if (found.type !== 'same') this.#current.touch()
-      },
-      seen: (agentId) => {
-        if (isActive() && this.#known.seen(source, agentId, this.#clock.now()))
-          this.#current.touch()
-      },
-      unreachable: (agentId, reason) => {
-        if (isActive() && this.#known.unreachable(source, agentId, reason)) this.#current.touch()
-      },
-      gone: (agentId) => {
-        if (isActive() && this.#known.gone(source, agentId)) this.#forget([agentId])
-      },
-    }
-  }
-
-  async #remove(source: AgentSource): Promise<void> {
-    if (!this.#sources.remove(source)) return
-    this.#forget(this.#known.removeAllOf(source))
-    await this.#sources.close(source)
-  }
-
-  /** Removes what is kept for agents that left. */
-  #forget(agentIds: readonly string[]): void {
-    for (const id of agentIds) this.#breakers.forget(id)
-    if (agentIds.length > 0) this.#current.touch()
-  }
-
-  #check(): void {
-    this.#stopChecking = this.#clock.after(this.#checkMs, () => {
-      if (this.#closing !== undefined) return
-      this.#forget(this.#known.expire(this.#clock.now() - this.#ttlMs))
-      this.#check()
-    })
   }
 
   /** Makes pending plans at once until the first list is open. */
   #planForFirst(waitFor: WaitForSettings): void {
     this.#stopWaiting = this.#clock.after(waitFor.pollMs, () => {
       if (this.#closing !== undefined || this.#firstList.isOpen) return
-      this.#current.flush()
+      if (this.#planning.isPending) this.#makePlan()
       this.#planForFirst(waitFor)
     })
   }
 
-  async #closeAll(): Promise<void> {
-    this.#stopChecking()
-    this.#stopWaiting()
-    this.#current.close()
-    this.#openFirst()
-    await Promise.all(this.#sources.sources().map((source) => this.#sources.close(source)))
+  // ---- sources and their agents ------------------------------------------------------------------------------------
+
+  #add(source: AgentSource): void {
+    this.#sources.set(source, {
+      status: { name: source.name, state: 'starting' },
+      isLeaving: false,
+    })
   }
+
+  #setStatus(source: AgentSource, change: Partial<SourceStatus>): void {
+    const known = this.#sources.get(source)
+    if (known) known.status = { ...known.status, ...change }
+  }
+
+  /** Resolves after the first search of a source, or after its time limit: later agents are listed too. Never rejects. */
+  async #startSource(source: AgentSource): Promise<void> {
+    const { onWarning } = this.#options
+    const search = async (): Promise<void> => {
+      try {
+        await source.start(this.#listenerFor(source))
+        this.#setStatus(source, { state: 'started' })
+      } catch (error) {
+        const reason = error instanceof Error ? error.message : String(error)
+        this.#setStatus(source, { state: 'failed', reason })
+        onWarning(`${source.name} could not be started: ${reason}`, error)
+      }
+    }
+    try {
+      const what = `The first search of ${source.name}`
+      await withDeadline(search(), { clock: this.#clock, ms: FIRST_SEARCH_MS, what })
+    } catch (error) {
+      onWarning('A source takes long to start', error)
+    }
+  }
+
+  async #remove(source: AgentSource): Promise<void> {
+    if (!this.#sources.delete(source)) return
+    this.#dropAgents((known) => known.source === source)
+    await this.#close(source)
+  }
+
+  /** Never rejects. */
+  async #close(source: AgentSource): Promise<void> {
+    try {
+      const what = `Closing ${source.name}`
+      await withDeadline(source.close(), { clock: this.#clock, ms: CLOSE_MS, what })
+    } catch (error) {
+      this.#options.onWarning(`${source.name} could not be closed`, error)
+    }
+  }
+
+  #listenerFor(source: AgentSource): AgentListener {
+    const update = (agentId: string, change: Partial<KnownAgent>): void => {
+      const known = this.#agents.get(agentId)
+      if (known?.source === source) this.#note(known, change)
+    }
+    return {
+      found: (agent) => this.#found(source, agent),
+      seen: (id) => update(id, { seenAt: this.#clock.now(), unreachable: undefined }),
+      unreachable: (id, reason) => update(id, { unreachable: reason }),
+      gone: (id) => {
+        this.#dropAgents(({ reported, source: own }) => own === source && reported.id === id)
+      },
+    }
+  }
+
+  #found(source: AgentSource, agent: Agent): void {
+    const own = this.#sources.get(source)
+    if (this.#closing !== undefined || own === undefined) return
+    const defect = agentDefectOf(agent)
+    if (defect !== undefined) return this.#refuse(source, `an agent was refused: ${defect}`)
+    const seen = { seenAt: this.#clock.now(), unreachable: undefined }
+    const known = this.#agents.get(agent.id)
+    if (known?.source === source) {
+      const isSame = areEqualAgents(known.reported, agent)
+      // An equal report is dropped, so that the compiled schemas of the first one are found again.
+      this.#note(known, isSame ? seen : { ...seen, reported: agent })
+      if (!isSame) this.#planSoon()
+      return
+    }
+    if (known && own.isLeaving) return
+    if (known && this.#sources.get(known.source)?.isLeaving !== true) {
+      const reason = `${known.source.name} has an agent with the id "${agent.id}" already`
+      return this.#refuse(source, reason)
+    }
+    const breaker = new Breaker(this.#clock, this.#options.breaker)
+    this.#agents.set(agent.id, { source, breaker, reported: agent, ...seen })
+    this.#planSoon()
+  }
+
+  /** Sorted by id. */
+  #knownAgents(): readonly KnownAgent[] {
+    return [...this.#agents.values()].toSorted((one, other) =>
+      compareText(one.reported.id, other.reported.id),
+    )
+  }
+
+  #refuse(source: AgentSource, reason: string): void {
+    this.#setStatus(source, { reason })
+    this.#options.onWarning(`${source.name}: ${reason}`)
+  }
+
+  #note(known: KnownAgent, change: Partial<KnownAgent>): void {
+    const before = troubleOf(known)
+    Object.assign(known, change)
+    if ((before === undefined) !== (troubleOf(known) === undefined)) this.#planSoon()
+  }
+
+  #dropAgents(leaves: (known: KnownAgent) => boolean): void {
+    for (const [id, known] of this.#agents) {
+      if (!leaves(known)) continue
+      this.#agents.delete(id)
+      this.#planSoon()
+    }
+  }
+
+  /** Drops agents of other processes that were not seen for a while, again and again. */
+  #expireAgents(): void {
+    this.#stopChecking = this.#clock.after(this.#checkMs, () => {
+      const since = this.#clock.now() - this.#ttlMs
+      this.#dropAgents(({ source, seenAt }) => source.isLocal !== true && seenAt <= since)
+      this.#expireAgents()
+    })
+  }
+
+  // ---- the plan ----------------------------------------------------------------------------------------------------
+
+  #planSoon(): void {
+    if (this.#closing === undefined) this.#planning.touch()
+  }
+
+  #makePlan(): void {
+    if (this.#closing !== undefined) return
+    this.#planning.clear()
+    const before = this.#plan
+    const plan = this.#planner.plan(this.agents())
+    this.#plan = plan
+    this.#noteDeparted(before, plan)
+    this.#warnOf(plan)
+    const { waitFor } = this.#options
+    if (plan.agents.length >= (waitFor?.minAgents ?? 1)) {
+      this.#firstAgents.open()
+      if (waitFor) this.#firstList.open()
+    }
+    const tools = plan.toolsVersion !== before.toolsVersion
+    const prompts = plan.promptsVersion !== before.promptsVersion
+    if (tools || prompts) this.#listeners.emit({ plan, tools, prompts })
+  }
+
+  #noteDeparted(before: ToolPlan, after: ToolPlan): void {
+    const present = new Set(after.agents.map(({ id }) => id))
+    for (const tool of before.tools) {
+      if (!present.has(tool.agent.id)) this.#departed.set(tool.name, tool)
+    }
+    for (const { name } of after.tools) this.#departed.delete(name)
+  }
+
+  /** Sends each warning once. */
+  #warnOf({ collisions, dropped, warnings }: ToolPlan): void {
+    const messages = [
+      ...warnings,
+      ...collisions.map(({ wanted, skill, others, given }) => {
+        return `The tool of ${skill} is called ${given}, because the name ${wanted} is also wanted by ${others.join(', ') || 'another tool'}`
+      }),
+      ...dropped
+        .filter(({ why }) => why === 'schema')
+        .map(({ agentId, skillId, reason }) => `${agentId}/${skillId} is no tool: ${reason}`),
+    ]
+    for (const message of messages) {
+      if (this.#warned.has(message)) continue
+      this.#warned.set(message, true)
+      this.#options.onWarning(message)
+    }
+  }
+}
+
+/** Returns why an agent is degraded. `undefined` if it is healthy. */
+function troubleOf({ fault, unreachable }: KnownAgent): string | undefined {
+  return fault ?? unreachable
+}
+
+/** Returns the agent with its present health. */
+function withHealth(known: KnownAgent): Agent {
+  const { reported } = known
+  const isHealthy = troubleOf(known) === undefined
+  return isHealthy ? reported : { ...reported, health: 'degraded' }
 }
 
 /** Holds back the first list for a limited time, because some clients read a list only once. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { agentDefectOf } from './known-agents.ts'
+import { agentDefectOf } from './reported-agent.ts'
 
 const agent = { id: 'a', name: 'A', description: '', skills: [], health: 'healthy' }
 const skill = { id: 's', name: 'S', description: '' }
@@ -26,7 +26,7 @@ test.each([
     'its skill 1 cannot be used: its description',
   ],
   [{ ...agent, skills: [{ ...skill, examples: [1] }] }, 'its examples are not a list of texts'],
-  [{ ...agent, skills: [skill, skill] }, 'two of its skills have the same id'],
+  [{ ...agent, skills: [skill, skill] }, 'its skills have the same id twice'],
 ])('refuses %j as an agent', (value, defect) => {
   expect(agentDefectOf(value)).toContain(defect)
 })
