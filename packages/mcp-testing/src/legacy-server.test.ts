@@ -1,3 +1,7 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
+import { inputRequired } from '@modelcontextprotocol/server'
 import { expect, test } from 'vitest'
 import { RawClient } from '../test/raw-client.ts'
 import { connectStockClient } from '../test/stock-client.ts'
@@ -5,6 +9,7 @@ import { deferred } from '@x/internal/testing'
 import type { LossFormName } from './loss-forms.ts'
 import { lossForms } from './loss-forms.ts'
 import { startLegacyServer } from './legacy-server.ts'
+import type { TestTool } from './tools.ts'
 
 test.each(['json', 'sse'] as const)(
   'connects the client of the SDK, lists tools and calls one (%s)',
@@ -311,4 +316,52 @@ test('refuses a protocol version that it does not support', async () => {
   const answer = await client.call('whoami')
   expect(answer.status).toBe(400)
   await expect(answer.text()).resolves.toContain('Unsupported protocol version')
+})
+
+test('asks the client for the inputs that a tool requires, on the stream of the call', async () => {
+  const book: TestTool = {
+    name: 'book',
+    run(_args, { inputResponses, requestState }) {
+      if (inputResponses === undefined) {
+        const name = inputRequired.elicit({
+          message: 'Name?',
+          requestedSchema: { type: 'object', properties: { name: { type: 'string' } } },
+        })
+        return inputRequired({ inputRequests: { name }, requestState: 'room 7' })
+      }
+      return `${String(requestState)}: ${JSON.stringify(inputResponses['name'])}`
+    },
+  }
+  await using server = await startLegacyServer({ tools: [book] })
+  const client = new Client(
+    { name: 'test', version: '1' },
+    { capabilities: { elicitation: { form: {} } } },
+  )
+  await client.connect(new StreamableHTTPClientTransport(new URL(server.url)))
+  client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
+    if (params.message !== 'Name?') throw new Error('Unexpected question')
+    return { action: 'accept', content: { name: 'Ada' } }
+  })
+  await expect(client.callTool({ name: 'book' })).resolves.toMatchObject({
+    content: [{ text: 'room 7: {"action":"accept","content":{"name":"Ada"}}' }],
+  })
+  expect(server.executions('book')).toBe(1)
+
+  client.setRequestHandler(ElicitRequestSchema, () => {
+    throw new Error('Nobody is here')
+  })
+  await expect(client.callTool({ name: 'book' })).rejects.toThrow('Nobody is here')
+
+  const asked = deferred()
+  client.setRequestHandler(ElicitRequestSchema, () => {
+    asked.resolve()
+    return new Promise<never>(() => {})
+  })
+  const abort = new AbortController()
+  const call = client.callTool({ name: 'book' }, undefined, { signal: abort.signal })
+  await asked.promise
+  abort.abort()
+  await expect(call).rejects.toThrow('aborted')
+  await server.ledger.waitFor({ tool: 'book', state: 'cancelled' })
+  await client.close()
 })

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import type { CannedAnswer } from './canned-answer.ts'
 import { sendAnswer } from './canned-answer.ts'
+import type { EventStream } from './legacy-session.ts'
 import { cursorFrom, LegacySession } from './legacy-session.ts'
 import type { LossFormName } from './loss-forms.ts'
 import { lossForms } from './loss-forms.ts'
@@ -38,7 +39,7 @@ export async function startLegacyServer(options: LegacyServerOptions = {}): Prom
 }
 
 /** A JSON-RPC request that is being answered. */
-interface RpcCall extends Pick<ToolStart, 'signal' | 'notify'> {
+interface RpcCall extends Pick<ToolStart, 'signal' | 'notify' | 'ask'> {
   readonly session: LegacySession
   readonly handled: HandledRequest
   readonly id: RpcId
@@ -54,7 +55,7 @@ interface RpcCall extends Pick<ToolStart, 'signal' | 'notify'> {
 export class LegacyServer extends RecordedServer {
   /** The tools; changing them does not notify clients. @default built-in tools such as `cart_add` and `slow` */
   tools: readonly TestTool[] = legacyTools
-  /** Content type of answers to requests. @default 'json' */
+  /** Content type of answers to requests. A call that asks for input gets an event stream. @default 'json' */
   answerAs: 'json' | 'sse' = 'json'
   /** Gives ids to the events of SSE answers, so that a client can resume a broken one. @default true */
   eventIds = true
@@ -165,6 +166,7 @@ export class LegacyServer extends RecordedServer {
       return sendAnswer(response, lossForms['400-already-initialized'], id)
     }
     if (method === undefined || id === undefined || id === null) {
+      if (method === undefined) session.answered(message)
       if (method === 'notifications/cancelled') session.cancel(params['requestId'])
       return sendAnswer(response, { status: 202 })
     }
@@ -191,16 +193,27 @@ export class LegacyServer extends RecordedServer {
   }
 
   /** Answers as `answerAs` says. A cancelled request gets an end without an answer. */
-  async #respond(response: ServerResponse, request: Omit<RpcCall, 'notify'>): Promise<void> {
+  async #respond(
+    response: ServerResponse,
+    request: Omit<RpcCall, 'notify' | 'ask'>,
+  ): Promise<void> {
     const { session } = request
-    const stream = this.answerAs === 'sse' ? session.openStream(this.eventIds) : undefined
-    stream?.attach(response)
-    // Clients of older revisions do not expect an event without data.
-    if (session.protocolVersion >= '2025-11-25') stream?.prime()
+    const open = (): EventStream => {
+      const opened = session.openStream(this.eventIds)
+      opened.attach(response)
+      // Clients of older revisions do not expect an event without data.
+      if (session.protocolVersion >= '2025-11-25') opened.prime()
+      return opened
+    }
+    let stream = this.answerAs === 'sse' ? open() : undefined
     const notify: RpcCall['notify'] = (method, params) => {
       stream?.send({ jsonrpc: '2.0', method, params })
     }
-    const answer = await this.#answerTo({ ...request, notify })
+    const ask: RpcCall['ask'] = (requests, signal) => {
+      stream ??= open()
+      return session.ask(stream, requests, signal)
+    }
+    const answer = await this.#answerTo({ ...request, notify, ask })
     if (stream === undefined) {
       const body = JSON.stringify(answer)
       return sendAnswer(response, answer === undefined ? { status: 202 } : { status: 200, body })
@@ -220,7 +233,7 @@ export class LegacyServer extends RecordedServer {
     }
   }
 
-  #resultOf({ session, handled, method, params, signal, notify }: RpcCall): unknown {
+  #resultOf({ session, handled, method, params, ...start }: RpcCall): unknown {
     switch (method) {
       case 'initialize':
         return {
@@ -243,7 +256,7 @@ export class LegacyServer extends RecordedServer {
       case 'tools/call': {
         const tool = this.tools.find(({ name }) => name === params['name'])
         if (tool === undefined) throw new RpcFailure(-32602, 'Unknown tool')
-        return this.runTool(tool, handled, { state: session.state, signal, notify })
+        return this.runTool(tool, handled, { state: session.state, ...start })
       }
       case 'resources/list':
         return { resources: [{ uri: 'counter://value', name: 'counter' }] }

@@ -1,5 +1,9 @@
+import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
-import type { RpcId } from './rpc-message.ts'
+import { isRecord } from '@x/internal'
+import { deferred } from '@x/internal/testing'
+import type { Deferred } from '@x/internal/testing'
+import type { RpcId, RpcMessage } from './rpc-message.ts'
 
 /** Finished answer streams kept for resumption. */
 const MAX_STREAMS = 50
@@ -16,6 +20,8 @@ export class LegacySession {
   /** State of the tools. */
   readonly state: Map<string, unknown> = new Map()
   readonly #streams = new Map<string, EventStream>([[this.listen.key, this.listen]])
+  /** Requests to the client without an answer yet. */
+  readonly #asked = new Map<unknown, Deferred<unknown>>()
   #opened = 0
 
   constructor(id: string | undefined, protocolVersion: string) {
@@ -26,6 +32,37 @@ export class LegacySession {
   /** Cancels the request with this id, if it runs. */
   cancel(id: unknown): void {
     if (typeof id === 'string' || typeof id === 'number') this.running.get(id)?.abort()
+  }
+
+  /** Sends requests to the client on the stream of a call, and resolves to its answers, by key. */
+  async ask(
+    stream: EventStream,
+    requests: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ): Promise<Record<string, unknown>> {
+    const answers = Object.entries(requests).map(async ([key, request]) => {
+      const id = randomUUID()
+      const answer = deferred<unknown>()
+      const abort = (): void => answer.reject(new Error('The call was cancelled'))
+      this.#asked.set(id, answer)
+      signal.addEventListener('abort', abort)
+      try {
+        stream.send({ ...Object(request), jsonrpc: '2.0', id })
+        return [key, await answer.promise] as const
+      } finally {
+        signal.removeEventListener('abort', abort)
+        this.#asked.delete(id)
+      }
+    })
+    return Object.fromEntries(await Promise.all(answers))
+  }
+
+  /** The client has answered a request of the server. */
+  answered({ id, result, error }: RpcMessage): void {
+    const asked = this.#asked.get(id)
+    const reason = isRecord(error) ? String(error['message']) : 'no reason'
+    if (error === undefined) asked?.resolve(result)
+    else asked?.reject(new Error(`The client refused the request: ${reason}`))
   }
 
   /** A new stream for the answer to one POST. */

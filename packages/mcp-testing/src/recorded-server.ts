@@ -68,6 +68,11 @@ export interface ToolStart
     method: string,
     params: Readonly<Record<string, unknown>>,
   ) => Promise<void> | void
+  /** Asks the client for the inputs of an `InputRequiredResult`. Absent: the result goes to the client. */
+  readonly ask?: (
+    requests: Readonly<Record<string, unknown>>,
+    signal: AbortSignal,
+  ) => Promise<Readonly<Record<string, unknown>>>
 }
 
 /** Base of the MCP servers: executes tools, records them in a ledger, injects faults. */
@@ -146,7 +151,7 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest, Se
     start: ToolStart,
   ): Promise<Record<string, unknown>> {
     if (call === undefined) throw new TypeError('The request is not a tools/call')
-    const { state, notify, inputResponses, requestState } = start
+    const { state, notify, ask, inputResponses, requestState } = start
     const signal = AbortSignal.any([start.signal, this.#crash.signal])
     const meta = received.params?.['_meta']
     const progressToken = isRecord(meta) ? meta['progressToken'] : undefined
@@ -166,7 +171,15 @@ export abstract class RecordedServer extends RecordingServer<ReceivedRequest, Se
       log: start.log ?? (async (level, data) => notify('notifications/message', { level, data })),
       hold: () => this.#hold(context),
     }
-    return this.ledger.run(call, signal, async () => fullResult(await tool.run(call.args, context)))
+    return this.ledger.run(call, signal, async () => {
+      for (let round = context; ;) {
+        const result = fullResult(await tool.run(call.args, round))
+        const { inputRequests, requestState: nextState } = result
+        if (ask === undefined || !isRecord(inputRequests)) return result
+        const answers = await ask(inputRequests, signal)
+        round = { ...context, inputResponses: answers, requestState: nextState }
+      }
+    })
   }
 
   #hold(context: ToolContext): Promise<string> {

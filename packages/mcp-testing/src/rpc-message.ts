@@ -9,6 +9,10 @@ export interface RpcMessage {
   /** Absent in an answer. */
   readonly method?: string | undefined
   readonly params?: Readonly<Record<string, unknown>> | undefined
+  /** Only in an answer. */
+  readonly result?: unknown
+  /** Only in an answer. */
+  readonly error?: unknown
 }
 
 /** The JSON-RPC message in `text`; `undefined` for anything else, batches included. */
@@ -20,11 +24,13 @@ export function rpcMessageFrom(text: string): RpcMessage | undefined {
     return undefined
   }
   if (!isRecord(value) || value['jsonrpc'] !== '2.0') return undefined
-  const { id, method, params } = value
+  const { id, method, params, result, error } = value
   return {
     id: typeof id === 'string' || typeof id === 'number' || id === null ? id : undefined,
     method: typeof method === 'string' ? method : undefined,
     params: isRecord(params) ? params : undefined,
+    result,
+    error,
   }
 }
 

@@ -18,9 +18,9 @@ export interface ToolContext {
   readonly signal: AbortSignal
   /** Headers of the HTTP request, names in lower case. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
-  /** Answers to what an earlier round of this call asked for. Modern era only. */
+  /** Answers to what an earlier round of this call asked for. */
   readonly inputResponses: Readonly<Record<string, unknown>> | undefined
-  /** State that an earlier round of this call returned. Modern era only. */
+  /** State that an earlier round of this call returned. */
   readonly requestState: unknown
   /** Reports progress, if the caller asked for it and the answer is an event stream. */
   readonly progress: (progress: number, total?: number, message?: string) => Promise<void>
