@@ -1,0 +1,59 @@
+// A gateway in its own process. With Redis, another process continues a task from its last checkpoint if this one
+// dies. Sends its URL to its parent, and runs until the parent kills it or ends.
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Annotation, END, START, StateGraph } from '@langchain/langgraph'
+import { SqliteSaver } from '@x/internal/testing/langgraph'
+import { bearerAuth, createGateway } from '@x/mcp-gateway'
+import { bullmqEngine, redisStore } from '@x/mcp-gateway-redis'
+
+const { DATA_FOLDER = '', GATEWAY_TOKEN = '', REDIS_URL = '', REPORT_MS = '10000' } = process.env
+
+/** Parts of a report. There is a checkpoint after each of them. */
+const PARTS = 5
+
+const State = Annotation.Root({
+  message: Annotation<string>(),
+  /** The process that wrote each part. */
+  writers: Annotation<number[]>({ reducer: (old, added) => [...old, ...added], default: () => [] }),
+})
+
+const report = new StateGraph(State)
+  .addNode('write', async ({ writers }, { signal, writer }) => {
+    writer?.({ type: 'status', text: `Part ${writers.length + 1} of ${PARTS}` })
+    await sleep(Number(REPORT_MS) / PARTS, undefined, { signal })
+    return { writers: [process.pid] }
+  })
+  .addEdge(START, 'write')
+  .addConditionalEdges('write', ({ writers }) => (writers.length < PARTS ? 'write' : END))
+  .compile({ checkpointer: new SqliteSaver(join(DATA_FOLDER, 'gateway.db')) })
+
+/** Says which process wrote which parts, so that a report shows that another process continued it. */
+function textOf({ message, writers }: typeof State.State): string {
+  const parts = [...new Set(writers)].map((pid) => {
+    const numbers = writers.flatMap((writer, index) => (writer === pid ? [index + 1] : []))
+    return `process ${pid} wrote part ${numbers.join(', ')}`
+  })
+  return `Report about ${message}: ${parts.join('; ')}.`
+}
+
+const shared = { url: REDIS_URL, prefix: 'playground' }
+const gateway = createGateway({
+  agents: {
+    write_report: {
+      graph: report,
+      description: 'Writes a report about a topic. Takes long.',
+      input: (given) => ({ message: given.kind === 'message' ? given.text : '' }),
+      output: textOf,
+    },
+  },
+  auth: bearerAuth(GATEWAY_TOKEN),
+  secrets: { stateKey: GATEWAY_TOKEN },
+  tools: { tasks: 'always' },
+  logger: false,
+  ...(REDIS_URL !== '' && { store: redisStore(shared), engine: bullmqEngine(shared) }),
+})
+if (REDIS_URL !== '') await gateway.work()
+const { url } = await gateway.listen({ port: 0 })
+process.once('disconnect', () => process.exit())
+process.send?.(url)

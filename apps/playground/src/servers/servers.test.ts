@@ -1,0 +1,133 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { inflateSync } from 'node:zlib'
+import { sourceNode } from '@x/internal/testing'
+import { McpClient } from '@x/mcp-client'
+import type { McpServerConfig } from '@x/mcp-client'
+import { expect, test } from 'vitest'
+import { startBasketServer } from './basket-server.ts'
+import { memoryServer, startEverything } from './npm-servers.ts'
+import { receiptPicture } from './receipt-picture.ts'
+
+/** Answers each form with these values. */
+function clientOf(server: McpServerConfig, content?: Record<string, string | boolean>) {
+  return new McpClient(server, {
+    handlers: {
+      elicitation: () =>
+        content === undefined ? { action: 'decline' } : { action: 'accept', content },
+    },
+  })
+}
+
+async function text(client: McpClient, tool: string, args = {}): Promise<string> {
+  const { content } = await client.callTool(tool, args)
+  return content.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join('\n')
+}
+
+const TOKEN = 'a-token-of-this-test-that-is-long-enough'
+const ADDRESS = { name: 'Ada', address: '1 Main Street', express: true, payment: 'invoice' }
+
+test.each(['legacy', 'modern'] as const)('sells what is in the basket (%s)', async (era) => {
+  await using server = await startBasketServer()
+  server.era = era
+  await using client = clientOf({ url: server.url }, ADDRESS)
+  expect(await text(client, 'basket_add', { item: 'apple', quantity: 2 })).toMatch(
+    era === 'legacy'
+      ? /^A new basket of session \w{4}… \(36\) holds 2 × apple$/
+      : /^A new basket of the caller holds 2 × apple$/,
+  )
+  expect(await text(client, 'basket_add', { item: 'pear' })).toMatch(/2 × apple, 1 × pear$/)
+  expect(await text(client, 'basket_checkout')).toBe(
+    'Ordered 2 × apple, 1 × pear for Ada, 1 Main Street. Payment: invoice. Delivery: express.',
+  )
+  expect(await text(client, 'basket_show')).toMatch(/is empty$/)
+  const receipt = await client.callTool('basket_receipt')
+  expect(receipt.content.map(({ type }) => type)).toEqual(['text', 'image', 'resource_link'])
+  expect(receipt.structuredContent).toMatchObject({ pieces: 3 })
+})
+
+test('a declined form orders nothing', async () => {
+  await using server = await startBasketServer()
+  await using client = clientOf({ url: server.url })
+  await expect(client.callTool('basket_checkout')).resolves.toMatchObject({ isError: true })
+  await text(client, 'basket_add', { item: 'apple' })
+  expect(await text(client, 'basket_checkout')).toMatch(/^Nothing was ordered/)
+  expect(await text(client, 'basket_show')).toMatch(/1 × apple$/)
+})
+
+test('a basket is lost with its session, and each caller has one of its own', async () => {
+  await using server = await startBasketServer()
+  await using ada = clientOf({ url: server.url })
+  await using bob = clientOf({ url: server.url })
+  await text(ada, 'basket_add', { item: 'apple' })
+  expect(await text(bob, 'basket_show')).toMatch(/is empty$/)
+  server.forgetSessions()
+  expect(await text(ada, 'basket_add', { item: 'pear' })).toMatch(
+    /^A new basket .* holds 1 × pear$/,
+  )
+  await server.restart()
+  expect(await text(ada, 'basket_show')).toMatch(/is empty$/)
+})
+
+test.each([{}, { item: '' }, { item: 'apple', quantity: 0 }, { item: 'apple', quantity: 0.5 }])(
+  'refuses to add %j',
+  async (args) => {
+    await using server = await startBasketServer()
+    await using client = clientOf({ url: server.url })
+    await expect(client.callTool('basket_add', args)).resolves.toMatchObject({ isError: true })
+  },
+)
+
+test('the picture is a PNG with a row for each item', () => {
+  const png = receiptPicture([{ quantity: 2 }, { quantity: 100 }])
+  expect(png.subarray(1, 4).toString()).toBe('PNG')
+  expect([png.readUInt32BE(16), png.readUInt32BE(20)]).toEqual([320, 32])
+  const lines = inflateSync(png.subarray(41, 41 + png.readUInt32BE(33)))
+  expect(lines.length).toBe(32 * (1 + 320 * 3))
+})
+
+test('the everything server has a new process behind the same URL after a restart', async () => {
+  await using server = await startEverything()
+  await using client = clientOf({ url: server.url })
+  expect(await text(client, 'echo', { message: 'a' })).toContain('a')
+  await server.restart()
+  expect(await text(client, 'echo', { message: 'b' })).toContain('b')
+})
+
+test('the memory server keeps its facts in the folder', async () => {
+  await using folder = await temporaryFolder()
+  await using client = clientOf(memoryServer(folder.path))
+  const entities = [{ name: 'Ada', entityType: 'person', observations: ['likes pears'] }]
+  await text(client, 'create_entities', { entities })
+  expect(await readFile(join(folder.path, 'memory.jsonl'), 'utf8')).toContain('likes pears')
+})
+
+test('the gateway process writes a report, and refuses callers without the token', async () => {
+  await using folder = await temporaryFolder()
+  const child = fork(fileURLToPath(new URL('gateway-process.ts', import.meta.url)), {
+    execPath: sourceNode,
+    execArgv: ['--conditions=mcp-source'],
+    env: { ...process.env, DATA_FOLDER: folder.path, GATEWAY_TOKEN: TOKEN, REPORT_MS: '50' },
+  })
+  const exited = once(child, 'exit')
+  const [url] = await Promise.race([once(child, 'message'), exited])
+  if (typeof url !== 'string') throw new Error('The gateway process ended')
+  const headers = { authorization: `Bearer ${TOKEN}` }
+  await using client = clientOf({ url, headers })
+  expect(await text(client, 'write_report', { message: 'tides' })).toBe(
+    `Report about tides: process ${child.pid} wrote part 1, 2, 3, 4, 5.`,
+  )
+  await using stranger = clientOf({ url })
+  await expect(stranger.listTools()).rejects.toMatchObject({ code: 'UNAUTHORIZED' })
+  child.disconnect()
+  await exited
+})
+
+async function temporaryFolder(): Promise<AsyncDisposable & { readonly path: string }> {
+  const path = await mkdtemp(join(tmpdir(), 'playground-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true }) }
+}
