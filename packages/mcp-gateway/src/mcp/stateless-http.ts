@@ -30,7 +30,8 @@ import {
   type RequestContext,
 } from './request-context.ts'
 import { MODERN_REVISION } from './revisions.ts'
-import { taskOwnerOf, type TaskFeed } from '../tasks/tasks.ts'
+import { taskOwnerOf } from '../tasks/task-records.ts'
+import type { TaskFeed } from '../tasks/tasks.ts'
 import type { SdkServers, ServerParts } from './sdk-server.ts'
 import { isAtLeast, isLevel } from './session-context.ts'
 import { assertDeclared, hasKey } from './tool-call.ts'

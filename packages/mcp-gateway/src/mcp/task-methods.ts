@@ -4,7 +4,9 @@ import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import { mayUse } from '../internal/principal.ts'
 import { roundAnswers, type Task } from '../tasks/task.ts'
-import { taskOwnerOf, type PreparedTask, type TaskReference, type Tasks } from '../tasks/tasks.ts'
+import type { PreparedTask } from '../tasks/task-executions.ts'
+import { taskOwnerOf, type TaskReference } from '../tasks/task-records.ts'
+import type { Tasks } from '../tasks/tasks.ts'
 import type { HandlerParts } from './handlers.ts'
 import type { Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
@@ -21,7 +23,7 @@ export function taskMethods(
   const methods: Readonly<
     Record<string, (reference: TaskReference, params: Params, context: RequestContext) => unknown>
   > = {
-    'tasks/get': async (reference) => tasks.detailed(await tasks.get(reference)),
+    'tasks/get': (reference) => tasks.get(reference),
     'tasks/update': (reference, { inputResponses }, context) => {
       if (!isRecord(inputResponses)) throw invalidParams('"inputResponses" must be an object')
       return tasks.update(reference, inputResponses, (task) => {

@@ -26,7 +26,9 @@ import type {
 } from '../runs/order.ts'
 import type { Runs } from '../runs/runs.ts'
 import { TASKS_EXTENSION } from '../tasks/task.ts'
-import { newTaskId, taskOwnerOf, type BegunTask, type Questions } from '../tasks/tasks.ts'
+import type { Questions } from '../tasks/task-executions.ts'
+import { newTaskId, taskOwnerOf } from '../tasks/task-records.ts'
+import type { BegunTask } from '../tasks/tasks.ts'
 import type { CheckedArguments, PlannedTool, ToolDefinition } from '../tools/plan.ts'
 import { agentsPage, resolveAgentCall } from '../tools/meta-tools.ts'
 import { nearestTools } from '../tools/plan.ts'
@@ -107,7 +109,7 @@ export async function callTool(
     if ('content' in outcome) return outcome
     if (!('forms' in outcome)) {
       const replayed = outcome.isReplayed && { _meta: { [IDEMPOTENCY]: { replayed: true } } }
-      return { resultType: 'task', ...parts.tasks?.fields(outcome.task), ...replayed }
+      return { ...parts.tasks?.toAnswer(outcome.task), ...replayed }
     }
     if (round > MAX_ROUNDS) {
       return failedQuestion(`the agent asked more than ${MAX_ROUNDS} times in one call`)

@@ -1,0 +1,396 @@
+import { ProtocolError, ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/server'
+
+import { GatewayError } from '../errors.ts'
+import type { Clock } from '../internal/clock.ts'
+import type { RunAttempt, RunEngine } from '../runs/engine.ts'
+import { toInputRequests } from '../runs/forms.ts'
+import type { RunProgress, RunSink, ToolOutcome } from '../runs/order.ts'
+import type { ProcessLease } from '../store/lease.ts'
+import type { StoredTask, TaskRecords } from './task-records.ts'
+import { isTerminal, nextTask, type Task, type TaskError, type TaskEvent } from './task.ts'
+
+export interface TaskExecutionsOptions {
+  /** Shows other processes that this one still executes its tasks. */
+  readonly lease: ProcessLease
+  /** Executes tasks in any process. `undefined`: a task ends with the process that began it. */
+  readonly engine: RunEngine | undefined
+  /** Returns what executes a stored call. @throws if its agent is not there */
+  readonly prepare: (task: Task) => PreparedTask
+  /** Time for which a task is kept after its end. */
+  readonly ttlMs: number
+  /** Time that a question waits for its answer. */
+  readonly needsInputTtlMs: number
+  readonly clock: Clock
+  readonly onError: (error: Error) => void
+}
+
+/** What executes the call of a stored task, or continues it with the answers to its last questions. */
+export interface PreparedTask {
+  readonly execute: Execute
+  /** Time after which the execution has ended. */
+  readonly maxRunMs: number
+  /** Whether another process can continue the call after the one that executed it died. */
+  readonly canContinue: boolean
+  /** Lets the agent delete what it kept for the call. */
+  readonly forget: () => void
+}
+
+/** Questions of an agent that has not finished. */
+export type Questions = Extract<ToolOutcome, { type: 'input' }>
+
+/** Executes a call, up to its result or its next questions. */
+export type Execute = (sink: RunSink) => Promise<CallToolResult | Questions>
+
+/** An execution in this process, of a task or of a call that may become one. */
+export class TaskExecution {
+  readonly #stop = new AbortController()
+  /** The task when the execution began, or when its call became one. `undefined`: it is a call. */
+  found: StoredTask | undefined
+  /** Resolves when its end is stored, with `true` for the end of the call. */
+  done: Promise<boolean> = Promise.resolve(false)
+  /** The newest progress. */
+  message = ''
+  /** Undoes the timer that stores the message. */
+  undo: (() => void) | undefined
+
+  get signal(): AbortSignal {
+    return this.#stop.signal
+  }
+
+  readonly stop = (reason?: unknown): void => this.#stop.abort(reason)
+}
+
+interface Attended {
+  readonly outcome: Promise<CallToolResult | Questions>
+  /** Releases the lease of this process, after the end. */
+  readonly release?: (() => void) | undefined
+  /** `true`: another process continues the call after a stop. */
+  readonly isHandedOver?: () => boolean
+}
+
+/** Time between two attempts: to reach a store that is away, and to find room for a call. */
+const RETRY_MS = 1000
+/** Time between two messages of progress that are stored. */
+const PROGRESS_MS = 1000
+const MAX_MESSAGE_CHARS = 1000
+/** Processes that may die within one call. Then the call is to blame. */
+const MAX_CLAIMS = 5
+/** In this time, a process that has stored a task notes that it executes it. */
+const BEGIN_MS = 5000
+
+/** Executes the calls of tasks in this process, and stores how they end. */
+export class TaskExecutions {
+  readonly #options: TaskExecutionsOptions
+  readonly #records: TaskRecords
+  /** By task id. */
+  readonly #running = new Map<string, TaskExecution>()
+  #working: Promise<() => Promise<void>> | undefined
+  #isClosed = false
+
+  constructor(records: TaskRecords, options: TaskExecutionsOptions) {
+    this.#records = records
+    this.#options = options
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  /** Begins to execute a call. It becomes a task with `attend()`. @param progress gets progress until then */
+  begin(
+    execute: Execute,
+    progress?: RunProgress,
+  ): { execution: TaskExecution; outcome: ReturnType<Execute> } {
+    const execution = new TaskExecution()
+    const outcome = execute({
+      signal: execution.signal,
+      progress: (piece) => {
+        if (!execution.found) return progress?.(piece)
+        this.#note(execution, piece.message)
+      },
+    })
+    return { execution, outcome }
+  }
+
+  /** Stores the end of the execution of a task, when it comes. */
+  attend(
+    execution: TaskExecution,
+    found: StoredTask,
+    { outcome, release, isHandedOver = () => false }: Attended,
+  ): void {
+    const { taskId, attempt } = found.task
+    const unwatch = this.#records.watch(taskId, (isForeign) => {
+      // If the store is away, the end of the execution changes nothing.
+      if (isForeign) this.#stopIfOver(execution, found).catch(() => {})
+    })
+    const attended = async (): Promise<boolean> => {
+      const event = await outcome.then(
+        (each) => this.toEvent(found.task, each),
+        (error: unknown): TaskEvent => ({ type: 'failed', attempt, error: toTaskError(error) }),
+      )
+      execution.undo?.()
+      const isEnd = !(isHandedOver() && isCancellation(event))
+      const isStored = isEnd && (await this.#store(event, found))
+      unwatch()
+      this.#running.delete(taskId)
+      release?.()
+      return isStored && event.type !== 'asked'
+    }
+    execution.found = found
+    execution.done = attended()
+    this.#running.set(taskId, execution)
+  }
+
+  /**
+   * Stores a task that got all its answers, and lets it be executed: here, or by the engine.
+   *
+   * @returns `false` if another process changed the record in the meantime
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  async resume({ key, task, version }: StoredTask, prepared: PreparedTask): Promise<boolean> {
+    const { clock, engine, lease, ttlMs } = this.#options
+    const expiresAt = Math.max(task.expiresAt, clock.now() + prepared.maxRunMs + ttlMs)
+    const release = engine ? () => {} : await lease.hold()
+    let stored: StoredTask | undefined
+    try {
+      stored = await this.#records.put(key, { ...task, expiresAt }, version)
+    } finally {
+      if (!stored || engine) release()
+    }
+    if (!stored) return false
+    if (engine) await this.submit(stored)
+    else this.#run(stored, prepared, { release })
+    return true
+  }
+
+  /** Returns whether a process executes a task, or will do so soon. @throws GatewayError `UNAVAILABLE` */
+  async isExecuted({ process, status, taskId, updatedAt }: Task): Promise<boolean> {
+    const { clock, lease } = this.#options
+    if (status !== 'working') return true
+    if (process === '') return clock.now() - updatedAt < BEGIN_MS
+    if (process !== lease.id) return lease.isAlive(process)
+    return this.#running.has(taskId) || clock.now() - updatedAt < BEGIN_MS
+  }
+
+  /** Continues a task that no process executes, or ends it as failed. @throws GatewayError `UNAVAILABLE` */
+  async takeOver(found: StoredTask): Promise<Task> {
+    const { task } = found
+    if (!this.#options.engine) {
+      return this.#records.apply(found, { type: 'failed', attempt: task.attempt, error: DIED })
+    }
+    await this.submit(found) // has no effect for a task that waits in the queue
+    return task
+  }
+
+  /** Queues a task. One that cannot be queued now, or was lost, is queued again by `takeOver()`. */
+  async submit({ key, task }: StoredTask): Promise<void> {
+    const { engine, onError } = this.#options
+    try {
+      await engine?.submit(`${key}/${task.round}`)
+    } catch (cause) {
+      onError(new Error('A task cannot be queued now', { cause }))
+    }
+  }
+
+  /** Stops the execution of a task that was cancelled, wherever it is. */
+  async stop({ key, task }: StoredTask): Promise<void> {
+    this.#running.get(task.taskId)?.stop()
+    // A process that misses this learns of the end when it stores its own.
+    await this.#options.engine?.cancel(`${key}/${task.round}`).catch(() => {})
+  }
+
+  /** Executes queued tasks in this process, until `close()`. @throws GatewayError `UNAVAILABLE`; `CONFIG` without an engine */
+  async work(): Promise<void> {
+    const { engine } = this.#options
+    if (!engine) throw new GatewayError('CONFIG', 'To work, a gateway needs the option "engine"')
+    if (this.#isClosed) throw new GatewayError('CLOSED', 'The gateway was closed')
+    this.#working ??= engine.work((runId, attempt) => this.#execute(runId, attempt))
+    try {
+      await this.#working
+    } catch (error) {
+      this.#working = undefined
+      throw error
+    }
+  }
+
+  /** Resolves when the ends of all executions of this process are stored. The runs are stopped by `Runs`. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const stopWorking = await this.#working?.catch(() => undefined)
+    await stopWorking?.()
+    await Promise.all([...this.#running.values()].map(({ done }) => done))
+  }
+
+  /** Returns the event of the end of an execution. */
+  toEvent({ attempt }: Task, outcome: CallToolResult | Questions): TaskEvent {
+    const { clock, needsInputTtlMs, ttlMs } = this.#options
+    const expiresAt = clock.now() + ttlMs
+    if (isQuestions(outcome)) {
+      const { forms, state } = outcome
+      const questions = toInputRequests(forms)
+      return { type: 'asked', attempt, questions, state, expiresAt: expiresAt + needsInputTtlMs }
+    }
+    if (this.#isClosed && reasonOf(outcome) === 'cancelled') {
+      return { type: 'failed', attempt, error: STOPPED }
+    }
+    return { type: 'ended', attempt, result: outcome, expiresAt }
+  }
+
+  /** Executes a queued task up to its end or its next questions. Continues the call if another process has died in it. */
+  async #execute(runId: string, { signal }: RunAttempt): Promise<'ended' | 'released'> {
+    const [key = '', round] = runId.split('/')
+    let release: (() => void) | undefined
+    try {
+      await this.#records.start()
+      // Before the claim: other processes must see that this one is alive when they see that it has the task.
+      release = await this.#options.lease.hold()
+      const found = await this.#claim(key, Number(round))
+      if (found) return await this.#executeClaimed(found, signal)
+      return 'ended'
+    } catch {
+      // The store is away. Without a pause, processes would take the task again and again.
+      await this.#wait(RETRY_MS)
+      return 'released'
+    } finally {
+      release?.()
+    }
+  }
+
+  /** Takes a queued task, or one of a process that has died. @returns `undefined` if it does not wait for a process */
+  async #claim(key: string, round: number): Promise<StoredTask | undefined> {
+    const { clock, lease } = this.#options
+    for (;;) {
+      const found = await this.#records.read(key)
+      if (found?.task.round !== round || found.task.status !== 'working') return undefined
+      const next = nextTask(found.task, { type: 'claimed', process: lease.id }, clock.now())
+      const claimed = await this.#records.put(key, next, found.version)
+      if (claimed) return claimed
+    }
+  }
+
+  /** Executes a task that this process has claimed. @throws GatewayError `UNAVAILABLE` */
+  async #executeClaimed(found: StoredTask, signal: AbortSignal): Promise<'ended' | 'released'> {
+    const { task } = found
+    const { attempt, claims } = task
+    let prepared: PreparedTask
+    try {
+      prepared = this.#options.prepare({ ...task, order: { ...task.order, attempt: claims } })
+    } catch (error) {
+      await this.#store({ type: 'failed', attempt, error: toTaskError(error) }, found)
+      return 'ended'
+    }
+    const { canContinue, forget } = prepared
+    if (claims > MAX_CLAIMS || (claims > 1 && !canContinue)) {
+      await this.#store({ type: 'failed', attempt, error: DIED }, found)
+      forget()
+      return 'ended'
+    }
+    const isHandedOver = (): boolean => signal.aborted && canContinue
+    const execution = this.#run(found, prepared, { isHandedOver })
+    const leave = (): void => execution.stop(signal.reason)
+    if (signal.aborted) leave()
+    else signal.addEventListener('abort', leave, { once: true })
+    const isEnded = await execution.done
+    signal.removeEventListener('abort', leave)
+    if (isEnded) forget()
+    if (isEnded || !isHandedOver()) return 'ended'
+    await this.#records.apply(found, { type: 'released', attempt })
+    return 'released'
+  }
+
+  /** Executes a task, and does so again while there is no room for it: the agent has not got the call then. */
+  #run(
+    found: StoredTask,
+    { execute, maxRunMs }: PreparedTask,
+    attended: Omit<Attended, 'outcome'>,
+  ): TaskExecution {
+    const { clock } = this.#options
+    const until = clock.now() + maxRunMs
+    const { execution, outcome } = this.begin(async (sink) => {
+      for (;;) {
+        const each = await execute(sink)
+        const isBusy = !isQuestions(each) && reasonOf(each) === 'busy'
+        if (!isBusy || sink.signal.aborted || this.#isClosed || clock.now() > until) return each
+        await this.#wait(RETRY_MS)
+      }
+    })
+    this.attend(execution, found, { outcome, ...attended })
+    return execution
+  }
+
+  /** Stores progress, at most once a second. */
+  #note(execution: TaskExecution, message: string): void {
+    execution.message = message.slice(0, MAX_MESSAGE_CHARS)
+    execution.undo ??= this.#options.clock.after(PROGRESS_MS, () => {
+      execution.undo = undefined
+      const { found, message: newest } = execution
+      if (!found) return
+      const { attempt } = found.task
+      // After a failure, the next message tries again.
+      this.#records.apply(found, { type: 'progress', attempt, message: newest }).catch(() => {})
+    })
+  }
+
+  /** Stores the end of an execution. While the store is away, tries again until the task expires. */
+  async #store(event: TaskEvent, found: StoredTask): Promise<boolean> {
+    const { clock, onError } = this.#options
+    for (let isFirst = true; clock.now() < found.task.expiresAt; isFirst = false) {
+      try {
+        const { attempt } = await this.#records.apply(found, event)
+        return attempt === found.task.attempt
+      } catch (cause) {
+        if (isFirst) onError(new Error('The end of a task cannot be stored now', { cause }))
+        if (this.#isClosed) return false
+      }
+      await this.#wait(RETRY_MS)
+    }
+    return false
+  }
+
+  /** Stops an execution whose task has ended, or is executed by another process. */
+  async #stopIfOver(execution: TaskExecution, { key, task }: StoredTask): Promise<void> {
+    const latest = await this.#records.read(key)
+    if (!latest || isTerminal(latest.task) || latest.task.attempt !== task.attempt) execution.stop()
+  }
+
+  #wait(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#options.clock.after(ms, resolve)
+    })
+  }
+}
+
+export const DIED: TaskError = {
+  code: ProtocolErrorCode.InternalError,
+  message:
+    'The process that executed this task died. The call may have been executed in part, so it is not repeated. Check what it did before you call again.',
+  data: { reason: 'outcome_unknown' },
+}
+
+const STOPPED: TaskError = {
+  code: ProtocolErrorCode.InternalError,
+  message:
+    'The gateway was stopped before this task ended. Check what it did before you call again.',
+  data: { reason: 'cancelled' },
+}
+
+function toTaskError(error: unknown): TaskError {
+  if (!(error instanceof ProtocolError)) {
+    return { code: ProtocolErrorCode.InternalError, message: 'Internal error' }
+  }
+  const { code, data, message } = error
+  return { code, message, data }
+}
+
+/** Whether an execution ended because its run was stopped. */
+function isCancellation(event: TaskEvent): boolean {
+  return event.type === 'ended' ? reasonOf(event.result) === 'cancelled' : event.type === 'failed'
+}
+
+function reasonOf({ _meta: meta }: CallToolResult): unknown {
+  return meta?.['reason']
+}
+
+export function isQuestions(outcome: CallToolResult | Questions): outcome is Questions {
+  return !('content' in outcome)
+}
