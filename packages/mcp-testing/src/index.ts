@@ -13,7 +13,13 @@ export { startModernServer } from './modern-server.ts'
 export type { ModernServer, ModernServerOptions } from './modern-server.ts'
 export type { Listener, ReceivedRequest, ResponseEnd, ServerOptions } from './recorded-server.ts'
 export type { WaitForOptions } from './recording.ts'
-export type { Exchange, ExchangeEnd, ExchangeFilter, ExchangeMark } from './proxy/exchange.ts'
+export type {
+  Exchange,
+  ExchangeEnd,
+  ExchangeFilter,
+  ExchangeMark,
+  RecordedMessage,
+} from './proxy/exchange.ts'
 export type { Break, Fault, InjectedAction, InjectionRule, NamedFault } from './proxy/faults.ts'
 export { startRecordingProxy } from './proxy/recording-proxy.ts'
 export type {

@@ -1,3 +1,4 @@
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { RecordedRequest } from '../recording-server.ts'
 import type { WaitForOptions } from '../recording.ts'
 import { Recording } from '../recording.ts'
@@ -8,6 +9,16 @@ export type ExchangeEnd =
   | 'client-gone' // the client closed the request or its connection
   | 'server-gone' // the server's connection broke; the proxy reset the client's connection in turn
   | 'cut' // a fault or `dropConnections()` ended the client's connection
+
+/** Headers and body of one side of an exchange. Secrets are in full. */
+export interface RecordedMessage {
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  /** The first `keepBodies` bytes as UTF-8, without a character that they end in the middle of. */
+  readonly body: string
+  /** Number of bytes of the body so far. */
+  readonly bytes: number
+}
 
 /** One HTTP exchange. Its fields fill up while it happens. */
 export interface Exchange extends RecordedRequest {
@@ -36,6 +47,10 @@ export interface Exchange extends RecordedRequest {
   readonly ms?: number | undefined
   /** Absent while it goes on. */
   readonly end?: ExchangeEnd | undefined
+  /** What the client sent. Only with `keepBodies`. */
+  readonly request?: RecordedMessage | undefined
+  /** What the client got. Only with `keepBodies`; absent before the head of the answer. */
+  readonly response?: RecordedMessage | undefined
 }
 
 /** Fields that `count` compares; a field that is left out matches all exchanges. */
@@ -136,4 +151,66 @@ function counter(
     for (const { sample, count } of forgotten.values()) if (passes(sample)) total += count
     return total
   }
+}
+
+/** A {@link RecordedMessage} that fills up. */
+export class MessageRecord implements RecordedMessage {
+  readonly headers: Record<string, string> = {}
+  body = ''
+  bytes = 0
+  readonly #decoder = new TextDecoder()
+  #left: number
+
+  /** `keep`: number of bytes of the body to keep. */
+  constructor(keep: number) {
+    this.#left = keep
+  }
+
+  addHeaders(entries: Iterable<readonly [string, unknown]>): void {
+    for (const [name, value] of entries) {
+      const key = name.toLowerCase()
+      const known = this.headers[key]
+      this.headers[key] = known === undefined ? String(value) : `${known}, ${String(value)}`
+    }
+  }
+
+  addBytes(chunk: unknown): void {
+    if (typeof chunk !== 'string' && !(chunk instanceof Uint8Array)) return
+    const bytes = Buffer.from(chunk)
+    this.bytes += bytes.length
+    const kept = bytes.subarray(0, this.#left)
+    this.#left -= kept.length
+    this.body += this.#decoder.decode(kept, { stream: true })
+  }
+
+  /** Adds everything that is written to `response`, and calls `onHead` when its head is written. */
+  follow(response: ServerResponse, onHead: () => void): void {
+    const writeHead = response.writeHead.bind(response)
+    const write = response.write.bind(response)
+    const end = response.end.bind(response)
+    Object.assign(response, {
+      writeHead: (status: number, headers: OutgoingHttpHeaders | readonly string[] = {}) => {
+        this.addHeaders(isFlat(headers) ? pairsOf(headers) : Object.entries(headers))
+        onHead()
+        return Reflect.apply(writeHead, undefined, [status, headers])
+      },
+      write: (chunk: unknown, ...rest: unknown[]) => {
+        this.addBytes(chunk)
+        return Reflect.apply(write, undefined, [chunk, ...rest])
+      },
+      end: (chunk?: unknown, ...rest: unknown[]) => {
+        this.addBytes(chunk)
+        return Reflect.apply(end, undefined, [chunk, ...rest])
+      },
+    })
+  }
+}
+
+function isFlat(headers: OutgoingHttpHeaders | readonly string[]): headers is readonly string[] {
+  return Array.isArray(headers)
+}
+
+/** Pairs of name and value of raw headers. */
+export function pairsOf(raw: readonly string[]): [string, string][] {
+  return raw.flatMap((name, index) => (index % 2 === 0 ? [[name, raw[index + 1] ?? '']] : []))
 }

@@ -191,7 +191,7 @@ test('calls listeners until they are removed', async () => {
   await proxy.waitFor((exchange) => exchange.end === 'complete')
   undo()
   await client.call('whoami')
-  expect(heard).toEqual(['started initialize ', 'ended initialize 200'])
+  expect(heard).toEqual(['started initialize ', 'answered initialize 200', 'ended initialize 200'])
 })
 
 test('breaks the connection of the client when the server breaks off its answer', async () => {
@@ -240,4 +240,41 @@ test('records no exchange for a client that leaves within its request', async ()
   expect((await client.initialize()).status).toBe(200)
   expect(proxy.exchanges.map((exchange) => exchange.rpcMethod)).toEqual(['initialize'])
   expect(proxy.connections).toBe(2)
+})
+
+test('keeps headers and the first bytes of bodies, as the client sent and got them', async () => {
+  await using server = await startLegacyServer({ answerAs: 'sse' })
+  await using proxy = await startRecordingProxy(server.url, { keepBodies: 300 })
+  await using client = new RawClient(proxy.url)
+  await (await client.initialize()).text()
+  const text = 'ü'.repeat(1000)
+  const answer = await (await client.call('echo', { text })).text()
+  proxy.inject({ match: isCall, times: 1, action: { status: 503, body: '{"error":"busy"}' } })
+  await (await client.call('echo', { text: 'a' })).text()
+  await proxy.waitFor(({ status, end }) => status === 503 && end === 'complete')
+
+  const [first, second, third] = proxy.exchanges
+  expect(first?.response?.headers).toMatchObject({ 'mcp-session-id': client.sessionId })
+  const { request, response } = second ?? {}
+  expect(request?.headers).toMatchObject({ 'mcp-session-id': client.sessionId })
+  expect(request?.bytes).toBe(Number(request?.headers['content-length']))
+  expect(Buffer.byteLength(request?.body ?? '')).toBeGreaterThan(297)
+  expect(request?.body).toMatch(/^\{"jsonrpc":"2.0".*ü$/)
+  expect(response?.headers).toMatchObject({ 'content-type': 'text/event-stream' })
+  expect(response?.bytes).toBe(Buffer.byteLength(answer))
+  expect(answer.startsWith(response?.body ?? '-')).toBe(true)
+  expect(third?.response).toMatchObject({
+    headers: { 'content-type': 'application/json' },
+    body: '{"error":"busy"}',
+    bytes: 16,
+  })
+})
+
+test('keeps no headers and bodies unless it is told to', async () => {
+  await using server = await startLegacyServer()
+  await using proxy = await startRecordingProxy(server.url)
+  await using client = new RawClient(proxy.url)
+  await (await client.initialize()).text()
+  expect(proxy.exchanges[0]).not.toHaveProperty('request')
+  expect(proxy.exchanges[0]).not.toHaveProperty('response')
 })

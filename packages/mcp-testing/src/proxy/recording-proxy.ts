@@ -7,14 +7,14 @@ import { resetConnection } from '../loopback-server.ts'
 import type { Mutable } from '../recording.ts'
 import { readRequest, RecordingServer } from '../recording-server.ts'
 import type { Exchange, ExchangeEnd, ExchangeFilter, ExchangeMark } from './exchange.ts'
-import { ExchangeLog } from './exchange.ts'
+import { ExchangeLog, MessageRecord, pairsOf } from './exchange.ts'
 import type { InjectionRule } from './faults.ts'
 import { faultFrom } from './faults.ts'
 import { forward } from './forwarding.ts'
 
-/** An exchange started, or ended. */
+/** An exchange started, got the head of its answer, or ended. */
 export interface ExchangeEvent {
-  readonly type: 'started' | 'ended'
+  readonly type: 'started' | 'answered' | 'ended'
   readonly exchange: Exchange
 }
 
@@ -24,6 +24,11 @@ export interface RecordingProxyOptions {
    * and the numbers of connections stay right. @default all
    */
   readonly keepExchanges?: number | undefined
+  /**
+   * Number of bytes of each body that an exchange keeps, beside the headers, in `request` and
+   * `response`. @default undefined: exchanges have neither
+   */
+  readonly keepBodies?: number | undefined
 }
 
 /**
@@ -46,6 +51,7 @@ export async function startRecordingProxy(
  */
 export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, ExchangeLog> {
   readonly #targetOf: () => URL
+  readonly #keepBodies: number | undefined
   readonly #listeners = new Set<(event: ExchangeEvent) => void>()
   readonly #upstreams = new Set<{ destroy(): unknown }>()
   /** Connections of clients that have carried a request, with a function that ends the latest one. */
@@ -56,6 +62,7 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, Exc
 
   constructor(target: string | (() => string), options: RecordingProxyOptions) {
     super(new ExchangeLog(options.keepExchanges ?? Infinity), Infinity)
+    this.#keepBodies = options.keepBodies
     this.#targetOf = () => targetFrom(typeof target === 'string' ? target : target())
   }
 
@@ -107,7 +114,7 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, Exc
     }
   }
 
-  /** Calls `listener` when an exchange starts and ends. Returns a function that removes it. */
+  /** Calls `listener` when an exchange starts, is answered, and ends. Returns a function that removes it. */
   on(listener: (event: ExchangeEvent) => void): () => void {
     const entry = (event: ExchangeEvent): void => listener(event)
     this.#listeners.add(entry)
@@ -151,6 +158,14 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, Exc
       delivered: 'none',
       startedAt,
     }
+    if (this.#keepBodies !== undefined) {
+      const sent = new MessageRecord(this.#keepBodies)
+      sent.addHeaders(pairsOf(request.rawHeaders))
+      sent.addBytes(body)
+      exchange.request = sent
+      const answer = new MessageRecord(this.#keepBodies)
+      answer.follow(response, () => (exchange.response = answer))
+    }
     const ended = (end: ExchangeEnd): void => {
       if (exchange.end !== undefined) return
       exchange.end = end
@@ -185,6 +200,7 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, Exc
         answered: (status) => {
           exchange.status = status
           this.log.changed(exchange)
+          this.#emit({ type: 'answered', exchange })
         },
         ended,
       },
