@@ -42,6 +42,7 @@ export const artifactsOptions = ({ quota, ...given }: GivenArtifacts): Artifacts
   ...DEFAULTS.artifacts,
   key: 'k'.repeat(32),
   clock: systemClock,
+  onChange: () => undefined,
   onError: () => undefined,
   ...given,
   quota: { ...DEFAULTS.artifacts.quota, ...quota },

@@ -20,7 +20,7 @@ import { DiskGatewayStore } from '../store/sqlite-store.ts'
 import type { ArtifactCaller } from './namespaces.ts'
 import type { Artifact, ArtifactChange } from './artifacts.ts'
 import { Artifacts } from './artifacts.ts'
-import { newScopeId } from './namespaces.ts'
+import { listOf, newScopeId } from './namespaces.ts'
 import { artifactsOptions } from '../../test/settings.ts'
 
 const stores = await storesOfTests()
@@ -183,15 +183,15 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
 
   test('reports new names, new versions and expired names', async () => {
     await using world = await openWorld(open)
-    const { artifacts, clock } = world
+    const { clock } = world
     const changes: ArtifactChange[] = []
-    artifacts.onChange((change) => void changes.push(change))
+    const artifacts = world.another({ onChange: (change) => void changes.push(change) })
     const caller = named('ada')
     const { uri } = await artifacts.write(caller, { name: 'f', bytes: bytesOf('1') })
     await artifacts.write(caller, { name: 'f', bytes: bytesOf('2') })
     clock.time += 86_400_000
     await artifacts.sweep()
-    const list = artifacts.listOf(caller)
+    const list = listOf(caller)
     expect(changes).toEqual([
       { uri, list, isUpdate: true, isListChange: true },
       { uri, list, isUpdate: true, isListChange: false },

@@ -1,12 +1,18 @@
 import { setImmediate, setTimeout } from 'node:timers/promises'
 import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
-import { ArtifactIndex, listedPrefix, liveFrom, nameKey } from './artifact-index.ts'
-import type { IndexChange, StoredName, StoredVersion } from './artifact-index.ts'
+import type { Clock } from '../internal/clock.ts'
+import { randomId } from '../internal/random-hex.ts'
+import { SignedCursors } from '../internal/signing.ts'
+import { Sweeper } from '../internal/timers.ts'
+import type { ArtifactSettings } from '../options.ts'
+import { listAll } from '../store/gateway-store.ts'
+import type { ByteRange, GatewayStore, ListedRecord, WrittenBlob } from '../store/gateway-store.ts'
 import { HeldBytes } from './blocks.ts'
 import { fileTypeOf, mediaTypeFrom, namedTypeOf } from './media-types.ts'
-import { ArtifactScopes, accountOf, listKey, principalKey, sessionListKey } from './namespaces.ts'
-import type { ArtifactCaller } from './namespaces.ts'
+import { ArtifactScopes, accountOf, listKey, listOf } from './namespaces.ts'
+import type { ArtifactCaller, OwnedScope } from './namespaces.ts'
+import { ArtifactQuotas, AtomicUpdates, SharedBlobs } from './stored-bytes.ts'
 import type { InputFile, StoredFile } from './result-files.ts'
 import {
   artifactAddressFrom,
@@ -14,16 +20,11 @@ import {
   artifactTitleFrom,
   artifactUriOf,
   decodedName,
+  encodedName,
   fileNameFrom,
   isArtifactName,
 } from './uri.ts'
 import type { ArtifactAddress } from './uri.ts'
-import type { Clock } from '../internal/clock.ts'
-import { SignedCursors } from '../internal/signing.ts'
-import { Sweeper } from '../internal/timers.ts'
-import type { ArtifactSettings } from '../options.ts'
-import { listAll } from '../store/gateway-store.ts'
-import type { ByteRange, GatewayStore } from '../store/gateway-store.ts'
 
 export interface ArtifactsOptions extends Pick<
   ArtifactSettings,
@@ -33,6 +34,8 @@ export interface ArtifactsOptions extends Pick<
   /** Key that signs cursors. The same in every process. */
   readonly key: Uint8Array | string
   readonly clock: Clock
+  /** Called for each change that this process makes. The change is stored already. */
+  readonly onChange: (change: ArtifactChange) => void
   /** Called with the error of a sweep. The next sweep tries again. */
   readonly onError: (error: unknown) => void
 }
@@ -43,28 +46,41 @@ const SWEEP_MS = 10_000
 /** Maximum number of rows that one sweep deletes. */
 const SWEEP_ROWS = 100
 
-/** Named files with versions. Each belongs to the principal, the session or the scope for which it was written. */
+/** A version that is not added after this time never will be: its writer was killed. */
+const ABANDONED_MS = 86_400_000
+
+/**
+ * Named files with versions. Each belongs to the principal, the session or the scope for which it was written. Equal bytes
+ * are stored once, and deleted with the last version that has them.
+ *
+ * The record of its end is written before the bytes of a version, and deleted last. Each step of a removal can be repeated.
+ * So the sweep removes all parts of a version whose writer was killed, once that time has come.
+ */
 export class Artifacts implements AsyncDisposable {
-  /** Maximum size of one file. Bytes. */
-  readonly maxBytes: number
+  readonly scopes: ArtifactScopes
   readonly #options: ArtifactsOptions
   readonly #store: GatewayStore
   readonly #cursors: SignedCursors
-  readonly #scopes: ArtifactScopes
-  readonly #index: ArtifactIndex
-  readonly #changeListeners: ((change: ArtifactChange) => void)[] = []
+  readonly #updates: AtomicUpdates
+  readonly #quotas: ArtifactQuotas
+  readonly #blobs: SharedBlobs
   readonly #sweeper: Sweeper
   readonly #reads = new LargeReads()
+  #written = 0
 
   constructor(options: ArtifactsOptions) {
     const { store, key, ttlMs, quota, clock, onError } = options
-    this.maxBytes = options.maxBytes
+    this.scopes = new ArtifactScopes(store.records, ttlMs)
     this.#options = options
     this.#store = store
     this.#cursors = new SignedCursors(key)
-    this.#scopes = new ArtifactScopes(store.records, ttlMs)
-    this.#index = new ArtifactIndex(store, clock, quota)
-    const sweep = (): Promise<void> => this.#sweepAll()
+    this.#updates = new AtomicUpdates(store.records)
+    this.#quotas = new ArtifactQuotas(store.records, this.#updates, quota)
+    this.#blobs = new SharedBlobs(store.blobs, this.#updates)
+    const sweep = async (): Promise<void> => {
+      // Lets other work run in between: a store in memory never waits.
+      while (!this.#sweeper.isClosed && !(await this.sweep())) await setImmediate()
+    }
     this.#sweeper = new Sweeper({ clock, everyMs: SWEEP_MS, sweep, onError })
   }
 
@@ -74,41 +90,63 @@ export class Artifacts implements AsyncDisposable {
   }
 
   /**
-   * Stores a version and notifies its subscribers. Keeps nothing of a write that fails.
+   * Stores a version and reports the change. Keeps nothing of a write that fails.
    *
    * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND` for a scope that the caller does not own; the error of the bytes
    */
   async write(caller: ArtifactCaller, file: NewArtifact): Promise<Artifact> {
-    const { clock, ttlMs } = this.#options
-    const { scope, owner } = await this.#scopes.forWriting(caller, file.scope)
+    const { blobs, records } = this.#store
+    const { clock, maxBytes, ttlMs } = this.#options
+    const owned = await this.scopes.forWriting(caller, file.scope)
     const name = artifactNameFrom(file.name)
+    const hold = randomId()
     const account = accountOf(caller)
-    const head = new HeldBytes(() => 0)
-    const bytes = head.through(file.bytes)
-    const limit = Math.min(file.maxBytes ?? Infinity, this.maxBytes)
-    const at = { scope, name, account }
-    const { hold, sha256, size, journal } = await this.#index.store(at, bytes, limit)
-    const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name)
-    const { mimeType } = fileTypeOf(declared, head.head)
-    const { runId, agentId } = file
-    const createdAt = clock.now()
-    const times = { createdAt, expiresAt: createdAt + ttlMs }
-    const facts = { size, mimeType, account, principal: caller.principal.id, runId, agentId }
-    const version = { ...facts, ...times, hold, sha256 }
-    const title = artifactTitleFrom(file.name)
-    const list = listKey(scope, owner)
-    const { name: stored, change } = await this.#index.add({
-      scope,
-      name,
-      title,
-      list,
-      version,
-      journal,
-    })
-    if (change) this.#changed(change)
-    const added = stored.versions.at(-1)
-    if (!added) throw notFound()
-    return this.#shown(scope, name, { stored, version: added })
+    let place: Place = { scope: owned.scope, name, hold, blob: hold, sha256: '', account }
+    const unfinished = `${endKey(clock.now() + ABANDONED_MS, hold)}-unfinished`
+    let end = unfinished
+    await records.put(unfinished, place)
+    try {
+      const head = new HeldBytes(0)
+      const written = await this.#writeBytes(
+        place,
+        head.through(file.bytes),
+        file.maxBytes ?? maxBytes,
+      )
+      place = { ...place, sha256: written.sha256 }
+      const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name)
+      const { mimeType } = fileTypeOf(declared, head.head)
+      const { runId, agentId } = file
+      const createdAt = clock.now()
+      const facts = {
+        ...written,
+        hold,
+        account,
+        mimeType,
+        principal: caller.principal.id,
+        runId,
+        agentId,
+      }
+      const version = { ...facts, createdAt, expiresAt: createdAt + ttlMs }
+      end = endKey(version.expiresAt, hold)
+      await records.put(end, place)
+      await records.delete(unfinished)
+      const blob = await this.#blobs.hold(place)
+      if (blob !== hold) {
+        place = { ...place, blob }
+        await records.put(end, place)
+        await blobs.delete(hold)
+      }
+      return await this.#add(owned, name, {
+        title: artifactTitleFrom(file.name),
+        version: { ...version, blob },
+      })
+    } catch (error) {
+      // The first error says more. If this fails, too, the sweep removes the rest.
+      await this.#remove(place, end)
+        .then(() => records.delete(unfinished))
+        .catch(() => {})
+      throw error
+    }
   }
 
   /**
@@ -118,12 +156,12 @@ export class Artifacts implements AsyncDisposable {
    *   one that does not exist or has expired
    */
   async find(caller: ArtifactCaller, uri: string): Promise<Artifact> {
-    return (await this.#found(caller, uri)).artifact
+    return (await this.#owned(caller, uri)).artifact
   }
 
   /** Streams an artifact of the caller. @throws GatewayError `NOT_FOUND` */
   async open(caller: ArtifactCaller, uri: string, range?: ByteRange): Promise<OpenArtifact> {
-    return this.#opened(await this.#found(caller, uri), range)
+    return this.#opened(await this.#owned(caller, uri), range)
   }
 
   /** Streams an artifact for a client with a valid download link. @throws GatewayError `NOT_FOUND` */
@@ -137,22 +175,22 @@ export class Artifacts implements AsyncDisposable {
    * @param check called right before the bytes are read, which may be after a wait. Throws if they are not needed any more
    * @throws GatewayError `NOT_FOUND`, and the error of `check`
    */
-  async read(caller: ArtifactCaller, uri: string, check?: () => void): Promise<ReadArtifact> {
-    const found = await this.#found(caller, uri)
+  async read(
+    caller: ArtifactCaller,
+    uri: string,
+    check?: () => void,
+  ): Promise<{ readonly artifact: Artifact; readonly bytes: Uint8Array | undefined }> {
+    const found = await this.#owned(caller, uri)
     const { artifact } = found
     if (artifact.size > this.#options.readMaxBytes) return { artifact, bytes: undefined }
     const whole = async (): Promise<Buffer> => {
       check?.()
-      return this.#whole(found)
+      const chunks: Uint8Array[] = []
+      for await (const chunk of (await this.#opened(found)).bytes) chunks.push(chunk)
+      return Buffer.concat(chunks)
     }
     const isSmall = artifact.size <= SMALL_READ_BYTES
     return { artifact, bytes: await (isSmall ? whole() : this.#reads.run(whole)) }
-  }
-
-  async #whole(found: FoundArtifact): Promise<Buffer> {
-    const chunks: Uint8Array[] = []
-    for await (const chunk of (await this.#opened(found)).bytes) chunks.push(chunk)
-    return Buffer.concat(chunks)
   }
 
   /**
@@ -161,25 +199,26 @@ export class Artifacts implements AsyncDisposable {
    *
    * @throws GatewayError `NOT_FOUND` for a cursor of another list
    */
-  async list(caller: ArtifactCaller, options: ListArtifactsOptions = {}): Promise<ArtifactPage> {
-    const { cursor, limit = 100 } = options
-    const list = this.listOf(caller)
+  async list(
+    caller: ArtifactCaller,
+    { cursor, limit = 100 }: { readonly cursor?: string | undefined; readonly limit?: number } = {},
+  ): Promise<{ readonly artifacts: readonly Artifact[]; readonly nextCursor?: string }> {
+    const list = listOf(caller)
     if (list === undefined) return { artifacts: [] }
     const prefix = listedPrefix(list)
-    let after: string | undefined
-    if (cursor !== undefined) {
-      const opened = this.#cursors.open(prefix, cursor)
-      if (opened === undefined)
-        throw new GatewayError('NOT_FOUND', 'The cursor is not valid for this list')
-      after = opened
+    let after = cursor === undefined ? undefined : this.#cursors.open(prefix, cursor)
+    if (cursor !== undefined && after === undefined) {
+      throw new GatewayError('NOT_FOUND', 'The cursor is not valid for this list')
     }
     const artifacts: Artifact[] = []
     for (;;) {
       const rows = await this.#store.records.list(prefix, { after, limit })
       for (const { key, value } of rows) {
         after = key
-        const artifact = await this.#listed(key, value)
-        if (artifact) artifacts.push(artifact)
+        const listed = ListedName.safeParse(value).data
+        const found = listed && (await this.#find(listed))
+        // A newer version has its own entry, nearer to the front.
+        if (found?.listedAs === key) artifacts.push(found.artifact)
         if (artifacts.length >= limit) {
           return { artifacts, nextCursor: this.#cursors.seal(prefix, key) }
         }
@@ -196,33 +235,26 @@ export class Artifacts implements AsyncDisposable {
   ): Promise<readonly string[]> {
     const begun = start.normalize('NFC')
     // Only the beginning of a name can be encoded.
-    if (!isArtifactName(`${begun}a`) || !(await this.#scopes.mayRead(caller, scope))) return []
-    const prefix = nameKey(scope, '')
+    if (!isArtifactName(`${begun}a`) || !(await this.scopes.mayRead(caller, scope))) return []
     const rows = await this.#store.records.list(nameKey(scope, begun), { limit })
-    const live = rows.filter(({ value }) => liveFrom(value, this.#options.clock.now()))
-    return live.flatMap(({ key }) => decodedName(key.slice(prefix.length)) ?? [])
+    return rows.flatMap((row) => this.#inRow(scope, row)?.artifact.name ?? [])
   }
 
   /** Returns a file for an agent, by a URI that the caller gave. @throws GatewayError `NOT_FOUND` */
   async inputFile(caller: ArtifactCaller, uri: string): Promise<InputFile> {
-    return this.#toInputFile(uri, await this.#found(caller, uri))
+    return this.#toInputFile(uri, await this.#owned(caller, uri))
   }
 
-  /** Returns a file that an agent wrote in a scope of the caller. */
+  /** Returns a file that an agent wrote in a scope of the caller. @param file `version`: the latest if `undefined` */
   async agentFile(
     caller: ArtifactCaller,
     { scope, agentId }: AgentScope,
     { name, version }: { readonly name: string; readonly version: number | undefined },
   ): Promise<InputFile | undefined> {
-    if (!(await this.#scopes.mayRead(caller, scope))) return undefined
-    const safeName = artifactNameFrom(name)
-    const stored = await this.#index.find(scope, safeName)
-    const found = stored?.versions.findLast(
-      (one) => one.agentId === agentId && (version === undefined || one.version === version),
-    )
-    if (!stored || !found) return undefined
-    const artifact = this.#shown(scope, safeName, { stored, version: found })
-    return this.#toInputFile(artifact.versionUri, { artifact, blob: found.blob })
+    if (!(await this.scopes.mayRead(caller, scope))) return undefined
+    const address = { scope, name: artifactNameFrom(name), version }
+    const found = await this.#find(address, agentId)
+    return found && this.#toInputFile(found.artifact.versionUri, found)
   }
 
   /** Returns the latest versions of all files that an agent wrote in a scope of the caller. */
@@ -230,81 +262,39 @@ export class Artifacts implements AsyncDisposable {
     caller: ArtifactCaller,
     { scope, agentId }: AgentScope,
   ): Promise<readonly StoredFile[]> {
-    if (!(await this.#scopes.mayRead(caller, scope))) return []
-    const prefix = nameKey(scope, '')
+    if (!(await this.scopes.mayRead(caller, scope))) return []
     const files: StoredFile[] = []
-    for await (const { key, value } of listAll(this.#store.records, prefix)) {
-      const stored = liveFrom(value, this.#options.clock.now())
-      const found = stored?.versions.findLast((one) => one.agentId === agentId)
-      const name = decodedName(key.slice(prefix.length))
-      if (!stored || !found || name === undefined) continue
-      const artifact = this.#shown(scope, name, { stored, version: found })
-      const { versionUri: uri, version, mimeType, size, createdAt } = artifact
+    for await (const row of listAll(this.#store.records, nameKey(scope, ''))) {
+      const found = this.#inRow(scope, row, agentId)
+      if (!found) continue
+      const { versionUri: uri, name, version, mimeType, size, createdAt } = found.artifact
       files.push({ uri, name, version, mimeType, size, createdAt })
     }
     return files
   }
 
-  #toInputFile(uri: string, { artifact, blob }: FoundArtifact): InputFile {
-    const { blobs } = this.#store
-    return {
-      uri,
-      name: fileNameFrom(artifact.title), // agents save files by it
-      mimeType: artifact.mimeType,
-      size: artifact.size,
-      async *read(signal) {
-        signal?.throwIfAborted()
-        const bytes = await blobs.read(blob)
-        if (!bytes) throw notFound()
-        for await (const chunk of bytes) {
-          signal?.throwIfAborted()
-          yield chunk
-        }
-      },
-    }
-  }
-
   /** Returns the normal form of a URI, without its version. `undefined`: the caller does not own it. */
   async followed(caller: ArtifactCaller, uri: string): Promise<string | undefined> {
-    const address = artifactAddressFrom(uri, this.#options.uriScheme)
-    if (!address || !(await this.#scopes.mayRead(caller, address.scope))) return undefined
+    const { uriScheme } = this.#options
+    const address = artifactAddressFrom(uri, uriScheme)
+    if (!address || !(await this.scopes.mayRead(caller, address.scope))) return undefined
     const { scope, name } = address
-    return artifactUriOf({ scope, name }, this.#options.uriScheme)
-  }
-
-  /** Returns the scope in which files of the caller are stored by default. `undefined`: there is none yet, or each run gets a new one. */
-  ownScope(caller: ArtifactCaller): Promise<string | undefined> {
-    return this.#scopes.own(caller)
-  }
-
-  /** Returns the scope in which a file of the caller is stored by default. Makes one if there is none. */
-  async scopeForWriting(caller: ArtifactCaller): Promise<string> {
-    return (await this.#scopes.forWriting(caller, undefined)).scope
-  }
-
-  /** Returns the caller that owns a scope. `undefined` for an unknown scope. */
-  ownerOf(scope: string): Promise<ArtifactCaller | undefined> {
-    return this.#scopes.ownerOf(scope)
-  }
-
-  /** Returns the id of the list that a caller reads: that of its principal or of its session. */
-  listOf({ principal, scope }: ArtifactCaller): string | undefined {
-    if (!principal.isAnonymous) return principalKey(principal)
-    return scope === undefined ? undefined : sessionListKey(scope)
-  }
-
-  /**
-   * Adds a listener for changes that this process makes. They are stored already.
-   */
-  onChange(listener: (change: ArtifactChange) => void): void {
-    this.#changeListeners.push(listener)
+    return artifactUriOf({ scope, name }, uriScheme)
   }
 
   /** Deletes some expired versions. A timer calls it. Returns whether none is left. */
   async sweep(limit: number = SWEEP_ROWS): Promise<boolean> {
-    const { changes, isAll } = await this.#index.sweep(limit)
-    for (const change of changes) this.#changed(change)
-    return isAll
+    const { records } = this.#store
+    let count = 0
+    for (const { key, value } of await records.list(ENDS, { limit })) {
+      if (Number(key.slice(ENDS.length).split('-')[0]) > this.#options.clock.now()) break
+      count++
+      const place = Place.safeParse(value).data
+      const last = place && (await this.#remove(place, key))
+      if (last) this.#changed(place, { list: last.list, isListChange: true, isUpdate: false })
+      if (!place) await records.delete(key)
+    }
+    return count < limit
   }
 
   /** Waits for a running sweep. */
@@ -316,34 +306,135 @@ export class Artifacts implements AsyncDisposable {
     await this.close()
   }
 
-  #changed({ scope, name, list, version, isNewName }: IndexChange): void {
-    const isUpdate = version !== undefined
-    const uri = artifactUriOf({ scope, name }, this.#options.uriScheme)
-    const change = { uri, list, isUpdate, isListChange: isNewName || !isUpdate }
-    for (const listener of this.#changeListeners) listener(change)
+  /** Writes the bytes of the next version of a name, as long as the account has room for more. */
+  async #writeBytes(
+    { scope, name, account, hold }: Place,
+    bytes: AsyncIterable<Uint8Array>,
+    maxBytes: number,
+  ): Promise<WrittenBlob> {
+    const { versionsPerName } = this.#options.quota
+    const { versions } = (await this.#stored(scope, name)) ?? { versions: [] }
+    // These make room for the new version. The latest version never does.
+    const spare = versions.slice(0, -1).slice(0, Math.max(0, versions.length + 1 - versionsPerName))
+    const own = spare.filter((version) => version.account === account)
+    const limit = Math.min(maxBytes, this.#options.maxBytes)
+    return this.#store.blobs.write(hold, this.#quotas.within(bytes, account, own), limit)
   }
 
-  async #sweepAll(): Promise<void> {
-    // Lets other work run in between: a store in memory never waits.
-    while (!this.#sweeper.isClosed && !(await this.sweep())) await setImmediate()
+  /** Adds a version to its name. Returns the earlier version instead if the same run wrote the same bytes before. */
+  async #add(
+    { scope, owner }: OwnedScope,
+    name: string,
+    { title, version }: { readonly title: string; readonly version: NewVersion },
+  ): Promise<Artifact> {
+    const { records } = this.#store
+    const { hold, createdAt, expiresAt } = version
+    const { clock, quota } = this.#options
+    const ttlMs = expiresAt - clock.now()
+    const list = listKey(scope, owner)
+    // The newest entry has the smallest key. The count orders files of this process with the same time.
+    const [time, count] = [createdAt, ++this.#written].map((n) =>
+      sortable(Number.MAX_SAFE_INTEGER - n),
+    )
+    const listedAs = `${listedPrefix(list)}${time}-${count}-${hold}`
+    await records.put(listedAs, { scope, name }, { ttlMs })
+    const key = nameKey(scope, name)
+    const { before, after, added, removed } = await this.#updates.update(key, (value) => {
+      const found = StoredName.safeParse(value).data
+      const last = liveFrom(value, clock.now())?.versions.at(-1)
+      if (found && last && isSameFile(last, version)) {
+        return { result: { before: found, after: found, added: last, removed: [] } }
+      }
+      const own = { ...version, version: found?.next ?? 1 }
+      const all = [...(found?.versions ?? []), own]
+      const versions = all.slice(-quota.versionsPerName)
+      const put = { list, title, listedAs, next: own.version + 1, versions }
+      const rest = all.slice(0, -versions.length)
+      return { put, result: { before: found, after: put, added: own, removed: rest } }
+    })
+    const artifact = this.#toArtifact({ scope, name }, after.title, added)
+    if (after === before) {
+      await records.delete(listedAs)
+      await this.#free({ scope, name, ...version }, endKey(expiresAt, hold))
+      return artifact
+    }
+    if (before) await records.delete(before.listedAs)
+    for (const old of removed) {
+      await this.#free({ scope, name, ...old }, endKey(old.expiresAt, old.hold))
+    }
+    await this.#quotas.take(version, ttlMs)
+    this.#changed(artifact, { list, isListChange: before === undefined, isUpdate: true })
+    return artifact
+  }
+
+  /** Removes a version from its name, and all that belongs to it. Returns the name if that was its last version. */
+  async #remove(place: Place, end: string): Promise<StoredName | undefined> {
+    const { scope, name, hold } = place
+    const key = nameKey(scope, name)
+    const gone = await this.#updates.update<StoredName | undefined>(key, (value) => {
+      const before = StoredName.safeParse(value).data
+      const versions = before?.versions.filter((version) => version.hold !== hold) ?? []
+      if (!before || versions.length === before.versions.length) return { result: undefined }
+      if (versions.length > 0) return { put: { ...before, versions }, result: undefined }
+      return { remove: true, result: before }
+    })
+    if (gone) await this.#store.records.delete(gone.listedAs)
+    await this.#free(place, end)
+    return gone
+  }
+
+  /** Frees the room and the bytes of a version that is in no name. @param end key of the record of its end */
+  async #free(place: Place, end: string): Promise<void> {
+    await this.#quotas.free(place)
+    await this.#blobs.release(place)
+    await this.#store.records.delete(end)
+  }
+
+  #changed(address: ArtifactAddress, change: Omit<ArtifactChange, 'uri'>): void {
+    const { scope, name } = address
+    const uri = artifactUriOf({ scope, name }, this.#options.uriScheme)
+    this.#options.onChange({ uri, ...change })
   }
 
   /** Checks the owner before the artifact. All failures have the same message, so callers learn nothing about other owners. */
-  async #found(caller: ArtifactCaller, uri: string): Promise<FoundArtifact> {
+  async #owned(caller: ArtifactCaller, uri: string): Promise<FoundArtifact> {
     const address = artifactAddressFrom(uri, this.#options.uriScheme)
-    if (!address || !(await this.#scopes.mayRead(caller, address.scope))) throw notFound()
+    if (!address || !(await this.scopes.mayRead(caller, address.scope))) throw notFound()
     return this.#at(address)
   }
 
   async #at(address: ArtifactAddress): Promise<FoundArtifact> {
+    const found = await this.#find(address)
+    if (!found) throw notFound()
+    return found
+  }
+
+  async #stored(scope: string, name: string): Promise<StoredName | undefined> {
+    const found = await this.#store.records.get(nameKey(scope, name))
+    return liveFrom(found?.value, this.#options.clock.now())
+  }
+
+  async #find(address: ArtifactAddress, agentId?: string): Promise<FoundArtifact | undefined> {
     const { scope, name } = address
-    const stored = await this.#index.find(scope, name)
-    const version =
-      address.version === undefined
-        ? stored?.versions.at(-1)
-        : stored?.versions.find((one) => one.version === address.version)
-    if (!stored || !version) throw notFound()
-    return { artifact: this.#shown(scope, name, { stored, version }), blob: version.blob }
+    const found = await this.#store.records.get(nameKey(scope, name))
+    return this.#foundIn(found?.value, address, agentId)
+  }
+
+  /** Returns the latest version in the record of a name that an agent wrote: this agent, if there is an id. */
+  #foundIn(
+    value: unknown,
+    { scope, name, version: number }: ArtifactAddress,
+    agentId: string | undefined,
+  ): FoundArtifact | undefined {
+    const stored = liveFrom(value, this.#options.clock.now())
+    const version = stored?.versions.findLast(
+      (each) =>
+        (number === undefined || each.version === number) &&
+        (agentId === undefined || each.agentId === agentId),
+    )
+    if (!stored || !version) return undefined
+    const artifact = this.#toArtifact({ scope, name }, stored.title, version)
+    return { artifact, blob: version.blob, listedAs: stored.listedAs }
   }
 
   async #opened({ artifact, blob }: FoundArtifact, range?: ByteRange): Promise<OpenArtifact> {
@@ -352,26 +443,37 @@ export class Artifacts implements AsyncDisposable {
     return { artifact, bytes }
   }
 
-  async #listed(key: string, value: unknown): Promise<Artifact | undefined> {
-    const { scope, name } = ListedName.safeParse(value).data ?? {}
-    if (scope === undefined || name === undefined) return undefined
-    const stored = await this.#index.find(scope, name)
-    const version = stored?.versions.at(-1)
-    // A newer version has its own entry, nearer to the front.
-    if (!stored || !version || stored.listedAs !== key) return undefined
-    return this.#shown(scope, name, { stored, version })
+  /** Reads a row of the names in a scope. */
+  #inRow(scope: string, { key, value }: ListedRecord, agentId?: string): FoundArtifact | undefined {
+    const name = decodedName(key.slice(nameKey(scope, '').length))
+    return name === undefined ? undefined : this.#foundIn(value, { scope, name }, agentId)
   }
 
-  #shown(
-    scope: string,
-    name: string,
-    { stored, version: found }: { readonly stored: StoredName; readonly version: StoredVersion },
-  ): Artifact {
+  #toInputFile(uri: string, found: FoundArtifact): InputFile {
+    const { title, mimeType, size } = found.artifact
+    const open = (): Promise<OpenArtifact> => this.#opened(found)
+    return {
+      uri,
+      name: fileNameFrom(title), // agents save files by it
+      mimeType,
+      size,
+      async *read(signal) {
+        signal?.throwIfAborted()
+        for await (const chunk of (await open()).bytes) {
+          signal?.throwIfAborted()
+          yield chunk
+        }
+      },
+    }
+  }
+
+  #toArtifact({ scope, name }: ArtifactAddress, title: string, found: StoredVersion): Artifact {
     const { version, mimeType, size, sha256, runId, createdAt, expiresAt } = found
-    const uri = artifactUriOf({ scope, name }, this.#options.uriScheme)
-    const versionUri = artifactUriOf({ scope, name, version }, this.#options.uriScheme)
+    const { uriScheme } = this.#options
+    const uri = artifactUriOf({ scope, name }, uriScheme)
+    const versionUri = artifactUriOf({ scope, name, version }, uriScheme)
     const facts = { mimeType, size, sha256, runId, createdAt, expiresAt }
-    return { uri, versionUri, scope, name, title: stored.title, version, ...facts }
+    return { uri, versionUri, scope, name, title, version, ...facts }
   }
 }
 
@@ -405,12 +507,11 @@ class LargeReads {
   }
 }
 
-/** An entry of a list. */
-const ListedName = z.object({ scope: z.string(), name: z.string() })
-
 interface FoundArtifact {
   readonly artifact: Artifact
   readonly blob: string
+  /** Key of its name in the list. */
+  readonly listedAs: string
 }
 
 /** An agent, and the scope in which its files are. */
@@ -422,23 +523,6 @@ export interface AgentScope {
 export interface OpenArtifact {
   readonly artifact: Artifact
   readonly bytes: AsyncIterable<Uint8Array>
-}
-
-export interface ReadArtifact {
-  readonly artifact: Artifact
-  /** `undefined`: the file is too large to be read, but can be downloaded. */
-  readonly bytes: Uint8Array | undefined
-}
-
-export interface ListArtifactsOptions {
-  readonly cursor?: string | undefined
-  /** @default 100 */
-  readonly limit?: number | undefined
-}
-
-export interface ArtifactPage {
-  readonly artifacts: readonly Artifact[]
-  readonly nextCursor?: string | undefined
 }
 
 function notFound(): GatewayError {
@@ -488,10 +572,86 @@ export interface NewArtifact {
 export interface ArtifactChange {
   /** URI without a version. */
   readonly uri: string
-  /** Id of the list that has the artifact, as `Artifacts.listOf(caller)` returns it. */
+  /** Id of the list that has the artifact, as `listOf(caller)` returns it. */
   readonly list: string
   /** True if a name was added to the list or removed from it. */
   readonly isListChange: boolean
   /** True for a new version. */
   readonly isUpdate: boolean
 }
+
+/** Returns a name without its expired versions. `undefined`: all have expired. */
+function liveFrom(value: unknown, now: number): StoredName | undefined {
+  const stored = StoredName.safeParse(value).data
+  const versions = stored?.versions.filter(({ expiresAt }) => expiresAt > now) ?? []
+  return stored && versions.length > 0 ? { ...stored, versions } : undefined
+}
+
+function isSameFile(a: StoredVersion, b: NewVersion): boolean {
+  return a.runId !== undefined && a.runId === b.runId && a.sha256 === b.sha256
+}
+
+/** Returns the key of a name. Names of a scope are in the order of their escaped form. */
+function nameKey(scope: string, name: string): string {
+  return `artifacts/name/${scope}/${encodedName(name)}`
+}
+
+function listedPrefix(list: string): string {
+  return `artifacts/listed/${list}/`
+}
+
+const ENDS = 'artifacts/ends/'
+
+/** Returns the key of the end of a version. The first one to expire has the smallest key. */
+function endKey(expiresAt: number, hold: string): string {
+  return `${ENDS}${sortable(expiresAt)}-${hold}`
+}
+
+/** Returns a text for a number, so that texts sort as the numbers do. */
+function sortable(number: number): string {
+  return String(Math.floor(number)).padStart(16, '0')
+}
+
+/** An entry of a list. */
+const ListedName = z.object({ scope: z.string(), name: z.string() })
+
+const StoredVersion = z.object({
+  version: z.int(),
+  /** Id under which the bytes of this version were written. */
+  hold: z.string(),
+  /** Id under which its bytes are stored: `hold`, or that of equal bytes. */
+  blob: z.string(),
+  sha256: z.string(),
+  size: z.int(),
+  mimeType: z.string(),
+  account: z.string(),
+  principal: z.string(),
+  runId: z.string().optional(),
+  /** The agent that wrote it. */
+  agentId: z.string().optional(),
+  createdAt: z.number(),
+  expiresAt: z.number(),
+})
+
+/** A name as one record, so that versions are added and removed in one step. */
+const StoredName = z.object({
+  /** Id of its list. */
+  list: z.string(),
+  /** Name that the agent or the client gave. */
+  title: z.string(),
+  next: z.int(),
+  /** Key of its entry in the list. */
+  listedAs: z.string(),
+  /** Oldest first. */
+  versions: z.array(StoredVersion),
+})
+
+/** Everything that is needed to remove a version. */
+const Place = StoredVersion.pick({ hold: true, blob: true, sha256: true, account: true }).extend(
+  ListedName.shape,
+)
+
+type StoredVersion = Readonly<z.infer<typeof StoredVersion>>
+type NewVersion = Omit<StoredVersion, 'version'>
+type StoredName = Readonly<z.infer<typeof StoredName>>
+type Place = Readonly<z.infer<typeof Place>>

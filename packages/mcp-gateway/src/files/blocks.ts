@@ -1,6 +1,6 @@
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 import { GatewayError } from '../errors.ts'
-import { TEXT_TEST_BYTES, previewFrom } from './media-types.ts'
+import { previewFrom, textFrom } from './media-types.ts'
 import type { FileKind } from './media-types.ts'
 import type { InlineSettings } from '../options.ts'
 
@@ -14,28 +14,35 @@ export interface ShownFile {
   readonly version: number
 }
 
+interface InlineFile extends Pick<ShownFile, 'uri' | 'mimeType'> {
+  readonly kind: FileKind
+  /** True if clients can read the URI of the file. */
+  readonly isStored: boolean
+}
+
 /** Number of characters that are shown of a text that is too large. */
 const PREVIEW_CHARS = 2000
 
-/** Makes a block with the file itself: its text if there is one, else its bytes. */
+/**
+ * Makes a block with the file itself, and takes its room. A file with the type of a text that is not UTF-8 counts as binary.
+ *
+ * @returns `undefined` if there is no room for it
+ */
 export function inlineBlock(
-  { uri, mimeType }: ShownFile,
-  { kind, bytes, text, isStored }: InlineContent,
-): ContentBlock {
+  { uri, mimeType, kind, isStored }: InlineFile,
+  bytes: Uint8Array,
+  budget: InlineBudget,
+): ContentBlock | undefined {
+  const text = kind === 'text' ? textFrom(bytes) : undefined
+  const shownAs = kind === 'text' && text === undefined ? 'binary' : kind
+  const size = { bytes: bytes.byteLength, chars: text?.length ?? 0 }
+  if (!budget.spend(shownAs, size)) return undefined
   if (text !== undefined) return { type: 'resource', resource: { uri, mimeType, text } }
   const data = Buffer.from(bytes).toString('base64')
-  if (kind === 'image' || kind === 'audio') {
-    return { type: kind, data, mimeType, ...(isStored && { _meta: { uri } }) }
+  if (shownAs === 'image' || shownAs === 'audio') {
+    return { type: shownAs, data, mimeType, ...(isStored && { _meta: { uri } }) }
   }
   return { type: 'resource', resource: { uri, mimeType, blob: data } }
-}
-
-interface InlineContent {
-  readonly kind: FileKind
-  readonly bytes: Uint8Array
-  readonly text: string | undefined
-  /** True if clients can read the URI of the file. */
-  readonly isStored: boolean
 }
 
 /** Makes a block with a link to the file. */
@@ -44,68 +51,46 @@ export function linkBlock({ uri, name, mimeType, size, version }: ShownFile): Re
   return { type: 'resource_link', uri, name, mimeType, size, description: facts.join(', ') }
 }
 
-/** Makes a block for a file that is not stored. */
-export function unkeptBlock({ name, mimeType, size }: ShownFile): ContentBlock {
-  const text = `The file "${name}" (${mimeType}, ${size} bytes) was made, and is not stored here.`
-  return { type: 'text', text }
-}
-
-/** Makes a block with the first 2,000 characters of a text. `undefined` for other files, and if the result is full. */
+/** Makes a block with the first 2,000 characters of a text. `undefined` if it is not UTF-8, and if the result is full. */
 export function previewBlock(
-  { name }: ShownFile,
-  { head, maxBytes, maxChars }: PreviewOptions,
+  name: string,
+  head: Uint8Array,
+  { bytes, chars }: ShownSize,
 ): ContentBlock | undefined {
-  const preview = previewFrom(head.subarray(0, maxBytes), Math.min(PREVIEW_CHARS, maxChars))
+  const preview = previewFrom(head.subarray(0, bytes), Math.min(PREVIEW_CHARS, chars))
   return preview ? { type: 'text', text: `${name} begins:\n${preview}` } : undefined
 }
 
-interface PreviewOptions {
-  /** The first bytes of the file. */
-  readonly head: Uint8Array
-  /** Room in the result. */
-  readonly maxBytes: number
-  readonly maxChars: number
-}
-
-/** Room that is left in one result. */
-export class InlineBudget {
+/** Room that is left in one result, for files and texts. */
+export class InlineBudget implements ShownSize {
   readonly #limits: InlineLimits
-  #bytes: number
-  #chars: number
+  bytes: number
+  chars: number
 
   constructor(limits: InlineLimits) {
     this.#limits = limits
     // Bytes that do not fit into any result are not kept in memory.
-    this.#bytes = Math.min(limits.totalMaxBytes, limits.resultMaxBytes)
-    this.#chars = limits.textMaxChars
+    this.bytes = Math.min(limits.totalMaxBytes, limits.resultMaxBytes)
+    this.chars = limits.textMaxChars
   }
 
-  /** Bytes that still fit, of any kind. */
-  get bytes(): number {
-    return this.#bytes
-  }
-
-  /** Characters of text that still fit. */
-  get chars(): number {
-    return this.#chars
-  }
-
-  /** Returns the maximum bytes that a file of a kind may have now. */
-  roomFor(kind: FileKind): number {
-    return Math.min(this.#limits.maxBytes[kind], this.#bytes)
+  /** Bytes of the largest file that still fits. */
+  get largest(): number {
+    return Math.min(this.bytes, Math.max(...Object.values(this.#limits.maxBytes)))
   }
 
   /** Takes the room of a file if there is enough. Returns whether there was. */
   spend(kind: FileKind, size: ShownSize): boolean {
-    if (size.bytes > this.roomFor(kind) || size.chars > this.#chars) return false
+    const maxBytes = Math.min(this.#limits.maxBytes[kind], this.bytes)
+    if (size.bytes > maxBytes || size.chars > this.chars) return false
     this.take(size)
     return true
   }
 
   /** Takes the room of a block that is shown in any case. */
-  take(size: ShownSize): void {
-    this.#bytes = Math.max(0, this.#bytes - size.bytes)
-    this.#chars = Math.max(0, this.#chars - size.chars)
+  take({ bytes, chars }: ShownSize): void {
+    this.bytes = Math.max(0, this.bytes - bytes)
+    this.chars = Math.max(0, this.chars - chars)
   }
 }
 
@@ -204,25 +189,21 @@ function textSize(text: string): ShownSize {
   return { bytes: Buffer.byteLength(text), chars: text.length }
 }
 
-/** Bytes kept of every file, for the preview of one that is too large: 2,000 characters of up to four bytes. */
+/** Bytes kept of every file, for its type and the preview of a large text: 2,000 characters of up to four bytes. */
 const HEAD_BYTES = 8000
 
-/** Passes a file on, and keeps its bytes for the result if there is room for them, else only its beginning. */
+/** Passes a file on, and keeps a copy of its bytes up to a maximum, else only of its beginning. */
 export class HeldBytes {
-  readonly #roomFor: (head: Uint8Array) => number
-  #maxBytes: number | undefined
+  readonly #maxBytes: number
   #chunks: Uint8Array[] = []
-  #held = 0
   #size = 0
 
-  /** @param roomFor called once, with the first bytes of the file: as many as decide its type, if it has them */
-  constructor(roomFor: (head: Uint8Array) => number) {
-    this.#roomFor = roomFor
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
   }
 
-  /** All bytes, after the last one. `undefined` if they do not fit. */
+  /** All bytes, after the last one. `undefined`: there are more than the maximum. */
   get all(): Uint8Array | undefined {
-    this.#maxBytes ??= this.#roomFor(Buffer.concat(this.#chunks))
     return this.#size <= this.#maxBytes ? Buffer.concat(this.#chunks) : undefined
   }
 
@@ -238,23 +219,15 @@ export class HeldBytes {
     }
   }
 
+  /** Copies, because the owner of the chunk may use its memory again. */
   #take(chunk: Uint8Array): void {
+    const before = this.#size
     this.#size += chunk.byteLength
-    if (this.#maxBytes === undefined && this.#size >= TEXT_TEST_BYTES) {
-      const missing = TEXT_TEST_BYTES - this.#held
-      this.#maxBytes = this.#roomFor(Buffer.concat([...this.#chunks, chunk.subarray(0, missing)]))
-    }
-    const maxBytes = this.#maxBytes ?? TEXT_TEST_BYTES
-    const limit = this.#size <= maxBytes ? maxBytes : HEAD_BYTES
-    const room = limit - this.#held
-    if (room > 0) {
-      // A copy, because the owner of the chunk may use its memory again.
-      const kept = Uint8Array.prototype.slice.call(chunk, 0, room)
-      this.#chunks.push(kept)
-      this.#held += kept.byteLength
-    } else if (room < 0) {
-      this.#chunks = [Uint8Array.prototype.slice.call(Buffer.concat(this.#chunks), 0, limit)]
-      this.#held = limit
+    if (this.#size <= this.#maxBytes) {
+      this.#chunks.push(new Uint8Array(chunk))
+    } else if (before <= this.#maxBytes || before < HEAD_BYTES) {
+      const beginning = Buffer.concat([...this.#chunks, chunk.subarray(0, HEAD_BYTES)])
+      this.#chunks = [new Uint8Array(beginning.subarray(0, HEAD_BYTES))]
     }
   }
 }

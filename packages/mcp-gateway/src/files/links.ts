@@ -11,7 +11,7 @@ import type { Records } from '../store/gateway-store.ts'
 const CLOCK_SKEW_MS = 60_000
 
 export interface ArtifactLinksOptions {
-  readonly artifacts: Pick<Artifacts, 'scopeForWriting' | 'ownerOf'>
+  readonly artifacts: Pick<Artifacts, 'scopes'>
   readonly records: Records
   /** Returns the URL of the path as clients see it: `https://host/artifacts`. `undefined`: not known, so there are no links. */
   readonly baseUrl: () => string | undefined
@@ -68,7 +68,7 @@ export class ArtifactLinks {
     const { artifacts, baseUrl, clock, ttlMs } = this.#options
     const base = baseUrl()
     if (base === undefined) return undefined
-    const scope = await artifacts.scopeForWriting(caller)
+    const { scope } = await artifacts.scopes.forWriting(caller, undefined)
     const name = artifactNameFrom(fileName)
     const exp = toSeconds(clock.now() + ttlMs)
     const once = randomHex(8)
@@ -82,7 +82,7 @@ export class ArtifactLinks {
     const { artifacts, records, clock } = this.#options
     const once = query.get('once') ?? ''
     if (!this.#isValid(address, query, ['upload', once])) return undefined
-    const caller = await artifacts.ownerOf(address.scope)
+    const caller = await artifacts.scopes.ownerOf(address.scope)
     if (caller === undefined) return undefined
     const key = `artifacts/used-link/${once}`
     const ttlMs = Number(query.get('exp')) * 1000 - clock.now() + CLOCK_SKEW_MS

@@ -123,7 +123,7 @@ export function bareType(mimeType: string): string {
 }
 
 /** Number of bytes that decide whether a file without a type is text. */
-export const TEXT_TEST_BYTES = 1024
+const TEXT_TEST_BYTES = 1024
 
 /** Returns whether the first 1,024 bytes are UTF-8 without NUL. The last character may be incomplete. */
 export function looksLikeText(head: Uint8Array): boolean {

@@ -31,7 +31,7 @@ const StoredOwner: z.ZodType<ScopeOwner> = z.object({
 })
 
 /** Returns the text that stands for a principal in keys: a hash of one length. */
-export function principalKey({ id }: Pick<Principal, 'id'>): string {
+function principalKey({ id }: Pick<Principal, 'id'>): string {
   return `p-${hashOf(`principal\0${id}`)}`
 }
 
@@ -52,8 +52,14 @@ export function listKey(scope: string, { kind, id }: ScopeOwner): string {
   return kind === 'principal' ? principalKey({ id }) : sessionListKey(scope)
 }
 
-export function sessionListKey(scope: string): string {
+function sessionListKey(scope: string): string {
   return `s-${scope}`
+}
+
+/** Returns the id of the list that a caller reads: that of its principal or of its session. */
+export function listOf({ principal, scope }: ArtifactCaller): string | undefined {
+  if (!principal.isAnonymous) return principalKey(principal)
+  return scope === undefined ? undefined : sessionListKey(scope)
 }
 
 /** Returns the id of the account in which the bytes of a caller are counted. */
@@ -109,6 +115,7 @@ export class ArtifactScopes {
     return (await this.#owned(caller, scope)) !== undefined
   }
 
+  /** Returns the scope in which files of the caller are stored by default. `undefined`: there is none yet, or each run gets a new one. */
   async own({ principal, scope }: ArtifactCaller): Promise<string | undefined> {
     if (principal.isAnonymous) return scope
     const found = await this.#records.get(defaultScopeKey(principalKey(principal)))

@@ -14,7 +14,7 @@ import { GatewayError } from '../errors.ts'
 import type { Artifact, Artifacts } from './artifacts.ts'
 import type { ArtifactLinks } from './links.ts'
 import { fileTypeOf, textFrom } from './media-types.ts'
-import type { ArtifactCaller } from './namespaces.ts'
+import { listOf, type ArtifactCaller } from './namespaces.ts'
 import type { Clock } from '../internal/clock.ts'
 
 interface ReadResource {
@@ -95,7 +95,7 @@ export class ArtifactResources {
 
   /** Returns the id of the list of the caller, which notifications about it name. `undefined` for a caller without a list. */
   listOf(caller: ArtifactCaller): string | undefined {
-    return this.#options.artifacts.listOf(caller)
+    return listOf(caller)
   }
 
   /** Returns the URI that notifications about this resource have. `undefined`: the caller does not own it. */
@@ -109,7 +109,7 @@ export class ArtifactResources {
     { template, name, value, given }: CompletedVariable,
   ): Promise<CompleteResult['completion']> {
     const { artifacts } = this.#options
-    const own = given?.['scope'] ?? (await artifacts.ownScope(caller))
+    const own = given?.['scope'] ?? (await artifacts.scopes.own(caller))
     if (template !== artifacts.uriTemplate || own === undefined) return { values: [] }
     if (name === 'scope') return { values: own.startsWith(value) ? [own] : [] }
     if (name !== 'name') return { values: [] }

@@ -1,6 +1,6 @@
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 
-import type { Principal } from '../internal/principal.ts'
+import type { ArtifactCaller } from './namespaces.ts'
 
 /** Stores the files of runs, and shows them in results. */
 export interface ResultFiles {
@@ -11,13 +11,9 @@ export interface ResultFiles {
 export interface ResultFilesContext {
   readonly runId: string
   readonly agentId: string
-  readonly principal: Principal
+  readonly caller: ArtifactCaller
   /** Scope for the files. `undefined`: the first file makes one. */
   readonly scope: string | undefined
-  /** Scope of the session, for callers without a name. */
-  readonly sessionScope: string | undefined
-  /** IP address. Files of callers without a name are counted by it. */
-  readonly address: string | undefined
   readonly clientName: string | undefined
   /** Files of the same run from before it was paused. */
   readonly earlier: EarlierFiles | undefined

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 import { GatewayError } from '../errors.ts'
-import type { Artifact, Artifacts } from './artifacts.ts'
+import type { AgentScope, Artifact, Artifacts } from './artifacts.ts'
 import {
   HeldBytes,
   InlineBudget,
@@ -12,12 +12,9 @@ import {
   linkBlock,
   previewBlock,
   sizeOfBlock,
-  unkeptBlock,
 } from './blocks.ts'
-import type { InlineLimits, ShownFile } from './blocks.ts'
-import { fileTypeOf, namedTypeOf, textFrom } from './media-types.ts'
-import type { FileKind } from './media-types.ts'
-import type { ArtifactCaller } from './namespaces.ts'
+import type { InlineLimits } from './blocks.ts'
+import { fileTypeOf, namedTypeOf } from './media-types.ts'
 import type {
   EarlierFiles,
   InputFile,
@@ -61,7 +58,6 @@ class GatewayRunFiles implements RunFiles {
   readonly resultMaxBytes: number
   readonly #options: GatewayFilesOptions
   readonly #run: ResultFilesContext
-  readonly #caller: ArtifactCaller
   readonly #budget: InlineBudget
   readonly #entries: Entry[] = []
   /** Keys of the files that are shown. */
@@ -73,11 +69,10 @@ class GatewayRunFiles implements RunFiles {
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(options: GatewayFilesOptions, run: ResultFilesContext, limits: InlineLimits) {
-    const { earlier, principal, sessionScope, address } = run
+    const { earlier } = run
     this.resultMaxBytes = limits.resultMaxBytes
     this.#options = options
     this.#run = run
-    this.#caller = { principal, scope: sessionScope, address }
     this.#budget = new InlineBudget(limits)
     this.#scope = run.scope ?? earlier?.scope
     this.#shown = new Set(earlier?.shown)
@@ -89,17 +84,13 @@ class GatewayRunFiles implements RunFiles {
   }
 
   async read(name: string, version?: number): Promise<InputFile | undefined> {
-    const scope = await this.#scopeForReading()
-    if (scope === undefined) return undefined
-    const at = { scope, agentId: this.#run.agentId }
-    return this.#options.artifacts?.agentFile(this.#caller, at, { name, version })
+    const at = await this.#whereToRead()
+    return at && this.#options.artifacts?.agentFile(this.#run.caller, at, { name, version })
   }
 
   async list(): Promise<readonly StoredFile[]> {
-    const scope = await this.#scopeForReading()
-    if (scope === undefined) return []
-    const at = { scope, agentId: this.#run.agentId }
-    return (await this.#options.artifacts?.agentFiles(this.#caller, at)) ?? []
+    const at = await this.#whereToRead()
+    return (at && (await this.#options.artifacts?.agentFiles(this.#run.caller, at))) ?? []
   }
 
   async blocks(maxBytes = Number.POSITIVE_INFINITY): Promise<readonly ContentBlock[]> {
@@ -124,9 +115,9 @@ class GatewayRunFiles implements RunFiles {
       room -= size
       return entry.blocks
     })
-    const { principal, sessionScope } = this.#run
+    const { principal, scope } = this.#run.caller
     // Other callers have a scope for all their runs or for their session.
-    const isOwnScope = principal.isAnonymous && sessionScope === undefined
+    const isOwnScope = principal.isAnonymous && scope === undefined
     return { blocks, shown: [...this.#shown], scope: isOwnScope ? this.#scope : undefined }
   }
 
@@ -138,10 +129,12 @@ class GatewayRunFiles implements RunFiles {
   }
 
   /** `undefined`: the first file of the run makes the scope, or the principal has no files yet. */
-  async #scopeForReading(): Promise<string | undefined> {
+  async #whereToRead(): Promise<AgentScope | undefined> {
     await this.#last
-    this.#run.signal.throwIfAborted()
-    return this.#scope ?? (await this.#options.artifacts?.ownScope(this.#caller))
+    const { agentId, caller, signal } = this.#run
+    signal.throwIfAborted()
+    const scope = this.#scope ?? (await this.#options.artifacts?.scopes.own(caller))
+    return scope === undefined ? undefined : { scope, agentId }
   }
 
   async #write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }> {
@@ -153,12 +146,12 @@ class GatewayRunFiles implements RunFiles {
     }
     const { bytes, mimeType: given } = await this.#opened(file)
     const declared = given ?? namedTypeOf(name)
-    const held = new HeldBytes((head) => this.#budget.roomFor(fileTypeOf(declared, head).kind))
+    const held = new HeldBytes(this.#budget.largest)
     const source = bytes[Symbol.asyncIterator]()
     const data = held.through({ [Symbol.asyncIterator]: () => source })
     try {
       const stored = await this.#store({ name, mimeType: declared, data })
-      this.#show(stored, fileTypeOf(declared, held.head).kind, held)
+      this.#show(stored, declared, held)
       return { uri: stored.uri, version: stored.version }
     } finally {
       // Also if no byte was read. Not awaited: a source that hangs would never close.
@@ -203,14 +196,14 @@ class GatewayRunFiles implements RunFiles {
     const bytes = abortable(data, signal)
     if (!artifacts) return this.#measure({ name, mimeType, data: bytes })
     const file = { name, mimeType, bytes, runId, agentId, scope: this.#scope }
-    const written = await artifacts.write(this.#caller, file)
+    const written = await artifacts.write(this.#run.caller, file)
     this.#scope = written.scope
     return written
   }
 
   /** Reads a file that is not stored, for its type, its size and its hash. */
   async #measure({ name: title, mimeType: declared, data }: GivenFile): Promise<WrittenFile> {
-    const head = new HeldBytes(() => 0)
+    const head = new HeldBytes(0)
     const measured = new MeasuredBytes(head.through(data), this.#options.maxBytes)
     for await (const chunk of measured) void chunk
     const name = artifactNameFrom(title)
@@ -230,18 +223,20 @@ class GatewayRunFiles implements RunFiles {
   }
 
   /** @throws GatewayError `LIMIT` if the file does not fit and is not stored */
-  #show(written: WrittenFile, kind: FileKind, held: HeldBytes): void {
+  #show(written: WrittenFile, declared: string | undefined, held: HeldBytes): void {
     const { name, sha256, title, mimeType, size, version, versionUri: uri } = written
     if (!this.#isFirst(name, sha256)) return
     const isStored = this.#options.artifacts !== undefined
-    const file: ShownFile = { uri, name: title, mimeType, size, version }
-    const inline = this.#inline(file, kind, held.all)
+    const { kind } = fileTypeOf(declared, held.head)
+    const { all } = held
+    const inline = all && inlineBlock({ uri, mimeType, kind, isStored }, all, this.#budget)
     if (!inline && !isStored) throw noRoom(size)
-    const link = isStored ? linkBlock(file) : unkeptBlock(file)
+    const text = `The file "${title}" (${mimeType}, ${size} bytes) was made, and is not stored here.`
+    const link = isStored
+      ? linkBlock({ uri, name: title, mimeType, size, version })
+      : { type: 'text' as const, text }
     if (inline) return void this.#entries.push({ blocks: [inline], link })
-    const { bytes: maxBytes, chars: maxChars } = this.#budget
-    const room = { head: held.head, maxBytes, maxChars }
-    const preview = kind === 'text' ? previewBlock(file, room) : undefined
+    const preview = kind === 'text' ? previewBlock(title, held.head, this.#budget) : undefined
     this.#add({ blocks: preview ? [link, preview] : [link], link })
   }
 
@@ -256,21 +251,6 @@ class GatewayRunFiles implements RunFiles {
   #add(entry: Entry): void {
     for (const block of entry.blocks) this.#budget.take(sizeOfBlock(block))
     this.#entries.push(entry)
-  }
-
-  #inline(
-    file: ShownFile,
-    kind: FileKind,
-    bytes: Uint8Array | undefined,
-  ): ContentBlock | undefined {
-    if (bytes === undefined) return undefined
-    const text = kind === 'text' ? textFrom(bytes) : undefined
-    // A file with the type of a text that is not UTF-8 counts as binary.
-    const shownAs = kind === 'text' && text === undefined ? 'binary' : kind
-    const size = { bytes: bytes.byteLength, chars: text?.length ?? 0 }
-    if (!this.#budget.spend(shownAs, size)) return undefined
-    const isStored = this.#options.artifacts !== undefined
-    return inlineBlock(file, { kind: shownAs, bytes, text, isStored })
   }
 }
 

@@ -68,7 +68,9 @@ export class GatewayArtifacts {
     this.#options = options
     const onError = (cause: unknown): void =>
       options.onError(new Error('Expired files could not be deleted', { cause }))
-    const artifacts = new Artifacts({ ...settings, store, key, clock, onError })
+    this.#batches = new ChangeBatches(clock, (batch) => this.#publish(batch))
+    const onChange = (change: ArtifactChange): void => this.#batches.add(change)
+    const artifacts = new Artifacts({ ...settings, store, key, clock, onChange, onError })
     this.#artifacts = artifacts
     const baseUrl = (): string | undefined => this.#baseUrl()
     const { records } = store
@@ -80,8 +82,6 @@ export class GatewayArtifacts {
     this.#maxUploadBytes = Math.min(upload.maxBytes ?? maxBytes, maxBytes)
     const link = { links: this.#links, maxBytes: this.#maxUploadBytes }
     this.tools = hasLinkTool ? [uploadLinkTool(link)] : []
-    this.#batches = new ChangeBatches(clock, (batch) => this.#publish(batch))
-    artifacts.onChange((change) => this.#batches.add(change))
   }
 
   /** Publishes the last changes. */

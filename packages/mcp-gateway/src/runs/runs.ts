@@ -193,12 +193,12 @@ export class Runs {
 
   /** @throws RunFailure `invalid_arguments`; GatewayError `UNAVAILABLE` */
   async #openInputFiles(order: RunOrder): Promise<readonly InputFile[]> {
-    const { principal, sessionScope: scope, address, files } = order
+    const { files } = order
     if (files.length === 0) return []
     const { inputFiles } = this.#options
     if (inputFiles === undefined) throw new RunFailure('invalid_arguments', NO_FILES)
     try {
-      return await inputFiles({ principal, scope, address }, files)
+      return await inputFiles(callerOf(order), files)
     } catch (error) {
       if (!GatewayError.is(error) || error.code === 'UNAVAILABLE') throw error
       throw new RunFailure('invalid_arguments', `${error.message}.`)
@@ -207,12 +207,12 @@ export class Runs {
 
   #filesOf({ execution, signal }: ActiveRun): RunFiles | undefined {
     const { order, tool, earlier } = execution
-    const { runId, principal, scope, sessionScope, address, client } = order
-    const caller = { principal, scope, sessionScope, address, clientName: client.name }
     return this.#options.files?.open({
-      ...caller,
-      runId,
+      runId: order.runId,
       agentId: tool.agent.id,
+      caller: callerOf(order),
+      scope: order.scope,
+      clientName: order.client.name,
       earlier: earlier?.files,
       signal,
     })
@@ -260,6 +260,10 @@ export class Runs {
   #emit(event: RunEvent): void {
     this.#options.onEvent(event)
   }
+}
+
+function callerOf({ principal, sessionScope: scope, address }: RunOrder): ArtifactCaller {
+  return { principal, scope, address }
 }
 
 /** Does not name the part of the gateway, nor its address. */

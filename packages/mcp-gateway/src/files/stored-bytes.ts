@@ -1,17 +1,8 @@
+import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
 import type { QuotaSettings } from '../options.ts'
 import { listAll } from '../store/gateway-store.ts'
-import type { Records } from '../store/gateway-store.ts'
-
-/** Room that versions take. */
-export interface Usage {
-  readonly bytes: number
-  readonly count: number
-}
-
-export function usageOf(versions: readonly { readonly size: number }[]): Usage {
-  return { bytes: versions.reduce((sum, { size }) => sum + size, 0), count: versions.length }
-}
+import type { Blobs, Records } from '../store/gateway-store.ts'
 
 interface SizedVersion {
   readonly account: string
@@ -36,17 +27,17 @@ export class ArtifactQuotas {
   /**
    * Passes bytes on until the account has no room for more. Counts bytes that arrive concurrently in this process.
    *
-   * @param spare what will be freed to make room
+   * @param spare versions of the account that will be removed to make room
    * @throws GatewayError `QUOTA`
    */
   async *within(
     bytes: AsyncIterable<Uint8Array>,
     account: string,
-    spare: Usage,
+    spare: readonly { readonly size: number }[],
   ): AsyncGenerator<Uint8Array> {
-    const usage = await this.#usageOf(account)
-    const room = this.#quota.bytesPerPrincipal - usage.bytes + spare.bytes
-    if (usage.count - spare.count >= this.#quota.countPerPrincipal) throw this.#noRoom()
+    const sizes = await this.#sizesOf(account)
+    const room = this.#quota.bytesPerPrincipal - sum(sizes) + sum(spare.map(({ size }) => size))
+    if (sizes.length - spare.length >= this.#quota.countPerPrincipal) throw this.#noRoom()
     let own = 0
     try {
       for await (const chunk of bytes) {
@@ -69,14 +60,13 @@ export class ArtifactQuotas {
    *
    * @throws GatewayError `QUOTA`
    */
-  take(version: SizedVersion, ttlMs: number): Promise<void> {
-    const { account, hold, size } = version
+  take({ account, hold, size }: SizedVersion, ttlMs: number): Promise<void> {
     return this.#updates.inTurn(sizeKey(account, ''), async () => {
       await this.#records.put(sizeKey(account, hold), size, { ttlMs })
-      const { bytes, count } = await this.#usageOf(account)
+      const sizes = await this.#sizesOf(account)
       const { bytesPerPrincipal, countPerPrincipal } = this.#quota
-      if (bytes <= bytesPerPrincipal && count <= countPerPrincipal) return
-      await this.free(version)
+      if (sum(sizes) <= bytesPerPrincipal && sizes.length <= countPerPrincipal) return
+      await this.free({ account, hold })
       throw this.#noRoom()
     })
   }
@@ -85,13 +75,12 @@ export class ArtifactQuotas {
     await this.#records.delete(sizeKey(account, hold))
   }
 
-  async #usageOf(account: string): Promise<Usage> {
-    let [bytes, count] = [0, 0]
+  async #sizesOf(account: string): Promise<readonly number[]> {
+    const sizes: number[] = []
     for await (const { value } of listAll(this.#records, sizeKey(account, ''))) {
-      bytes += typeof value === 'number' ? value : 0
-      count++
+      sizes.push(typeof value === 'number' ? value : 0)
     }
-    return { bytes, count }
+    return sizes
   }
 
   #noRoom(): GatewayError {
@@ -101,10 +90,62 @@ export class ArtifactQuotas {
   }
 }
 
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0)
+}
+
 function sizeKey(account: string, hold: string): string {
   return `artifacts/of/${account}/${hold}`
 }
 
+/** Bytes with one hash: the id under which they are stored, and `hold` of each version that has them. */
+const StoredContent = z.object({ blob: z.string(), holds: z.array(z.string()) })
+
+interface Content {
+  readonly sha256: string
+  /** Id under which the bytes of the version were written. */
+  readonly hold: string
+  /** Id under which its bytes are stored: `hold`, or that of equal bytes. */
+  readonly blob: string
+}
+
+/** The bytes of all versions. Versions with equal bytes share them. */
+export class SharedBlobs {
+  readonly #blobs: Blobs
+  readonly #updates: AtomicUpdates
+
+  constructor(blobs: Blobs, updates: AtomicUpdates) {
+    this.#blobs = blobs
+    this.#updates = updates
+  }
+
+  /** Returns the id of the bytes of a version: its own, or equal ones from earlier. */
+  hold({ sha256, hold }: Content): Promise<string> {
+    return this.#updates.update(contentKey(sha256), (value) => {
+      const { blob, holds } = StoredContent.safeParse(value).data ?? { blob: hold, holds: [] }
+      return { put: { blob, holds: [...holds, hold] }, result: blob }
+    })
+  }
+
+  /** Deletes the bytes of a version, unless other versions hold them. */
+  async release({ sha256, hold, blob }: Content): Promise<void> {
+    const unused = await this.#updates.update(contentKey(sha256), (value) => {
+      const found = StoredContent.safeParse(value).data
+      // The bytes of a version are in use only if the record names them.
+      if (!found) return { result: [hold, blob] }
+      const holds = found.holds.filter((each) => each !== hold)
+      if (holds.length === 0) return { remove: true, result: [hold, blob, found.blob] }
+      const result = [hold, blob].filter((id) => id !== found.blob)
+      const isHeld = holds.length < found.holds.length
+      return isHeld ? { put: { ...found, holds }, result } : { result }
+    })
+    for (const id of new Set(unused)) await this.#blobs.delete(id)
+  }
+}
+
+function contentKey(sha256: string): string {
+  return `artifacts/content/${sha256}`
+}
 /** Maximum number of attempts while other processes change the same record. */
 const MAX_TRIES = 100
 
