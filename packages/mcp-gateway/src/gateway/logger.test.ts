@@ -53,6 +53,33 @@ test('writes one audit line for each call', () => {
   ])
 })
 
+test('writes who called, which tool and the outcome, but no text of the call', () => {
+  const secret = 'S3CRETs3cret0123456789'
+  const { lines, text, log } = logged()
+  const call = {
+    ...CALL,
+    principal: 'https://login.example|ann',
+    trace: { traceparent: secret },
+    tool: `shop_order\n{"event":"audit","tool":"fake"}${'x'.repeat(300)}`,
+  }
+  const end = { outcome: 'ok', durationMs: 12.6, requestBytes: 40, resultBytes: 900 }
+  logObserver(log).callEnded?.(call, { ...end, runId: 'run_0123456789abcdef' })
+  const [entry] = lines()
+  expect(entry).toMatchObject({
+    event: 'audit',
+    action: 'call',
+    principal: 'https://login.example|ann',
+    run: 'run_0123456789abcdef',
+    outcome: 'ok',
+    ms: 13,
+    bytesIn: 40,
+    bytesOut: 900,
+  })
+  expect(entry?.['tool']).toHaveLength(128)
+  expect(entry?.['tool']).not.toContain('\n')
+  expect(text()).not.toContain(secret)
+})
+
 test('writes at most 60 refused credentials per minute, and one warning that there are more', () => {
   const { lines, log } = logged()
   let now = 0

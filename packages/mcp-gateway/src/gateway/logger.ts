@@ -1,9 +1,8 @@
 import { pino, type Logger } from 'pino'
 
-import { callEntry, RefusalLimit, refusalEntry, transferEntry } from './audit-log.ts'
 import { errorText, redacted, stackText } from '../internal/redacted.ts'
 import type { LogLevel } from '../internal/logger.ts'
-import type { GatewayObserver } from '../internal/observer.ts'
+import type { GatewayObserver, RefusedRequest } from '../internal/observer.ts'
 
 export interface LogOptions {
   readonly level: LogLevel
@@ -30,18 +29,42 @@ export function gatewayLog({ level, output }: LogOptions): Logger {
   return pino(options, output ?? pino.destination({ dest: 2, sync: true }))
 }
 
-/** Writes audit lines for calls, files and refused requests, failures with their cause, and warnings. */
+/** Names that clients send are cut here. No name of a tool is that long. */
+const MAX_TOOL_LENGTH = 128
+
+/**
+ * Writes audit lines for calls, files and refused requests, failures with their cause, and warnings. An audit line says
+ * who did what, and the outcome. It has no argument, text, name of a file, claim or credential.
+ */
 export function logObserver(log: Logger, now: () => number = Date.now): GatewayObserver {
-  const onLimit = (): void => {
-    log.warn('more requests are refused than are written here: metrics count all of them')
-  }
-  const refusals = new RefusalLimit(onLimit, now)
+  const isWritten = refusalFilter(log, now)
   return {
-    callEnded: (call, end) => log.info(callEntry(call, end)),
-    requestRefused: (refusal) => {
-      log[refusals.isWritten(refusal) ? 'info' : 'debug'](refusalEntry(refusal))
+    callEnded: ({ principal, isAnonymous, tool, address }, end) => {
+      log.info({
+        event: 'audit',
+        action: 'call',
+        principal,
+        anonymous: isAnonymous,
+        tool: printable(tool.slice(0, MAX_TOOL_LENGTH)),
+        target: end.target,
+        run: end.runId,
+        outcome: end.outcome,
+        ms: Math.round(end.durationMs),
+        bytesIn: end.requestBytes,
+        bytesOut: end.resultBytes,
+        address,
+      })
     },
-    fileTransferred: (transfer) => log.info(transferEntry(transfer)),
+    requestRefused: (refusal) => {
+      const { principal, reason: outcome, status, address } = refusal
+      const entry = { event: 'audit', action: 'sign_in', principal, outcome, status, address }
+      log[isWritten(refusal) ? 'info' : 'debug'](entry)
+    },
+    fileTransferred: ({ direction: action, durationMs, isAnonymous, isLinked, ...transfer }) => {
+      const { principal, file, outcome, bytes, address } = transfer
+      const entry = { event: 'audit', action, principal, anonymous: isAnonymous, link: isLinked }
+      log.info({ ...entry, file, outcome, ms: Math.round(durationMs), bytes, address })
+    },
     runEvent: (event) => {
       const { type, ...fields } = event
       if (event.type === 'failed') {
@@ -61,5 +84,31 @@ export function logObserver(log: Logger, now: () => number = Date.now): GatewayO
         redacted(message).slice(0, MAX_TEXT),
       )
     },
+  }
+}
+
+/** Removes line breaks and escape sequences, which could fake another line. */
+function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '�')
+}
+
+/** The first request of every client that signs in, and clients that come too often. */
+const USUAL: ReadonlySet<RefusedRequest['reason']> = new Set(['no_credential', 'too_many'])
+const MINUTE_MS = 60_000
+const MAX_PER_MINUTE = 60
+
+/** Chooses the refused requests that get a line: everyone can send them without end, and would fill the log. */
+function refusalFilter(log: Logger, now: () => number): (refusal: RefusedRequest) => boolean {
+  let minute = 0
+  let count = 0
+  return ({ reason }) => {
+    if (USUAL.has(reason)) return false
+    const current = Math.floor(now() / MINUTE_MS)
+    count = current === minute ? count + 1 : 1
+    minute = current
+    if (count === MAX_PER_MINUTE + 1) {
+      log.warn('more requests are refused than are written here: metrics count all of them')
+    }
+    return count <= MAX_PER_MINUTE
   }
 }

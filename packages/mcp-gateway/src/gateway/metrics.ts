@@ -26,7 +26,7 @@ export interface GatewayMetrics {
 
 type Labels = Readonly<Record<string, string>>
 
-/** Label sets of one metric. Agents come and go for years, so further label sets are counted as `other`. */
+/** Label sets with the name of a tool. Agents come and go for years, so further label sets are counted as `other`. */
 const MAX_LABEL_SETS = 1000
 
 /** Returns a function that replaces labels by `other` when there are too many label sets. */
@@ -34,11 +34,8 @@ export function boundedLabels(): (labels: Labels) => Labels {
   const known = new Set<string>()
   return (labels) => {
     const key = Object.values(labels).join('\0')
+    if (known.size < MAX_LABEL_SETS) known.add(key)
     if (known.has(key)) return labels
-    if (known.size < MAX_LABEL_SETS) {
-      known.add(key)
-      return labels
-    }
     return Object.fromEntries(Object.keys(labels).map((name) => [name, 'other']))
   }
 }
@@ -53,29 +50,12 @@ export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
   const { Counter, Gauge, Histogram, Registry } = loadPromClient()
   const registry = new Registry()
   const registers = [registry]
-  const counter = (
-    name: string,
-    help: string,
-    labelNames: readonly string[] = [],
-  ): ((labels?: Labels, by?: number) => void) => {
-    const metric = new Counter({ name, help, labelNames, registers })
-    const bounded = boundedLabels()
-    return (labels, by = 1) => {
-      if (labels === undefined) metric.inc(by)
-      else metric.inc(bounded(labels), by)
-    }
-  }
-  const durations = (name: string, help: string): ((tool: string, ms: number) => void) => {
-    const metric = new Histogram({
-      name,
-      help,
-      labelNames: ['tool'],
-      buckets: DURATIONS,
-      registers,
-    })
-    const bounded = boundedLabels()
-    return (tool, ms) => metric.observe(bounded({ tool }), ms / 1000)
-  }
+  const byTool = boundedLabels()
+  const byOutcome = boundedLabels()
+  const counter = (name: string, help: string, ...labelNames: readonly string[]) =>
+    new Counter({ name, help, labelNames, registers })
+  const durations = (name: string, help: string) =>
+    new Histogram({ name, help, labelNames: ['tool'], buckets: DURATIONS, registers })
   const gauge = (name: string, help: string, read: () => number): void => {
     const metric: PromClient.Gauge = new Gauge({
       name,
@@ -85,43 +65,50 @@ export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
     })
   }
 
-  const calls = counter('mcp_gateway_calls_total', 'Tool calls that ended, by outcome.', [
+  const calls = counter(
+    'mcp_gateway_calls_total',
+    'Tool calls that ended, by outcome.',
     'tool',
     'outcome',
-  ])
+  )
   const callTime = durations('mcp_gateway_call_duration_seconds', 'Duration of tool calls.')
   const argumentBytes = counter('mcp_gateway_call_argument_bytes_total', 'Bytes of arguments.')
   const resultBytes = counter('mcp_gateway_call_result_bytes_total', 'Bytes of results.')
   const refused = counter(
     'mcp_gateway_refused_requests_total',
     'Requests refused by credential, origin or rate, by reason.',
-    ['reason'],
+    'reason',
   )
   const files = counter(
     'mcp_gateway_file_transfers_total',
     'Uploads and downloads over HTTP, by outcome.',
-    ['direction', 'outcome'],
+    'direction',
+    'outcome',
   )
   const fileBytes = counter(
     'mcp_gateway_file_bytes_total',
     'Bytes of uploads and downloads over HTTP.',
-    ['direction'],
+    'direction',
   )
-  const runs = counter('mcp_gateway_runs_total', 'Agent runs that ended, by outcome.', [
+  const runs = counter(
+    'mcp_gateway_runs_total',
+    'Agent runs that ended, by outcome.',
     'tool',
     'outcome',
-  ])
+  )
   const runTime = durations('mcp_gateway_run_duration_seconds', 'Duration of agent runs.')
   const orphans = counter(
     'mcp_gateway_orphaned_runs_total',
     'Runs whose agent did not stop in time.',
-    ['tool'],
+    'tool',
   )
   const opened = counter('mcp_gateway_sessions_opened_total', 'Sessions that were opened.')
-  const closed = counter('mcp_gateway_sessions_closed_total', 'Sessions that ended, by reason.', [
+  const closed = counter(
+    'mcp_gateway_sessions_closed_total',
+    'Sessions that ended, by reason.',
     'reason',
-  ])
-  const changes = counter('mcp_gateway_list_changes_total', 'Notified changes of lists.', ['list'])
+  )
+  const changes = counter('mcp_gateway_list_changes_total', 'Notified changes of lists.', 'list')
   const warnings = counter('mcp_gateway_warnings_total', 'Warnings in the log.')
   let [activeCalls, activeRuns, sessions] = [0, 0, 0]
   const running = new Set<string>()
@@ -145,15 +132,15 @@ export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
     callEnded: ({ tool: name, isKnown }, end) => {
       const tool = isKnown ? name : 'unknown'
       activeCalls -= 1
-      calls({ tool, outcome: end.outcome })
-      callTime(tool, end.durationMs)
-      argumentBytes(undefined, end.requestBytes)
-      resultBytes(undefined, end.resultBytes)
+      calls.inc(byOutcome({ tool, outcome: end.outcome }))
+      callTime.observe(byTool({ tool }), end.durationMs / 1000)
+      argumentBytes.inc(end.requestBytes)
+      resultBytes.inc(end.resultBytes)
     },
-    requestRefused: ({ reason }) => refused({ reason }),
+    requestRefused: ({ reason }) => refused.inc({ reason }),
     fileTransferred: ({ direction, outcome, bytes }) => {
-      files({ direction, outcome })
-      fileBytes({ direction }, bytes)
+      files.inc({ direction, outcome })
+      fileBytes.inc({ direction }, bytes)
     },
     runEvent: (event) => {
       const { type, runId, tool } = event
@@ -162,20 +149,20 @@ export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
         activeRuns += 1
       } else if (type === 'ended') {
         if (running.delete(runId)) activeRuns -= 1
-        runs({ tool, outcome: event.outcome })
-        runTime(tool, event.durationMs)
-      } else if (type === 'orphaned') orphans({ tool })
+        runs.inc(byOutcome({ tool, outcome: event.outcome }))
+        runTime.observe(byTool({ tool }), event.durationMs / 1000)
+      } else if (type === 'orphaned') orphans.inc(byTool({ tool }))
     },
     sessionOpened: () => {
       sessions += 1
-      opened()
+      opened.inc()
     },
     sessionClosed: ({ reason }) => {
       sessions -= 1
-      closed({ reason })
+      closed.inc({ reason })
     },
-    listChanged: (list) => changes({ list }),
-    warned: () => warnings(),
+    listChanged: (list) => changes.inc({ list }),
+    warned: () => warnings.inc(),
   }
   return { observer, text: () => registry.metrics() }
 }
