@@ -1,4 +1,5 @@
 import { GatewayError } from '../errors.ts'
+import type { ToolSettings } from '../options.ts'
 
 /** Decides which skills become tools. */
 export interface ToolFilter {
@@ -6,11 +7,6 @@ export interface ToolFilter {
   allows(names: readonly string[]): boolean
   /** Patterns that look like regular expressions, but are not valid. */
   readonly warnings: readonly string[]
-}
-
-export interface ToolFilterOptions {
-  readonly include?: readonly string[] | undefined
-  readonly exclude?: readonly string[] | undefined
 }
 
 const MAX_PATTERN = 256
@@ -22,61 +18,42 @@ const MAX_TESTED = 256
  *
  * @throws GatewayError `CONFIG` if a pattern is too long
  */
-export function createToolFilter({ include = [], exclude = [] }: ToolFilterOptions): ToolFilter {
-  const warnings: string[] = []
-  const inside = patternsFrom(include, { option: 'include', warnings })
-  const outside = patternsFrom(exclude, { option: 'exclude', warnings })
+export function createToolFilter({
+  include = [],
+  exclude = [],
+}: Partial<Pick<ToolSettings, 'include' | 'exclude'>>): ToolFilter {
+  const inside = patternsFrom('include', include)
+  const outside = patternsFrom('exclude', exclude)
   return {
-    warnings,
+    warnings: [...inside.warnings, ...outside.warnings],
     allows(names) {
       const tested = names.filter((name) => name !== '').map((name) => name.slice(0, MAX_TESTED))
+      const matches = (expression: RegExp): boolean => tested.some((name) => expression.test(name))
       if (names.some((name) => outside.texts.has(name))) return false
       if (names.some((name) => inside.texts.has(name))) return true
-      if (matchesAny(outside.expressions, tested)) return false
-      if (matchesAny(inside.expressions, tested)) return true
-      return include.length === 0
+      if (outside.expressions.some(matches)) return false
+      return include.length === 0 || inside.expressions.some(matches)
     },
   }
 }
 
-interface Patterns {
-  readonly texts: ReadonlySet<string>
-  readonly expressions: readonly RegExp[]
-}
-
-interface PatternContext {
-  readonly option: string
-  readonly warnings: string[]
-}
-
-function patternsFrom(patterns: readonly string[], context: PatternContext): Patterns {
+function patternsFrom(option: string, patterns: readonly string[]) {
   const texts = new Set<string>()
   const expressions: RegExp[] = []
+  const warnings: string[] = []
   for (const [index, pattern] of patterns.entries()) {
-    const path = `tools.${context.option}[${index}]`
+    const path = `tools.${option}[${index}]`
     if (pattern.length > MAX_PATTERN) {
       throw new GatewayError('CONFIG', `${path} has more than ${MAX_PATTERN} characters`, { path })
     }
-    const expression = /[.*+?[\]{}()^$|\\]/.test(pattern) ? expressionFrom(pattern) : undefined
-    if (expression === undefined) texts.add(pattern)
-    else if (expression === 'invalid') {
+    try {
+      if (/[.*+?[\]{}()^$|\\]/.test(pattern)) expressions.push(new RegExp(pattern))
+      else texts.add(pattern)
+    } catch {
       texts.add(pattern)
-      context.warnings.push(
-        `${path} is not a valid regular expression, and is compared as text: ${pattern}`,
-      )
-    } else expressions.push(expression)
+      const what = 'is not a valid regular expression, and is compared as text'
+      warnings.push(`${path} ${what}: ${pattern}`)
+    }
   }
-  return { texts, expressions }
-}
-
-function expressionFrom(pattern: string): RegExp | 'invalid' {
-  try {
-    return new RegExp(pattern)
-  } catch {
-    return 'invalid'
-  }
-}
-
-function matchesAny(expressions: readonly RegExp[], names: readonly string[]): boolean {
-  return expressions.some((expression) => names.some((name) => expression.test(name)))
+  return { texts, expressions, warnings }
 }

@@ -15,12 +15,10 @@ export interface MetaTool {
 
 export type MetaToolName = 'agent_call' | 'agents_list'
 
-export const META_TOOL_NAMES: readonly MetaToolName[] = ['agent_call', 'agents_list']
-
 /** Sorted by name. */
 export function metaToolsWith(wanted: ExtraSettings): readonly MetaTool[] {
   const extras = extrasFor({ wanted, canAsk: true, taken: new Set() })
-  const definitions: readonly ToolDefinition[] = [
+  const definitions: readonly (ToolDefinition & { readonly name: MetaToolName })[] = [
     {
       name: 'agent_call',
       title: 'Call an agent',
@@ -54,9 +52,7 @@ export function metaToolsWith(wanted: ExtraSettings): readonly MetaTool[] {
       annotations: { readOnlyHint: true },
     },
   ]
-  return META_TOOL_NAMES.flatMap((name) =>
-    definitions.filter((each) => each.name === name).map((definition) => ({ name, definition })),
-  )
+  return definitions.map((definition) => ({ name: definition.name, definition }))
 }
 
 /** A page of agents. */

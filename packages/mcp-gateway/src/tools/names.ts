@@ -26,9 +26,16 @@ export interface NameCollision {
   readonly given: string
 }
 
-export interface NamePlan {
-  /** In the order of the candidates. `wanted` is the name that the skill would have alone. */
-  readonly names: readonly { readonly name: string; readonly wanted: string }[]
+export interface PlannedName<Candidate> {
+  readonly candidate: Candidate
+  readonly name: string
+  /** The name that the skill would have alone. */
+  readonly wanted: string
+}
+
+export interface NamePlan<Candidate> {
+  /** In the order of the candidates. */
+  readonly names: readonly PlannedName<Candidate>[]
   readonly collisions: readonly NameCollision[]
 }
 
@@ -39,50 +46,45 @@ export interface NamePlan {
  * If two skills want the same name, neither gets it: each gets digits of its own ids. So an agent that joins can take no
  * tool from a caller with an older list and answer in its place.
  */
-export function planNames(
-  candidates: readonly NameCandidate[],
+export function planNames<Candidate extends NameCandidate>(
+  candidates: readonly Candidate[],
   { shape, reserved }: { readonly shape: NameShape; readonly reserved: readonly string[] },
-): NamePlan {
-  const all = candidates
-    .map((each) => {
-      const wanted = each.override ?? bareName(each, shape)
-      return { each, wanted, name: wanted, digits: 0, others: NOBODY }
-    })
-    .toSorted((a, b) => compareIds(a.each, b.each))
-  const own = new Set(reserved)
+): NamePlan<Candidate> {
+  const names = candidates.map((candidate) => {
+    const wanted = candidate.override ?? bareName(candidate, shape)
+    return { candidate, wanted, name: wanted, digits: 0, others: NOBODY }
+  })
+  const sorted = names.toSorted((a, b) => compareIds(a.candidate, b.candidate))
   const withdrawn = new Set(reserved) // no tool gets one of these
   for (;;) {
-    const groups = new Map<string, typeof all>()
-    for (const one of all) groups.set(one.name, [...(groups.get(one.name) ?? []), one])
+    const groups = new Map<string, typeof sorted>()
+    for (const one of sorted) groups.set(one.name, [...(groups.get(one.name) ?? []), one])
     const clashes = [...groups].filter(([name, group]) => group.length > 1 || withdrawn.has(name))
     if (clashes.length === 0) break
     for (const [name, group] of clashes) {
-      const overrides = group.filter((one) => one.digits === 0 && one.each.override !== undefined)
+      const overrides = group.filter(
+        ({ digits, candidate }) => digits === 0 && candidate.override !== undefined,
+      )
       const winner = overrides.length === 1 && !withdrawn.has(name) ? overrides[0] : undefined
       if (winner === undefined) withdrawn.add(name)
-      const known = [...(own.has(name) ? ['gateway'] : []), ...group.slice(0, 4).map(showIds)]
+      const ofGateway = reserved.includes(name) ? ['gateway'] : []
+      const known = [...ofGateway, ...group.slice(0, 4).map(({ candidate }) => showIds(candidate))]
       for (const one of group) {
         if (one === winner) continue
-        if (one.digits === 0) one.others = known.filter((other) => other !== showIds(one))
+        const { candidate, digits } = one
+        if (digits === 0) one.others = known.filter((other) => other !== showIds(candidate))
         // The first digits of two skills may be equal too.
-        one.digits = Math.max(MIN_DIGITS, one.digits + 1)
-        one.name = suffixedName(one.each, shape, one.digits)
+        one.digits = Math.max(MIN_DIGITS, digits + 1)
+        one.name = suffixedName(candidate, shape, one.digits)
       }
     }
   }
-  const planned = new Map(all.map((one) => [one.each, one]))
-  return {
-    names: candidates.map((each) => {
-      const { name = '', wanted = '' } = planned.get(each) ?? {}
-      return { name, wanted }
-    }),
-    collisions: all
-      .filter(({ digits }) => digits > 0)
-      .map((one) => {
-        const { wanted, others, name: given } = one
-        return { wanted, skill: showIds(one), others, given }
-      }),
-  }
+  const collisions = sorted
+    .filter(({ digits }) => digits > 0)
+    .map(({ candidate, wanted, others, name: given }) => {
+      return { wanted, skill: showIds(candidate), others, given }
+    })
+  return { names, collisions }
 }
 
 const NOBODY: readonly string[] = []
@@ -91,8 +93,8 @@ function compareIds(a: NameCandidate, b: NameCandidate): number {
   return compareText(a.agentId, b.agentId) || compareText(a.skillId, b.skillId)
 }
 
-function showIds({ each }: { readonly each: NameCandidate }): string {
-  return each.skillId === '' ? each.agentId : `${each.agentId}/${each.skillId}`
+function showIds({ agentId, skillId }: NameCandidate): string {
+  return skillId === '' ? agentId : `${agentId}/${skillId}`
 }
 
 // ---- the name of one skill -----------------------------------------------------------------------------------------
@@ -135,11 +137,6 @@ function wrong(option: string, why: string): GatewayError {
   return new GatewayError('CONFIG', `${path}: ${why}`, { path })
 }
 
-interface NameParts {
-  readonly agent: string
-  readonly skill: string
-}
-
 /** The part of the agent is cut to this length before the part of the skill is cut. */
 const MIN_AGENT = 8
 const MIN_DIGITS = 6
@@ -159,15 +156,19 @@ export function suffixedName(
 ): string {
   const suffix = `_${digest(JSON.stringify([skill.agentId, skill.skillId])).slice(0, digits)}`
   const room = shape.budget - suffix.length
-  const { agent, skill: own } = toParts(skill, shape)
-  const excess = fill(shape.pattern, { agent, skill: own }).length - room
-  if (excess <= 0) return fill(shape.pattern, { agent, skill: own }) + suffix
+  const parts = toParts(skill, shape)
+  const { agent, skill: own } = parts
+  const whole = fill(shape.pattern, parts)
+  const excess = whole.length - room
+  if (excess <= 0) return whole + suffix
   const shortAgent = agent.slice(0, Math.max(MIN_AGENT, agent.length - excess))
   const stillOver = excess - (agent.length - shortAgent.length)
   const shortSkill = own.slice(0, Math.max(0, own.length - Math.max(0, stillOver)))
   const name = fill(shape.pattern, { agent: shortAgent, skill: shortSkill })
   return name.slice(0, room).replace(/_$/, '') + suffix
 }
+
+type NameParts = Readonly<Record<'agent' | 'skill', string>>
 
 function toParts(
   { agentId, agentName, skillId, skillName }: NameCandidate,

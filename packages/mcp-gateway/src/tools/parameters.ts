@@ -1,4 +1,5 @@
 import { isRecord } from '@x/internal'
+import { z } from 'zod'
 import { messageFieldOf } from '../agents/agent.ts'
 import type { Agent, CheckedInput, JsonSchema, Skill } from '../agents/agent.ts'
 import { schemaDefectOf, validatorFor, withoutHeaderHints } from '../agents/schemas.ts'
@@ -252,45 +253,32 @@ export function extrasFor({ wanted, canAsk, taken }: ExtraSituation): readonly E
   )
 }
 
+const text = (max: number): z.ZodString => z.string().min(1).max(max)
+
+const extrasShape = z.object({
+  files: z.array(text(MAX_URI)).max(MAX_FILES).default([]),
+  resume: z
+    .object({ run: text(MAX_HANDLE), answers: z.record(z.string(), z.unknown()) })
+    .optional(),
+  scope: text(MAX_KEY).optional(),
+  idempotencyKey: text(MAX_KEY).optional(),
+})
+
+const KEY_RULE = `must be a text of 1 to ${MAX_KEY} characters`
+const EXTRA_RULES: Readonly<Record<ExtraName, string>> = {
+  files: `must be a list of at most ${MAX_FILES} artifact URIs`,
+  resume: 'must have "run", a text, and "answers", an object',
+  scope: KEY_RULE,
+  idempotencyKey: KEY_RULE,
+}
+
 /** Reads the added parameters, or returns why they are wrong. */
 function readExtras(
   args: Arguments,
   names: readonly ExtraName[],
 ): Extras | { readonly complaint: string } {
-  const given = Object.fromEntries(names.map((name) => [name, args[name]]))
-  const { files = [], resume, scope, idempotencyKey } = given
-  if (!isFileList(files)) {
-    return { complaint: `/files must be a list of at most ${MAX_FILES} artifact URIs` }
-  }
-  for (const [name, value] of Object.entries({ scope, idempotencyKey })) {
-    if (value !== undefined && !isText(value, MAX_KEY)) {
-      return { complaint: `/${name} must be a text of 1 to ${MAX_KEY} characters` }
-    }
-  }
-  const resumed = resume === undefined ? undefined : resumeFrom(resume)
-  if (resume !== undefined && resumed === undefined) {
-    return { complaint: '/resume must have "run", a text, and "answers", an object' }
-  }
-  return {
-    files,
-    ...(resumed !== undefined && { resume: resumed }),
-    ...(isText(scope, MAX_KEY) && { scope }),
-    ...(isText(idempotencyKey, MAX_KEY) && { idempotencyKey }),
-  }
-}
-
-function resumeFrom(value: unknown): CheckedArguments['resume'] {
-  if (!isRecord(value) || !isText(value['run'], MAX_HANDLE)) return undefined
-  const { run, answers } = value
-  return isRecord(answers) ? { run, answers } : undefined
-}
-
-function isFileList(value: unknown): value is readonly string[] {
-  return (
-    Array.isArray(value) && value.length <= MAX_FILES && value.every((uri) => isText(uri, MAX_URI))
-  )
-}
-
-function isText(value: unknown, maxLength: number): value is string {
-  return typeof value === 'string' && value !== '' && value.length <= maxLength
+  const read = extrasShape.safeParse(Object.fromEntries(names.map((name) => [name, args[name]])))
+  if (read.success) return read.data
+  const wrong = names.find((name) => read.error.issues.some(({ path }) => path[0] === name))
+  return { complaint: wrong ? `/${wrong} ${EXTRA_RULES[wrong]}` : read.error.message }
 }

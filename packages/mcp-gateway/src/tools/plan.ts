@@ -17,12 +17,12 @@ import type { CachePolicy, TaskPolicy, ToolOverride, ToolSettings } from '../opt
 import { descriptionOf, NOTHING } from './describe.ts'
 import { createToolFilter } from './filter.ts'
 import type { ToolFilter } from './filter.ts'
-import { META_TOOL_NAMES, metaToolsWith } from './meta-tools.ts'
+import { metaToolsWith } from './meta-tools.ts'
 import type { MetaTool } from './meta-tools.ts'
 import { nearestNames, planNames, toNameShape } from './names.ts'
-import type { NameCollision, NameShape } from './names.ts'
+import type { NameCandidate, NameCollision, NamePlan, NameShape, PlannedName } from './names.ts'
 import { parametersOf, withSchemaFromExamples } from './parameters.ts'
-import type { ObjectSchema, ToolParameters } from './parameters.ts'
+import type { ToolParameters } from './parameters.ts'
 import { exampleDefect, promptDefinitionOf, promptsOf } from './prompts.ts'
 import type { PlannedPrompt, PromptDefinition } from './prompts.ts'
 
@@ -142,23 +142,34 @@ export interface PlanOptions extends ToolSettings {
   readonly ownTools: readonly ToolDefinition[]
 }
 
+/** A skill that becomes a tool, before it has its name. */
+interface Draft extends NameCandidate {
+  readonly agent: Agent
+  readonly skill: Skill
+  readonly settings: ToolOverride
+  readonly parameters: ToolParameters
+  /** `true` for an input schema from the examples of the skill. */
+  readonly isInferred: boolean
+}
+
 /** Makes plans with one configuration. A plan is a function of the agents. */
 export class ToolPlanner {
   readonly #options: PlanOptions
   readonly #shape: NameShape
   readonly #filter: ToolFilter
+  /** Names of tools of the gateway. */
   readonly #reserved: readonly string[]
+  readonly #metaTools: readonly MetaTool[]
   readonly #own: readonly ListedTool[]
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: PlanOptions) {
-    const hasMetaTools = options.metaTools !== 'off'
-    const { ownTools } = options
-    this.#own = ownTools.map((definition) => ({ name: definition.name, definition }))
-    const own = ownTools.map(({ name }) => name)
-    this.#reserved = [...own, ...(hasMetaTools ? META_TOOL_NAMES : [])]
+    const { ownTools, metaTools, extras, names } = options
     this.#options = options
-    this.#shape = toNameShape(options.names)
+    this.#own = ownTools.map((definition) => ({ name: definition.name, definition }))
+    this.#metaTools = metaTools === 'off' ? [] : metaToolsWith(extras)
+    this.#reserved = [...this.#own, ...this.#metaTools].map(({ name }) => name)
+    this.#shape = toNameShape(names)
     this.#filter = createToolFilter(options)
     checkOverrides(options, this.#reserved)
   }
@@ -167,73 +178,65 @@ export class ToolPlanner {
     const dropped: DroppedTool[] = []
     const warnings = [...this.#filter.warnings]
     const sorted = agents.toSorted((a, b) => compareText(a.id, b.id))
-    const drafts = this.#drafts(sorted, { dropped, warnings })
-    const { kept, collisions } = this.#named(drafts, dropped)
-    const tools = kept
-      .map(({ draft, name }) => this.#tool(draft, { name, warnings }))
-      .toSorted((a, b) => compareText(a.name, b.name))
+    const { names, collisions } = this.#named(this.#drafts(sorted, dropped, warnings), dropped)
+    const tools = names.map((each) => this.#tool(each, warnings)).toSorted(byName)
+    const prompts = this.#options.prompts ? tools.flatMap(promptsOf).toSorted(byName) : []
     const hidesTools = this.#options.metaTools === 'only'
-    const prompts = this.#options.prompts ? tools.flatMap(promptsOf) : []
-    prompts.sort((a, b) => compareText(a.name, b.name))
-    const metaTools = this.#options.metaTools === 'off' ? [] : metaToolsWith(this.#options.extras)
-    const listed = [...(hidesTools ? [] : tools), ...metaTools, ...this.#own].toSorted((a, b) =>
-      compareText(a.name, b.name),
-    )
+    const ownTools = [...this.#metaTools, ...this.#own]
+    const toolByName = new Map(tools.map((tool) => [tool.name, tool]))
+    const toolBySkill = new Map(tools.map((tool) => [ids(tool.agent.id, tool.skill.id), tool]))
+    const promptByName = new Map(prompts.map((prompt) => [prompt.name, prompt]))
+    // Clients need not read the list again for a change of health.
+    const shown = tools.map(({ definition: { _meta, ...rest }, scopes }) => [rest, scopes])
     const own = this.#own.map(({ definition }) => definition)
-    return planFrom({ tools, listed, prompts, metaTools })
-
-    function planFrom(parts: PlanParts): ToolPlan {
-      const byName = new Map(parts.tools.map((tool) => [tool.name, tool]))
-      const bySkill = new Map(parts.tools.map((tool) => [ids(tool.agent.id, tool.skill.id), tool]))
-      const promptByName = new Map(parts.prompts.map((prompt) => [prompt.name, prompt]))
-      // Clients need not read the list again for a change of health.
-      const said = parts.tools.map(({ definition: { _meta, ...rest }, scopes }) => [rest, scopes])
-      const toolsVersion = digestOf([said, hidesTools, metaTools.length, own])
-      const promptsVersion = digestOf(parts.prompts)
-      return {
-        tools: parts.tools,
-        listed: parts.listed,
-        byName: (name) => byName.get(name),
-        bySkill: (agentId, skillId) => bySkill.get(ids(agentId, skillId)),
-        metaTools: parts.metaTools,
-        prompts: parts.prompts,
-        promptByName: (name) => promptByName.get(name),
-        agents: sorted,
-        version: digestOf([toolsVersion, promptsVersion]),
-        toolsVersion,
-        promptsVersion,
-        collisions,
-        dropped,
-        warnings,
-      }
+    const toolsVersion = digestOf([shown, hidesTools, this.#metaTools.length, own])
+    const promptsVersion = digestOf(prompts)
+    return {
+      tools,
+      listed: [...(hidesTools ? [] : tools), ...ownTools].toSorted(byName),
+      byName: (name) => toolByName.get(name),
+      bySkill: (agentId, skillId) => toolBySkill.get(ids(agentId, skillId)),
+      metaTools: this.#metaTools,
+      prompts,
+      promptByName: (name) => promptByName.get(name),
+      agents: sorted,
+      version: digestOf([toolsVersion, promptsVersion]),
+      toolsVersion,
+      promptsVersion,
+      collisions,
+      dropped,
+      warnings,
     }
   }
 
-  #drafts(agents: readonly Agent[], { dropped, warnings }: Findings): readonly Draft[] {
+  #drafts(agents: readonly Agent[], dropped: DroppedTool[], warnings: string[]): readonly Draft[] {
     const { overrides, schemaFromExamples } = this.#options
     const unused = new Set(Object.keys(overrides))
     const drafts: Draft[] = []
     for (const agent of agents) {
       for (const declared of skillsOf(agent)) {
         const skill = schemaFromExamples ? withSchemaFromExamples(declared) : declared
-        const found = overrideFor(agent, skill, overrides)
-        if (found !== undefined) unused.delete(found.key)
-        const override = found?.override ?? {}
-        const ofSkill = { agentId: agent.id, skillId: skill.id }
+        const { key = '', settings = {} } = overrideFor(agent, skill, overrides) ?? {}
+        unused.delete(key)
         const parameters = parametersOf(agent, skill, this.#options)
-        if (override.hidden === true) {
-          dropped.push({ ...ofSkill, why: 'hidden', reason: 'hidden by an override' })
+        const names = { agentId: agent.id, skillId: skill.id }
+        if (settings.hidden === true) {
+          dropped.push({ ...names, why: 'hidden', reason: 'hidden by an override' })
         } else if ('defect' in parameters) {
           const reason = `its input schema cannot be used: ${parameters.defect}`
-          dropped.push({ ...ofSkill, why: 'schema', reason })
+          dropped.push({ ...names, why: 'schema', reason })
         } else {
-          const { examples } = override
+          const { name: override, examples } = settings
           drafts.push({
+            ...names,
+            agentName: agent.name,
+            skillName: skill.name,
+            override,
             agent,
             skill: examples ? { ...skill, examples } : skill,
-            override,
+            settings,
             parameters,
-            isInferred: skill !== declared,
+            isInferred: skill !== declared && parameters.kind === 'schema',
           })
         }
       }
@@ -246,139 +249,77 @@ export class ToolPlanner {
    * Gives names, and filters by them, until nothing is left out any more: a skill that is left out contests no name. The
    * filter also sees the name that a skill would have alone, so that no other agent can bring an excluded tool back.
    */
-  #named(drafts: readonly Draft[], dropped: DroppedTool[]): NamedDrafts {
-    let candidates = drafts.map((draft) => ({
-      draft,
-      agentId: draft.agent.id,
-      agentName: draft.agent.name,
-      skillId: draft.skill.id,
-      skillName: draft.skill.name,
-      override: draft.override.name,
-    }))
-    for (;;) {
-      const { names, collisions } = planNames(candidates, {
-        shape: this.#shape,
-        reserved: this.#reserved,
-      })
-      const named = candidates.map((candidate, index) => ({
-        candidate,
-        name: names[index]?.name ?? '',
-        wanted: names[index]?.wanted ?? '',
-      }))
-      const [kept, out] = partition(named, ({ candidate, name, wanted }) =>
-        this.#filter.allows([candidate.agentName, candidate.skillName, wanted, name]),
-      )
-      if (out.length === 0) {
-        return {
-          kept: kept.map(({ candidate: { draft }, name }) => ({ draft, name })),
-          collisions,
-        }
-      }
-      for (const { candidate, wanted } of out) {
-        const { agentId, skillId } = candidate
-        const reason = `"${wanted}" is left out by include and exclude`
-        dropped.push({ agentId, skillId, why: 'filtered', reason })
-      }
-      candidates = kept.map(({ candidate }) => candidate)
+  #named(drafts: readonly Draft[], dropped: DroppedTool[]): NamePlan<Draft> {
+    const plan = planNames(drafts, { shape: this.#shape, reserved: this.#reserved })
+    const kept = plan.names.filter(({ candidate: { agentName, skillName }, wanted, name }) =>
+      this.#filter.allows([agentName, skillName, wanted, name]),
+    )
+    if (kept.length === drafts.length) return plan
+    const left = new Set(kept.map(({ candidate }) => candidate))
+    for (const { candidate, wanted } of plan.names) {
+      if (left.has(candidate)) continue
+      const { agentId, skillId } = candidate
+      const reason = `"${wanted}" is left out by include and exclude`
+      dropped.push({ agentId, skillId, why: 'filtered', reason })
     }
+    return this.#named([...left], dropped)
   }
 
-  #tool(draft: Draft, { name, warnings }: { name: string; warnings: string[] }): PlannedTool {
-    const { agent, skill, override, parameters } = draft
-    const isInferred = draft.isInferred && parameters.kind === 'schema'
+  #tool({ candidate, name }: PlannedName<Draft>, warnings: string[]): PlannedTool {
+    const { agent, skill, settings, parameters, isInferred } = candidate
+    const { inputSchema, check } = parameters
     const title =
-      override.title ?? legible(skill.name === '' ? agent.name : `${agent.name}: ${skill.name}`)
-    const description = override.description ?? descriptionOf(skill, this.#options)
+      settings.title ?? legible(skill.name === '' ? agent.name : `${agent.name}: ${skill.name}`)
+    const description = settings.description ?? descriptionOf(skill, this.#options)
     if (description === NOTHING) {
       warnings.push(
         `${name} has no description, and models choose by descriptions. Set one in tools.overrides`,
       )
     }
-    const annotations = hintsFrom({ ...skill.annotations, ...override.annotations })
-    const output = outputOf(skill)
-    if (output.kind === 'defect') {
-      warnings.push(`The output schema of ${name} is not used: ${output.defect}`)
-    }
-    const outputSchema = output.kind === 'schema' ? output.schema : undefined
-    const fits = outputSchema === undefined ? undefined : validatorFor(skill.outputSchema ?? {})
-    const definition: ToolDefinition = {
-      name,
-      title,
-      description,
-      inputSchema: parameters.inputSchema,
-      ...(outputSchema !== undefined && { outputSchema }),
-      ...(annotations !== undefined && { annotations }),
-      _meta: {
-        agent: agent.name,
-        skill: skill.id,
-        status: agent.health,
-        ...(isInferred && { schemaFrom: 'examples' }),
-      },
-    }
+    const defect = skill.outputSchema && schemaDefectOf(skill.outputSchema)
+    if (defect !== undefined) warnings.push(`The output schema of ${name} is not used: ${defect}`)
+    const declared = defect === undefined ? skill.outputSchema : undefined
+    const outputSchema = declared && { ...withoutHeaderHints(declared), type: 'object' as const }
+    const fits = declared && validatorFor(declared)
+    const annotations = hintsFrom({ ...skill.annotations, ...settings.annotations })
+    const shared = { name, title, description, inputSchema }
     return {
-      name,
-      title,
-      description,
-      inputSchema: parameters.inputSchema,
+      ...shared,
       outputSchema,
       annotations,
       agent,
       skill,
       parameters: parameters.kind,
-      timeoutMs: override.timeoutMs,
-      idleTimeoutMs: override.idleTimeoutMs,
-      scopes: override.scopes ?? [scopeOf(agent)],
-      cache: override.cache,
-      tasks: override.tasks ?? this.#options.tasks,
-      definition,
-      check: (args) => parameters.check(args),
+      timeoutMs: settings.timeoutMs,
+      idleTimeoutMs: settings.idleTimeoutMs,
+      scopes: settings.scopes ?? [scopeOf(agent)],
+      cache: settings.cache,
+      tasks: settings.tasks ?? this.#options.tasks,
+      definition: {
+        ...shared,
+        ...(outputSchema !== undefined && { outputSchema }),
+        ...(annotations !== undefined && { annotations }),
+        _meta: {
+          agent: agent.name,
+          skill: skill.id,
+          status: agent.health,
+          ...(isInferred && { schemaFrom: 'examples' }),
+        },
+      },
+      check,
       checkOutput: (structured) => fits?.(structured),
     }
   }
 }
 
-interface Draft {
-  readonly agent: Agent
-  readonly skill: Skill
-  readonly override: ToolOverride
-  readonly parameters: ToolParameters
-  /** `true` for an input schema from the examples of the skill. */
-  readonly isInferred: boolean
-}
-
-interface Findings {
-  readonly dropped: DroppedTool[]
-  readonly warnings: string[]
-}
-
-interface NamedDrafts {
-  readonly kept: readonly { readonly draft: Draft; readonly name: string }[]
-  readonly collisions: readonly NameCollision[]
-}
-
-interface PlanParts {
-  readonly tools: readonly PlannedTool[]
-  readonly listed: ToolPlan['listed']
-  readonly prompts: readonly PlannedPrompt[]
-  readonly metaTools: ToolPlan['metaTools']
+function byName(one: { readonly name: string }, other: { readonly name: string }): number {
+  return compareText(one.name, other.name)
 }
 
 /** Returns `agent:<id>:call`. Characters that a scope cannot contain are percent-encoded (RFC 6749, section 3.3). */
 function scopeOf(agent: Agent): string {
   const id = agent.id.replaceAll(/[^\x21\x23-\x5B\x5D-\x7E]/gu, (char) => encodeURIComponent(char))
   return `agent:${id}:call`
-}
-
-type Output =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'schema'; readonly schema: ObjectSchema }
-  | { readonly kind: 'defect'; readonly defect: string }
-
-function outputOf({ outputSchema }: Skill): Output {
-  if (outputSchema === undefined) return { kind: 'none' }
-  const defect = schemaDefectOf(outputSchema)
-  if (defect !== undefined) return { kind: 'defect', defect }
-  return { kind: 'schema', schema: { ...withoutHeaderHints(outputSchema), type: 'object' } }
 }
 
 const HINTS = ['readOnlyHint', 'destructiveHint', 'idempotentHint', 'openWorldHint'] as const
@@ -398,29 +339,20 @@ function digestOf(value: unknown): string {
   return createHash('sha256').update(canonicalJson(value)).digest('hex').slice(0, 16)
 }
 
-function partition<T>(all: readonly T[], fits: (each: T) => boolean): [T[], T[]] {
-  const yes: T[] = []
-  const no: T[] = []
-  for (const each of all) (fits(each) ? yes : no).push(each)
-  return [yes, no]
-}
-
-type Overrides = Readonly<Record<string, ToolOverride>>
-
 /** Finds the override of a skill, and its key. Ids win over names. */
 function overrideFor(
   agent: Agent,
   skill: Skill,
-  overrides: Overrides = {},
-): { readonly key: string; readonly override: ToolOverride } | undefined {
+  overrides: ToolSettings['overrides'],
+): { readonly key: string; readonly settings: ToolOverride } | undefined {
   const keys = [agent.id, agent.name].flatMap((first) =>
     skill.name === ''
       ? [first, `${first}/${skill.id}`]
       : [`${first}/${skill.id}`, `${first}/${skill.name}`],
   )
   for (const key of keys) {
-    const override = Object.hasOwn(overrides, key) ? overrides[key] : undefined
-    if (override !== undefined) return { key, override }
+    const settings = Object.hasOwn(overrides, key) ? overrides[key] : undefined
+    if (settings !== undefined) return { key, settings }
   }
   return undefined
 }
@@ -433,37 +365,31 @@ function overrideFor(
  */
 function checkOverrides(options: ToolSettings, reservedNames: readonly string[]): void {
   const owners = new Map<string, string>()
-  const reserved = new Set(reservedNames)
-  for (const [key, override] of Object.entries(options.overrides)) {
+  for (const [key, { name, examples = [] }] of Object.entries(options.overrides)) {
     const path = `tools.overrides["${key}"]`
-    const { name, examples = [] } = override
     for (const [index, example] of examples.entries()) {
-      const wrong = exampleDefect(example)
-      const at = `${path}.examples[${index}]`
-      if (wrong !== undefined) throw new GatewayError('CONFIG', `${at}: ${wrong}`, { path: at })
+      const defect = exampleDefect(example)
+      if (defect !== undefined) throw wrong(`${path}.examples[${index}]`, `: ${defect}`)
     }
     if (name === undefined) continue
-    const maxLength = options.names.maxLength
-    const defect = nameDefect(name, maxLength)
     const other = owners.get(name)
-    const why =
-      defect ??
-      (reserved.has(name) ? 'a tool of the gateway has it' : undefined) ??
-      (other === undefined ? undefined : `tools.overrides["${other}"] gives the same name`)
-    if (why !== undefined) {
-      throw new GatewayError('CONFIG', `${path}.name is "${name}": ${why}`, {
-        path: `${path}.name`,
-      })
-    }
+    const defect =
+      nameDefect(name, options.names.maxLength) ??
+      (reservedNames.includes(name) ? 'a tool of the gateway has it' : undefined) ??
+      (other && `tools.overrides["${other}"] gives the same name`)
+    if (defect !== undefined) throw wrong(`${path}.name`, ` is "${name}": ${defect}`)
     owners.set(name, key)
   }
 }
 
+function wrong(path: string, problem: string): GatewayError {
+  return new GatewayError('CONFIG', `${path}${problem}`, { path })
+}
+
 function nameDefect(name: string, maxLength: number): string | undefined {
   if (!/^[A-Za-z0-9_.-]+$/.test(name)) return 'only letters, digits, "_", "-" and "." are allowed'
-  if (name.length > maxLength)
-    return `it has more than tools.names.maxLength (${maxLength}) characters`
-  return undefined
+  if (name.length <= maxLength) return undefined
+  return `it has more than tools.names.maxLength (${maxLength}) characters`
 }
 
 /** Returns the tools that this caller may see, sorted by name. Callers with the same scopes see the same. */
@@ -484,10 +410,8 @@ export function nearestTools(
   principal: Principal,
   name: string,
 ): readonly string[] {
-  return nearestNames(
-    name,
-    listTools(plan, principal).map((tool) => tool.name),
-  )
+  const seen = listTools(plan, principal).map((tool) => tool.name)
+  return nearestNames(name, seen)
 }
 
 function isOfAgent(tool: PlannedTool | ListedTool): tool is PlannedTool {
