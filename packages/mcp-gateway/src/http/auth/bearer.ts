@@ -65,29 +65,20 @@ export function bearerAuth(
 function entriesFrom(
   tokens: string | Readonly<Record<string, StaticToken>> | undefined,
 ): Readonly<Record<string, StaticToken>> {
-  if (tokens === undefined) {
-    throw noToken('bearerAuth() was given no token: is its environment variable set?', 'auth')
+  if (tokens === undefined || (typeof tokens === 'string' && tokens.trim() === '')) {
+    const what = tokens === undefined ? 'no token' : 'an empty token'
+    throw configError('auth', `bearerAuth() was given ${what}: is its environment variable set?`)
   }
-  if (typeof tokens === 'string') {
-    if (tokens.trim() === '') {
-      throw noToken(
-        'bearerAuth() was given an empty token: is its environment variable set?',
-        'auth',
-      )
-    }
-    return { [ONLY]: { token: tokens, scopes: ['*'] } }
-  }
+  if (typeof tokens === 'string') return { [ONLY]: { token: tokens, scopes: ['*'] } }
   assertGatewayOptions('bearerAuth()', { tokens }, tokensByName)
   if (Object.keys(tokens).length === 0) {
-    throw noToken(
-      'bearerAuth() was given an empty list of tokens: `mcp-gateway token` makes one',
-      'auth.tokens',
-    )
+    const message = 'bearerAuth() was given an empty list of tokens: `mcp-gateway token` makes one'
+    throw configError('auth.tokens', message)
   }
   return tokens
 }
 
-function noToken(message: string, path: string): GatewayError {
+function configError(path: string, message: string): GatewayError {
   return new GatewayError('CONFIG', message, { path })
 }
 
@@ -104,19 +95,17 @@ export function hashedTokenFrom(name: string, entry: StaticToken): HashedToken {
   const path = `auth.tokens.${name}`
   const { sha256, token, scopes = [], expiresAt } = entry
   if ((sha256 === undefined) === (token === undefined)) {
-    throw new GatewayError('CONFIG', `The token "${name}" needs either sha256 or token`, { path })
+    throw configError(path, `The token "${name}" needs either sha256 or token`)
   }
   if (token !== undefined && token.trim() === '') {
-    throw new GatewayError('CONFIG', `The token "${name}" is empty`, { path: `${path}.token` })
+    throw configError(`${path}.token`, `The token "${name}" is empty`)
   }
   if (sha256 !== undefined && !/^[0-9a-f]{64}$/i.test(sha256)) {
-    const message = `sha256 of the token "${name}" is not 64 hex digits`
-    throw new GatewayError('CONFIG', message, { path: `${path}.sha256` })
+    throw configError(`${path}.sha256`, `sha256 of the token "${name}" is not 64 hex digits`)
   }
   const endsAt = expiresAt === undefined ? Infinity : new Date(expiresAt).getTime()
   if (Number.isNaN(endsAt)) {
-    const message = `expiresAt of the token "${name}" is not a date`
-    throw new GatewayError('CONFIG', message, { path: `${path}.expiresAt` })
+    throw configError(`${path}.expiresAt`, `expiresAt of the token "${name}" is not a date`)
   }
   return {
     principal: { id: name, scopes: [...scopes], isAnonymous: false, claims: {} },

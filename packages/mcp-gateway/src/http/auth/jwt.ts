@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { BoundedMap, check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createRemoteJWKSet, customFetch, decodeJwt, errors, jwtVerify } from 'jose'
-import type { JWTPayload, JWTVerifyGetKey } from 'jose'
+import type { JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 import { GatewayError, assertGatewayOptions } from '../../errors.ts'
 import { readBounded } from '../../internal/guarded-fetch.ts'
 import type { Principal } from '../../internal/principal.ts'
@@ -87,22 +87,18 @@ const AS_METADATA = '/.well-known/oauth-authorization-server'
  */
 export function jwtAuth(options: JwtAuthOptions): Authenticator {
   assertGatewayOptions('jwtAuth()', options, optionChecks)
-  const {
-    issuers,
-    rememberMs = 30_000,
-    timeoutMs = 5000,
-    keyCooldownMs = 30_000,
-    now = Date.now,
-  } = options
-  const { fetch = globalThis.fetch, resource, scopesSupported = [], resourceName } = options
+  const { fetch = globalThis.fetch, now = Date.now, timeoutMs = 5000 } = options
+  const { issuers, resource, scopesSupported = [], resourceName } = options
+  const { rememberMs = 30_000, keyCooldownMs = 30_000 } = options
+  const { principalClaim = 'sub', scopesClaim } = options
   if (issuers.length === 0) {
     throw new GatewayError('CONFIG', 'jwtAuth() needs an issuer: name one in `issuers`', {
       path: 'auth.issuers',
     })
   }
   if (resource !== undefined) secureUrlFrom(resource, 'auth.resource')
-  const edges = { fetch, now, timeoutMs, keyCooldownMs }
-  const byIssuer = new Map(issuers.map((each) => [each.issuer, new JwtIssuer(each, edges)]))
+  const context = { fetch, now, timeoutMs, keyCooldownMs }
+  const byIssuer = new Map(issuers.map((each) => [each.issuer, new JwtIssuer(each, context)]))
   const remembered = new VerifiedTokens(rememberMs)
   const authorizationServers = [...byIssuer.keys()]
   const metadata = new ProtectedResource({
@@ -119,7 +115,6 @@ export function jwtAuth(options: JwtAuthOptions): Authenticator {
     if (issuer === undefined) return 'refused'
     const claims = await issuer.verify(token)
     if (typeof claims === 'string') return claims
-    const { principalClaim = 'sub', scopesClaim } = options
     const name = claims[principalClaim]
     if (typeof name !== 'string' || name === '') return 'refused'
     const principal = {
@@ -155,7 +150,7 @@ async function issuerDocument(
   issuers: ReadonlyMap<string, JwtIssuer>,
 ): Promise<Response> {
   const [first] = issuers.values()
-  const document = await first?.metadata.read().catch(() => undefined)
+  const document = await first?.metadata().catch(() => undefined)
   return document ? publicDocument(request, document) : cannotVerify()
 }
 
@@ -168,13 +163,11 @@ function issuerOf(token: string): string | undefined {
   }
 }
 
-interface JwtIssuerEdges {
+/** The options with these names, with their defaults. */
+interface IssuerContext {
   readonly fetch: typeof globalThis.fetch
-  /** Milliseconds since 1970. */
   readonly now: () => number
-  /** Limit of one request for keys or metadata. Milliseconds. */
   readonly timeoutMs: number
-  /** Shortest time between two reads of the keys because of unknown keys. Milliseconds. */
   readonly keyCooldownMs: number
 }
 
@@ -187,44 +180,49 @@ const DEFAULT_ALGORITHMS = ['RS256', 'PS256', 'ES256', 'EdDSA']
 const ASYMMETRIC = /^(?:RS|PS|ES)(?:256|384|512)$|^EdDSA$|^Ed25519$/
 
 const MAX_KEYS_BYTES = 1_048_576
+const MAX_DOCUMENT_BYTES = 262_144
+
+/** Time for which the metadata is cached. Milliseconds. */
+const KEPT_MS = 300_000
 
 /** Pause after a failed read of metadata or keys, because any token that names the issuer causes a read. */
 const PAUSE_MS = 5000
 
+/** Metadata of an issuer. It names this issuer. */
+type IssuerDocument = Readonly<Record<string, unknown>>
+
 /** Checks tokens of one issuer. Reads the keys for the first token, and again when a token names an unknown key. */
 class JwtIssuer {
   readonly issuer: string
-  readonly metadata: IssuerMetadata
-  readonly #audience: string[]
-  readonly #algorithms: string[]
-  readonly #clockToleranceSec: number
-  readonly #edges: JwtIssuerEdges
+  readonly #context: IssuerContext
+  readonly #rules: JWTVerifyOptions
   #keys: Promise<JWTVerifyGetKey> | undefined
+  #metadata: Promise<IssuerDocument> | undefined
+  #readAgainAt = Infinity
 
   /** @throws GatewayError `CONFIG` */
-  constructor(options: JwtIssuerOptions, edges: JwtIssuerEdges) {
-    const {
-      issuer,
-      jwksUrl,
-      audience,
-      algorithms = DEFAULT_ALGORITHMS,
-      clockToleranceSec = 30,
-    } = options
+  constructor(options: JwtIssuerOptions, context: IssuerContext) {
+    const { issuer, jwksUrl, clockToleranceSec = 30 } = options
+    const audience = [options.audience].flat()
+    const algorithms = [...(options.algorithms ?? DEFAULT_ALGORITHMS)]
     secureUrlFrom(issuer, 'auth.issuers.issuer')
     this.issuer = issuer
-    this.metadata = new IssuerMetadata({ issuer, ...edges })
-    this.#audience = typeof audience === 'string' ? [audience] : [...audience]
-    this.#algorithms = [...algorithms]
-    this.#clockToleranceSec = clockToleranceSec
-    this.#edges = edges
-    if (this.#audience.length === 0 || this.#audience.some((each) => each === '')) {
+    this.#context = context
+    if (audience.length === 0 || audience.includes('')) {
       throw configError(
         'audience',
         'needs an audience: tokens for others would be accepted without one',
       )
     }
-    if (this.#algorithms.length === 0 || !this.#algorithms.every((name) => ASYMMETRIC.test(name))) {
+    if (algorithms.length === 0 || !algorithms.every((name) => ASYMMETRIC.test(name))) {
       throw configError('algorithms', 'may have algorithms with public keys only, and needs one')
+    }
+    this.#rules = {
+      issuer,
+      audience,
+      algorithms,
+      clockTolerance: clockToleranceSec,
+      requiredClaims: ['exp'],
     }
     if (jwksUrl !== undefined) {
       this.#keys = Promise.resolve(this.#keysAt(secureUrlFrom(jwksUrl, 'auth.issuers.jwksUrl')))
@@ -234,31 +232,83 @@ class JwtIssuer {
   /** Never throws. */
   async verify(token: string): Promise<JwtVerdict> {
     try {
-      const keys = await this.#keySet()
-      const { payload } = await jwtVerify(token, keys, {
-        issuer: this.issuer,
-        audience: this.#audience,
-        algorithms: this.#algorithms,
-        clockTolerance: this.#clockToleranceSec,
-        requiredClaims: ['exp'],
-        currentDate: new Date(this.#edges.now()),
-      })
+      this.#keys ??= this.#readKeys()
+      const currentDate = new Date(this.#context.now())
+      const { payload } = await jwtVerify(token, await this.#keys, { ...this.#rules, currentDate })
       return payload
     } catch (error) {
       return isAboutToken(error) ? 'refused' : 'unavailable'
     }
   }
 
-  #keySet(): Promise<JWTVerifyGetKey> {
-    if (this.#keys) return this.#keys
-    const keys = this.metadata.read().then((document) => this.#keysAt(jwksUrlFrom(document)))
-    this.#keys = keys
-    keys.catch(() => (this.#keys = undefined))
-    return keys
+  /** Reads the metadata once for all callers that wait. @throws Error if the read fails, or failed a moment ago */
+  metadata(): Promise<IssuerDocument> {
+    const { now } = this.#context
+    if (this.#metadata && now() < this.#readAgainAt) return this.#metadata
+    const reading = this.#readMetadata()
+    this.#metadata = reading
+    this.#readAgainAt = Infinity
+    reading.then(
+      () => (this.#readAgainAt = now() + KEPT_MS),
+      () => (this.#readAgainAt = now() + PAUSE_MS),
+    )
+    return reading
+  }
+
+  /**
+   * Reads the metadata of RFC 8414, with the well-known part before the path, else of OpenID Connect discovery, with it
+   * after the path.
+   */
+  async #readMetadata(): Promise<IssuerDocument> {
+    const { origin, pathname } = new URL(this.issuer)
+    const path = pathname.replace(/\/$/, '')
+    const urls = [
+      `${origin}${AS_METADATA}${path}`,
+      `${origin}${path}/.well-known/openid-configuration`,
+    ]
+    const causes: unknown[] = []
+    for (const url of urls) {
+      try {
+        return await this.#metadataAt(url)
+      } catch (error) {
+        causes.push(error)
+      }
+    }
+    throw new AggregateError(causes, 'The metadata of the issuer cannot be read')
+  }
+
+  async #metadataAt(url: string): Promise<IssuerDocument> {
+    const { fetch, timeoutMs } = this.#context
+    const response = await fetch(url, {
+      headers: { accept: 'application/json' },
+      redirect: 'error',
+      signal: AbortSignal.timeout(timeoutMs),
+    })
+    if (!response.ok) {
+      await response.body?.cancel()
+      throw new Error(`The metadata request was answered with status ${response.status}`)
+    }
+    const body = await readBounded(response, MAX_DOCUMENT_BYTES)
+    const document: unknown = JSON.parse(body.toString('utf8'))
+    if (!isRecord(document) || document['issuer'] !== this.issuer) {
+      throw new Error('The metadata names another issuer')
+    }
+    return document
+  }
+
+  async #readKeys(): Promise<JWTVerifyGetKey> {
+    try {
+      const { jwks_uri: url } = await this.metadata()
+      if (typeof url !== 'string') throw new Error('The metadata has no jwks_uri')
+      return this.#keysAt(secureUrlFrom(url, 'jwks_uri'))
+    } catch (error) {
+      this.#keys = undefined
+      throw error
+    }
   }
 
   #keysAt(url: URL): JWTVerifyGetKey {
-    const { fetch, now, timeoutMs, keyCooldownMs } = this.#edges
+    const { fetch, now, timeoutMs, keyCooldownMs } = this.#context
     let askAgainAt = 0
     return createRemoteJWKSet(url, {
       timeoutDuration: timeoutMs,
@@ -300,100 +350,6 @@ function configError(option: string, problem: string): GatewayError {
   })
 }
 
-interface IssuerMetadataOptions {
-  readonly issuer: string
-  readonly fetch: typeof globalThis.fetch
-  /** Limit of one request. Milliseconds. */
-  readonly timeoutMs: number
-  /** Milliseconds since 1970. */
-  readonly now: () => number
-}
-
-/** Metadata of an issuer. It names this issuer. */
-type IssuerDocument = Readonly<Record<string, unknown>>
-
-const MAX_DOCUMENT_BYTES = 262_144
-
-/** Time for which the metadata is cached. Milliseconds. */
-const KEPT_MS = 300_000
-
-/**
- * Metadata of an issuer: RFC 8414, with the well-known part before the path, else OpenID Connect discovery, with it
- * after the path. A document that names another issuer is refused.
- */
-class IssuerMetadata {
-  readonly #options: IssuerMetadataOptions
-  #reading: Promise<IssuerDocument> | undefined
-  #askAgainAt = Infinity
-
-  constructor(options: IssuerMetadataOptions) {
-    this.#options = options
-  }
-
-  /** Reads the metadata once for all callers that wait. @throws Error if the read fails, or failed a moment ago */
-  read(): Promise<IssuerDocument> {
-    const { now } = this.#options
-    if (this.#reading && now() < this.#askAgainAt) return this.#reading
-    const reading = readDocument(this.#options)
-    this.#reading = reading
-    this.#askAgainAt = Infinity
-    reading.then(
-      () => (this.#askAgainAt = now() + KEPT_MS),
-      () => (this.#askAgainAt = now() + PAUSE_MS),
-    )
-    return reading
-  }
-}
-
-/** URL of the keys. @throws Error if the metadata names none, or not one with https */
-function jwksUrlFrom({ jwks_uri: keys }: IssuerDocument): URL {
-  if (typeof keys !== 'string') throw new Error('The metadata has no jwks_uri')
-  return secureUrlFrom(keys, 'jwks_uri')
-}
-
-async function readDocument(options: IssuerMetadataOptions): Promise<IssuerDocument> {
-  const causes: unknown[] = []
-  for (const url of metadataUrlsOf(options.issuer)) {
-    try {
-      return await documentAt(url, options)
-    } catch (error) {
-      causes.push(error)
-    }
-  }
-  throw new AggregateError(causes, 'The metadata of the issuer cannot be read')
-}
-
-/** URLs of the metadata of an issuer, in the order of the lookup. */
-function metadataUrlsOf(issuer: string): readonly string[] {
-  const { origin, pathname } = new URL(issuer)
-  const path = pathname.replace(/\/$/, '')
-  return [
-    `${origin}/.well-known/oauth-authorization-server${path}`,
-    `${origin}${path}/.well-known/openid-configuration`,
-  ]
-}
-
-async function documentAt(
-  url: string,
-  { issuer, fetch, timeoutMs }: IssuerMetadataOptions,
-): Promise<IssuerDocument> {
-  const response = await fetch(url, {
-    headers: { accept: 'application/json' },
-    redirect: 'error',
-    signal: AbortSignal.timeout(timeoutMs),
-  })
-  if (!response.ok) {
-    await response.body?.cancel()
-    throw new Error(`The metadata request was answered with status ${response.status}`)
-  }
-  const body = await readBounded(response, MAX_DOCUMENT_BYTES)
-  const document: unknown = JSON.parse(body.toString('utf8'))
-  if (!isRecord(document) || document['issuer'] !== issuer) {
-    throw new Error('The metadata names another issuer')
-  }
-  return document
-}
-
 /** Scopes of a token: words in a string (RFC 9068), or a list of strings (`scp`). Other values give none. */
 function claimedScopes(
   claims: Readonly<Record<string, unknown>>,
@@ -405,17 +361,13 @@ function claimedScopes(
   return value.filter((scope): scope is string => typeof scope === 'string' && scope !== '')
 }
 
-interface Entry {
-  readonly principal: Principal
-  readonly until: number
-}
-
 const MAX_ENTRIES = 1000
 
 /** Tokens that were accepted a moment ago, by their hashes. Checking a signature costs more than the rest of a call. */
 export class VerifiedTokens {
   readonly #ttlMs: number
-  readonly #entries: Map<string, Entry> = new BoundedMap(MAX_ENTRIES)
+  readonly #entries: Map<string, { readonly principal: Principal; readonly until: number }> =
+    new BoundedMap(MAX_ENTRIES)
 
   /** @param ttlMs time for which a token is remembered. 0: not at all. Milliseconds */
   constructor(ttlMs: number) {
