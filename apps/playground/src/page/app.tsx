@@ -1,0 +1,109 @@
+import { useEffect, useState, useSyncExternalStore } from 'react'
+import type { ReactElement } from 'react'
+import type { Exchange } from '../timeline/events.ts'
+import type { Notice } from '../timeline/state.ts'
+import { Conversation } from './conversation.tsx'
+import { DetailsDialog } from './exchange-details.tsx'
+import { Figures } from './figures.tsx'
+import { formatTime } from './format.ts'
+import type { HostConnection, View } from './host-connection.ts'
+import { Servers } from './servers.tsx'
+import { Timeline } from './timeline.tsx'
+
+const VIEWS = ['conversation', 'timeline', 'servers'] as const
+const VIEW_LABELS = { conversation: 'Conversation', timeline: 'Timeline', servers: 'Servers' }
+
+export function App({ connection }: { connection: HostConnection }): ReactElement {
+  const view = useSyncExternalStore(connection.subscribe, connection.view)
+  const { state, link } = view
+  const [shown, setShown] = useState<(typeof VIEWS)[number]>('conversation')
+  const [openId, setOpenId] = useState<number>()
+  const open = state.exchanges.find(({ id }) => id === openId)
+
+  function step(exchange: Exchange, offset: number): void {
+    setOpenId(state.exchanges[state.exchanges.indexOf(exchange) + offset]?.id ?? exchange.id)
+  }
+
+  return (
+    <>
+      <header className="top">
+        <h1>MCP session playground</h1>
+        <Figures state={state} />
+        <span className={`link is-${link.phase}`} role="status">
+          {link.phase}
+        </span>
+      </header>
+      {link.phase === 'lost' && (
+        <p className="banner" role="alert">
+          {`The connection to the playground was lost at ${formatTime(link.since)}. The page connects again by itself, and misses nothing. If the playground was stopped, run: `}
+          <code>pnpm playground</code>
+        </p>
+      )}
+      {/* On a narrow screen one part is shown at a time; on a wide one, all three. */}
+      <nav className="views" aria-label="Parts of the page">
+        {VIEWS.map((name) => (
+          <button
+            type="button"
+            key={name}
+            aria-pressed={name === shown}
+            onClick={() => setShown(name)}
+          >
+            {VIEW_LABELS[name]}
+            {name === 'conversation' && state.run?.state === 'waiting' && ' •'}
+          </button>
+        ))}
+      </nav>
+      <main data-view={shown}>
+        <Conversation state={state} send={connection.send} />
+        <Timeline state={state} selectedId={openId} onOpen={({ id }) => setOpenId(id)} />
+        <Servers state={state} send={connection.send} />
+      </main>
+      <Toasts view={view} dismiss={connection.dismiss} />
+      {open !== undefined && (
+        <DetailsDialog
+          exchange={open}
+          load={connection.loadExchange}
+          onStep={(offset) => step(open, offset)}
+          onClose={() => setOpenId(undefined)}
+        />
+      )}
+    </>
+  )
+}
+
+const TOAST_MS = 8000
+
+/** What just happened. Problems stay until somebody closes them; the timeline keeps all of them. */
+function Toasts({ view, dismiss }: { view: View; dismiss: (id: number) => void }): ReactElement {
+  const [closed, setClosed] = useState<ReadonlySet<number>>(new Set())
+  const fromHost = view.state.notices.filter(({ id }) => id > view.firstEventId)
+  const notices = [...fromHost, ...view.ownNotices].filter(({ id }) => !closed.has(id)).slice(-4)
+  function close(id: number): void {
+    setClosed((before) => new Set([...before, id]))
+    dismiss(id)
+  }
+  return (
+    <div className="toasts" role="log" aria-label="Notices">
+      {notices.map((notice) => (
+        <Toast key={notice.id} notice={notice} onClose={() => close(notice.id)} />
+      ))}
+    </div>
+  )
+}
+
+function Toast({ notice, onClose }: { notice: Notice; onClose: () => void }): ReactElement {
+  const { id, level, text } = notice
+  useEffect(() => {
+    if (level === 'problem') return undefined
+    const timer = setTimeout(onClose, TOAST_MS)
+    return () => clearTimeout(timer)
+  }, [id])
+  return (
+    <div className={`toast is-${level}`}>
+      <p>{text}</p>
+      <button type="button" className="small" aria-label="Close the notice" onClick={onClose}>
+        ×
+      </button>
+    </div>
+  )
+}

@@ -1,0 +1,43 @@
+/** `12 ms`, `1.2 s`, `2 min`. */
+export function formatDuration(ms: number): string {
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 100_000) return `${(ms / 1000).toFixed(1)} s`
+  return `${Math.round(ms / 60_000)} min`
+}
+
+export function formatBytes(bytes: number): string {
+  if (bytes < 1000) return `${bytes} B`
+  if (bytes < 1_000_000) return `${(bytes / 1000).toFixed(1)} kB`
+  return `${(bytes / 1_000_000).toFixed(1)} MB`
+}
+
+/** `14:02:11`, in the time zone of the browser; the same for all languages, so that columns align. */
+export function formatTime(at: number): string {
+  return new Date(at).toTimeString().slice(0, 8)
+}
+
+/** `now`, `12 s ago`, `5 min ago`, `3 h ago`. */
+export function formatAge(ms: number): string {
+  if (ms < 2000) return 'now'
+  if (ms < 60_000) return `${Math.floor(ms / 1000)} s ago`
+  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ago`
+  return `${Math.floor(ms / 3_600_000)} h ago`
+}
+
+/** JSON with indents; the `data:` lines of an event stream too. Text that is neither stays as it is. */
+export function prettyBody(body: string): string {
+  return (
+    prettyJson(body) ??
+    body.replaceAll(/^data: (.+)$/gm, (_line, data: string) => {
+      return `data: ${prettyJson(data) ?? data}`
+    })
+  )
+}
+
+function prettyJson(text: string): string | undefined {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,242 @@
+import { useEffect, useState } from 'react'
+import type { ReactElement, ReactNode } from 'react'
+import type {
+  Command,
+  ExecutionType,
+  ProcessState,
+  ServerState,
+  SessionRecord,
+  Trouble,
+  TroubleName,
+} from '../timeline/events.ts'
+import type { PlaygroundState } from '../timeline/state.ts'
+import { formatAge } from './format.ts'
+
+type Send = (command: Command) => Promise<void>
+
+/** What runs, what is stored, and the buttons that make trouble. */
+export function Servers({ state, send }: { state: PlaygroundState; send: Send }): ReactElement {
+  const processes = Object.values(state.processes)
+  return (
+    <section className="panel servers" aria-labelledby="servers-title">
+      <header>
+        <h2 id="servers-title">Processes and servers</h2>
+      </header>
+      <div className="scroll">
+        <h3>Processes</h3>
+        {processes.length === 0 && <p className="empty">No process was started yet.</p>}
+        {processes.map((process) => (
+          <ProcessCard key={process.name} process={process} send={send} />
+        ))}
+        <h3>Servers</h3>
+        {state.servers.map((server) => (
+          <ServerCard key={server.name} server={server} send={send} />
+        ))}
+        <h3>Load</h3>
+        <div className="actions">
+          <TroubleButton trouble={{ name: 'parallel-calls' }} send={send}>
+            Run 50 parallel calls
+          </TroubleButton>
+          <TroubleButton trouble={{ name: 'long-task', kill: 'none' }} send={send}>
+            Long task
+          </TroubleButton>
+          <TroubleButton trouble={{ name: 'long-task', kill: 'agent' }} send={send}>
+            Long task, kill agent
+          </TroubleButton>
+          <TroubleButton trouble={{ name: 'long-task', kill: 'gateway' }} send={send}>
+            Long task, kill gateway
+          </TroubleButton>
+        </div>
+        <h3>Stored sessions</h3>
+        <Records records={state.records} />
+      </div>
+    </section>
+  )
+}
+
+interface TroubleButtonProps {
+  readonly trouble: Trouble
+  readonly send: Send
+  /** What a screen reader says, where the text of the button alone does not name its target. */
+  readonly label?: string
+  readonly children: ReactNode
+}
+
+function TroubleButton({ trouble, send, label, children }: TroubleButtonProps): ReactElement {
+  const [isBusy, setBusy] = useState(false)
+  return (
+    <button
+      type="button"
+      className="small"
+      aria-label={label}
+      aria-busy={isBusy}
+      title={HELP[trouble.name]}
+      onClick={() => {
+        if (isBusy) return
+        setBusy(true)
+        void send({ type: 'trouble', trouble }).finally(() => setBusy(false))
+      }}
+    >
+      {children}
+    </button>
+  )
+}
+
+const HELP: Record<TroubleName, string> = {
+  'forget-sessions':
+    'The server forgets its sessions: the next call gets 404, opens a new session and arrives.',
+  'restart-server': 'Stops the server and starts it again, without its sessions.',
+  'cut-connections': 'Ends all open connections to the server.',
+  'switch-era': 'The server changes between sessions (2025-11-25) and no sessions (2026-07-28).',
+  'kill-process': 'SIGKILL, then a new process. The agent resumes its stored sessions.',
+  'set-execution-type':
+    'Playground: sessions are stored and outlive the process. Runtime: they end with it.',
+  'parallel-calls': '50 calls of one tool at once: they share one session.',
+  'long-task': 'A task of about ten seconds at the gateway.',
+}
+
+function StateDot({
+  state,
+}: {
+  state: ProcessState['state'] | ServerState['state']
+}): ReactElement {
+  return <span className={`dot is-${state}`}>{state}</span>
+}
+
+function ProcessCard({ process, send }: { process: ProcessState; send: Send }): ReactElement {
+  const { name, pid, state, model, executionType, problem } = process
+  return (
+    <article className="card" data-process={name}>
+      <h4>{name}</h4>
+      <StateDot state={state} />
+      <span className="quiet meta">
+        {name === 'agent' && `model ${model}`}
+        {pid !== undefined && ` pid ${pid}`}
+      </span>
+      {problem !== undefined && <p className="error">{problem}</p>}
+      <div className="actions">
+        <TroubleButton
+          trouble={{ name: 'kill-process', process: name }}
+          send={send}
+          label={`Kill and restart: ${name}`}
+        >
+          Kill and restart
+        </TroubleButton>
+        {name === 'agent' && <ExecutionTypeSwitch current={executionType} send={send} />}
+      </div>
+    </article>
+  )
+}
+
+const EXECUTION_TYPES: readonly ExecutionType[] = ['playground', 'runtime']
+
+function ExecutionTypeSwitch({
+  current,
+  send,
+}: {
+  current: ExecutionType
+  send: Send
+}): ReactElement {
+  return (
+    <div className="switch" role="group" aria-label="Execution type">
+      {EXECUTION_TYPES.map((executionType) => (
+        <button
+          type="button"
+          key={executionType}
+          aria-pressed={executionType === current}
+          title={HELP['set-execution-type']}
+          onClick={() => {
+            if (executionType === current) return
+            void send({ type: 'trouble', trouble: { name: 'set-execution-type', executionType } })
+          }}
+        >
+          {executionType}
+        </button>
+      ))}
+    </div>
+  )
+}
+
+type ServerTrouble = Extract<Trouble, { readonly server: string }>['name']
+
+const SERVER_TROUBLES: readonly ServerTrouble[] = [
+  'forget-sessions',
+  'restart-server',
+  'cut-connections',
+  'switch-era',
+]
+
+const MODERN = '2026-07-28'
+
+function ServerCard({ server, send }: { server: ServerState; send: Send }): ReactElement {
+  const { name, title, transport, revision, state, problem, troubles } = server
+  const labels: Record<ServerTrouble, string> = {
+    'forget-sessions': 'Forget sessions',
+    'restart-server': 'Restart',
+    'cut-connections': 'Cut connections',
+    'switch-era': revision === MODERN ? 'Switch to sessions' : `Switch to ${MODERN}`,
+  }
+  return (
+    <article className="card" data-server={name}>
+      <h4 title={title}>{name}</h4>
+      <StateDot state={state} />
+      <span className="quiet meta">{[transport, revision].filter(Boolean).join(' · ')}</span>
+      {problem !== undefined && <p className="error">{problem}</p>}
+      <div className="actions">
+        {SERVER_TROUBLES.filter((trouble) => troubles.includes(trouble)).map((trouble) => (
+          <TroubleButton
+            key={trouble}
+            trouble={{ name: trouble, server: name }}
+            send={send}
+            label={`${labels[trouble]}: ${name}`}
+          >
+            {labels[trouble]}
+          </TroubleButton>
+        ))}
+      </div>
+    </article>
+  )
+}
+
+const AGES_MS = 5000
+
+function Records({ records }: { records: readonly SessionRecord[] }): ReactElement {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    setNow(Date.now())
+    const timer = setInterval(() => setNow(Date.now()), AGES_MS)
+    return () => clearInterval(timer)
+  }, [records])
+  if (records.length === 0) {
+    return (
+      <p className="empty">
+        No session is stored. The agent stores one after its first call, if its execution type is
+        playground.
+      </p>
+    )
+  }
+  return (
+    <table className="records">
+      <thead>
+        <tr>
+          <th scope="col">Server</th>
+          <th scope="col">Session</th>
+          <th scope="col">Era</th>
+          <th scope="col">Stored</th>
+        </tr>
+      </thead>
+      <tbody>
+        {records.map(({ server, sessionId, era, revision, savedAt }) => (
+          <tr key={server}>
+            <th scope="row">{server}</th>
+            <td>
+              <code>{sessionId ?? 'none'}</code>
+            </td>
+            <td title={revision}>{era}</td>
+            <td>{formatAge(now - savedAt)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
