@@ -1,0 +1,64 @@
+import type { Exchange } from './events.ts'
+
+/** What the exchanges add up to. */
+export interface Figures {
+  /** Answered tool calls. */
+  readonly calls: number
+  /** Handshakes that succeeded: answers to `initialize` and `server/discover`. */
+  readonly handshakes: number
+  /** Handshakes that a client would need beyond that if it opened a session for each call. */
+  readonly handshakesSaved: number
+  /** Sessions that were replaced after their loss, and streams that were opened again. */
+  readonly reconnects: number
+  /** Sessions that a process took up without a handshake. */
+  readonly resumes: number
+  /** Median duration of the answered tool calls; absent without any. */
+  readonly p50Ms?: number | undefined
+  /** 95 % of the answered tool calls took at most this long. */
+  readonly p95Ms?: number | undefined
+  /** Bytes of the bodies of requests and answers. */
+  readonly bytes: number
+}
+
+/** Figures of exchanges of MCP servers; those with the debug-state service count as bytes only. */
+export function figuresOf(exchanges: readonly Exchange[]): Figures {
+  const durations: number[] = []
+  const streams = new Set<string>()
+  let handshakes = 0
+  let reconnects = 0
+  let resumes = 0
+  let bytes = 0
+  for (const exchange of exchanges) {
+    const { kind, rpcMethod, status = 0, durationMs } = exchange
+    bytes += exchange.requestBytes + exchange.responseBytes
+    const isAnswered = status >= 200 && status < 400
+    if (!isAnswered) continue
+    if (rpcMethod === 'initialize' || rpcMethod === 'server/discover') {
+      handshakes++
+      if (kind === 'recovery') reconnects++
+    }
+    if (kind === 'resume') resumes++
+    if (rpcMethod === 'tools/call' && durationMs !== undefined) durations.push(durationMs)
+    if (kind === 'stream') {
+      const key = JSON.stringify([exchange.from, exchange.to, exchange.sessionId])
+      if (streams.has(key)) reconnects++
+      streams.add(key)
+    }
+  }
+  const sorted = durations.toSorted((a, b) => a - b)
+  return {
+    calls: sorted.length,
+    handshakes,
+    handshakesSaved: Math.max(0, sorted.length - handshakes),
+    reconnects,
+    resumes,
+    p50Ms: quantile(sorted, 0.5),
+    p95Ms: quantile(sorted, 0.95),
+    bytes,
+  }
+}
+
+/** The smallest number that is not below this share of the sorted numbers. */
+function quantile(sorted: readonly number[], share: number): number | undefined {
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)]
+}

@@ -1,0 +1,98 @@
+import { expect, test } from 'vitest'
+import type { Exchange, Happening, ServerState } from './events.ts'
+import { EMPTY_STATE, reduce } from './state.ts'
+import type { PlaygroundState } from './state.ts'
+
+function after(
+  happenings: readonly Happening[],
+  start: PlaygroundState = EMPTY_STATE,
+): PlaygroundState {
+  return happenings.reduce(
+    (state, happening) => reduce(state, { ...happening, id: state.lastEventId + 1, at: 7 }),
+    start,
+  )
+}
+
+function exchange(id: number, rest: Partial<Exchange> = {}): Exchange {
+  return {
+    id,
+    from: 'agent',
+    to: 'shop',
+    kind: 'call',
+    httpMethod: 'POST',
+    startedAt: id,
+    requestBytes: 0,
+    responseBytes: 0,
+    ...rest,
+  }
+}
+
+test('keeps the newest state of a process, a server and an exchange at its place', () => {
+  const server: ServerState = {
+    name: 'shop',
+    title: 'Shop',
+    transport: 'http',
+    state: 'starting',
+    troubles: [],
+  }
+  const state = after([
+    { type: 'server', server },
+    { type: 'server', server: { ...server, name: 'memory' } },
+    { type: 'exchange', exchange: exchange(1) },
+    { type: 'exchange', exchange: exchange(2) },
+    { type: 'server', server: { ...server, state: 'running' } },
+    { type: 'exchange', exchange: exchange(1, { status: 200 }) },
+  ])
+  expect(state.servers.map((one) => [one.name, one.state])).toEqual([
+    ['shop', 'running'],
+    ['memory', 'starting'],
+  ])
+  expect(state.exchanges.map((one) => [one.id, one.status])).toEqual([
+    [1, 200],
+    [2, undefined],
+  ])
+})
+
+test('tells a conversation with text, progress, a result and a question', () => {
+  const state = after([
+    { type: 'message', message: { id: 'm', from: 'agent', text: 'One' } },
+    { type: 'tool-call', call: { id: 'c', agent: 'shopper', name: 'add', args: {} } },
+    { type: 'text', messageId: 'm', text: ' two' },
+    { type: 'tool-progress', callId: 'c', text: '50 %' },
+    { type: 'tool-result', callId: 'c', result: { isError: false, content: [] } },
+    { type: 'question', question: { id: 'q', server: 'shop', message: 'Pay?', mode: 'form' } },
+    { type: 'question-closed', questionId: 'q', action: 'accept' },
+    { type: 'run', run: { id: 'r', state: 'done' } },
+  ])
+  expect(state.conversation).toMatchObject([
+    { type: 'message', text: 'One two' },
+    { type: 'tool-call', progress: '50 %', result: { isError: false } },
+    { type: 'question', action: 'accept' },
+  ])
+  expect(state.run?.state).toBe('done')
+  expect(after([{ type: 'conversation-cleared' }], state)).toMatchObject({ conversation: [] })
+})
+
+test('ignores an event that it holds, and one about an item that it does not have', () => {
+  const state = after([{ type: 'notice', level: 'info', text: 'Hello' }])
+  expect(reduce(state, { id: 1, at: 9, type: 'notice', level: 'info', text: 'Again' })).toBe(state)
+  expect(after([{ type: 'text', messageId: 'none', text: 'x' }], state).conversation).toEqual([])
+})
+
+test('keeps the last 2,000 exchanges and the last 20 notices', () => {
+  const state = after([
+    ...Array.from({ length: 2010 }, (_, index): Happening => {
+      return { type: 'exchange', exchange: exchange(index + 1) }
+    }),
+    ...Array.from({ length: 25 }, (_, index): Happening => {
+      return { type: 'notice', level: 'info', text: `Notice ${index + 1}` }
+    }),
+  ])
+  expect(state.exchanges).toHaveLength(2000)
+  expect(state.exchanges[0]?.id).toBe(11)
+  expect(state.notices.map(({ text }) => text).at(0)).toBe('Notice 6')
+  expect(state.notices).toHaveLength(20)
+  // A late end of an exchange that is no longer kept does not come back as the newest one.
+  const late = after([{ type: 'exchange', exchange: exchange(3, { status: 200 }) }], state)
+  expect(late.exchanges.at(-1)?.id).toBe(2010)
+})
