@@ -70,7 +70,7 @@ const SETTINGS: SessionLimits = {
 }
 
 /** Handlers whose tools return a text. */
-class TestServer implements Omit<McpHandlers, 'methods'> {
+class TestServer implements McpHandlers {
   readonly serverInfo: Implementation = { name: 'test', version: '1.0.0' }
   readonly instructions = 'Use the tools'
   readonly #tools: Readonly<Record<string, Tool>>

@@ -7,7 +7,6 @@ import type { McpHandlers } from '../mcp/handlers.ts'
 const bareHandlers: McpHandlers = {
   serverInfo: { name: 'bare', version: '1.0.0' },
   instructions: undefined,
-  methods: [],
   capabilities: () => ({}),
   handle: (method) => {
     throw new Error(`Unexpected: ${method}`)

@@ -1,7 +1,6 @@
 import { AgentRegistry } from '../tools/agent-registry.ts'
 import { newScopeId } from '../files/namespaces.ts'
 import { anonymousPrincipal, type Principal } from '../internal/principal.ts'
-import { AjvJsonSchemaValidator } from '@modelcontextprotocol/server/validators/ajv'
 import { checkAuthFits } from '../http/auth/combine.ts'
 import type { Authenticator } from '../http/auth/authenticator.ts'
 import { signInRefusal } from '../http/auth/authenticator.ts'
@@ -31,7 +30,7 @@ import { allObservers, type GatewayObserver } from '../internal/observer.ts'
 import { ChangeFeed } from '../mcp/change-feed.ts'
 import { GatewayHandlers, type HandlerParts, type McpHandlers } from '../mcp/handlers.ts'
 import { OpenStreams } from '../mcp/open-streams.ts'
-import { SessionHttp } from '../mcp/session-http.ts'
+import { SessionHttp, type SessionHttpOptions } from '../mcp/session-http.ts'
 import { toSessionLimits } from '../mcp/sessions.ts'
 import { StatelessHttp } from '../mcp/stateless-http.ts'
 import { RequestStates } from '../runs/request-state.ts'
@@ -40,9 +39,7 @@ import { SignedCursors, stateKeyFrom } from '../internal/signing.ts'
 import { Router, type HttpRoute } from '../http/router.ts'
 import { toResponse, webExchange } from '../http/web-edge.ts'
 import { toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
-import { SdkListeners } from '../mcp/sdk-listeners.ts'
-import { Callers, SdkServers, type ServerParts } from '../mcp/sdk-server.ts'
-import { connectStdio, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
+import { StdioPipe, type StdioConnection, type StdioOptions } from '../mcp/stdio.ts'
 import { Runs } from '../runs/runs.ts'
 import { prepareTask } from '../mcp/task-methods.ts'
 import { Tasks } from '../tasks/tasks.ts'
@@ -56,6 +53,8 @@ import type { PlanOptions } from '../tools/plan.ts'
 const LAST_RESPONSES_MS = 1000
 /** Most clients on a pipe read the list of tools once, so it waits until all sources have looked for agents. */
 const STDIO_WAIT_MS = 5000
+/** 31 years. */
+const ENDLESS_MS = 1e12
 
 /** Limits of the feed of changes where events of calls are not stored, but other processes need the changes. */
 const FEED_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
@@ -75,12 +74,10 @@ export class Runtime implements AsyncDisposable {
   /** Shows other processes that this one lives. */
   readonly #lease: ProcessLease
   readonly #changes: ChangeFeed
-  readonly #sdkListeners: SdkListeners
   readonly #artifacts: GatewayArtifacts | undefined
   readonly #runs: Runs
   readonly #tasks: Tasks
   readonly #handlers: McpHandlers
-  readonly #servers: SdkServers
   /** Serves 2026-07-28, unless `eras.modern` is false. */
   readonly #modern: StatelessHttp | undefined
   /** Serves the revisions with sessions, unless `eras.legacy` is `off`. */
@@ -121,11 +118,6 @@ export class Runtime implements AsyncDisposable {
     this.#anonymous = anonymousPrincipal(options.anonymousPrincipal)
     this.#lease = new ProcessLease(this.#store.records, clock)
     this.#changes = this.#makeChanges()
-    this.#sdkListeners = new SdkListeners({
-      lists: options.tools.prompts ? ['tools', 'prompts'] : ['tools'],
-      onError: this.#onError,
-    })
-    this.#changes.listen(this.#sdkListeners)
     this.#artifacts = this.#makeArtifacts()
     this.registry = new AgentRegistry({
       ...options.registry,
@@ -167,22 +159,17 @@ export class Runtime implements AsyncDisposable {
       onError: this.#onError,
     })
     this.#rates = new RateLimits(this.#store.rates, { ...options.limits, onError: this.#onError })
-    const parts = this.#partsFor(new Callers())
+    const parts = this.#handlerParts()
     this.#handlers = makeHandlers(parts)
-    this.#servers = new SdkServers(this.#handlers, parts)
-    const { eras, limits } = options
+    const { eras } = options
     if (!eras.modern && eras.legacy === 'off') {
       const message =
         'No revision of the protocol would be served: eras.modern is false, and eras.legacy off'
       throw new GatewayError('CONFIG', message, { path: 'eras' })
     }
-    const streamLimits = {
-      perPrincipal: limits.subscriptionsPerPrincipal,
-      perAddress: limits.subscriptionsPerAddress,
-    }
-    const streams = new OpenStreams(streamLimits, http.keepAliveMs, clock)
+    const streams = this.#makeStreams()
     this.#modern = eras.modern ? this.#makeModern(parts, streams) : undefined
-    this.#legacy = this.#makeLegacy(parts, streams)
+    this.#legacy = eras.legacy === 'off' ? undefined : this.#makeLegacy({ streams })
     this.#router = this.#makeRouter()
     const { path } = http
     this.#listeners = new GatewayListeners({
@@ -214,25 +201,26 @@ export class Runtime implements AsyncDisposable {
   }
 
   serveStdio(options: StdioOptions = {}): StdioConnection {
-    const { auth, eras, limits } = this.#options
+    const { auth, eras } = this.#options
     checkAuthFits({ auth, transport: { type: 'stdio' } })
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
     const started = this.#start()
-    const caller = { principal: this.#anonymous, scope: newScopeId() }
-    const parts = this.#partsFor(new Callers(caller))
-    const pipe = connectStdio({
+    const store = new MemoryGatewayStore({ now: () => this.#clock.now() })
+    const pipe = new StdioPipe({
       ...options,
-      caller,
-      parts,
-      servers: new SdkServers(new GatewayHandlers(parts), parts),
-      eras: { modern: eras.modern, legacy: eras.legacy !== 'off' },
-      maxSubscriptions: limits.subscriptionsPerPrincipal,
+      caller: { principal: this.#anonymous, scope: newScopeId() },
+      modern: this.#modern,
+      legacy: eras.legacy === 'off' ? undefined : this.#makePipeSessions(store),
       whenListable: async () => {
         await Promise.all([this.#within(STDIO_WAIT_MS, started), this.registry.whenPopulated()])
       },
+      onError: this.#onError,
     })
     this.#pipes.add(pipe)
-    void pipe.closed.then(() => this.#pipes.delete(pipe))
+    void pipe.closed.then(() => {
+      this.#pipes.delete(pipe)
+      return store.close()
+    })
     return pipe
   }
 
@@ -316,8 +304,7 @@ export class Runtime implements AsyncDisposable {
     return this.registry.start()
   }
 
-  /** Returns the parts of MCP servers for these callers. */
-  #partsFor(callers: Callers): ServerParts {
+  #handlerParts(): HandlerParts {
     const { auth, runs, server, streaming, tools } = this.#options
     const settings = (): GatewaySettings => this.#settings
     return {
@@ -327,8 +314,6 @@ export class Runtime implements AsyncDisposable {
       runs: this.#runs,
       tasks: this.#tasks,
       retentionMs: runs.repeatTtlMs,
-      callers,
-      listeners: this.#sdkListeners,
       resources: this.#artifacts?.resources,
       ownTools: this.#artifacts?.tools,
       cursors: new SignedCursors(this.#key),
@@ -339,8 +324,6 @@ export class Runtime implements AsyncDisposable {
         cacheScope: auth ? 'private' : 'public',
       },
       results: new ResultCache(this.#store.records, this.#observer.warned),
-      validator: new AjvJsonSchemaValidator(),
-      questionTimeoutMs: runs.questionTimeoutMs,
       get argumentBytes() {
         return settings().limits.argumentBytes
       },
@@ -352,24 +335,27 @@ export class Runtime implements AsyncDisposable {
     }
   }
 
-  #makeModern(parts: ServerParts, streams: OpenStreams): StatelessHttp {
-    const { http, limits, sessions } = this.#options
+  #makeStreams(): OpenStreams {
+    const { http, limits } = this.#options
+    const { subscriptionsPerAddress: perAddress, subscriptionsPerPrincipal: perPrincipal } = limits
+    return new OpenStreams({ perAddress, perPrincipal }, http.keepAliveMs, this.#clock)
+  }
+
+  #makeModern(parts: HandlerParts, streams: OpenStreams): StatelessHttp {
+    const { limits, sessions } = this.#options
     return new StatelessHttp({
+      handlers: this.#handlers,
       parts,
-      servers: this.#servers,
+      changes: this.#changes,
       maxSubscriptions: limits.subscriptions,
       streams,
-      keepAliveMs: http.keepAliveMs,
-      maxBodyBytes: http.maxBodyBytes,
       disconnectGraceMs: sessions.disconnectGraceMs,
       clock: this.#clock,
     })
   }
 
-  #makeLegacy(parts: ServerParts, streams: OpenStreams): SessionHttp | undefined {
-    const { eras, sessions } = this.#options
-    if (eras.legacy === 'off') return undefined
-    const { observer, onError, questionTimeoutMs, resources } = parts
+  #makeLegacy(own: Pick<SessionHttpOptions, 'streams'> & Partial<SessionHttpOptions>): SessionHttp {
+    const { eras, runs, sessions } = this.#options
     return new SessionHttp({
       handlers: this.#handlers,
       store: this.#store,
@@ -377,12 +363,25 @@ export class Runtime implements AsyncDisposable {
       lease: this.#lease,
       settings: toSessionLimits(sessions),
       isStateless: eras.legacy === 'stateless',
-      questionTimeoutMs,
-      resources,
-      streams,
-      observer,
+      questionTimeoutMs: runs.questionTimeoutMs,
+      resources: this.#artifacts?.resources,
+      observer: this.#isObserved ? this.#observer : undefined,
       clock: this.#clock,
-      onError,
+      onError: this.#onError,
+      ...own,
+    })
+  }
+
+  /** Makes the session of one client on a pipe: it lasts as long as the pipe. */
+  #makePipeSessions(store: GatewayStore): SessionHttp {
+    const { sessions } = this.#options
+    const endless = { idleTtlMs: ENDLESS_MS, absoluteTtlMs: ENDLESS_MS, events: undefined }
+    return this.#makeLegacy({
+      store,
+      settings: { ...toSessionLimits(sessions), ...endless },
+      isStateless: false,
+      observer: undefined,
+      streams: this.#makeStreams(),
     })
   }
 

@@ -4,7 +4,14 @@ import type { GatewayObserver } from '../internal/observer.ts'
 import { isPrincipal, slotOwnerOf } from '../internal/principal.ts'
 import { EventStream } from '../mcp/event-stream.ts'
 import { methodOf, requestIdsOf, RPC_ERROR } from '../mcp/json-rpc.ts'
-import { refused, toReply, type BodyText, type HttpExchange, type Reply } from '../mcp/reply.ts'
+import {
+  refused,
+  REVISION_REFUSED,
+  toReply,
+  type BodyText,
+  type HttpExchange,
+  type Reply,
+} from '../mcp/reply.ts'
 import type { Caller } from '../mcp/request-context.ts'
 import type { SessionHttp } from '../mcp/session-http.ts'
 import { classifyRequest, type StatelessHttp } from '../mcp/stateless-http.ts'
@@ -220,7 +227,7 @@ export class Router {
     }
     if (era === 'legacy' && (legacy || !modern)) return this.#serveLegacy(exchange, body, caller)
     if (modern) return modern.serve(exchange, { body, route }, caller)
-    return refused(400, RPC_ERROR.refused, 'This revision of the protocol is not served here')
+    return refused(400, RPC_ERROR.refused, REVISION_REFUSED)
   }
 
   async #serveLegacy(exchange: HttpExchange, body: unknown, caller: Caller): Promise<Reply> {

@@ -349,17 +349,21 @@ export class SessionListener implements SessionUse, ChangeListener {
   }
 }
 
-const METHODS = {
+/** Notification of each kind of change. */
+export const CHANGE_METHODS = {
   tools: 'notifications/tools/list_changed',
   prompts: 'notifications/prompts/list_changed',
   resources: 'notifications/resources/list_changed',
   resource: 'notifications/resources/updated',
 } as const
 
+/** Returns the notification of a change as an event. */
 function toNotification(change: Change, id?: string): string {
-  const message = { jsonrpc: '2.0', method: METHODS[change.type] }
-  const params = change.type === 'resource' ? { params: { uri: change.uri } } : {}
-  return toEvent(JSON.stringify({ ...message, ...params }), id)
+  const params = change.type === 'resource' ? { uri: change.uri } : undefined
+  return toEvent(
+    JSON.stringify({ jsonrpc: '2.0', method: CHANGE_METHODS[change.type], params }),
+    id,
+  )
 }
 
 /** `undefined` for marks, and for changes that this version does not know. */

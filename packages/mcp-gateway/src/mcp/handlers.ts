@@ -41,8 +41,6 @@ export interface McpHandlers {
   readonly serverInfo: Implementation
   /** Description of the whole server for models. */
   readonly instructions: string | undefined
-  /** Methods that `handle` answers. */
-  readonly methods: readonly string[]
   capabilities(kind: ClientKind): ServerCapabilities
   /** @throws ProtocolError with the code, message and data of the error response */
   handle(method: string, params: Params, context: RequestContext): McpResult | Promise<McpResult>
@@ -117,10 +115,6 @@ export class GatewayHandlers implements McpHandlers {
     return this.#parts.instructions
   }
 
-  get methods(): readonly string[] {
-    return [...this.#methods.keys()]
-  }
-
   /** Clients without a session have no stream on which they could learn of changes. */
   capabilities(kind: ClientKind): ServerCapabilities {
     const { channel, hasPrompts, resources, retentionMs, tasks } = this.#parts
@@ -157,7 +151,8 @@ function toolMethods(parts: HandlerParts): Methods {
         list: `tools\0${principal.id}`,
         cursor: cursorOf(params),
       })
-      return { tools: page.entries, nextCursor: page.nextCursor }
+      const { ttlMs, cacheScope } = parts.lists
+      return { tools: page.entries, nextCursor: page.nextCursor, ttlMs, cacheScope }
     },
   }
 }
@@ -169,7 +164,8 @@ function promptMethods(parts: HandlerParts): Methods {
         list: `prompts\0${principal.id}`,
         cursor: cursorOf(params),
       })
-      return { prompts: page.entries, nextCursor: page.nextCursor }
+      const { ttlMs, cacheScope } = parts.lists
+      return { prompts: page.entries, nextCursor: page.nextCursor, ttlMs, cacheScope }
     },
     'prompts/get': (params, { principal }) => {
       const prompt = promptOf(parts, textOf(params, 'name'), principal)

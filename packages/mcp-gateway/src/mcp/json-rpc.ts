@@ -98,6 +98,11 @@ export function methodOf(message: unknown): string | undefined {
   return typeof message['method'] === 'string' ? message['method'] : undefined
 }
 
+/** Returns the parameters of a message that was not checked. */
+export function paramsOf(message: unknown): Params {
+  return isRecord(message) && isRecord(message['params']) ? message['params'] : {}
+}
+
 /** Returns the ids of the requests in a body that was not checked. It may be a batch. */
 export function requestIdsOf(body: unknown): readonly RequestId[] {
   const messages = Array.isArray(body) ? body : [body]

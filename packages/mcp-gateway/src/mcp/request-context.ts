@@ -1,7 +1,5 @@
 import {
   BAGGAGE_META_KEY,
-  SdkError,
-  SdkErrorCode,
   TRACEPARENT_META_KEY,
   TRACESTATE_META_KEY,
   type InputRequest,
@@ -187,32 +185,4 @@ export function toClientInfo(
     protocolVersion,
     capabilities: isRecord(capabilities) ? capabilities : {},
   }
-}
-
-/** Sends all questions at once. If one of them fails, the others are withdrawn: `signal` aborts. */
-export async function askAll(
-  questions: Questions,
-  signal: AbortSignal,
-  send: (question: InputRequest, signal: AbortSignal) => Promise<InputResponse>,
-): Promise<Answers> {
-  const failed = new AbortController()
-  const either = AbortSignal.any([signal, failed.signal])
-  try {
-    const answers = Object.entries(questions).map(
-      async ([key, question]) => [key, await send(question, either)] as const,
-    )
-    return Object.fromEntries(await Promise.all(answers))
-  } catch (error) {
-    failed.abort(error)
-    throw error
-  }
-}
-
-/** Returns an error for a malformed answer: the validator describes each form that the answer could have, over pages. */
-export function malformedAnswer(method: InputRequest['method'], cause?: unknown): SdkError {
-  const text =
-    method === 'elicitation/create'
-      ? 'The answer to an elicitation is malformed: "action" must be accept, decline or cancel, and "content" an object of plain values.'
-      : `The answer to "${method}" is malformed: it must have the form that the specification requires.`
-  return new SdkError(SdkErrorCode.InvalidResult, text, { cause })
 }

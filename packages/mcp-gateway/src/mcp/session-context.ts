@@ -1,6 +1,8 @@
 import {
   isSpecType,
   ProtocolError,
+  SdkError,
+  SdkErrorCode,
   type InputRequest,
   type InputResponse,
   type LoggingLevel,
@@ -17,9 +19,7 @@ import {
   type RpcResponse,
 } from './json-rpc.ts'
 import {
-  askAll,
   CallerContext,
-  malformedAnswer,
   MAX_FOLLOWED,
   QuestionTimeout,
   toClientInfo,
@@ -57,8 +57,23 @@ export class OpenQuestions {
     this.#parts = parts
   }
 
-  /** Asks a client on the stream of a call. Rejects when `signal` aborts. */
-  ask(call: CallStream, request: InputRequest, signal: AbortSignal): Promise<InputResponse> {
+  /** Asks a client on the stream of a call. If one question fails, the others are withdrawn. */
+  async askAll(call: CallStream, questions: Questions, signal: AbortSignal): Promise<Answers> {
+    const failed = new AbortController()
+    const either = AbortSignal.any([signal, failed.signal])
+    try {
+      const answers = Object.entries(questions).map(
+        async ([key, question]) => [key, await this.#ask(call, question, either)] as const,
+      )
+      return Object.fromEntries(await Promise.all(answers))
+    } catch (error) {
+      failed.abort(error)
+      throw error
+    }
+  }
+
+  /** Rejects when `signal` aborts. */
+  #ask(call: CallStream, request: InputRequest, signal: AbortSignal): Promise<InputResponse> {
     const { method, params } = questionForSession(request)
     const { clock, lease, questionTimeoutMs: timeoutMs } = this.#parts
     const id = `${lease.id}.${++this.#asked}`
@@ -178,7 +193,7 @@ export class SessionContext extends CallerContext implements RequestContext, Ses
   async ask(questions: Questions): Promise<Answers> {
     const { call, questions: open } = this.#parts
     if (!call.session.isStored) throw new Error('Clients without a session cannot answer questions')
-    return askAll(questions, this.signal, (question, signal) => open.ask(call, question, signal))
+    return open.askAll(call, questions, this.signal)
   }
 
   async subscribe(uri: string): Promise<boolean> {
@@ -215,6 +230,15 @@ export class SessionContext extends CallerContext implements RequestContext, Ses
   }
 }
 
+/** Returns an error for a malformed answer: the validator describes each form that the answer could have, over pages. */
+function malformedAnswer(method: InputRequest['method']): SdkError {
+  const text =
+    method === 'elicitation/create'
+      ? 'The answer to an elicitation is malformed: "action" must be accept, decline or cancel, and "content" an object of plain values.'
+      : `The answer to "${method}" is malformed: it must have the form that the specification requires.`
+  return new SdkError(SdkErrorCode.InvalidResult, text)
+}
+
 function isAnswerTo(method: InputRequest['method'], result: unknown): result is InputResponse {
   switch (method) {
     case 'elicitation/create':
@@ -235,7 +259,7 @@ export function parseLevel(value: unknown): LoggingLevel {
   throw new ProtocolError(RPC_ERROR.invalidParams, text)
 }
 
-export function isLevel(value: unknown): value is LoggingLevel {
+function isLevel(value: unknown): value is LoggingLevel {
   return LEVELS.some((level) => level === value)
 }
 

@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 
 import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
 import { post } from '../../test/rpc-requests.ts'
@@ -6,10 +6,12 @@ import { Runtime } from '../gateway/runtime.ts'
 import { createGateway } from '../gateway.ts'
 import type { AgentCall } from '../agents/agent.ts'
 import { GatewayHandlers, type McpHandlers } from './handlers.ts'
-import { classifyRequest, ownFilter, parseCall } from './stateless-http.ts'
+import { acceptFilter } from './subscriptions.ts'
+import { anonymousPrincipal } from '../internal/principal.ts'
 
 const REVISION = 'io.modelcontextprotocol/protocolVersion'
 const LEVEL = 'io.modelcontextprotocol/logLevel'
+const SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
 const META = {
   [REVISION]: '2026-07-28',
   'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
@@ -38,36 +40,58 @@ function called(changed: Changed = {}): Request {
   return signal ? new Request(request, { signal }) : request
 }
 
-describe('a call is answered without a server of the SDK', () => {
-  test.each<[string, Changed]>([
-    ['is valid', {}],
-    ['asks for progress', { meta: { progressToken: 1 } }],
-    ['asks for log messages', { meta: { [LEVEL]: 'debug' } }],
-  ])('if it %s', (_, changed) => {
-    const request = called(changed)
-    expect(parseCall(classifyRequest(request, bodyOf(changed)), request)).toBeDefined()
-  })
+test.each<[string, Changed, object]>([
+  [
+    'names its tool in Base64',
+    { headers: { 'mcp-name': `=?base64?${btoa(NAME)}?=` } },
+    { result: {} },
+  ],
+  [
+    'has a progress token that is an object',
+    { meta: { progressToken: {} } },
+    { error: { code: -32_600 } },
+  ],
+  [
+    'asks for log messages of an unknown level',
+    { meta: { [LEVEL]: 'loud' } },
+    { error: { code: -32_602 } },
+  ],
+  [
+    'names another tool in its header',
+    { headers: { 'mcp-name': 'other' } },
+    { error: { code: -32_020 } },
+  ],
+  [
+    'names another method in its header',
+    { headers: { 'mcp-method': 'tools/list' } },
+    { error: { code: -32_020 } },
+  ],
+  ['is of an unknown method', { method: 'tools/none' }, { error: { code: -32_601 } }],
+  [
+    'is of another revision',
+    { meta: { [REVISION]: '2027-01-01' }, headers: { 'mcp-protocol-version': '2027-01-01' } },
+    { error: { code: -32_022, data: { supported: ['2026-07-28'] } } },
+  ],
+  [
+    'describes its client without a version',
+    { meta: { 'io.modelcontextprotocol/clientInfo': { name: 'test' } } },
+    { error: { code: -32_602 } },
+  ],
+  [
+    'declares a capability that is not an object',
+    { meta: { 'io.modelcontextprotocol/clientCapabilities': { elicitation: true } } },
+    { error: { code: -32_602 } },
+  ],
+])('answers a request that %s', async (_, changed, answer) => {
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], logger: false })
+  const response = await gateway.fetch(called(changed))
+  expect(await response.json()).toMatchObject({ id: 7, ...answer })
+})
 
-  test.each<[string, Changed]>([
-    ['has a progress token that is an object', { meta: { progressToken: {} } }],
-    ['asks for log messages of an unknown level', { meta: { [LEVEL]: 'loud' } }],
-    ['is of another method', { method: 'tools/list' }],
-    ['names another tool in its header', { headers: { 'mcp-name': 'other' } }],
-    ['names its tool in Base64', { headers: { 'mcp-name': '=?base64?ZWNobw==?=' } }],
-    ['names another method in its header', { headers: { 'mcp-method': 'tools/list' } }],
-    ['is of another revision', { meta: { [REVISION]: '2027-01-01' } }],
-    [
-      'describes its client without a version',
-      { meta: { 'io.modelcontextprotocol/clientInfo': { name: 'test' } } },
-    ],
-    [
-      'declares a capability that is not an object',
-      { meta: { 'io.modelcontextprotocol/clientCapabilities': { elicitation: true } } },
-    ],
-  ])('not if it %s', (_, changed) => {
-    const request = called(changed)
-    expect(parseCall(classifyRequest(request, bodyOf(changed)), request)).toBeUndefined()
-  })
+test('returns 404 for a method that the revision does not have', async () => {
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], logger: false })
+  const other = { method: 'resources/subscribe' }
+  expect((await gateway.fetch(called(other))).status).toBe(404)
 })
 
 /** The messages of a response. All runs get one name. */
@@ -77,30 +101,36 @@ async function messagesOf(response: Response): Promise<readonly unknown[]> {
   return [...text.matchAll(/^data: (.+)$/gm)].map(([, data = '']) => JSON.parse(data) as unknown)
 }
 
-/** The name of the tool in Base64 is valid, and makes the SDK serve the call. */
-const SDK_HEADERS = { 'mcp-name': `=?base64?${btoa(NAME)}?=` }
-
-test.each<[string, object]>([
-  ['its result', {}],
-  ['progress', { progressToken: 'p' }],
-  ['log messages', { [LEVEL]: 'info' }],
-  ['log messages of a higher level', { [LEVEL]: 'error' }],
-  ['both', { progressToken: 0, [LEVEL]: 'debug' }],
-])(
-  'sends the same messages as a server of the SDK to a client that asks for %s',
-  async (_, meta) => {
-    const streaming = { channel: 'both' } as const
-    const sources = [new AgentsAtHand({ echo })]
-    await using gateway = createGateway({ sources, streaming })
-    const own = await gateway.fetch(called({ meta }))
-    const sdk = await gateway.fetch(called({ meta, headers: SDK_HEADERS }))
-    expect(own.status).toBe(sdk.status)
-    expect(own.headers.get('content-type')).toBe(sdk.headers.get('content-type'))
-    const messages = await messagesOf(own)
-    expect(messages).toEqual(await messagesOf(sdk))
-    expect(messages.at(-1)).toMatchObject({ id: 7, result: { content: [{ text: 'Hi' }] } })
-  },
-)
+test.each<[string, object, readonly string[]]>([
+  ['its result', {}, []],
+  ['progress', { progressToken: 'p' }, ['notifications/progress']],
+  ['log messages', { [LEVEL]: 'info' }, ['notifications/message']],
+  ['log messages of a higher level', { [LEVEL]: 'error' }, []],
+  [
+    'both',
+    { progressToken: 0, [LEVEL]: 'debug' },
+    ['notifications/progress', 'notifications/message'],
+  ],
+])('answers on a stream a client that asks for %s', async (_, meta, methods) => {
+  const streaming = { channel: 'both' } as const
+  await using gateway = createGateway({ sources: [new AgentsAtHand({ echo })], streaming })
+  const response = await gateway.fetch(called({ meta }))
+  const isStream = methods.length > 0
+  expect(response.status).toBe(200)
+  const type = isStream ? 'text/event-stream' : 'application/json'
+  expect(response.headers.get('content-type')).toBe(type)
+  const messages = await messagesOf(response)
+  expect(messages.slice(0, methods.length)).toMatchObject(methods.map((method) => ({ method })))
+  expect(messages.at(-1)).toEqual({
+    jsonrpc: '2.0',
+    id: 7,
+    result: {
+      content: [{ type: 'text', text: 'Hi' }],
+      resultType: 'complete',
+      _meta: expect.objectContaining({ [SERVER_INFO]: expect.anything() }),
+    },
+  })
+})
 
 test('cancels a call when its client leaves the stream', async () => {
   let call: AgentCall | undefined
@@ -135,8 +165,8 @@ test.each<[string, McpHandlers['handle']]>([
   await using assembly = new Runtime(
     { logger: { warn: (message) => void warnings.push(message), error: () => undefined } },
     (parts) => {
-      const { serverInfo, instructions, methods } = new GatewayHandlers(parts)
-      return { serverInfo, instructions, methods, capabilities: () => ({ tools: {} }), handle }
+      const { serverInfo, instructions } = new GatewayHandlers(parts)
+      return { serverInfo, instructions, capabilities: () => ({ tools: {} }), handle }
     },
   )
   const response = await assembly.fetch(called())
@@ -174,28 +204,38 @@ test('cancels a call when its client leaves, and when the gateway closes', async
   expect(await (await kept).json()).toMatchObject({ result: { isError: true } })
 })
 
-function listening(resourceSubscriptions: unknown): object {
-  const notifications = { toolsListChanged: true, resourceSubscriptions }
-  return { jsonrpc: '2.0', id: 1, method: 'subscriptions/listen', params: { notifications } }
+const caller = { principal: anonymousPrincipal() }
+const listed = { listChanged: true }
+const capabilities = { tools: listed, resources: { ...listed, subscribe: true } }
+const resources = {
+  listOf: () => undefined,
+  followed: async (_: unknown, uri: string) =>
+    uri.startsWith('a:own') ? uri.split('?')[0] : undefined,
 }
 
-const own = async (uri: string): Promise<string | undefined> =>
-  uri.startsWith('a:own') ? uri.split('?')[0] : undefined
-
 test('subscribes a listener to its own resources only, each once and by its name in notifications', async () => {
-  const uris = ['a:own/1?version=2', 'a:other/1', 'a:own/1', 'no uri']
-  const { body, followed } = await ownFilter(listening(uris), own)
-  expect(body).toEqual(listening(['a:own/1']))
-  expect(followed).toEqual(['a:own/1'])
+  const resourceSubscriptions = ['a:own/1?version=2', 'a:other/1', 'a:own/1', 'no uri']
+  const asked = { toolsListChanged: true, promptsListChanged: true, resourceSubscriptions }
+  expect(await acceptFilter(asked, caller, { capabilities, resources })).toEqual({
+    toolsListChanged: true,
+    resourceSubscriptions: ['a:own/1'],
+  })
 })
 
 test('subscribes a listener to nothing if there are no resources', async () => {
-  expect(await ownFilter(listening(['a:own/1']), () => undefined)).toMatchObject({ followed: [] })
+  const asked = { resourceSubscriptions: ['a:own/1'] }
+  const parts = { capabilities, resources: undefined }
+  expect(await acceptFilter(asked, caller, parts)).toEqual({})
 })
 
-test.each([[null], [{}], [listening('a:own/1')], [listening([1, 'a:other/1'])], [{ params: [] }]])(
-  'does not change another body: %j',
-  async (body) => {
-    expect(await ownFilter(body, own)).toEqual({ body, followed: [] })
-  },
-)
+test.each([
+  [null],
+  [[]],
+  [undefined],
+  [{ resourceSubscriptions: 'a:own/1' }],
+  [{ resourceSubscriptions: [1, 'a:other/1'] }],
+])('refuses a malformed filter: %j', async (asked) => {
+  await expect(acceptFilter(asked, caller, { capabilities, resources })).rejects.toMatchObject({
+    code: -32_602,
+  })
+})

@@ -6,6 +6,7 @@ import {
   LOG_LEVEL_META_KEY,
   ProtocolError,
   ProtocolErrorCode,
+  Server,
   SERVER_INFO_META_KEY,
   type InboundClassificationOutcome,
   type LoggingLevel,
@@ -16,13 +17,14 @@ import {
 import { isRecord, untilAborted } from '@x/internal'
 import type { Clock } from '../internal/clock.ts'
 import { Bag } from '../internal/bag.ts'
+import type { ChangeFeed } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
-import { isRequestId, methodOf, toErrorResponse, type Params } from './json-rpc.ts'
+import type { HandlerParts, McpHandlers, McpResult } from './handlers.ts'
+import { methodOf, paramsOf, RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { toReply, type HttpExchange, type Reply } from './reply.ts'
 import {
   CallerContext,
-  MAX_FOLLOWED,
   toClientInfo,
   type Caller,
   type ClientInfo,
@@ -30,19 +32,17 @@ import {
   type RequestContext,
 } from './request-context.ts'
 import { MODERN_REVISION } from './revisions.ts'
-import { taskOwnerOf } from '../tasks/task-records.ts'
-import type { TaskFeed } from '../tasks/tasks.ts'
-import type { SdkServers, ServerParts } from './sdk-server.ts'
-import { isAtLeast, isLevel } from './session-context.ts'
-import { assertDeclared, hasKey } from './tool-call.ts'
+import { isAtLeast } from './session-context.ts'
+import { acceptFilter, Subscription, tasksToFollow } from './subscriptions.ts'
+import { hasKey } from './tool-call.ts'
 
 export interface StatelessHttpOptions {
-  readonly parts: ServerParts
-  readonly servers: SdkServers
+  readonly handlers: McpHandlers
+  readonly parts: Pick<HandlerParts, 'lists' | 'onError' | 'resources' | 'states' | 'tasks'>
+  readonly changes: ChangeFeed
+  /** Number of `subscriptions/listen` of all callers. */
   readonly maxSubscriptions: number
   readonly streams: OpenStreams
-  readonly keepAliveMs: number
-  readonly maxBodyBytes: number
   /** Time that a client has to come back to a call with an idempotency key. Then the call is cancelled. */
   readonly disconnectGraceMs: number
   readonly clock: Clock
@@ -57,7 +57,7 @@ interface Inbound {
 /** The part of an HTTP request that a call reads. */
 type CallRequest = Pick<HttpExchange, 'headers' | 'signal'>
 
-/** A request of one of `METHODS` that is valid in every respect. */
+/** A request whose headers and envelope are valid. Its parameters were not checked. */
 interface ValidCall {
   readonly id: RequestId
   readonly method: string
@@ -92,46 +92,42 @@ export function classifyRequest(
  * demands.
  */
 export class StatelessHttp {
-  readonly #sdk: McpHttpHandler
+  /** Refuses malformed requests, each kind with the error that the specification gives it. */
+  readonly #refusals: McpHttpHandler
   readonly #options: StatelessHttpOptions
   readonly #calls = new Bag<StatelessContext>()
+  readonly #subscriptions = new Set<Subscription>()
   #isClosed = false
 
   constructor(options: StatelessHttpOptions) {
-    const { servers, parts, maxSubscriptions, keepAliveMs, maxBodyBytes } = options
+    const { handlers, parts } = options
     this.#options = options
-    this.#sdk = createMcpHandler(
-      ({ requestInfo }) => servers.create('modern', requestInfo?.headers.get('mcp-method')),
-      {
-        legacy: 'reject',
-        maxSubscriptions,
-        keepAliveMs,
-        maxRequestBodySize: maxBodyBytes,
-        onerror: parts.onError,
-      },
-    )
-    parts.listeners.notifyWith(this.#sdk.notify)
+    const server = (): Server => new Server(handlers.serverInfo, { capabilities: {} })
+    this.#refusals = createMcpHandler(server, { legacy: 'reject', onerror: parts.onError })
   }
 
   /** Serves a request that does not belong to the revisions with sessions. It may be malformed. */
-  async serve(
-    exchange: Pick<HttpExchange, 'headers' | 'request' | 'signal'>,
-    { body, route }: Inbound,
-    caller: Caller,
-  ): Promise<Reply> {
-    const call = this.#isClosed ? undefined : parseCall(route, exchange)
-    if (call) return this.#call(call, exchange, caller)
-    const { request } = exchange
-    this.#options.parts.callers.set(request, caller)
-    if (methodOf(body) === 'subscriptions/listen') return this.#listen(request, body, caller)
-    return toReply(await this.#sdk.fetch(request, { parsedBody: body }))
+  async serve(request: CallRequest, { body, route }: Inbound, caller: Caller): Promise<Reply> {
+    const call = this.#isClosed ? undefined : parseCall(route, request)
+    if (call) {
+      return call.method === 'subscriptions/listen'
+        ? this.#listen(call, caller)
+        : this.#call(call, request, caller)
+    }
+    const refused = new Request('http://localhost', { method: 'POST', headers: request.headers })
+    return toReply(await this.#refusals.fetch(refused, { parsedBody: body }))
   }
 
   /** Ends all streams of listeners with a last event, and cancels calls. */
   async close(): Promise<void> {
     this.#isClosed = true
     for (const { stop } of this.#calls.all()) stop.abort(new Error('The gateway was closed'))
-    await this.#sdk.close()
+    for (const subscription of this.#subscriptions) subscription.end(this.#serverMeta)
+    await this.#refusals.close()
+  }
+
+  get #serverMeta(): Params {
+    return { [SERVER_INFO_META_KEY]: this.#options.handlers.serverInfo }
   }
 
   /** The reply is JSON, unless there is a message before the answer. */
@@ -161,31 +157,33 @@ export class StatelessHttp {
     return reply
   }
 
-  async #answer(
-    { id, method, params }: ValidCall,
-    context: StatelessContext,
-    request: CallRequest,
-  ): Promise<Reply> {
-    const { handlers } = this.#options.servers
+  async #answer(call: ValidCall, context: StatelessContext, request: CallRequest): Promise<Reply> {
+    const { id, method, params } = call
     const { signal } = context
     const leave = (): void => context.leave(request.signal.reason)
     if (request.signal.aborted) return UNREAD
     request.signal.addEventListener('abort', leave)
     this.#calls.add(context)
     try {
-      context.continuation = await this.#continuation(params, context.caller)
-      const handled = handlers.handle(method, params, context)
+      if (params['requestState'] !== undefined) {
+        context.continuation = await this.#continuation(call, context.caller)
+      }
+      const handled =
+        method === 'server/discover'
+          ? this.#discover()
+          : this.#options.handlers.handle(method, params, context)
       const result = handled instanceof Promise ? await untilAborted(handled, signal) : handled
       const { resultType = 'complete', _meta: meta } = result
-      const stamped = { ...meta, [SERVER_INFO_META_KEY]: handlers.serverInfo }
-      const answer = { jsonrpc: '2.0', id, result: { ...result, resultType, _meta: stamped } }
-      return { status: 200, body: JSON.stringify(answer) }
-    } catch (error) {
-      if (signal.aborted) return UNREAD
-      if (!(error instanceof ProtocolError)) {
-        this.#options.parts.onError(new Error('A call could not be answered', { cause: error }))
+      const isListed = resultType === 'complete' && CACHEABLE.has(method)
+      const stamped = {
+        ...(isListed && { ttlMs: 0, cacheScope: 'private' }),
+        ...result,
+        resultType,
+        _meta: { ...meta, ...this.#serverMeta },
       }
-      return { status: statusOf(error), body: JSON.stringify(toErrorResponse(id, error)) }
+      return { status: 200, body: JSON.stringify({ jsonrpc: '2.0', id, result: stamped }) }
+    } catch (error) {
+      return signal.aborted ? UNREAD : this.#failed(id, error)
     } finally {
       context.onStream = undefined
       context.undoLeave?.()
@@ -194,16 +192,27 @@ export class StatelessHttp {
     }
   }
 
-  async #continuation(
-    { requestState, inputResponses }: Params,
-    { principal }: Caller,
-  ): Promise<Continuation | undefined> {
-    if (requestState === undefined) return undefined
+  #failed(id: RequestId, error: unknown): Reply {
+    if (!(error instanceof ProtocolError)) {
+      this.#options.parts.onError(new Error('A call could not be answered', { cause: error }))
+    }
+    return { status: statusOf(error), body: JSON.stringify(toErrorResponse(id, error)) }
+  }
+
+  #discover(): McpResult {
+    const { handlers, parts } = this.#options
+    const { ttlMs, cacheScope } = parts.lists
+    const capabilities = handlers.capabilities('modern')
+    const { instructions } = handlers
+    return { supportedVersions: [MODERN_REVISION], capabilities, instructions, ttlMs, cacheScope }
+  }
+
+  async #continuation({ method, params }: ValidCall, caller: Caller): Promise<Continuation> {
+    const { requestState, inputResponses } = params
     const { onError, states } = this.#options.parts
     try {
       if (typeof requestState !== 'string') throw new TypeError('requestState is not text')
-      const binding = { method: 'tools/call', principal: principal.id }
-      const state = await states.verify(requestState, binding)
+      const state = await states.verify(requestState, { method, principal: caller.principal.id })
       return { state, responses: responsesFrom(inputResponses) }
     } catch (cause) {
       onError(new Error('A call was refused because of its requestState', { cause }))
@@ -213,114 +222,45 @@ export class StatelessHttp {
     }
   }
 
-  async #listen(request: Request, body: unknown, caller: Caller): Promise<Reply> {
-    const leave = this.#options.streams.enter(caller)
+  async #listen({ id, params }: ValidCall, caller: Caller): Promise<Reply> {
+    const { changes, handlers, maxSubscriptions, parts, streams } = this.#options
+    const isFull = this.#subscriptions.size >= maxSubscriptions
+    const leave = isFull ? undefined : streams.enter(caller)
     if (!leave) {
-      const id = isRecord(body) ? body['id'] : null
-      const error = { code: -32_603, message: 'Subscription limit reached' }
-      return { status: 200, body: JSON.stringify({ jsonrpc: '2.0', id, error }) }
-    }
-    const { listeners, resources } = this.#options.parts
-    let forget: (() => void) | undefined
-    let tasks: TaskFeed | undefined
-    const end = (): void => {
-      tasks?.end()
-      forget?.()
-      leave()
+      const text = 'Subscription limit reached'
+      return this.#failed(id, new ProtocolError(ProtocolErrorCode.InternalError, text))
     }
     try {
-      const own = await ownFilter(body, (uri) => resources?.followed(caller, uri))
-      tasks = await this.#tasksOf(body, caller)
-      if (own.followed.length > 0) forget = listeners.addStream(own.followed)
-      const parsedBody = tasks ? withLists(own.body) : own.body
-      const response = await this.#sdk.fetch(request, { parsedBody })
-      const reply = toReply(tasks ? withTasks(response, own.body, tasks) : response)
-      if (reply.body instanceof EventStream) {
-        reply.body.isEndless = true
-        reply.body.onClose(end)
-      } else {
-        end()
-      }
-      return reply
-    } catch (error) {
-      end()
-      if (!(error instanceof ProtocolError)) throw error
-      const id = isRecord(body) && isRequestId(body['id']) ? body['id'] : 0
-      return { status: statusOf(error), body: JSON.stringify(toErrorResponse(id, error)) }
-    }
-  }
-
-  /**
-   * Returns the tasks of the caller that a stream listens to. `undefined` if it does not ask for tasks.
-   *
-   * @throws ProtocolError -32021, -32602
-   */
-  async #tasksOf(body: unknown, { principal, scope }: Caller): Promise<TaskFeed | undefined> {
-    const { tasks } = this.#options.parts
-    const { notifications, _meta: meta } = paramsOf(body)
-    const taskIds = isRecord(notifications) ? notifications['taskIds'] : undefined
-    if (!tasks || taskIds === undefined) return undefined
-    const capabilities = isRecord(meta) ? meta[CLIENT_CAPABILITIES_META_KEY] : undefined
-    assertDeclared(toClientInfo(undefined, capabilities, MODERN_REVISION))
-    const isIds = Array.isArray(taskIds) && taskIds.every((id) => typeof id === 'string')
-    if (!isIds || taskIds.length > MAX_FOLLOWED) {
-      const text = `"taskIds" must be a list of at most ${MAX_FOLLOWED} texts`
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, text)
-    }
-    return tasks.listen(taskOwnerOf(principal, scope), taskIds)
-  }
-}
-
-/** Asks for one list besides: the SDK ends a stream that asks for nothing that it knows. */
-function withLists(body: unknown): unknown {
-  if (!isRecord(body)) return body
-  const params = paramsOf(body)
-  const { notifications } = params
-  const asked = { ...(isRecord(notifications) && notifications), toolsListChanged: true }
-  return { ...body, params: { ...params, notifications: asked } }
-}
-
-/** Adds tasks to a stream of the SDK, and takes out the list that its client has not asked for. */
-function withTasks(response: Response, body: unknown, tasks: TaskFeed): Response {
-  if (!response.headers.get('content-type')?.startsWith('text/event-stream')) return response // refused
-  const { notifications } = paramsOf(body)
-  const wantsLists = isRecord(notifications) && notifications['toolsListChanged'] === true
-  const decoder = new TextDecoder()
-  const encoder = new TextEncoder()
-  let isAcknowledged = false
-  const stream = new TransformStream<Uint8Array, Uint8Array>({
-    transform(chunk, controller) {
-      if (isAcknowledged) {
-        const isOther = !wantsLists && decoder.decode(chunk).includes(TOOLS_CHANGED)
-        if (!isOther) controller.enqueue(chunk)
-        return
-      }
-      // The first event is the acknowledgement.
-      const [, before = '', json = ''] = /^([^]*?data: )(.*)/.exec(decoder.decode(chunk)) ?? []
-      const message: unknown = JSON.parse(json)
-      const params = paramsOf(message)
-      const { notifications: honoured, _meta } = params
-      const { toolsListChanged, ...others } = isRecord(honoured) ? honoured : {}
-      const known = { ...others, ...(wantsLists && { toolsListChanged }), taskIds: tasks.taskIds }
-      const send = (head: string, sent: object): void =>
-        controller.enqueue(encoder.encode(`${head}${JSON.stringify(sent)}\n\n`))
-      const acknowledged = { ...params, notifications: known }
-      send(before, { ...(isRecord(message) && message), params: acknowledged })
-      isAcknowledged = true
-      tasks.begin((task) => {
-        const method = 'notifications/tasks'
-        send('event: message\ndata: ', { jsonrpc: '2.0', method, params: { ...task, _meta } })
+      const tasks = await tasksToFollow(params, caller, parts.tasks)
+      const capabilities = handlers.capabilities('modern')
+      const { resources } = parts
+      const accepted = await acceptFilter(params['notifications'], caller, {
+        capabilities,
+        resources,
       })
-    },
-    flush: () => tasks.end(),
-  })
-  return new Response(response.body?.pipeThrough(stream), response)
-}
-
-const TOOLS_CHANGED = '"notifications/tools/list_changed"'
-
-function paramsOf(message: unknown): Params {
-  return isRecord(message) && isRecord(message['params']) ? message['params'] : {}
+      const filter = tasks ? { ...accepted, taskIds: tasks.taskIds } : accepted
+      const subscription = new Subscription(id, filter, resources?.listOf(caller))
+      const { stream } = subscription
+      const stop = changes.listen(subscription)
+      this.#subscriptions.add(subscription)
+      streams.keepOpen(stream)
+      stream.onClose(() => {
+        stop()
+        tasks?.end()
+        this.#subscriptions.delete(subscription)
+        leave()
+      })
+      if (subscription.isEmpty) subscription.end(this.#serverMeta)
+      tasks?.begin((task) => subscription.notify('notifications/tasks', task))
+      return { status: 200, body: stream }
+    } catch (cause) {
+      leave()
+      if (cause instanceof ProtocolError) return this.#failed(id, cause)
+      parts.onError(new Error('A listener could not be served', { cause }))
+      const text = 'Resources and tasks cannot be reached now. Try again in a moment.'
+      return this.#failed(id, new ProtocolError(ProtocolErrorCode.InternalError, text))
+    }
+  }
 }
 
 /** Drops what cannot be the result of a request, such as plain text: it counts as a missing answer. */
@@ -335,65 +275,65 @@ function responsesFrom(inputResponses: unknown): Params {
 /** The client has left. */
 const UNREAD: Reply = { status: 499 }
 
-/** The only error of a handler with a status of its own (specification 2026-07-28, "Transports"). */
+/** Errors of handlers with a status of their own (specification 2026-07-28, "Transports"). */
 function statusOf(error: unknown): number {
-  const missing: number = ProtocolErrorCode.MissingRequiredClientCapability
-  return error instanceof ProtocolError && error.code === missing ? 400 : 200
+  if (!(error instanceof ProtocolError)) return 200
+  if (error.code === MISSING_CAPABILITY) return 400
+  return error.code === RPC_ERROR.methodNotFound ? 404 : 200
 }
 
-/** Methods without the SDK, with the parameter that `Mcp-Name` repeats. */
-const METHODS = new Map([
+const MISSING_CAPABILITY: number = ProtocolErrorCode.MissingRequiredClientCapability
+
+/** Methods whose results say how long clients may keep them (specification 2026-07-28, "Caching"). */
+const CACHEABLE: ReadonlySet<string> = new Set([
+  'tools/list',
+  'prompts/list',
+  'resources/list',
+  'resources/templates/list',
+  'resources/read',
+  'server/discover',
+])
+
+/** Parameter that `Mcp-Name` repeats, by method. */
+const NAMES: ReadonlyMap<string, string> = new Map([
   ['tools/call', 'name'],
+  ['prompts/get', 'name'],
+  ['resources/read', 'uri'],
   ['tasks/get', 'taskId'],
   ['tasks/update', 'taskId'],
   ['tasks/cancel', 'taskId'],
 ])
 
-/**
- * Returns a call that is valid in every respect. All others are for the SDK, which knows how to refuse each kind of
- * malformed request.
- */
-export function parseCall(
+/** Returns the value that the header `Mcp-Name` of a request has to repeat. `undefined`: none. */
+export function nameIn(message: unknown): string | undefined {
+  const name = paramsOf(message)[NAMES.get(methodOf(message) ?? '') ?? '']
+  return typeof name === 'string' ? name : undefined
+}
+
+/** Returns a request whose headers and envelope are valid. The SDK refuses all others. */
+function parseCall(
   route: InboundClassificationOutcome,
-  { headers }: Pick<HttpExchange, 'headers'>,
+  { headers }: Pick<CallRequest, 'headers'>,
 ): ValidCall | undefined {
+  // The classifier of the SDK has checked the envelope, and that the headers do not contradict it.
   if (route.kind !== 'modern' || route.messageKind !== 'request') return undefined
-  const { id, method, params } = route.message
-  const { _meta: meta, arguments: args } = params ?? {}
-  const name = params?.[METHODS.get(method) ?? '']
-  const isValid =
-    METHODS.has(method) &&
-    route.classification.revision === MODERN_REVISION &&
-    headers.get('mcp-protocol-version') === MODERN_REVISION &&
-    headers.get('mcp-method') === method &&
-    typeof name === 'string' &&
-    headers.get('mcp-name') === name &&
-    (args === undefined || isRecord(args)) &&
-    isRequestId(id) &&
-    isRecord(meta) &&
-    isNoneOr(isRequestId, meta['progressToken']) &&
-    isNoneOr(isLevel, meta[LOG_LEVEL_META_KEY]) &&
-    isClientInfo(meta[CLIENT_INFO_META_KEY]) &&
-    isCapabilities(meta[CLIENT_CAPABILITIES_META_KEY])
-  return isValid ? { id, method, params: params ?? {}, meta } : undefined
+  if (route.classification.revision !== MODERN_REVISION) return undefined
+  if (!headers.has('mcp-protocol-version') || !headers.has('mcp-method')) return undefined
+  const { id, method, params = {} } = route.message
+  const name = nameIn(route.message)
+  if (name !== undefined && name !== decodeName(headers.get('mcp-name'))) return undefined
+  const { _meta: meta = {} } = params
+  return { id, method, params, meta }
 }
 
-function isNoneOr(isOk: (value: unknown) => boolean, value: unknown): boolean {
-  return value === undefined || isOk(value)
+/** Returns the header for a name that may have characters that no header can have (SEP-2243). */
+export function encodeName(name: string): string {
+  return `=?base64?${Buffer.from(name).toString('base64')}?=`
 }
 
-const INFO_TEXTS = ['name', 'version', 'title', 'description', 'websiteUrl']
-
-function isClientInfo(info: unknown): boolean {
-  if (info === undefined) return true
-  if (!isRecord(info) || info['name'] === undefined || info['version'] === undefined) return false
-  return Object.entries(info).every(
-    ([key, value]) => !INFO_TEXTS.includes(key) || typeof value === 'string',
-  )
-}
-
-function isCapabilities(capabilities: unknown): boolean {
-  return isRecord(capabilities) && Object.values(capabilities).every(isRecord)
+function decodeName(header: string | null): string | null {
+  const [, base64] = /^=\?base64\?(.*)\?=$/.exec(header ?? '') ?? []
+  return base64 === undefined ? header : Buffer.from(base64, 'base64').toString()
 }
 
 /** Context of a valid call. */
@@ -460,39 +400,4 @@ class StatelessContext extends CallerContext implements RequestContext {
     this.stream.write(toEvent(JSON.stringify({ jsonrpc: '2.0', method, params })))
     await this.stream.writable()
   }
-}
-
-interface OwnFilter {
-  /** Body of `subscriptions/listen` with the caller's own resources only. */
-  readonly body: unknown
-  /** URIs of these resources. */
-  readonly followed: readonly string[]
-}
-
-/**
- * Removes resources of others from `subscriptions/listen`, and names the rest as notifications will name them. The SDK
- * accepts every URI, and acknowledges what it accepted.
- *
- * @param followed returns the name of a resource in notifications; `undefined` for a resource of somebody else
- */
-export async function ownFilter(
-  body: unknown,
-  followed: (uri: string) => Promise<string | undefined> | undefined,
-): Promise<OwnFilter> {
-  const asked = { body, followed: [] }
-  if (!isRecord(body) || !isRecord(body['params'])) return asked
-  const { params } = body
-  const { notifications } = params
-  if (!isRecord(notifications) || !Array.isArray(notifications['resourceSubscriptions'])) {
-    return asked
-  }
-  const uris: unknown[] = notifications['resourceSubscriptions']
-  const own = new Set<string>()
-  for (const uri of uris.slice(0, MAX_FOLLOWED)) {
-    if (typeof uri !== 'string') return asked // the SDK reports the error
-    const name = await followed(uri)
-    if (name !== undefined) own.add(name)
-  }
-  const accepted = { ...notifications, resourceSubscriptions: [...own] }
-  return { body: { ...body, params: { ...params, notifications: accepted } }, followed: [...own] }
 }

@@ -1,19 +1,20 @@
 import type { Readable, Writable } from 'node:stream'
 
 import {
-  isJSONRPCRequest,
-  parseJSONRPCMessage,
-  ProtocolErrorCode,
+  PROTOCOL_VERSION_META_KEY,
+  ReadBuffer,
   type JSONRPCMessage,
   type RequestId,
-  type Transport,
 } from '@modelcontextprotocol/server'
-import { serveStdio, StdioServerTransport } from '@modelcontextprotocol/server/stdio'
+import { isRecord } from '@x/internal'
 
+import { EventStream } from './event-stream.ts'
+import { cancelledId, methodOf, paramsOf, RPC_ERROR, toErrorResponse } from './json-rpc.ts'
+import { refused, REVISION_REFUSED, type Reply } from './reply.ts'
 import type { Caller } from './request-context.ts'
-import { ownFilter } from './stateless-http.ts'
-import { cancelledId, methodOf } from './json-rpc.ts'
-import type { SdkServers, ServerParts } from './sdk-server.ts'
+import { DEFAULT_REVISION } from './revisions.ts'
+import type { SessionHttp } from './session-http.ts'
+import { classifyRequest, encodeName, nameIn, type StatelessHttp } from './stateless-http.ts'
 
 export interface StdioOptions {
   /** @default process.stdin */
@@ -30,161 +31,242 @@ export interface StdioConnection extends AsyncDisposable {
 }
 
 export interface StdioServing extends StdioOptions {
-  readonly parts: ServerParts
-  readonly servers: SdkServers
-  /** The client on the pipe. */
   readonly caller: Caller
-  readonly eras: { readonly modern: boolean; readonly legacy: boolean }
-  readonly maxSubscriptions: number
+  /** `undefined`: 2026-07-28 is refused. */
+  readonly modern: StatelessHttp | undefined
+  /** Serves this pipe only, and is closed with it. `undefined`: the revisions with sessions are refused. */
+  readonly legacy: SessionHttp | undefined
   /** Resolves when agents had time to appear in lists. Never rejects. */
   readonly whenListable: () => Promise<void>
-}
-
-/** Serves one client over a pipe. Its first message decides which revisions it speaks; one server serves it to the end. */
-export function connectStdio(options: StdioServing): StdioConnection {
-  const { caller, parts, servers, eras, maxSubscriptions, whenListable } = options
-  const wire = new WatchedStdio(options, async (message) => {
-    const own = await ownFilter(message, (uri) => parts.resources?.followed(caller, uri))
-    return parseJSONRPCMessage(own.body)
-  })
-  const handle = serveStdio(
-    async ({ era }) => {
-      if (!eras[era]) throw new Error(`The ${era} revisions of the protocol are not served here`)
-      await whenListable()
-      const server = servers.create(era === 'modern' ? 'modern' : 'session')
-      server.onclose = () => parts.listeners.remove(server)
-      const owner = parts.resources?.listOf(caller)
-      if (era === 'modern') parts.listeners.add(server, { owner, isFiltered: true })
-      else server.oninitialized = () => parts.listeners.add(server, { owner })
-      return server
-    },
-    {
-      transport: wire,
-      legacy: eras.legacy ? 'serve' : 'reject',
-      maxSubscriptions,
-      onerror: (error) => parts.onError(legibleError(error)),
-    },
-  )
-  const close = async (): Promise<void> => {
-    wire.giveUp()
-    await handle.close()
-    await wire.close()
-  }
-  return { closed: wire.closed, close, [Symbol.asyncDispose]: close }
-}
-
-/** Validation errors of unions describe each alternative, which fills a log. */
-function legibleError(error: Error): Error {
-  return error.name === 'ZodError' || error.name === '$ZodError'
-    ? new Error('A message on the pipe is not JSON-RPC')
-    : error
+  readonly onError: (error: Error) => void
 }
 
 /** Clients of the SDK kill a process 2 s after they closed its input. */
 const LAST_ANSWERS_MS = 1500
 
-type ListenReading = (message: JSONRPCMessage) => Promise<JSONRPCMessage>
+/** Opens the session of a client that sends no `initialize`. */
+const INITIALIZE: JSONRPCMessage = {
+  jsonrpc: '2.0',
+  id: 0,
+  method: 'initialize',
+  params: {
+    protocolVersion: DEFAULT_REVISION,
+    capabilities: {},
+    clientInfo: { name: 'unknown', version: '0' },
+  },
+}
 
 /**
- * The transport of the SDK, with three changes:
- * - `closed` also resolves if the pipe is closed before its first message.
- * - `readListen` replaces each `subscriptions/listen`. Messages behind it wait, so that the order stays.
- * - At the end of the input, requests in flight are answered before the pipe is closed, for up to 1.5 s. Otherwise
- *   `printf … | mcp-gateway --stdio` would print nothing.
+ * One client on a pipe. Each message is served as a request over HTTP, with the headers that a client sends there.
+ *
+ * At the end of the input, requests in flight are answered for up to 1.5 s. Otherwise `printf … | mcp-gateway --stdio`
+ * would print nothing.
  */
-class WatchedStdio extends StdioServerTransport {
+export class StdioPipe implements StdioConnection {
   readonly closed: Promise<void>
-  readonly #readListen: ListenReading
-  readonly #waiting: JSONRPCMessage[] = []
+  readonly #options: StdioServing
+  readonly #input: Readable
+  readonly #output: Writable
+  readonly #buffer = new ReadBuffer()
+  /** Requests without an answer, and streams of changes, by their ids. */
+  readonly #open = new Map<RequestId, AbortController>()
   readonly #unanswered = new Set<RequestId>()
+  #sessionId: string | undefined
+  /** Resolves when the next message can be served. */
+  #ready: Promise<void> | undefined
+  /** Resolves when the client can take more. `undefined`: it can take more now. */
+  #writable: Promise<void> | undefined
+  #onWritable: () => void = () => undefined
+  #isClosed = false
   #onAnswered: () => void = () => undefined
-  #closing: Promise<void> | undefined
   #onClosed: () => void = () => undefined
 
-  constructor({ input, output }: StdioOptions, readListen: ListenReading) {
-    super(input, output)
-    this.#readListen = readListen
-    this.closed = new Promise((resolve) => {
-      this.#onClosed = resolve
+  constructor(options: StdioServing) {
+    const { input = process.stdin, onError, output = process.stdout } = options
+    this.#options = options
+    this.#input = input
+    this.#output = output
+    this.closed = new Promise((resolve) => (this.#onClosed = resolve))
+    input
+      .on('data', this.#read)
+      .on('error', onError)
+      .on('end', this.#ended)
+      .on('close', this.#ended)
+    if (input.readableEnded || input.destroyed) setImmediate(this.#ended)
+    // Stays after the end of the pipe: without a listener, a late error would end the process.
+    output.on('error', (error) => {
+      if (!this.#isClosed) onError(error)
+      void this.close()
     })
   }
 
-  override async start(): Promise<void> {
-    const { onmessage: deliver } = this
-    this.onmessage = (message) => {
-      this.#note(message)
-      if (this.#waiting.length === 0 && !isListen(message)) return deliver?.(message)
-      this.#waiting.push(message)
-      if (this.#waiting.length === 1) void this.#deliverWaiting(deliver)
-    }
-    await super.start()
+  /** Closes without waiting for responses. */
+  async close(): Promise<void> {
+    if (this.#isClosed) return this.closed
+    this.#isClosed = true
+    this.#input.off('data', this.#read)
+    if (this.#input.listenerCount('data') === 0) this.#input.pause()
+    for (const request of this.#open.values()) request.abort(new Error('The pipe was closed'))
+    await this.#options.legacy?.close()
+    this.#onWritable()
+    this.#onAnswered()
+    this.#onClosed()
   }
 
-  async #deliverWaiting(deliver: Transport['onmessage']): Promise<void> {
-    for (let next = this.#waiting[0]; next; next = this.#waiting[0]) {
-      const message = isListen(next) ? await this.#listenFrom(next) : next
-      if (message) deliver?.(message)
-      this.#waiting.shift()
-    }
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
   }
 
-  async #listenFrom(message: JSONRPCMessage): Promise<JSONRPCMessage | undefined> {
+  readonly #read = (chunk: Buffer): void => {
+    const { onError } = this.#options
     try {
-      return await this.#readListen(message)
+      this.#buffer.append(chunk)
     } catch (cause) {
-      this.onerror?.(new Error('The resources of a listener could not be checked', { cause }))
-      if (!isJSONRPCRequest(message)) return undefined
-      const error = { code: ProtocolErrorCode.InternalError, message: 'Try again' }
-      await this.send({ jsonrpc: '2.0', id: message.id, error }).catch(() => undefined)
-      return undefined
+      onError(new Error('A message on the pipe is too long', { cause }))
+      void this.close()
+    }
+    for (;;) {
+      try {
+        const message = this.#buffer.readMessage()
+        if (message === null) return
+        this.#received(message)
+      } catch {
+        // The error of the SDK describes each form that a message can have, over pages.
+        onError(new Error('A message on the pipe is not JSON-RPC'))
+      }
     }
   }
 
-  #note(message: JSONRPCMessage): void {
-    if (isJSONRPCRequest(message) && !isListen(message)) this.#unanswered.add(message.id)
-    const cancelled = cancelledId(message)
-    if (cancelled !== undefined) this.#settle(cancelled)
+  readonly #ended = async (): Promise<void> => {
+    await this.#ready
+    if (this.#unanswered.size > 0) {
+      await new Promise<void>((resolve) => {
+        this.#onAnswered = resolve
+        setTimeout(resolve, LAST_ANSWERS_MS).unref()
+      })
+    }
+    await this.close()
   }
 
-  #settle(id: RequestId): void {
+  #received(message: JSONRPCMessage): void {
+    this.#ready = this.#begin(message, this.#ready ?? this.#options.whenListable())
+  }
+
+  /** Never rejects. Resolves when the session of the message is open. */
+  async #begin(message: JSONRPCMessage, before: Promise<void>): Promise<void> {
+    await before
+    const isInitialize = methodOf(message) === 'initialize'
+    const needsSession = this.#sessionId === undefined && 'id' in message && 'method' in message
+    const isOpened = !needsSession || isInitialize || this.#isModern(message)
+    if (!isOpened) await this.#serve(INITIALIZE, false)
+    const served = this.#serve(message)
+    if (isInitialize) await served
+  }
+
+  /** Never rejects. */
+  async #serve(message: JSONRPCMessage, isAnswered = true): Promise<void> {
+    const id = isAnswered && 'method' in message && 'id' in message ? message.id : undefined
+    const cancelled = cancelledId(message)
+    if (cancelled !== undefined) this.#open.get(cancelled)?.abort(new Error('Cancelled'))
+    const request = new AbortController()
+    if (id !== undefined) {
+      this.#open.set(id, request)
+      if (methodOf(message) !== 'subscriptions/listen') this.#unanswered.add(id)
+    }
+    try {
+      const { signal } = request
+      const isModern = this.#isModern(message)
+      const { body } = await (isModern ? this.#call(message, signal) : this.#post(message))
+      if (body instanceof EventStream) await this.#sendEvents(body, signal)
+      else if (body !== undefined && id !== undefined) {
+        const text = typeof body === 'string' ? body : await body.text()
+        // Some errors over HTTP name no request.
+        this.#send({ ...JSON.parse(text), id })
+      }
+      if (methodOf(message) === 'notifications/initialized') void this.#listen()
+    } catch (cause) {
+      this.#options.onError(new Error('A message on the pipe could not be served', { cause }))
+      if (id !== undefined) this.#send(toErrorResponse(id, cause))
+    }
+    if (id === undefined) return
+    this.#open.delete(id)
     this.#unanswered.delete(id)
     if (this.#unanswered.size === 0) this.#onAnswered()
   }
 
-  override async send(message: JSONRPCMessage): Promise<void> {
-    try {
-      await super.send(message)
-    } finally {
-      if (!('method' in message) && message.id !== undefined) this.#settle(message.id)
-    }
+  /** Requests of 2026-07-28 name their revision. Where no other revision is served, every message belongs to it. */
+  #isModern(message: JSONRPCMessage): boolean {
+    return !this.#options.legacy || revisionOf(message) !== undefined
   }
 
-  /** Closes without waiting for responses. */
-  giveUp(): void {
-    this.#unanswered.clear()
-    this.#onAnswered()
+  async #call(message: JSONRPCMessage, signal: AbortSignal): Promise<Reply> {
+    const { caller, modern } = this.#options
+    if (!modern) return refused(400, RPC_ERROR.refused, REVISION_REFUSED)
+    const [revision, method, name] = [revisionOf(message), methodOf(message), nameIn(message)]
+    const headers = new Headers({ 'content-type': 'application/json' })
+    if (typeof revision === 'string') headers.set('mcp-protocol-version', revision)
+    if (method !== undefined) headers.set('mcp-method', method)
+    if (name !== undefined) headers.set('mcp-name', encodeName(name))
+    const route = classifyRequest({ method: 'POST', headers }, message)
+    return modern.serve({ headers, signal }, { body: message, route }, caller)
   }
 
-  override close(): Promise<void> {
-    this.#closing ??= this.#closeOnce()
-    return this.#closing
+  async #post(message: JSONRPCMessage): Promise<Reply> {
+    const { caller, legacy } = this.#options
+    const isInitialize = methodOf(message) === 'initialize'
+    const headers = headersOf(isInitialize ? undefined : this.#sessionId)
+    const reply = await legacy?.serve({ method: 'POST', headers }, message, caller)
+    this.#sessionId = reply?.headers?.['mcp-session-id'] ?? this.#sessionId
+    return reply ?? { status: 202 }
   }
 
-  async #closeOnce(): Promise<void> {
-    if (this.#unanswered.size > 0) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, LAST_ANSWERS_MS)
-        this.#onAnswered = () => {
-          clearTimeout(timer)
-          resolve()
-        }
+  /** Opens the stream on which a client with a session is notified of changes. */
+  async #listen(): Promise<void> {
+    const { caller, legacy } = this.#options
+    const headers = headersOf(this.#sessionId)
+    const reply = await legacy?.serve({ method: 'GET', headers }, undefined, caller)
+    if (reply?.body instanceof EventStream) void this.#sendEvents(reply.body)
+  }
+
+  /** Sends the messages of a stream until it ends. */
+  #sendEvents(events: EventStream, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      signal?.addEventListener('abort', () => events.lose())
+      events.onClose(() => resolve())
+      events.connect({
+        write: (text) => {
+          for (const event of text.split('\n\n')) {
+            const data = /data: (.+)/s.exec(event)?.[1]
+            if (data !== undefined) this.#send(JSON.parse(data))
+          }
+        },
+        writable: () => this.#writable,
+        end: (onSent) => onSent(),
       })
-    }
-    await super.close()
-    this.#onClosed()
+    })
+  }
+
+  #send(message: object): void {
+    if (this.#isClosed) return
+    if (this.#output.write(`${JSON.stringify(message)}\n`)) return
+    this.#writable ??= new Promise((resolve) => {
+      this.#onWritable = () => {
+        this.#writable = undefined
+        resolve()
+      }
+      this.#output.once('drain', this.#onWritable)
+    })
   }
 }
 
-function isListen(message: JSONRPCMessage): boolean {
-  return methodOf(message) === 'subscriptions/listen'
+function headersOf(sessionId: string | undefined): Headers {
+  const headers = new Headers({ accept: 'application/json, text/event-stream' })
+  if (sessionId !== undefined) headers.set('mcp-session-id', sessionId)
+  return headers
+}
+
+/** Returns the revision that a request of 2026-07-28 names. Nothing in it was checked. */
+function revisionOf(message: JSONRPCMessage): unknown {
+  const { _meta: meta } = paramsOf(message)
+  return isRecord(meta) ? meta[PROTOCOL_VERSION_META_KEY] : undefined
 }

@@ -113,15 +113,6 @@ const PROMPT_QUESTION: Asking = {
 export class FixtureHandlers implements McpHandlers {
   readonly serverInfo = { name: 'conformance-fixture', version: '1.0.0' }
   readonly instructions = undefined
-  readonly methods = [
-    'tools/call',
-    'prompts/get',
-    'completion/complete',
-    'resources/read',
-    'resources/templates/list',
-    'resources/subscribe',
-    'resources/unsubscribe',
-  ]
   readonly #states: HandlerParts['states']
 
   constructor({ states }: Pick<HandlerParts, 'states'>) {

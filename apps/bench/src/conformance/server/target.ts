@@ -57,11 +57,10 @@ function withAgents(): GatewayOptions {
 
 /** Adds a tool that needs the model of the client. */
 function withSampling(handlers: McpHandlers): McpHandlers {
-  const { serverInfo, instructions, methods } = handlers
+  const { serverInfo, instructions } = handlers
   return {
     serverInfo,
     instructions,
-    methods,
     capabilities: (kind) => handlers.capabilities(kind),
     handle(method, params, context) {
       if (method !== 'tools/call' || params['name'] !== 'test_missing_capability') {
