@@ -12,7 +12,6 @@ import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
 import type { EarlierFiles } from '../files/result-files.ts'
 import { randomHex } from '../internal/random-hex.ts'
-import type { RunFailureReason } from '../internal/run-event.ts'
 import {
   readAnswers,
   toForm,
@@ -141,25 +140,23 @@ export class PausedRuns {
   /** Continues a run with answers. */
   async resume(execution: Execution, resume: RunResume): Promise<ToolOutcome> {
     const claim = parseClaim(resume.state)
-    if (claim === undefined) {
-      const text = 'This names no run that can be continued: call again without `resume`.'
-      return failed(execution.order, 'invalid_arguments', text)
-    }
-    const order = { ...execution.order, runId: claim.runId }
-    const own = { ...execution, order }
+    const runId = claim?.runId ?? execution.order.runId
+    const own = { ...execution, order: { ...execution.order, runId } }
     try {
+      if (claim === undefined) {
+        const text = 'This names no run that can be continued: call again without `resume`.'
+        throw new RunFailure('invalid_arguments', text)
+      }
       for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
         const outcome = await this.#tryResume(own, claim, resume)
         if (outcome !== undefined) return outcome
       }
-      return failure(
-        busy('Another process continues this run. Call again in a moment.'),
-        order.runId,
-      )
+      throw busy('Another process continues this run. Call again in a moment.')
     } catch (error) {
       if (error instanceof ProtocolError) throw error
+      if (error instanceof RunFailure) return failed(error, runId)
       const text = 'The answer cannot be stored now. Send it again in a moment.'
-      return failure(new RunFailure('unavailable', text, { cause: error }), order.runId)
+      return failed(new RunFailure('unavailable', text, { cause: error }), runId)
     }
   }
 
@@ -167,7 +164,7 @@ export class PausedRuns {
     this.#rows.close()
   }
 
-  /** @returns `undefined` if another process changed the row in the meantime */
+  /** @returns `undefined` if another process changed the row in the meantime. @throws RunFailure */
   async #tryResume(
     execution: Execution,
     claim: ResumeClaim,
@@ -179,11 +176,11 @@ export class PausedRuns {
     // A run of another caller gets the same answer as an unknown run.
     if (row === undefined || !isOwn(row, execution, claim)) {
       const text = 'No such run waits for an answer. It may have waited too long.'
-      return failed(order, 'expired', text)
+      throw new RunFailure('expired', text)
     }
     if (!isSameCall(row, order, claim)) {
       const text = 'A run is continued with the same arguments with which it began.'
-      return failed(order, 'invalid_arguments', text)
+      throw new RunFailure('invalid_arguments', text)
     }
     const answered = { round: claim.round, hash: hashOf(responses) }
     const isOpen = row.phase === 'waiting' && claim.round === row.round
@@ -191,15 +188,14 @@ export class PausedRuns {
     const isLeft =
       isTakenOver(order) && row.phase === 'running' && isDeepStrictEqual(row.answered, answered)
     if (!isOpen && !isLeft) return this.#repeat(execution, row, answered.hash)
-    if (isOpen && row.expiresAt <= clock.now()) return failure(expired(), row.runId)
+    if (isOpen && row.expiresAt <= clock.now()) throw expired()
     if (row.beginsAnew === true && order.input === undefined) {
-      const text = 'This run begins again: call with all arguments.'
-      return failed(order, 'invalid_arguments', text)
+      throw new RunFailure('invalid_arguments', 'This run begins again: call with all arguments.')
     }
     const isPlain = claim.type === 'argument'
     const reading = readAnswers(row.questions, responses, { earlier: row.answers, isPlain })
     if (reading.type === 'errors') {
-      const stored = await this.#put({ ...row, answers: reading.answers }, version)
+      const stored = await this.#rows.put(row.runId, { ...row, answers: reading.answers }, version)
       return stored === undefined ? undefined : questionsOutcome(execution, row, reading)
     }
     const taken: PausedRun = {
@@ -208,7 +204,7 @@ export class PausedRuns {
       answered,
       expiresAt: clock.now() + this.#storage.maxRunMs(tool) + DEAD_AFTER_MS,
     }
-    const takenVersion = await this.#put(taken, version)
+    const takenVersion = await this.#rows.put(row.runId, taken, version)
     if (takenVersion === undefined) return undefined
     const outcome = this.#continue(execution, { row: taken, version: takenVersion }, reading)
     this.#running.set(row.runId, outcome)
@@ -229,7 +225,7 @@ export class PausedRuns {
         reading.type === 'refusal'
           ? refusedResult(row.runId, reading.action)
           : failureResult(new RunFailure('expired', UNANSWERED), row.runId)
-      await this.#storeResult(row, version, result)
+      await this.#end(row, version, result).catch(() => {})
       this.#forget(row)
       return { type: 'result', result }
     }
@@ -243,32 +239,31 @@ export class PausedRuns {
     if (!ending.isStarted) {
       // The agent did not get the answers, so they can be given again.
       const { answered: _, ...rest } = row
-      await this.#put({ ...rest, phase: 'waiting', expiresAt: this.#waitsUntil() }, version)
+      const again: PausedRun = { ...rest, phase: 'waiting', expiresAt: this.#waitsUntil() }
+      await this.#rows.put(row.runId, again, version)
       return { type: 'result', result: ending.result }
     }
     const result = withEarlierFiles(ending.result, files?.blocks ?? [])
     const { order, sink } = execution
     // A stopped attempt of an engine is not the end of the run: another process may continue it.
     const isEnd = order.attempt === undefined || !sink.signal.aborted
-    if (isEnd) await this.#storeResult(row, version, result)
+    if (isEnd) await this.#end(row, version, result).catch(() => {})
     return { type: 'result', result }
   }
 
   /** The outcome for answers to a round that was answered before. Executes nothing. */
   async #repeat(execution: Execution, row: PausedRun, hash: string): Promise<ToolOutcome> {
-    const { order } = execution
     const isExpired = row.phase === 'ended' && row.answered === undefined
     if (!isExpired && row.answered?.hash !== hash) {
       const text = 'This question was answered before, with another answer.'
-      return failed(order, 'already_answered', text)
+      throw new RunFailure('already_answered', text)
     }
     if (row.phase === 'waiting') return questionsOutcome(execution, row)
     if (row.phase === 'ended' && row.result) return { type: 'result', result: row.result }
     const running = this.#running.get(row.runId)
     if (running !== undefined) return running
-    return row.expiresAt > this.#storage.clock.now()
-      ? failure(busy('The run continues in another process. Call again in a moment.'), row.runId)
-      : failure(died(), row.runId)
+    if (row.expiresAt <= this.#storage.clock.now()) throw died()
+    throw busy('The run continues in another process. Call again in a moment.')
   }
 
   async #pause(
@@ -278,14 +273,15 @@ export class PausedRuns {
   ): Promise<ToolOutcome> {
     let cause: unknown
     try {
-      if ((await this.#put(row, ifVersion)) !== undefined) return questionsOutcome(execution, row)
+      const stored = await this.#rows.put(row.runId, row, ifVersion)
+      if (stored !== undefined) return questionsOutcome(execution, row)
     } catch (error) {
       cause = error
     }
     // Another attempt of an engine may use the state.
     if (execution.order.attempt === undefined) this.#forget(row)
     const text = 'The agent has a question, but the gateway cannot store the paused run now.'
-    return failure(new RunFailure('unavailable', text, { cause }), row.runId)
+    return failed(new RunFailure('unavailable', text, { cause }), row.runId)
   }
 
   #newRow({ order, tool }: Execution, ending: Asked, previous?: PausedRun): PausedRun {
@@ -314,26 +310,22 @@ export class PausedRuns {
     return this.#storage.clock.now() + this.#storage.needsInputTtlMs
   }
 
-  #put(row: PausedRun, ifVersion: string | null): Promise<string | undefined> {
-    return this.#rows.put(row.runId, row, ifVersion)
-  }
-
-  /** Stores the result for a repeat of the last answers. Never rejects: the caller that waits gets the result anyway. */
-  async #storeResult(row: PausedRun, version: string, result: CallToolResult): Promise<void> {
-    const stored = isStorable(result) ? result : givenOnce(row.runId)
-    await this.#end(row, version, stored).catch(() => {})
-  }
-
-  async #end(row: PausedRun, ifVersion: string, result: CallToolResult): Promise<boolean> {
+  /**
+   * Stores the result for a repeat of the last answers.
+   *
+   * @returns whether this process ended the run. The caller that waits gets the result anyway
+   */
+  async #end(row: PausedRun, ifVersion: string, whole: CallToolResult): Promise<boolean> {
     const { clock, records, repeatTtlMs: ttlMs } = this.#storage
-    const expiresAt = clock.now() + ttlMs
+    const result = isStorable(whole) ? whole : givenOnce(row.runId)
+    const times = { expiresAt: clock.now() + ttlMs }
     const ended: PausedRun = {
       ...row,
       phase: 'ended',
       state: null,
       files: undefined,
       result,
-      expiresAt,
+      ...times,
     }
     return (await records.put(PREFIX + row.runId, ended, { ttlMs, ifVersion })) !== undefined
   }
@@ -459,10 +451,6 @@ function died(): RunFailure {
   return new RunFailure('agent_failed', 'The process that continued this run died before its end.')
 }
 
-function failed({ runId }: RunOrder, reason: RunFailureReason, text: string): ToolOutcome {
-  return failure(new RunFailure(reason, text), runId)
-}
-
-function failure(error: RunFailure, runId: string): ToolOutcome {
+function failed(error: RunFailure, runId: string): ToolOutcome {
   return { type: 'result', result: failureResult(error, runId) }
 }

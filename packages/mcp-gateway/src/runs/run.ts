@@ -17,21 +17,18 @@ import type { RunFailureReason, RunNames } from '../internal/run-event.ts'
 import type { ProgressFeed } from './progress-feed.ts'
 import type { Execution, RunStorage } from './order.ts'
 
-interface TimeLimits {
+/** What an execution gets when it has a slot. */
+export interface RunStart {
   /** Time for the whole run, in milliseconds. */
   readonly timeoutMs: number
   /** Time that the agent may be silent. 0: no limit. */
   readonly idleTimeoutMs: number
-}
-
-interface FilesOfRun {
   /** Files of the caller. */
-  readonly input: readonly InputFile[]
+  readonly inputFiles: readonly InputFile[]
   /** Files of the agent. `undefined` if files are not stored. */
-  readonly output: RunFiles | undefined
+  readonly files: RunFiles | undefined
 }
 
-const NO_FILES: FilesOfRun = { input: [], output: undefined }
 /** For a run that is continued without its arguments. */
 const NO_INPUT: CheckedInput = { kind: 'message', text: '' }
 /** Bytes of text in pieces that are kept. The result says if there were more. */
@@ -57,7 +54,11 @@ export class ActiveRun {
   readonly #agents: RunnableAgents
   readonly #controller = new AbortController()
   readonly #notes: string[] = []
-  #files: FilesOfRun = NO_FILES
+  /** Files of the agent. `undefined` if files are not stored. */
+  files: RunFiles | undefined
+  /** The agent was stopped, and did not end in time. */
+  isAbandoned = false
+  #inputFiles: readonly InputFile[] = []
   #text = ''
   #textBytes = 0
   #isTextCut = false
@@ -65,15 +66,6 @@ export class ActiveRun {
   #isClosed = false
   #lastUpdateAt = 0
   #stopTimer: (() => void) | undefined
-  #isAbandoned = false
-  /** Time that a stopped agent has to end. */
-  #graceMs = 0
-  #stopGrace: (() => void) | undefined
-  /**
-   * Ends the wait for the agent. Never assign a closure that refers to `this` to a field here, unless the declaration of the
-   * field does it: V8 then keeps ended runs through minor collections, which take ten times as long.
-   */
-  #reject: ((reason: unknown) => void) | undefined
 
   constructor(
     execution: Execution,
@@ -101,25 +93,15 @@ export class ActiveRun {
     return this.#controller.signal
   }
 
-  /** The agent was stopped, and did not end in time. */
-  get isAbandoned(): boolean {
-    return this.#isAbandoned
-  }
-
-  get files(): RunFiles | undefined {
-    return this.#files.output
-  }
-
   /** Tells the agent to stop. Further reasons have no effect. */
   stop(failure: RunFailure): void {
-    if (this.signal.aborted) return
     this.#controller.abort(failure)
-    if (this.#reject !== undefined) this.#beginGrace()
   }
 
   /** Begins the time limits. */
-  begin(limits: TimeLimits, files: FilesOfRun): void {
-    this.#files = files
+  begin({ files, inputFiles, ...limits }: RunStart): void {
+    this.files = files
+    this.#inputFiles = inputFiles
     this.#lastUpdateAt = this.#clock.now()
     this.#watch(limits, limits.timeoutMs)
   }
@@ -131,11 +113,28 @@ export class ActiveRun {
    * @throws the error of `end`, or the reason why the run was stopped
    */
   untilEnd<T>(end: Promise<T>, graceMs: number): Promise<T> {
+    const { signal } = this
     return new Promise((resolve, reject) => {
-      this.#graceMs = graceMs
-      this.#reject = reject
-      if (this.signal.aborted) this.#beginGrace()
-      void this.#follow(end, resolve)
+      let stopGrace: (() => void) | undefined
+      const beginGrace = (): void => {
+        stopGrace = this.#clock.after(graceMs, () => {
+          this.isAbandoned = true
+          reject(signal.reason)
+        })
+      }
+      if (signal.aborted) beginGrace()
+      else signal.addEventListener('abort', beginGrace, { once: true })
+      const settle = (settled: () => void): void => {
+        stopGrace?.()
+        signal.removeEventListener('abort', beginGrace)
+        // An answer after the stop comes too late: the caller has left, or got another reason.
+        if (signal.aborted) reject(signal.reason)
+        else settled()
+      }
+      end.then(
+        (final) => settle(() => resolve(final)),
+        (error: unknown) => settle(() => reject(error)),
+      )
     })
   }
 
@@ -187,35 +186,13 @@ export class ActiveRun {
     this.stop(isFailure ? reason : new RunFailure('cancelled', 'The call was cancelled.'))
   }
 
-  #beginGrace(): void {
-    this.#stopGrace = this.#clock.after(this.#graceMs, () => {
-      this.#isAbandoned = true
-      this.#reject?.(this.signal.reason)
-    })
-  }
-
-  async #follow<T>(end: Promise<T>, resolve: (final: T) => void): Promise<void> {
-    try {
-      const final = await end
-      // An answer after the stop comes too late: the caller has left, or got another reason.
-      this.signal.throwIfAborted()
-      resolve(final)
-    } catch (error) {
-      this.#reject?.(this.signal.aborted ? this.signal.reason : error)
-    } finally {
-      this.#stopGrace?.()
-      this.#stopGrace = undefined
-      this.#reject = undefined
-    }
-  }
-
   #callOf(thread: string | undefined): AgentCall {
     const { tool, order, earlier } = this.execution
     return {
       runId: order.runId,
       agentId: tool.agent.id,
       skillId: tool.skill.id,
-      input: { ...(order.input ?? NO_INPUT), files: this.#files.input },
+      input: { ...(order.input ?? NO_INPUT), files: this.#inputFiles },
       principal: order.principal,
       thread,
       signal: this.signal,
@@ -254,7 +231,10 @@ export class ActiveRun {
    * One timer for both limits, however often the agent sends something. The time for the whole run is counted by timers,
    * not by the clock, which may be set back.
    */
-  #watch({ timeoutMs, idleTimeoutMs }: TimeLimits, leftMs: number): void {
+  #watch(
+    { timeoutMs, idleTimeoutMs }: Pick<RunStart, 'timeoutMs' | 'idleTimeoutMs'>,
+    leftMs: number,
+  ): void {
     const idleLeftMs = Math.max(0, this.#lastUpdateAt + idleTimeoutMs - this.#clock.now())
     const ms = idleTimeoutMs > 0 ? Math.min(leftMs, idleLeftMs) : leftMs
     this.#stopTimer = this.#clock.after(ms, () => {
@@ -291,18 +271,18 @@ export class ActiveRun {
       },
       read: async (name, version) => {
         this.#assertOpen()
-        return this.#files.output?.read(name, version)
+        return this.files?.read(name, version)
       },
       list: async () => {
         this.#assertOpen()
-        return this.#files.output?.list() ?? []
+        return this.files?.list() ?? []
       },
     }
   }
 
   async #write(file: OutputFile): ReturnType<AgentArtifacts['write']> {
     this.#assertOpen()
-    const files = this.#files.output
+    const files = this.files
     if (files === undefined) throw new GatewayError('UNAVAILABLE', 'This gateway keeps no files')
     const written = await files.write(file)
     const { version } = written

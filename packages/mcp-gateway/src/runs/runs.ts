@@ -158,11 +158,12 @@ export class Runs {
       if (source === undefined)
         throw new RunFailure('agent_gone', 'It left the gateway. List the tools again.')
       this.#emit({ type: 'started', ...run.names })
-      const limits = {
+      run.begin({
         timeoutMs: this.maxRunMs(tool),
         idleTimeoutMs: tool.idleTimeoutMs ?? this.#settings.idleTimeoutMs,
-      }
-      run.begin(limits, { input: inputFiles, output: this.#filesOf(run) })
+        inputFiles,
+        files: this.#filesOf(run),
+      })
       feed?.line(`Accepted by ${tool.agent.name}`)
       isStarted = true
       const ending = await run.untilEnd(

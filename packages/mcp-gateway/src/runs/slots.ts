@@ -9,16 +9,10 @@ export type SlotSettings = Pick<
   'maxConcurrent' | 'maxConcurrentPerPrincipal' | 'maxQueued' | 'queueTimeoutMs'
 >
 
-/** The slots and calls of one owner. Removed when there are none. */
-interface Owner {
-  readonly id: string
-  taken: number
-}
-
 interface Waiter {
   readonly owner: string
-  readonly enter: () => void
-  readonly giveUp: () => void
+  /** Takes a slot, or fails with the error. */
+  readonly end: (error?: unknown) => void
 }
 
 const TOO_MANY = 'Too many agents are running. Call again after 5 seconds.'
@@ -32,10 +26,9 @@ export class RunSlots {
   readonly #clock: Clock
   readonly #busyText: string
   #limits: SlotSettings
-  /** Owners with slots. Arrays, because they change with every call: see `removeFrom`. */
-  readonly #owners: Owner[] = []
+  /** The owner of each slot that is taken. An array, because it changes with every call: see `removeFrom`. */
+  readonly #taken: string[] = []
   readonly #queue: Waiter[] = []
-  #total = 0
 
   /** @param busyText message of the failure `busy` */
   constructor(clock: Clock, limits: SlotSettings, busyText: string = TOO_MANY) {
@@ -47,13 +40,12 @@ export class RunSlots {
   /** Changes the limits. Runs keep their slots, and waiting calls enter where there is room now. */
   limit(limits: SlotSettings): void {
     this.#limits = limits
-    const waiting = [...this.#queue]
-    for (const waiter of waiting) if (this.#isFree(waiter.owner)) waiter.enter()
+    for (const { owner, end } of [...this.#queue]) if (this.#isFree(owner)) end()
   }
 
   /** Number of runs that have a slot, and of calls that wait for one. */
   get size(): { readonly taken: number; readonly queued: number } {
-    return { taken: this.#total, queued: this.#queue.length }
+    return { taken: this.#taken.length, queued: this.#queue.length }
   }
 
   /**
@@ -63,45 +55,30 @@ export class RunSlots {
    */
   async take(owner: string, signal: AbortSignal): Promise<void> {
     signal.throwIfAborted()
-    if (this.#isFree(owner)) return this.#count(owner)
+    if (this.#isFree(owner)) return void this.#taken.push(owner)
     if (this.#queue.length >= this.#limits.maxQueued) this.#makeRoomFor(owner)
     return this.#wait(owner, signal)
   }
 
   release(owner: string): void {
-    const found = this.#find(owner)
-    if (found === undefined) return
-    this.#total--
-    found.taken--
-    if (found.taken === 0) removeFrom(this.#owners, found)
-    this.#queue.find((waiter) => this.#isFree(waiter.owner))?.enter()
+    if (removeFrom(this.#taken, owner)) this.#queue.find((each) => this.#isFree(each.owner))?.end()
   }
 
   /** Resolves when the slot is counted as taken, so that no other call gets it in between. */
   #wait(owner: string, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-      const settle = (): void => {
+      const end = (error?: unknown): void => {
         removeFrom(this.#queue, waiter)
         undoTimer()
         signal.removeEventListener('abort', onAbort)
+        if (error !== undefined) return reject(error)
+        this.#taken.push(owner)
+        resolve()
       }
-      const waiter: Waiter = {
-        owner,
-        enter: () => {
-          settle()
-          this.#count(owner)
-          resolve()
-        },
-        giveUp: () => {
-          settle()
-          reject(busy(this.#busyText))
-        },
-      }
-      const onAbort = (): void => {
-        settle()
-        reject(signal.reason)
-      }
-      const undoTimer = this.#clock.after(this.#limits.queueTimeoutMs, waiter.giveUp)
+      const waiter: Waiter = { owner, end }
+      const onAbort = (): void => end(signal.reason)
+      const onLate = (): void => end(busy(this.#busyText))
+      const undoTimer = this.#clock.after(this.#limits.queueTimeoutMs, onLate)
       signal.addEventListener('abort', onAbort)
       this.#queue.push(waiter)
     })
@@ -114,23 +91,12 @@ export class RunSlots {
     const own = counts.get(owner) ?? 0
     const [greediest, most] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), [owner, own])
     if (most <= own + 1) throw busy(this.#busyText)
-    this.#queue.findLast((waiter) => waiter.owner === greediest)?.giveUp()
+    this.#queue.findLast((waiter) => waiter.owner === greediest)?.end(busy(this.#busyText))
   }
 
   #isFree(owner: string): boolean {
     const { maxConcurrent, maxConcurrentPerPrincipal } = this.#limits
-    if (this.#total >= maxConcurrent) return false
-    return (this.#find(owner)?.taken ?? 0) < maxConcurrentPerPrincipal
-  }
-
-  #count(id: string): void {
-    this.#total++
-    const found = this.#find(id)
-    if (found === undefined) this.#owners.push({ id, taken: 1 })
-    else found.taken++
-  }
-
-  #find(id: string): Owner | undefined {
-    return this.#owners.find((owner) => owner.id === id)
+    if (this.#taken.length >= maxConcurrent) return false
+    return this.#taken.filter((each) => each === owner).length < maxConcurrentPerPrincipal
   }
 }
