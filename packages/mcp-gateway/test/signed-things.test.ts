@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest'
 
-import { Artifacts } from '../src/files/artifacts.ts'
 import { ArtifactLinks } from '../src/files/links.ts'
-import { newScopeId } from '../src/files/namespaces.ts'
+import { ArtifactScopes, newScopeId } from '../src/files/namespaces.ts'
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway } from '../src/gateway.ts'
 import { systemClock } from '../src/internal/clock.ts'
@@ -11,7 +10,6 @@ import { RequestStates } from '../src/runs/request-state.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
 import { post } from './rpc-requests.ts'
-import { artifactsOptions } from './settings.ts'
 
 const key = new Uint8Array(32).fill(7)
 const binding = { method: 'tools/call', principal: 'ada' }
@@ -26,7 +24,7 @@ function signers(): {
     states: new RequestStates({ ttlMs: 3_600_000, key }),
     cursors: new SignedCursors(key),
     links: new ArtifactLinks({
-      artifacts: new Artifacts(artifactsOptions({ store, key })),
+      scopes: new ArtifactScopes(store.records, 60_000),
       records: store.records,
       key,
       baseUrl: () => 'https://files.example/artifacts',

@@ -1,6 +1,6 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { Artifact, Artifacts } from './artifacts.ts'
-import type { ArtifactCaller } from './namespaces.ts'
+import type { Artifact } from './artifacts.ts'
+import type { ArtifactCaller, ArtifactScopes } from './namespaces.ts'
 import { artifactNameFrom, encodedName } from './uri.ts'
 import type { ArtifactAddress } from './uri.ts'
 import type { Clock } from '../internal/clock.ts'
@@ -11,7 +11,7 @@ import type { Records } from '../store/gateway-store.ts'
 const CLOCK_SKEW_MS = 60_000
 
 export interface ArtifactLinksOptions {
-  readonly artifacts: Pick<Artifacts, 'scopes'>
+  readonly scopes: ArtifactScopes
   readonly records: Records
   /** Returns the URL of the path as clients see it: `https://host/artifacts`. `undefined`: not known, so there are no links. */
   readonly baseUrl: () => string | undefined
@@ -22,12 +22,15 @@ export interface ArtifactLinksOptions {
   readonly clock: Clock
 }
 
-/** A link to upload one file. */
-export interface UploadLink {
+interface Link {
   readonly url: string
   /** Milliseconds since 1970. */
   readonly expiresAt: number
 }
+
+/** What a link is for, and the parameter of its query that names the version or the upload. */
+const PARAMETER = { download: 'version', upload: 'once' } as const
+type Use = keyof typeof PARAMETER
 
 /** An upload link in use. */
 export interface UsedLink {
@@ -48,54 +51,57 @@ export class ArtifactLinks {
     this.#options = options
   }
 
-  /** Returns a link that expires with the artifact at the latest. */
+  /** Returns a link that expires with the artifact at the latest. `undefined`: the address of the gateway is not known. */
   downloadUrl({ scope, name, version, expiresAt }: Artifact): string | undefined {
-    const { baseUrl, clock, ttlMs } = this.#options
-    const base = baseUrl()
-    if (base === undefined) return undefined
-    const exp = toSeconds(Math.min(clock.now() + ttlMs, expiresAt))
-    const sig = this.#sign({ scope, name }, ['download', version, exp])
-    return `${base}/${scope}/${encodedName(name)}?version=${version}&exp=${exp}&sig=${sig}`
+    return this.#link({ scope, name }, ['download', `${version}`], expiresAt)?.url
   }
 
   /** Returns whether a query is that of a download link to this version, and the link has not expired. */
   isDownload(address: ArtifactAddress, query: URLSearchParams): boolean {
-    return this.#isValid(address, query, ['download', address.version ?? ''])
+    return this.#isValid(address, 'download', query)
   }
 
   /** Returns a link where a `PUT` stores a file of the caller. A link works once, because addresses are kept in logs. */
-  async uploadLink(caller: ArtifactCaller, fileName: string): Promise<UploadLink | undefined> {
-    const { artifacts, baseUrl, clock, ttlMs } = this.#options
-    const base = baseUrl()
-    if (base === undefined) return undefined
-    const { scope } = await artifacts.scopes.forWriting(caller, undefined)
-    const name = artifactNameFrom(fileName)
-    const exp = toSeconds(clock.now() + ttlMs)
-    const once = randomHex(8)
-    const sig = this.#sign({ scope, name }, ['upload', once, exp])
-    const url = `${base}/${scope}/${encodedName(name)}?once=${once}&exp=${exp}&sig=${sig}`
-    return { url, expiresAt: exp * 1000 }
+  async uploadLink(caller: ArtifactCaller, fileName: string): Promise<Link | undefined> {
+    const { baseUrl, scopes } = this.#options
+    if (baseUrl() === undefined) return undefined
+    const { scope } = await scopes.forWriting(caller, undefined)
+    return this.#link({ scope, name: artifactNameFrom(fileName) }, ['upload', randomHex(8)])
   }
 
   /** Uses an upload link. `undefined`: the link is not valid, was used before, or has expired. */
   async useUpload(address: ArtifactAddress, query: URLSearchParams): Promise<UsedLink | undefined> {
-    const { artifacts, records, clock } = this.#options
-    const once = query.get('once') ?? ''
-    if (!this.#isValid(address, query, ['upload', once])) return undefined
-    const caller = await artifacts.scopes.ownerOf(address.scope)
+    const { scopes, records, clock } = this.#options
+    if (!this.#isValid(address, 'upload', query)) return undefined
+    const caller = await scopes.ownerOf(address.scope)
     if (caller === undefined) return undefined
-    const key = `artifacts/used-link/${once}`
+    const key = `artifacts/used-link/${query.get('once')}`
     const ttlMs = Number(query.get('exp')) * 1000 - clock.now() + CLOCK_SKEW_MS
     const version = await records.put(key, 1, { ttlMs, ifVersion: null })
     if (version === undefined) return undefined
     return { caller, release: async () => void (await records.delete(key, version)) }
   }
 
-  #isValid(address: ArtifactAddress, query: URLSearchParams, use: readonly unknown[]): boolean {
-    const exp = query.get('exp') ?? ''
-    if (!/^\d{1,12}$/.test(exp) || Number(exp) * 1000 <= this.#options.clock.now()) return false
-    const expected = Buffer.from(this.#sign(address, [...use, exp]))
-    const given = Buffer.from(query.get('sig') ?? '')
+  #link(
+    { scope, name }: ArtifactAddress,
+    [use, value]: readonly [use: Use, value: string],
+    latestMs = Infinity,
+  ): Link | undefined {
+    const { baseUrl, clock, ttlMs } = this.#options
+    const base = baseUrl()
+    if (base === undefined) return undefined
+    const exp = Math.floor(Math.min(clock.now() + ttlMs, latestMs) / 1000)
+    const sig = this.#sign({ scope, name }, [use, value, exp])
+    const query = `${PARAMETER[use]}=${value}&exp=${exp}&sig=${sig}`
+    return { url: `${base}/${scope}/${encodedName(name)}?${query}`, expiresAt: exp * 1000 }
+  }
+
+  #isValid(address: ArtifactAddress, use: Use, query: URLSearchParams): boolean {
+    const [value, exp, sig] = [PARAMETER[use], 'exp', 'sig'].map((name) => query.get(name) ?? '')
+    if (!/^\d{1,12}$/.test(exp ?? '')) return false
+    if (Number(exp) * 1000 <= this.#options.clock.now()) return false
+    const expected = Buffer.from(this.#sign(address, [use, value, exp]))
+    const given = Buffer.from(sig ?? '')
     return given.length === expected.length && timingSafeEqual(given, expected)
   }
 
@@ -103,8 +109,4 @@ export class ArtifactLinks {
     const text = ['mcp-gateway.link', scope, encodedName(name), ...use].join('\0')
     return createHmac('sha256', this.#options.key).update(text).digest('base64url')
   }
-}
-
-function toSeconds(ms: number): number {
-  return Math.floor(ms / 1000)
 }

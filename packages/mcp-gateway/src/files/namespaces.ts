@@ -76,23 +76,14 @@ function hashOf(text: string): string {
 /** Scopes live longer than their files, so that no version expires too early. */
 const SPARE_MS = 3_600_000
 
-/** The same error for a scope of another owner, an expired one, and one that a model invented. */
-function noScope(): GatewayError {
-  return new GatewayError('NOT_FOUND', 'There is no such scope: leave `scope` out to get a new one')
-}
-
 /** Key of the owner of a scope. */
 function scopeKey(scope: string): string {
   return `artifacts/scope/${scope}`
 }
 
 /** Key of the scope in which files of a principal are kept by default. */
-function defaultScopeKey(principal: string): string {
-  return `artifacts/default/${principal}`
-}
-
-function storedOwnerFrom(value: unknown): ScopeOwner | undefined {
-  return StoredOwner.safeParse(value).data
+function defaultScopeKey(principal: Pick<Principal, 'id'>): string {
+  return `artifacts/default/${principalKey(principal)}`
 }
 
 export interface OwnedScope {
@@ -112,73 +103,65 @@ export class ArtifactScopes {
 
   /** Returns whether the scope exists and the caller owns it. */
   async mayRead(caller: ArtifactCaller, scope: string): Promise<boolean> {
-    return (await this.#owned(caller, scope)) !== undefined
+    const owner = await this.#storedOwner(scope)
+    return owner !== undefined && ownsScope(caller, scope, owner)
   }
 
   /** Returns the scope in which files of the caller are stored by default. `undefined`: there is none yet, or each run gets a new one. */
   async own({ principal, scope }: ArtifactCaller): Promise<string | undefined> {
     if (principal.isAnonymous) return scope
-    const found = await this.#records.get(defaultScopeKey(principalKey(principal)))
+    const found = await this.#records.get(defaultScopeKey(principal))
     return typeof found?.value === 'string' ? found.value : undefined
   }
 
   /** Returns the given scope, else the caller's own one, else a new one for all who know its id. @throws GatewayError `NOT_FOUND` */
   async forWriting(caller: ArtifactCaller, given: string | undefined): Promise<OwnedScope> {
-    if (given !== undefined && given !== caller.scope) {
-      const owner = isScopeId(given) ? await this.#owned(caller, given) : undefined
-      if (!owner) throw noScope()
-      return this.#claimed({ scope: given, owner })
-    }
     const { principal, address } = caller
-    if (!principal.isAnonymous) return this.#ofPrincipal({ kind: 'principal', id: principal.id })
+    const { id } = principal
+    if (given !== undefined && given !== caller.scope) {
+      const owner = isScopeId(given) ? await this.#storedOwner(given) : undefined
+      if (owner && ownsScope(caller, given, owner)) return this.#kept(given, owner)
+      // The same error for a scope of another owner, an expired one, and one that a model invented.
+      const text = 'There is no such scope: leave `scope` out to get a new one'
+      throw new GatewayError('NOT_FOUND', text)
+    }
+    if (!principal.isAnonymous) {
+      return this.#kept(await this.#defaultScope(principal), { kind: 'principal', id })
+    }
     const kind = caller.scope === undefined ? 'holder' : 'session'
-    return this.#claimed({
-      scope: caller.scope ?? newScopeId(),
-      owner: { kind, id: principal.id, address },
-    })
+    return this.#kept(caller.scope ?? newScopeId(), { kind, id, address })
   }
 
   /** Returns the caller that may write in a scope: its owner. `undefined` for an unknown scope. */
   async ownerOf(scope: string): Promise<ArtifactCaller | undefined> {
-    const owner = storedOwnerFrom((await this.#records.get(scopeKey(scope)))?.value)
+    const owner = await this.#storedOwner(scope)
     if (!owner) return undefined
     const { kind, id, address } = owner
     const principal = { id, isAnonymous: kind !== 'principal', scopes: [], claims: {} }
     return { principal, scope: kind === 'session' ? scope : undefined, address }
   }
 
-  async #ofPrincipal(owner: ScopeOwner): Promise<OwnedScope> {
-    const at = defaultScopeKey(principalKey(owner))
+  async #defaultScope(principal: Principal): Promise<string> {
+    const key = defaultScopeKey(principal)
     for (let tries = 0; tries < 3; tries++) {
-      const scope = (await this.#records.get(at))?.value
-      if (typeof scope === 'string' && isScopeId(scope)) {
-        await this.#records.touch(at, this.#ttlMs)
-        return this.#claimed({ scope, owner })
-      }
+      const scope = (await this.#records.get(key))?.value
+      if (typeof scope === 'string' && (await this.#records.touch(key, this.#ttlMs))) return scope
       // Two concurrent first files use one scope: the second write fails, and the next read finds the first one.
-      await this.#records.put(at, newScopeId(), { ttlMs: this.#ttlMs, ifVersion: null })
+      await this.#records.put(key, newScopeId(), { ttlMs: this.#ttlMs, ifVersion: null })
     }
-    throw new GatewayError(
-      'UNAVAILABLE',
-      'The store lost a record that was just written: try again',
-    )
+    const text = 'The store lost a record that was just written: try again'
+    throw new GatewayError('UNAVAILABLE', text)
   }
 
-  /** @throws GatewayError `NOT_FOUND` for a scope of another owner */
-  async #claimed(owned: OwnedScope): Promise<OwnedScope> {
-    const { scope, owner } = owned
-    const key = scopeKey(scope)
-    const found = await this.#records.get(key)
-    if (!found) await this.#records.put(key, owner, { ttlMs: this.#ttlMs, ifVersion: null })
-    else if (storedOwnerFrom(found.value)?.kind === owner.kind) {
-      await this.#records.touch(key, this.#ttlMs)
-    } else throw noScope()
-    return owned
+  async #kept(scope: string, owner: ScopeOwner): Promise<OwnedScope> {
+    const [key, ttlMs] = [scopeKey(scope), this.#ttlMs]
+    const isKnown = await this.#records.touch(key, ttlMs)
+    if (!isKnown) await this.#records.put(key, owner, { ttlMs, ifVersion: null })
+    return { scope, owner }
   }
 
-  async #owned(caller: ArtifactCaller, scope: string): Promise<ScopeOwner | undefined> {
-    const owner = storedOwnerFrom((await this.#records.get(scopeKey(scope)))?.value)
-    return owner && ownsScope(caller, scope, owner) ? owner : undefined
+  async #storedOwner(scope: string): Promise<ScopeOwner | undefined> {
+    return StoredOwner.safeParse((await this.#records.get(scopeKey(scope)))?.value).data
   }
 }
 

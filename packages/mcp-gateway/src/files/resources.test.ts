@@ -15,7 +15,7 @@ function open() {
   const clock = { now: () => 1_700_000_000_000, after: () => () => {} }
   const artifacts = new Artifacts(artifactsOptions({ store, key: 'k', clock, readMaxBytes: 5 }))
   const links = new ArtifactLinks({
-    artifacts,
+    scopes: artifacts.scopes,
     records: store.records,
     ttlMs: 900_000,
     baseUrl: () => 'https://gateway.example/artifacts',

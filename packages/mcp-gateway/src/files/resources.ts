@@ -17,12 +17,6 @@ import { fileTypeOf, textFrom } from './media-types.ts'
 import { listOf, type ArtifactCaller } from './namespaces.ts'
 import type { Clock } from '../internal/clock.ts'
 
-interface ReadResource {
-  readonly contents: ReadResourceResult['contents']
-  /** Milliseconds for which the content cannot change. */
-  readonly fixedMs: number
-}
-
 interface CompletedVariable {
   readonly template: string
   /** Name of the variable. */
@@ -54,11 +48,11 @@ export class ArtifactResources {
   async list(caller: ArtifactCaller, cursor: string | undefined): Promise<ListResourcesResult> {
     const { artifacts, pageSize } = this.#options
     try {
-      const page = await artifacts.list(caller, { cursor, limit: pageSize })
-      const resources = page.artifacts.map(resourceOf)
-      return page.nextCursor === undefined
-        ? { resources }
-        : { resources, nextCursor: page.nextCursor }
+      const { artifacts: found, ...page } = await artifacts.list(caller, {
+        cursor,
+        limit: pageSize,
+      })
+      return { resources: found.map(resourceOf), ...page }
     } catch (error) {
       if (!isAbsent(error)) throw error
       const message = 'The cursor is not valid for this list: list again without a cursor'
@@ -76,11 +70,17 @@ export class ArtifactResources {
   }
 
   /**
+   * Returns the contents of a resource, and for how many milliseconds they cannot change.
+   *
    * @param check called before the bytes are read. Throws if the response is not needed any more, or too large for the free memory
    * @throws ResourceNotFoundError for a resource that the caller does not own; ProtocolError -32602 for one that is too
    *   large; the error of `check`
    */
-  async read(caller: ArtifactCaller, uri: string, check: () => void): Promise<ReadResource> {
+  async read(
+    caller: ArtifactCaller,
+    uri: string,
+    check: () => void,
+  ): Promise<Pick<ReadResourceResult, 'contents'> & { readonly fixedMs: number }> {
     const { artifacts, links, clock } = this.#options
     try {
       const { artifact, bytes } = await artifacts.read(caller, uri, check)

@@ -28,7 +28,7 @@ export interface GatewayArtifactsOptions {
   readonly store: GatewayStore
   readonly key: Uint8Array
   readonly clock: Clock
-  readonly changes: ChangeFeed
+  readonly changes: Pick<ChangeFeed, 'publish'>
   /** Configured URL of this gateway: `https://agents.example`. */
   readonly publicUrl: string | undefined
   /** Returns the URL at which this gateway listens. `undefined`: it does not listen. */
@@ -68,13 +68,14 @@ export class GatewayArtifacts {
     this.#options = options
     const onError = (cause: unknown): void =>
       options.onError(new Error('Expired files could not be deleted', { cause }))
-    this.#batches = new ChangeBatches(clock, (batch) => this.#publish(batch))
+    this.#batches = new ChangeBatches(options)
     const onChange = (change: ArtifactChange): void => this.#batches.add(change)
     const artifacts = new Artifacts({ ...settings, store, key, clock, onChange, onError })
     this.#artifacts = artifacts
     const baseUrl = (): string | undefined => this.#baseUrl()
+    const { scopes } = artifacts
     const { records } = store
-    this.#links = new ArtifactLinks({ artifacts, records, baseUrl, key, ttlMs, clock })
+    this.#links = new ArtifactLinks({ scopes, records, baseUrl, key, ttlMs, clock })
     this.files = gatewayFiles({ artifacts, inline, maxBytes, fetch: fetchOf(settings) })
     this.resources = new ArtifactResources({ artifacts, links: this.#links, pageSize, clock })
     const hasUrl = (settings.baseUrl ?? options.publicUrl) !== undefined
@@ -146,38 +147,26 @@ export class GatewayArtifacts {
     const origin = publicUrl ?? listensAt()
     return origin === undefined ? undefined : new URL(path, origin).href
   }
-
-  #publish({ lists, updated }: ChangeBatch): void {
-    const { changes, onListChanged } = this.#options
-    for (const owner of lists) void changes.publish({ type: 'resources', owner })
-    for (const [uri, owner] of updated) void changes.publish({ type: 'resource', uri, owner })
-    if (lists.size > 0) onListChanged()
-  }
-}
-
-/** Changes of a short time. */
-export interface ChangeBatch {
-  /** Ids of lists that have one more or one less entry. */
-  readonly lists: ReadonlySet<string>
-  /** URIs with new versions, each with the id of its list. */
-  readonly updated: ReadonlyMap<string, string>
 }
 
 /** A run may write a hundred files at once. */
 const QUIET_MS = 50
 const MAX_MS = 500
 
-/** Collects changes of artifacts, and reports many of them at once. */
+/** Collects changes of artifacts for a short time, and publishes each list and each URI once. */
 export class ChangeBatches {
-  readonly #onBatch: (batch: ChangeBatch) => void
+  readonly #options: Pick<GatewayArtifactsOptions, 'changes' | 'onListChanged'>
   readonly #debouncer: Debouncer
-  #lists = new Set<string>()
-  #updated = new Map<string, string>()
+  /** Ids of lists that have one more or one less entry. */
+  readonly #lists = new Set<string>()
+  /** URIs with new versions, each with the id of its list. */
+  readonly #updated = new Map<string, string>()
   #isClosed = false
 
-  constructor(clock: Clock, onBatch: (batch: ChangeBatch) => void) {
-    this.#onBatch = onBatch
-    const onDue = (): void => this.#report()
+  constructor(options: Pick<GatewayArtifactsOptions, 'changes' | 'clock' | 'onListChanged'>) {
+    this.#options = options
+    const { clock } = options
+    const onDue = (): void => this.#publish()
     this.#debouncer = new Debouncer({ clock, quietMs: QUIET_MS, maxMs: MAX_MS, onDue })
   }
 
@@ -188,18 +177,19 @@ export class ChangeBatches {
     this.#debouncer.touch()
   }
 
-  /** Reports the collected changes. */
+  /** Publishes what was collected. */
   close(): void {
     this.#isClosed = true
-    if (!this.#debouncer.isPending) return
     this.#debouncer.clear()
-    this.#report()
+    this.#publish()
   }
 
-  #report(): void {
-    const batch = { lists: this.#lists, updated: this.#updated }
-    this.#lists = new Set()
-    this.#updated = new Map()
-    this.#onBatch(batch)
+  #publish(): void {
+    const { changes, onListChanged } = this.#options
+    for (const owner of this.#lists) void changes.publish({ type: 'resources', owner })
+    for (const [uri, owner] of this.#updated) void changes.publish({ type: 'resource', uri, owner })
+    if (this.#lists.size > 0) onListChanged()
+    this.#lists.clear()
+    this.#updated.clear()
   }
 }

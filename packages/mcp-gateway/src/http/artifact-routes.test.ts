@@ -30,7 +30,7 @@ function open() {
     }),
   )
   const links = new ArtifactLinks({
-    artifacts,
+    scopes: artifacts.scopes,
     records: store.records,
     baseUrl: () => baseUrl,
     ttlMs: 900_000,

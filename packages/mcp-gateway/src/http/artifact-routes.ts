@@ -168,7 +168,15 @@ export class ArtifactRoutes implements HttpRoute {
     if (Number(request.headers.get('content-length') ?? 0) > maxBytes) {
       return problem(413, 'LIMIT', `The file is larger than the limit of ${maxBytes} bytes`)
     }
-    const body = new RequestBody(request.body)
+    let isCutOff = false
+    const body = async function* (): AsyncGenerator<Uint8Array> {
+      try {
+        if (request.body) yield* request.body
+      } catch (error) {
+        isCutOff = true
+        throw error
+      }
+    }
     let link: UsedLink | undefined
     try {
       if (linked) link = await links.useUpload(linked, url.searchParams)
@@ -176,7 +184,8 @@ export class ArtifactRoutes implements HttpRoute {
       if (!owner) return problem(404, 'NOT_FOUND', LINK_REFUSED)
       const scope = linked?.scope ?? url.searchParams.get('scope') ?? undefined
       const mimeType = declaredType(request)
-      const written = await artifacts.write(owner, { name, mimeType, bytes: body, scope, maxBytes })
+      const file = { name, mimeType, bytes: body(), scope, maxBytes }
+      const written = await artifacts.write(owner, file)
       transfer.owner = owner
       transfer.artifact = written
       const { versionUri: uri, version, size, sha256 } = written
@@ -184,7 +193,7 @@ export class ArtifactRoutes implements HttpRoute {
       return Response.json({ uri, version, size, sha256 }, { status: 201, headers })
     } catch (error) {
       await link?.release().catch(() => undefined) // the first error says more
-      if (body.hasFailed) return problem(400, 'BROKEN_BODY', 'The body did not arrive')
+      if (isCutOff) return problem(400, 'BROKEN_BODY', 'The body did not arrive')
       return toProblem(error)
     }
   }
@@ -278,34 +287,6 @@ function declaredType({ headers }: Request): string | undefined {
   return type === 'application/x-www-form-urlencoded' ? undefined : type
 }
 
-/** Bytes of a request. */
-class RequestBody implements AsyncIterable<Uint8Array> {
-  readonly #body: Request['body']
-  /** True if the client did not send all of it. */
-  hasFailed = false
-
-  constructor(body: Request['body']) {
-    this.#body = body
-  }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    const reader = this.#body?.getReader()
-    if (!reader) return
-    try {
-      for (;;) {
-        const next = await reader.read().catch((error: unknown) => {
-          this.hasFailed = true
-          throw error
-        })
-        if (next.done) return
-        yield next.value
-      }
-    } finally {
-      await reader.cancel().catch(() => {}) // the rest is not needed
-    }
-  }
-}
-
 /** End of a response body. */
 export interface BodyEnd {
   /** Bytes that the client took. */
@@ -371,34 +352,25 @@ function problem(status: number, code: string, message: string): Response {
   return Response.json({ error: code, message }, { status, headers })
 }
 
+/** Errors of the caller. The messages of others name parts of the gateway: they are for its log only. */
 const STATUS: Readonly<Partial<Record<GatewayErrorCode, number>>> = {
-  CLOSED: 503,
-  UNAVAILABLE: 503,
   LIMIT: 413,
   QUOTA: 507,
   NOT_FOUND: 404,
 }
-
-/** Codes whose messages name parts of the gateway: they are for its log only. */
-const INTERNAL: ReadonlySet<GatewayErrorCode> = new Set([
-  'CLOSED',
-  'CONFIG',
-  'LISTEN',
-  'UNAVAILABLE',
-])
 const UNAVAILABLE = 'Files cannot be reached now. Try again in a moment.'
 
 /** @throws every error that is not a `GatewayError` */
 function toProblem(error: unknown): Response {
   if (!GatewayError.is(error)) throw error
-  const message = INTERNAL.has(error.code) ? UNAVAILABLE : error.message
-  return problem(STATUS[error.code] ?? 500, error.code, message)
+  const { code, message } = error
+  const status = STATUS[code]
+  return status ? problem(status, code, message) : problem(503, code, UNAVAILABLE)
 }
 
 const OUTCOMES: Readonly<Record<number, string>> = {
   400: 'invalid',
   404: 'not_found',
-  405: 'invalid',
   413: 'too_large',
   416: 'invalid',
   503: 'unavailable',
