@@ -40,7 +40,7 @@ export class RunSlots {
   /** Changes the limits. Runs keep their slots, and waiting calls enter where there is room now. */
   limit(limits: SlotSettings): void {
     this.#limits = limits
-    for (const { owner, end } of [...this.#queue]) if (this.#isFree(owner)) end()
+    for (const { owner, end } of this.#queue.slice()) if (this.#isFree(owner)) end()
   }
 
   /** Number of runs that have a slot, and of calls that wait for one. */
