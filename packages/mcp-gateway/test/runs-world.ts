@@ -69,6 +69,7 @@ export const NO_OWN_FILES: Pick<RunFiles, 'keep' | 'list' | 'read' | 'resultMaxB
 
 /** Files that are kept by name alone; `too-large` finds no room. */
 export const filesOfMemory = (): ResultFiles => ({
+  input: async () => [],
   open: () => {
     const names: string[] = []
     return {

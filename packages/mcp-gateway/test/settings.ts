@@ -1,5 +1,6 @@
 import { completeSettings } from '../src/gateway/settings.ts'
 import type { ArtifactsOptions } from '../src/files/artifacts.ts'
+import { gatewayFiles } from '../src/files/run-files.ts'
 import { systemClock } from '../src/internal/clock.ts'
 import type {
   GatewaySettings,
@@ -24,8 +25,12 @@ export function runsOptions(given: GivenRuns): RunsOptions {
   const { clock = systemClock, records, streaming } = given
   return {
     ...DEFAULTS.runs,
-    files: undefined,
-    inputFiles: undefined,
+    files: gatewayFiles({
+      artifacts: undefined,
+      maxBytes: DEFAULTS.artifacts.maxBytes,
+      inline: DEFAULTS.inline,
+      fetch: 'never',
+    }),
     onEvent: () => undefined,
     clock,
     lease: new ProcessLease(records, clock),

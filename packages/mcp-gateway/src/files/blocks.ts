@@ -143,9 +143,6 @@ function expressionFrom(source: string, path: string): RegExp {
   }
 }
 
-/** Python clients refuse an event of 1 MiB (1,048,576 bytes). The rest is for the envelope. */
-export const RESULT_MAX_BYTES = 1_000_000
-
 /** Size of a block in a result. */
 export interface ShownSize {
   /** Bytes of the file, not of its base64. */

@@ -6,6 +6,8 @@ import type { ArtifactCaller } from './namespaces.ts'
 export interface ResultFiles {
   /** Opens the files of one run, before its agent starts. Does nothing until the first file. */
   open(run: ResultFilesContext): RunFiles
+  /** Returns files that a caller gives to an agent. @throws GatewayError `NOT_FOUND`, with the index of the file */
+  input(caller: ArtifactCaller, uris: readonly string[]): Promise<readonly InputFile[]>
 }
 
 export interface ResultFilesContext {

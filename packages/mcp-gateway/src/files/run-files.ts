@@ -26,6 +26,7 @@ import type {
   StoredFile,
 } from './result-files.ts'
 import { artifactNameFrom, artifactTitleFrom, encodedName } from './uri.ts'
+import type { ArtifactCaller } from './namespaces.ts'
 import { abortable } from '../internal/timers.ts'
 import { isPublicAddress } from '../internal/guarded-fetch.ts'
 import type { GuardedFetch } from '../internal/guarded-fetch.ts'
@@ -48,8 +49,24 @@ export interface GatewayFilesOptions {
  */
 export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
   const limitsOf = inlineLimitsFrom(options.inline)
+  const open = async (caller: ArtifactCaller, uri: string, index: number): Promise<InputFile> => {
+    if (!options.artifacts) {
+      throw new GatewayError(
+        'NOT_FOUND',
+        'This gateway stores no files, so an agent cannot get any',
+      )
+    }
+    try {
+      return await options.artifacts.inputFile(caller, uri)
+    } catch (cause) {
+      if (!GatewayError.is(cause) || cause.code !== 'NOT_FOUND') throw cause
+      const message = `Bad arguments: /files/${index} is not a file of yours, or has expired`
+      throw new GatewayError('NOT_FOUND', message, { cause })
+    }
+  }
   return {
     open: (run) => new GatewayRunFiles(options, run, limitsOf(run.clientName)),
+    input: (caller, uris) => Promise.all(uris.map((uri, index) => open(caller, uri, index))),
   }
 }
 

@@ -1,10 +1,8 @@
-import { GatewayError } from '../errors.ts'
 import { Artifacts } from '../files/artifacts.ts'
 import type { ArtifactChange } from '../files/artifacts.ts'
 import { ArtifactLinks } from '../files/links.ts'
-import type { ArtifactCaller } from '../files/namespaces.ts'
 import { ArtifactResources } from '../files/resources.ts'
-import type { InputFile, ResultFiles } from '../files/result-files.ts'
+import type { ResultFiles } from '../files/result-files.ts'
 import { gatewayFiles } from '../files/run-files.ts'
 import { ArtifactRoutes, type ArtifactRoutesOptions } from '../http/artifact-routes.ts'
 import type { HttpRoute } from '../http/router.ts'
@@ -89,24 +87,6 @@ export class GatewayArtifacts {
   async close(): Promise<void> {
     await this.#artifacts.close()
     this.#batches.close()
-  }
-
-  /** Returns files that a caller gives to an agent. @throws GatewayError `NOT_FOUND`, with the index of the file */
-  readonly inputFiles = (
-    caller: ArtifactCaller,
-    uris: readonly string[],
-  ): Promise<readonly InputFile[]> => {
-    return Promise.all(
-      uris.map(async (uri, index) => {
-        try {
-          return await this.#artifacts.inputFile(caller, uri)
-        } catch (cause) {
-          if (!GatewayError.is(cause) || cause.code !== 'NOT_FOUND') throw cause
-          const message = `Bad arguments: /files/${index} is not a file of yours, or has expired`
-          throw new GatewayError('NOT_FOUND', message, { cause })
-        }
-      }),
-    )
   }
 
   /** Returns settings of tools with files. Settings of the user win. */

@@ -142,7 +142,6 @@ export class Runtime implements AsyncDisposable {
       records: this.#store.records,
       lease: this.#lease,
       files: this.#artifacts?.files ?? unkeptFiles(options),
-      inputFiles: this.#artifacts?.inputFiles,
       streaming: options.streaming,
       onEvent: this.#observer.runEvent,
       clock,

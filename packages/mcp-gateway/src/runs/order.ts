@@ -6,7 +6,8 @@ import { canonicalJson, isRecord } from '@x/internal'
 import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
 import type { CheckedInput, Question, Resume, RunnableAgents, RunTool } from '../agents/agent.ts'
-import type { EarlierFiles } from '../files/result-files.ts'
+import type { ArtifactCaller } from '../files/namespaces.ts'
+import type { EarlierFiles, ResultFiles } from '../files/result-files.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { Principal } from '../internal/principal.ts'
 import { randomHex } from '../internal/random-hex.ts'
@@ -20,6 +21,8 @@ type JsonObject = Readonly<Record<string, unknown>>
 /** Settings, store, clock and agents, for `Runs` and its parts. */
 export interface RunStorage extends RunSettings {
   readonly agents: RunnableAgents
+  /** Stores the files of runs, and opens files of callers. */
+  readonly files: ResultFiles
   /** Stores paused runs, conversations, and results of calls with an idempotency key. */
   readonly records: Records
   readonly clock: Clock
@@ -233,6 +236,11 @@ export function namespaceOf({
   const given = scope ?? sessionScope
   if (!principal.isAnonymous) return given ?? null
   return given !== undefined && given.length >= MIN_SCOPE_CHARS ? given : undefined
+}
+
+/** Returns the caller of a call as the owner of files. */
+export function artifactCallerOf({ principal, sessionScope, address }: RunOrder): ArtifactCaller {
+  return { principal, scope: sessionScope, address }
 }
 
 /** Returns whether the key of a call has an effect. Callers without a name have to prove by it that they are the same. */

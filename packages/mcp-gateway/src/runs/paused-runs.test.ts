@@ -403,6 +403,7 @@ test('returns the files of earlier rounds in the result of a run that fails late
   const earlier: EarlierFiles = { blocks: [link], shown: ['a'], scope: 's' }
   const opened: (EarlierFiles | undefined)[] = []
   const files: ResultFiles = {
+    input: async () => [],
     open: (run) => {
       opened.push(run.earlier)
       return {

@@ -4,8 +4,6 @@ import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
 import type { AgentSource, FinalUpdate, Question, RunTool } from '../agents/agent.ts'
 import { RunFailure } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
-import { RESULT_MAX_BYTES } from '../files/blocks.ts'
-import type { RunFiles } from '../files/result-files.ts'
 import { asksForSecret, isWebPage } from './forms.ts'
 import { beginningOf, wholeCharacters } from '../internal/text.ts'
 import { forgetQuestion, type ActiveRun } from './run.ts'
@@ -74,14 +72,8 @@ async function toAsked(
     throw new RunFailure('agent_failed', SECRET)
   }
   const shown = questions.map(withWebPage)
-  return {
-    type: 'asked',
-    questions: shown,
-    state,
-    beginsAnew,
-    files: await files?.soFar(),
-    progress: 0,
-  }
+  const soFar = await files.soFar()
+  return { type: 'asked', questions: shown, state, beginsAnew, files: soFar, progress: 0 }
 }
 
 /** A page to visit is a question, for a client that can send its user there. */
@@ -125,20 +117,18 @@ async function toResult(
   const notes = run.notes({ hasText: whole !== undefined })
   const json = structured === undefined ? undefined : JSON.stringify(structured)
   const isRepeated = json !== undefined && isSameJson(text, json)
-  const maxBytes = run.files?.resultMaxBytes ?? RESULT_MAX_BYTES
-  let room = Math.max(0, maxBytes - RESERVED_BYTES - jsonBytes(notes))
-  const structure = await structurePart(run, { json, copy: isRepeated ? text : json, room })
-  room -= structure.bytes
-  const said = await textPart(run, isRepeated ? '' : text, room)
-  room -= said.bytes
-  const blocks = (await run.files?.blocks(room)) ?? []
-  const content = [...said.content, ...structure.content, ...blocks]
+  const { resultMaxBytes } = run.files
+  const parts = new ResultParts(run, resultMaxBytes - RESERVED_BYTES - jsonBytes(notes))
+  const structure = json === undefined ? [] : await parts.structure(json, isRepeated ? text : json)
+  const said = isRepeated || text === '' ? [] : await parts.text(text)
+  const blocks = await run.files.blocks(parts.room)
+  const content = [...said, ...structure, ...blocks]
   for (const note of notes) content.push({ type: 'text', text: note })
   if (content.length === 0) content.push({ type: 'text', text: NO_OUTPUT })
   return {
     content,
-    ...(structure.isShown && { structuredContent: { ...structured } }),
-    _meta: { runId: order.runId, ...((said.isCut || structure.isCut) && { isTruncated: true }) },
+    ...(parts.hasStructure && { structuredContent: { ...structured } }),
+    _meta: { runId: order.runId, ...(parts.isCut && { isTruncated: true }) },
   }
 }
 
@@ -152,77 +142,66 @@ function assertOutput(
   throw new RunFailure('invalid_output', `Its output does not match its own schema: ${error}.`)
 }
 
-interface Part {
-  readonly content: readonly ContentBlock[]
-  /** Bytes as JSON. */
-  readonly bytes: number
-  readonly isShown?: boolean
-  readonly isCut?: boolean
-}
+/** Makes the parts of a result within its room. Keeps a part that is too large as a file. */
+class ResultParts {
+  readonly #run: ActiveRun
+  /** Bytes as JSON that are left. */
+  room: number
+  /** The result has the whole structured content. */
+  hasStructure = false
+  isCut = false
 
-const NOTHING: Part = { content: [], bytes: 0 }
-
-interface Structure {
-  readonly json: string | undefined
-  /** The same as text. */
-  readonly copy: string | undefined
-  readonly room: number
-}
-
-async function structurePart(
-  { files, execution }: ActiveRun,
-  { json, copy, room }: Structure,
-): Promise<Part> {
-  if (json === undefined || copy === undefined) return NOTHING
-  const size = Buffer.byteLength(json)
-  const bytes = size + textBytes(copy, room)
-  if (bytes <= room) {
-    return { content: [{ type: 'text', text: copy }], bytes, isShown: true }
+  constructor(run: ActiveRun, room: number) {
+    this.#run = run
+    this.room = Math.max(0, room)
   }
-  const kept = await keep(files, { name: `result-${execution.order.runId}.json`, text: json })
-  const note = `The structured result has ${size} bytes, more than this result may have. ${kept.note}`
-  if (execution.tool.outputSchema !== undefined) throw new RunFailure('too_large', note)
-  const content = [{ type: 'text' as const, text: note }, ...kept.links]
-  return { content, bytes: 0, isCut: true }
-}
 
-async function textPart(
-  { files, execution }: ActiveRun,
-  text: string,
-  room: number,
-): Promise<Part> {
-  if (text === '') return NOTHING
-  const bytes = textBytes(text, room)
-  if (bytes <= room) return { content: [{ type: 'text', text }], bytes }
-  // The other half of the room is for files of the run.
-  const shown = beginningOf(text, Math.floor(room / 2), jsonBytes)
-  const kept = await keep(files, { name: `answer-${execution.order.runId}.txt`, text })
-  const mark = `[Cut here: ${shown.length} of ${text.length} characters are shown. ${kept.note}]`
-  const content = [{ type: 'text' as const, text: `${shown}\n${mark}` }, ...kept.links]
-  return { content, bytes: textBytes(shown, room), isCut: true }
-}
-
-interface KeptText {
-  readonly links: readonly ContentBlock[]
-  readonly note: string
-}
-
-async function keep(
-  files: RunFiles | undefined,
-  { name, text }: { readonly name: string; readonly text: string },
-): Promise<KeptText> {
-  try {
-    const link = await files?.keep({ name, data: slicesOf(text) })
-    if (link === undefined) {
-      return { links: [], note: 'This gateway keeps no files: the rest is lost.' }
+  /** @param copy the structured content as text. @throws RunFailure `too_large` for a tool with an output schema */
+  async structure(json: string, copy: string): Promise<readonly ContentBlock[]> {
+    const { order, tool } = this.#run.execution
+    const size = Buffer.byteLength(json)
+    const bytes = size + textBytes(copy, this.room)
+    this.hasStructure = bytes <= this.room
+    if (this.hasStructure) {
+      this.room -= bytes
+      return [{ type: 'text', text: copy }]
     }
-    return { links: [link], note: `All of it is in the file ${link.uri}.` }
-  } catch (error) {
-    if (!GatewayError.is(error)) throw error
-    // Other errors may contain the address of the store.
-    const isOfCaller = error.code === 'QUOTA' || error.code === 'LIMIT'
-    const why = isOfCaller ? `: ${error.message}` : ''
-    return { links: [], note: `It could not be kept as a file${why}.` }
+    const kept = await this.#keep(`result-${order.runId}.json`, json)
+    const text = `The structured result has ${size} bytes, more than this result may have. ${kept.note}`
+    if (tool.outputSchema !== undefined) throw new RunFailure('too_large', text)
+    return [{ type: 'text', text }, ...kept.links]
+  }
+
+  async text(text: string): Promise<readonly ContentBlock[]> {
+    const bytes = textBytes(text, this.room)
+    if (bytes <= this.room) {
+      this.room -= bytes
+      return [{ type: 'text', text }]
+    }
+    // The other half of the room is for files of the run.
+    const shown = beginningOf(text, Math.floor(this.room / 2), jsonBytes)
+    const kept = await this.#keep(`answer-${this.#run.execution.order.runId}.txt`, text)
+    this.room -= textBytes(shown, this.room)
+    const mark = `[Cut here: ${shown.length} of ${text.length} characters are shown. ${kept.note}]`
+    return [{ type: 'text', text: `${shown}\n${mark}` }, ...kept.links]
+  }
+
+  async #keep(
+    name: string,
+    text: string,
+  ): Promise<{ readonly links: readonly ContentBlock[]; readonly note: string }> {
+    this.isCut = true
+    try {
+      const link = await this.#run.files.keep({ name, data: slicesOf(text) })
+      if (link) return { links: [link], note: `All of it is in the file ${link.uri}.` }
+      return { links: [], note: 'This gateway keeps no files: the rest is lost.' }
+    } catch (error) {
+      if (!GatewayError.is(error)) throw error
+      // Other errors may contain the address of the store.
+      const isOfCaller = error.code === 'QUOTA' || error.code === 'LIMIT'
+      const why = isOfCaller ? `: ${error.message}` : ''
+      return { links: [], note: `It could not be kept as a file${why}.` }
+    }
   }
 }
 

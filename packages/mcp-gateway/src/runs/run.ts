@@ -15,7 +15,7 @@ import { slotOwnerOf } from '../internal/principal.ts'
 import { beginningOf, shortened } from '../internal/text.ts'
 import type { RunFailureReason, RunNames } from '../internal/run-event.ts'
 import type { ProgressFeed } from './progress-feed.ts'
-import type { Execution, RunStorage } from './order.ts'
+import { artifactCallerOf, type Execution, type RunStorage } from './order.ts'
 
 /** What an execution gets when it has a slot. */
 export interface RunStart {
@@ -25,8 +25,6 @@ export interface RunStart {
   readonly idleTimeoutMs: number
   /** Files of the caller. */
   readonly inputFiles: readonly InputFile[]
-  /** Files of the agent. `undefined` if files are not stored. */
-  readonly files: RunFiles | undefined
 }
 
 /** For a run that is continued without its arguments. */
@@ -54,8 +52,8 @@ export class ActiveRun {
   readonly #agents: RunnableAgents
   readonly #controller = new AbortController()
   readonly #notes: string[] = []
-  /** Files of the agent. `undefined` if files are not stored. */
-  files: RunFiles | undefined
+  /** Files of the agent. */
+  readonly files: RunFiles
   /** The agent was stopped, and did not end in time. */
   isAbandoned = false
   #inputFiles: readonly InputFile[] = []
@@ -69,10 +67,10 @@ export class ActiveRun {
 
   constructor(
     execution: Execution,
-    { clock, agents }: Pick<RunStorage, 'clock' | 'agents'>,
+    { clock, agents, files }: Pick<RunStorage, 'clock' | 'agents' | 'files'>,
     feed: ProgressFeed | undefined,
   ) {
-    const { tool, order, sink } = execution
+    const { tool, order, sink, earlier } = execution
     this.execution = execution
     this.names = {
       runId: order.runId,
@@ -82,6 +80,15 @@ export class ActiveRun {
       principal: order.principal.id,
     }
     this.feed = feed
+    this.files = files.open({
+      runId: order.runId,
+      agentId: tool.agent.id,
+      caller: artifactCallerOf(order),
+      scope: order.scope,
+      clientName: order.client.name,
+      earlier: earlier?.files,
+      signal: this.signal,
+    })
     this.#clock = clock
     this.#agents = agents
     if (sink.signal.aborted) this.#onCallerAbort()
@@ -99,8 +106,7 @@ export class ActiveRun {
   }
 
   /** Begins the time limits. */
-  begin({ files, inputFiles, ...limits }: RunStart): void {
-    this.files = files
+  begin({ inputFiles, ...limits }: RunStart): void {
     this.#inputFiles = inputFiles
     this.#lastUpdateAt = this.#clock.now()
     this.#watch(limits, limits.timeoutMs)
@@ -271,20 +277,18 @@ export class ActiveRun {
       },
       read: async (name, version) => {
         this.#assertOpen()
-        return this.files?.read(name, version)
+        return this.files.read(name, version)
       },
       list: async () => {
         this.#assertOpen()
-        return this.files?.list() ?? []
+        return this.files.list()
       },
     }
   }
 
   async #write(file: OutputFile): ReturnType<AgentArtifacts['write']> {
     this.#assertOpen()
-    const files = this.files
-    if (files === undefined) throw new GatewayError('UNAVAILABLE', 'This gateway keeps no files')
-    const written = await files.write(file)
+    const written = await this.files.write(file)
     const { version } = written
     const name = shortened(file.name, MAX_LINE)
     this.feed?.line(version > 1 ? `File: ${name} (version ${version})` : `File: ${name}`)

@@ -248,6 +248,7 @@ test('emits how each run ended, without its texts', async () => {
 
 test('does not show the address of the store to callers', async () => {
   const files: ResultFiles = {
+    input: async () => [],
     open: () => ({
       ...NO_OWN_FILES,
       write: async () => ({ uri: 'artifact://s/a', version: 1 }),

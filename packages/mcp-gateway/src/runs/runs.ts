@@ -4,8 +4,7 @@ import { removeFrom } from '@x/internal'
 import { RunFailure } from '../agents/agent.ts'
 import type { RunTool } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
-import type { ArtifactCaller } from '../files/namespaces.ts'
-import type { InputFile, ResultFiles, RunFiles } from '../files/result-files.ts'
+import type { InputFile } from '../files/result-files.ts'
 import { slotOwnerOf } from '../internal/principal.ts'
 import type { RunEvent, RunFailureReason } from '../internal/run-event.ts'
 import type { GatewaySettings, RunSettings, StreamingSettings } from '../options.ts'
@@ -15,24 +14,15 @@ import { PausedRuns } from './paused-runs.ts'
 import { ProgressFeed } from './progress-feed.ts'
 import { failureResult, runAgent } from './result.ts'
 import { ActiveRun } from './run.ts'
+import { artifactCallerOf } from './order.ts'
 import type { Execution, RunEnding, RunOrder, RunSink, RunStorage, ToolOutcome } from './order.ts'
 import { RunSlots } from './slots.ts'
 
 export interface RunsOptions extends Omit<RunStorage, 'maxRunMs'> {
-  /** `undefined`: files are not stored. The result names them. */
-  readonly files: ResultFiles | undefined
-  /** Opens files of a caller for an agent. `undefined`: files are not stored. */
-  readonly inputFiles: OpenInputFiles | undefined
   readonly streaming: StreamingSettings
   /** Must not throw. */
   readonly onEvent: (event: RunEvent) => void
 }
-
-/** @throws GatewayError `NOT_FOUND` for a file that does not exist, or is of another caller */
-type OpenInputFiles = (
-  caller: ArtifactCaller,
-  uris: readonly string[],
-) => Promise<readonly InputFile[]>
 
 type Outcome = Extract<RunEvent, { type: 'ended' }>['outcome']
 
@@ -162,7 +152,6 @@ export class Runs {
         timeoutMs: this.maxRunMs(tool),
         idleTimeoutMs: tool.idleTimeoutMs ?? this.#settings.idleTimeoutMs,
         inputFiles,
-        files: this.#filesOf(run),
       })
       feed?.line(`Accepted by ${tool.agent.name}`)
       isStarted = true
@@ -194,29 +183,13 @@ export class Runs {
 
   /** @throws RunFailure `invalid_arguments`; GatewayError `UNAVAILABLE` */
   async #openInputFiles(order: RunOrder): Promise<readonly InputFile[]> {
-    const { files } = order
-    if (files.length === 0) return []
-    const { inputFiles } = this.#options
-    if (inputFiles === undefined) throw new RunFailure('invalid_arguments', NO_FILES)
+    if (order.files.length === 0) return []
     try {
-      return await inputFiles(callerOf(order), files)
+      return await this.#options.files.input(artifactCallerOf(order), order.files)
     } catch (error) {
       if (!GatewayError.is(error) || error.code === 'UNAVAILABLE') throw error
       throw new RunFailure('invalid_arguments', `${error.message}.`)
     }
-  }
-
-  #filesOf({ execution, signal }: ActiveRun): RunFiles | undefined {
-    const { order, tool, earlier } = execution
-    return this.#options.files?.open({
-      runId: order.runId,
-      agentId: tool.agent.id,
-      caller: callerOf(order),
-      scope: order.scope,
-      clientName: order.client.name,
-      earlier: earlier?.files,
-      signal,
-    })
   }
 
   /** Returns the time after which a run of a tool has ended, once it has begun. */
@@ -263,10 +236,6 @@ export class Runs {
   }
 }
 
-function callerOf({ principal, sessionScope: scope, address }: RunOrder): ArtifactCaller {
-  return { principal, scope, address }
-}
-
 /** Does not name the part of the gateway, nor its address. */
 const UNAVAILABLE = 'The data of the gateway for it cannot be reached now. Call again in a moment.'
 
@@ -276,8 +245,6 @@ const NOT_OF_AGENT: ReadonlySet<RunFailureReason> = new Set([
   'cancelled',
   'invalid_arguments',
 ])
-
-const NO_FILES = 'This gateway stores no files, so an agent cannot get any.'
 
 function withAgent(failure: RunFailure, agent: string): RunFailure {
   const { reason, message, retryAfterMs } = failure

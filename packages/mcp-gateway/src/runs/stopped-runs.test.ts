@@ -106,6 +106,7 @@ test.each([
 ])('drops a question that an agent asks %s', async (_, isBefore) => {
   const caller = new AbortController()
   const files: ResultFiles = {
+    input: async () => [],
     open: () => ({
       ...NO_OWN_FILES,
       write: () => Promise.reject(new Error('unused')),
@@ -130,6 +131,7 @@ test.each([
 
 test('drops a question when the files of the run cannot be read', async () => {
   const files: ResultFiles = {
+    input: async () => [],
     open: () => ({
       ...NO_OWN_FILES,
       write: () => Promise.reject(new Error('unused')),
