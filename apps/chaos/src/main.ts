@@ -1,6 +1,7 @@
 // The command `pnpm chaos`.
 import { inspect, parseArgs } from 'node:util'
 import { checkNames, figuresOf, historyOf, violationsOf } from './checks.ts'
+import { killedTasks, runKilledTasks } from './killed-tasks.ts'
 import { killAll } from './processes.ts'
 import { runChaos } from './run.ts'
 import type { ChaosOptions } from './run.ts'
@@ -17,6 +18,7 @@ const HELP = `Calls MCP tools under injected faults, and checks the outcome of e
   --concurrency <n>  calls in flight (default 24)
   --short            three fixed seeds, then all named scenarios: about 90 s
   --scenario <name>  one named scenario; "list" prints the names
+  --seeds <n>        seeds from --seed on, for --scenario killed-tasks (default 1)
   --peers            our clients and those of other projects under the same faults, one after the
                      other; --minutes is the time for each client (default 0.25)
   --json             print one JSON object as the last line
@@ -41,7 +43,9 @@ async function main(): Promise<boolean> {
     return true
   }
   if (values.scenario === 'list') {
-    for (const { name, promise } of scenarios) console.log(`${name.padEnd(30)} ${promise}`)
+    for (const { name, promise } of [...scenarios, killedTasks]) {
+      console.log(`${name.padEnd(30)} ${promise}`)
+    }
     return true
   }
   const { short = false, scenario: chosen } = values
@@ -54,7 +58,8 @@ async function main(): Promise<boolean> {
     return comparePeers({ seed, minutes, era, json: values.json })
   }
   const named = scenarios.filter(({ name }) => (chosen ? name === chosen : short))
-  if (chosen && named.length === 0) {
+  const killsTasks = chosen ? chosen === killedTasks.name : short
+  if (chosen && named.length === 0 && !killsTasks) {
     throw new UsageError(`There is no scenario "${chosen}"; --scenario list prints the names`)
   }
 
@@ -67,14 +72,28 @@ async function main(): Promise<boolean> {
   const reports: ScenarioReport[] = []
   for (const scenario of named) {
     const one = await runScenario(scenario, short ? 1 : seed)
-    const { name, ok, ms, error, repeat } = one
-    console.log(`${(ok ? 'ok' : 'WRONG').padStart(9)}  ${name} (${ms} ms)`)
-    if (!ok) console.log(`           ${error}\n           Repeat it with: ${repeat}`)
+    printScenario(one)
     reports.push(one)
+  }
+  if (killsTasks) {
+    const count = parseWholeNumber('seeds', values.seeds ?? (short ? SHORT_SEEDS.length : 1))
+    const seeds = Array.from({ length: count }, (_, index) => (short ? 1 : seed) + index)
+    for await (const one of runKilledTasks(seeds)) {
+      const { faults, repeatedNodes, resultMs } = one.figures
+      const nodes = `${repeatedNodes} nodes ran again`
+      printScenario(one, `seed ${one.seed}: ${faults.join(', ')}; ${nodes}; ${resultMs} ms`)
+      reports.push(one)
+    }
   }
   const ok = [...runs, ...reports].every((one) => one.ok)
   if (values.json) console.log(JSON.stringify({ ok, runs, scenarios: reports }))
   return ok
+}
+
+function printScenario(report: ScenarioReport, figures = ''): void {
+  const { name, ok, ms, error, repeat } = report
+  console.log(`${(ok ? 'ok' : 'WRONG').padStart(9)}  ${name} (${ms} ms) ${figures}`.trimEnd())
+  if (!ok) console.log(`           ${error}\n           Repeat it with: ${repeat}`)
 }
 
 /** Makes a run, prints its report, and returns it. */
@@ -109,11 +128,11 @@ async function report(options: ChaosOptions) {
 function parseCommandLine() {
   const text = { type: 'string' } as const
   const flag = { type: 'boolean' } as const
-  const texts = { minutes: text, seed: text, concurrency: text, era: text, scenario: text }
+  const texts = { minutes: text, seed: text, seeds: text, concurrency: text, era: text }
   const flags = { short: flag, peers: flag, json: flag, help: flag }
   const args = process.argv.slice(2).filter((arg) => arg !== '--') // pnpm passes it on
   try {
-    return parseArgs({ args, options: { ...texts, ...flags } }).values
+    return parseArgs({ args, options: { ...texts, scenario: text, ...flags } }).values
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error), { cause: error })
   }

@@ -64,6 +64,11 @@ export class Child {
     return this.#process !== undefined
   }
 
+  /** `undefined` when the process does not run. */
+  get pid(): number | undefined {
+    return this.#process?.pid
+  }
+
   /** Resolves when the process is ready. */
   async start(): Promise<void> {
     const { entry, spec, crashes } = this.#program
@@ -109,7 +114,7 @@ export class Child {
   }
 
   /** Returns false when the process does not run. */
-  protected send(message: DriverMessage): boolean {
+  protected send(message: object): boolean {
     if (!this.#process?.connected) return false
     this.#process.send(message, () => {})
     return true

@@ -31,6 +31,22 @@ test.runIf(redis)(
   },
 )
 
+test.runIf(redis)(
+  'keeps its data over a stop and a crash if it writes them to a file',
+  async () => {
+    await using server = await startRedisServer({
+      args: ['--appendonly', 'yes', '--appendfsync', 'always'],
+    })
+    if (!server) throw new Error('It was there a moment ago')
+    expect(await ask(server.url, 'SET a 1')).toBe('+OK\r\n')
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+      await server.stop(signal)
+      await server.start()
+      expect(await ask(server.url, 'GET a')).toBe('$1\r\n1\r\n')
+    }
+  },
+)
+
 test.runIf(redis)('ends a paused server when it is disposed of', async () => {
   let pid = 0
   {

@@ -28,14 +28,14 @@ export interface RedisServerOptions {
   readonly env?: Readonly<Record<string, string | undefined>> | undefined
 }
 
-/** A running `redis-server` that loses all data when it ends. */
+/** A running `redis-server`. Unless `args` say otherwise, it loses all data when it ends. */
 export interface RedisServer extends AsyncDisposable {
   /** `redis://127.0.0.1:{port}`; the port stays. */
   readonly url: string
   readonly pid: number
-  /** Kills the process with SIGKILL, like a crash. Resolves when it has exited. */
-  stop(): Promise<void>
-  /** Starts a stopped server again without data. Resolves when it accepts connections. */
+  /** Ends the process, by default like a crash. Resolves when it has exited. */
+  stop(signal?: 'SIGKILL' | 'SIGTERM'): Promise<void>
+  /** Starts a stopped server again. Resolves when it accepts connections. */
   start(): Promise<void>
   /** Stops the process: it accepts connections and does not answer. */
   pause(): void
@@ -75,6 +75,8 @@ export async function startRedisServer(
 
 interface Running {
   readonly pid: number
+  /** Resolves when the server has ended. */
+  readonly ended: Promise<unknown>
   kill(): Promise<void>
 }
 
@@ -87,8 +89,12 @@ interface Parts {
 
 function handleOf({ port, running: first, folder, launch }: Parts): RedisServer {
   let running: Running | undefined = first
-  async function stop(): Promise<void> {
+  async function stop(name: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     const stopped = running
+    if (stopped !== undefined && name !== 'SIGKILL') {
+      signal(name)
+      await stopped.ended
+    }
     running = undefined
     await stopped?.kill()
   }
@@ -142,8 +148,9 @@ async function run(command: readonly string[], deadline: AbortSignal): Promise<R
     await exited
   }
   keeper.stdin.on('error', () => {}) // it may have ended before this process
+  const ended = once(keeper.stdout, 'close') // the server has its only writing end
   try {
-    return { pid: await readyPid(keeper, deadline), kill }
+    return { pid: await readyPid(keeper, deadline), ended, kill }
   } catch (error) {
     await kill()
     throw error
