@@ -228,7 +228,11 @@ class TaskWorld implements AsyncDisposable {
 }
 
 /** Faults. Those of a higher weight are chosen more often. */
-const faults: readonly [weight: number, name: string, make: (run: SeedRun) => Promise<void>][] = [
+const faults: readonly [
+  weight: number,
+  name: string,
+  make: (run: SeedRun) => Promise<void> | void,
+][] = [
   [4, 'agent killed', (run) => run.killAgent()],
   [3, 'gateway killed', (run) => run.killGateway()],
   [3, 'worker killed', (run) => run.killWorker()],
@@ -311,7 +315,7 @@ class SeedRun {
       const [, name, make] = weightedFaults[this.#upTo(weightedFaults.length)] ?? assert.fail()
       this.#firstFaultAt ||= performance.now()
       this.#faults.push(name)
-      made.push(make(this))
+      made.push(Promise.resolve(make(this)))
     }
     await Promise.all(made)
     await Promise.all(this.#results)
@@ -350,17 +354,19 @@ class SeedRun {
       const { pid } = agent
       if (pid === undefined) return
       process.kill(pid, 'SIGSTOP')
-      if (this.#upTo(2) === 0) await this.continueTwice()
+      if (this.#upTo(2) === 0) this.continueTwice()
       await sleep(this.#upTo(1500))
       process.kill(pid, 'SIGCONT')
     })
   }
 
-  async continueTwice(): Promise<void> {
-    const result = this.#getResults(this.#processes.agents[1])
+  continueTwice(): void {
+    const [, other] = this.#processes.agents
+    if (this.#held.has(other)) return
+    this.#held.add(other) // to the end of the seed
+    const result = this.#getResults(other)
     result.catch(() => {}) // all results are awaited together
     this.#results.push(result)
-    await sleep(1)
   }
 
   async #kill(child: Child): Promise<void> {

@@ -90,8 +90,8 @@ async function main(): Promise<boolean> {
   return ok
 }
 
-function printScenario(report: ScenarioReport, figures = ''): void {
-  const { name, ok, ms, error, repeat } = report
+function printScenario(one: ScenarioReport, figures = ''): void {
+  const { name, ok, ms, error, repeat } = one
   console.log(`${(ok ? 'ok' : 'WRONG').padStart(9)}  ${name} (${ms} ms) ${figures}`.trimEnd())
   if (!ok) console.log(`           ${error}\n           Repeat it with: ${repeat}`)
 }

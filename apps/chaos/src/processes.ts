@@ -10,6 +10,7 @@ import { sourceNode } from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import type { AgentMessage, AgentSpec, Call, DriverMessage, Holdings } from './agent.ts'
 import type { CallRecord, RunRecord } from './run-record.ts'
+import type { Turn } from './task-process.ts'
 
 /** Time that a call may take beyond its deadline before the driver stops waiting for it. */
 const GIVE_UP_MS = 10_000
@@ -114,7 +115,7 @@ export class Child {
   }
 
   /** Returns false when the process does not run. */
-  protected send(message: object): boolean {
+  protected send(message: DriverMessage | Turn): boolean {
     if (!this.#process?.connected) return false
     this.#process.send(message, () => {})
     return true

@@ -8,6 +8,7 @@ import { Command, interrupt, MessagesAnnotation, StateGraph } from '@langchain/l
 import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
 import { createMcpTools, elicitationResume, isElicitationInterrupt } from '@x/langchain-mcp'
+import type { InterruptResume } from '@x/langchain-mcp'
 import { fanOutToolCalls } from '@x/langchain-mcp/langgraph'
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import { bullmqEngine, redisStore } from '@x/mcp-gateway-redis'
@@ -51,7 +52,8 @@ export interface TurnEnd {
   readonly error?: string
 }
 
-const { role, folder, redisUrl, port, url } = JSON.parse(process.argv[2] ?? '{}') as TaskProcessSpec
+const spec: TaskProcessSpec = JSON.parse(process.argv[2] ?? '{}')
+const { role, folder, redisUrl, port, url } = spec
 const TOKEN = 'token-of-the-agent'
 
 const State = z.object({ key: z.string(), ms: z.number(), asks: z.boolean(), answer: z.string() })
@@ -158,7 +160,7 @@ async function startAgent(): Promise<void> {
         const answer = { action: 'accept' as const, content: { answer: 'card' } }
         return elicitationResume(question, Object.fromEntries(keys.map((key) => [key, answer])))
       })
-      const resume = Object.assign({}, ...resumes) as Record<string, unknown>
+      const resume: InterruptResume = Object.assign({}, ...resumes)
       await graph.invoke(questions.length > 0 ? new Command({ resume }) : null, config)
     }
   }

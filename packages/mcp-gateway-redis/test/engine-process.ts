@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import { Annotation, interrupt, StateGraph } from '@langchain/langgraph'
 import type { BaseCheckpointSaver } from '@langchain/langgraph'
+import { PostgresSaver } from '@langchain/langgraph-checkpoint-postgres'
 import { SqliteSaver } from '@x/internal/testing/langgraph'
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import { bullmqEngine, redisStore } from '../src/index.ts'
@@ -12,14 +13,16 @@ import { countNode } from './worker-graph.ts'
 export interface EngineProcessSettings {
   readonly redis: string
   readonly prefix: string
-  /** Files of the graphs, and of the checkpointer that all processes share. */
+  /** Files of the graphs, and of their checkpoints. */
   readonly folder: string
+  /** URL of a database for the checkpoints instead. Processes then need not share the folder. */
+  readonly postgres?: string | undefined
   readonly listens?: boolean
   readonly works?: boolean
 }
 
 const settings = JSON.parse(process.argv[2] ?? '{}') as EngineProcessSettings
-const { redis: url, prefix, folder, listens = false, works = false } = settings
+const { redis: url, prefix, folder, postgres, listens = false, works = false } = settings
 
 const State = Annotation.Root({ message: Annotation<string>(), steps: Annotation<string>() })
 
@@ -54,7 +57,15 @@ function asking(checkpointer: BaseCheckpointSaver) {
     .compile({ checkpointer })
 }
 
-const checkpointer = new SqliteSaver(join(folder, 'checkpoints.db'))
+async function openPostgres(address: string): Promise<PostgresSaver> {
+  const saver = PostgresSaver.fromConnString(address)
+  await saver.setup()
+  return saver
+}
+
+const checkpointer = postgres
+  ? await openPostgres(postgres)
+  : new SqliteSaver(join(folder, 'checkpoints.db'))
 const output = ({ steps }: { readonly steps?: string }): string => steps ?? ''
 const input = (given: { readonly kind: string; readonly text?: string }): unknown => ({
   message: given.text ?? '',
@@ -82,4 +93,5 @@ await new Promise<void>((resolve) => {
   process.stdin.once('end', resolve).resume()
   process.once('SIGTERM', resolve)
 })
+if (checkpointer instanceof PostgresSaver) await checkpointer.end()
 process.stdin.destroy() // the process now ends when the gateway has closed everything

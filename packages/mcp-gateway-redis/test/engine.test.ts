@@ -8,13 +8,16 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { sourceNode, startRedisServer } from '@x/internal/testing'
+import { sourceNode, startPostgresServer, startRedisServer } from '@x/internal/testing'
 import { afterAll, describe, expect, test } from 'vitest'
 import { bullmqEngine } from '../src/index.ts'
 import type { EngineProcessSettings } from './engine-process.ts'
 
-const redis = await startRedisServer()
-afterAll(() => redis?.[Symbol.asyncDispose]())
+const [redis, postgres] = await Promise.all([startRedisServer(), startPostgresServer()])
+afterAll(async () => {
+  await redis?.[Symbol.asyncDispose]()
+  await postgres?.[Symbol.asyncDispose]()
+})
 
 const SLOW = 120_000
 /** Time within which another process takes over, as documented. */
@@ -38,7 +41,8 @@ interface Process extends AsyncDisposable {
 }
 
 interface World extends AsyncDisposable {
-  start(what: Pick<EngineProcessSettings, 'listens' | 'works'>): Promise<Process>
+  readonly prefix: string
+  start(what: Pick<EngineProcessSettings, 'listens' | 'works' | 'postgres'>): Promise<Process>
   /** Lets a node wait, or go on. */
   put(name: `wait-${string}` | `go-${string}`): Promise<void>
   /** Executions of nodes, in order: `node message`. */
@@ -51,9 +55,9 @@ interface World extends AsyncDisposable {
   example(): Promise<{ gateways: readonly [Process, Process]; workers: readonly Process[] }>
 }
 
-async function newWorld(): Promise<World> {
+/** @param prefix that of another world, whose processes are on another machine then: only Redis is shared */
+async function newWorld(prefix = `engine-${process.pid}-${++prefixes}`): Promise<World> {
   const folder = await mkdtemp(join(tmpdir(), 'engine-'))
-  const prefix = `engine-${process.pid}-${++prefixes}`
   const stack = new AsyncDisposableStack()
   const lines = async (): Promise<readonly string[]> => {
     const content = await readFile(join(folder, 'nodes'), 'utf8').catch(() => '')
@@ -80,6 +84,7 @@ async function newWorld(): Promise<World> {
     return stack.use({ ...started, url: started.line })
   }
   return {
+    prefix,
     start: async (what) =>
       stack.use(await startProcess({ redis: redis?.url ?? '', prefix, folder, ...what })),
     put: (name) => writeFile(join(folder, name), ''),
@@ -278,6 +283,27 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
       const nodesOf = (message: string) => nodes.filter((line) => line.endsWith(message))
       expect(nodesOf('A')).toEqual(['first A', 'second A', 'second A', 'third A'])
       expect(nodesOf('B')).toEqual(['first B', 'second B'])
+    },
+  )
+
+  test.runIf(postgres)(
+    'is continued on another machine, from checkpoints in PostgreSQL',
+    { timeout: SLOW },
+    async () => {
+      const checkpoints = { postgres: postgres?.url }
+      await using here = await newWorld()
+      await using there = await newWorld(here.prefix)
+      await here.put('wait-second')
+      const web = await here.start({ listens: true, ...checkpoints })
+      const worker = await here.start({ works: true, ...checkpoints })
+      const taskId = await taskOf(web.url, 'durable')
+      await untilNodes(here, 2)
+      worker.kill('SIGKILL')
+      await there.start({ works: true, ...checkpoints })
+      const task = await until(web.url, taskId, 'completed')
+      expect(task).toMatchObject({ status: 'completed', result: text('first second third ') })
+      expect(await here.nodes()).toEqual(['first A', 'second A'])
+      expect(await there.nodes()).toEqual(['second A', 'third A'])
     },
   )
 

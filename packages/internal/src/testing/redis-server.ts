@@ -1,22 +1,12 @@
-import { spawn } from 'node:child_process'
-import type { ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
-import { accessSync, constants } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { freePort } from './free-port.ts'
+import { programIn, startKept } from './kept-process.ts'
+import type { KeptProcess } from './kept-process.ts'
 
 /** Number of attempts with other ports if another process takes the first one. */
 const PORT_ATTEMPTS = 5
-
-/**
- * Prints the process id of the server, and ends the server when the input ends: a killed parent closes that
- * pipe. It closes its own output, so that the pipe ends with the server.
- */
-const KEEPER =
-  '"$@" </dev/null 2>&1 & echo "pid $!"; exec >&- 2>&-; cat >/dev/null; kill -9 $!; wait $!'
 
 /** Options of {@link startRedisServer}. */
 export interface RedisServerOptions {
@@ -54,7 +44,7 @@ export async function startRedisServer(
   options: RedisServerOptions = {},
 ): Promise<RedisServer | undefined> {
   const { startMs = 20_000, args = [], env = process.env } = options
-  const program = programOn(env['PATH'] ?? '')
+  const program = programIn((env['PATH'] ?? '').split(delimiter), 'redis-server')
   if (program === undefined) {
     const message = 'There is no redis-server on the PATH'
     if (env['REQUIRE_REDIS']) throw new Error(`${message}, and REQUIRE_REDIS is set`)
@@ -62,8 +52,11 @@ export async function startRedisServer(
     return undefined
   }
   const folder = await mkdtemp(join(tmpdir(), 'redis-'))
-  const launch = (port: number): Promise<Running> =>
-    run([program, ...settings(port, folder), ...args], AbortSignal.timeout(startMs))
+  const launch = (port: number): Promise<KeptProcess> =>
+    startKept([program, ...settings(port, folder), ...args], {
+      readyLine: 'Ready to accept connections',
+      startMs,
+    })
   try {
     const { port, running } = await onFreePort(launch)
     return handleOf({ port, running, folder, launch })
@@ -73,22 +66,15 @@ export async function startRedisServer(
   }
 }
 
-interface Running {
-  readonly pid: number
-  /** Resolves when the server has ended. */
-  readonly ended: Promise<unknown>
-  kill(): Promise<void>
-}
-
 interface Parts {
   readonly port: number
-  readonly running: Running
+  readonly running: KeptProcess
   readonly folder: string
-  readonly launch: (port: number) => Promise<Running>
+  readonly launch: (port: number) => Promise<KeptProcess>
 }
 
 function handleOf({ port, running: first, folder, launch }: Parts): RedisServer {
-  let running: Running | undefined = first
+  let running: KeptProcess | undefined = first
   async function stop(name: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     const stopped = running
     if (stopped !== undefined && name !== 'SIGKILL') {
@@ -135,69 +121,4 @@ async function onFreePort(launch: Parts['launch']): Promise<Pick<Parts, 'port' |
 function settings(port: number, folder: string): readonly string[] {
   const text = `--bind 127.0.0.1 --port ${port} --daemonize no --appendonly no`
   return [...text.split(' '), '--dir', folder, '--save', '']
-}
-
-async function run(command: readonly string[], deadline: AbortSignal): Promise<Running> {
-  const keeper = spawn('/bin/sh', ['-c', KEEPER, 'keeper', ...command], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-    detached: true, // Ctrl-C would end this process before it can kill a paused server
-  })
-  const exited = once(keeper, 'exit')
-  const kill = async (): Promise<void> => {
-    keeper.stdin.end()
-    await exited
-  }
-  keeper.stdin.on('error', () => {}) // it may have ended before this process
-  const ended = once(keeper.stdout, 'close') // the server has its only writing end
-  try {
-    return { pid: await readyPid(keeper, deadline), ended, kill }
-  } catch (error) {
-    await kill()
-    throw error
-  }
-}
-
-/** Resolves when the server accepts connections. */
-function readyPid(keeper: ChildProcess, deadline: AbortSignal): Promise<number> {
-  return new Promise((resolve, reject) => {
-    let pid = 0
-    let output = ''
-    const fail = (reason: string): void => {
-      reject(new Error(`redis-server did not start: ${reason}\n${output.trim()}`))
-    }
-    const late = (): void => fail('it took too long')
-    deadline.addEventListener('abort', late, { once: true })
-    keeper.once('error', (error) => fail(error.message))
-    if (!keeper.stdout) return fail('no output')
-    // Reads until the server exits: a full pipe would stop it.
-    createInterface(keeper.stdout)
-      .on('line', (line) => {
-        pid ||= Number(/^pid (\d+)$/.exec(line)?.[1] ?? 0)
-        output = `${output}${line}\n`.slice(-4096)
-        if (!line.includes('Ready to accept connections')) return
-        deadline.removeEventListener('abort', late)
-        resolve(pid)
-      })
-      .once('close', () => {
-        deadline.removeEventListener('abort', late)
-        fail('it ended')
-      })
-  })
-}
-
-function programOn(path: string): string | undefined {
-  return path
-    .split(delimiter)
-    .filter((folder) => folder !== '')
-    .map((folder) => join(folder, 'redis-server'))
-    .find(isExecutable)
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
 }
