@@ -619,7 +619,7 @@ export class McpClient implements AsyncDisposable {
     { session, options }: Lease,
     { attempt, deadline }: { readonly attempt: Attempt; readonly deadline: Deadline },
   ): Promise<T> {
-    const { maxRetries = 1, retryTiming = systemTiming, replay = 'session-loss' } = this.#options
+    const { maxRetries, retryTiming = systemTiming, replay = 'session-loss' } = this.#options
     const { idempotent = false, resume, idempotencyKey, sentAt } = options
     const { tool, isSafe } = operation
     const { signal } = attempt
@@ -638,7 +638,9 @@ export class McpClient implements AsyncDisposable {
         } catch (error) {
           if (attempt.isSent) outcome = worstOutcome(outcome, getOutcome(error))
           attempt.resume = getTransportError(error)?.resume ?? attempt.resume
-          if (retries >= maxRetries || signal.aborted) throw error
+          const hasKey = key?.isHonoured === true
+          const limit = maxRetries ?? (hasKey ? KEYED_RETRIES : 1)
+          if (retries >= limit || signal.aborted) throw error
           const isDeclaredIdempotent =
             tool !== undefined && session.tools.isDeclaredIdempotent(tool)
           const rules = {
@@ -646,7 +648,7 @@ export class McpClient implements AsyncDisposable {
             isSafe,
             isAllowed: idempotent,
             isDeclaredIdempotent,
-            hasKey: key?.isHonoured === true,
+            hasKey,
           }
           const asked = retryDelayMs(error, rules, deadline.leftMs)
           if (asked === undefined) throw error
@@ -692,6 +694,9 @@ function reserveProvider(
     throw new McpClientError('CONFIG', cause.message, { server, outcome: 'not-executed', cause })
   }
 }
+
+/** Retries of a call whose key is honoured: they are harmless, and take 6 to 11 s while the server restarts. */
+const KEYED_RETRIES = 7
 
 /** A call with an idempotency key. May be sent again while the server honours the key, also if it may have run. */
 class KeyedCall {

@@ -50,7 +50,7 @@ export interface McpClientOptions extends Pick<
   readonly timeout?: TimeoutExtension | undefined
   /** Limit for one handshake, in milliseconds. @default 30_000 */
   readonly handshakeMs?: number | undefined
-  /** Maximum number of retries of one operation. @default 1 */
+  /** Maximum number of retries of one operation. @default 1; 7 for a call with an idempotency key that the server honours */
   readonly maxRetries?: number | undefined
   /** Which requests may be sent again. @default 'session-loss' */
   readonly replay?: ReplayPolicy | undefined
@@ -208,7 +208,7 @@ export interface CallToolOptions extends CallOptions, Pick<McpClientOptions, 'ti
   readonly onProgress?: ((progress: Progress) => void) | undefined
   /**
    * Identifies this call, also if it is sent again: 1 to 255 visible ASCII characters. A server that honours such keys
-   * runs the call once, so that the client sends it again after a broken connection, at most `maxRetries` times.
+   * runs the call once, so that the client sends it again after a broken connection, at most `maxRetries` times (7).
    * @default no key
    */
   readonly idempotencyKey?: string | undefined

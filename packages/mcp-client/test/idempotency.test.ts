@@ -81,13 +81,16 @@ test('sentAt without a key is refused before a request', async () => {
   expect(error).toMatchObject({ code: 'CONFIG', outcome: 'not-executed' })
 })
 
-test('a call is sent again at most maxRetries times', async () => {
+test.each([
+  { options: { maxRetries: 3 }, sent: 4 },
+  { options: {}, sent: 8 }, // a server that restarts is away for some seconds
+])('a call is sent again at most maxRetries times ($options)', async ({ options, sent }) => {
   await using server = await startTaskServer({ honoursKeys: true })
-  await using client = new McpClient({ url: server.url }, { retryTiming, maxRetries: 3 })
+  await using client = new McpClient({ url: server.url }, { retryTiming, ...options })
   server.inject({ ...lostAnswer, times: 10 })
   const error = await rejectionOf(client.callTool('greet', {}, { idempotencyKey }))
   expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
-  expect(server.count('tools/call')).toBe(4)
+  expect(server.count('tools/call')).toBe(sent)
   expect(server.runs).toEqual(['greet'])
 })
 

@@ -602,6 +602,33 @@ test('makes a call with a key where its principal has too many tasks for an engi
   expect(world.agents.calls).toHaveLength(1)
 })
 
+test('waits with a call for a store that is away, and executes it once', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  const { records } = world.store
+  const put = records.put.bind(records)
+  let writes = 0
+  // The first writes of the claim and of the task happen, but their answers are lost.
+  const away = vi.spyOn(records, 'put').mockImplementation(async (...entry) => {
+    const version = await put(...entry)
+    if (++writes === 1 || writes === 3) throw new GatewayError('UNAVAILABLE', 'Away')
+    return version
+  })
+  const calling = send(world.a, keyed('echo'))
+  for (let waited = 0; waited < 4; waited++) {
+    await settled()
+    await world.clock.advance(250)
+  }
+  const { result } = await calling
+  expect(result).toMatchObject({ resultType: 'task', status: 'working' })
+  away.mockRestore()
+  await world.assemblies[0].work()
+  expect(engine.queued.size).toBe(1)
+  expect(await engine.next()).toBe('ended')
+  expect((await get(world.b, result?.['taskId'])).result).toMatchObject({ status: 'completed' })
+  expect(world.agents.calls).toHaveLength(1)
+})
+
 test('hands a run of an engine over when the store fails at its start', async () => {
   const engine = new EngineAtHand()
   await using world = twoReplicas({ engine, tools: { tasks: 'always' } })

@@ -13,6 +13,7 @@ import {
   type Script,
 } from '../../test/scripted-source.ts'
 import type { AgentUpdate, JsonSchema, Question } from '../agents/agent.ts'
+import { GatewayError } from '../errors.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { deferred } from '@x/mcp-testing'
 import { NO_OWN_FILES } from '../../test/runs-world.ts'
@@ -502,4 +503,44 @@ test('the next attempt of an engine takes a question and its answers over from a
   expect(await late).toMatchObject({ result: { isError: true } })
   expect(await attempt(world.b, { attempt: 3, resume })).toEqual(taken)
   expect(world.source.forgotten).toEqual([])
+})
+
+/** Lets the next writes fail. The first one happens all the same: only its answer is lost. */
+function loseWrites(store: MemoryGatewayStore, count: number): void {
+  const put = store.records.put.bind(store.records)
+  let lost = 0
+  store.records.put = async (...entry) => {
+    if (lost === count) return put(...entry)
+    if (lost++ === 0) await put(...entry)
+    throw new GatewayError('UNAVAILABLE', 'Redis is down')
+  }
+}
+
+test('a run of an engine waits for a store that is away, with its question and with its answers', async () => {
+  await using world = replicas(asking([question]))
+  const { name, canAsk, canVisit, knowsChoices, signal, progress, ...first } = asked
+  const order = { ...first, client: { name, canAsk, canVisit, knowsChoices }, attempt: 1 }
+  const stopping = new AbortController()
+  const attempt = (over: Partial<RunOrder>, by = signal) =>
+    world.a.call(tool, { ...order, ...over }, { signal: by, progress })
+  const late = async (outcome: Promise<ToolOutcome>): Promise<ToolOutcome> => {
+    for (const _ of [1, 2, 3, 4]) {
+      await settled()
+      await world.clock.advance(500)
+    }
+    return outcome
+  }
+  loseWrites(world.store, 3)
+  const outcome = await late(attempt({}))
+  if (outcome.type !== 'input') throw new Error('it did not ask')
+  const resume = { state: outcome.state, responses: large }
+  loseWrites(world.store, 3)
+  expect(textOf(await late(attempt({ resume })))).toContain('large')
+  expect(world.source.calls).toHaveLength(2)
+
+  loseWrites(world.store, Infinity)
+  const stopped = attempt({ runId: 'run_00000000000000ff' }, stopping.signal)
+  await settled()
+  stopping.abort()
+  expect(reasonOf(await late(stopped))).toBe('unavailable')
 })

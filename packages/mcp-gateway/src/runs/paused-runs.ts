@@ -10,6 +10,7 @@ import {
 import { isRecord } from '@x/internal'
 import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
+import { GatewayError } from '../errors.ts'
 import type { EarlierFiles } from '../files/result-files.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import {
@@ -99,6 +100,8 @@ type PausedRun = Readonly<z.infer<typeof StoredRun>>
 
 const PREFIX = 'waiting-run:'
 const MAX_CONFLICTS = 5
+/** Time between two attempts to reach a store that is away. */
+const RETRY_MS = 500
 const UNANSWERED = 'Nobody answered the question of the agent in time, so it stopped.'
 
 /**
@@ -126,7 +129,7 @@ export class PausedRuns {
   async begin(execution: Execution): Promise<ToolOutcome> {
     const { order } = execution
     if (isTakenOver(order)) {
-      const { row } = await this.#rows.get(order.runId)
+      const { row } = await this.#reach(execution, () => this.#rows.get(order.runId))
       // An earlier process stored its question, and died before its task had it.
       if (row?.phase === 'waiting') return questionsOutcome(execution, row)
     }
@@ -172,7 +175,7 @@ export class PausedRuns {
   ): Promise<ToolOutcome | undefined> {
     const { clock } = this.#storage
     const { order, tool } = execution
-    const { row, version } = await this.#rows.get(claim.runId)
+    const { row, version } = await this.#reach(execution, () => this.#rows.get(claim.runId))
     // A run of another caller gets the same answer as an unknown run.
     if (row === undefined || !isOwn(row, execution, claim)) {
       const text = 'No such run waits for an answer. It may have waited too long.'
@@ -204,7 +207,7 @@ export class PausedRuns {
       answered,
       expiresAt: clock.now() + this.#storage.maxRunMs(tool) + DEAD_AFTER_MS,
     }
-    const takenVersion = await this.#rows.put(row.runId, taken, version)
+    const takenVersion = await this.#take(execution, taken, version)
     if (takenVersion === undefined) return undefined
     const outcome = this.#continue(execution, { row: taken, version: takenVersion }, reading)
     this.#running.set(row.runId, outcome)
@@ -271,17 +274,61 @@ export class PausedRuns {
     row: PausedRun,
     ifVersion: string | null,
   ): Promise<ToolOutcome> {
+    const isOfEngine = execution.order.attempt !== undefined
     let cause: unknown
     try {
-      const stored = await this.#rows.put(row.runId, row, ifVersion)
+      const stored = await this.#reach(execution, () => this.#rows.put(row.runId, row, ifVersion))
       if (stored !== undefined) return questionsOutcome(execution, row)
+      // Stored by a write whose answer was lost, or by an attempt whose process froze.
+      const { row: found } = await this.#reach(execution, () => this.#rows.get(row.runId))
+      const isAsked = found?.phase === 'waiting' && found.round === row.round
+      if (isOfEngine && isAsked) return questionsOutcome(execution, found)
     } catch (error) {
       cause = error
     }
     // Another attempt of an engine may use the state.
-    if (execution.order.attempt === undefined) this.#forget(row)
+    if (!isOfEngine) this.#forget(row)
     const text = 'The agent has a question, but the gateway cannot store the paused run now.'
     return failed(new RunFailure('unavailable', text, { cause }), row.runId)
+  }
+
+  /** Stores that answers were taken. @returns `undefined` if another process changed the row in the meantime */
+  async #take(
+    execution: Execution,
+    taken: PausedRun,
+    ifVersion: string | null,
+  ): Promise<string | undefined> {
+    let isLost = false
+    return this.#reach(execution, async () => {
+      if (isLost) {
+        // A write whose answer was lost may have happened.
+        const { row, version } = await this.#rows.get(taken.runId)
+        const isTaken = isDeepStrictEqual(row, JSON.parse(JSON.stringify(taken)))
+        if (version !== null && isTaken) return version
+      }
+      isLost = true
+      return this.#rows.put(taken.runId, taken, ifVersion)
+    })
+  }
+
+  /**
+   * Reads or writes a row. While the store is away, a run of an engine tries again until it is stopped: its caller cannot
+   * call again.
+   */
+  async #reach<T>({ order, sink, tool }: Execution, operate: () => Promise<T>): Promise<T> {
+    const { clock, maxRunMs } = this.#storage
+    for (const until = clock.now() + maxRunMs(tool); ;) {
+      try {
+        return await operate()
+      } catch (error) {
+        const isAway = GatewayError.is(error) && error.code === 'UNAVAILABLE'
+        const mayWait = isAway && order.attempt !== undefined && !sink.signal.aborted
+        if (!mayWait || clock.now() > until) throw error
+      }
+      await new Promise<void>((resolve) => {
+        clock.after(RETRY_MS, resolve)
+      })
+    }
   }
 
   #newRow({ order, tool }: Execution, ending: Asked, previous?: PausedRun): PausedRun {

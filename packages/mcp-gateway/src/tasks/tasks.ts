@@ -98,6 +98,9 @@ interface CreatedTask {
 const PATIENCE_MS = 2000
 /** In this time after it has claimed a key, a process stores the task. */
 const CLAIM_MS = 60_000
+/** Time for which a call waits for a store that is away. Redis restarts within it. */
+const AWAY_MS = 5000
+const RETRY_MS = 250
 const STAYS_CALL = 'A call cannot become a task, because the store is away'
 
 /**
@@ -278,21 +281,40 @@ export class Tasks {
   }
 
   /**
-   * Stores a call as a task. For an engine, first claims the idempotency key of the call.
+   * Stores a call as a task. For an engine, waits for a store that is away: the call would run without its guarantees.
    *
    * @returns `undefined` for a call that stays a call: its caller has too many tasks, or the store is away
    * @throws ProtocolError -32602 for an idempotency key with other arguments
    */
   async #create(call: TaskCall, questions?: Questions): Promise<CreatedTask | undefined> {
+    const { clock, engine, onError } = this.#options
+    for (const until = clock.now() + AWAY_MS; ;) {
+      try {
+        return await this.#tryCreate(call, questions)
+      } catch (cause) {
+        if (cause instanceof ProtocolError) throw cause
+        if (!engine || call.signal.aborted || clock.now() >= until) {
+          onError(new Error(STAYS_CALL, { cause }))
+          return undefined
+        }
+      }
+      await new Promise<void>((resolve) => {
+        clock.after(RETRY_MS, resolve)
+      })
+    }
+  }
+
+  /** For an engine, first claims the idempotency key of the call. @throws GatewayError `UNAVAILABLE`; ProtocolError */
+  async #tryCreate(call: TaskCall, questions?: Questions): Promise<CreatedTask | undefined> {
     const { maxRunMs, order, owner, tool } = call
-    const { clock, engine, lease, maxPerPrincipal, onError, ttlMs } = this.#options
-    let release: (() => void) | undefined
+    const { clock, engine, lease, maxPerPrincipal, ttlMs } = this.#options
+    // Before the claim: a call that stays a call claims its key itself.
+    const isFull = (await this.#records.count(owner)) >= maxPerPrincipal
+    if (isFull || this.#executions.isClosed) return undefined
+    await this.#records.start()
+    const release = engine ? undefined : await lease.hold()
+    let created: CreatedTask | undefined
     try {
-      // Before the claim: a call that stays a call claims its key itself.
-      const isFull = (await this.#records.count(owner)) >= maxPerPrincipal
-      if (isFull || this.#executions.isClosed) return undefined
-      await this.#records.start()
-      if (!engine) release = await lease.hold()
       const claim = engine && (await call.claim())
       if (claim && claim.taskId === undefined) return undefined // the first call was no task
       const claimedId = engine ? claim?.taskId : await call.claimedId()
@@ -307,16 +329,15 @@ export class Tasks {
       // The process of the first call died before it could store the task, or the task has expired.
       const isTooLate = claim?.isNew === false && claim.ageMs > CLAIM_MS
       const first = asked ? nextTask(task, asked, now) : task
-      const found = isTooLate ? undefined : await this.#records.put(key, first, null)
-      if (found) return { found, isOwn: true, isClaimed, release }
-      // A repeat of the call was faster.
-      const other = await this.#records.read(key)
-      if (other) return { found: other, isOwn: false, isClaimed, release }
-    } catch (cause) {
-      if (cause instanceof ProtocolError) throw cause
-      onError(new Error(STAYS_CALL, { cause }))
+      const stored = isTooLate ? undefined : await this.#records.put(key, first, null)
+      // Else a repeat of the call was faster, or this one has stored it by a write whose answer was lost.
+      const found = stored ?? (await this.#records.read(key))
+      if (!found) return undefined
+      const isOwn = found.task.order.runId === order.runId
+      created = { found, isOwn, isClaimed, release }
+      return created
+    } finally {
+      if (!created) release?.()
     }
-    release?.()
-    return undefined
   }
 }
