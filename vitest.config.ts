@@ -23,8 +23,8 @@ const leftOut: Reporter = {
     const skipped = modules.flatMap((module) => [...module.children.allTests('skipped')])
     if (skipped.length === 0 || isFiltered) return
     process.stdout.write(
-      'Tests that need Redis were left out: there is no redis-server on the PATH. ' +
-        'On Debian and Ubuntu, .ci/redis installs it.\n',
+      'Tests that need redis-server or PostgreSQL were left out: one of them is missing. ' +
+        'On Debian and Ubuntu, .ci/servers installs both.\n',
     )
   },
 }

@@ -16,7 +16,7 @@ const HELP = `Calls MCP tools under injected faults, and checks the outcome of e
   --seed <n>         seed of all faults (default: a random one, which is printed)
   --era <era>        legacy, modern or both (default both)
   --concurrency <n>  calls in flight (default 24)
-  --short            three fixed seeds, then all named scenarios: about 90 s
+  --short            three fixed seeds, then all named scenarios: about 2 minutes
   --scenario <name>  one named scenario; "list" prints the names
   --seeds <n>        seeds from --seed on, for --scenario killed-tasks (default 1)
   --peers            our clients and those of other projects under the same faults, one after the

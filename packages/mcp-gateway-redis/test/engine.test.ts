@@ -290,17 +290,16 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     'is continued on another machine, from checkpoints in PostgreSQL',
     { timeout: SLOW },
     async () => {
-      const checkpoints = { postgres: postgres?.url }
+      const settings = { listens: true, works: true, postgres: postgres?.url }
       await using here = await newWorld()
       await using there = await newWorld(here.prefix)
       await here.put('wait-second')
-      const web = await here.start({ listens: true, ...checkpoints })
-      const worker = await here.start({ works: true, ...checkpoints })
-      const taskId = await taskOf(web.url, 'durable')
+      const first = await here.start(settings)
+      const taskId = await taskOf(first.url, 'durable')
       await untilNodes(here, 2)
-      worker.kill('SIGKILL')
-      await there.start({ works: true, ...checkpoints })
-      const task = await until(web.url, taskId, 'completed')
+      first.kill('SIGKILL')
+      const second = await there.start(settings)
+      const task = await until(second.url, taskId, 'completed')
       expect(task).toMatchObject({ status: 'completed', result: text('first second third ') })
       expect(await here.nodes()).toEqual(['first A', 'second A'])
       expect(await there.nodes()).toEqual(['second A', 'third A'])
