@@ -130,48 +130,40 @@ export interface ReceivedRequest {
 export class CallerContext {
   readonly requestId: RequestId
   readonly meta: Params
-  readonly caller: Caller
-  readonly #headers: ReceivedRequest['headers']
+  readonly principal: Principal
+  readonly namespace: string | undefined
+  readonly address: string | undefined
+  readonly bodyBytes: number | undefined
+  readonly trace: TraceCarrier | undefined
+  readonly #caller: Caller
 
   constructor({ requestId, meta, caller, headers }: ReceivedRequest) {
+    const length = headers?.get('content-length')
     this.requestId = requestId
     this.meta = meta
-    this.caller = caller
-    this.#headers = headers
-  }
-
-  get principal(): Principal {
-    return this.caller.principal
-  }
-
-  get namespace(): string | undefined {
-    return this.caller.scope
-  }
-
-  get address(): string | undefined {
-    return this.caller.address
-  }
-
-  get bodyBytes(): number | undefined {
-    const length = this.#headers?.get('content-length')
-    return typeof length === 'string' ? Number(length) : undefined
-  }
-
-  /** W3C trace context from `_meta`, else from the HTTP headers. */
-  get trace(): TraceCarrier | undefined {
-    const isInMeta = typeof this.meta[TRACEPARENT_META_KEY] === 'string'
-    if (!isInMeta && typeof this.#headers?.get(TRACEPARENT_META_KEY) !== 'string') return undefined
-    const trace: Record<string, string> = {}
-    for (const key of [TRACEPARENT_META_KEY, TRACESTATE_META_KEY, BAGGAGE_META_KEY]) {
-      const value = isInMeta ? this.meta[key] : this.#headers?.get(key)
-      if (typeof value === 'string') trace[key] = value
-    }
-    return trace
+    this.principal = caller.principal
+    this.namespace = caller.scope
+    this.address = caller.address
+    this.bodyBytes = typeof length === 'string' ? Number(length) : undefined
+    this.trace = traceOf(meta, headers)
+    this.#caller = caller
   }
 
   hasRoom(): boolean {
-    return this.caller.hasRoom?.(slotOwnerOf(this.caller)) !== false
+    return this.#caller.hasRoom?.(slotOwnerOf(this.#caller)) !== false
   }
+}
+
+/** Returns the W3C trace context in `_meta`, else in the HTTP headers. */
+function traceOf(meta: Params, headers: ReceivedRequest['headers']): TraceCarrier | undefined {
+  const isInMeta = typeof meta[TRACEPARENT_META_KEY] === 'string'
+  if (!isInMeta && typeof headers?.get(TRACEPARENT_META_KEY) !== 'string') return undefined
+  const trace: Record<string, string> = {}
+  for (const key of [TRACEPARENT_META_KEY, TRACESTATE_META_KEY, BAGGAGE_META_KEY]) {
+    const value = isInMeta ? meta[key] : headers?.get(key)
+    if (typeof value === 'string') trace[key] = value
+  }
+  return trace
 }
 
 /** Returns how a client describes itself in `initialize`, or in `_meta` of a request of 2026-07-28. */

@@ -1,8 +1,7 @@
-import { ProtocolError, type RequestId, type Result } from '@modelcontextprotocol/server'
+import type { RequestId } from '@modelcontextprotocol/server'
 
 import { randomHex } from '../internal/random-hex.ts'
 import { EventStream, toEvent, toPrimingEvent } from './event-stream.ts'
-import type { McpResult } from './handlers.ts'
 import {
   RPC_ERROR,
   toErrorResponse,
@@ -12,121 +11,14 @@ import {
   type RpcResponse,
 } from './json-rpc.ts'
 import type { Reply } from './reply.ts'
-import { resultForRevision } from './revisions.ts'
-import {
-  parseLevel,
-  SessionContext,
-  type OpenQuestions,
-  type SessionRequest,
-} from './session-context.ts'
-import type { LiveSession, SessionParts, Sessions, SessionUse } from './sessions.ts'
+import type { SessionRequest } from './session-context.ts'
+import type { LiveSession, Sessions, SessionUse } from './sessions.ts'
 
 /** Clients from this revision on understand events that have an id and no data. */
 export const PRIMED_SINCE = '2025-11-25'
 
 /** In logs: ends a stream without an answer. Not sent to clients. */
 const NO_ANSWER: Params = {}
-
-/** The requests of sessions that are in flight in this process. */
-export class SessionCalls {
-  readonly parts: SessionParts
-  readonly sessions: Sessions
-  readonly #questions: OpenQuestions
-  #streams = 0
-  /** Events can be stored. Reported once each time that this changes. */
-  #isStoring = true
-
-  constructor(parts: SessionParts, sessions: Sessions, questions: OpenQuestions) {
-    this.parts = parts
-    this.sessions = sessions
-    this.#questions = questions
-  }
-
-  /** Serves the requests of one POST. None of their ids may be in flight. */
-  begin(
-    session: LiveSession,
-    http: SessionRequest,
-    requests: readonly RpcRequest[],
-  ): Promise<Reply> {
-    const call = new CallStream(session, http, { requests, calls: this })
-    for (const request of requests) void this.#serve(call, request, http)
-    return call.reply
-  }
-
-  /** Returns whether a request with one of these ids is in flight in the session, or an id occurs twice. */
-  hasOneOf(session: LiveSession, requests: readonly RpcRequest[]): boolean {
-    return requests.some(
-      ({ id }, at) => requests.findIndex((each) => each.id === id) < at || this.has(session, id),
-    )
-  }
-
-  /** Returns whether a request with this id is in flight in this process. */
-  has(session: LiveSession, id: RequestId): boolean {
-    return this.#callsOf(session).some((call) => call.isOpen(id))
-  }
-
-  /** Cancels a request, as its client asked for. Returns whether it is in flight in this process. */
-  cancel(session: LiveSession, id: RequestId): boolean {
-    return this.#callsOf(session).some((call) => call.cancel(id))
-  }
-
-  /** The call in flight that writes this log. */
-  withLog(session: LiveSession, log: string): CallStream | undefined {
-    return this.#callsOf(session).find((call) => call.log === log)
-  }
-
-  /** Makes the id of a stream of events. */
-  newStreamId(): string {
-    return `${this.parts.lease.id}.${++this.#streams}`
-  }
-
-  /** Reports that events cannot be stored, once for each outage. */
-  noteStored(error?: unknown): void {
-    if (error !== undefined && this.#isStoring) {
-      const text = 'Events of sessions cannot be stored: their streams cannot be resumed'
-      this.parts.onError(new Error(text, { cause: error }))
-    }
-    this.#isStoring = error === undefined
-  }
-
-  #callsOf(session: LiveSession): readonly CallStream[] {
-    return session.uses.filter((use) => use instanceof CallStream)
-  }
-
-  async #serve(call: CallStream, request: RpcRequest, http: SessionRequest): Promise<void> {
-    const { id } = request
-    try {
-      const handled = this.#handle(call, request, http)
-      const result = handled instanceof Promise ? await handled : handled
-      const { protocolVersion } = call.session.record.handshake
-      call.respond({ jsonrpc: '2.0', id, result: resultForRevision(result, protocolVersion) })
-    } catch (error) {
-      if (!(error instanceof ProtocolError) && call.isOpen(id)) {
-        const text = `A request "${request.method.slice(0, 64)}" could not be served`
-        this.parts.onError(new Error(text, { cause: error }))
-      }
-      call.respond(toErrorResponse(id, error))
-    }
-  }
-
-  #handle(
-    call: CallStream,
-    request: RpcRequest,
-    http: SessionRequest,
-  ): McpResult | Promise<McpResult> {
-    const { method, params = {} } = request
-    if (method === 'ping') return {}
-    if (method === 'logging/setLevel') return this.#setLevel(call.session, params)
-    const open = { call, questions: this.#questions, sessions: this.sessions }
-    return this.parts.handlers.handle(method, params, new SessionContext(request, http, open))
-  }
-
-  async #setLevel(session: LiveSession, params: Params): Promise<Result> {
-    const level = parseLevel(params['level'])
-    if (session.isStored) await this.sessions.update(session, (record) => ({ ...record, level }))
-    return {}
-  }
-}
 
 /**
  * Phase of a POST with requests: it decides how its messages reach the client.
@@ -206,8 +98,9 @@ interface Place {
 }
 
 interface CallParts {
+  /** None of their ids is in flight. */
   readonly requests: readonly RpcRequest[]
-  readonly calls: SessionCalls
+  readonly sessions: Sessions
 }
 
 /** The requests of one POST, from their arrival to the last answer. */
@@ -233,11 +126,11 @@ export class CallStream implements SessionUse {
   #settle: (reply: Reply) => void = () => undefined
 
   constructor(session: LiveSession, http: SessionRequest, parts: CallParts) {
-    const { calls, requests } = parts
+    const { requests, sessions } = parts
     this.session = session
     this.#http = http
     this.#parts = parts
-    this.#isResumable = calls.sessions.settings.events !== undefined
+    this.#isResumable = sessions.settings.events !== undefined
     this.reply = new Promise((resolve) => (this.#settle = resolve))
     for (const { id } of requests) this.#open.set(id, new AbortController())
     this.#leave = session.use(this)
@@ -359,9 +252,9 @@ export class CallStream implements SessionUse {
     if (phase !== 'tailed' || event !== 'end' || this.session.isEnded) before?.end()
     if (next === 'ended') this.#ended(phase)
     if (next === 'away' || next === 'elsewhere') {
-      const { parts, sessions } = this.#parts.calls
+      const { sessions } = this.#parts
       const { disconnectGraceMs } = sessions.settings
-      this.#stopTimer = parts.clock.after(disconnectGraceMs, () => void this.#graceEnded())
+      this.#stopTimer = sessions.parts.clock.after(disconnectGraceMs, () => void this.#graceEnded())
     }
     place.reader?.onClose((end) => {
       if (end === 'lost' && this.#place === place) this.#move('lost')
@@ -374,7 +267,7 @@ export class CallStream implements SessionUse {
     this.#leave()
     this.#releaseLease?.()
     if (phase === 'held') return
-    const { ttlMs = 0 } = this.#parts.calls.sessions.settings.events ?? {}
+    const { ttlMs = 0 } = this.#parts.sessions.settings.events ?? {}
     const old = this.session.endLog(this.#log, { ttlMs, isRead: phase !== 'away' })
     for (const log of old) this.#deleteLog(log)
   }
@@ -388,8 +281,7 @@ export class CallStream implements SessionUse {
   /** Sends the head of the response, and begins the log. */
   #stream(): void {
     if (this.#phase !== 'held') return
-    const { calls } = this.#parts
-    const reader = new EventStream(calls.newStreamId())
+    const reader = new EventStream(this.#parts.sessions.newStreamId())
     this.#log = `session-events:${this.session.name}:${randomHex(8)}`
     this.#move('stream', { reader })
     this.#settle({ status: 200, body: reader })
@@ -399,23 +291,23 @@ export class CallStream implements SessionUse {
 
   /** Other processes see that the call goes on: its log, and its questions. Resolves to whether they do. */
   async #holdLease(): Promise<boolean> {
-    const { calls } = this.#parts
-    if (!calls.parts.store.isShared) return true
+    const { sessions } = this.#parts
+    if (!sessions.parts.store.isShared) return true
     try {
-      const release = await calls.parts.lease.hold()
+      const release = await sessions.parts.lease.hold()
       if (this.#hasEnded()) release()
       else this.#releaseLease = release
       return true
     } catch (error) {
-      calls.noteStored(error)
+      sessions.noteStored(error)
       return false
     }
   }
 
   async #openLog(held: Promise<boolean>): Promise<void> {
-    const { calls, requests } = this.#parts
-    const { lease, store } = calls.parts
-    const { events, retryMs } = calls.sessions.settings
+    const { requests, sessions } = this.#parts
+    const { lease, store } = sessions.parts
+    const { events, retryMs } = sessions.settings
     if (!events || this.#hasEnded()) return
     const ids = requests.map(({ id }) => id)
     const header = { session: this.session.name, owner: lease.id, requestIds: ids }
@@ -423,7 +315,7 @@ export class CallStream implements SessionUse {
     try {
       const [id, isHeld] = await Promise.all([store.logs.open(this.#log, header, events), held])
       if (!isHeld) throw new Error('Other processes cannot see that this one is alive')
-      calls.noteStored()
+      sessions.noteStored()
       // The session may have ended, and deleted its logs, while this one was made.
       if (this.#hasEnded() && this.session.isEnded) this.#deleteLog(this.#log)
       else if (this.#isPrimed) this.#writeDirect(toPrimingEvent(id, retryMs))
@@ -436,14 +328,14 @@ export class CallStream implements SessionUse {
   #write(message: unknown, text: string | undefined, isLast: boolean): Promise<void> {
     return this.#enqueue(async () => {
       if (this.#hasEnded()) return
-      const { calls } = this.#parts
-      const { events } = calls.sessions.settings
+      const { sessions } = this.#parts
+      const { events } = sessions.settings
       let id: string | undefined
       if (this.#isResumable && events) {
         try {
-          const { logs } = calls.parts.store
+          const { logs } = sessions.parts.store
           id = await logs.append(this.#log, message, { limits: events, isLast })
-          calls.noteStored()
+          sessions.noteStored()
         } catch (error) {
           this.#break(error)
         }
@@ -468,7 +360,7 @@ export class CallStream implements SessionUse {
 
   /** An event could not be stored: the stream cannot be resumed. A connected client still gets its answers. */
   #break(error: unknown): void {
-    this.#parts.calls.noteStored(error)
+    this.#parts.sessions.noteStored(error)
     this.#isResumable = false
     this.#deleteLog(this.#log)
     this.#move('break')
@@ -478,7 +370,7 @@ export class CallStream implements SessionUse {
     const place = this.#place
     const { remote } = place
     const [process = ''] = remote?.split('.') ?? []
-    const { lease } = this.#parts.calls.parts
+    const { lease } = this.#parts.sessions.parts
     // Without the store, assume that the client still reads at the other process.
     const isRead = process !== '' && (await lease.isAlive(process).catch(() => true))
     if (this.#place !== place) return
@@ -498,7 +390,7 @@ export class CallStream implements SessionUse {
 
   /** Logs that cannot be deleted end by themselves. */
   #deleteLog(log: string): void {
-    void this.#parts.calls.parts.store.logs.delete(log).catch(() => undefined)
+    void this.#parts.sessions.parts.store.logs.delete(log).catch(() => undefined)
   }
 }
 

@@ -22,7 +22,6 @@ import {
   CallerContext,
   MAX_FOLLOWED,
   QuestionTimeout,
-  toClientInfo,
   type Answers,
   type Caller,
   type ClientInfo,
@@ -157,30 +156,24 @@ interface ContextParts {
 
 /** The context of one request of a session. */
 export class SessionContext extends CallerContext implements RequestContext, SessionHandle {
+  readonly client: ClientInfo
+  readonly session: SessionHandle | undefined
   readonly signal: AbortSignal
   readonly progress: RequestContext['progress']
   readonly continuation = undefined
   readonly #parts: ContextParts
 
   constructor(request: RpcRequest, { caller, headers }: SessionRequest, parts: ContextParts) {
-    super({ requestId: request.id, meta: metaOf(request), caller, headers })
+    const { session } = parts.call
+    const meta = metaOf(request)
+    const { scope } = session.record
+    super({ requestId: request.id, meta, caller: { ...caller, scope }, headers })
+    this.client = session.client
+    this.session = session.isStored ? this : undefined
     this.signal = parts.call.signalOf(request.id)
     this.#parts = parts
     const { progressToken: token } = this.meta
     this.progress = isRequestId(token) ? (piece) => this.#progress(token, piece) : undefined
-  }
-
-  get client(): ClientInfo {
-    const { clientInfo, capabilities, protocolVersion } = this.#parts.call.session.record.handshake
-    return toClientInfo(clientInfo, capabilities, protocolVersion)
-  }
-
-  get session(): SessionHandle | undefined {
-    return this.#parts.call.session.isStored ? this : undefined
-  }
-
-  override get namespace(): string | undefined {
-    return this.#parts.call.session.record.scope
   }
 
   async log(level: LoggingLevel, text: string): Promise<void> {

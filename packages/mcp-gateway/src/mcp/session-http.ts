@@ -1,6 +1,7 @@
 import {
-  LATEST_PROTOCOL_VERSION,
   isInitializeRequest,
+  LATEST_PROTOCOL_VERSION,
+  ProtocolError,
   SUPPORTED_PROTOCOL_VERSIONS,
   type RequestId,
 } from '@modelcontextprotocol/server'
@@ -12,7 +13,7 @@ import { systemClock } from '../internal/clock.ts'
 import { inTime } from '../internal/timers.ts'
 import type { SessionSettings } from '../options.ts'
 import { CHANGES, SessionListener, type ChangeFeed } from './change-feed.ts'
-import type { McpHandlers } from './handlers.ts'
+import type { McpHandlers, McpResult } from './handlers.ts'
 import { EventStream, isEndOfStream, toPrimingEvent } from './event-stream.ts'
 import {
   cancelledId,
@@ -23,15 +24,22 @@ import {
   RPC_ERROR,
   type Params,
   type RpcMessage,
+  toErrorResponse,
   type RpcNotification,
+  type RpcRequest,
   type RpcResponse,
 } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { refused, tryLater, type Reply } from './reply.ts'
 import type { Caller } from './request-context.ts'
-import { DEFAULT_REVISION } from './revisions.ts'
-import { PRIMED_SINCE, SessionCalls } from './session-calls.ts'
-import { OpenQuestions, type SessionRequest } from './session-context.ts'
+import { DEFAULT_REVISION, resultForRevision } from './revisions.ts'
+import { CallStream, PRIMED_SINCE } from './session-calls.ts'
+import {
+  OpenQuestions,
+  parseLevel,
+  SessionContext,
+  type SessionRequest,
+} from './session-context.ts'
 import { SessionReplays, streamOver, unknownEvent } from './session-replay.ts'
 import {
   LiveSession,
@@ -71,7 +79,6 @@ const LATER_MS = 60_000
 export class SessionHttp {
   readonly sessions: Sessions
   readonly #options: SessionHttpOptions
-  readonly #calls: SessionCalls
   readonly #questions: OpenQuestions
   readonly #replays: SessionReplays
   /** Answers that another process has not confirmed yet, by the id of their question. */
@@ -84,17 +91,15 @@ export class SessionHttp {
     this.#options = options
     const sessions = new Sessions(options)
     const questions = new OpenQuestions(options)
-    const calls = new SessionCalls(options, sessions, questions)
     this.sessions = sessions
-    this.#calls = calls
     this.#questions = questions
-    this.#replays = new SessionReplays(options, sessions, calls)
+    this.#replays = new SessionReplays(sessions)
     sessions.onSignal = (session, signal, from) => {
       switch (signal.type) {
         case 'changed':
           return listenerOf(session)?.recordChanged()
         case 'cancel':
-          return void calls.cancel(session, signal.requestId)
+          return void callOf(session, signal.requestId)?.cancel(signal.requestId)
         case 'answer':
           if (signal.to === process) this.#takeAnswer(session, signal.message, from)
           return
@@ -177,11 +182,9 @@ export class SessionHttp {
 
   /** Cancels a request if exactly one request in flight of the principal has the id. */
   #cancelAlone(principalId: string, id: RequestId): void {
-    const meant = this.#lone
-      .all()
-      .filter((session) => session.principalId === principalId && this.#calls.has(session, id))
-    const [only, ...others] = meant
-    if (only && others.length === 0) this.#calls.cancel(only, id)
+    const own = this.#lone.all().filter((session) => session.principalId === principalId)
+    const [only, ...others] = own.flatMap((session) => callOf(session, id) ?? [])
+    if (others.length === 0) only?.cancel(id)
   }
 
   /** Opens a session. */
@@ -234,23 +237,69 @@ export class SessionHttp {
     if (!messages) {
       return refused(400, RPC_ERROR.parseError, 'Parse error: Invalid JSON-RPC message')
     }
-    const requests = messages.filter(isRequest)
-    if (requests.some(({ method }) => method === 'initialize')) {
-      const text = 'Invalid Request: Server already initialized'
-      return refused(400, RPC_ERROR.invalidRequest, text)
-    }
-    if (this.#calls.hasOneOf(session, requests)) {
-      const text = 'Invalid Request: a request with this id is in flight in the session'
-      return refused(400, RPC_ERROR.invalidRequest, text)
+    const requests: RpcRequest[] = []
+    const ids = new Set<RequestId>()
+    for (const message of messages) {
+      if (!isRequest(message)) continue
+      const { id, method } = message
+      if (method === 'initialize') {
+        const text = 'Invalid Request: Server already initialized'
+        return refused(400, RPC_ERROR.invalidRequest, text)
+      }
+      if (ids.has(id) || callOf(session, id)) {
+        const text = 'Invalid Request: a request with this id is in flight in the session'
+        return refused(400, RPC_ERROR.invalidRequest, text)
+      }
+      ids.add(id)
+      requests.push(message)
     }
     // Before the others, so that a batch can cancel its own requests.
-    const reply = requests.length > 0 ? this.#calls.begin(session, http, requests) : undefined
+    const call =
+      requests.length > 0
+        ? new CallStream(session, http, { requests, sessions: this.sessions })
+        : undefined
+    if (call) for (const request of requests) void this.#answer(call, request, http)
     for (const message of messages) {
       if (isRequest(message)) continue
       const refusal = await this.#receive(session, message)
       if (refusal && messages.length === 1) return refusal
     }
-    return reply ?? { status: 202 }
+    return call ? call.reply : { status: 202 }
+  }
+
+  async #answer(call: CallStream, request: RpcRequest, http: SessionRequest): Promise<void> {
+    const { id, method, params = {} } = request
+    const { session } = call
+    try {
+      const handled =
+        method === 'ping' || method === 'logging/setLevel'
+          ? this.#handleOwn(session, method, params)
+          : this.#options.handlers.handle(
+              method,
+              params,
+              new SessionContext(request, http, {
+                call,
+                questions: this.#questions,
+                sessions: this.sessions,
+              }),
+            )
+      const result = handled instanceof Promise ? await handled : handled
+      const shown = resultForRevision(result, session.record.handshake.protocolVersion)
+      call.respond({ jsonrpc: '2.0', id, result: shown })
+    } catch (error) {
+      if (!(error instanceof ProtocolError) && call.isOpen(id)) {
+        const text = `A request "${method.slice(0, 64)}" could not be served`
+        this.#options.onError(new Error(text, { cause: error }))
+      }
+      call.respond(toErrorResponse(id, error))
+    }
+  }
+
+  async #handleOwn(session: LiveSession, method: string, params: Params): Promise<McpResult> {
+    if (method === 'ping') return {}
+    const level = parseLevel(params['level'])
+    if (session.isStored) await this.sessions.update(session, (record) => ({ ...record, level }))
+    return {}
   }
 
   /** Processes a notification or a response. @returns an error if it cannot be delivered */
@@ -258,7 +307,8 @@ export class SessionHttp {
     if (isResponse(message)) return this.#receiveAnswer(session, message)
     if (message.method === 'notifications/progress') await this.#receiveProgress(session, message)
     const requestId = cancelledId(message)
-    if (requestId === undefined || this.#calls.cancel(session, requestId)) return undefined
+    if (requestId === undefined) return undefined
+    if (callOf(session, requestId)?.cancel(requestId)) return undefined
     if (await this.sessions.signal(session, { type: 'cancel', requestId })) return undefined
     return tryLater(503, 'Other processes cannot be reached at the moment. Try again.', 1000)
   }
@@ -357,7 +407,7 @@ export class SessionHttp {
     before?.end()
     const { scope, handshake } = session.record
     const { principal } = http.caller
-    const stream = new EventStream(this.#calls.newStreamId())
+    const stream = new EventStream(this.sessions.newStreamId())
     const listener = new SessionListener({
       session,
       stream,
@@ -428,6 +478,12 @@ function withoutStore(options: SessionHttpOptions): SessionHttpOptions {
     store: { records, logs, rates, isShared: false, isDurable: false },
     settings: { ...settings, events: undefined },
   }
+}
+
+/** The call in flight here that has a request with this id. */
+function callOf(session: LiveSession, id: RequestId): CallStream | undefined {
+  for (const use of session.uses) if (use instanceof CallStream && use.isOpen(id)) return use
+  return undefined
 }
 
 function listenerOf(session: LiveSession): SessionListener | undefined {

@@ -5,7 +5,7 @@ import type { LoggedEvent, LogHeader } from '../store/gateway-store.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import { isRequestId, RPC_ERROR } from './json-rpc.ts'
 import { refused, type Reply } from './reply.ts'
-import type { SessionCalls } from './session-calls.ts'
+import { CallStream } from './session-calls.ts'
 import type { LiveSession, SessionParts, Sessions, SessionSignal, SessionUse } from './sessions.ts'
 
 /** A stream that a client resumes. */
@@ -35,24 +35,19 @@ const OWNER_DIED = {
  * call writes. Of several readers of a log, the last one gets the events.
  */
 export class SessionReplays {
-  readonly #parts: SessionParts
   readonly #sessions: Sessions
-  readonly #calls: SessionCalls
-  readonly #readers = new Set<LogReader>()
 
-  constructor(parts: SessionParts, sessions: Sessions, calls: SessionCalls) {
-    this.#parts = parts
+  constructor(sessions: Sessions) {
     this.#sessions = sessions
-    this.#calls = calls
   }
 
   /** @throws GatewayError `UNAVAILABLE` */
   async resume(resumption: Resumption): Promise<Reply> {
     const { session, lastEventId, log, header } = resumption
-    const { lease, store } = this.#parts
-    const stream = new EventStream(this.#calls.newStreamId())
+    const { lease, store } = this.#sessions.parts
+    const stream = new EventStream(this.#sessions.newStreamId())
     const isOwn = header.owner === lease.id
-    if (isOwn && this.#calls.withLog(session, log)?.resume(stream)) {
+    if (isOwn && callWithLog(session, log)?.resume(stream)) {
       return this.#follow(resumption, stream)
     }
     const events = await store.logs.read(log, lastEventId)
@@ -73,27 +68,25 @@ export class SessionReplays {
   /** A client reads a log, or has left it, at some process. */
   onSignal(session: LiveSession, signal: SessionSignal, from: string): void {
     if (signal.type !== 'reading' && signal.type !== 'left') return
-    const call = this.#calls.withLog(session, signal.log)
+    const call = callWithLog(session, signal.log)
     if (signal.type === 'left') return call?.leftElsewhere(signal.by)
     let isLatest = true
-    for (const reader of this.#readersOf(signal.log)) {
+    for (const reader of readersOf(session, signal.log)) {
       if (reader.stream.id === signal.by) reader.isAnnounced = true
       // Signals come in one order at all processes: this reader is announced later.
       else if (!reader.isAnnounced) isLatest = false
       else reader.stream.end()
     }
-    if (isLatest && from !== this.#parts.lease.id) call?.readElsewhere(signal.by)
+    if (isLatest && from !== this.#sessions.parts.lease.id) call?.readElsewhere(signal.by)
   }
 
   async #follow(resumption: Resumption, stream: EventStream): Promise<Reply> {
-    const { lease } = this.#parts
+    const { parts } = this.#sessions
     const { session, log, header } = resumption
-    for (const earlier of this.#readersOf(log)) earlier.stream.end()
-    const reader = new LogReader(resumption, stream, this.#parts)
-    this.#readers.add(reader)
+    for (const earlier of readersOf(session, log)) earlier.stream.end()
+    const reader = new LogReader(resumption, stream, parts)
     stream.onClose((end) => {
-      this.#readers.delete(reader)
-      if (end === 'lost' && header.owner !== lease.id)
+      if (end === 'lost' && header.owner !== parts.lease.id)
         void this.#announceLeft(session, log, stream.id)
     })
     try {
@@ -110,12 +103,19 @@ export class SessionReplays {
   /** The owner of the call waits for the client from now on. */
   async #announceLeft(session: LiveSession, log: string, by: string): Promise<void> {
     if (session.isEnded || (await this.#sessions.signal(session, { type: 'left', log, by }))) return
-    this.#parts.clock.after(RETRY_MS, () => void this.#announceLeft(session, log, by))
+    this.#sessions.parts.clock.after(RETRY_MS, () => void this.#announceLeft(session, log, by))
   }
+}
 
-  #readersOf(log: string): readonly LogReader[] {
-    return [...this.#readers].filter((reader) => reader.log === log)
-  }
+/** The call in flight here that writes this log. */
+function callWithLog(session: LiveSession, log: string): CallStream | undefined {
+  const calls = session.uses.filter((use) => use instanceof CallStream)
+  return calls.find((call) => call.log === log)
+}
+
+function readersOf(session: LiveSession, log: string): readonly LogReader[] {
+  const readers = session.uses.filter((use) => use instanceof LogReader)
+  return readers.filter((reader) => reader.log === log)
 }
 
 /** Sends the events of a log to a client until the last one, or until the process that writes it has died. */

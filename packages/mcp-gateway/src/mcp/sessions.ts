@@ -18,7 +18,7 @@ import type { ProcessLease } from '../store/lease.ts'
 import type { McpHandlers } from './handlers.ts'
 import { isRequestId, type Params } from './json-rpc.ts'
 import { tryLater, type Reply } from './reply.ts'
-import type { Caller } from './request-context.ts'
+import { toClientInfo, type Caller, type ClientInfo } from './request-context.ts'
 
 /** Parameters of `initialize`, with the negotiated revision. */
 export interface Handshake {
@@ -98,6 +98,9 @@ export class LiveSession {
   /** Stands for the session in the store: it shows neither the id nor the principal. */
   readonly name: string
   readonly principalId: string
+  readonly client: ClientInfo
+  /** What is in flight here. */
+  readonly uses: SessionUse[] = []
   record: SessionRecord
   /** When a request of the session came last to this process. */
   seenAt: number
@@ -105,7 +108,6 @@ export class LiveSession {
   touchedAt: number
   isEnded = false
   readonly #clock: Clock
-  readonly #uses: SessionUse[] = []
   /** Logs that this process wrote, and the store may still have, from the oldest to the latest. */
   #logs: OwnLog[] = []
 
@@ -114,6 +116,12 @@ export class LiveSession {
     this.name = names.name
     this.principalId = names.principalId
     this.record = record
+    const { handshake } = record
+    this.client = toClientInfo(
+      handshake.clientInfo,
+      handshake.capabilities,
+      handshake.protocolVersion,
+    )
     this.#clock = clock
     this.seenAt = clock.now()
     this.touchedAt = this.seenAt
@@ -124,14 +132,6 @@ export class LiveSession {
     return this.name !== ''
   }
 
-  get uses(): readonly SessionUse[] {
-    return this.#uses
-  }
-
-  get isInUse(): boolean {
-    return this.uses.length > 0
-  }
-
   get hasCalls(): boolean {
     return this.uses.some(({ isCall }) => isCall)
   }
@@ -140,9 +140,9 @@ export class LiveSession {
   use(use: SessionUse): () => void {
     // The session may have ended while the request was read.
     if (this.isEnded) queueMicrotask(() => use.end(new Error('The session has ended')))
-    this.#uses.push(use)
+    this.uses.push(use)
     return () => {
-      removeFrom(this.#uses, use)
+      removeFrom(this.uses, use)
       this.seenAt = this.#clock.now()
     }
   }
@@ -219,7 +219,7 @@ export class Sessions {
   onSignal: ((session: LiveSession, signal: SessionSignal, from: string) => void) | undefined
   /** Limits of streams hold for those that begin from now on. */
   settings: SessionLimits
-  readonly #parts: SessionParts
+  readonly parts: SessionParts
   readonly #live = new Map<string, LiveSession>()
   /** By name, for signals of other processes. */
   readonly #byName = new Map<string, LiveSession>()
@@ -228,10 +228,14 @@ export class Sessions {
   #opening: Promise<unknown> = Promise.resolve()
   readonly #signals: LogFollower | undefined
   #stopSweep: (() => void) | undefined
+  /** Streams of events that were made here. */
+  #streams = 0
+  /** Events can be stored. Reported once each time that this changes. */
+  #isStoring = true
   #isClosed = false
 
   constructor(parts: SessionParts) {
-    this.#parts = parts
+    this.parts = parts
     this.settings = parts.settings
     const { isShared, logs } = parts.store
     if (!isShared) return
@@ -246,6 +250,20 @@ export class Sessions {
     return this.#live.size
   }
 
+  /** Makes the id of a stream of events. */
+  newStreamId(): string {
+    return `${this.parts.lease.id}.${++this.#streams}`
+  }
+
+  /** Reports that events cannot be stored, once for each outage. */
+  noteStored(error?: unknown): void {
+    if (error !== undefined && this.#isStoring) {
+      const text = 'Events of sessions cannot be stored: their streams cannot be resumed'
+      this.parts.onError(new Error(text, { cause: error }))
+    }
+    this.#isStoring = error === undefined
+  }
+
   /**
    * Opens a session, unless a limit forbids it.
    *
@@ -258,7 +276,7 @@ export class Sessions {
     const { initializePerMinutePerIp: perMinute } = this.settings
     if (address !== undefined) {
       const bucket = `initialize:${subnetOf(address)}`
-      const waitMs = await this.#parts.store.rates.take(bucket, { perMinute })
+      const waitMs = await this.parts.store.rates.take(bucket, { perMinute })
       if (waitMs > 0) {
         throw new SessionRefused(
           429,
@@ -271,11 +289,11 @@ export class Sessions {
     const id = randomBytes(24).toString('base64url')
     const names = { id, name: sessionName(principal.id, id), principalId: principal.id }
     const scope = principal.isAnonymous ? newScopeId() : undefined
-    const record = { ...newRecord(handshake, this.#parts.clock.now()), scope }
+    const record = { ...newRecord(handshake, this.parts.clock.now()), scope }
     const admitted = this.#opening.then(() => this.#admit(names.name, record, principal))
     this.#opening = admitted.catch(() => undefined)
     await admitted
-    return this.#serve(new LiveSession(names, record, this.#parts.clock))
+    return this.#serve(new LiveSession(names, record, this.parts.clock))
   }
 
   /**
@@ -287,7 +305,7 @@ export class Sessions {
     const session = this.#live.get(id)
     if (session && session.principalId !== principal.id) return undefined
     if (!session) return this.#load(id, principal)
-    const now = this.#parts.clock.now()
+    const now = this.parts.clock.now()
     const reason = this.#endOf(session, now)
     if (reason === undefined) {
       const isDue = now - session.touchedAt >= this.#touchMs()
@@ -298,7 +316,7 @@ export class Sessions {
     if (session.hasCalls) return undefined
     await this.#expire(session, reason)
     // Idle here, but perhaps used at another process.
-    return reason === 'idle' && this.#parts.store.isShared ? this.#load(id, principal) : undefined
+    return reason === 'idle' && this.parts.store.isShared ? this.#load(id, principal) : undefined
   }
 
   /**
@@ -310,7 +328,7 @@ export class Sessions {
     session: LiveSession,
     change: (record: SessionRecord) => SessionRecord,
   ): Promise<boolean> {
-    const { records } = this.#parts.store
+    const { records } = this.parts.store
     const key = PREFIX + session.name
     for (let conflicts = 0; conflicts < MAX_CONFLICTS; conflicts++) {
       const found = await records.get(key)
@@ -331,14 +349,14 @@ export class Sessions {
 
   /** Ends a session at all processes. @throws GatewayError `UNAVAILABLE`, and the session goes on */
   async end(session: LiveSession): Promise<void> {
-    await this.#parts.store.records.delete(PREFIX + session.name)
+    await this.parts.store.records.delete(PREFIX + session.name)
     this.#close(session, 'client')
     await this.signal(session, { type: 'ended' })
   }
 
   /** Sends a signal to all processes, this one included. Never rejects. */
   async signal(session: LiveSession, signal: SessionSignal): Promise<boolean> {
-    const { lease, onError, store } = this.#parts
+    const { lease, onError, store } = this.parts
     if (!store.isShared) return true
     const message = { ...signal, session: session.name, from: lease.id }
     try {
@@ -362,7 +380,7 @@ export class Sessions {
 
   /** Writes the record, and counts it with all others. @throws SessionRefused */
   async #admit(name: string, record: SessionRecord, principal: Principal): Promise<void> {
-    const { records } = this.#parts.store
+    const { records } = this.parts.store
     const { max, maxPerPrincipal } = this.settings
     if (this.#isClosed) throw new SessionRefused(503, 'The gateway is stopping', 1000)
     await records.put(PREFIX + name, record, { ttlMs: this.#ttlOf(record) })
@@ -391,34 +409,34 @@ export class Sessions {
 
   async #restore(names: SessionNames): Promise<LiveSession | undefined> {
     await this.#signals?.start()
-    const found = await this.#parts.store.records.get(PREFIX + names.name)
+    const found = await this.parts.store.records.get(PREFIX + names.name)
     const record = parseSessionRecord(found?.value)
     if (!record || this.#ttlOf(record) <= 0) return undefined
     if (this.#isClosed) throw new GatewayError('CLOSED', 'The gateway is closed')
-    const session = this.#serve(new LiveSession(names, record, this.#parts.clock))
+    const session = this.#serve(new LiveSession(names, record, this.parts.clock))
     // The session may have ended before this process followed its signals.
     return (await this.#touch(session)) && !session.isEnded ? session : undefined
   }
 
   #serve(session: LiveSession): LiveSession {
     this.#live.set(session.id, session)
-    if (this.#parts.store.isShared) this.#byName.set(session.name, session)
-    this.#parts.observer?.sessionOpened()
+    if (this.parts.store.isShared) this.#byName.set(session.name, session)
+    this.parts.observer?.sessionOpened()
     this.#stopSweep ??= this.#sweepLater()
     return session
   }
 
   /** Returns whether the session has not ended elsewhere. If the store fails, sessions of this process go on. */
   async #touch(session: LiveSession): Promise<boolean> {
-    const now = this.#parts.clock.now()
+    const now = this.parts.clock.now()
     const before = session.touchedAt
     session.touchedAt = now
     try {
       const ttlMs = Math.max(1, this.#ttlOf(session.record))
-      if (await this.#parts.store.records.touch(PREFIX + session.name, ttlMs)) return true
+      if (await this.parts.store.records.touch(PREFIX + session.name, ttlMs)) return true
     } catch (cause) {
       session.touchedAt = Math.max(before, now - this.#touchMs() + RETRY_MS)
-      this.#parts.onError(new Error('The record of a session cannot be extended', { cause }))
+      this.parts.onError(new Error('The record of a session cannot be extended', { cause }))
       return true
     }
     this.#close(session, 'client')
@@ -427,19 +445,20 @@ export class Sessions {
 
   #sweepLater(): () => void {
     const { idleTtlMs, absoluteTtlMs } = this.settings
-    const ms = clamp(Math.min(idleTtlMs, absoluteTtlMs) / 4, SWEEP_MS)
-    return this.#parts.clock.after(ms, () => {
+    const shortest = Math.min(idleTtlMs, absoluteTtlMs)
+    const ms = Math.min(SWEEP_MS.max, Math.max(SWEEP_MS.min, shortest / 4))
+    return this.parts.clock.after(ms, () => {
       this.#sweep()
       this.#stopSweep = this.#live.size > 0 && !this.#isClosed ? this.#sweepLater() : undefined
     })
   }
 
   #sweep(): void {
-    const now = this.#parts.clock.now()
+    const now = this.parts.clock.now()
     for (const session of this.#live.values()) {
       const reason = this.#endOf(session, now)
       if (reason !== undefined && !session.hasCalls) void this.#expire(session, reason)
-      else if (session.isInUse && now - session.touchedAt >= this.#touchMs()) {
+      else if (session.uses.length > 0 && now - session.touchedAt >= this.#touchMs()) {
         void this.#touch(session)
       }
     }
@@ -449,18 +468,18 @@ export class Sessions {
   #endOf(session: LiveSession, now: number): 'idle' | 'expired' | undefined {
     const { idleTtlMs, absoluteTtlMs } = this.settings
     if (now - session.record.createdAt >= absoluteTtlMs) return 'expired'
-    return !session.isInUse && now - session.seenAt >= idleTtlMs ? 'idle' : undefined
+    return session.uses.length === 0 && now - session.seenAt >= idleTtlMs ? 'idle' : undefined
   }
 
   /** An idle session may be in use at another process: then its record stays. */
   async #expire(session: LiveSession, reason: 'idle' | 'expired'): Promise<void> {
-    const isOver = reason === 'expired' || !this.#parts.store.isShared
+    const isOver = reason === 'expired' || !this.parts.store.isShared
     this.#close(session, reason)
     if (!isOver) return
     try {
-      await this.#parts.store.records.delete(PREFIX + session.name)
+      await this.parts.store.records.delete(PREFIX + session.name)
     } catch (cause) {
-      this.#parts.onError(new Error('The record of a session cannot be deleted', { cause }))
+      this.parts.onError(new Error('The record of a session cannot be deleted', { cause }))
     }
   }
 
@@ -473,11 +492,11 @@ export class Sessions {
       reason === 'gateway' ? 'The gateway is stopping' : 'The session has ended',
     )
     session.end(error)
-    const { isShared, isDurable, logs } = this.#parts.store
+    const { isShared, isDurable, logs } = this.parts.store
     const isKept = (isShared && reason === 'idle') || (isDurable && reason === 'gateway')
     if (!isKept) for (const log of session.takeLogs()) logs.delete(log).catch(this.#report)
-    const openMs = this.#parts.clock.now() - session.record.createdAt
-    this.#parts.observer?.sessionClosed({ reason, openMs })
+    const openMs = this.parts.clock.now() - session.record.createdAt
+    this.parts.observer?.sessionClosed({ reason, openMs })
   }
 
   #received(event: unknown): void {
@@ -486,7 +505,7 @@ export class Sessions {
     const session = typeof name === 'string' ? this.#byName.get(name) : undefined
     const signal = parseSignal(event)
     if (!session || !signal || typeof from !== 'string') return
-    const isOwn = from === this.#parts.lease.id
+    const isOwn = from === this.parts.lease.id
     if (signal.type === 'ended') this.#close(session, 'client')
     else if (signal.type !== 'changed') this.onSignal?.(session, signal, from)
     else if (!isOwn) void this.#refresh(session)
@@ -499,7 +518,7 @@ export class Sessions {
 
   async #refresh(session: LiveSession): Promise<void> {
     try {
-      const found = await this.#parts.store.records.get(PREFIX + session.name)
+      const found = await this.parts.store.records.get(PREFIX + session.name)
       const record = parseSessionRecord(found?.value)
       if (!record) return this.#close(session, 'client')
       session.record = record
@@ -512,16 +531,16 @@ export class Sessions {
   /** Time until a record ends. Longer than the idle time, because not every request extends it. */
   #ttlOf({ createdAt }: SessionRecord): number {
     const { idleTtlMs, absoluteTtlMs } = this.settings
-    const left = createdAt + absoluteTtlMs - this.#parts.clock.now()
+    const left = createdAt + absoluteTtlMs - this.parts.clock.now()
     return Math.min(idleTtlMs + this.#touchMs(), left)
   }
 
   #touchMs(): number {
-    return clamp(this.settings.idleTtlMs / 8, TOUCH_MS)
+    return Math.min(TOUCH_MS.max, Math.max(TOUCH_MS.min, this.settings.idleTtlMs / 8))
   }
 
   readonly #report = (cause: unknown): void => {
-    this.#parts.onError(new Error('The record of a session cannot be reached', { cause }))
+    this.parts.onError(new Error('The record of a session cannot be reached', { cause }))
   }
 }
 
@@ -598,8 +617,4 @@ function hashOf(text: string): string {
 
 function textOrNone(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
-}
-
-function clamp(value: number, { min, max }: typeof TOUCH_MS): number {
-  return Math.min(max, Math.max(min, value))
 }

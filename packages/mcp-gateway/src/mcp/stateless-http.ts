@@ -16,6 +16,7 @@ import {
 
 import { isRecord, untilAborted } from '@x/internal'
 import type { Clock } from '../internal/clock.ts'
+import type { Principal } from '../internal/principal.ts'
 import { Bag } from '../internal/bag.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
@@ -166,7 +167,7 @@ export class StatelessHttp {
     this.#calls.add(context)
     try {
       if (params['requestState'] !== undefined) {
-        context.continuation = await this.#continuation(call, context.caller)
+        context.continuation = await this.#continuation(call, context.principal)
       }
       const handled =
         method === 'server/discover'
@@ -207,12 +208,12 @@ export class StatelessHttp {
     return { supportedVersions: [MODERN_REVISION], capabilities, instructions, ttlMs, cacheScope }
   }
 
-  async #continuation({ method, params }: ValidCall, caller: Caller): Promise<Continuation> {
+  async #continuation({ method, params }: ValidCall, { id }: Principal): Promise<Continuation> {
     const { requestState, inputResponses } = params
     const { onError, states } = this.#options.parts
     try {
       if (typeof requestState !== 'string') throw new TypeError('requestState is not text')
-      const state = await states.verify(requestState, { method, principal: caller.principal.id })
+      const state = await states.verify(requestState, { method, principal: id })
       return { state, responses: responsesFrom(inputResponses) }
     } catch (cause) {
       onError(new Error('A call was refused because of its requestState', { cause }))
@@ -340,7 +341,9 @@ function decodeName(header: string | null): string | null {
 class StatelessContext extends CallerContext implements RequestContext {
   readonly session = undefined
   readonly progress: RequestContext['progress']
+  readonly client: ClientInfo
   readonly stop: AbortController = new AbortController()
+  readonly signal: AbortSignal
   /** Time that the client has to come back. @default none */
   grace: Pick<StatelessHttpOptions, 'clock' | 'disconnectGraceMs'> | undefined
   undoLeave: (() => void) | undefined
@@ -354,18 +357,12 @@ class StatelessContext extends CallerContext implements RequestContext {
 
   constructor({ id: requestId, meta }: ValidCall, { headers }: CallRequest, caller: Caller) {
     super({ requestId, meta, caller, headers })
+    const { [CLIENT_INFO_META_KEY]: info, [CLIENT_CAPABILITIES_META_KEY]: capabilities } = meta
+    this.client = toClientInfo(info, capabilities, MODERN_REVISION)
+    this.signal = this.stop.signal
     const { progressToken } = meta
     if (progressToken === undefined) return
     this.progress = (piece) => this.#send('notifications/progress', { progressToken, ...piece })
-  }
-
-  get client(): ClientInfo {
-    const { [CLIENT_INFO_META_KEY]: info, [CLIENT_CAPABILITIES_META_KEY]: capabilities } = this.meta
-    return toClientInfo(info, capabilities, MODERN_REVISION)
-  }
-
-  get signal(): AbortSignal {
-    return this.stop.signal
   }
 
   async log(level: LoggingLevel, text: string): Promise<void> {

@@ -47,10 +47,19 @@ export interface OwnTool {
 /** Result of `tools/call`. `Result`: a task. */
 type ToolCallResult = CallToolResult | InputRequiredResult | Result
 
+/** One `tools/call`. */
+interface ToolCall {
+  readonly parts: HandlerParts
+  readonly context: RequestContext
+  readonly name: string
+  readonly args: Params
+  /** The tool of the agent, if a meta tool was called. */
+  target: string | undefined
+}
+
 /** A tool, and arguments that it takes. */
 interface Target {
   readonly tool: PlannedTool
-  readonly given: Params
   readonly checked: CheckedArguments
 }
 
@@ -70,16 +79,11 @@ interface RoundOptions {
 
 /** One execution, as it is reported. */
 interface ObservedExecution {
-  readonly observed: ObservedCall
   readonly args: Params
-  /**
-   * @param trace that of the observer
-   * @param onTool is called with the name of the agent's tool, once that is known
-   */
-  readonly execute: (
-    trace: TraceCarrier | undefined,
-    onTool: (name: string) => void,
-  ) => Promise<CallToolResult | Questions>
+  /** @param trace that of the observer */
+  readonly execute: (trace?: TraceCarrier) => Promise<CallToolResult | Questions>
+  /** Returns the tool of the agent, if a meta tool was called. */
+  readonly target: () => string | undefined
 }
 
 /** Rounds of questions within one call. */
@@ -102,10 +106,11 @@ export async function callTool(
     const text = 'tools/call needs "name", which is text, and "arguments", which is an object'
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, text)
   }
-  const call = new ToolCall(parts, context, { name, args })
+  const call: ToolCall = { parts, context, name, args, target: undefined }
   let resume: RunResume | undefined = context.continuation
   for (let round = 1; ; round++) {
-    const outcome = await call.begin(resume)
+    const canBeTask = parts.tasks && declaresTasks(context.client)
+    const outcome = await (canBeTask ? beginTask(call, resume) : run(call, { resume }))
     if ('content' in outcome) return outcome
     if (!('forms' in outcome)) {
       const replayed = outcome.isReplayed && { _meta: { [IDEMPOTENCY]: { replayed: true } } }
@@ -154,187 +159,156 @@ export function reportRefusedCall(
   observer?.callEnded(observed, { outcome, durationMs: 0, requestBytes: 0, resultBytes: 0 })
 }
 
-/** One `tools/call`. */
-class ToolCall {
-  readonly #parts: HandlerParts
-  readonly #context: RequestContext
-  readonly #name: string
-  readonly #args: Params
+/** Runs the agent up to its result or its next questions, or makes the call a task. */
+async function beginTask(
+  call: ToolCall,
+  resume: RunResume | undefined,
+): Promise<CallToolResult | Questions | BegunTask> {
+  const { context, parts } = call
+  const { channel, now, runs, tasks } = parts
+  const prepared = tasks && prepareTaskCall(call, resume)
+  if (!prepared) return run(call, { resume })
+  const { tool } = prepared
+  const earlier = await earlierCall(runs, prepared)
+  const order = { ...prepared.order, taskId: earlier?.taskId ?? newTaskId(now()) }
+  return tasks.begin({
+    isRepeated: earlier?.taskId !== undefined,
+    claimedId: async () => (await earlierCall(runs, prepared))?.taskId,
+    claim: () => runs.claim(tool, order),
+    owner: taskOwnerOf(context.principal, context.namespace),
+    tool: tool.name,
+    order,
+    isAlways: tool.tasks !== 'auto',
+    maxRunMs: runs.maxRunMs(tool),
+    signal: context.signal,
+    progress: progressOf(context, channel),
+    execute: (sink) => run(call, { resume, prepared: { ...prepared, order }, sink }),
+  })
+}
 
-  constructor(
-    parts: HandlerParts,
-    context: RequestContext,
-    { name, args }: { readonly name: string; readonly args: Params },
-  ) {
-    this.#parts = parts
-    this.#context = context
-    this.#name = name
-    this.#args = args
+/** @returns `undefined` for a call that cannot become a task, or fails before its run */
+function prepareTaskCall(call: ToolCall, resume: RunResume | undefined): Prepared | undefined {
+  if (ownToolOf(call)) return undefined
+  try {
+    const prepared = prepare(call, resume)
+    return 'content' in prepared || prepared.tool.tasks === 'never' ? undefined : prepared
+  } catch {
+    return undefined // the run fails in the same way
   }
+}
 
-  /** Runs the agent up to its result or its next questions, or makes the call a task. */
-  async begin(resume: RunResume | undefined): Promise<CallToolResult | Questions | BegunTask> {
-    const context = this.#context
-    const { runs, tasks } = this.#parts
-    const call = tasks && declaresTasks(context.client) ? this.#taskCall(resume) : undefined
-    if (!tasks || !call) return this.#run({ resume })
-    const { tool } = call
-    const earlier = await earlierCall(runs, call)
-    const order = { ...call.order, taskId: earlier?.taskId ?? newTaskId(this.#parts.now()) }
-    const prepared = { ...call, order }
-    return tasks.begin({
-      isRepeated: earlier?.taskId !== undefined,
-      claimedId: async () => (await earlierCall(runs, call))?.taskId,
-      claim: () => runs.claim(tool, order),
-      owner: taskOwnerOf(context.principal, context.namespace),
-      tool: tool.name,
-      order,
-      isAlways: tool.tasks !== 'auto',
-      maxRunMs: runs.maxRunMs(tool),
-      signal: context.signal,
-      progress: progressOf(context, this.#parts.channel),
-      execute: (sink) => this.#run({ resume, prepared, sink }),
-    })
+/** Runs one round, and reports it. */
+function run(call: ToolCall, options: RoundOptions): Promise<CallToolResult | Questions> {
+  const { args, context, name, parts } = call
+  if (!parts.observer) return execute(call, options)
+  const { address, client, principal, trace } = context
+  const plan = parts.registry.plan()
+  const isKnown =
+    plan.byName(name) !== undefined ||
+    plan.metaTools.some((each) => each.name === name) ||
+    ownToolOf(call) !== undefined
+  const era = isModern(client.protocolVersion) ? 'modern' : 'legacy'
+  const { id, isAnonymous } = principal
+  const observed = { tool: name, isKnown, principal: id, isAnonymous, address, era, trace } as const
+  return observe(parts, observed, {
+    args,
+    execute: (own) => execute(call, options, own),
+    target: () => call.target,
+  })
+}
+
+/** @throws ProtocolError -32602 for a tool that does not exist, or that the caller may not see; -32021 */
+async function execute(
+  call: ToolCall,
+  { prepared, resume, sink }: RoundOptions,
+  trace?: TraceCarrier,
+): Promise<CallToolResult | Questions> {
+  const { args, context, name, parts } = call
+  const { channel, ownTools, results, runs } = parts
+  const own = ownTools && ownToolOf(call)
+  if (own) return own.call(callerOf(context), args)
+  const ready = prepared ?? prepare(call, resume)
+  if ('content' in ready) return ready
+  const { checked, order, tool } = ready
+  if (tool.name !== name) call.target = tool.name
+  const key = { tool, principal: context.principal, arguments: checked }
+  const cached = await results?.get(key)
+  if (cached) return cached
+  const outcome = await runs.call(
+    tool,
+    trace ? { ...order, trace } : order,
+    sink ?? { signal: context.signal, progress: progressOf(context, channel) },
+  )
+  if (outcome.type !== 'result') return outcome
+  if (results) await results.put(key, outcome.result)
+  return outcome.result
+}
+
+function ownToolOf({ name, parts }: ToolCall): OwnTool | undefined {
+  return parts.ownTools?.find(({ definition }) => definition.name === name)
+}
+
+function targetOf({ args, context, name, parts }: ToolCall): Target | CallToolResult {
+  const { principal } = context
+  const { registry } = parts
+  const plan = registry.plan()
+  const tool = plan.byName(name)
+  if (tool && mayUse(principal, tool)) {
+    const check = tool.check(args)
+    if (!check.ok) return toolError('invalid_arguments', check.complaint)
+    return { tool, checked: check.arguments }
   }
-
-  /** @returns `undefined` for a call that cannot become a task, or fails before its run */
-  #taskCall(resume: RunResume | undefined): Prepared | undefined {
-    if (this.#ownTool()) return undefined
-    try {
-      const prepared = this.#prepare(resume)
-      return 'content' in prepared || prepared.tool.tasks === 'never' ? undefined : prepared
-    } catch {
-      return undefined // the run fails in the same way
+  if (plan.metaTools.some((each) => each.name === name)) {
+    if (name === 'agents_list') {
+      const answer = agentsPage(plan, principal, args)
+      if (!answer.ok) return toolError('invalid_arguments', answer.complaint)
+      return { content: [{ type: 'text', text: JSON.stringify(answer.page) }] }
     }
+    const resolved = resolveAgentCall(plan, principal, args)
+    if (!resolved.ok) return toolError('invalid_arguments', resolved.complaint)
+    return { tool: resolved.tool, checked: resolved.arguments }
   }
+  if (!tool && registry.ownerOf(name, principal) !== undefined) {
+    return toolError('agent_gone', `The agent behind ${name} is gone: list the tools again.`)
+  }
+  const message = `Unknown tool: ${name.slice(0, 128)}`
+  const nearest = nearestTools(plan, principal, name)
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, message, { nearest })
+}
 
-  /** Runs one round, and reports it. */
-  #run(options: RoundOptions): Promise<CallToolResult | Questions> {
-    const { observer } = this.#parts
-    if (!observer) return this.#execute(options)
-    return observe(this.#parts, observer, {
-      observed: this.#observed(),
-      args: this.#args,
-      execute: (trace, onTool) => this.#execute(options, trace, onTool),
-    })
+/** @throws ProtocolError -32602, -32021 */
+function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | CallToolResult {
+  const { args, context, parts } = call
+  const { argumentBytes } = parts
+  const { address, bodyBytes = Infinity, principal, trace } = context
+  // The arguments are not longer than the request: most need not be serialized to be measured.
+  if (bodyBytes > argumentBytes && Buffer.byteLength(JSON.stringify(args)) > argumentBytes) {
+    return toolError('invalid_arguments', `The arguments are longer than ${argumentBytes} bytes.`)
   }
-
-  /** @throws ProtocolError -32602 for a tool that does not exist, or that the caller may not see; -32021 */
-  async #execute(
-    { prepared, resume, sink }: RoundOptions,
-    trace?: TraceCarrier,
-    onTool?: (name: string) => void,
-  ): Promise<CallToolResult | Questions> {
-    const context = this.#context
-    const { channel, results, runs } = this.#parts
-    const own = this.#ownTool()
-    if (own) return own.call(callerOf(context), this.#args)
-    const call = prepared ?? this.#prepare(resume)
-    if ('content' in call) return call
-    const { checked, order, tool } = call
-    if (tool.name !== this.#name) onTool?.(tool.name)
-    const key = { tool, principal: context.principal, arguments: checked }
-    const cached = await results?.get(key)
-    if (cached) return cached
-    const outcome = await runs.call(
-      tool,
-      trace ? { ...order, trace } : order,
-      sink ?? { signal: context.signal, progress: progressOf(context, channel) },
-    )
-    if (outcome.type !== 'result') return outcome
-    if (results) await results.put(key, outcome.result)
-    return outcome.result
+  const target = targetOf(call)
+  if ('content' in target) return target
+  const { tool, checked } = target
+  if (tool.tasks === 'required') assertDeclared(context.client)
+  const { files, input, resume: own, scope } = checked
+  const caller = { principal, scope, sessionScope: context.namespace }
+  const key = readKey(context.meta, checked, caller)
+  if (typeof key === 'object') return toolError('invalid_arguments', key.complaint)
+  const { resume: _, ...others } = args
+  const order: RunOrder = {
+    runId: newRunId(),
+    // A continued run compares them.
+    arguments: own === undefined ? args : input && others,
+    input,
+    files,
+    ...caller,
+    address,
+    idempotencyKey: key,
+    client: clientOf(context),
+    // Clients that cannot ask their user give the answers as an argument.
+    resume: resume ?? (own && { state: { run: own.run }, responses: own.answers }),
+    trace,
   }
-
-  #ownTool(): OwnTool | undefined {
-    return this.#parts.ownTools?.find(({ definition }) => definition.name === this.#name)
-  }
-
-  /** Serializes the arguments only if the request is long enough for it to matter. */
-  #isTooLong(limit: number): boolean {
-    const { bodyBytes } = this.#context
-    if (bodyBytes !== undefined && bodyBytes <= limit) return false
-    return Buffer.byteLength(JSON.stringify(this.#args)) > limit
-  }
-
-  #target(): Target | CallToolResult {
-    const [name, args] = [this.#name, this.#args]
-    const { principal } = this.#context
-    const { registry } = this.#parts
-    const plan = registry.plan()
-    const tool = plan.byName(name)
-    if (tool && mayUse(principal, tool)) {
-      const check = tool.check(args)
-      if (!check.ok) return toolError('invalid_arguments', check.complaint)
-      return { tool, given: args, checked: check.arguments }
-    }
-    if (plan.metaTools.some((each) => each.name === name)) {
-      if (name === 'agents_list') {
-        const answer = agentsPage(plan, principal, args)
-        if (!answer.ok) return toolError('invalid_arguments', answer.complaint)
-        return { content: [{ type: 'text', text: JSON.stringify(answer.page) }] }
-      }
-      const resolved = resolveAgentCall(plan, principal, args)
-      if (!resolved.ok) return toolError('invalid_arguments', resolved.complaint)
-      return { tool: resolved.tool, given: args, checked: resolved.arguments }
-    }
-    if (!tool && registry.ownerOf(name, principal) !== undefined) {
-      return toolError('agent_gone', `The agent behind ${name} is gone: list the tools again.`)
-    }
-    const message = `Unknown tool: ${name.slice(0, 128)}`
-    const nearest = nearestTools(plan, principal, name)
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, message, { nearest })
-  }
-
-  /** @throws ProtocolError -32602, -32021 */
-  #prepare(resume: RunResume | undefined): Prepared | CallToolResult {
-    const context = this.#context
-    const { argumentBytes } = this.#parts
-    if (this.#isTooLong(argumentBytes)) {
-      return toolError('invalid_arguments', `The arguments are longer than ${argumentBytes} bytes.`)
-    }
-    const target = this.#target()
-    if ('content' in target) return target
-    const { tool, given, checked } = target
-    if (tool.tasks === 'required') assertDeclared(context.client)
-    const caller = {
-      principal: context.principal,
-      scope: checked.scope,
-      sessionScope: context.namespace,
-    }
-    const key = readKey(context.meta, checked, caller)
-    if (typeof key === 'object') return toolError('invalid_arguments', key.complaint)
-    const order: RunOrder = {
-      runId: newRunId(),
-      arguments: withoutResume(given, checked),
-      input: checked.input,
-      files: checked.files,
-      ...caller,
-      address: context.address,
-      idempotencyKey: key,
-      client: clientOf(context),
-      resume: resume ?? resumeArgument(checked),
-      trace: context.trace,
-    }
-    return { ...target, order }
-  }
-
-  #observed(): ObservedCall {
-    const { principal, address, client, trace } = this.#context
-    const name = this.#name
-    const { registry, ownTools = [] } = this.#parts
-    const plan = registry.plan()
-    const ownNames = [...plan.metaTools, ...ownTools.map(({ definition }) => definition)]
-    return {
-      tool: name,
-      isKnown: plan.byName(name) !== undefined || ownNames.some((each) => each.name === name),
-      principal: principal.id,
-      isAnonymous: principal.isAnonymous,
-      address,
-      era: isModern(client.protocolVersion) ? 'modern' : 'legacy',
-      trace,
-    }
-  }
+  return { tool, checked, order }
 }
 
 /** Continues a call that was stored as data, and reports it. */
@@ -342,24 +316,15 @@ export function executeOrder(
   parts: HandlerParts,
   { order, sink, tool }: Pick<Execution, 'order' | 'sink'> & { readonly tool: PlannedTool },
 ): Promise<CallToolResult | Questions> {
-  const { observer, runs } = parts
-  const execute = async (trace = order.trace): Promise<CallToolResult | Questions> => {
-    const outcome = await runs.call(tool, { ...order, trace }, sink)
+  const { address, arguments: args = {}, principal, trace: stored } = order
+  const continued = async (trace = stored): Promise<CallToolResult | Questions> => {
+    const outcome = await parts.runs.call(tool, { ...order, trace }, sink)
     return outcome.type === 'result' ? outcome.result : outcome
   }
-  if (!observer) return execute()
-  const { address, arguments: args = {}, principal, trace } = order
   const { id, isAnonymous } = principal
-  const observed: ObservedCall = {
-    tool: tool.name,
-    isKnown: true,
-    principal: id,
-    isAnonymous,
-    address,
-    era: 'modern',
-    trace,
-  }
-  return observe(parts, observer, { observed, args, execute })
+  const known = { tool: tool.name, isKnown: true, era: 'modern', trace: stored } as const
+  const observed = { ...known, principal: id, isAnonymous, address }
+  return observe(parts, observed, { args, execute: continued, target: () => undefined })
 }
 
 /** Returns the caller of a request, as the file store identifies it. */
@@ -413,8 +378,7 @@ function readKey(
 ): string | undefined | { readonly complaint: string } {
   const { [`${IDEMPOTENCY}-key`]: key, idempotencyKey: alias } = meta
   if (key === undefined) {
-    const isUsable = isText(alias, MAX_KEY_CHARS) || alias === undefined
-    if (isUsable) return argument ?? alias
+    if (alias === undefined || isText(alias, MAX_KEY_CHARS)) return argument ?? alias
     return {
       complaint: `_meta.idempotencyKey must be a text of 1 to ${MAX_KEY_CHARS} characters`,
     }
@@ -438,31 +402,19 @@ function isText(value: unknown, maxLength: number): value is string {
   return typeof value === 'string' && value !== '' && value.length <= maxLength
 }
 
-/** Returns the arguments that a continued run compares. `undefined` if the request has nothing but an answer. */
-function withoutResume(given: Params, { input, resume }: CheckedArguments): Params | undefined {
-  if (resume === undefined) return given
-  if (input === undefined) return undefined
-  const { resume: _, ...others } = given
-  return others
-}
-
 export function clientOf({ client, session }: RequestContext): RunClient {
-  const elicitation = elicitationOf(client)
-  return {
-    name: client.name,
-    // Clients of before the modes declare `{}`, and mean forms.
-    canAsk:
-      elicitation !== undefined &&
-      (elicitation['form'] !== undefined || elicitation['url'] === undefined),
-    canVisit: elicitation?.['url'] !== undefined,
-    // Without a session, clients of older revisions are not asked by forms.
-    knowsChoices: session === undefined || hasFormChoices(client.protocolVersion),
-  }
-}
-
-function elicitationOf({ capabilities }: ClientInfo): Params | undefined {
+  const { capabilities, name, protocolVersion } = client
   const { elicitation } = capabilities
-  return isRecord(elicitation) ? elicitation : undefined
+  const modes = isRecord(elicitation) ? elicitation : undefined
+  const { form, url } = modes ?? {}
+  return {
+    name,
+    // Clients of before the modes declare `{}`, and mean forms.
+    canAsk: modes !== undefined && (form !== undefined || url === undefined),
+    canVisit: url !== undefined,
+    // Without a session, clients of older revisions are not asked by forms.
+    knowsChoices: session === undefined || hasFormChoices(protocolVersion),
+  }
 }
 
 /** Progress goes to clients that asked for it, and log messages by the level of the client. */
@@ -478,32 +430,24 @@ function progressOf(
   }
 }
 
-/** Clients that cannot ask their user give the answers as an argument. */
-function resumeArgument({ resume }: CheckedArguments): RunResume | undefined {
-  return resume && { state: { run: resume.run }, responses: resume.answers }
-}
-
 const UNKNOWN_TOOL: number = ProtocolErrorCode.InvalidParams
 
 async function observe(
-  { now }: Pick<HandlerParts, 'now'>,
-  observer: Required<GatewayObserver>,
-  { args, execute, observed }: ObservedExecution,
+  { now, observer }: Pick<HandlerParts, 'now' | 'observer'>,
+  observed: ObservedCall,
+  { args, execute: begin, target }: ObservedExecution,
 ): Promise<CallToolResult | Questions> {
+  if (!observer) return begin()
   const startedAt = now()
   const trace = observer.callStarted(observed)
   let result: CallToolResult | Questions | undefined
   let outcome = 'internal'
-  let target: string | undefined
-  const onTool = (name: string): void => {
-    target = name
-  }
   try {
     let running: Promise<CallToolResult | Questions> | undefined
     observer.activate(observed, () => {
-      running = execute(trace, onTool)
+      running = begin(trace)
     })
-    result = await (running ?? execute(trace, onTool))
+    result = await (running ?? begin(trace))
     outcome = outcomeOf(result)
     return result
   } catch (error) {
@@ -514,7 +458,7 @@ async function observe(
     observer.callEnded(observed, {
       runId: runIdOf(result),
       outcome,
-      target,
+      target: target(),
       durationMs: now() - startedAt,
       requestBytes: Buffer.byteLength(JSON.stringify(args)),
       resultBytes: bytesOf(result),
