@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
-import { readAgentDefinition } from './agent/agent-file.ts'
-import { serversFrom } from './agent/server-map.ts'
+import { readAgentDefinition } from './story/agent/agent-file.ts'
+import { serversFrom } from './story/agent/server-map.ts'
 import { demoArgumentsFrom, HELP } from './command-line.ts'
 import type { DemoArguments } from './command-line.ts'
 import { readJsonFile } from './json-file.ts'
@@ -10,7 +10,7 @@ import { Terminal } from './story/terminal.ts'
 import { startWorld } from './story/world.ts'
 import { lineFrom } from './user-error.ts'
 
-const SAMPLE = fileURLToPath(new URL('../agent.json', import.meta.url))
+const SAMPLE = fileURLToPath(new URL('./story/agent.json', import.meta.url))
 
 async function demo(args: DemoArguments): Promise<boolean> {
   const { json, color, agent: agentFile = SAMPLE, servers: serversFile, db, executionType } = args

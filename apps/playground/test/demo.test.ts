@@ -8,7 +8,7 @@ import { freePort, startLegacyServer, startTestServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 
 const MAIN = fileURLToPath(new URL('../src/main.ts', import.meta.url))
-const SAMPLE = fileURLToPath(new URL('../agent.json', import.meta.url))
+const SAMPLE = fileURLToPath(new URL('../src/story/agent.json', import.meta.url))
 const SLOW = 120_000
 
 interface Ended {

@@ -1,27 +1,29 @@
-/** What the story says to an agent process. */
-export type ToAgent =
-  | { readonly type: 'ask'; readonly text: string }
-  /** Become an MCP server, for whoever has the token. */
-  | { readonly type: 'offer'; readonly token: string }
-  /** Be one no longer, and go on. */
-  | { readonly type: 'withdraw' }
-  | { readonly type: 'stop' }
+import type { ElicitationAnswer } from '@x/langchain-mcp'
+import type { Happening } from '../timeline/events.ts'
 
-/** What an agent process says. */
+/** A run, and the conversation that it belongs to. */
+export interface RunReference {
+  readonly runId: string
+  readonly threadId: string
+}
+
+/** What the host sends to the agent process. */
+export type ToAgent =
+  | ({ readonly type: 'say'; readonly text: string } & RunReference)
+  /** Answers to all open questions, by their ids. */
+  | ({
+      readonly type: 'answer'
+      readonly answers: Readonly<Record<string, ElicitationAnswer>>
+    } & RunReference)
+  /** Continue a run that another process has left. */
+  | ({ readonly type: 'continue' } & RunReference)
+  | { readonly type: 'stop-run' }
+  | { readonly type: 'parallel-calls'; readonly count: number }
+  /** End the sessions that end with this process, and exit. */
+  | { readonly type: 'exit' }
+
+/** What the agent process sends to the host. */
 export type FromAgent =
   | { readonly type: 'ready' }
-  | { readonly type: 'answer'; readonly text: string }
-  | { readonly type: 'offered'; readonly url: string }
-  /** `runs`: how often others had it run. */
-  | { readonly type: 'withdrawn'; readonly runs: number }
-  | { readonly type: 'failed'; readonly message: string }
-
-/** How an agent process is told what to run; its servers and store come with the environment, too. */
-export interface AgentProcessEnvironment {
-  readonly AGENT_FILE: string
-  /** JSON: slug → URL */
-  readonly AGENT_SERVERS: string
-  readonly AGENT_EXECUTION_TYPE: string
-  /** `team`: an agent with a sub-agent. */
-  readonly AGENT_KIND: 'single' | 'team'
-}
+  | { readonly type: 'failed'; readonly problem: string }
+  | { readonly type: 'happening'; readonly happening: Happening }

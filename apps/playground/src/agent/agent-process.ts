@@ -1,67 +1,54 @@
-// An agent in a process of its own: does what its parent asks, until it is told to stop, or killed.
-import { StaticServerDirectory } from '@x/mcp-client'
-import { lineFrom, UserError } from '../user-error.ts'
-import { readAgentDefinition } from './agent-file.ts'
+// The agent in a process of its own. It does what the host asks, until the host tells it to exit, or kills it.
+import { join } from 'node:path'
+import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
+import { lineFrom } from '../user-error.ts'
 import type { FromAgent, ToAgent } from './agent-messages.ts'
-import { buildAgent } from './build-agent.ts'
-import type { Agent } from './build-agent.ts'
-import { buildTeam } from './build-team.ts'
-import { executionTypeFrom, sessionOptionsFor } from './execution-type.ts'
-import { OfferedAgent } from './offered-agent.ts'
-import { ScriptedChatModel } from './scripted-chat-model.ts'
-import { serversFrom } from './server-map.ts'
+import { createModel, modelName } from './models.ts'
+import { TeamRunner } from './run.ts'
 
-const { AGENT_FILE = '', AGENT_SERVERS = '{}', AGENT_KIND } = process.env
-const { AGENT_EXECUTION_TYPE = 'runtime' } = process.env
+const { DATA_FOLDER = '', AGENT_EXECUTION_TYPE } = process.env
 
-let offered: OfferedAgent | undefined
+function send(message: FromAgent): void {
+  if (process.connected) process.send?.(message)
+}
 
-async function replyOf(
-  agent: Agent,
-  message: Exclude<ToAgent, { type: 'stop' }>,
-): Promise<FromAgent> {
+async function handle(runner: TeamRunner, message: ToAgent): Promise<void> {
   switch (message.type) {
-    case 'ask':
-      return { type: 'answer', text: await agent.ask(message.text) }
-    case 'offer':
-      if (agent.offer === undefined) throw new UserError('This agent cannot be offered to others')
-      offered = await OfferedAgent.offer(agent.offer, message.token)
-      return { type: 'offered', url: offered.url }
-    case 'withdraw':
-      await offered?.[Symbol.asyncDispose]()
-      return { type: 'withdrawn', runs: offered?.runs ?? 0 }
+    case 'say':
+      return runner.say(message, message.text)
+    case 'answer':
+      return runner.answer(message, message.answers)
+    case 'continue':
+      return runner.continue(message)
+    case 'stop-run':
+      return runner.stop()
+    case 'parallel-calls':
+      return runner.callInParallel(message.count)
+    case 'exit':
+      await runner[Symbol.asyncDispose]()
+      process.disconnect()
   }
 }
 
-async function stop(agent: Agent): Promise<void> {
-  await offered?.[Symbol.asyncDispose]()
-  await agent[Symbol.asyncDispose]()
-  process.disconnect() // nothing holds the process any more
-}
-
-function say(message: FromAgent): void {
-  process.send?.(message)
-}
-
 try {
-  const servers = serversFrom(JSON.parse(AGENT_SERVERS), 'AGENT_SERVERS')
-  const type = executionTypeFrom(AGENT_EXECUTION_TYPE, 'AGENT_EXECUTION_TYPE')
-  const build = AGENT_KIND === 'team' ? buildTeam : buildAgent
-  const agent = await build({
-    definition: await readAgentDefinition(AGENT_FILE),
-    model: new ScriptedChatModel(),
-    clients: { directory: new StaticServerDirectory(servers), ...sessionOptionsFor(type) },
-  })
+  const runner = new TeamRunner(
+    {
+      model: await createModel(modelName()),
+      executionType: AGENT_EXECUTION_TYPE === 'playground' ? 'playground' : 'runtime',
+      checkpointer: new SqliteSaver(join(DATA_FOLDER, 'agent.db')),
+      store: new SqliteStore(join(DATA_FOLDER, 'agent-store.db')),
+    },
+    (happening) => send({ type: 'happening', happening }),
+  )
   process.on('message', (message: ToAgent) => {
-    if (message.type === 'stop') void stop(agent)
-    else {
-      replyOf(agent, message).then(say, (error: unknown) =>
-        say({ type: 'failed', message: lineFrom(error) }),
-      )
-    }
+    handle(runner, message).catch((error: unknown) => {
+      const text = `The agent process could not do "${message.type}": ${lineFrom(error)}`
+      send({ type: 'happening', happening: { type: 'notice', level: 'problem', text } })
+    })
   })
-  say({ type: 'ready' })
+  process.once('disconnect', () => process.exit()) // the host has ended
+  send({ type: 'ready' })
 } catch (error) {
-  say({ type: 'failed', message: lineFrom(error) })
+  send({ type: 'failed', problem: lineFrom(error) })
   process.disconnect()
 }

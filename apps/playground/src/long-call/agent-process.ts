@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
 import { createMcpTools } from '@x/langchain-mcp'
 import { createAgent } from 'langchain'
-import { ScriptedChatModel } from '../agent/scripted-chat-model.ts'
+import { ScriptedChatModel } from '../story/agent/scripted-chat-model.ts'
 import { lineFrom } from '../user-error.ts'
 
 const { DATA_FOLDER = '', GATEWAY_TOKEN = '', GATEWAY_URL = '', QUESTION = '' } = process.env

@@ -2,7 +2,7 @@ import { fork } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import type { AgentProcessEnvironment, FromAgent, ToAgent } from '../agent/agent-messages.ts'
+import type { AgentProcessEnvironment, FromAgent, ToAgent } from './agent/agent-messages.ts'
 import type { AgentExecutionType } from '../agent/execution-type.ts'
 import { UserError } from '../user-error.ts'
 
@@ -38,7 +38,7 @@ export class AgentProcess implements AsyncDisposable {
       AGENT_EXECUTION_TYPE: executionType,
       AGENT_KIND: kind,
     }
-    const child = fork(fileURLToPath(new URL('../agent/agent-process.ts', import.meta.url)), {
+    const child = fork(fileURLToPath(new URL('./agent/agent-process.ts', import.meta.url)), {
       execArgv: ['--conditions=mcp-source'],
       env: {
         ...process.env,

@@ -29,7 +29,7 @@ export type Happening =
   | { readonly type: 'notice'; readonly level: 'info' | 'problem'; readonly text: string }
 
 export type ExecutionType = 'playground' | 'runtime'
-export type Era = 'legacy' | 'modern'
+type Era = 'legacy' | 'modern'
 
 /** One of the processes that run for the playground. */
 export interface ProcessState {
@@ -148,6 +148,9 @@ export interface Question {
   readonly url?: string | undefined
 }
 
+/** Values of a form, by the names in its schema. */
+export type FormValues = Readonly<Record<string, string | number | boolean | readonly string[]>>
+
 export type QuestionAction = 'accept' | 'decline' | 'cancel'
 
 export interface RunState {
@@ -163,7 +166,7 @@ export type Command =
       readonly type: 'answer'
       readonly questionId: string
       readonly action: QuestionAction
-      readonly content?: Readonly<Record<string, unknown>> | undefined
+      readonly content?: FormValues | undefined
     }
   /** Stops the run that is under way. */
   | { readonly type: 'stop-run' }

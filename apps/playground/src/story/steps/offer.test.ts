@@ -4,17 +4,17 @@ import { createGateway } from '@x/mcp-gateway'
 import type { GraphDefinition } from '@x/mcp-gateway'
 import { startRecordingProxy, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
-import { readAgentDefinition } from '../../agent/agent-file.ts'
-import { buildAgent } from '../../agent/build-agent.ts'
+import { readAgentDefinition } from '../agent/agent-file.ts'
+import { buildAgent } from '../agent/build-agent.ts'
 import { sessionOptionsFor } from '../../agent/execution-type.ts'
-import { OfferedAgent } from '../../agent/offered-agent.ts'
-import { ScriptedChatModel } from '../../agent/scripted-chat-model.ts'
+import { OfferedAgent } from '../agent/offered-agent.ts'
+import { ScriptedChatModel } from '../agent/scripted-chat-model.ts'
 import type { StepResult } from '../check.ts'
 import type { Scene } from '../scene.ts'
 import { offer } from './offer.ts'
 import type { Offerable } from './offer.ts'
 
-const SAMPLE = fileURLToPath(new URL('../../../agent.json', import.meta.url))
+const SAMPLE = fileURLToPath(new URL('../agent.json', import.meta.url))
 
 interface Stage extends AsyncDisposable {
   /** The sample agent with a counter of 1, in this process. */

@@ -9,7 +9,7 @@ import { fanOutToolCalls } from '@x/langchain-mcp/langgraph'
 import { McpClient } from '@x/mcp-client'
 import type { McpServerDirectory } from '@x/mcp-client'
 import type { GraphDefinition } from '@x/mcp-gateway'
-import type { SessionOptions } from './execution-type.ts'
+import type { SessionOptions } from '../../agent/execution-type.ts'
 
 /** Where servers are, and what becomes of their sessions. */
 export type ClientOptions = SessionOptions & { readonly directory: McpServerDirectory }

@@ -1,5 +1,5 @@
 import { isRecord } from '@x/internal'
-import { UserError } from '../user-error.ts'
+import { UserError } from '../../user-error.ts'
 
 /**
  * Where servers are: `{ "slug": "https://host/mcp" }`, or the `mcpServers` file of desktop clients.

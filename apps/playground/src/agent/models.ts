@@ -1,0 +1,48 @@
+import type { BaseChatModel } from '@langchain/core/language_models/chat_models'
+import { initChatModel } from 'langchain'
+import { UserError } from '../user-error.ts'
+import { ScriptedModel } from './scripted-model.ts'
+
+/**
+ * Name of the model that the environment chooses: `PLAYGROUND_MODEL`, such as `openai:gpt-5-mini`,
+ * `anthropic:claude-sonnet-4-5` or `scripted`; else one of the provider whose key is set; else `scripted`.
+ */
+export function modelName(env: Readonly<Record<string, string | undefined>> = process.env): string {
+  const { PLAYGROUND_MODEL, ANTHROPIC_API_KEY, OPENAI_API_KEY } = env
+  if (PLAYGROUND_MODEL) return PLAYGROUND_MODEL
+  if (ANTHROPIC_API_KEY) return 'anthropic:claude-sonnet-4-5'
+  return OPENAI_API_KEY ? 'openai:gpt-5-mini' : 'scripted'
+}
+
+/**
+ * Creates a model by name. `OPENAI_BASE_URL` is the address of any service that speaks the API of OpenAI. The
+ * package of the provider is loaded only here.
+ *
+ * @throws UserError for an unknown name, a missing key, or a package that is not installed
+ */
+export async function createModel(name: string): Promise<BaseChatModel> {
+  if (name === 'scripted') return new ScriptedModel()
+  const [, provider = '', model = ''] = /^(openai|anthropic):(.+)$/.exec(name) ?? []
+  if (model === '') {
+    throw new UserError(
+      `PLAYGROUND_MODEL is "${name.slice(0, 60)}": set it to scripted, openai:<model> or anthropic:<model>`,
+    )
+  }
+  const key = `${provider.toUpperCase()}_API_KEY`
+  if (!process.env[key]) {
+    throw new UserError(`The model ${name} needs a key: set ${key}, or PLAYGROUND_MODEL=scripted`)
+  }
+  const baseURL = provider === 'openai' ? process.env['OPENAI_BASE_URL'] : undefined
+  try {
+    return await initChatModel(model, {
+      modelProvider: provider,
+      maxRetries: 1,
+      ...(baseURL && { configuration: { baseURL } }),
+    })
+  } catch (cause) {
+    throw new UserError(
+      `The package @langchain/${provider} cannot be loaded: install it, or set PLAYGROUND_MODEL=scripted`,
+      { cause },
+    )
+  }
+}

@@ -1,0 +1,110 @@
+import { BoundedMap } from '@x/internal'
+import { startRecordingProxy } from '@x/mcp-testing'
+import type { Exchange as RecordedExchange, RecordingProxy } from '@x/mcp-testing'
+import { Classifier } from '../timeline/classify.ts'
+import type { Exchange, ExchangeDetails, ExchangeKind } from '../timeline/events.ts'
+import { maskHeaders, maskText, shortId } from '../timeline/mask.ts'
+
+/** Bytes of each body that are kept. */
+const BODY_BYTES = 65_536
+/** Exchanges whose headers and bodies are kept. */
+const KEPT_DETAILS = 2000
+/** Session ids that are shortened in bodies. */
+const KEPT_IDS = 1000
+
+export interface RecordedRoute {
+  readonly from: Exchange['from']
+  /** Name of the server. */
+  readonly to: string
+  /** Process id of the sender now. */
+  readonly pid: () => number
+}
+
+interface Kept {
+  readonly exchange: Exchange
+  readonly recorded: RecordedExchange
+}
+
+/** Records the exchanges of all proxies under one sequence of ids, and keeps what they show when they are opened. */
+export class ExchangeRecorder {
+  readonly #classifier = new Classifier()
+  readonly #ids = new WeakMap<RecordedExchange, number>()
+  readonly #kept = new BoundedMap<number, Kept>(KEPT_DETAILS)
+  readonly #sessionIds = new BoundedMap<string, true>(KEPT_IDS)
+  readonly #secrets: readonly string[]
+  readonly #onExchange: (exchange: Exchange) => void
+  #count = 0
+
+  /** `secrets` are shown nowhere. */
+  constructor(secrets: readonly string[], onExchange: (exchange: Exchange) => void) {
+    this.#secrets = secrets
+    this.#onExchange = onExchange
+  }
+
+  /** Starts a proxy in front of a server. `target` is called for each exchange, and once at the start. */
+  async startProxy(target: () => string, route: RecordedRoute): Promise<RecordingProxy> {
+    const proxy = await startRecordingProxy(target, { keepExchanges: 0, keepBodies: BODY_BYTES })
+    const senders = new WeakMap<RecordedExchange, string>()
+    proxy.on(({ type, exchange: recorded }) => {
+      if (type === 'started') senders.set(recorded, `${route.from} ${route.pid()}`)
+      const from = senders.get(recorded) ?? route.from
+      const kind = this.#classifier.kindOf({ from, to: route.to }, recorded)
+      this.#record(recorded, { ...route, kind })
+    })
+    return proxy
+  }
+
+  /** Returns headers and bodies without secrets, or undefined if they are not kept any more. */
+  detailsOf(id: number): ExchangeDetails | undefined {
+    const kept = this.#kept.get(id)
+    if (kept === undefined) return undefined
+    const { exchange, recorded } = kept
+    const sensitive = { ids: [...this.#sessionIds.keys()], secrets: this.#secrets }
+    const show = (message: RecordedExchange['request']): ExchangeDetails['request'] => ({
+      headers: maskHeaders(message?.headers ?? {}, sensitive),
+      body: maskText(message?.body ?? '', sensitive),
+      isCut: (message?.bytes ?? 0) > BODY_BYTES,
+    })
+    return {
+      exchange,
+      request: show(recorded.request),
+      ...(recorded.response && { response: show(recorded.response) }),
+    }
+  }
+
+  #record(
+    recorded: RecordedExchange,
+    { from, to, kind }: RecordedRoute & { kind: ExchangeKind },
+  ): void {
+    const id = this.#ids.get(recorded) ?? ++this.#count
+    this.#ids.set(recorded, id)
+    const sessionId = recorded.sessionId ?? recorded.assignedSessionId
+    if (sessionId !== undefined) this.#sessionIds.set(sessionId, true)
+    const exchange: Exchange = {
+      id,
+      from,
+      to,
+      kind,
+      httpMethod: recorded.httpMethod,
+      rpcMethod: recorded.rpcMethod,
+      toolName: recorded.toolName,
+      sessionId: sessionId && shortId(sessionId),
+      revision: recorded.protocolVersion,
+      startedAt: recorded.startedAt,
+      durationMs: recorded.ms === undefined ? undefined : Math.round(recorded.ms * 10) / 10,
+      status: recorded.status,
+      problem: PROBLEMS[recorded.end ?? 'complete'],
+      requestBytes: recorded.request?.bytes ?? 0,
+      responseBytes: recorded.response?.bytes ?? 0,
+    }
+    this.#kept.set(id, { exchange, recorded })
+    this.#onExchange(exchange)
+  }
+}
+
+const PROBLEMS: Readonly<Record<NonNullable<RecordedExchange['end']>, Exchange['problem']>> = {
+  complete: undefined,
+  'client-gone': 'client left',
+  'server-gone': 'connection broke',
+  cut: 'connection broke',
+}

@@ -1,0 +1,69 @@
+import { spawn } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import {
+  createProgram,
+  listenToStopSignals,
+  runInProcess,
+  runProgram,
+  UsageError,
+} from '@x/internal/command-line'
+import type { CommandContext } from '@x/internal/command-line'
+import { Playground } from './host/playground.ts'
+import { createWeb, listen } from './host/web.ts'
+import { buildPage } from './host/build-page.ts'
+import { lineFrom } from './user-error.ts'
+
+const PORT = 4747
+/** Read by `langgraph.json`, so that LangGraph Studio uses the servers of the playground that runs. */
+const STUDIO_FILE = fileURLToPath(new URL('../.playground.env', import.meta.url))
+
+interface Options {
+  readonly port: number
+  readonly db?: string
+  readonly open: boolean
+}
+
+await runInProcess(async (context) => {
+  const program = createProgram('playground', import.meta.url, (text) => context.stdout.write(text))
+    .description(
+      'Shows MCP sessions live in a web page: an agent, its servers, and what goes wrong.',
+    )
+    .option('--port <number>', 'port of the page; 0 for any free port', toPort, PORT)
+    .option('--db <folder>', 'folder of the SQLite files (default: a temporary one)')
+    .option('--no-open', 'do not open the page in a browser')
+    .action((options: Options) => serve(options, context))
+  const args = context.args.filter((arg) => arg !== '--') // pnpm passes it on
+  return runProgram(program, args, (error) =>
+    context.stderr.write(`playground: ${lineFrom(error)}\n`),
+  )
+})
+
+async function serve({ port, db, open }: Options, context: CommandContext): Promise<void> {
+  const { stdout, onSignal, exit } = context
+  using signals = listenToStopSignals(onSignal, exit)
+  const folder = await buildPage()
+  stdout.write('Starting the servers, the gateway and the agent …\n')
+  await using playground = await Playground.start({ folder: db })
+  await using page = await listen(createWeb(playground, folder), port)
+  const { url } = page
+  const lines = Object.entries(playground.environment).map(([key, value]) => `${key}=${value}\n`)
+  await writeFile(STUDIO_FILE, lines.join(''), { mode: 0o600 })
+  stdout.write(`\n  ${url}\n\nPress Ctrl-C to end it.\n`)
+  if (open && stdout.isTTY) openBrowser(url)
+  await signals.stopped
+}
+
+function toPort(text: string): number {
+  const port = Number(text)
+  if (/^\d+$/.test(text) && port <= 65_535) return port
+  throw new UsageError(`--port must be a number from 0 to 65535, not "${text.slice(0, 20)}"`)
+}
+
+/** Without a browser, the person opens the printed address. */
+function openBrowser(url: string): void {
+  const command = { darwin: 'open', win32: 'explorer' }[process.platform as string] ?? 'xdg-open'
+  spawn(command, [url], { stdio: 'ignore', detached: true })
+    .on('error', () => {})
+    .unref()
+}
