@@ -138,13 +138,15 @@ async function startAgent(): Promise<void> {
       .compile({ checkpointer, store })
     const config = { configurable: { thread_id: thread }, durability: 'sync' as const }
     for (;;) {
-      const { next, tasks, values } = await graph.getState(config)
+      const { tasks, values } = await graph.getState(config)
       const messages: unknown = values['messages']
       if (!Array.isArray(messages)) {
         await graph.invoke({ messages: [{ role: 'user', content: 'Pay' }] }, config)
         continue
       }
-      if (next.length === 0) {
+      // Not by `next`, which is also empty when the last task has ended and its checkpoint is not stored yet.
+      const last: unknown = messages.at(-1)
+      if (AIMessage.isInstance(last) && !last.tool_calls?.length) {
         const answers = messages.filter(isToolMessage)
         return Object.fromEntries(
           calls.map(({ args: { key } }) => [

@@ -48,7 +48,8 @@ class World implements AsyncDisposable {
     for (const name of ['shop', 'bank'] as const) {
       proxies[name].on(({ type, exchange: { rpcMethod, httpMethod } }) => {
         if (type === 'started' && rpcMethod === 'initialize') this.wire.push(`open ${name}`)
-        if (httpMethod === 'DELETE') this.wire.push(`${type} to end ${name}`)
+        const isEnd = httpMethod === 'DELETE' && type !== 'answered'
+        if (isEnd) this.wire.push(`${type} to end ${name}`)
       })
     }
   }

@@ -629,6 +629,39 @@ test('waits with a call for a store that is away, and executes it once', async (
   expect(world.agents.calls).toHaveLength(1)
 })
 
+test.each([
+  { isRepeated: false, lost: 'task:' },
+  { isRepeated: true, lost: 'process:' },
+])('answers with the task if the store goes away behind it ($isRepeated)', async (row) => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'auto' } })
+  const go = deferred()
+  world.agents.join('long', async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Long' }
+  })
+  await world.assemblies[0].work()
+  const begin = async (fetch: Fetch): Promise<unknown> => {
+    const calling = send(fetch, keyed('long'))
+    await settled()
+    await world.clock.advance(2000)
+    return (await calling).result
+  }
+  if (row.isRepeated) await begin(world.b)
+  const run = row.isRepeated ? engine.next() : undefined
+  await settled()
+  const { records } = world.store
+  const read = records.get.bind(records)
+  const away = vi.spyOn(records, 'get').mockImplementation(async (key) => {
+    if (key.startsWith(row.lost)) throw new GatewayError('UNAVAILABLE', 'Away')
+    return read(key)
+  })
+  expect(await begin(world.b)).toMatchObject({ resultType: 'task', status: 'working' })
+  away.mockRestore()
+  go.resolve()
+  await run
+})
+
 test('hands a run of an engine over when the store fails at its start', async () => {
   const engine = new EngineAtHand()
   await using world = twoReplicas({ engine, tools: { tasks: 'always' } })

@@ -166,7 +166,8 @@ export class TaskRecords {
         const waiting = new Promise<void>((resolve) => {
           wake = resolve
         })
-        latest = (await this.read(found.key))?.task ?? latest
+        // While the store is away, the task counts as working: the client asks again.
+        latest = (await this.read(found.key).catch(() => undefined))?.task ?? latest
         if (latest.status !== 'working' || isLate || signal.aborted) return latest
         await waiting
       }

@@ -128,8 +128,9 @@ export class Tasks {
     const { clock, engine } = this.#options
     const { taskId } = order
     if (isRepeated && taskId !== undefined) {
-      const found = await this.#records.read(keyOf({ owner, taskId }))
-      if (found) return { task: await this.#current(found), isReplayed: true }
+      // If the store is away, the key of the call is checked again.
+      const found = await this.#records.read(keyOf({ owner, taskId })).catch(() => undefined)
+      if (found) return this.#replayed(found)
     }
     let created = isAlways || engine ? await this.#create(call) : undefined
     if (created && !created.isOwn) return this.#other(created)
@@ -256,9 +257,14 @@ export class Tasks {
   }
 
   /** Returns the task that another request for the same call has created. */
-  async #other({ found, release }: CreatedTask): Promise<BegunTask> {
+  #other({ found, release }: CreatedTask): Promise<BegunTask> {
     release?.()
-    return { task: await this.#current(found), isReplayed: true }
+    return this.#replayed(found)
+  }
+
+  /** Returns a task that existed before the request. If the store is away, its client learns later how it ended. */
+  async #replayed(found: StoredTask): Promise<BegunTask> {
+    return { task: await this.#current(found).catch(() => found.task), isReplayed: true }
   }
 
   /** Queues a task that any process may execute, and waits for an early end. @throws ProtocolError of the call */
@@ -274,7 +280,7 @@ export class Tasks {
       signal.throwIfAborted()
     }
     if (task.status !== 'completed' && task.status !== 'failed') return { task, isReplayed: false }
-    if (!isClaimed) await this.#records.delete(found.key)
+    if (!isClaimed) await this.#records.delete(found.key).catch(() => {}) // then it is deleted when it expires
     if (task.result) return task.result
     const { code, message, data } = task.error ?? DIED
     throw new ProtocolError(code, message, data)
