@@ -44,10 +44,10 @@ export class Admission {
 
   /**
    * Refuses requests that a web page made a browser send: to a name that is not ours (DNS rebinding), or from a page that
-   * is not listed (specification 2026-07-28, "Transports", security). A request without `Host` was made in this process
-   * or came by HTTP/2: its URL names the host.
+   * is not listed (specification 2026-07-28, "Transports", security). Answers a browser that asks whether a listed page
+   * may call. A request without `Host` was made in this process or came by HTTP/2: its URL names the host.
    */
-  checkOrigin({ address, headers, url }: HttpExchange): Reply | undefined {
+  checkOrigin({ address, headers, method, url }: HttpExchange): Reply | undefined {
     const host = headers.get('host') ?? new URL(url).host
     const origin = headers.get('origin')
     let message: string | undefined
@@ -56,21 +56,17 @@ export class Admission {
     } else if (origin !== null && !this.#isAllowed(origin)) {
       message = 'Pages of this Origin may not call this server'
     }
-    if (message === undefined) return undefined
-    return this.#report(refused(403, RPC_ERROR.refused, message), { reason: 'origin', address })
-  }
-
-  /** Answers a browser that asks whether a listed page may call. `undefined`: the request does not ask that. */
-  preflight({ headers, method }: HttpExchange): Reply | undefined {
-    const origin = headers.get('origin')
+    if (message !== undefined) {
+      return this.#report(refused(403, RPC_ERROR.refused, message), { reason: 'origin', address })
+    }
     if (method !== 'OPTIONS' || origin === null || !this.#origins.has(origin)) return undefined
-    const requested = headers.get('access-control-request-headers')
     return {
       status: 204,
       headers: {
         'access-control-allow-origin': origin,
         'access-control-allow-methods': 'GET, POST, PUT, DELETE',
-        'access-control-allow-headers': requested ?? 'content-type',
+        'access-control-allow-headers':
+          headers.get('access-control-request-headers') ?? 'content-type',
         'access-control-max-age': '600',
         vary: 'Origin',
       },

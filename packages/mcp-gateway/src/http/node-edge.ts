@@ -61,28 +61,17 @@ async function serve(
   outgoing: ServerResponse,
   options: NodeListenerOptions,
 ): Promise<void> {
-  const exchange = parseExchange(incoming, outgoing, options)
-  if (exchange === undefined) {
-    outgoing.writeHead(400).end()
+  let exchange: NodeExchange
+  try {
+    exchange = new NodeExchange(incoming, outgoing, options)
+  } catch {
+    outgoing.writeHead(400).end() // no `Request` can have this method, target or host
     return
   }
   const reply = await options.serve(exchange)
   // The rest of a refused body must not be read as the next request.
   const headers = incoming.complete ? undefined : { connection: 'close' }
   await writeReply(outgoing, reply, { headers, unread: () => exchange.openUnread() })
-}
-
-/** Returns `undefined` for a method, a target or a host that no `Request` can have. */
-function parseExchange(
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-  options: NodeListenerOptions,
-): NodeExchange | undefined {
-  try {
-    return new NodeExchange(incoming, outgoing, options)
-  } catch {
-    return undefined
-  }
 }
 
 /** Methods that no `Request` can have (Fetch standard, "forbidden method"). */
@@ -157,9 +146,36 @@ class NodeExchange implements HttpExchange {
     return this.#request
   }
 
+  /** Keeps no bytes beyond the limit. Never rejects. */
   readBody(): Promise<BodyText> {
     const { bodyTimeoutMs = BODY_TIMEOUT_MS, maxBodyBytes } = this.#options
-    return readBody(this.#incoming, maxBodyBytes, bodyTimeoutMs)
+    const incoming = this.#incoming
+    const tooLarge: BodyText = { ok: false, why: 'too-large' }
+    if (Number(incoming.headers['content-length']) > maxBodyBytes) return Promise.resolve(tooLarge)
+    return new Promise((resolve) => {
+      const chunks: Buffer[] = []
+      let size = 0
+      const settle = (result: BodyText): void => {
+        clearTimeout(timer)
+        incoming.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
+        resolve(result)
+      }
+      const onData = (chunk: Buffer): void => {
+        size += chunk.byteLength
+        if (size > maxBodyBytes) settle(tooLarge)
+        else chunks.push(chunk)
+      }
+      const onEnd = (): void => {
+        const only = chunks.length === 1 ? chunks[0] : undefined
+        settle({ ok: true, text: (only ?? Buffer.concat(chunks, size)).toString('utf8') })
+      }
+      const onBroken = (): void => settle({ ok: false, why: 'broken' })
+      // Most bodies arrive with the head, and need no timer.
+      const timer = incoming.complete
+        ? undefined
+        : setTimeout(() => settle({ ok: false, why: 'slow' }), bodyTimeoutMs)
+      incoming.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
+    })
   }
 
   readonly hasRoom = (owner: string): boolean => {
@@ -176,38 +192,4 @@ function endIfSlow(incoming: IncomingMessage, timeoutMs: number): void {
   const timer = setTimeout(() => incoming.destroy(), timeoutMs)
   const stop = (): void => clearTimeout(timer)
   incoming.once('end', stop).once('close', stop)
-}
-
-/** Reads a whole body. Keeps no bytes beyond the limit. Never rejects. */
-function readBody(
-  incoming: IncomingMessage,
-  maxBytes: number,
-  timeoutMs: number,
-): Promise<BodyText> {
-  const tooLarge: BodyText = { ok: false, why: 'too-large' }
-  if (Number(incoming.headers['content-length']) > maxBytes) return Promise.resolve(tooLarge)
-  return new Promise((resolve) => {
-    const chunks: Buffer[] = []
-    let size = 0
-    const settle = (result: BodyText): void => {
-      clearTimeout(timer)
-      incoming.off('data', onData).off('end', onEnd).off('error', onBroken).off('close', onBroken)
-      resolve(result)
-    }
-    const onData = (chunk: Buffer): void => {
-      size += chunk.byteLength
-      if (size > maxBytes) settle(tooLarge)
-      else chunks.push(chunk)
-    }
-    const onEnd = (): void => {
-      const only = chunks.length === 1 ? chunks[0] : undefined
-      settle({ ok: true, text: (only ?? Buffer.concat(chunks, size)).toString('utf8') })
-    }
-    const onBroken = (): void => settle({ ok: false, why: 'broken' })
-    // Most bodies arrive with the head, and need no timer.
-    const timer = incoming.complete
-      ? undefined
-      : setTimeout(() => settle({ ok: false, why: 'slow' }), timeoutMs)
-    incoming.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
-  })
 }

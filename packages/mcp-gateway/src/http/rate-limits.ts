@@ -55,18 +55,19 @@ export class RateLimits {
   async byAddress(address: string | undefined): Promise<Reply | undefined> {
     const { requestsPerMinutePerIp: perMinute } = this.#limits
     if (perMinute === 0 || address === undefined) return undefined
-    return this.#take(`ip:${subnetOf(address)}`, perMinute)
+    const waitMs = await this.#take(`ip:${subnetOf(address)}`, perMinute)
+    return waitMs === 0 ? undefined : tooMany(waitMs)
   }
 
   /** Remembers a credential that was accepted: a caller may share its address with an attacker. */
   accepted(credential: string): void {
-    this.#accepted.set(digestOf(credential), true)
+    this.#accepted.set(hash('sha256', credential, 'base64'), true)
   }
 
   /** Refuses new credentials from an address that sent too many wrong ones, before the credential is checked. */
   afterWrongTokens(address: string | undefined, credential: string): Reply | undefined {
     if (this.#refused.size === 0 || address === undefined) return undefined
-    if (this.#accepted.has(digestOf(credential))) return undefined
+    if (this.#accepted.has(hash('sha256', credential, 'base64'))) return undefined
     const subnet = subnetOf(address)
     const waitMs = (this.#refused.get(subnet) ?? 0) - performance.now()
     if (waitMs > 0) return tooMany(waitMs)
@@ -79,7 +80,7 @@ export class RateLimits {
     const { wrongTokensPerMinutePerIp: perMinute } = this.#limits
     if (perMinute === 0 || address === undefined) return undefined
     const subnet = subnetOf(address)
-    const waitMs = await this.#waitFor(`wrong:${subnet}`, perMinute)
+    const waitMs = await this.#take(`wrong:${subnet}`, perMinute)
     if (waitMs === 0) return undefined
     this.#refused.set(subnet, performance.now() + waitMs)
     return tooMany(waitMs)
@@ -101,8 +102,8 @@ export class RateLimits {
       ? `anonymous:${subnetOf(address ?? '')}`
       : `principal:${this.#nameOf(principal)}`
     for (let n = 0; n < count; n++) {
-      const refusal = await this.#take(bucket, perMinute)
-      if (refusal) return refusal
+      const waitMs = await this.#take(bucket, perMinute)
+      if (waitMs > 0) return tooMany(waitMs)
     }
     return undefined
   }
@@ -115,12 +116,8 @@ export class RateLimits {
     return name
   }
 
-  async #take(bucket: string, perMinute: number): Promise<Reply | undefined> {
-    const waitMs = await this.#waitFor(bucket, perMinute)
-    return waitMs === 0 ? undefined : tooMany(waitMs)
-  }
-
-  async #waitFor(bucket: string, perMinute: number): Promise<number> {
+  /** Returns the milliseconds until a request may be sent. 0: it may be sent now. */
+  async #take(bucket: string, perMinute: number): Promise<number> {
     try {
       return await this.#rates.take(`requests:${bucket}`, { perMinute })
     } catch (error) {
@@ -132,10 +129,6 @@ export class RateLimits {
 
 function tooMany(waitMs: number): Reply {
   return tryLater(429, 'Too many requests', waitMs)
-}
-
-function digestOf(credential: string): string {
-  return hash('sha256', credential, 'base64')
 }
 
 /** Address of all clients whose address is not known: they share one limit. */

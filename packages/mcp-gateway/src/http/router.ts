@@ -17,7 +17,6 @@ import type { SessionHttp } from '../mcp/session-http.ts'
 import { classifyRequest, type StatelessHttp } from '../mcp/stateless-http.ts'
 import { reportRefusedCall } from '../mcp/tool-call.ts'
 import type { AgentRegistry } from '../tools/agent-registry.ts'
-import type { PlannedTool } from '../tools/plan.ts'
 import type { Admission } from './admission.ts'
 import type { Authenticator } from './auth/authenticator.ts'
 import { calledTools, scopeRefusal } from './auth/permissions.ts'
@@ -143,9 +142,9 @@ export class Router {
   async #serve(exchange: HttpExchange, endpoint: string | undefined): Promise<Reply> {
     const { admission, routes } = this.#options
     const path = pathOf(exchange.url)
-    const route = routes.find((each) => each.matches(path))
+    const route = path === endpoint ? undefined : routes.find((each) => each.matches(path))
     if (!route?.isOpen) {
-      const reply = admission.checkOrigin(exchange) ?? admission.preflight(exchange)
+      const reply = admission.checkOrigin(exchange)
       if (reply) return reply
     }
     if (route) return (await route.handle(exchange)) ?? notFound()
@@ -154,26 +153,32 @@ export class Router {
   }
 
   async #serveMcp(exchange: HttpExchange): Promise<Reply> {
+    const { admission, legacy } = this.#options
     const { address, hasRoom, headers, method } = exchange
-    const who = await this.#options.admission.admit(exchange)
+    const who = await admission.admit(exchange)
     if (!isPrincipal(who)) return who
     const caller: Caller = { principal: who, address, hasRoom }
-    if (method !== 'POST') return this.#serveLegacy(exchange, undefined, caller)
+    if (method !== 'POST') {
+      if (legacy) return legacy.serve(exchange, undefined, caller)
+      return refused(405, RPC_ERROR.refused, 'Method not allowed.', { allow: 'POST' })
+    }
     if (!isJsonContentType(headers.get('content-type'))) {
       const text = 'Unsupported Media Type: Content-Type must be application/json'
       return refused(415, RPC_ERROR.refused, text)
     }
     const read = await exchange.readBody()
     if (!read.ok) return this.#unread(read.why)
-    const body = parseJson(read.text)
-    if (body === undefined) {
+    let body: unknown
+    try {
+      body = JSON.parse(read.text)
+    } catch {
       const text = 'Parse error: the request body is not valid JSON'
       return refused(400, RPC_ERROR.parseError, text)
     }
     let refusal = this.#refuse(body, caller)
     // Each message of a batch counts as a request.
     if (!refusal && Array.isArray(body)) {
-      refusal = await this.#options.admission.countMessages(who, address, body.length - 1)
+      refusal = await admission.countMessages(who, address, body.length - 1)
     }
     return refusal ?? this.#dispatch(exchange, body, caller)
   }
@@ -214,34 +219,24 @@ export class Router {
   async #dispatch(exchange: HttpExchange, body: unknown, caller: Caller): Promise<Reply> {
     const { admission, auth, legacy, modern, observer, registry } = this.#options
     const { principal, address } = caller
-    const toolByName = (name: string): PlannedTool | undefined => registry.plan().byName(name)
-    const isUnknown = calledTools(body).some((name) => !toolByName(name))
-    if (isUnknown || FIRST_METHODS.has(methodOf(body) ?? '')) await registry.whenListable()
+    let isEarly = FIRST_METHODS.has(methodOf(body) ?? '')
+    for (const name of calledTools(body)) isEarly ||= !registry.plan().byName(name)
+    if (isEarly) await registry.whenListable()
     const route = classifyRequest(exchange, body)
-    const check = { principal, auth, request: admission.asked(exchange), toolByName }
-    const refusal = scopeRefusal(body, check)
     const era = route.kind === 'legacy' ? 'legacy' : 'modern'
+    const refusal = scopeRefusal(body, {
+      principal,
+      auth,
+      request: admission.asked(exchange),
+      toolByName: (name) => registry.plan().byName(name),
+    })
     if (refusal) {
       reportRefusedCall(observer, { tool: refusal.tool, principal, address, era })
       return toReply(refusal.response)
     }
-    if (era === 'legacy' && (legacy || !modern)) return this.#serveLegacy(exchange, body, caller)
+    if (legacy && era === 'legacy') return legacy.serve(exchange, body, caller)
     if (modern) return modern.serve(exchange, { body, route }, caller)
     return refused(400, RPC_ERROR.refused, REVISION_REFUSED)
-  }
-
-  async #serveLegacy(exchange: HttpExchange, body: unknown, caller: Caller): Promise<Reply> {
-    const { legacy } = this.#options
-    if (legacy) return legacy.serve(exchange, body, caller)
-    return refused(405, RPC_ERROR.refused, 'Method not allowed.', { allow: 'POST' })
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }
 

@@ -87,7 +87,11 @@ interface ListRules {
   readonly cacheScope: 'public' | 'private'
 }
 
-type Method = (params: Params, context: RequestContext) => McpResult | Promise<McpResult>
+type Method = (
+  params: Params,
+  context: RequestContext,
+  parts: HandlerParts,
+) => McpResult | Promise<McpResult>
 
 /** Answers with the agents of a gateway, their prompts, and files. */
 export class GatewayHandlers implements McpHandlers {
@@ -98,11 +102,11 @@ export class GatewayHandlers implements McpHandlers {
     this.#parts = parts
     this.#methods = new Map(
       Object.entries({
-        ...toolMethods(parts),
+        ...TOOL_METHODS,
         ...(parts.tasks && taskMethods(parts, parts.tasks)),
-        ...(parts.hasPrompts && promptMethods(parts)),
-        ...(parts.resources && resourceMethods(parts.resources, parts.onError)),
-        ...((parts.hasPrompts || parts.resources) && completionMethods(parts)),
+        ...(parts.hasPrompts && PROMPT_METHODS),
+        ...(parts.resources && resourceMethods(parts.resources)),
+        ...((parts.hasPrompts || parts.resources) && COMPLETION_METHODS),
       }),
     )
   }
@@ -137,50 +141,46 @@ export class GatewayHandlers implements McpHandlers {
   handle(method: string, params: Params, context: RequestContext): McpResult | Promise<McpResult> {
     const answer = this.#methods.get(method)
     if (!answer) throw methodNotFound()
-    return answer(params, context)
+    return answer(params, context, this.#parts)
   }
 }
 
 type Methods = Readonly<Record<string, Method>>
 
-function toolMethods(parts: HandlerParts): Methods {
-  return {
-    'tools/call': (params, context) => callTool(parts, params, context),
-    'tools/list': (params, { principal }) => {
-      const page = pageOf(listTools(parts.registry.plan(), principal), parts, {
-        list: `tools\0${principal.id}`,
-        cursor: cursorOf(params),
-      })
-      const { ttlMs, cacheScope } = parts.lists
-      return { tools: page.entries, nextCursor: page.nextCursor, ttlMs, cacheScope }
-    },
-  }
+const TOOL_METHODS: Methods = {
+  'tools/call': callTool,
+  'tools/list': (params, { principal }, parts) => {
+    const all = listTools(parts.registry.plan(), principal)
+    const { entries: tools, ...page } = pageOf(all, params, {
+      list: `tools\0${principal.id}`,
+      parts,
+    })
+    return { tools, ...page }
+  },
 }
 
-function promptMethods(parts: HandlerParts): Methods {
-  return {
-    'prompts/list': (params, { principal }) => {
-      const page = pageOf(listPrompts(parts.registry.plan(), principal), parts, {
-        list: `prompts\0${principal.id}`,
-        cursor: cursorOf(params),
-      })
-      const { ttlMs, cacheScope } = parts.lists
-      return { prompts: page.entries, nextCursor: page.nextCursor, ttlMs, cacheScope }
-    },
-    'prompts/get': (params, { principal }) => {
-      const prompt = promptOf(parts, textOf(params, 'name'), principal)
-      const { arguments: args } = params
-      if (Buffer.byteLength(JSON.stringify(args ?? {})) > parts.argumentBytes) {
-        throw invalidParams(`The arguments are longer than ${parts.argumentBytes} bytes`)
-      }
-      const content = promptContentOf(prompt, args)
-      if (typeof content === 'string') throw invalidParams(content)
-      return { ...content }
-    },
-  }
+const PROMPT_METHODS: Methods = {
+  'prompts/list': (params, { principal }, parts) => {
+    const all = listPrompts(parts.registry.plan(), principal)
+    const { entries: prompts, ...page } = pageOf(all, params, {
+      list: `prompts\0${principal.id}`,
+      parts,
+    })
+    return { prompts, ...page }
+  },
+  'prompts/get': (params, { principal }, parts) => {
+    const prompt = promptOf(parts, textOf(params, 'name'), principal)
+    const { arguments: args } = params
+    if (Buffer.byteLength(JSON.stringify(args ?? {})) > parts.argumentBytes) {
+      throw invalidParams(`The arguments are longer than ${parts.argumentBytes} bytes`)
+    }
+    const content = promptContentOf(prompt, args)
+    if (typeof content === 'string') throw invalidParams(content)
+    return { ...content }
+  },
 }
 
-function resourceMethods(resources: ArtifactResources, onError: HandlerParts['onError']): Methods {
+function resourceMethods(resources: ArtifactResources): Methods {
   const methods: Methods = {
     'resources/list': (params, context) => resources.list(callerOf(context), cursorOf(params)),
     'resources/templates/list': () => resources.templates(),
@@ -205,18 +205,18 @@ function resourceMethods(resources: ArtifactResources, onError: HandlerParts['on
     },
   }
   return Object.fromEntries(
-    Object.entries(methods).map(([name, method]) => [name, withoutStoreErrors(method, onError)]),
+    Object.entries(methods).map(([name, method]) => [name, withoutStoreErrors(method)]),
   )
 }
 
 /** Errors of a store contain its host, port or file: they go to the log, and not to the client. */
-function withoutStoreErrors(method: Method, onError: HandlerParts['onError']): Method {
-  return async (params, context) => {
+function withoutStoreErrors(method: Method): Method {
+  return async (params, context, parts) => {
     try {
-      return await method(params, context)
+      return await method(params, context, parts)
     } catch (cause) {
       if (!GatewayError.is(cause)) throw cause
-      onError(new Error('A resource could not be read', { cause }))
+      parts.onError(new Error('A resource could not be read', { cause }))
       const text = 'Resources cannot be reached now. Try again in a moment.'
       throw new ProtocolError(ProtocolErrorCode.InternalError, text)
     }
@@ -242,24 +242,25 @@ function noRoom(uri: string): ProtocolError {
   return new ProtocolError(ProtocolErrorCode.InternalError, text, { uri, retryAfterMs: 5000 })
 }
 
-function completionMethods(parts: HandlerParts): Methods {
-  const { hasPrompts, resources, onError } = parts
-  const complete: Method = async ({ ref, argument, context: chosen }, context) => {
-    if (!isRecord(ref) || !isRecord(argument)) {
-      throw invalidParams('completion/complete needs the objects "ref" and "argument"')
-    }
-    const [name, value] = [textOf(argument, 'name'), textOf(argument, 'value')]
-    if (hasPrompts && ref['type'] === 'ref/prompt') {
-      const prompt = promptOf(parts, textOf(ref, 'name'), context.principal)
-      return { completion: completeArgument(prompt, { name, value }) }
-    }
-    const template = ref['type'] === 'ref/resource' ? ref['uri'] : undefined
-    if (typeof template !== 'string' || !resources) return { completion: { values: [] } }
-    const given = isRecord(chosen) ? textsOf(chosen['arguments']) : undefined
-    const asked = { template, name, value, given }
-    return { completion: await resources.complete(callerOf(context), asked) }
-  }
-  return { 'completion/complete': withoutStoreErrors(complete, onError) }
+const COMPLETION_METHODS: Methods = {
+  'completion/complete': withoutStoreErrors(
+    async ({ ref, argument, context: chosen }, context, parts) => {
+      const { hasPrompts, resources } = parts
+      if (!isRecord(ref) || !isRecord(argument)) {
+        throw invalidParams('completion/complete needs the objects "ref" and "argument"')
+      }
+      const [name, value] = [textOf(argument, 'name'), textOf(argument, 'value')]
+      if (hasPrompts && ref['type'] === 'ref/prompt') {
+        const prompt = promptOf(parts, textOf(ref, 'name'), context.principal)
+        return { completion: completeArgument(prompt, { name, value }) }
+      }
+      const template = ref['type'] === 'ref/resource' ? ref['uri'] : undefined
+      if (typeof template !== 'string' || !resources) return { completion: { values: [] } }
+      const given = isRecord(chosen) ? textsOf(chosen['arguments']) : undefined
+      const asked = { template, name, value, given }
+      return { completion: await resources.complete(callerOf(context), asked) }
+    },
+  ),
 }
 
 /** @throws ProtocolError -32602. Callers cannot tell a prompt that they may not use from one that does not exist */
@@ -277,7 +278,7 @@ function textsOf(value: unknown): Readonly<Record<string, string>> | undefined {
   return Object.fromEntries(texts)
 }
 
-interface Page<Entry> {
+interface Page<Entry> extends Pick<ListRules, 'ttlMs' | 'cacheScope'> {
   readonly entries: readonly Entry[]
   readonly nextCursor: string | undefined
 }
@@ -290,20 +291,24 @@ interface Page<Entry> {
  */
 function pageOf<Entry extends { readonly name: string }>(
   all: readonly Entry[],
-  { cursors, lists: { pageSize } }: Pick<HandlerParts, 'cursors' | 'lists'>,
-  { list, cursor }: { readonly list: string; readonly cursor: string | undefined },
+  params: Params,
+  {
+    list,
+    parts,
+  }: { readonly list: string; readonly parts: Pick<HandlerParts, 'cursors' | 'lists'> },
 ): Page<Entry> {
-  if (cursor === undefined && all.length <= pageSize) return { entries: all, nextCursor: undefined }
+  const { cursors, lists } = parts
+  const { cacheScope, pageSize, ttlMs } = lists
+  const cursor = cursorOf(params)
   const after = cursor === undefined ? '' : cursors.open(list, cursor)
   if (after === undefined)
     throw invalidParams(
       'The cursor does not belong to this list. Read the list from its beginning.',
     )
-  const rest = all.filter(({ name }) => name > after)
+  const rest = after === '' ? all : all.filter(({ name }) => name > after)
   const entries = rest.slice(0, pageSize)
-  const last = entries.at(-1)
-  if (!last || rest.length <= pageSize) return { entries, nextCursor: undefined }
-  return { entries, nextCursor: cursors.seal(list, last.name) }
+  const last = rest.length > pageSize ? entries.at(-1) : undefined
+  return { entries, nextCursor: last && cursors.seal(list, last.name), ttlMs, cacheScope }
 }
 
 function cursorOf({ cursor }: Params): string | undefined {

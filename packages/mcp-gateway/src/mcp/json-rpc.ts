@@ -68,12 +68,6 @@ export function cancelledId(message: unknown): RequestId | undefined {
   return isRequestId(id) ? id : undefined
 }
 
-/** Returns the `_meta` of a request. */
-export function metaOf({ params }: RpcRequest): Params {
-  const meta = params?.['_meta']
-  return isRecord(meta) ? meta : {}
-}
-
 /** Returns the error response for what a handler threw. Unexpected errors show no detail to the client. */
 export function toErrorResponse(id: RequestId, error: unknown): RpcResponse {
   if (!(error instanceof ProtocolError)) {
@@ -115,37 +109,31 @@ export function requestIdsOf(body: unknown): readonly RequestId[] {
 
 function isMessage(value: unknown): value is RpcMessage {
   if (!isRecord(value) || value['jsonrpc'] !== '2.0') return false
-  return 'method' in value ? isCall(value) : isAnswer(value)
-}
-
-/** Requests and notifications. */
-function isCall(value: Params): boolean {
-  const { method, params } = value
+  const { error, id, method, params, result } = value
+  if (method === undefined) {
+    const isError =
+      isRecord(error) && Number.isSafeInteger(error['code']) && typeof error['message'] === 'string'
+    return (
+      (isRequestId(id) || (id === undefined && result === undefined)) &&
+      (result === undefined ? isError : isRecord(result)) &&
+      hasOnly(value, RESPONSE_KEYS)
+    )
+  }
   return (
     typeof method === 'string' &&
-    (!('id' in value) || isRequestId(value['id'])) &&
-    (params === undefined || (isRecord(params) && isMeta(params['_meta']))) &&
+    (!('id' in value) || isRequestId(id)) &&
+    (params === undefined || (isRecord(params) && !hasWrongMeta(params))) &&
     hasOnly(value, REQUEST_KEYS)
   )
 }
 
-function isMeta(meta: unknown): boolean {
-  if (meta === undefined) return true
-  if (!isRecord(meta)) return false
+function hasWrongMeta({ _meta: meta }: Params): boolean {
+  if (meta === undefined) return false
+  if (!isRecord(meta)) return true
   const { progressToken, [RELATED_TASK_META_KEY]: task } = meta
   return (
-    (progressToken === undefined || isRequestId(progressToken)) &&
-    (task === undefined || (isRecord(task) && typeof task['taskId'] === 'string'))
-  )
-}
-
-function isAnswer(value: Params): boolean {
-  const { id, result, error } = value
-  const isId = isRequestId(id) || (id === undefined && result === undefined)
-  const isError =
-    isRecord(error) && Number.isSafeInteger(error['code']) && typeof error['message'] === 'string'
-  return (
-    isId && (result === undefined ? isError : isRecord(result)) && hasOnly(value, RESPONSE_KEYS)
+    (progressToken !== undefined && !isRequestId(progressToken)) ||
+    (task !== undefined && !(isRecord(task) && typeof task['taskId'] === 'string'))
   )
 }
 

@@ -145,7 +145,8 @@ export class CallerContext {
     this.namespace = caller.scope
     this.address = caller.address
     this.bodyBytes = typeof length === 'string' ? Number(length) : undefined
-    this.trace = traceOf(meta, headers)
+    const isTraced = (meta[TRACEPARENT_META_KEY] ?? headers?.get(TRACEPARENT_META_KEY)) != null
+    this.trace = isTraced ? traceOf(meta, headers) : undefined
     this.#caller = caller
   }
 

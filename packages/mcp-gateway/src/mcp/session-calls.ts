@@ -108,10 +108,10 @@ export class CallStream implements SessionUse {
   readonly isCall = true
   readonly session: LiveSession
   readonly reply: Promise<Reply>
+  /** Requests without an answer. Only this class changes it. */
+  readonly open: Map<RequestId, AbortController> = new Map()
   readonly #http: SessionRequest
   readonly #parts: CallParts
-  /** Requests without an answer. */
-  readonly #open = new Map<RequestId, AbortController>()
   readonly #leave: () => void
   #phase: CallPhase = 'held'
   #place: Place = {}
@@ -132,7 +132,7 @@ export class CallStream implements SessionUse {
     this.#parts = parts
     this.#isResumable = sessions.settings.events !== undefined
     this.reply = new Promise((resolve) => (this.#settle = resolve))
-    for (const { id } of requests) this.#open.set(id, new AbortController())
+    for (const { id } of requests) this.open.set(id, new AbortController())
     this.#leave = session.use(this)
     if (requests.length > 1) this.#stream()
     // An answer to `resources/read` may be larger than an event that clients accept.
@@ -145,15 +145,6 @@ export class CallStream implements SessionUse {
   /** Name of the event log. Clients do not see it. Empty while the call is held. */
   get log(): string {
     return this.#log
-  }
-
-  /** Returns whether this request waits for its answer. */
-  isOpen(id: RequestId): boolean {
-    return this.#open.has(id)
-  }
-
-  signalOf(id: RequestId): AbortSignal {
-    return this.#open.get(id)?.signal ?? AbortSignal.abort()
   }
 
   /** Resolves when the client can take more. */
@@ -171,7 +162,7 @@ export class CallStream implements SessionUse {
   /** Answers a request, unless it was cancelled. */
   respond(response: RpcResponse): void {
     const { id } = response
-    if (!this.#open.has(id)) return
+    if (!this.open.has(id)) return
     let answer = response
     let text: string
     try {
@@ -180,18 +171,18 @@ export class CallStream implements SessionUse {
       answer = toErrorResponse(id, error)
       text = JSON.stringify(answer)
     }
-    this.#open.delete(id)
-    if (this.#phase !== 'held') return void this.#write(answer, text, this.#open.size === 0)
+    this.open.delete(id)
+    if (this.#phase !== 'held') return void this.#write(answer, text, this.open.size === 0)
     this.#endHeld({ status: 200, body: text })
   }
 
   /** The client does not want an answer to this request. Returns whether it was in flight. */
   cancel(id: RequestId): boolean {
-    const request = this.#open.get(id)
+    const request = this.open.get(id)
     if (!request) return false
-    this.#open.delete(id)
+    this.open.delete(id)
     request.abort(new Error('Cancelled by the client'))
-    if (this.#open.size > 0) return true
+    if (this.open.size > 0) return true
     if (this.#phase !== 'held') void this.#write(NO_ANSWER, undefined, true)
     else this.#endHeld(silence())
     return true
@@ -263,7 +254,7 @@ export class CallStream implements SessionUse {
   }
 
   #ended(phase: CallPhase): void {
-    if (this.#open.size > 0) this.#abort(new Error('The connection was lost'))
+    if (this.open.size > 0) this.#abort(new Error('The connection was lost'))
     this.#leave()
     this.#releaseLease?.()
     if (phase === 'held') return
@@ -274,8 +265,8 @@ export class CallStream implements SessionUse {
 
   /** Aborts all requests. They get no answer. */
   #abort(reason: Error): void {
-    for (const request of this.#open.values()) request.abort(reason)
-    this.#open.clear()
+    for (const request of this.open.values()) request.abort(reason)
+    this.open.clear()
   }
 
   /** Sends the head of the response, and begins the log. */
@@ -380,7 +371,7 @@ export class CallStream implements SessionUse {
 
   /** Cancels all requests, because the client did not come back. If it comes back later, it receives an error for each. */
   #abandon(): void {
-    const ids = [...this.#open.keys()]
+    const ids = [...this.open.keys()]
     this.#abort(new Error('The connection was lost'))
     const error = { code: RPC_ERROR.refused, message: 'Cancelled: the connection was lost' }
     for (const [at, id] of ids.entries()) {

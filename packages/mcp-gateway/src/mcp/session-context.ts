@@ -12,7 +12,6 @@ import { abortReason, isRecord } from '@x/internal'
 
 import {
   isRequestId,
-  metaOf,
   RPC_ERROR,
   type Params,
   type RpcRequest,
@@ -165,12 +164,14 @@ export class SessionContext extends CallerContext implements RequestContext, Ses
 
   constructor(request: RpcRequest, { caller, headers }: SessionRequest, parts: ContextParts) {
     const { session } = parts.call
-    const meta = metaOf(request)
     const { scope } = session.record
-    super({ requestId: request.id, meta, caller: { ...caller, scope }, headers })
+    const { id: requestId, params } = request
+    const { _meta: given } = params ?? {}
+    const meta = isRecord(given) ? given : {}
+    super({ requestId, meta, caller: { ...caller, scope }, headers })
     this.client = session.client
     this.session = session.isStored ? this : undefined
-    this.signal = parts.call.signalOf(request.id)
+    this.signal = parts.call.open.get(requestId)?.signal ?? AbortSignal.abort()
     this.#parts = parts
     const { progressToken: token } = this.meta
     this.progress = isRequestId(token) ? (piece) => this.#progress(token, piece) : undefined
@@ -217,7 +218,7 @@ export class SessionContext extends CallerContext implements RequestContext, Ses
 
   async #send(method: string, params: Params): Promise<void> {
     const { call } = this.#parts
-    if (!call.isOpen(this.requestId)) return
+    if (!call.open.has(this.requestId)) return
     await call.send({ jsonrpc: '2.0', method, params })
     await call.writable()
   }

@@ -152,7 +152,7 @@ export class SessionHttp {
     if (id === null) return this.#open(http)
     const session = await this.sessions.find(id, caller.principal)
     if (!session || session.isEnded) return noSession()
-    const refusal = (method !== 'DELETE' && notAcceptable(http)) || unsupportedVersion(http)
+    const refusal = wrongHeaders(http)
     if (refusal) return refusal
     if (method === 'DELETE') {
       await this.sessions.end(session)
@@ -168,8 +168,8 @@ export class SessionHttp {
     if (method !== 'POST') {
       return refused(405, RPC_ERROR.refused, 'Method not allowed.', { allow: 'POST' })
     }
-    if (hasInitialize(body)) return notAcceptable(http) ?? this.#initialize(body)
-    const refusal = notAcceptable(http) ?? unsupportedVersion(http)
+    if (hasInitialize(body)) return wrongHeaders(http, true) ?? this.#initialize(body)
+    const refusal = wrongHeaders(http)
     if (refusal) return refusal
     for (const message of parseMessages(body) ?? []) {
       const id = isRequest(message) ? undefined : cancelledId(message)
@@ -193,7 +193,7 @@ export class SessionHttp {
     if (method !== 'POST' || !hasInitialize(body)) {
       return refused(400, RPC_ERROR.refused, 'Bad Request: Mcp-Session-Id header is required')
     }
-    return notAcceptable(http) ?? this.#initialize(body, caller)
+    return wrongHeaders(http, true) ?? this.#initialize(body, caller)
   }
 
   /** @param caller to whom the new session belongs. @default no session is opened */
@@ -287,7 +287,7 @@ export class SessionHttp {
       const shown = resultForRevision(result, session.record.handshake.protocolVersion)
       call.respond({ jsonrpc: '2.0', id, result: shown })
     } catch (error) {
-      if (!(error instanceof ProtocolError) && call.isOpen(id)) {
+      if (!(error instanceof ProtocolError) && call.open.has(id)) {
         const text = `A request "${method.slice(0, 64)}" could not be served`
         this.#options.onError(new Error(text, { cause: error }))
       }
@@ -482,7 +482,7 @@ function withoutStore(options: SessionHttpOptions): SessionHttpOptions {
 
 /** The call in flight here that has a request with this id. */
 function callOf(session: LiveSession, id: RequestId): CallStream | undefined {
-  for (const use of session.uses) if (use instanceof CallStream && use.isOpen(id)) return use
+  for (const use of session.uses) if (use instanceof CallStream && use.open.has(id)) return use
   return undefined
 }
 
@@ -499,19 +499,20 @@ function hasInitialize(body: unknown): boolean {
   )
 }
 
-/** Checks `Accept` of a POST or GET. */
-function notAcceptable({ headers, method }: SessionRequest): Reply | undefined {
+/** Checks `Accept`, and the revision unless the client is still to learn it. */
+function wrongHeaders(
+  { headers, method }: SessionRequest,
+  isInitialize = false,
+): Reply | undefined {
   const accepted = headers.get('accept') ?? ''
-  const types =
-    method === 'POST' ? ['application/json', 'text/event-stream'] : ['text/event-stream']
-  if (types.every((type) => accepted.includes(type))) return undefined
-  const missing = `${types.length > 1 ? 'both ' : ''}${types.join(' and ')}`
-  return refused(406, RPC_ERROR.refused, `Not Acceptable: Client must accept ${missing}`)
-}
-
-function unsupportedVersion({ headers }: SessionRequest): Reply | undefined {
+  const takesJson = method !== 'POST' || accepted.includes('application/json')
+  if (method !== 'DELETE' && !(takesJson && accepted.includes('text/event-stream'))) {
+    const types = `${method === 'POST' ? 'both application/json and ' : ''}text/event-stream`
+    return refused(406, RPC_ERROR.refused, `Not Acceptable: Client must accept ${types}`)
+  }
   const version = headers.get('mcp-protocol-version')
-  if (version === null || SUPPORTED_PROTOCOL_VERSIONS.includes(version)) return undefined
+  const isKnown = version === null || SUPPORTED_PROTOCOL_VERSIONS.includes(version)
+  if (isKnown || isInitialize) return undefined
   const supported = SUPPORTED_PROTOCOL_VERSIONS.join(', ')
   const text = `Bad Request: Unsupported protocol version: ${version.slice(0, 32)}`
   return refused(400, RPC_ERROR.refused, `${text} (supported versions: ${supported})`)

@@ -98,6 +98,8 @@ export class LiveSession {
   /** Stands for the session in the store: it shows neither the id nor the principal. */
   readonly name: string
   readonly principalId: string
+  /** True if the store has a record of this session. */
+  readonly isStored: boolean
   readonly client: ClientInfo
   /** What is in flight here. */
   readonly uses: SessionUse[] = []
@@ -115,6 +117,7 @@ export class LiveSession {
     this.id = names.id
     this.name = names.name
     this.principalId = names.principalId
+    this.isStored = names.name !== ''
     this.record = record
     const { handshake } = record
     this.client = toClientInfo(
@@ -125,11 +128,6 @@ export class LiveSession {
     this.#clock = clock
     this.seenAt = clock.now()
     this.touchedAt = this.seenAt
-  }
-
-  /** True if the store has a record of this session. */
-  get isStored(): boolean {
-    return this.name !== ''
   }
 
   get hasCalls(): boolean {

@@ -21,7 +21,7 @@ import { Bag } from '../internal/bag.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import type { HandlerParts, McpHandlers, McpResult } from './handlers.ts'
-import { methodOf, paramsOf, RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
+import { RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { toReply, type HttpExchange, type Reply } from './reply.ts'
 import {
@@ -305,9 +305,9 @@ const NAMES: ReadonlyMap<string, string> = new Map([
   ['tasks/cancel', 'taskId'],
 ])
 
-/** Returns the value that the header `Mcp-Name` of a request has to repeat. `undefined`: none. */
-export function nameIn(message: unknown): string | undefined {
-  const name = paramsOf(message)[NAMES.get(methodOf(message) ?? '') ?? '']
+/** Returns the parameter that the header `Mcp-Name` has to repeat. `undefined`: none. */
+export function nameIn(method: string, params: Params | undefined): string | undefined {
+  const name = params?.[NAMES.get(method) ?? '']
   return typeof name === 'string' ? name : undefined
 }
 
@@ -321,8 +321,9 @@ function parseCall(
   if (route.classification.revision !== MODERN_REVISION) return undefined
   if (!headers.has('mcp-protocol-version') || !headers.has('mcp-method')) return undefined
   const { id, method, params = {} } = route.message
-  const name = nameIn(route.message)
-  if (name !== undefined && name !== decodeName(headers.get('mcp-name'))) return undefined
+  const name = nameIn(method, params)
+  const header = headers.get('mcp-name')
+  if (name !== undefined && name !== header && name !== decodeName(header)) return undefined
   const { _meta: meta = {} } = params
   return { id, method, params, meta }
 }

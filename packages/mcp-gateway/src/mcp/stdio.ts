@@ -202,7 +202,8 @@ export class StdioPipe implements StdioConnection {
   async #call(message: JSONRPCMessage, signal: AbortSignal): Promise<Reply> {
     const { caller, modern } = this.#options
     if (!modern) return refused(400, RPC_ERROR.refused, REVISION_REFUSED)
-    const [revision, method, name] = [revisionOf(message), methodOf(message), nameIn(message)]
+    const [revision, method] = [revisionOf(message), methodOf(message)]
+    const name = method === undefined ? undefined : nameIn(method, paramsOf(message))
     const headers = new Headers({ 'content-type': 'application/json' })
     if (typeof revision === 'string') headers.set('mcp-protocol-version', revision)
     if (method !== undefined) headers.set('mcp-method', method)

@@ -97,9 +97,9 @@ export function toolError(reason: RunFailureReason, text: string): CallToolResul
 
 /** Answers `tools/call`: runs the agent, and asks its questions, until there is a result. */
 export async function callTool(
-  parts: HandlerParts,
   params: Params,
   context: RequestContext,
+  parts: HandlerParts,
 ): Promise<ToolCallResult> {
   const { name, arguments: args = {} } = params
   if (typeof name !== 'string' || !isRecord(args)) {
@@ -188,7 +188,6 @@ async function beginTask(
 
 /** @returns `undefined` for a call that cannot become a task, or fails before its run */
 function prepareTaskCall(call: ToolCall, resume: RunResume | undefined): Prepared | undefined {
-  if (ownToolOf(call)) return undefined
   try {
     const prepared = prepare(call, resume)
     return 'content' in prepared || prepared.tool.tasks === 'never' ? undefined : prepared
@@ -224,8 +223,8 @@ async function execute(
   trace?: TraceCarrier,
 ): Promise<CallToolResult | Questions> {
   const { args, context, name, parts } = call
-  const { channel, ownTools, results, runs } = parts
-  const own = ownTools && ownToolOf(call)
+  const { channel, registry, results, runs } = parts
+  const own = registry.plan().byName(name) ? undefined : ownToolOf(call)
   if (own) return own.call(callerOf(context), args)
   const ready = prepared ?? prepare(call, resume)
   if ('content' in ready) return ready
