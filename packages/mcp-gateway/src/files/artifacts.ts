@@ -150,23 +150,23 @@ export class Artifacts implements AsyncDisposable {
   }
 
   /**
-   * Returns the facts about an artifact of the caller.
+   * Returns an artifact of the caller, by its URI or its address.
    *
    * @throws GatewayError `NOT_FOUND`, with the same message for an invalid URI, for an artifact of another owner, and for
    *   one that does not exist or has expired
    */
-  async find(caller: ArtifactCaller, uri: string): Promise<Artifact> {
-    return (await this.#owned(caller, uri)).artifact
+  async find(caller: ArtifactCaller, at: string | ArtifactAddress): Promise<FoundArtifact> {
+    const address = typeof at === 'string' ? artifactAddressFrom(at, this.#options.uriScheme) : at
+    // The owner is checked before the artifact.
+    if (!address || !(await this.scopes.mayRead(caller, address.scope))) throw notFound()
+    return this.findLinked(address)
   }
 
-  /** Streams an artifact of the caller. @throws GatewayError `NOT_FOUND` */
-  async open(caller: ArtifactCaller, uri: string, range?: ByteRange): Promise<OpenArtifact> {
-    return this.#opened(await this.#owned(caller, uri), range)
-  }
-
-  /** Streams an artifact for a client with a valid download link. @throws GatewayError `NOT_FOUND` */
-  async openLinked(address: ArtifactAddress, range?: ByteRange): Promise<OpenArtifact> {
-    return this.#opened(await this.#at(address), range)
+  /** Returns an artifact for a client with a valid download link. @throws GatewayError `NOT_FOUND` */
+  async findLinked(address: ArtifactAddress): Promise<FoundArtifact> {
+    const found = await this.#find(address)
+    if (!found) throw notFound()
+    return found
   }
 
   /**
@@ -180,13 +180,12 @@ export class Artifacts implements AsyncDisposable {
     uri: string,
     check?: () => void,
   ): Promise<{ readonly artifact: Artifact; readonly bytes: Uint8Array | undefined }> {
-    const found = await this.#owned(caller, uri)
-    const { artifact } = found
+    const artifact = await this.find(caller, uri)
     if (artifact.size > this.#options.readMaxBytes) return { artifact, bytes: undefined }
     const whole = async (): Promise<Buffer> => {
       check?.()
       const chunks: Uint8Array[] = []
-      for await (const chunk of (await this.#opened(found)).bytes) chunks.push(chunk)
+      for await (const chunk of await artifact.open()) chunks.push(chunk)
       return Buffer.concat(chunks)
     }
     const isSmall = artifact.size <= SMALL_READ_BYTES
@@ -218,7 +217,7 @@ export class Artifacts implements AsyncDisposable {
         const listed = ListedName.safeParse(value).data
         const found = listed && (await this.#find(listed))
         // A newer version has its own entry, nearer to the front.
-        if (found?.listedAs === key) artifacts.push(found.artifact)
+        if (found?.listedAs === key) artifacts.push(found)
         if (artifacts.length >= limit) {
           return { artifacts, nextCursor: this.#cursors.seal(prefix, key) }
         }
@@ -237,12 +236,12 @@ export class Artifacts implements AsyncDisposable {
     // Only the beginning of a name can be encoded.
     if (!isArtifactName(`${begun}a`) || !(await this.scopes.mayRead(caller, scope))) return []
     const rows = await this.#store.records.list(nameKey(scope, begun), { limit })
-    return rows.flatMap((row) => this.#inRow(scope, row)?.artifact.name ?? [])
+    return rows.flatMap((row) => this.#inRow(scope, row)?.name ?? [])
   }
 
   /** Returns a file for an agent, by a URI that the caller gave. @throws GatewayError `NOT_FOUND` */
   async inputFile(caller: ArtifactCaller, uri: string): Promise<InputFile> {
-    return this.#toInputFile(uri, await this.#owned(caller, uri))
+    return toInputFile(uri, await this.find(caller, uri))
   }
 
   /** Returns a file that an agent wrote in a scope of the caller. @param file `version`: the latest if `undefined` */
@@ -254,7 +253,7 @@ export class Artifacts implements AsyncDisposable {
     if (!(await this.scopes.mayRead(caller, scope))) return undefined
     const address = { scope, name: artifactNameFrom(name), version }
     const found = await this.#find(address, agentId)
-    return found && this.#toInputFile(found.artifact.versionUri, found)
+    return found && toInputFile(found.versionUri, found)
   }
 
   /** Returns the latest versions of all files that an agent wrote in a scope of the caller. */
@@ -267,7 +266,7 @@ export class Artifacts implements AsyncDisposable {
     for await (const row of listAll(this.#store.records, nameKey(scope, ''))) {
       const found = this.#inRow(scope, row, agentId)
       if (!found) continue
-      const { versionUri: uri, name, version, mimeType, size, createdAt } = found.artifact
+      const { versionUri: uri, name, version, mimeType, size, createdAt } = found
       files.push({ uri, name, version, mimeType, size, createdAt })
     }
     return files
@@ -396,19 +395,6 @@ export class Artifacts implements AsyncDisposable {
     this.#options.onChange({ uri, ...change })
   }
 
-  /** Checks the owner before the artifact. All failures have the same message, so callers learn nothing about other owners. */
-  async #owned(caller: ArtifactCaller, uri: string): Promise<FoundArtifact> {
-    const address = artifactAddressFrom(uri, this.#options.uriScheme)
-    if (!address || !(await this.scopes.mayRead(caller, address.scope))) throw notFound()
-    return this.#at(address)
-  }
-
-  async #at(address: ArtifactAddress): Promise<FoundArtifact> {
-    const found = await this.#find(address)
-    if (!found) throw notFound()
-    return found
-  }
-
   async #stored(scope: string, name: string): Promise<StoredName | undefined> {
     const found = await this.#store.records.get(nameKey(scope, name))
     return liveFrom(found?.value, this.#options.clock.now())
@@ -433,38 +419,19 @@ export class Artifacts implements AsyncDisposable {
         (agentId === undefined || each.agentId === agentId),
     )
     if (!stored || !version) return undefined
+    const open = async (range?: ByteRange): Promise<AsyncIterable<Uint8Array>> => {
+      const bytes = await this.#store.blobs.read(version.blob, range)
+      if (!bytes) throw notFound()
+      return bytes
+    }
     const artifact = this.#toArtifact({ scope, name }, stored.title, version)
-    return { artifact, blob: version.blob, listedAs: stored.listedAs }
-  }
-
-  async #opened({ artifact, blob }: FoundArtifact, range?: ByteRange): Promise<OpenArtifact> {
-    const bytes = await this.#store.blobs.read(blob, range)
-    if (!bytes) throw notFound()
-    return { artifact, bytes }
+    return { ...artifact, listedAs: stored.listedAs, open }
   }
 
   /** Reads a row of the names in a scope. */
   #inRow(scope: string, { key, value }: ListedRecord, agentId?: string): FoundArtifact | undefined {
     const name = decodedName(key.slice(nameKey(scope, '').length))
     return name === undefined ? undefined : this.#foundIn(value, { scope, name }, agentId)
-  }
-
-  #toInputFile(uri: string, found: FoundArtifact): InputFile {
-    const { title, mimeType, size } = found.artifact
-    const open = (): Promise<OpenArtifact> => this.#opened(found)
-    return {
-      uri,
-      name: fileNameFrom(title), // agents save files by it
-      mimeType,
-      size,
-      async *read(signal) {
-        signal?.throwIfAborted()
-        for await (const chunk of (await open()).bytes) {
-          signal?.throwIfAborted()
-          yield chunk
-        }
-      },
-    }
   }
 
   #toArtifact({ scope, name }: ArtifactAddress, title: string, found: StoredVersion): Artifact {
@@ -507,22 +474,26 @@ class LargeReads {
   }
 }
 
-interface FoundArtifact {
-  readonly artifact: Artifact
-  readonly blob: string
-  /** Key of its name in the list. */
-  readonly listedAs: string
+function toInputFile(uri: string, { title, mimeType, size, open }: FoundArtifact): InputFile {
+  return {
+    uri,
+    name: fileNameFrom(title), // agents save files by it
+    mimeType,
+    size,
+    async *read(signal) {
+      signal?.throwIfAborted()
+      for await (const chunk of await open()) {
+        signal?.throwIfAborted()
+        yield chunk
+      }
+    },
+  }
 }
 
 /** An agent, and the scope in which its files are. */
 export interface AgentScope {
   readonly scope: string
   readonly agentId: string
-}
-
-export interface OpenArtifact {
-  readonly artifact: Artifact
-  readonly bytes: AsyncIterable<Uint8Array>
 }
 
 function notFound(): GatewayError {
@@ -550,6 +521,13 @@ export interface Artifact {
   /** Milliseconds since 1970. */
   readonly createdAt: number
   readonly expiresAt: number
+}
+
+export interface FoundArtifact extends Artifact {
+  /** Key of its name in the list. */
+  readonly listedAs: string
+  /** Returns its bytes. No file is opened before they are read. @throws GatewayError `NOT_FOUND` */
+  readonly open: (range?: ByteRange) => Promise<AsyncIterable<Uint8Array>>
 }
 
 /** A file to store, as a new name or as the next version of a name. */

@@ -108,13 +108,12 @@ export class GatewayArtifacts {
   /** Returns the route for downloads and uploads over HTTP. */
   route(parts: Pick<ArtifactRoutesOptions, 'admission' | 'isDraining' | 'observer'>): HttpRoute {
     const { artifacts: settings, clock } = this.#options
-    const { path, uriScheme, upload } = settings
+    const { path, upload } = settings
     return new ArtifactRoutes({
       ...parts,
       artifacts: this.#artifacts,
       links: this.#links,
       path,
-      uriScheme,
       maxUploadBytes: upload.enabled ? this.#maxUploadBytes : undefined,
       clock,
     })

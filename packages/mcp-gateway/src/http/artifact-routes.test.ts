@@ -41,7 +41,6 @@ function open() {
     artifacts,
     links,
     path: '/artifacts',
-    uriScheme: 'artifact',
     maxUploadBytes: 1000,
     admission: { admit: notAsked, countAddress: notAsked },
     isDraining: () => false,

@@ -1,10 +1,10 @@
 import { GatewayError, type GatewayErrorCode } from '../errors.ts'
-import type { Artifact, Artifacts, OpenArtifact } from '../files/artifacts.ts'
+import type { Artifact, Artifacts } from '../files/artifacts.ts'
 import type { ArtifactLinks, UsedLink } from '../files/links.ts'
-import { isScopeId, type ArtifactCaller } from '../files/namespaces.ts'
+import type { ArtifactCaller } from '../files/namespaces.ts'
 import {
+  artifactAddressFrom,
   artifactTitleFrom,
-  artifactUriOf,
   decodedName,
   fileNameFrom,
   type ArtifactAddress,
@@ -22,7 +22,6 @@ export interface ArtifactRoutesOptions {
   readonly links: ArtifactLinks
   /** Path of the artifacts, such as `/artifacts`. */
   readonly path: string
-  readonly uriScheme: string
   /** Limit for one upload. Bytes. `undefined`: uploads are refused. */
   readonly maxUploadBytes: number | undefined
   readonly admission: Pick<Admission, 'admit' | 'countAddress'>
@@ -118,18 +117,16 @@ export class ArtifactRoutes implements HttpRoute {
   }
 
   async #download(transfer: Transfer): Promise<Response> {
-    const { artifacts, links, uriScheme } = this.#options
+    const { artifacts, links } = this.#options
     const { caller, request, url } = transfer
     const address = this.#addressOf(url)
     if (!address) return problem(404, 'NOT_FOUND', NOT_FOUND)
-    const open = (range?: ByteRange): Promise<OpenArtifact> => {
-      if (links.isDownload(address, url.searchParams)) return artifacts.openLinked(address, range)
-      if (caller) return artifacts.open(caller, artifactUriOf(address, uriScheme), range)
-      throw new GatewayError('NOT_FOUND', NOT_FOUND)
-    }
+    const isLinked = links.isDownload(address, url.searchParams)
     try {
-      const whole = await open() // opens no file until it is read
-      const { artifact } = whole
+      const artifact = isLinked
+        ? await artifacts.findLinked(address)
+        : caller && (await artifacts.find(caller, address))
+      if (!artifact) return problem(404, 'NOT_FOUND', NOT_FOUND)
       transfer.artifact = artifact
       const headers = headersOf(artifact)
       if (hasTag(request.headers.get('if-none-match'), artifact)) {
@@ -148,18 +145,17 @@ export class ArtifactRoutes implements HttpRoute {
       if (range) headers.set('content-range', `bytes ${first}-${last}/${artifact.size}`)
       const status = range ? 206 : 200
       if (request.method === 'HEAD') return new Response(null, { status, headers })
-      const { bytes } = range ? await open(range) : whole
-      return new Response(ReadableStream.from(bytes), { status, headers })
+      return new Response(ReadableStream.from(await artifact.open(range)), { status, headers })
     } catch (error) {
       return toProblem(error)
     }
   }
 
   async #upload(transfer: Transfer, maxBytes: number): Promise<Response> {
-    const { artifacts, links, path } = this.#options
+    const { artifacts, links } = this.#options
     const { caller, request, url } = transfer
     const linked = url.searchParams.has('sig') ? this.#addressOf(url) : undefined
-    const segment = url.pathname.slice(path.length + 1)
+    const segment = this.#segmentsOf(url)
     const name = linked?.name ?? (segment.includes('/') ? undefined : decodedName(segment))
     if (name === undefined) {
       return problem(400, 'BAD_NAME', 'A name is one segment of 1 to 255 bytes')
@@ -200,13 +196,13 @@ export class ArtifactRoutes implements HttpRoute {
 
   /** Returns the artifact that a URL `{path}/{scope}/{name}?version=N` names. */
   #addressOf(url: URL): ArtifactAddress | undefined {
-    const segments = url.pathname.slice(this.#options.path.length + 1).split('/')
-    const [scope = '', segment = '', ...rest] = segments
-    const name = decodedName(segment)
-    if (name === undefined || !isScopeId(scope) || rest.length > 0) return undefined
     const version = url.searchParams.get('version')
-    if (version === null) return { scope, name }
-    return /^[1-9]\d{0,8}$/.test(version) ? { scope, name, version: Number(version) } : undefined
+    const query = version === null ? '' : `?version=${version}`
+    return artifactAddressFrom(`artifact://${this.#segmentsOf(url)}${query}`)
+  }
+
+  #segmentsOf(url: URL): string {
+    return url.pathname.slice(this.#options.path.length + 1)
   }
 
   #report(
