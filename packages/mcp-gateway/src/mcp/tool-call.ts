@@ -174,7 +174,7 @@ async function beginTask(
   return tasks.begin({
     isRepeated: earlier?.taskId !== undefined,
     claimedId: async () => (await earlierCall(runs, prepared))?.taskId,
-    claim: () => runs.claim(tool, order),
+    claim: () => runs.idempotent.claim({ tool, order }),
     owner: taskOwnerOf(context.principal, context.namespace),
     tool: tool.name,
     order,
@@ -355,10 +355,10 @@ function failedQuestion(why: string): CallToolResult {
 async function earlierCall(
   runs: HandlerParts['runs'],
   { order, tool }: Prepared,
-): ReturnType<Runs['earlier']> {
+): ReturnType<Runs['idempotent']['earlier']> {
   if (order.idempotencyKey === undefined) return undefined
   try {
-    return await runs.earlier(tool, order)
+    return await runs.idempotent.earlier({ tool, order })
   } catch (error) {
     if (error instanceof ProtocolError) throw error
     return undefined

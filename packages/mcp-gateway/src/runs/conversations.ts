@@ -14,23 +14,17 @@ export interface Turn {
   leave(isAsking: boolean): Promise<void>
 }
 
-interface Row {
-  readonly agentId: string
-  readonly thread: string
-  /** The run that used the conversation last. */
-  readonly runId: string
-  readonly phase: 'free' | 'running' | 'asking'
-  /** Milliseconds since 1970. `running`: the run has ended by then. Else: the conversation is deleted then. */
-  readonly expiresAt: number
-}
-
-const StoredRow: z.ZodType<Row> = z.object({
+const StoredRow = z.object({
   agentId: z.string(),
   thread: z.string(),
+  /** The run that used the conversation last. */
   runId: z.string(),
   phase: z.enum(['free', 'running', 'asking']),
+  /** Milliseconds since 1970. `running`: the run has ended by then. Else: the conversation is deleted then. */
   expiresAt: z.number(),
 })
+
+type Row = Readonly<z.infer<typeof StoredRow>>
 
 const PREFIX = 'conversation:'
 const BUSY = 'Another call of this conversation is running. Call again in a moment.'

@@ -154,12 +154,7 @@ interface EarlierExecution {
 
 /** How one execution of an agent ended. */
 export type RunEnding =
-  | {
-      readonly type: 'ended'
-      readonly result: CallToolResult
-      /** `false`: the agent did not get the call. */
-      readonly isStarted: boolean
-    }
+  | Extract<ToolOutcome, { type: 'result' }>
   | ({
       readonly type: 'asked'
       readonly questions: readonly Question[]

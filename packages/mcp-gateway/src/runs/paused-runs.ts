@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util'
 
 import {
   isCallToolResult,
-  ProtocolError,
   type CallToolResult,
   type ContentBlock,
 } from '@modelcontextprotocol/server'
@@ -21,7 +20,7 @@ import {
   type QuestionForm,
 } from './forms.ts'
 import { parseClaim, toHandle, type ResumeClaim } from './request-state.ts'
-import { failureResult } from './result.ts'
+import { failedOutcome, failureResult } from './result.ts'
 import {
   busy,
   hashOf,
@@ -134,9 +133,7 @@ export class PausedRuns {
       if (row?.phase === 'waiting') return questionsOutcome(execution, row)
     }
     const ending = await this.#execute(execution)
-    if (ending.type === 'ended') {
-      return { type: 'result', result: ending.result, isStarted: ending.isStarted }
-    }
+    if (ending.type === 'result') return ending
     return this.#pause(execution, this.#newRow(execution, ending), null)
   }
 
@@ -156,10 +153,8 @@ export class PausedRuns {
       }
       throw busy('Another process continues this run. Call again in a moment.')
     } catch (error) {
-      if (error instanceof ProtocolError) throw error
-      if (error instanceof RunFailure) return failed(error, runId)
       const text = 'The answer cannot be stored now. Send it again in a moment.'
-      return failed(new RunFailure('unavailable', text, { cause: error }), runId)
+      return failedOutcome(error, text, runId)
     }
   }
 
@@ -239,7 +234,7 @@ export class PausedRuns {
     if (ending.type === 'asked') {
       return this.#pause(execution, this.#newRow(execution, ending, row), version)
     }
-    if (!ending.isStarted) {
+    if (ending.isStarted === false) {
       // The agent did not get the answers, so they can be given again.
       const { answered: _, ...rest } = row
       const again: PausedRun = { ...rest, phase: 'waiting', expiresAt: this.#waitsUntil() }
@@ -275,7 +270,7 @@ export class PausedRuns {
     ifVersion: string | null,
   ): Promise<ToolOutcome> {
     const isOfEngine = execution.order.attempt !== undefined
-    let cause: unknown
+    let failure: unknown
     try {
       const stored = await this.#reach(execution, () => this.#rows.put(row.runId, row, ifVersion))
       if (stored !== undefined) return questionsOutcome(execution, row)
@@ -284,12 +279,12 @@ export class PausedRuns {
       const isAsked = found?.phase === 'waiting' && found.round === row.round
       if (isOfEngine && isAsked) return questionsOutcome(execution, found)
     } catch (error) {
-      cause = error
+      failure = error
     }
     // Another attempt of an engine may use the state.
     if (!isOfEngine) this.#forget(row)
     const text = 'The agent has a question, but the gateway cannot store the paused run now.'
-    return failed(new RunFailure('unavailable', text, { cause }), row.runId)
+    return failedOutcome(failure, text, row.runId)
   }
 
   /** Stores that answers were taken. @returns `undefined` if another process changed the row in the meantime */
@@ -496,8 +491,4 @@ function expired(): RunFailure {
 
 function died(): RunFailure {
   return new RunFailure('agent_failed', 'The process that continued this run died before its end.')
-}
-
-function failed(error: RunFailure, runId: string): ToolOutcome {
-  return { type: 'result', result: failureResult(error, runId) }
 }

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import type { CallToolResult, ContentBlock } from '@modelcontextprotocol/server'
+import { ProtocolError, type CallToolResult, type ContentBlock } from '@modelcontextprotocol/server'
 
 import type { AgentSource, FinalUpdate, Question, RunTool } from '../agents/agent.ts'
 import { RunFailure } from '../agents/agent.ts'
@@ -7,7 +7,7 @@ import { GatewayError } from '../errors.ts'
 import { asksForSecret, isWebPage } from './forms.ts'
 import { beginningOf, wholeCharacters } from '../internal/text.ts'
 import { forgetQuestion, type ActiveRun } from './run.ts'
-import type { RunEnding } from './order.ts'
+import type { RunEnding, ToolOutcome } from './order.ts'
 
 type Update<Type extends FinalUpdate['type']> = Extract<FinalUpdate, { type: Type }>
 type Asked = Extract<RunEnding, { type: 'asked' }>
@@ -36,8 +36,7 @@ export async function runAgent(
 ): Promise<RunEnding> {
   const { tool } = run.execution
   const final = await run.listen(source, thread)
-  if (final.type === 'done')
-    return { type: 'ended', result: await toResult(run, final), isStarted: true }
+  if (final.type === 'done') return { type: 'result', result: await toResult(run, final) }
   if (final.type === 'failed') {
     const { reason, isCancelled = false } = final
     if (!isCancelled) throw new RunFailure('agent_failed', reason)
@@ -62,6 +61,19 @@ export function failureResult(failure: RunFailure, runId: string): CallToolResul
     isError: true,
     _meta: { reason, runId, ...(retryAfterMs !== undefined && { retryAfterMs }) },
   }
+}
+
+/**
+ * Returns the outcome of a call that failed before or after its run.
+ *
+ * @param text for the caller, if the error is not meant for callers
+ * @throws ProtocolError as it is
+ */
+export function failedOutcome(error: unknown, text: string, runId: string): ToolOutcome {
+  if (error instanceof ProtocolError) throw error
+  const isKnown = error instanceof RunFailure
+  const failure = isKnown ? error : new RunFailure('unavailable', text, { cause: error })
+  return { type: 'result', result: failureResult(failure, runId) }
 }
 
 async function toAsked(

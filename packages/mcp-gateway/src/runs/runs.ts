@@ -12,7 +12,7 @@ import { Conversations, type Turn } from './conversations.ts'
 import { IdempotentCalls } from './idempotency.ts'
 import { PausedRuns } from './paused-runs.ts'
 import { ProgressFeed } from './progress-feed.ts'
-import { failureResult, runAgent } from './result.ts'
+import { failedOutcome, failureResult, runAgent } from './result.ts'
 import { ActiveRun } from './run.ts'
 import { artifactCallerOf } from './order.ts'
 import type { Execution, RunEnding, RunOrder, RunSink, RunStorage, ToolOutcome } from './order.ts'
@@ -28,11 +28,11 @@ type Outcome = Extract<RunEvent, { type: 'ended' }>['outcome']
 
 /** All runs of a gateway. */
 export class Runs {
+  readonly idempotent: IdempotentCalls
   readonly #options: RunsOptions
   readonly #slots: RunSlots
   readonly #paused: PausedRuns
   readonly #conversations: Conversations | undefined
-  readonly #idempotent: IdempotentCalls
   /** An array, because it changes with every run: see `removeFrom`. */
   readonly #active: ActiveRun[] = []
   #settings: RunSettings
@@ -46,7 +46,7 @@ export class Runs {
     this.#streaming = options.streaming
     const storage = { ...options, maxRunMs: (tool: RunTool) => this.maxRunMs(tool) }
     this.#slots = new RunSlots(options.clock, options)
-    this.#idempotent = new IdempotentCalls(storage)
+    this.idempotent = new IdempotentCalls(storage)
     this.#conversations = options.mode === 'thread' ? new Conversations(storage) : undefined
     this.#paused = new PausedRuns(storage, (execution) => this.#execute(execution))
   }
@@ -73,16 +73,6 @@ export class Runs {
     if (order.resume !== undefined) return this.#paused.resume(execution, order.resume)
     if (order.idempotencyKey === undefined) return this.#paused.begin(execution)
     return this.#callOnce(execution)
-  }
-
-  /** See `IdempotentCalls#earlier()`. */
-  earlier(tool: RunTool, order: RunOrder): ReturnType<IdempotentCalls['earlier']> {
-    return this.#idempotent.earlier({ tool, order })
-  }
-
-  /** See `IdempotentCalls#claim()`. */
-  claim(tool: RunTool, order: RunOrder): ReturnType<IdempotentCalls['claim']> {
-    return this.#idempotent.claim({ tool, order })
   }
 
   /** Lets an agent delete what it kept for a run that an engine executed. Nothing waits for the agent. */
@@ -112,16 +102,13 @@ export class Runs {
   async #callOnce(execution: Execution): Promise<ToolOutcome> {
     const { order, sink } = execution
     try {
-      return await this.#idempotent.run(execution, (signal) =>
+      return await this.idempotent.run(execution, (signal) =>
         this.#paused.begin({ ...execution, sink: { ...sink, signal } }),
       )
     } catch (error) {
-      if (error instanceof ProtocolError) throw error
       const text =
         'It cannot be known now whether this call was made before. Call again in a moment.'
-      const failure =
-        error instanceof RunFailure ? error : new RunFailure('unavailable', text, { cause: error })
-      return { type: 'result', result: failureResult(failure, order.runId) }
+      return failedOutcome(error, text, order.runId)
     }
   }
 
@@ -160,8 +147,8 @@ export class Runs {
         this.#settings.stopGraceMs,
       )
       feed?.stop({ flush: true })
-      outcome = ending.type === 'ended' ? 'done' : 'asked'
-      if (ending.type === 'ended') return ending
+      outcome = ending.type === 'result' ? 'done' : 'asked'
+      if (ending.type === 'result') return ending
       return { ...ending, progress: feed?.count ?? earlier?.progress ?? 0 }
     } catch (error) {
       if (run.isAbandoned) this.#reportAbandoned(run)
@@ -169,7 +156,7 @@ export class Runs {
       const failure = this.#toFailure(error, run)
       outcome = failure.reason
       const result = failureResult(withAgent(failure, tool.agent.name), order.runId)
-      return { type: 'ended', result, isStarted }
+      return { type: 'result', result, isStarted }
     } finally {
       run.close()
       if (hasSlot) this.#slots.release(owner)
