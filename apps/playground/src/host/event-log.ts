@@ -35,4 +35,16 @@ export class EventLog {
   on(listener: (event: TimelineEvent) => void): () => void {
     return this.#listeners.add(listener)
   }
+
+  /** Resolves when a condition is true. */
+  until(isTrue: (state: PlaygroundState) => boolean): Promise<void> {
+    if (isTrue(this.#state)) return Promise.resolve()
+    return new Promise((resolve) => {
+      const off = this.on(() => {
+        if (!isTrue(this.#state)) return
+        off()
+        resolve()
+      })
+    })
+  }
 }

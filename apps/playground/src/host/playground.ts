@@ -1,13 +1,11 @@
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createDebugStateServer, SqliteDebugStateStore } from '@x/agents-debugstate/server'
 import { deferred, startRedisServer } from '@x/internal/testing'
-import type { RecordingProxy } from '@x/mcp-testing'
-import type { ElicitationAnswer } from '@x/langchain-mcp'
-import type { FromAgent, RunReference, ToAgent } from '../agent/agent-messages.ts'
+import type { FromAgent, ToAgent } from '../agent/agent-messages.ts'
 import { modelName } from '../agent/models.ts'
 import { memoryServer } from '../servers/npm-servers.ts'
 import { DEBUG_STATE } from '../timeline/classify.ts'
@@ -15,20 +13,19 @@ import type {
   Command,
   ExchangeDetails,
   ExecutionType,
-  Happening,
   ProcessState,
-  Question,
-  ServerState,
   TimelineEvent,
   Trouble,
 } from '../timeline/events.ts'
-import type { ConversationItem, PlaygroundState } from '../timeline/state.ts'
+import type { PlaygroundState } from '../timeline/state.ts'
 import { lineFrom, UserError } from '../user-error.ts'
 import { ChildProgram } from './child-program.ts'
+import { Conversation } from './conversation.ts'
 import { EventLog } from './event-log.ts'
 import { ExchangeRecorder } from './exchange-recorder.ts'
 import { HOSTED_SERVERS } from './hosted-servers.ts'
-import type { HostedServer, RunningServer } from './hosted-servers.ts'
+import type { HostedServer } from './hosted-servers.ts'
+import { NOWHERE, ServerLanes } from './server-lanes.ts'
 import { readSessionRecords } from './session-records.ts'
 
 export interface PlaygroundOptions {
@@ -36,7 +33,7 @@ export interface PlaygroundOptions {
   readonly folder?: string | undefined
   /** @default 'playground' */
   readonly executionType?: ExecutionType | undefined
-  /** Variables of the agent process, such as `PLAYGROUND_MODEL`. @default those of this process */
+  /** Variables of the agent process beside those of this process, such as `PLAYGROUND_MODEL`. */
   readonly env?: Readonly<Record<string, string>> | undefined
   /** Time that a report takes. @default 10_000 */
   readonly reportMs?: number | undefined
@@ -50,18 +47,6 @@ const AGENT_ID = 'playground'
 const PARALLEL_CALLS = 50
 /** Time that a process has to start. */
 const START_MS = 30_000
-/** Nothing listens here: calls of a server that did not start are refused. */
-const NOWHERE = 'http://127.0.0.1:1/mcp'
-
-/** A server, its proxy, and what a person can do to it. */
-interface Lane {
-  readonly state: ServerState
-  readonly proxy: RecordingProxy
-  readonly definition?: HostedServer
-  readonly server?: RunningServer | undefined
-}
-
-type OpenQuestion = Extract<ConversationItem, { type: 'question' }>
 
 /**
  * Everything that the page and the terminal story show: the servers, the debug-state service, and the processes
@@ -69,34 +54,36 @@ type OpenQuestion = Extract<ConversationItem, { type: 'question' }>
  */
 export class Playground implements AsyncDisposable {
   readonly #options: PlaygroundOptions
-  readonly #log = new EventLog()
-  readonly #stack = new AsyncDisposableStack()
-  readonly #lanes = new Map<string, Lane>()
   readonly #gatewayToken = randomBytes(32).toString('hex')
-  readonly #debugStateToken = randomBytes(16).toString('hex')
-  readonly #recorder = new ExchangeRecorder(
-    [this.#gatewayToken, this.#debugStateToken],
-    (exchange) => {
-      this.#log.append({ type: 'exchange', exchange })
-      const isWrite = exchange.httpMethod !== 'GET' && exchange.durationMs !== undefined
-      if (exchange.to === DEBUG_STATE && isWrite) void this.#emitRecords()
-    },
-  )
-  readonly #processes: { agent?: ChildProgram<never>; gateway?: ChildProgram<never> } = {}
+  readonly #debugStateToken = randomBytes(32).toString('hex')
+  readonly #log = new EventLog()
+  readonly #recorder: ExchangeRecorder
+  readonly #lanes: ServerLanes
+  readonly #conversation: Conversation
+  readonly #stack = new AsyncDisposableStack()
   #store: SqliteDebugStateStore | undefined
+  #agent: ChildProgram<FromAgent> | undefined
+  #gateway: ChildProgram<string> | undefined
+  #gatewayUrl = NOWHERE
   /** Environment of both processes. */
   #env: Record<string, string> = {}
-  #gatewayUrl = NOWHERE
   #executionType: ExecutionType
-  #threadId: string = randomUUID()
-  /** Answers to questions of the run that waits, until all of them are there. */
-  #answers: Record<string, ElicitationAnswer> = {}
   /** Ends when the trouble before it has ended. */
   #trouble: Promise<unknown> = Promise.resolve()
 
   private constructor(options: PlaygroundOptions) {
     this.#options = options
     this.#executionType = options.executionType ?? 'playground'
+    this.#recorder = new ExchangeRecorder(
+      [this.#gatewayToken, this.#debugStateToken],
+      (exchange) => {
+        this.#log.append({ type: 'exchange', exchange })
+        const isWrite = exchange.httpMethod !== 'GET' && exchange.durationMs !== undefined
+        if (exchange.to === DEBUG_STATE && isWrite) void this.#emitRecords()
+      },
+    )
+    this.#lanes = new ServerLanes(this.#log, this.#recorder, () => this.#agent?.pid ?? 0)
+    this.#conversation = new Conversation(this.#log, (message) => this.#agent?.send(message))
   }
 
   /**
@@ -134,7 +121,7 @@ export class Playground implements AsyncDisposable {
     return this.#recorder.detailsOf(id)
   }
 
-  /** Environment in which another process, such as the one of LangGraph Studio, uses the same servers. */
+  /** Environment in which another process, such as that of LangGraph Studio, uses the same servers. */
   get environment(): Readonly<Record<string, string>> {
     return { ...this.#env, AGENT_EXECUTION_TYPE: this.#executionType }
   }
@@ -151,83 +138,65 @@ export class Playground implements AsyncDisposable {
   async run(command: Command): Promise<void> {
     switch (command.type) {
       case 'say':
-        return this.#say(command.text)
+        return this.#conversation.say(command.text)
       case 'answer':
-        return this.#answer(command)
+        return this.#conversation.answer(command)
       case 'stop-run':
-        return this.#stopRun()
+        return this.#conversation.stopRun()
       case 'new-conversation':
-        this.#refuseWhileRunning()
-        this.#threadId = randomUUID()
-        this.#log.append({ type: 'conversation-cleared' })
-        return undefined
-      case 'trouble':
-        return this.#makeTrouble(command.trouble)
+        return this.#conversation.startAnew()
+      case 'trouble': {
+        const { trouble } = command
+        return trouble.name === 'long-task'
+          ? this.#longTask(trouble.kill)
+          : this.#afterOthers(() => this.#makeTrouble(trouble))
+      }
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#processes.agent?.exit({ type: 'exit' } satisfies ToAgent)
-    await this.#processes.gateway?.kill()
+    await Promise.all([this.#exitAgent(), this.#gateway?.kill()])
+    await this.#lanes[Symbol.asyncDispose]()
     await this.#stack.disposeAsync()
   }
 
-  // Start
-
   async #start(): Promise<void> {
     const folder = await this.#openFolder()
-    const store = this.#stack.use(new SqliteDebugStateStore(join(folder, 'debugstate.db')))
-    this.#store = store
-    const tokens = [{ token: this.#debugStateToken, agentIds: [AGENT_ID] }]
-    const debugState = this.#stack.use(createDebugStateServer({ store, tokens }))
-    await this.#emitRecords() // a file that cannot be used shows here
-    const debugStateUrl = await debugState.listen()
+    const debugStateUrl = await this.#startDebugState(folder)
     const redis = await startRedisServer().catch(() => undefined)
     if (redis !== undefined) this.#stack.use(redis)
     else this.notify('info', 'There is no redis-server: a task ends when its gateway is killed.')
 
-    const debugStateProxy = await this.#openLane(
-      {
-        name: DEBUG_STATE,
-        title: 'Debug state: keeps sessions, on SQLite',
-        troubles: ['cut-connections'],
-      },
-      () => debugStateUrl,
-    )
     const hosted = this.#options.servers ?? HOSTED_SERVERS
-    const proxies = await Promise.all(hosted.map((definition) => this.#startServer(definition)))
-    const gatewayProxy = await this.#openLane(
+    const urls = await Promise.all(
+      hosted.map(async (server) => [
+        `${server.name.toUpperCase()}_URL`,
+        await this.#lanes.start(server),
+      ]),
+    )
+    const gatewayUrl = await this.#lanes.add(
       {
         name: 'gateway',
         title: 'Gateway: agents as an MCP server',
-        troubles: ['restart-server', 'cut-connections'],
+        troubles: ['cut-connections'],
         revision: '2026-07-28',
       },
       () => this.#gatewayUrl,
     )
-    this.#emitServer({
-      name: 'memory',
-      title: 'Memory: a knowledge graph, from npm, started by the agent',
-      transport: 'stdio',
-      state: 'running',
-      troubles: [],
-    })
     const memory = memoryServer(folder)
+    const title = 'Memory: a knowledge graph, from npm. The agent starts it.'
+    const server = { name: 'memory', title, transport: 'stdio', state: 'running' } as const
+    this.#log.append({ type: 'server', server: { ...server, troubles: [] } })
     this.#env = {
       DATA_FOLDER: folder,
       REDIS_URL: redis?.url ?? '',
+      ...Object.fromEntries(urls),
       ...(this.#options.reportMs !== undefined && { REPORT_MS: String(this.#options.reportMs) }),
-      ...Object.fromEntries(
-        hosted.map(({ name }, index) => [
-          `${name.toUpperCase()}_URL`,
-          proxies[index]?.url ?? NOWHERE,
-        ]),
-      ),
       MEMORY_SERVER: memory.args?.[0] ?? '',
       MEMORY_FILE: memory.env?.['MEMORY_FILE_PATH'] ?? '',
-      GATEWAY_URL: gatewayProxy.url,
+      GATEWAY_URL: gatewayUrl,
       GATEWAY_TOKEN: this.#gatewayToken,
-      DEBUGSTATE_URL: new URL(debugStateProxy.url).origin,
+      DEBUGSTATE_URL: new URL(debugStateUrl).origin,
       DEBUGSTATE_AGENT_ID: AGENT_ID,
       DEBUGSTATE_TOKEN: this.#debugStateToken,
     }
@@ -245,63 +214,23 @@ export class Playground implements AsyncDisposable {
     try {
       await mkdir(path, { recursive: true, mode: 0o700 })
     } catch (cause) {
-      throw new UserError(`The folder ${path} cannot be made: ${lineFrom(cause)}`, { cause })
+      const message = `The folder ${path} cannot be made: ${lineFrom(cause)}. Choose another with --db`
+      throw new UserError(message, { cause })
     }
     return path
   }
 
-  async #openLane(
-    server: Pick<ServerState, 'name' | 'title' | 'troubles' | 'revision'>,
-    target: () => string,
-  ): Promise<RecordingProxy> {
-    const proxy = await this.#startProxy(server.name, target)
-    const state: ServerState = { ...server, transport: 'http', state: 'running' }
-    this.#lanes.set(server.name, { state, proxy })
-    this.#emitServer(state)
-    return proxy
+  /** Returns the URL of its proxy. */
+  async #startDebugState(folder: string): Promise<string> {
+    const store = this.#stack.use(new SqliteDebugStateStore(join(folder, 'debugstate.db')))
+    this.#store = store
+    await this.#emitRecords() // a file that cannot be used shows here
+    const tokens = [{ token: this.#debugStateToken, agentIds: [AGENT_ID] }]
+    const service = this.#stack.use(createDebugStateServer({ store, tokens }))
+    const url = await service.listen()
+    const title = 'Debug state: stores the sessions of the agent, on SQLite'
+    return this.#lanes.add({ name: DEBUG_STATE, title, troubles: ['cut-connections'] }, () => url)
   }
-
-  async #startProxy(to: string, target: () => string): Promise<RecordingProxy> {
-    const pid = (): number => this.#processes.agent?.pid ?? 0
-    return this.#stack.use(await this.#recorder.startProxy(target, { from: 'agent', to, pid }))
-  }
-
-  async #startServer(definition: HostedServer): Promise<RecordingProxy> {
-    const { name, title, troubles } = definition
-    const starting: ServerState = { name, title, troubles, transport: 'http', state: 'starting' }
-    this.#emitServer(starting)
-    const url = (): string => this.#lanes.get(name)?.server?.url ?? NOWHERE
-    const proxy = await this.#startProxy(name, url)
-    this.#stack.defer(async () => this.#lanes.get(name)?.server?.[Symbol.asyncDispose]())
-    this.#lanes.set(name, { definition, state: starting, proxy })
-    await this.#startHosted(name).catch((error: unknown) => this.notify('problem', lineFrom(error)))
-    return proxy
-  }
-
-  async #startHosted(name: string): Promise<void> {
-    const lane = this.#lanes.get(name)
-    if (lane?.definition === undefined) return
-    try {
-      const server = await lane.definition.start()
-      const state: ServerState = {
-        ...lane.state,
-        state: 'running',
-        problem: undefined,
-        revision: server.revision(),
-      }
-      this.#lanes.set(name, { ...lane, server, state })
-      this.#emitServer(state)
-    } catch (cause) {
-      const line = lineFrom(cause).slice(0, 300)
-      const problem = `It did not start: ${line}. Restart it to try again.`
-      const state: ServerState = { ...lane.state, state: 'failed', problem }
-      this.#lanes.set(name, { ...lane, state })
-      this.#emitServer(state)
-      throw new UserError(`The server ${name} did not start: ${line}`, { cause })
-    }
-  }
-
-  // Processes
 
   async #startAgent(): Promise<void> {
     const env = { ...this.#env, ...this.#options.env, AGENT_EXECUTION_TYPE: this.#executionType }
@@ -310,20 +239,24 @@ export class Playground implements AsyncDisposable {
       file: AGENT_FILE,
       env,
       onMessage: (message) => {
-        if (message.type === 'happening') this.#onHappening(message.happening)
+        if (message.type === 'happening') this.#conversation.add(message.happening)
         else started.resolve(message.type === 'failed' ? message.problem : undefined)
       },
       onCrash: (reason) => {
         started.resolve(reason)
-        this.#onCrash('agent', agent, reason)
+        if (agent !== this.#agent) return
+        this.#emitCrash('agent', reason)
+        this.#conversation.lose('The agent process ended in the middle of the run: say it again.')
       },
     })
+    this.#agent = agent
     const model = modelName({ ...process.env, ...env })
-    await this.#follow(agent, started.promise, {
-      name: 'agent',
-      model,
-      executionType: this.#executionType,
-    })
+    const executionType = this.#executionType
+    await this.#follow(agent, started.promise, { name: 'agent', model, executionType })
+  }
+
+  async #exitAgent(): Promise<void> {
+    await this.#agent?.exit({ type: 'exit' } satisfies ToAgent)
   }
 
   async #startGateway(): Promise<void> {
@@ -337,286 +270,129 @@ export class Playground implements AsyncDisposable {
       },
       onCrash: (reason) => {
         started.resolve(reason)
-        this.#onCrash('gateway', gateway, reason)
+        if (gateway === this.#gateway) this.#emitCrash('gateway', reason)
       },
     })
-    const process = { name: 'gateway', model: 'none', executionType: 'runtime' } as const
-    await this.#follow(gateway, started.promise, process)
+    this.#gateway = gateway
+    const state = { name: 'gateway', model: 'none', executionType: 'runtime' } as const
+    await this.#follow(gateway, started.promise, state)
   }
 
   /** Waits until a process has started. `started` resolves to the reason if it cannot. A failure is part of its state. */
   async #follow(
     program: ChildProgram<never>,
     started: Promise<string | undefined>,
-    process: Omit<ProcessState, 'state'>,
+    state: Omit<ProcessState, 'state'>,
   ): Promise<void> {
-    this.#processes[process.name] = program
-    this.#emitProcess({ ...process, state: 'starting' })
+    this.#emitProcess({ ...state, state: 'starting' })
     const late = `It did not start in ${START_MS / 1000} s.`
     const problem = await Promise.race([started, sleep(START_MS, late, { ref: false })])
     if (problem === undefined) {
-      this.#emitProcess({ ...process, state: 'running', pid: program.pid })
+      this.#emitProcess({ ...state, state: 'running', pid: program.pid })
     } else {
       await program.kill()
-      this.#emitProcess({ ...process, state: 'failed', problem })
+      this.#emitProcess({ ...state, state: 'failed', problem })
     }
   }
 
-  #onCrash(name: ProcessState['name'], program: ChildProgram<never>, reason: string): void {
-    const process = this.state.processes[name]
-    if (process === undefined || this.#processes[name] !== program) return
-    const problem = `${reason} Start it again with "Kill".`
-    this.#emitProcess({ ...process, pid: undefined, state: 'failed', problem })
-    if (name === 'agent') this.#loseRun()
+  #emitCrash(name: ProcessState['name'], reason: string): void {
+    const known = this.state.processes[name]
+    if (known === undefined) return
+    const problem = `${reason} Kill it to start a new one.`
+    this.#emitProcess({ ...known, pid: undefined, state: 'failed', problem })
   }
 
   #emitProcess(process: ProcessState): void {
     this.#log.append({ type: 'process', process })
   }
 
-  /** The run of an agent process that has ended by itself is over. */
-  #loseRun(): void {
-    const { run } = this.state
-    if (run?.state !== 'running' && run?.state !== 'waiting') return
-    const problem = 'The agent process ended in the middle of the run: say it again.'
-    this.#log.append({ type: 'run', run: { id: run.id, state: 'lost', problem } })
-    this.#closeQuestions()
-  }
-
-  async #killProcess(name: 'agent' | 'gateway'): Promise<void> {
-    const before = this.state.processes[name]
-    await this.#processes[name]?.kill()
-    if (before !== undefined) {
-      this.#emitProcess({ ...before, pid: undefined, state: 'killed' })
-    }
-    if (name === 'gateway') {
-      await this.#startGateway()
-      return
-    }
-    await this.#startAgent()
-    const { run } = this.state
-    if (run?.state === 'running' || run?.state === 'waiting') {
-      this.#sendToAgent({ type: 'continue', ...this.#runReference(run.id) })
-    }
-  }
-
-  #sendToAgent(message: ToAgent): void {
-    this.#processes.agent?.send(message)
-  }
-
-  // Conversation
-
-  async #say(text: string): Promise<void> {
-    if (text.trim() === '') throw new UserError('Say something first.')
-    this.#refuseWhileRunning()
-    const agent = this.state.processes['agent']
-    if (agent?.state !== 'running') {
-      throw new UserError(`The agent process does not run: ${agent?.problem ?? 'it starts'}`)
-    }
-    const runId = randomUUID()
-    this.#answers = {}
-    this.#log.append({ type: 'message', message: { id: runId, from: 'user', text } })
-    this.#log.append({ type: 'run', run: { id: runId, state: 'running' } })
-    this.#sendToAgent({ type: 'say', text, ...this.#runReference(runId) })
-    await this.#untilIdle(runId)
-  }
-
-  #runReference(runId: string): RunReference {
-    return { runId, threadId: this.#threadId }
-  }
-
-  #refuseWhileRunning(): void {
-    const { run } = this.state
-    if (run?.state === 'running') {
-      throw new UserError('The agent is still working: wait for it, or stop the run.')
-    }
-    if (run?.state === 'waiting') {
-      throw new UserError('A server waits for an answer: answer its question, or stop the run.')
-    }
-  }
-
-  async #answer({
-    questionId,
-    action,
-    content,
-  }: Extract<Command, { type: 'answer' }>): Promise<void> {
-    const question = this.#openQuestions().find(({ id }) => id === questionId)
-    const { run } = this.state
-    if (question === undefined || run === undefined) {
-      throw new UserError('This question is closed: it was answered, or its run has ended.')
-    }
-    this.#answers[baseIdOf(questionId)] = { action, ...(content && { content }) }
-    this.#log.append({ type: 'question-closed', questionId, action })
-    if (this.#openQuestions().length > 0) return
-    this.#log.append({ type: 'run', run: { id: run.id, state: 'running' } })
-    this.#sendToAgent({ type: 'answer', answers: this.#answers, ...this.#runReference(run.id) })
-    this.#answers = {}
-    await this.#untilIdle(run.id)
-  }
-
-  #openQuestions(): OpenQuestion[] {
-    return this.state.conversation.flatMap((item) =>
-      item.type === 'question' && item.action === undefined ? [item] : [],
-    )
-  }
-
-  #closeQuestions(): void {
-    for (const { id } of this.#openQuestions()) {
-      this.#log.append({ type: 'question-closed', questionId: id, action: 'cancel' })
-    }
-  }
-
-  async #stopRun(): Promise<void> {
-    const { run } = this.state
-    if (run?.state !== 'running' && run?.state !== 'waiting') {
-      throw new UserError('Nothing runs that could be stopped.')
-    }
-    this.#sendToAgent({ type: 'stop-run' })
-    if (run.state === 'running') return this.#untilIdle(run.id)
-    this.#closeQuestions()
-    const problem = 'You stopped this run.'
-    this.#log.append({ type: 'run', run: { id: run.id, state: 'done', problem } })
-    return undefined
-  }
-
-  #onHappening(happening: Happening): void {
-    if (happening.type !== 'question') {
-      this.#log.append(happening)
-      return
-    }
-    const asked = this.state.conversation.filter(
-      (item): item is OpenQuestion =>
-        item.type === 'question' && baseIdOf(item.id) === happening.question.id,
-    )
-    if (asked.some(({ action }) => action === undefined)) return // another process asks it again
-    const question: Question =
-      asked.length === 0
-        ? happening.question
-        : { ...happening.question, id: `${happening.question.id}#${asked.length + 1}` }
-    this.#log.append({ type: 'question', question })
-  }
-
-  /** Resolves when a run has ended, or waits for an answer. */
-  #untilIdle(runId: string): Promise<void> {
-    return this.#until(({ run }) => run?.id !== runId || run.state !== 'running')
-  }
-
-  #until(isTrue: (state: PlaygroundState) => boolean): Promise<void> {
-    if (isTrue(this.state)) return Promise.resolve()
-    return new Promise((resolvePromise) => {
-      const off = this.on(() => {
-        if (!isTrue(this.state)) return
-        off()
-        resolvePromise()
-      })
-    })
-  }
-
-  // Trouble
-
-  async #makeTrouble(trouble: Trouble): Promise<void> {
-    if (trouble.name === 'long-task') return this.#longTask(trouble.kill)
-    const done = this.#trouble.then(() => this.#doTrouble(trouble))
+  /** Runs one trouble after the other: two pages may ask at once. */
+  #afterOthers(run: () => Promise<void>): Promise<void> {
+    const done = this.#trouble.then(run)
     this.#trouble = done.catch(() => undefined)
     return done
   }
 
-  async #doTrouble(trouble: Exclude<Trouble, { name: 'long-task' }>): Promise<void> {
+  async #makeTrouble(trouble: Exclude<Trouble, { name: 'long-task' }>): Promise<void> {
     switch (trouble.name) {
       case 'kill-process':
         return this.#killProcess(trouble.process)
       case 'set-execution-type':
         return this.#setExecutionType(trouble.executionType)
-      case 'parallel-calls': {
-        const { lastEventId } = this.state
-        this.#sendToAgent({ type: 'parallel-calls', count: PARALLEL_CALLS })
-        return this.#until(({ notices }) => notices.some(({ id }) => id > lastEventId))
-      }
+      case 'parallel-calls':
+        return this.#callInParallel()
       case 'forget-sessions':
       case 'restart-server':
       case 'cut-connections':
       case 'switch-era':
-        return this.#troubleServer(trouble)
+        return this.#lanes.makeTrouble(trouble)
     }
   }
 
-  async #setExecutionType(executionType: ExecutionType): Promise<void> {
-    this.#refuseWhileRunning()
-    await this.#processes.agent?.exit({ type: 'exit' } satisfies ToAgent)
-    this.#executionType = executionType
+  /** A run that the agent process leaves is continued by the new one, from its last checkpoint. */
+  async #killProcess(name: ProcessState['name']): Promise<void> {
+    const program = name === 'agent' ? this.#agent : this.#gateway
+    const known = this.state.processes[name]
+    await program?.kill()
+    this.notify('info', `The ${name} process ${known?.pid ?? ''} was killed (SIGKILL).`)
+    if (known) this.#emitProcess({ ...known, pid: undefined, state: 'killed', problem: undefined })
+    if (name === 'gateway') return this.#startGateway()
+    const { openRun } = this.#conversation
+    if (openRun !== undefined) this.#conversation.pause(openRun)
     await this.#startAgent()
-    const keeps = executionType === 'playground'
-    this.notify(
-      'info',
-      keeps
-        ? 'Sessions are stored in debug state and stay open, for the next run and the next process.'
-        : 'Sessions are kept in memory, and end with each run: the next run makes its own handshakes.',
+    if (openRun === undefined) return undefined
+    if (!isAgentRunning(this.state)) {
+      this.#conversation.lose('No new agent process could be started to continue the run.')
+      return undefined
+    }
+    this.#conversation.continue(openRun)
+    return openRun.state === 'waiting' ? this.#conversation.untilIdle() : undefined
+  }
+
+  async #callInParallel(): Promise<void> {
+    if (!isAgentRunning(this.state)) {
+      throw new UserError('The agent process does not run: kill it to start a new one.')
+    }
+    const { lastEventId } = this.state
+    this.#agent?.send({ type: 'parallel-calls', count: PARALLEL_CALLS } satisfies ToAgent)
+    // The agent reports the outcome as a notice.
+    await this.#log.until(
+      (state) => !isAgentRunning(state) || state.notices.some(({ id }) => id > lastEventId),
     )
   }
 
-  async #troubleServer(trouble: Extract<Trouble, { server: string }>): Promise<void> {
-    const lane = this.#lanes.get(trouble.server)
-    if (lane === undefined)
-      throw new UserError(`There is no server ${trouble.server.slice(0, 60)}.`)
-    const { proxy, server, state } = lane
-    if (!state.troubles.includes(trouble.name)) {
-      throw new UserError(`The server ${state.name} cannot do "${trouble.name}".`)
-    }
-    switch (trouble.name) {
-      case 'cut-connections':
-        proxy.dropConnections()
-        return undefined
-      case 'restart-server':
-        return this.#restartServer(lane)
-      case 'forget-sessions':
-      case 'switch-era': {
-        if (server === undefined) throw new UserError(`The server ${state.name} does not run.`)
-        if (trouble.name === 'forget-sessions') server.forgetSessions?.()
-        else server.switchEra?.()
-        const next = { ...state, revision: server.revision() }
-        this.#lanes.set(state.name, { ...lane, state: next })
-        this.#emitServer(next)
-        return undefined
-      }
-    }
-  }
-
-  async #restartServer({ state, server }: Lane): Promise<void> {
-    if (state.name === 'gateway') return this.#killProcess('gateway')
-    if (server?.restart === undefined) return this.#startHosted(state.name)
-    this.#emitServer({ ...state, state: 'starting' })
-    try {
-      await server.restart()
-      this.#emitServer({ ...state, state: 'running', problem: undefined })
-    } catch (cause) {
-      const problem = `It did not start again: ${lineFrom(cause).slice(0, 300)}`
-      this.#emitServer({ ...state, state: 'failed', problem })
-      throw new UserError(`The server ${state.name} did not start again.`, { cause })
-    }
-    return undefined
+  async #setExecutionType(executionType: ExecutionType): Promise<void> {
+    this.#conversation.refuseWhileRunning()
+    await this.#exitAgent()
+    this.#executionType = executionType
+    await this.#startAgent()
+    this.notify(
+      'info',
+      executionType === 'playground'
+        ? 'Playground: sessions are stored in debug state, and stay open for the next run and the next process.'
+        : 'Runtime: sessions are kept in memory and end with their run. Each run makes its own handshakes.',
+    )
   }
 
   /** Has a report written, and kills a process while the task runs. */
-  async #longTask(kill: 'agent' | 'gateway' | 'none'): Promise<void> {
-    const before = Date.now()
-    const done = this.#say('Write a report about tides')
-    const isPolled = ({ run, exchanges }: PlaygroundState): boolean =>
-      run?.state !== 'running' ||
-      exchanges.some(
-        ({ to, rpcMethod, status, startedAt }) =>
-          to === 'gateway' && rpcMethod === 'tasks/get' && status === 200 && startedAt >= before,
-      )
+  async #longTask(kill: ProcessState['name'] | 'none'): Promise<void> {
+    const startedAt = Date.now()
+    const done = this.#conversation.say('Write a report about tides')
     if (kill !== 'none') {
-      await Promise.race([done, this.#until(isPolled)])
+      // The agent has stored the task before it asks for its state.
+      const isPolled = this.#log.until(({ run, exchanges }) => {
+        if (run?.state !== 'running') return true
+        return exchanges.some(
+          ({ rpcMethod, status, startedAt: at }) =>
+            rpcMethod === 'tasks/get' && status === 200 && at >= startedAt,
+        )
+      })
+      await Promise.race([done, isPolled])
       if (this.state.run?.state === 'running') {
-        await this.#makeTrouble({ name: 'kill-process', process: kill })
+        await this.#afterOthers(() => this.#killProcess(kill))
       }
     }
     await done
-  }
-
-  #emitServer(server: ServerState): void {
-    this.#log.append({ type: 'server', server })
   }
 
   async #emitRecords(): Promise<void> {
@@ -626,7 +402,6 @@ export class Playground implements AsyncDisposable {
   }
 }
 
-/** The id of a question without the number that it gets when it is asked again. */
-function baseIdOf(questionId: string): string {
-  return questionId.replace(/#\d+$/, '')
+function isAgentRunning({ processes }: PlaygroundState): boolean {
+  return processes['agent']?.state === 'running'
 }

@@ -149,7 +149,7 @@ export interface Question {
 }
 
 /** Values of a form, by the names in its schema. */
-export type FormValues = Readonly<Record<string, string | number | boolean | readonly string[]>>
+type FormValues = Readonly<Record<string, string | number | boolean | readonly string[]>>
 
 export type QuestionAction = 'accept' | 'decline' | 'cancel'
 

@@ -1,0 +1,169 @@
+import { randomUUID } from 'node:crypto'
+import type { ElicitationAnswer } from '@x/langchain-mcp'
+import type { RunReference, ToAgent } from '../agent/agent-messages.ts'
+import type { Command, Happening, RunState } from '../timeline/events.ts'
+import type { ConversationItem } from '../timeline/state.ts'
+import { UserError } from '../user-error.ts'
+import type { EventLog } from './event-log.ts'
+
+type QuestionItem = Extract<ConversationItem, { type: 'question' }>
+
+/** The conversation that all pages share. It has one run at a time, which outlives the agent process. */
+export class Conversation {
+  readonly #log: EventLog
+  readonly #send: (message: ToAgent) => void
+  #threadId: string = randomUUID()
+  /** Answers to questions of the run that waits, until all of them are there. */
+  #answers: Record<string, ElicitationAnswer> = {}
+
+  /** `send` passes a message to the agent process. */
+  constructor(log: EventLog, send: (message: ToAgent) => void) {
+    this.#log = log
+    this.#send = send
+  }
+
+  /** Starts a run. Resolves when it has ended, or waits for an answer. */
+  async say(text: string): Promise<void> {
+    if (text.trim() === '') throw new UserError('Say something first.')
+    this.refuseWhileRunning()
+    const agent = this.#log.state.processes['agent']
+    if (agent?.state !== 'running') {
+      throw new UserError(
+        `The agent process does not run. ${agent?.problem ?? 'Wait until it has started.'}`,
+      )
+    }
+    const id = randomUUID()
+    this.#log.append({ type: 'message', message: { id, from: 'user', text } })
+    this.#setRun({ id, state: 'running' })
+    this.#send({ type: 'say', text, ...this.#reference(id) })
+    await this.untilIdle()
+  }
+
+  /** Answers a question. The run continues when all of its questions are answered. */
+  async answer({
+    questionId,
+    action,
+    content,
+  }: Extract<Command, { type: 'answer' }>): Promise<void> {
+    const { run } = this.#log.state
+    const isOpen = this.#openQuestions().some(({ id }) => id === questionId)
+    if (!isOpen || run === undefined) {
+      throw new UserError('This question is closed: it was answered, or its run has ended.')
+    }
+    if (run.state !== 'waiting') {
+      throw new UserError('The agent process starts again: answer in a moment.')
+    }
+    this.#answers[toAskedId(questionId)] = { action, ...(content && { content }) }
+    this.#log.append({ type: 'question-closed', questionId, action })
+    if (this.#openQuestions().length > 0) return
+    this.#setRun({ id: run.id, state: 'running' })
+    this.#send({ type: 'answer', answers: this.#answers, ...this.#reference(run.id) })
+    this.#answers = {}
+    await this.untilIdle()
+  }
+
+  async stopRun(): Promise<void> {
+    const { run } = this.#log.state
+    if (run?.state !== 'running' && run?.state !== 'waiting') {
+      throw new UserError('Nothing runs that could be stopped.')
+    }
+    this.#send({ type: 'stop-run' })
+    if (run.state === 'waiting')
+      this.#end({ id: run.id, state: 'done', problem: 'You stopped this run.' })
+    await this.untilIdle()
+  }
+
+  startAnew(): void {
+    this.refuseWhileRunning()
+    this.#threadId = randomUUID()
+    this.#log.append({ type: 'conversation-cleared' })
+  }
+
+  refuseWhileRunning(): void {
+    const { run } = this.#log.state
+    if (run?.state === 'running') {
+      throw new UserError('The agent is still working: wait for it, or stop the run.')
+    }
+    if (run?.state === 'waiting') {
+      throw new UserError('A server waits for an answer: answer its question, or stop the run.')
+    }
+  }
+
+  /** Returns the run that the agent process works on, or that waits for an answer. */
+  get openRun(): RunState | undefined {
+    const { run } = this.#log.state
+    return run?.state === 'running' || run?.state === 'waiting' ? run : undefined
+  }
+
+  /** Closes the run for answers until a new agent process continues it. */
+  pause({ id }: RunState): void {
+    this.#setRun({ id, state: 'running' })
+  }
+
+  /** Lets a new agent process continue the run that another one has left. */
+  continue({ id }: RunState): void {
+    this.#send({ type: 'continue', ...this.#reference(id) })
+  }
+
+  /** The run is over, because no process continues it. */
+  lose(problem: string): void {
+    const { openRun } = this
+    if (openRun !== undefined) this.#end({ id: openRun.id, state: 'lost', problem })
+  }
+
+  /** Takes in what the agent process reports. */
+  add(happening: Happening): void {
+    if (happening.type === 'question') this.#addQuestion(happening)
+    else if (happening.type === 'run') this.#addRun(happening.run)
+    else this.#log.append(happening)
+  }
+
+  /** Resolves when the run has ended, or waits for an answer. */
+  untilIdle(): Promise<void> {
+    return this.#log.until(({ run }) => run?.state !== 'running')
+  }
+
+  #addQuestion({ question }: Extract<Happening, { type: 'question' }>): void {
+    const asked = this.#questions().filter(({ id }) => toAskedId(id) === question.id)
+    if (asked.some(({ action }) => action === undefined)) return // a new process asks it again
+    const id = asked.length === 0 ? question.id : `${question.id}#${asked.length + 1}`
+    this.#log.append({ type: 'question', question: { ...question, id } })
+  }
+
+  #addRun(run: RunState): void {
+    if (run.id !== this.openRun?.id) return // it was stopped, or is lost
+    if (run.state === 'running' || run.state === 'waiting') this.#setRun(run)
+    else this.#end(run)
+  }
+
+  #end(run: RunState): void {
+    for (const { id } of this.#openQuestions()) {
+      this.#log.append({ type: 'question-closed', questionId: id, action: 'cancel' })
+    }
+    this.#answers = {}
+    this.#setRun(run)
+  }
+
+  #setRun(run: RunState): void {
+    const { run: known } = this.#log.state
+    const isNew = run.id !== known?.id || run.state !== known.state
+    if (isNew) this.#log.append({ type: 'run', run })
+  }
+
+  #reference(runId: string): RunReference {
+    return { runId, threadId: this.#threadId }
+  }
+
+  #questions(): QuestionItem[] {
+    return this.#log.state.conversation.filter((item) => item.type === 'question')
+  }
+
+  #openQuestions(): QuestionItem[] {
+    return this.#questions().filter(({ action }) => action === undefined)
+  }
+}
+
+/** The id of a question without the number that it gets when it is asked again. */
+function toAskedId(questionId: string): string {
+  return questionId.replace(/#\d+$/, '')
+}

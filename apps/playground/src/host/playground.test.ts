@@ -1,0 +1,286 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestServer } from '@x/mcp-testing'
+import type { Exchange, Trouble } from '../timeline/events.ts'
+import type { ConversationItem } from '../timeline/state.ts'
+import { Playground } from './playground.ts'
+import { createWeb, listen } from './web.ts'
+import type { Listening } from './web.ts'
+
+const SLOW = 60_000
+const ANSWER = { name: 'Ada', address: '1 Main Street', payment: 'card' }
+
+let playground: Playground
+let page: Listening
+
+beforeAll(async () => {
+  playground = await Playground.start({ env: { PLAYGROUND_MODEL: 'scripted' }, reportMs: 500 })
+  page = await listen(createWeb(playground, import.meta.dirname), 0)
+}, SLOW)
+
+afterAll(async () => {
+  await page[Symbol.asyncDispose]()
+  await playground[Symbol.asyncDispose]()
+})
+
+function say(text: string): Promise<void> {
+  return playground.run({ type: 'say', text })
+}
+
+function trouble(made: Trouble): Promise<void> {
+  return playground.run({ type: 'trouble', trouble: made })
+}
+
+/** Exchanges with MCP servers after an exchange id. */
+function exchangesAfter(id: number): readonly Exchange[] {
+  return playground.state.exchanges.filter((one) => one.id > id && one.kind !== 'state')
+}
+
+function lastExchangeId(): number {
+  return playground.state.exchanges.at(-1)?.id ?? 0
+}
+
+function itemsOf<Type extends ConversationItem['type']>(type: Type) {
+  return playground.state.conversation.filter(
+    (item): item is Extract<ConversationItem, { type: Type }> => item.type === type,
+  )
+}
+
+function lastText(): string {
+  return itemsOf('message').at(-1)?.text ?? ''
+}
+
+function lastQuestionId(): string {
+  return itemsOf('question').at(-1)?.id ?? ''
+}
+
+describe('the playground', { timeout: SLOW }, () => {
+  test('streams a run with tool calls of a sub-agent, and stores the session', async () => {
+    await say('Add two apples to my basket')
+    expect(playground.state.run).toMatchObject({ state: 'done' })
+    expect(itemsOf('tool-call')).toMatchObject([
+      { agent: 'supervisor', name: 'ask_shopper', result: { isError: false } },
+      {
+        agent: 'shopper',
+        name: 'basket_add',
+        args: { item: 'apples', quantity: 2 },
+        result: { isError: false, structuredContent: { items: [{ item: 'apples', quantity: 2 }] } },
+      },
+    ])
+    expect(itemsOf('message').map(({ from, agent }) => agent ?? from)).toEqual([
+      'user',
+      'shopper',
+      'supervisor',
+    ])
+    expect(lastText()).toMatch(/^A new basket of session .* holds 2 × apples$/)
+    expect(playground.state.records).toMatchObject([{ server: 'basket', era: 'legacy' }])
+  })
+
+  test('initializes once after the server forgot the session', async () => {
+    const before = lastExchangeId()
+    await trouble({ name: 'forget-sessions', server: 'basket' })
+    await say('Show my basket')
+    const exchanges = exchangesAfter(before)
+    expect(exchanges.filter(({ rpcMethod }) => rpcMethod === 'initialize')).toHaveLength(1)
+    expect(exchanges.map(({ kind }) => kind)).toEqual(expect.arrayContaining(['loss', 'recovery']))
+    expect(lastText()).toMatch(/is empty$/)
+  })
+
+  test('continues a run that waits for an answer in a new agent process', async () => {
+    await trouble({ name: 'switch-era', server: 'basket' })
+    await say('Add a plum to my basket, then check out')
+    expect(playground.state.run?.state).toBe('waiting')
+    expect(itemsOf('question')).toMatchObject([{ server: 'basket', mode: 'form' }])
+    await expect(say('Hello')).rejects.toThrow('answer its question, or stop the run')
+    await trouble({ name: 'kill-process', process: 'agent' })
+    expect(playground.state.run?.state).toBe('waiting')
+    const answer = { type: 'answer', questionId: lastQuestionId(), action: 'accept' } as const
+    const [first, second] = await Promise.allSettled([
+      playground.run({ ...answer, content: ANSWER }),
+      playground.run({ ...answer, content: { ...ANSWER, name: 'Bob' } }), // another tab
+    ])
+    expect(first.status).toBe('fulfilled')
+    expect(second).toMatchObject({ reason: { message: expect.stringContaining('closed') } })
+    expect(playground.state.run?.state).toBe('done')
+    expect(lastText()).toMatch(/^Ordered 1 × plum for Ada/)
+    await trouble({ name: 'switch-era', server: 'basket' })
+  })
+
+  test('asks again when an answer does not fit, and stops a run that waits', async () => {
+    await say('Add a plum to my basket, then check out')
+    const questionId = lastQuestionId()
+    await playground.run({ type: 'answer', questionId, action: 'accept', content: { name: 'Ada' } })
+    expect(itemsOf('question').at(-1)).toMatchObject({
+      id: `${questionId}#2`,
+      message: expect.stringContaining('does not fit'),
+    })
+    await playground.run({ type: 'stop-run' })
+    expect(playground.state.run).toMatchObject({ state: 'done', problem: 'You stopped this run.' })
+    expect(itemsOf('question').at(-1)?.action).toBe('cancel')
+    await say('Show my basket')
+    expect(playground.state.run?.state).toBe('done')
+  })
+
+  test('makes 50 calls at once in one session', async () => {
+    const before = lastExchangeId()
+    await trouble({ name: 'parallel-calls' })
+    expect(playground.state.notices.at(-1)?.text).toMatch(/50 answered, 0 failed/)
+    const calls = exchangesAfter(before).filter(({ toolName }) => toolName === 'basket_show')
+    expect(calls).toHaveLength(50)
+    expect(new Set(calls.map(({ sessionId }) => sessionId)).size).toBe(1)
+  })
+
+  test('finishes a report in a new agent process, which resumes the session of the shop', async () => {
+    await say('Add a pear to my basket')
+    const before = lastExchangeId()
+    await trouble({ name: 'long-task', kill: 'agent' })
+    expect(lastText()).toMatch(/^Report about tides: /)
+    await say('Show my basket')
+    expect(lastText()).toMatch(/1 × pear/)
+    const exchanges = exchangesAfter(before)
+    expect(exchanges.filter(({ toolName }) => toolName === 'write_report')).toHaveLength(1)
+    const ofShop = exchanges.filter(({ to }) => to === 'basket').map(({ kind }) => kind)
+    expect(ofShop).toContain('resume')
+    expect(ofShop).not.toContain('handshake')
+  })
+
+  test('ends a run with an error of the model, and goes on', async () => {
+    await say('Give me a model error')
+    expect(playground.state.run).toMatchObject({
+      state: 'failed',
+      problem: expect.stringContaining('The scripted model fails'),
+    })
+    await say('What is 2 plus 3?')
+    expect(lastText()).toContain('5')
+  })
+
+  test('refuses a trouble that a server cannot make', async () => {
+    await expect(trouble({ name: 'switch-era', server: 'everything' })).rejects.toThrow(
+      'The server everything cannot do "switch-era".',
+    )
+    await expect(trouble({ name: 'cut-connections', server: 'none' })).rejects.toThrow(
+      'There is no server none.',
+    )
+  })
+})
+
+describe('the web server', () => {
+  test('sends the state first, and to a page that comes back only what it missed', async () => {
+    const [snapshot] = await readEvents(1)
+    expect(snapshot).toMatchObject({ event: 'snapshot' })
+    const known = JSON.parse(snapshot?.data ?? '').lastEventId
+    playground.notify('info', 'one')
+    playground.notify('info', 'two')
+    const missed = await readEvents(2, snapshot?.id)
+    expect(missed.map(({ data }) => JSON.parse(data))).toMatchObject([
+      { id: known + 1, text: 'one' },
+      { id: known + 2, text: 'two' },
+    ])
+    const [other] = await readEvents(1, 'other:3')
+    expect(other).toMatchObject({ event: 'snapshot' })
+  })
+
+  test('shows an exchange without secrets', async () => {
+    const { id } = playground.state.exchanges.findLast(({ to }) => to === 'gateway') ?? { id: 0 }
+    const response = await fetch(new URL(`/api/exchanges/${id}`, page.url))
+    expect(await response.json()).toMatchObject({
+      request: { headers: { authorization: 'Bearer •••' } },
+    })
+  })
+
+  test.each([
+    [{ host: 'evil.example' }, 403],
+    [{ origin: 'https://evil.example' }, 403],
+    [{ host: '127.0.0.1', origin: 'http://127.0.0.1' }, 409],
+  ])('answers a command with the headers %j with %i', async (headers, status) => {
+    const app = createWeb(playground, import.meta.dirname)
+    const command = { type: 'trouble', trouble: { name: 'restart-server', server: 'none' } }
+    const response = await app.request('/api/commands', {
+      method: 'POST',
+      headers: { host: '127.0.0.1', 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(command),
+    })
+    expect(response.status).toBe(status)
+  })
+
+  test.each(['nonsense', '{}', '{"type":"say"}', '{"type":"trouble","trouble":{"name":"fire"}}'])(
+    'refuses the command %s with the reason',
+    async (body) => {
+      const response = await fetch(new URL('/api/commands', page.url), { method: 'POST', body })
+      expect(response.status).toBe(400)
+      expect(await response.json()).toEqual({ error: expect.stringMatching(/^Wrong command: /) })
+    },
+  )
+
+  test('names a port that is in use', async () => {
+    const port = Number(new URL(page.url).port)
+    await expect(listen(createWeb(playground, import.meta.dirname), port)).rejects.toThrow(
+      `Port ${port} is in use: end the program that uses it, or choose another with --port`,
+    )
+  })
+})
+
+test(
+  'goes on without a server that does not start, and with a wrong key',
+  { timeout: SLOW },
+  async () => {
+    await using service = await startTestServer((_request, response) => {
+      response.writeHead(401, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ error: { message: 'Incorrect API key provided: sk-1234' } }))
+    })
+    await using started = await Playground.start({
+      env: {
+        PLAYGROUND_MODEL: 'openai:gpt-5-mini',
+        OPENAI_API_KEY: 'sk-1234',
+        OPENAI_BASE_URL: service.url,
+      },
+      servers: [
+        {
+          name: 'basket',
+          title: 'Basket',
+          troubles: ['restart-server'],
+          start: () => Promise.reject(new Error('no space left')),
+        },
+      ],
+    })
+    expect(started.state.servers.find(({ name }) => name === 'basket')).toMatchObject({
+      state: 'failed',
+      problem: 'It did not start: no space left. Restart it to try again.',
+    })
+    expect(started.state.processes['agent']).toMatchObject({
+      state: 'running',
+      model: 'openai:gpt-5-mini',
+    })
+    await started.run({ type: 'say', text: 'Show my basket' })
+    expect(started.state.run).toMatchObject({
+      state: 'failed',
+      problem: expect.stringContaining('The model refused the API key (status 401)'),
+    })
+    expect(JSON.stringify(started.state)).not.toContain('sk-1234')
+  },
+)
+
+interface ReceivedEvent {
+  readonly id: string
+  readonly event: string
+  readonly data: string
+}
+
+/** Reads the first events of a stream, as a page does that knows the event `lastId`. */
+async function readEvents(count: number, lastId?: string): Promise<ReceivedEvent[]> {
+  const headers = lastId === undefined ? {} : { 'last-event-id': lastId }
+  const response = await fetch(new URL('/api/events', page.url), { headers })
+  const events: ReceivedEvent[] = []
+  let text = ''
+  for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += chunk
+    const parts = text.split('\n\n')
+    text = parts.pop() ?? ''
+    for (const part of parts) {
+      const field = (name: string): string =>
+        new RegExp(`^${name}: (.*)$`, 'm').exec(part)?.[1] ?? ''
+      events.push({ id: field('id'), event: field('event'), data: field('data') })
+    }
+    if (events.length >= count) break
+  }
+  return events.slice(0, count)
+}

@@ -1,0 +1,145 @@
+import type { RecordingProxy } from '@x/mcp-testing'
+import type { ServerState, Trouble } from '../timeline/events.ts'
+import { lineFrom, UserError } from '../user-error.ts'
+import type { EventLog } from './event-log.ts'
+import type { ExchangeRecorder } from './exchange-recorder.ts'
+import type { HostedServer, RunningServer } from './hosted-servers.ts'
+
+/** Nothing listens here: requests to a server that does not run are refused. */
+export const NOWHERE = 'http://127.0.0.1:1/mcp'
+
+type ServerTrouble = Extract<Trouble, { server: string }>
+
+interface Lane {
+  readonly state: ServerState
+  readonly proxy: RecordingProxy
+  /** Only for servers that the host starts. */
+  readonly definition?: HostedServer
+  readonly server?: RunningServer
+}
+
+/** The HTTP servers, each behind a proxy that records what the agent sends. */
+export class ServerLanes implements AsyncDisposable {
+  readonly #log: EventLog
+  readonly #recorder: ExchangeRecorder
+  readonly #agentPid: () => number
+  readonly #lanes = new Map<string, Lane>()
+
+  constructor(log: EventLog, recorder: ExchangeRecorder, agentPid: () => number) {
+    this.#log = log
+    this.#recorder = recorder
+    this.#agentPid = agentPid
+  }
+
+  /** Adds a server that runs, and returns the URL of its proxy. `target` is called for each request. */
+  async add(
+    server: Omit<ServerState, 'state' | 'transport'>,
+    target: () => string,
+  ): Promise<string> {
+    const state: ServerState = { ...server, transport: 'http', state: 'running' }
+    const proxy = await this.#startProxy(server.name, target)
+    this.#set({ state, proxy })
+    return proxy.url
+  }
+
+  /** Starts a server, and returns the URL of its proxy. A server that does not start is a part of the state. */
+  async start(definition: HostedServer): Promise<string> {
+    const { name, title, troubles } = definition
+    const proxy = await this.#startProxy(name, () => this.#lanes.get(name)?.server?.url ?? NOWHERE)
+    const state = { name, title, troubles, transport: 'http', state: 'starting' } as const
+    await this.#startServer({ definition, proxy, state }).catch(() => {}) // its state has the problem
+    return proxy.url
+  }
+
+  /** @throws UserError if the server cannot do that */
+  async makeTrouble(trouble: ServerTrouble): Promise<void> {
+    const lane = this.#lanes.get(trouble.server)
+    if (lane === undefined) {
+      throw new UserError(`There is no server ${trouble.server.slice(0, 60)}.`)
+    }
+    const { proxy, server, state } = lane
+    if (!state.troubles.includes(trouble.name)) {
+      throw new UserError(`The server ${state.name} cannot do "${trouble.name}".`)
+    }
+    switch (trouble.name) {
+      case 'cut-connections':
+        proxy.dropConnections()
+        return this.#notify(`All connections to ${state.name} were cut.`)
+      case 'restart-server':
+        return this.#restart(lane)
+      case 'forget-sessions':
+        this.#running(lane).forgetSessions?.()
+        return this.#notify(`The server ${state.name} forgot its sessions.`)
+      case 'switch-era':
+        this.#running(lane).switchEra?.()
+        this.#set({ ...lane, state: { ...state, revision: server?.revision() } })
+        return this.#notify(`The server ${state.name} answers with ${server?.revision()} now.`)
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const stops = [...this.#lanes.values()].map(async ({ proxy, server }) => {
+      await proxy.stop()
+      await server?.[Symbol.asyncDispose]()
+    })
+    await Promise.all(stops)
+  }
+
+  #startProxy(to: string, target: () => string): Promise<RecordingProxy> {
+    return this.#recorder.startProxy(target, { from: 'agent', to, pid: this.#agentPid })
+  }
+
+  async #startServer(lane: Lane & { readonly definition: HostedServer }): Promise<void> {
+    const { definition, state } = lane
+    this.#set({ ...lane, state: { ...state, state: 'starting' } })
+    try {
+      const server = await definition.start()
+      const revision = server.revision()
+      this.#set({
+        ...lane,
+        server,
+        state: { ...state, state: 'running', problem: undefined, revision },
+      })
+    } catch (cause) {
+      this.#fail(lane, cause)
+    }
+  }
+
+  async #restart(lane: Lane): Promise<void> {
+    const { definition, server, state } = lane
+    if (definition === undefined)
+      throw new UserError(`The server ${state.name} cannot be restarted.`)
+    if (server?.restart === undefined) return this.#startServer({ ...lane, definition })
+    this.#set({ ...lane, state: { ...state, state: 'starting' } })
+    try {
+      await server.restart()
+      this.#set({ ...lane, state: { ...state, state: 'running', problem: undefined } })
+      this.#notify(`The server ${state.name} was started again.`)
+    } catch (cause) {
+      this.#fail(lane, cause)
+    }
+    return undefined
+  }
+
+  #fail(lane: Lane, cause: unknown): never {
+    const reason = lineFrom(cause).slice(0, 300).replace(/\.$/, '')
+    const problem = `It did not start: ${reason}. Restart it to try again.`
+    this.#set({ ...lane, state: { ...lane.state, state: 'failed', problem } })
+    throw new UserError(`The server ${lane.state.name} failed. ${problem}`, { cause })
+  }
+
+  #running({ server, state }: Lane): RunningServer {
+    if (server === undefined)
+      throw new UserError(`The server ${state.name} does not run: restart it.`)
+    return server
+  }
+
+  #notify(text: string): void {
+    this.#log.append({ type: 'notice', level: 'info', text })
+  }
+
+  #set(lane: Lane): void {
+    this.#lanes.set(lane.state.name, lane)
+    this.#log.append({ type: 'server', server: lane.state })
+  }
+}
