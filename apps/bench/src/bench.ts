@@ -2,7 +2,7 @@ import { cpus } from 'node:os'
 import { resolve } from 'node:path'
 import { benchClient, benchTools, benchTransport } from './calls/benches.ts'
 import { ensureInstalled, runCommand, UserError, wholeNumber } from './cli.ts'
-import { callFigures } from './gateway/calls.ts'
+import { callFigures, laterFigures } from './gateway/calls.ts'
 import { cancelFigures } from './gateway/cancel.ts'
 import { overheadFigures, pathFigures } from './gateway/overhead.ts'
 import { startFigures } from './gateway/start.ts'
@@ -19,6 +19,7 @@ const BENCHES: Readonly<Record<string, Readonly<Record<string, Bench>>>> = {
   gateway: {
     modern: (options) => callFigures('modern', options),
     legacy: (options) => callFigures('legacy', options),
+    later: laterFigures,
     sessions: sessionFigures,
     listeners: listenerFigures,
     cancel: cancelFigures,

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import type {
   AgentCall,
@@ -89,7 +90,7 @@ class BenchAgent implements AgentSource {
 
   constructor(tools: number) {
     const echoes = Array.from({ length: tools }, (_, index) => skillOf(`echo ${index}`))
-    this.#skills = [...echoes, skillOf('wait'), skillOf('brief')]
+    this.#skills = [...echoes, skillOf('later'), skillOf('wait'), skillOf('brief')]
   }
 
   async start(listener: AgentListener): Promise<void> {
@@ -109,6 +110,7 @@ class BenchAgent implements AgentSource {
         this.#times.stoppedAt.push(nowUs())
         throw signal.reason
       }
+      if (skillId === 'later') await setImmediate()
       yield { type: 'done', text: echoOf(input.kind === 'message' ? input.text : '') }
     } finally {
       this.active -= 1

@@ -37,8 +37,8 @@ let waiting: readonly { stream: Stream; id: number; session: string | undefined 
 let lastId = 0
 
 const api = {
-  /** Calls tools; in a session for each connection, where the era has sessions. */
-  async calls(era: Era, times: number) {
+  /** Calls one tool, or all echo tools in turn; in a session for each connection, where the era has sessions. */
+  async calls(era: Era, times: number, tool?: string) {
     if (era === 'legacy') sessions.push(...(await openSessions(CONNECTIONS - sessions.length)))
     const sessionOf = new Map<Connection, string | undefined>()
     const latencies = new Float64Array(times)
@@ -48,7 +48,7 @@ const api = {
     await onConnections(all, async (connection, turn) => {
       if (!sessionOf.has(connection)) sessionOf.set(connection, sessions[sessionOf.size])
       const id = ++lastId
-      const call = callOf(id, toolName(id % TOOLS))
+      const call = callOf(id, tool ?? toolName(id % TOOLS))
       latencies[turn] = await answeredIn(connection, postOf(era, call, sessionOf.get(connection)), {
         id,
       })

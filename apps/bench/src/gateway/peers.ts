@@ -3,10 +3,11 @@ import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { RequestListener } from 'node:http'
 import { text } from 'node:stream/consumers'
+import { setImmediate } from 'node:timers/promises'
 import { z } from 'zod'
 import { freePort } from '@x/mcp-testing'
 import { listen } from '../measure/worker.ts'
-import { echoOf, PATH, toolNames } from './protocol.ts'
+import { echoOf, LATER_TOOL, PATH, toolNames } from './protocol.ts'
 
 const TOOLS = 10
 const DESCRIPTION = 'Repeats the message.'
@@ -42,9 +43,10 @@ export async function startSdkV2(): Promise<number> {
   const node = await import('@modelcontextprotocol/node')
   const newServer = () => {
     const server = new McpServer({ name: 'sdk-v2', version: '1.0.0' })
-    for (const name of toolNames(TOOLS)) {
-      const tool = { description: DESCRIPTION, inputSchema: INPUT }
+    const tool = { description: DESCRIPTION, inputSchema: INPUT }
+    for (const name of [...toolNames(TOOLS), LATER_TOOL]) {
       server.registerTool(name, tool, async ({ message }) => {
+        if (name === LATER_TOOL) await setImmediate()
         return { content: [{ type: 'text', text: echoOf(message) }] }
       })
     }
@@ -78,12 +80,15 @@ export async function startFastMcp(): Promise<number> {
   const { FastMCP } = await import('fastmcp')
   const logger = { debug: noop, error: noop, info: noop, log: noop, warn: noop }
   const server = new FastMCP({ name: 'fastmcp', version: '1.0.0', logger })
-  for (const name of toolNames(TOOLS)) {
+  for (const name of [...toolNames(TOOLS), LATER_TOOL]) {
     server.addTool({
       name,
       description: DESCRIPTION,
       parameters: INPUT,
-      execute: async ({ message }) => echoOf(message),
+      execute: async ({ message }) => {
+        if (name === LATER_TOOL) await setImmediate()
+        return echoOf(message)
+      },
     })
   }
   const port = await freePort()

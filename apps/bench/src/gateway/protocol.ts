@@ -6,6 +6,8 @@ export const ERAS: readonly Era[] = ['modern', 'legacy']
 export const PATH = '/mcp'
 export const TOKEN: string = `bench-${'7f3a9c'.repeat(6)}`
 
+/** A tool of every server but Mastra. It answers in a later turn of the event loop, as most tools do. */
+export const LATER_TOOL = 'bench_later'
 /** A tool of the gateway that runs until it is cancelled. */
 export const WAIT_TOOL = 'bench_wait'
 /** The same with a time limit. */
