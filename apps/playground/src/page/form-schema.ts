@@ -39,7 +39,7 @@ export type FormValues = Readonly<Record<string, FieldValue>>
 export interface CheckedForm {
   readonly content: Readonly<Record<string, string | number | boolean | readonly string[]>>
   /** Sentences for the person, by name of the field. */
-  readonly errors: Readonly<Record<string, string>>
+  readonly errors: ReadonlyMap<string, string>
 }
 
 /** The fields of a schema. A property that is none of the five kinds becomes a text field. */
@@ -100,23 +100,24 @@ export function initialValues(schema: unknown): FormValues {
 
 /** Checks what was entered, as the server will do it. An empty field that is not required is left out. */
 export function checkForm(fields: readonly Field[], values: FormValues): CheckedForm {
-  const content: Record<string, string | number | boolean | readonly string[]> = {}
-  const errors: Record<string, string> = {}
+  // Names come from the server: "constructor" and "__proto__" are names like others.
+  const content = new Map<string, string | number | boolean | readonly string[]>()
+  const errors = new Map<string, string>()
   for (const field of fields) {
     const value = values[field.name] ?? ''
     const isEmpty = value === '' || (Array.isArray(value) && value.length === 0)
     if (isEmpty) {
-      if (field.isRequired) errors[field.name] = 'Fill in this field.'
+      if (field.isRequired) errors.set(field.name, 'Fill in this field.')
       continue
     }
     const problem = findProblem(field, value)
-    if (problem !== undefined) errors[field.name] = problem
-    else if (field.type === 'number') content[field.name] = Number(value)
+    if (problem !== undefined) errors.set(field.name, problem)
+    else if (field.type === 'number') content.set(field.name, Number(value))
     else if (field.type === 'text' && field.format === 'date-time') {
-      content[field.name] = new Date(String(value)).toISOString()
-    } else content[field.name] = value
+      content.set(field.name, new Date(String(value)).toISOString())
+    } else content.set(field.name, value)
   }
-  return { content, errors }
+  return { content: Object.fromEntries(content), errors }
 }
 
 function findProblem(field: Field, value: FieldValue): string | undefined {

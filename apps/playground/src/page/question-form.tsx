@@ -85,14 +85,14 @@ function QuestionForm({ question, send }: QuestionProps): ReactElement {
   const { id, schema } = question
   const fields = parseFields(schema)
   const [values, setValues] = useState(() => initialValues(schema))
-  const [errors, setErrors] = useState<Readonly<Record<string, string>>>({})
+  const [errors, setErrors] = useState<ReadonlyMap<string, string>>(new Map())
   const formId = useId()
 
   function submit(event: FormEvent<HTMLFormElement>): void {
     event.preventDefault()
     const checked = checkForm(fields, values)
     setErrors(checked.errors)
-    const first = fields.find(({ name }) => name in checked.errors)
+    const first = fields.find(({ name }) => checked.errors.has(name))
     if (first === undefined) {
       void send({ type: 'answer', questionId: id, action: 'accept', content: checked.content })
     } else {
@@ -110,7 +110,7 @@ function QuestionForm({ question, send }: QuestionProps): ReactElement {
           field={field}
           id={`${formId}-${field.name}`}
           value={values[field.name] ?? ''}
-          error={errors[field.name]}
+          error={errors.get(field.name)}
           onChange={(value) => setValues((before) => ({ ...before, [field.name]: value }))}
         />
       ))}
