@@ -28,7 +28,7 @@ export function App({ connection }: { connection: HostConnection }): ReactElemen
     <>
       <header className="top">
         <h1>MCP session playground</h1>
-        <Figures state={state} />
+        <Figures exchanges={state.exchanges} />
         <span className={`link is-${link.phase}`} role="status">
           {link.phase}
         </span>

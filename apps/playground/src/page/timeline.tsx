@@ -310,12 +310,12 @@ function describeOutcome({ durationMs, status, problem }: Exchange): string {
   return `${problem ?? status ?? 'no answer'} · ${formatDuration(durationMs)}`
 }
 
-/** The processes first, then the servers in their order; only those that exist. */
+/** Processes at the left, then the servers in their order. There are no HTTP exchanges with a stdio server. */
 function listLanes({ processes, servers, exchanges }: PlaygroundState): string[] {
   const names = [
     ...(['agent', 'gateway'] as const).filter((name) => name in processes),
     ...exchanges.map(({ from }) => from),
-    ...servers.map(({ name }) => name),
+    ...servers.filter(({ transport }) => transport === 'http').map(({ name }) => name),
     ...exchanges.map(({ to }) => to),
   ]
   return [...new Set(names)]
