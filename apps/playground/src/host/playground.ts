@@ -31,9 +31,11 @@ import { readSessionRecords } from './session-records.ts'
 export interface PlaygroundOptions {
   /** Folder of the SQLite files. @default a temporary one */
   readonly folder?: string | undefined
+  /** SQLite file of the debug-state service. @default one in the folder */
+  readonly databaseFile?: string | undefined
   /** @default 'playground' */
   readonly executionType?: ExecutionType | undefined
-  /** Variables of the agent process beside those of this process, such as `PLAYGROUND_MODEL`. */
+  /** Variables of both processes beside those of this process, such as `PLAYGROUND_MODEL`. */
   readonly env?: Readonly<Record<string, string>> | undefined
   /** Time that a report takes. @default 10_000 */
   readonly reportMs?: number | undefined
@@ -65,8 +67,10 @@ export class Playground implements AsyncDisposable {
   #agent: ChildProgram<FromAgent> | undefined
   #gateway: ChildProgram<string> | undefined
   #gatewayUrl = NOWHERE
-  /** Environment of both processes. */
+  /** Environment of the agent process. */
   #env: Record<string, string> = {}
+  /** The same for the gateway process, which has proxies of its own: the page shows who calls. */
+  #gatewayEnv: Record<string, string> = {}
   #executionType: ExecutionType
   /** Ends when the trouble before it has ended. */
   #trouble: Promise<unknown> = Promise.resolve()
@@ -124,6 +128,16 @@ export class Playground implements AsyncDisposable {
   /** Environment in which another process, such as that of LangGraph Studio, uses the same servers. */
   get environment(): Readonly<Record<string, string>> {
     return { ...this.#env, AGENT_EXECUTION_TYPE: this.#executionType }
+  }
+
+  /** Where other programs call the agents as an MCP server. The URL changes when the gateway restarts. */
+  get gateway(): { readonly url: string; readonly token: string } {
+    return { url: this.#gatewayUrl, token: this.#gatewayToken }
+  }
+
+  /** With Redis, a task of the gateway outlives its process. */
+  get hasRedis(): boolean {
+    return this.#env['REDIS_URL'] !== ''
   }
 
   notify(level: 'info' | 'problem', text: string): void {
@@ -200,6 +214,12 @@ export class Playground implements AsyncDisposable {
       DEBUGSTATE_AGENT_ID: AGENT_ID,
       DEBUGSTATE_TOKEN: this.#debugStateToken,
     }
+    const gateway = { from: 'gateway', pid: () => this.#gateway?.pid ?? 0 } as const
+    const gatewayUrls = hosted.map(async ({ name }) => [
+      `${name.toUpperCase()}_URL`,
+      await this.#lanes.addCaller(name, gateway),
+    ])
+    this.#gatewayEnv = { ...this.#env, ...Object.fromEntries(await Promise.all(gatewayUrls)) }
     await Promise.all([this.#startGateway(), this.#startAgent()])
   }
 
@@ -222,7 +242,8 @@ export class Playground implements AsyncDisposable {
 
   /** Returns the URL of its proxy. */
   async #startDebugState(folder: string): Promise<string> {
-    const store = this.#stack.use(new SqliteDebugStateStore(join(folder, 'debugstate.db')))
+    const { databaseFile = join(folder, 'debugstate.db') } = this.#options
+    const store = this.#stack.use(new SqliteDebugStateStore(databaseFile))
     this.#store = store
     await this.#emitRecords() // a file that cannot be used shows here
     const tokens = [{ token: this.#debugStateToken, agentIds: [AGENT_ID] }]
@@ -260,10 +281,11 @@ export class Playground implements AsyncDisposable {
   }
 
   async #startGateway(): Promise<void> {
+    const env = { ...this.#gatewayEnv, ...this.#options.env }
     const started = deferred<string | undefined>()
     const gateway = new ChildProgram<string>({
       file: GATEWAY_FILE,
-      env: this.#env,
+      env,
       onMessage: (url) => {
         this.#gatewayUrl = url
         started.resolve(undefined)
@@ -274,7 +296,8 @@ export class Playground implements AsyncDisposable {
       },
     })
     this.#gateway = gateway
-    const state = { name: 'gateway', model: 'none', executionType: 'runtime' } as const
+    const model = modelName({ ...process.env, ...env })
+    const state = { name: 'gateway', model, executionType: 'runtime' } as const
     await this.#follow(gateway, started.promise, state)
   }
 

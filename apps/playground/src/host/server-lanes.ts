@@ -2,13 +2,15 @@ import type { RecordingProxy } from '@x/mcp-testing'
 import type { ServerState, Trouble } from '../timeline/events.ts'
 import { lineFrom, UserError } from '../user-error.ts'
 import type { EventLog } from './event-log.ts'
-import type { ExchangeRecorder } from './exchange-recorder.ts'
+import type { ExchangeRecorder, RecordedRoute } from './exchange-recorder.ts'
 import type { HostedServer, RunningServer } from './hosted-servers.ts'
 
 /** Nothing listens here: requests to a server that does not run are refused. */
 export const NOWHERE = 'http://127.0.0.1:1/mcp'
 
 type ServerTrouble = Extract<Trouble, { server: string }>
+
+type Caller = Omit<RecordedRoute, 'to'>
 
 interface Lane {
   readonly state: ServerState
@@ -24,6 +26,8 @@ export class ServerLanes implements AsyncDisposable {
   readonly #recorder: ExchangeRecorder
   readonly #agentPid: () => number
   readonly #lanes = new Map<string, Lane>()
+  /** Proxies for processes other than the agent. */
+  readonly #callers: RecordingProxy[] = []
 
   constructor(log: EventLog, recorder: ExchangeRecorder, agentPid: () => number) {
     this.#log = log
@@ -48,6 +52,17 @@ export class ServerLanes implements AsyncDisposable {
     const proxy = await this.#startProxy(name, () => this.#lanes.get(name)?.server?.url ?? NOWHERE)
     const state = { name, title, troubles, transport: 'http', state: 'starting' } as const
     await this.#startServer({ definition, proxy, state }).catch(() => {}) // its state has the problem
+    return proxy.url
+  }
+
+  /** Adds a proxy in front of a server for requests of another process, and returns its URL. */
+  async addCaller(name: string, caller: Caller): Promise<string> {
+    const proxy = await this.#startProxy(
+      name,
+      () => this.#lanes.get(name)?.server?.url ?? NOWHERE,
+      caller,
+    )
+    this.#callers.push(proxy)
     return proxy.url
   }
 
@@ -78,6 +93,7 @@ export class ServerLanes implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#callers.map((proxy) => proxy.stop()))
     const stops = [...this.#lanes.values()].map(async ({ proxy, server }) => {
       await proxy.stop()
       await server?.[Symbol.asyncDispose]()
@@ -85,8 +101,12 @@ export class ServerLanes implements AsyncDisposable {
     await Promise.all(stops)
   }
 
-  #startProxy(to: string, target: () => string): Promise<RecordingProxy> {
-    return this.#recorder.startProxy(target, { from: 'agent', to, pid: this.#agentPid })
+  #startProxy(
+    to: string,
+    target: () => string,
+    caller: Caller = { from: 'agent', pid: this.#agentPid },
+  ): Promise<RecordingProxy> {
+    return this.#recorder.startProxy(target, { ...caller, to })
   }
 
   async #startServer(lane: Lane & { readonly definition: HostedServer }): Promise<void> {

@@ -1,11 +1,14 @@
-// A gateway in its own process. With Redis, another process continues a task from its last checkpoint if this one
-// dies. Sends its URL to its parent, and runs until the parent kills it or ends.
+// A gateway in its own process, which offers the team of the sample and an agent that takes long. With Redis,
+// another process continues a task from its last checkpoint if this one dies. Sends its URL to its parent, and runs
+// until the parent kills it or ends.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Annotation, END, START, StateGraph } from '@langchain/langgraph'
+import { Annotation, END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
 import { SqliteSaver } from '@x/internal/testing/langgraph'
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import { bullmqEngine, redisStore } from '@x/mcp-gateway-redis'
+import { openTeam } from '../agent/graph.ts'
+import { createModel, modelName } from '../agent/models.ts'
 
 const { DATA_FOLDER = '', GATEWAY_TOKEN = '', REDIS_URL = '', REPORT_MS = '10000' } = process.env
 
@@ -18,6 +21,8 @@ const State = Annotation.Root({
   writers: Annotation<number[]>({ reducer: (old, added) => [...old, ...added], default: () => [] }),
 })
 
+const checkpointer = new SqliteSaver(join(DATA_FOLDER, 'gateway.db'))
+
 const report = new StateGraph(State)
   .addNode('write', async ({ writers }, { signal, writer }) => {
     writer?.({ type: 'status', text: `Part ${writers.length + 1} of ${PARTS}` })
@@ -26,7 +31,7 @@ const report = new StateGraph(State)
   })
   .addEdge(START, 'write')
   .addConditionalEdges('write', ({ writers }) => (writers.length < PARTS ? 'write' : END))
-  .compile({ checkpointer: new SqliteSaver(join(DATA_FOLDER, 'gateway.db')) })
+  .compile({ checkpointer })
 
 /** Says which process wrote which parts, so that a report shows that another process continued it. */
 function textOf({ message, writers }: typeof State.State): string {
@@ -37,9 +42,20 @@ function textOf({ message, writers }: typeof State.State): string {
   return `Report about ${message}: ${parts.join('; ')}.`
 }
 
+/** The team, with sessions of its own for each run: callers must not see each other's baskets. */
+const team = new StateGraph(MessagesAnnotation)
+  .addNode('team', async ({ messages }, config) => {
+    const model = await createModel(modelName())
+    await using opened = await openTeam({ model, executionType: 'runtime' })
+    return await opened.supervisor.invoke({ messages }, config)
+  })
+  .addEdge(START, 'team')
+  .compile({ checkpointer })
+
 const shared = { url: REDIS_URL, prefix: 'playground' }
 const gateway = createGateway({
   agents: {
+    shopping_team: { graph: team, description: 'Shops, calculates, and remembers facts.' },
     write_report: {
       graph: report,
       description: 'Writes a report about a topic. Takes long.',

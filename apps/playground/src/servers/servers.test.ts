@@ -106,12 +106,20 @@ test('the memory server keeps its facts in the folder', async () => {
   expect(await readFile(join(folder.path, 'memory.jsonl'), 'utf8')).toContain('likes pears')
 })
 
-test('the gateway process writes a report, and refuses callers without the token', async () => {
+test('the gateway process offers the team and a report, to callers with the token', async () => {
   await using folder = await temporaryFolder()
+  await using basket = await startBasketServer()
   const child = fork(fileURLToPath(new URL('gateway-process.ts', import.meta.url)), {
     execPath: sourceNode,
     execArgv: ['--conditions=mcp-source'],
-    env: { ...process.env, DATA_FOLDER: folder.path, GATEWAY_TOKEN: TOKEN, REPORT_MS: '50' },
+    env: {
+      ...process.env,
+      DATA_FOLDER: folder.path,
+      GATEWAY_TOKEN: TOKEN,
+      REPORT_MS: '50',
+      BASKET_URL: basket.url,
+      PLAYGROUND_MODEL: 'scripted',
+    },
   })
   const exited = once(child, 'exit')
   const [url] = await Promise.race([once(child, 'message'), exited])
@@ -121,6 +129,10 @@ test('the gateway process writes a report, and refuses callers without the token
   expect(await text(client, 'write_report', { message: 'tides' })).toBe(
     `Report about tides: process ${child.pid} wrote part 1, 2, 3, 4, 5.`,
   )
+  for (let run = 1; run <= 2; run++) {
+    const answer = await text(client, 'shopping_team', { message: 'Add two figs to my basket' })
+    expect(answer).toMatch(/^A new basket of session .* holds 2 × figs$/) // each run has its own
+  }
   await using stranger = clientOf({ url })
   await expect(stranger.listTools()).rejects.toMatchObject({ code: 'UNAUTHORIZED' })
   child.disconnect()
