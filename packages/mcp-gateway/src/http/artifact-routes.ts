@@ -87,7 +87,7 @@ export class ArtifactRoutes implements HttpRoute {
     caller: ArtifactCaller | undefined,
     address?: string,
   ): Promise<Response> {
-    const { method, signal } = request
+    const { method } = request
     const url = new URL(request.url)
     const transfer: Transfer = { request, url, caller, address, owner: caller, artifact: undefined }
     const startedAt = this.#options.clock.now()
@@ -103,12 +103,9 @@ export class ArtifactRoutes implements HttpRoute {
       refusal.headers.set('allow', 'GET, HEAD, PUT')
       return refusal
     }
-    const response = await this.#download(transfer)
-    if (method === 'GET' && response.ok && this.#options.observer) {
-      return countedBody(response, signal, ({ bytes, isComplete }) => {
-        this.#report(transfer, { startedAt, bytes, outcome: isComplete ? 'ok' : 'lost' })
-      })
-    }
+    const response = await this.#download(transfer, ({ bytes, isComplete }) => {
+      this.#report(transfer, { startedAt, bytes, outcome: isComplete ? 'ok' : 'lost' })
+    })
     // Other answers below 400 send nothing of the file.
     if (response.status >= 400) {
       this.#report(transfer, { startedAt, bytes: 0, outcome: outcomeOf(response) })
@@ -116,7 +113,7 @@ export class ArtifactRoutes implements HttpRoute {
     return response
   }
 
-  async #download(transfer: Transfer): Promise<Response> {
+  async #download(transfer: Transfer, onEnd: (end: BodyEnd) => void): Promise<Response> {
     const { artifacts, links } = this.#options
     const { caller, request, url } = transfer
     const address = this.#addressOf(url)
@@ -145,7 +142,8 @@ export class ArtifactRoutes implements HttpRoute {
       if (range) headers.set('content-range', `bytes ${first}-${last}/${artifact.size}`)
       const status = range ? 206 : 200
       if (request.method === 'HEAD') return new Response(null, { status, headers })
-      return new Response(ReadableStream.from(await artifact.open(range)), { status, headers })
+      const body = countedBody(await artifact.open(range), request.signal, onEnd)
+      return new Response(body, { status, headers })
     } catch (error) {
       return toProblem(error)
     }
@@ -283,7 +281,7 @@ function declaredType({ headers }: Request): string | undefined {
   return type === 'application/x-www-form-urlencoded' ? undefined : type
 }
 
-/** End of a response body. */
+/** End of a download. */
 export interface BodyEnd {
   /** Bytes that the client took. */
   readonly bytes: number
@@ -291,36 +289,33 @@ export interface BodyEnd {
 }
 
 /**
- * Returns the same response, and calls `onEnd` once when the client has the whole body, or takes no more of it. Nothing
- * is read ahead.
+ * Returns the bytes as a body, and calls `onEnd` once when the client has all of them, or takes no more. Nothing is read
+ * ahead.
  *
  * @param signal signal of the request: some servers abort it, and do not cancel the body
  */
 export function countedBody(
-  { body, headers, status }: Response,
+  source: AsyncIterable<Uint8Array>,
   signal: AbortSignal,
   onEnd: (end: BodyEnd) => void,
-): Response {
-  const reader = body?.getReader()
+): ReadableStream<Uint8Array> {
+  const iterator = source[Symbol.asyncIterator]()
   let bytes = 0
   let hasEnded = false
   const end = (isComplete: boolean): void => {
     if (hasEnded) return
     hasEnded = true
     signal.removeEventListener('abort', lose)
+    if (!isComplete) void iterator.return?.().catch(() => undefined)
     onEnd({ bytes, isComplete })
   }
-  const lose = (): void => {
-    end(false)
-    void reader?.cancel().catch(() => undefined)
-  }
-  if (!reader) end(true)
-  else if (signal.aborted) lose()
+  const lose = (): void => end(false)
+  if (signal.aborted) lose()
   else signal.addEventListener('abort', lose)
-  const counted = reader && {
+  const counted = {
     async pull(controller: ReadableStreamDefaultController<Uint8Array>) {
       try {
-        const { done, value } = await reader.read()
+        const { done, value } = await iterator.next()
         if (done) {
           end(true)
           return controller.close()
@@ -332,13 +327,9 @@ export function countedBody(
         controller.error(error)
       }
     },
-    async cancel(reason: unknown) {
-      end(false)
-      await reader.cancel(reason)
-    },
+    cancel: lose,
   }
-  const stream = counted && new ReadableStream(counted, { highWaterMark: 0 })
-  return new Response(stream ?? null, { status, headers })
+  return new ReadableStream(counted, { highWaterMark: 0 })
 }
 
 /** An error for people and programs. */

@@ -18,11 +18,8 @@ export interface QuestionForm {
   readonly url: string | undefined
 }
 
-interface FormSchema {
-  readonly type: 'object'
-  readonly properties: Readonly<Record<string, JsonSchema>>
-  readonly required?: readonly string[] | undefined
-}
+type FormSchema = ElicitRequestFormParams['requestedSchema']
+type FormField = FormSchema['properties'][string]
 
 export interface FormOptions {
   /** Why an earlier answer was not accepted. */
@@ -87,7 +84,7 @@ export function toInputRequests(
     forms.map(({ key, message, requestedSchema, url }) => [
       key,
       url === undefined
-        ? inputRequired.elicit({ message, requestedSchema: toSdkSchema(requestedSchema) })
+        ? inputRequired.elicit({ message, requestedSchema })
         : inputRequired.elicitUrl({ message, url }),
     ]),
   )
@@ -231,7 +228,7 @@ function toFormSchema(schema: JsonSchema | undefined, options: FormOptions): For
   )
 }
 
-function oneField(field: JsonSchema): FormSchema {
+function oneField(field: FormField): FormSchema {
   return { type: 'object', properties: { answer: field }, required: ['answer'] }
 }
 
@@ -241,7 +238,7 @@ function toFlatSchema(
   options: FormOptions,
 ): FormSchema | undefined {
   if (type !== 'object' || !isRecord(properties)) return undefined
-  const fields: Record<string, JsonSchema> = {}
+  const fields: Record<string, FormField> = {}
   for (const [name, property] of Object.entries(properties)) {
     const field = isRecord(property) ? toField(property, options) : undefined
     if (field === undefined) return undefined
@@ -268,7 +265,7 @@ const FORMATS: readonly unknown[] = ['email', 'uri', 'date', 'date-time']
  *
  * @returns `undefined` if a field cannot express the property
  */
-function toField(property: Content, { knowsChoices = true }: FormOptions): JsonSchema | undefined {
+function toField(property: Content, { knowsChoices = true }: FormOptions): FormField | undefined {
   const { enum: choices, oneOf, items, title, description, default: preset, format } = property
   const type = property['type'] ?? (isTexts(choices) ? 'string' : undefined)
   const keys = typeof type === 'string' ? FIELD_KEYS[type] : undefined
@@ -332,16 +329,5 @@ function isOfType(type: unknown, preset: unknown): boolean {
       return isTexts(preset)
     default:
       return typeof preset === 'number'
-  }
-}
-
-type SdkSchema = ElicitRequestFormParams['requestedSchema']
-
-function toSdkSchema({ properties, required }: FormSchema): SdkSchema {
-  return {
-    type: 'object',
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `toField` checked each field
-    properties: properties as SdkSchema['properties'],
-    ...(required !== undefined && { required: [...required] }),
   }
 }
