@@ -51,10 +51,8 @@ export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
   const limitsOf = inlineLimitsFrom(options.inline)
   const open = async (caller: ArtifactCaller, uri: string, index: number): Promise<InputFile> => {
     if (!options.artifacts) {
-      throw new GatewayError(
-        'NOT_FOUND',
-        'This gateway stores no files, so an agent cannot get any',
-      )
+      const message = 'This gateway stores no files, so an agent cannot get any'
+      throw new GatewayError('NOT_FOUND', message)
     }
     try {
       return await options.artifacts.inputFile(caller, uri)
@@ -157,18 +155,16 @@ class GatewayRunFiles implements RunFiles {
   async #write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }> {
     const { signal } = this.#run
     signal.throwIfAborted()
-    const { name } = file
     if ('url' in file.data && this.#options.fetch === 'never') {
       return this.#linked(file, file.data.url)
     }
-    const { bytes, mimeType: given } = await this.#opened(file)
-    const declared = given ?? namedTypeOf(name)
+    const { name, mimeType, data } = await this.#opened(file)
     const held = new HeldBytes(this.#budget.largest)
-    const source = bytes[Symbol.asyncIterator]()
-    const data = held.through({ [Symbol.asyncIterator]: () => source })
+    const source = data[Symbol.asyncIterator]()
+    const bytes = held.through({ [Symbol.asyncIterator]: () => source })
     try {
-      const stored = await this.#store({ name, mimeType: declared, data })
-      this.#show(stored, declared, held)
+      const stored = await this.#store({ name, mimeType, data: bytes })
+      this.#show(stored, mimeType, held)
       return { uri: stored.uri, version: stored.version }
     } finally {
       // Also if no byte was read. Not awaited: a source that hangs would never close.
@@ -177,21 +173,22 @@ class GatewayRunFiles implements RunFiles {
   }
 
   /** @throws GatewayError `UNAVAILABLE` for a response other than 2xx; the error of the guarded fetch */
-  async #opened({ data, mimeType }: OutputFile): Promise<OpenedFile> {
-    if (data instanceof Uint8Array) return { bytes: once(data), mimeType }
-    if (!('url' in data)) return { bytes: data, mimeType }
+  async #opened({ name, data, mimeType: declared }: OutputFile): Promise<GivenFile> {
+    const mimeType = declared ?? namedTypeOf(name)
+    if (data instanceof Uint8Array) return { name, mimeType, data: once(data) }
+    if (!('url' in data)) return { name, mimeType, data }
     const { fetch } = this.#options
     if (fetch === 'never') throw noFetch()
     if (!URL.canParse(data.url)) {
       throw new GatewayError('REFUSED', 'Refused to fetch a file: its URL is malformed')
     }
     const { ok, status, body, headers } = await fetch(data.url, { signal: this.#run.signal })
-    if (ok) {
-      const bytes = body ?? once(new Uint8Array())
-      return { bytes, mimeType: mimeType ?? headers.get('content-type') ?? undefined }
+    if (!ok) {
+      await body?.cancel()
+      throw new GatewayError('UNAVAILABLE', `The server of the file responded with ${status}`)
     }
-    await body?.cancel()
-    throw new GatewayError('UNAVAILABLE', `The server of the file responded with ${status}`)
+    const type = declared ?? headers.get('content-type') ?? mimeType
+    return { name, mimeType: type, data: body ?? once(new Uint8Array()) }
   }
 
   #linked(
@@ -310,16 +307,10 @@ function bytesOf(blocks: readonly ContentBlock[]): number {
   return blocks.reduce((sum, block) => sum + jsonBytesOf(block) + 1, 0)
 }
 
-interface OpenedFile {
-  readonly bytes: AsyncIterable<Uint8Array>
-  /** Type that the agent declared, else the server of the file. */
-  readonly mimeType: string | undefined
-}
-
 /** A file to store. */
 interface GivenFile {
   readonly name: string
-  /** Type that the agent declared, or that of the name. */
+  /** Type that the agent declared, else that of the server of the file, else that of the name. */
   readonly mimeType: string | undefined
   readonly data: AsyncIterable<Uint8Array>
 }

@@ -3,13 +3,18 @@ import { expect, test } from 'vitest'
 import { AgentsAtHand, type Behaviour } from '../../test/agents-at-hand.ts'
 import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
+import { image } from '../../test/served-files.ts'
 import { inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import { createGateway } from '../gateway.ts'
 import type { CallEnd, ObservedCall } from '../internal/observer.ts'
 
 test.each(CLIENT_KINDS)('reports calls of a client (%s) from start to end', async (kind) => {
+  const picture = { name: 'a.png', data: image(10) }
   const agents = new AgentsAtHand({
-    support: () => [{ type: 'done', text: 'fine' }],
+    support: () => [
+      { type: 'file', file: picture },
+      { type: 'done', text: 'fine' },
+    ],
     broken: () => [{ type: 'failed', reason: 'It is broken' }],
   })
   const started: ObservedCall[] = []
@@ -41,7 +46,7 @@ test.each(CLIENT_KINDS)('reports calls of a client (%s) from start to end', asyn
   const outcomes = ended.map(([{ tool }, { outcome }]) => `${tool} ${outcome}`)
   expect(outcomes.slice(0, 2)).toEqual(['support ok', 'broken agent_failed'])
   expect(outcomes.slice(2).every((each) => each === 'nobody unknown_tool')).toBe(true)
-  expect(ended[0]?.[1]).toMatchObject({ requestBytes: 19, resultBytes: 4 })
+  expect(ended[0]?.[1]).toMatchObject({ requestBytes: 19, resultBytes: 14 })
   expect(agents.calls[0]?.trace).toEqual({ traceparent: 'ours' })
   const metrics = await (await fetch(new URL('/metrics', url))).text()
   expect(metrics).toContain('mcp_gateway_calls_total{tool="support",outcome="ok"} 1')

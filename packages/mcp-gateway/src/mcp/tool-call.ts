@@ -10,6 +10,7 @@ import {
 } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
+import { sizeOfBlock } from '../files/blocks.ts'
 import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
@@ -487,16 +488,5 @@ function outcomeOf(result: CallToolResult | Questions): string {
 /** Returns the bytes of texts and files, without the JSON around them: a result is not serialized to be counted. */
 function bytesOf(result: CallToolResult | Questions | undefined): number {
   if (!result || !('content' in result)) return 0
-  let bytes = 0
-  for (const block of result.content) {
-    if (block.type === 'text') bytes += Buffer.byteLength(block.text)
-    else if (block.type === 'image' || block.type === 'audio') bytes += block.data.length
-    else if (block.type === 'resource') {
-      bytes +=
-        'text' in block.resource
-          ? Buffer.byteLength(block.resource.text)
-          : block.resource.blob.length
-    }
-  }
-  return bytes
+  return result.content.reduce((sum, block) => sum + sizeOfBlock(block).bytes, 0)
 }
