@@ -7,7 +7,7 @@ import type { ExtraSettings, ToolSettings } from '../options.ts'
 import type { ArgumentCheck, CheckedArguments } from './plan.ts'
 
 /** An object schema, as `tools/list` needs it. */
-export type ObjectSchema = { readonly type: 'object'; readonly [keyword: string]: unknown }
+type ObjectSchema = { readonly type: 'object'; readonly [keyword: string]: unknown }
 
 /** Parameters of a tool. */
 export interface ToolParameters {

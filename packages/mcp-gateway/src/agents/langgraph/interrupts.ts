@@ -1,4 +1,5 @@
 import { canonicalJson, isRecord } from '@x/internal'
+import { z } from 'zod'
 import type { AgentUpdate, Answer, JsonSchema, Question, Resume } from '../agent.ts'
 
 /** An interrupt of LangGraph. The graph chooses the value. */
@@ -10,76 +11,115 @@ export interface GraphInterrupt {
 type Values = Readonly<Record<string, unknown>>
 type Answers = Readonly<Record<string, Answer>>
 
+/** What an interrupt asks, and how it is answered. */
+interface Asking {
+  readonly questions: readonly Question[]
+  /** Makes the value that `interrupt()` returns to the graph. */
+  readonly resume: (answers: Answers) => unknown
+}
+
+const CANCELLED: Answer = { action: 'cancel' }
+
 /**
- * Makes the questions of an interrupt. `index` makes the ids of its questions unique in its round. Known values are:
- * text; `{ message, schema }`; `{ message, choices }` or a list of choices; a human review, which is an action and the
- * decisions to choose from; and questions of an MCP server. Other values are shown as JSON.
+ * Reads an interrupt. `index` makes the ids of its questions unique in its round. Known values are: questions of an MCP
+ * server; a page to visit; a human review, which is an action and the decisions to choose from; text;
+ * `{ message, schema }`; `{ message, choices }` or a list of choices. Other values are shown as JSON.
  */
-export function questionsOf({ value }: GraphInterrupt, index: number): readonly Question[] {
+function askingOf({ value }: GraphInterrupt, index: number): Asking {
   const id = String(index)
-  const relayed = relayedFrom(value)
-  if (relayed !== undefined) {
-    return Object.entries(relayed).map(([name, asked]) => {
-      return { id: `${id}.${name}`, ...asked, takesRefusal: true }
-    })
-  }
-  const url = authorizationFrom({ value })
-  if (url !== undefined)
-    return [{ id, message: 'The agent needs access. Sign in at this page.', url }]
-  const review = reviewFrom(value)
-  if (review !== undefined) return [{ id, value, ...reviewQuestion(review) }]
-  const takesRefusal = isRecord(value) && value['takesRefusal'] === true
-  const isBeforeTask = isRecord(value) && value['beforeTask'] === true
-  const schema = objectSchema(value)
-  return [{ id, message: messageOf(value), schema, value, takesRefusal, isBeforeTask }]
+  return (
+    relayedAsking(value, id) ??
+    authorizationAsking(value, id) ??
+    reviewAsking(value, id) ??
+    plainAsking(value, id)
+  )
+}
+
+export function questionsOf(interrupt: GraphInterrupt, index: number): readonly Question[] {
+  return askingOf(interrupt, index).questions
 }
 
 /** Makes the value that `interrupt()` returns to the graph. */
-export function resumeValueOf({ value }: GraphInterrupt, index: number, answers: Answers): unknown {
-  const id = String(index)
-  const relayed = relayedFrom(value)
-  if (relayed !== undefined && isRecord(value)) {
-    const responses = Object.keys(relayed).map((name) => {
-      return [name, answers[`${id}.${name}`] ?? { action: 'cancel' }] as const
-    })
-    return { key: value['key'], responses: Object.fromEntries(responses) }
-  }
-  // The answer is only that the person visited the page. The key names the question.
-  if (authorizationFrom({ value }) !== undefined && isRecord(value)) return { key: value['key'] }
-  const answer = answers[id] ?? { action: 'cancel' }
-  const review = reviewFrom(value)
-  if (review !== undefined) return reviewResume(review, answer)
-  if (answer.action !== 'accept') return { action: answer.action }
-  return isWrapped(value) ? answer.content['answer'] : answer.content
+export function resumeValueOf(interrupt: GraphInterrupt, index: number, answers: Answers): unknown {
+  return askingOf(interrupt, index).resume(answers)
 }
 
-/** Returns the page to visit of `interrupt({ type: 'mcp_authorization' })`. */
+/** A form without fields: the answer is only that it is done. */
+const DONE: JsonSchema = { type: 'object', properties: {} }
+
+/** Reads questions of an MCP server, as tools of LangChain relay them: `{ type, key, inputRequests }`. */
+function relayedAsking(value: unknown, id: string): Asking | undefined {
+  if (!isRecord(value) || value['type'] !== 'mcp_elicitation') return undefined
+  const { key, inputRequests } = value
+  if (!isRecord(inputRequests)) return undefined
+  const names = Object.keys(inputRequests)
+  return {
+    questions: names.map((name) => {
+      const request = inputRequests[name]
+      const params = isRecord(request) && isRecord(request['params']) ? request['params'] : {}
+      const { message, requestedSchema, url } = params
+      return {
+        id: `${id}.${name}`,
+        message: typeof message === 'string' ? message : 'The server asks something.',
+        takesRefusal: true,
+        ...(isRecord(requestedSchema)
+          ? { schema: requestedSchema }
+          : typeof url === 'string'
+            ? { url }
+            : { schema: DONE }),
+      }
+    }),
+    resume: (answers) => {
+      const responses = names.map((name) => [name, answers[`${id}.${name}`] ?? CANCELLED])
+      return { key, responses: Object.fromEntries(responses) }
+    },
+  }
+}
+
+/** Reads `interrupt({ type: 'mcp_authorization', url, key })`: the answer is only that the person visited the page. */
+function authorizationAsking(value: unknown, id: string): Asking | undefined {
+  const url = authorizationFrom({ value })
+  if (url === undefined || !isRecord(value)) return undefined
+  return {
+    questions: [{ id, message: 'The agent needs access. Sign in at this page.', url }],
+    resume: () => ({ key: value['key'] }),
+  }
+}
+
+/** Returns the page to visit. */
 function authorizationFrom({ value }: GraphInterrupt): string | undefined {
   if (!isRecord(value) || value['type'] !== 'mcp_authorization') return undefined
   return typeof value['url'] === 'string' ? value['url'] : undefined
 }
 
+/** Reads any value. A form has fields, so an answer that is one value is the field `answer`. */
+function plainAsking(value: unknown, id: string): Asking {
+  const asked = schemaFrom(value)
+  const isWrapped = asked?.['type'] !== 'object'
+  const schema: JsonSchema | undefined =
+    asked && isWrapped
+      ? { type: 'object', properties: { answer: asked }, required: ['answer'] }
+      : asked
+  const takesRefusal = isRecord(value) && value['takesRefusal'] === true
+  const isBeforeTask = isRecord(value) && value['beforeTask'] === true
+  return {
+    questions: [{ id, message: messageOf(value), schema, value, takesRefusal, isBeforeTask }],
+    resume: ({ [id]: answer = CANCELLED }) => {
+      if (answer.action !== 'accept') return { action: answer.action }
+      return isWrapped ? answer.content['answer'] : answer.content
+    },
+  }
+}
+
 function messageOf(value: unknown): string {
   if (typeof value === 'string') return value
-  if (Array.isArray(value) && choicesFrom(value) !== undefined) return 'Choose one.'
+  if (choicesFrom(value) !== undefined) return 'Choose one.'
   if (!isRecord(value)) return JSON.stringify(value) ?? 'The agent needs an answer.'
   for (const key of ['message', 'question', 'prompt', 'description', 'title']) {
     const text = value[key]
     if (typeof text === 'string' && text !== '') return text
   }
   return JSON.stringify(value, null, 2)
-}
-
-/** Returns the schema of the answer as an object, because forms have fields. */
-function objectSchema(value: unknown): JsonSchema | undefined {
-  const schema = schemaFrom(value)
-  if (schema === undefined || !isWrapped(value)) return schema
-  return { type: 'object', properties: { answer: schema }, required: ['answer'] }
-}
-
-/** Returns whether the answer is one value, which the form has in the field `answer`. */
-function isWrapped(value: unknown): boolean {
-  return schemaFrom(value)?.['type'] !== 'object'
 }
 
 function schemaFrom(value: unknown): JsonSchema | undefined {
@@ -99,83 +139,44 @@ function choicesFrom(value: unknown): readonly unknown[] | undefined {
   return isPlain ? value : undefined
 }
 
-interface RelayedQuestion {
-  readonly message: string
-  readonly schema?: JsonSchema | undefined
-  readonly url?: string | undefined
-}
-
-/** Reads questions of an MCP server, as tools of LangChain relay them: `{ type, key, inputRequests }`. */
-function relayedFrom(value: unknown): Readonly<Record<string, RelayedQuestion>> | undefined {
-  if (!isRecord(value) || value['type'] !== 'mcp_elicitation') return undefined
-  const { inputRequests } = value
-  if (!isRecord(inputRequests)) return undefined
-  const questions: Record<string, RelayedQuestion> = {}
-  for (const [name, request] of Object.entries(inputRequests)) {
-    const params: Values = isRecord(request) && isRecord(request['params']) ? request['params'] : {}
-    const { message, requestedSchema, url } = params
-    const text = typeof message === 'string' ? message : 'The server asks something.'
-    if (isRecord(requestedSchema)) questions[name] = { message: text, schema: requestedSchema }
-    else
-      questions[name] =
-        typeof url === 'string' ? { message: text, url } : { message: text, schema: DONE }
-  }
-  return questions
-}
-
-/** A form without fields: the answer is only that it is done. */
-const DONE: JsonSchema = { type: 'object', properties: {} }
+// ---- reviews -------------------------------------------------------------------------------------------------------
 
 /** Actions that a person reviews, in one of the two forms of LangChain. */
 interface Review {
   readonly actions: readonly ReviewedAction[]
-  /**
-   * `middleware`: `{ actionRequests, reviewConfigs }`, answered by `{ decisions }`. `inbox`: `{ action_request,
-   * config }` or a list of these, answered by `{ type, args }` or a list of these.
-   */
-  readonly form: 'middleware' | 'inbox' | 'inbox list'
+  /** Writes one decision as the graph expects it. */
+  readonly decision: (name: string, decision: unknown, details: Details) => Values
+  /** Makes the value for the graph. */
+  readonly resume: (decisions: readonly Values[]) => unknown
 }
 
 interface ReviewedAction {
   readonly name: string
-  readonly args: Readonly<Record<string, unknown>>
-  readonly description: string | undefined
+  readonly args: Values
+  readonly description?: string | undefined
   /** Decisions to choose from, by their names in the form. */
   readonly decisions: readonly string[]
 }
 
-/** @returns `undefined` if the interrupt is not a review */
-function reviewFrom(value: unknown): Review | undefined {
-  if (isRecord(value) && Array.isArray(value['actionRequests'])) {
-    const configs: readonly unknown[] = Array.isArray(value['reviewConfigs'])
-      ? value['reviewConfigs']
-      : []
-    const actions = value['actionRequests'].map((request: unknown, index) => {
-      return actionFromMiddleware(request, configs, index)
-    })
-    return isFull(actions) ? { actions, form: 'middleware' } : undefined
-  }
-  const requests: readonly unknown[] = Array.isArray(value) ? value : [value]
-  const actions = requests.map(actionFromInbox)
-  return isFull(actions)
-    ? { actions, form: Array.isArray(value) ? 'inbox list' : 'inbox' }
-    : undefined
+interface Details {
+  readonly args: Values
+  readonly message: unknown
 }
 
 /** Makes one form for all actions: a decision for each, and fields that some decisions need. */
-function reviewQuestion(review: Review): Omit<Question, 'id'> {
+function reviewAsking(value: unknown, id: string): Asking | undefined {
+  const review = middlewareReview(value) ?? inboxReview(value)
+  if (review === undefined) return undefined
+  const { actions } = review
   const properties: Record<string, JsonSchema> = {}
   const required: string[] = []
   const rules: JsonSchema[] = []
-  const lines: string[] = []
-  for (const [index, action] of review.actions.entries()) {
-    const suffix = suffixOf(review, index)
-    const { name, args, description, decisions } = action
-    lines.push(description ?? `${name} ${JSON.stringify(args)}`)
-    properties[`decision${suffix}`] = { type: 'string', title: name, enum: decisions }
-    required.push(`decision${suffix}`)
+  for (const [index, { name, args, decisions }] of actions.entries()) {
+    const { decision, edit, message } = fieldsOf(review, index)
+    properties[decision] = { type: 'string', title: name, enum: decisions }
+    required.push(decision)
     if (decisions.includes('edit')) {
-      properties[`edit${suffix}`] = {
+      properties[edit] = {
         type: 'string',
         title: `${name}: arguments instead (JSON)`,
         description: `Now: ${JSON.stringify(args)}`,
@@ -184,94 +185,84 @@ function reviewQuestion(review: Review): Omit<Question, 'id'> {
       }
       // Without the rule, an action with an empty edit would be executed unchanged.
       rules.push({
-        if: { properties: { [`decision${suffix}`]: { const: 'edit' } } },
+        if: { properties: { [decision]: { const: 'edit' } } },
         // oxlint-disable-next-line unicorn/no-thenable -- a word of JSON Schema
-        then: { properties: { [`edit${suffix}`]: { minLength: 1 } }, required: [`edit${suffix}`] },
+        then: { properties: { [edit]: { minLength: 1 } }, required: [edit] },
       })
     }
-    if (decisions.some((decision) => TAKES_TEXT.includes(decision))) {
-      properties[`message${suffix}`] = { type: 'string', title: `${name}: message to the agent` }
+    if (decisions.some((each) => TAKES_TEXT.includes(each))) {
+      properties[message] = { type: 'string', title: `${name}: message to the agent` }
     }
   }
-  const takesRefusal = review.actions.every(({ decisions }) => refusalOf(decisions) !== undefined)
+  const lines = actions.map(({ name, args, description }) => {
+    return description ?? `${name} ${JSON.stringify(args)}`
+  })
+  const schema = { type: 'object', properties, required, ...(rules.length > 0 && { allOf: rules }) }
+  const takesRefusal = actions.every(({ decisions }) => refusalOf(decisions) !== undefined)
   return {
-    message: lines.join('\n'),
-    schema: { type: 'object', properties, required, ...(rules.length > 0 && { allOf: rules }) },
-    takesRefusal,
+    questions: [{ id, value, message: lines.join('\n'), schema, takesRefusal }],
+    resume: ({ [id]: answer = CANCELLED }) => {
+      const decided = actions.map((action, index) => {
+        const { decision, edit, message } = fieldsOf(review, index)
+        const content: Values =
+          answer.action === 'accept' ? answer.content : { [decision]: refusalOf(action.decisions) }
+        const edited = content[decision] === 'edit' ? recordFromJson(content[edit]) : undefined
+        const details = { args: edited ?? action.args, message: content[message] }
+        return review.decision(action.name, content[decision], details)
+      })
+      return review.resume(decided)
+    },
   }
 }
 
-/** Makes the value for the graph: the decisions, in the form of the interrupt. */
-function reviewResume(review: Review, answer: Answer): unknown {
-  const decisions = review.actions.map((action, index) => {
-    const suffix = suffixOf(review, index)
-    const content: Values =
-      answer.action === 'accept'
-        ? answer.content
-        : { [`decision${suffix}`]: refusalOf(action.decisions) }
-    const { [`decision${suffix}`]: decision, [`edit${suffix}`]: edit } = content
-    const message = content[`message${suffix}`]
-    const args = decision === 'edit' ? (recordFromJson(edit) ?? action.args) : action.args
-    return review.form === 'middleware'
-      ? middlewareDecision(action.name, decision, { args, message })
-      : inboxResponse(action.name, decision, { args, message })
-  })
-  switch (review.form) {
-    case 'middleware':
-      return { decisions }
-    case 'inbox list':
-      return decisions
-    case 'inbox':
-      return decisions[0]
-  }
+/** Names of the fields of an action in the form. */
+function fieldsOf(
+  { actions }: Review,
+  index: number,
+): Record<'decision' | 'edit' | 'message', string> {
+  const suffix = actions.length === 1 ? '' : `_${index + 1}`
+  return { decision: `decision${suffix}`, edit: `edit${suffix}`, message: `message${suffix}` }
 }
 
 const TAKES_TEXT: readonly string[] = ['reject', 'respond', 'response']
-
-interface Details {
-  readonly args: Values
-  readonly message: unknown
-}
-
-function middlewareDecision(name: string, type: unknown, { args, message }: Details): Values {
-  if (type === 'edit') return { type, editedAction: { name, args } }
-  return typeof message === 'string' && message !== '' ? { type, message } : { type }
-}
-
-function inboxResponse(action: string, type: unknown, { args, message }: Details): Values {
-  if (type === 'edit') return { type, args: { action, args } }
-  if (type === 'response') return { type, args: typeof message === 'string' ? message : '' }
-  return { type, args: null }
-}
 
 /** Returns the decision that refuses the action. `undefined` if there is none. */
 function refusalOf(decisions: readonly string[]): string | undefined {
   return decisions.find((decision) => decision === 'reject' || decision === 'ignore')
 }
 
-function suffixOf({ actions }: Review, index: number): string {
-  return actions.length === 1 ? '' : `_${index + 1}`
+const record = z.record(z.string(), z.unknown())
+const described = {
+  args: record.catch({}),
+  description: z.string().optional().catch(undefined),
 }
 
-function actionFromMiddleware(
-  request: unknown,
-  configs: readonly unknown[],
-  index: number,
-): ReviewedAction | undefined {
-  if (!isRecord(request) || typeof request['name'] !== 'string') return undefined
-  const { name, args, description } = request
-  const config =
-    configs.find((one) => isRecord(one) && one['actionName'] === name) ?? configs[index]
-  const allowed = isRecord(config) ? config['allowedDecisions'] : undefined
-  const decisions = Array.isArray(allowed)
-    ? allowed.filter((one) => typeof one === 'string')
-    : ['approve', 'reject']
-  if (decisions.length === 0) return undefined
+const middlewareShape = z.object({
+  actionRequests: z.array(z.object({ name: z.string(), ...described })).min(1),
+  reviewConfigs: z.array(z.unknown()).catch([]),
+})
+
+/** Reads `{ actionRequests, reviewConfigs }`, which is answered by `{ decisions }`. */
+function middlewareReview(value: unknown): Review | undefined {
+  const { data } = middlewareShape.safeParse(value)
+  if (data === undefined) return undefined
+  const configs = data.reviewConfigs
+  const actions = data.actionRequests.map((request, index) => {
+    const isOfAction = (one: unknown): boolean =>
+      isRecord(one) && one['actionName'] === request.name
+    const config = configs.find(isOfAction) ?? configs[index]
+    const allowed = isRecord(config) ? config['allowedDecisions'] : undefined
+    const decisions = Array.isArray(allowed) ? allowed : ['approve', 'reject']
+    return { ...request, decisions: decisions.filter((one) => typeof one === 'string') }
+  })
+  if (actions.some(({ decisions }) => decisions.length === 0)) return undefined
   return {
-    name,
-    args: isRecord(args) ? args : {},
-    description: typeof description === 'string' ? description : undefined,
-    decisions,
+    actions,
+    decision: (name, type, { args, message }) => {
+      if (type === 'edit') return { type, editedAction: { name, args } }
+      return typeof message === 'string' && message !== '' ? { type, message } : { type }
+    },
+    resume: (decisions) => ({ decisions }),
   }
 }
 
@@ -282,31 +273,35 @@ const INBOX_DECISIONS = {
   allow_ignore: 'ignore',
 } as const
 
-function actionFromInbox(request: unknown): ReviewedAction | undefined {
-  if (!isRecord(request) || !isRecord(request['action_request'])) return undefined
-  const { action, args } = request['action_request']
-  const { config, description } = request
-  if (typeof action !== 'string' || !isRecord(config)) return undefined
-  const decisions = Object.entries(INBOX_DECISIONS)
-    .filter(([key]) => config[key] === true)
-    .map(([, decision]) => decision)
-  if (decisions.length === 0) return undefined
+const inboxShape = z.object({
+  action_request: z.object({ action: z.string(), args: described.args }),
+  config: record,
+  description: described.description,
+})
+
+/** Reads `{ action_request, config }` or a list of these, which is answered by `{ type, args }` or a list of these. */
+function inboxReview(value: unknown): Review | undefined {
+  const { data } = z.array(inboxShape).min(1).safeParse([value].flat())
+  if (data === undefined) return undefined
+  const actions = data.map(({ action_request: { action: name, args }, config, description }) => {
+    const allowed = Object.entries(INBOX_DECISIONS).filter(([key]) => config[key] === true)
+    return { name, args, description, decisions: allowed.map(([, decision]) => decision) }
+  })
+  if (actions.some(({ decisions }) => decisions.length === 0)) return undefined
   return {
-    name: action,
-    args: isRecord(args) ? args : {},
-    description: typeof description === 'string' ? description : undefined,
-    decisions,
+    actions,
+    decision: (action, type, { args, message }) => {
+      if (type === 'edit') return { type, args: { action, args } }
+      if (type === 'response') return { type, args: typeof message === 'string' ? message : '' }
+      return { type, args: null }
+    },
+    resume: (decisions) => (Array.isArray(value) ? decisions : decisions[0]),
   }
 }
 
-function isFull(actions: readonly (ReviewedAction | undefined)[]): actions is ReviewedAction[] {
-  return actions.length > 0 && actions.every((action) => action !== undefined)
-}
-
 function recordFromJson(text: unknown): Values | undefined {
-  if (typeof text !== 'string' || text.trim() === '') return undefined
   try {
-    const value: unknown = JSON.parse(text)
+    const value: unknown = typeof text === 'string' ? JSON.parse(text) : undefined
     return isRecord(value) ? value : undefined
   } catch {
     return undefined
@@ -321,18 +316,20 @@ export interface ThreadState {
   readonly isConversation?: boolean | undefined
 }
 
+const interruptShape = z.object({
+  id: z.string().optional().catch(undefined),
+  value: z.unknown().optional(),
+})
+
+const threadStateShape = z.object({
+  thread: z.string(),
+  interrupts: z.array(interruptShape),
+  isConversation: z.boolean().catch(false),
+})
+
 /** Parses the state of an `asked` update. @returns `undefined` for other values */
 export function threadStateFrom(value: unknown): ThreadState | undefined {
-  if (!isRecord(value)) return undefined
-  const { thread, interrupts, isConversation } = value
-  if (typeof thread !== 'string' || !Array.isArray(interrupts)) return undefined
-  return interrupts.every(isRecord)
-    ? { thread, interrupts: interrupts.map(interruptFrom), isConversation: isConversation === true }
-    : undefined
-}
-
-function interruptFrom({ id, value }: Readonly<Record<string, unknown>>): GraphInterrupt {
-  return { id: typeof id === 'string' ? id : undefined, value }
+  return threadStateShape.safeParse(value).data
 }
 
 /** Makes the last update of a run that stopped at interrupts. */
@@ -353,7 +350,7 @@ export function openInterruptsOf({ tasks }: Values): readonly GraphInterrupt[] {
   if (!Array.isArray(tasks)) return []
   return tasks.flatMap((task: unknown) => {
     const interrupts = isRecord(task) ? task['interrupts'] : undefined
-    return Array.isArray(interrupts) ? interrupts.filter(isRecord).map(interruptFrom) : []
+    return z.array(interruptShape).safeParse(interrupts).data ?? []
   })
 }
 

@@ -98,7 +98,9 @@ function textUpdate(payload: unknown): AgentUpdate | undefined {
 }
 
 function stepUpdate(payload: unknown): AgentUpdate | undefined {
-  const names = isRecord(payload) ? Object.keys(payload).filter((name) => !isOfLangGraph(name)) : []
+  const names = isRecord(payload)
+    ? Object.keys(payload).filter((name) => !name.startsWith('__'))
+    : []
   return names.length === 0 ? undefined : { type: 'status', text: `Done: ${names.join(', ')}` }
 }
 
@@ -121,10 +123,6 @@ function isInterrupt(value: unknown): value is GraphInterrupt {
   return isRecord(value) && (value['id'] === undefined || typeof value['id'] === 'string')
 }
 
-function isOfLangGraph(name: string): boolean {
-  return name.startsWith('__')
-}
-
 /**
  * Reads an event that a node sent with its `writer`. `{ type: 'artifact', name, mimeType?, data | text | url }` is a
  * file, with `data` as bytes or base64. `{ type: 'status', text }` is a line of progress, `{ type: 'text', text }` a
@@ -135,10 +133,9 @@ function customUpdate(event: unknown): AgentUpdate | undefined {
   const { type, name, text } = event
   if ((type === 'status' || type === 'text') && typeof text === 'string') return { type, text }
   if (type !== 'artifact' || typeof name !== 'string') return undefined
-  const data = dataFrom(event)
-  if (data === undefined) return undefined
-  const mimeType = typeof event['mimeType'] === 'string' ? event['mimeType'] : undefined
-  return { type: 'file', file: { name, mimeType, data } }
+  const found = contentOf(event)
+  if (found === undefined) return undefined
+  return { type: 'file', file: { name, mimeType: textOf(event['mimeType']), data: found.data } }
 }
 
 /**
@@ -166,18 +163,6 @@ function isByte(value: unknown): value is number {
   return typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= 255
 }
 
-function dataFrom({
-  data,
-  text,
-  url,
-}: Readonly<Record<string, unknown>>): Uint8Array | { readonly url: string } | undefined {
-  const bytes = bytesFrom(data)
-  if (bytes !== undefined) return bytes
-  if (typeof data === 'string') return Buffer.from(data, 'base64')
-  if (typeof text === 'string') return Buffer.from(text)
-  return typeof url === 'string' ? { url } : undefined
-}
-
 /** Makes the answer of a final state, for a graph without an `output` function. */
 export function outputOf(state: unknown): Exclude<GraphOutput, string> {
   if (!isRecord(state)) return { text: typeof state === 'string' ? state : undefined }
@@ -186,7 +171,7 @@ export function outputOf(state: unknown): Exclude<GraphOutput, string> {
   if (!Array.isArray(messages)) return { text: '', structured: structured ?? plainFrom(state) }
   const last = messages.findLast(isModelMessage)
   if (last === undefined) return { structured }
-  return { text: textOfMessage(last), structured, files: filesOfMessage(last) }
+  return { text: textOfMessage(last), structured, files: filesOf(last.content) }
 }
 
 /** The part of a message that is read. Another copy of LangChain may have made it. */
@@ -214,10 +199,6 @@ function textOfMessage({ content }: ModelMessage): string {
     .join('')
 }
 
-function filesOfMessage(message: ModelMessage): readonly OutputFile[] {
-  return filesOf(message.content)
-}
-
 /** Returns a state as JSON. `undefined` for values that JSON does not have. */
 function plainFrom(state: object): Readonly<Record<string, unknown>> | undefined {
   try {
@@ -228,21 +209,14 @@ function plainFrom(state: object): Readonly<Record<string, unknown>> | undefined
   }
 }
 
-const FILE_TYPES: readonly unknown[] = [
-  'image',
-  'audio',
-  'video',
-  'file',
-  'image_url',
-  'text-plain',
-]
+const FILE_TYPES = /^(?:image|audio|video|file|image_url|text-plain)$/
 
 /** Finds files in a message: standard blocks of LangChain, and their older forms. */
 function filesOf(content: unknown): readonly OutputFile[] {
   if (!Array.isArray(content)) return []
   const files: OutputFile[] = []
   for (const block of content) {
-    if (!isRecord(block) || !FILE_TYPES.includes(block['type'])) continue
+    if (!isRecord(block) || !FILE_TYPES.test(String(block['type']))) continue
     const file = fileFrom(block, files.length + 1)
     if (file !== undefined) files.push(file)
   }
@@ -295,11 +269,8 @@ function nameOf(
   count: number,
 ): string {
   const metadata = isRecord(block['metadata']) ? block['metadata'] : {}
-  const given =
-    textOf(block['filename']) ??
-    textOf(block['name']) ??
-    textOf(metadata['filename']) ??
-    textOf(metadata['name'])
+  const names = [block['filename'], block['name'], metadata['filename'], metadata['name']]
+  const given = names.map(textOf).find((name) => name !== undefined)
   if (given !== undefined) return given
   const kind = block['type'] === 'image_url' ? 'image' : String(block['type'])
   const ending = mimeType === undefined ? false : extension(mimeType)
