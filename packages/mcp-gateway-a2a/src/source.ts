@@ -4,6 +4,7 @@ import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createGuardedFetch, GatewayError } from '@x/mcp-gateway'
 import type {
+  Agent,
   AgentCall,
   AgentListener,
   AgentSource,
@@ -17,10 +18,11 @@ import {
   assertGatewayOptions,
   credentialHeaders,
   headersNow,
+  readBounded,
   systemClock,
 } from '@x/mcp-gateway/adapter'
 import type { JWK } from 'jose'
-import { CardWatch, MAX_CARD_BYTES, parseCardAddress } from './card.ts'
+import { parseCard, parseCardAddress, toAgent, UnusableCard } from './card.ts'
 import { isOver, parseTaskState, toMessage } from './messages.ts'
 import { TaskReader } from './task-reader.ts'
 import { TaskRun } from './task-run.ts'
@@ -119,20 +121,17 @@ class A2aSource implements AgentSource {
     }
     this.#settings = settings
     const { trustedOrigins, timeoutMs, silenceMs, maxBytes } = settings
+    const fetchWithin = (ms: number, bytes: number): GuardedFetch =>
+      createGuardedFetch({
+        trustedOrigins,
+        maxBytes: bytes,
+        headersTimeoutMs: ms,
+        idleTimeoutMs: ms,
+      })
     const fetches = {
-      card: createGuardedFetch({
-        trustedOrigins,
-        maxBytes: MAX_CARD_BYTES,
-        headersTimeoutMs: timeoutMs,
-        idleTimeoutMs: timeoutMs,
-      }),
-      call: createGuardedFetch({
-        trustedOrigins,
-        // Files arrive as base64, and a second time in the last snapshot.
-        maxBytes: 3 * maxBytes,
-        headersTimeoutMs: silenceMs,
-        idleTimeoutMs: silenceMs,
-      }),
+      card: fetchWithin(timeoutMs, MAX_CARD_BYTES),
+      // Files arrive as base64, and a second time in the last snapshot.
+      call: fetchWithin(silenceMs, 3 * maxBytes),
     }
     const agents = cards.map((card) => {
       return new RemoteAgent(typeof card === 'string' ? { url: card } : card, settings, fetches)
@@ -146,13 +145,13 @@ class A2aSource implements AgentSource {
   }
 
   async start(listener: AgentListener): Promise<void> {
-    await Promise.all([...this.#agents.values()].map(({ watch }) => watch.start(listener)))
+    await Promise.all([...this.#agents.values()].map((agent) => agent.start(listener)))
   }
 
   async *run(call: AgentCall): AsyncGenerator<AgentUpdate> {
     const agent = this.#agents.get(call.agentId)
-    const known = agent?.watch.known
-    if (agent === undefined || known === undefined) {
+    const card = agent?.card
+    if (agent === undefined || card === undefined) {
       throw new GatewayError(
         'NOT_FOUND',
         'This agent does not exist, or its card cannot be read any more',
@@ -161,8 +160,8 @@ class A2aSource implements AgentSource {
     const task = call.resume && parseTaskState(call.resume.state)
     const message = await toMessage(call, task)
     const run = new TaskRun({
-      client: await agent.client(known.card),
-      isStreaming: known.card.capabilities?.streaming === true,
+      client: await agent.client(card),
+      isStreaming: card.capabilities?.streaming === true,
       reader: new TaskReader({ task, maxBytes: this.#settings.maxBytes }),
       settings: this.#settings,
       headers: call.trace ?? {},
@@ -186,13 +185,13 @@ class A2aSource implements AgentSource {
   async forget(agentId: string, state: unknown): Promise<void> {
     const task = parseTaskState(state)
     const agent = this.#agents.get(agentId)
-    const known = agent?.watch.known
-    if (task === undefined || agent === undefined || known === undefined) return
+    const card = agent?.card
+    if (task === undefined || agent === undefined || card === undefined) return
     const { clock, timeoutMs } = this.#settings
     const late = new AbortController()
     const undo = clock.after(timeoutMs, () => late.abort())
     try {
-      const client = await agent.client(known.card)
+      const client = await agent.client(card)
       const request = { tenant: '', id: task.taskId, metadata: undefined }
       await client.cancelTask(request, { signal: late.signal })
     } catch (error) {
@@ -205,41 +204,106 @@ class A2aSource implements AgentSource {
 
   /** Waits for cancellations that are in flight. */
   async close(): Promise<void> {
-    for (const { watch } of this.#agents.values()) watch.close()
+    for (const agent of this.#agents.values()) agent.close()
     await Promise.all(this.#ending)
   }
 }
 
-/** One agent: its card, its credentials and the client that calls it. */
+/** A card that was read, and the agent that it describes. */
+interface KnownCard {
+  readonly card: AgentCard
+  readonly agent: Agent
+  readonly etag: string | null
+}
+
+const MAX_CARD_BYTES = 1_048_576
+const MAX_BACKOFF_MS = 300_000
+
+/** One agent: reads its card again and again, less often while that fails, and makes the client that calls it. */
 class RemoteAgent {
   readonly id: string
   readonly origin: string
-  readonly watch: CardWatch
-  readonly #headers: CredentialHeaders
+  readonly #config: A2aCard
+  readonly #cardUrl: URL
   readonly #settings: Settings
   readonly #fetch: GuardedFetch
+  readonly #fetchCard: GuardedFetch
+  readonly #closing = new AbortController()
+  #known: KnownCard | undefined
+  #failures = 0
+  #undoTimer: (() => void) | undefined
   #connected: { readonly card: AgentCard; readonly client: Promise<Client> } | undefined
 
   /** @throws GatewayError `CONFIG` */
   constructor(
-    { url: value, headers = {}, signatureKeys }: A2aCard,
+    config: A2aCard,
     settings: Settings,
     fetches: { readonly card: GuardedFetch; readonly call: GuardedFetch },
   ) {
-    const { url, agentId } = parseCardAddress(value)
+    const { url, agentId } = parseCardAddress(config.url)
     this.id = agentId
     this.origin = url.origin
-    this.#headers = headers
+    this.#config = config
+    this.#cardUrl = url
     this.#settings = settings
     this.#fetch = this.#withCredentials(fetches.call)
-    this.watch = new CardWatch({
-      ...settings,
-      url,
-      agentId,
-      signatureKeys,
-      fetch: this.#withCredentials(fetches.card),
-      onWarning: (message, cause) => this.warn(message, cause),
-    })
+    this.#fetchCard = this.#withCredentials(fetches.card)
+  }
+
+  /** The last card that was read. `undefined` if there is none any more. */
+  get card(): AgentCard | undefined {
+    return this.#known?.card
+  }
+
+  /** Resolves after the first read of the card, also if it failed. Never rejects. */
+  async start(listener: AgentListener): Promise<void> {
+    const { refreshMs, clock, random } = this.#settings
+    try {
+      const known = await this.#read()
+      if (this.#closing.signal.aborted) return
+      this.#failures = 0
+      this.#known = known
+      // Reported each time, because the registry may have dropped the agent meanwhile.
+      if (known) listener.found(known.agent)
+      else listener.gone(this.id)
+    } catch (error) {
+      if (this.#closing.signal.aborted) return
+      this.#failures += 1
+      if (this.#failures === 1) this.warn('The agent card cannot be read', error)
+      if (error instanceof UnusableCard) {
+        this.#known = undefined
+        listener.gone(this.id)
+      } else if (this.#known) listener.unreachable?.(this.id, 'The agent card cannot be read')
+    }
+    const backoffMs = Math.min(MAX_BACKOFF_MS, refreshMs * 2 ** Math.max(0, this.#failures - 1))
+    const waitMs = Math.round(backoffMs * (0.9 + random() * 0.2))
+    this.#undoTimer = clock.after(waitMs, () => void this.start(listener))
+  }
+
+  close(): void {
+    this.#closing.abort()
+    this.#undoTimer?.()
+    this.#known = undefined
+  }
+
+  /** Reads the card again. `undefined` if it was removed. @throws UnusableCard; errors of the request */
+  async #read(): Promise<KnownCard | undefined> {
+    const headers = new Headers({ accept: 'application/json', 'a2a-version': '1.0' })
+    if (this.#known?.etag) headers.set('if-none-match', this.#known.etag)
+    const { signal } = this.#closing
+    const response = await this.#fetchCard(this.#cardUrl, { headers, signal })
+    if (response.status === 304 && this.#known) return this.#known
+    if (!response.ok) {
+      await response.body?.cancel()
+      if (response.status === 404 || response.status === 410) return undefined
+      throw new GatewayError(
+        'UNAVAILABLE',
+        `The request for the agent card was answered with status ${response.status}`,
+      )
+    }
+    const bytes = await readBounded(response, MAX_CARD_BYTES)
+    const card = await parseCard(bytes.toString(), this.#config.signatureKeys)
+    return { card, agent: toAgent(card, this.id), etag: response.headers.get('etag') }
   }
 
   /**
@@ -279,7 +343,7 @@ class RemoteAgent {
       const url = new URL(input instanceof Request ? input.url : input)
       if (url.origin !== this.origin) return fetch(input, init)
       const { clock, timeoutMs } = this.#settings
-      const credentials = await headersNow(this.#headers, { clock, ms: timeoutMs })
+      const credentials = await headersNow(this.#config.headers ?? {}, { clock, ms: timeoutMs })
       const headers = new Headers(init?.headers)
       for (const [name, value] of Object.entries(credentials)) headers.set(name, value)
       return fetch(input, { ...init, headers })
