@@ -7,6 +7,7 @@ import { CommandError, listenToStopSignals, toLine } from '@x/internal/command-l
 import type { CommandContext } from '@x/internal/command-line'
 import type { Logger } from 'pino'
 
+import type { AgentSource } from '../agents/agent.ts'
 import { checkAuthFits } from '../http/auth/combine.ts'
 import { GatewayError } from '../errors.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
@@ -81,7 +82,7 @@ async function serveConfig(
     log.info({ url }, 'listening')
   }
   const reloads = new Reloads({ configFile, read, gateway, log, configured })
-  const reload = (): void => void reloads.reload()
+  const reload = (): void => reloads.reload()
   const undoSignal = context.onSignal('SIGHUP', reload)
   const undoWatch = watchFile(configFile.file, {
     onChange: reload,
@@ -207,24 +208,18 @@ class Reloads {
   }
 
   /** Never rejects: a file with a mistake changes nothing, and the log says why. */
-  reload(): Promise<void> {
-    this.#last = this.#after(this.#last)
-    return this.#last
+  reload(): void {
+    this.#last = this.#last
+      .then(() => this.#reload())
+      .catch((error: unknown) => {
+        const message = error instanceof Error ? error.message : String(error)
+        this.#options.log.error({ error: message }, 'the file has a mistake: nothing is changed')
+      })
   }
 
   /** Resolves when no reload is in progress. */
   settled(): Promise<void> {
     return this.#last
-  }
-
-  async #after(last: Promise<void>): Promise<void> {
-    await last
-    try {
-      await this.#reload()
-    } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
-      this.#options.log.error({ error: message }, 'the file has a mistake: nothing is changed')
-    }
   }
 
   async #reload(): Promise<void> {
@@ -254,29 +249,29 @@ class Reloads {
     wanted: readonly SourceSettings[],
     sections: FileSections,
   ): Promise<readonly PlacedSource[]> {
+    const { makeSource } = this.#options.configured
     const left = [...this.#sources]
     return Promise.all(
       wanted.map(async (config, place) => {
         const index = left.findIndex((each) => isDeepStrictEqual(each.config, config))
         const [kept] = index < 0 ? [] : left.splice(index, 1)
-        if (kept) return kept
-        return {
-          config,
-          source: await this.#options.configured.makeSource(config, place, sections),
-        }
+        return kept ?? { config, source: await makeSource(config, place, sections) }
       }),
     )
   }
 
+  /** A new source replaces the source that had its place in the file. */
   async #useSources(wanted: readonly PlacedSource[]): Promise<void> {
     const { gateway, log } = this.#options
-    const changes = sourceChanges(this.#sources, wanted)
+    const before = this.#sources
+    const length = Math.max(before.length, wanted.length)
     const failed = await gateway.registry.replaceSources(
-      changes.map(({ gone, come }) => ({ gone: gone?.source, come: come?.source })),
+      Array.from({ length }, (_, at) => {
+        return { gone: sourceOnlyIn(at, before, wanted), come: sourceOnlyIn(at, wanted, before) }
+      }),
     )
-    this.#sources = wanted.map((placed) => {
-      if (!failed.includes(placed.source)) return placed
-      return changes.find(({ come }) => come === placed)?.gone ?? placed
+    this.#sources = wanted.map((placed, at) => {
+      return failed.includes(placed.source) ? (before[at] ?? placed) : placed
     })
     if (failed.length > 0) {
       const sources = failed.map(({ name }) => name)
@@ -285,23 +280,13 @@ class Reloads {
   }
 }
 
-interface SourceChange {
-  readonly gone: PlacedSource | undefined
-  readonly come: PlacedSource | undefined
-}
-
-/** A new source replaces the source that had its place in the file. */
-function sourceChanges(
-  before: readonly PlacedSource[],
-  wanted: readonly PlacedSource[],
-): readonly SourceChange[] {
-  const changes: SourceChange[] = []
-  for (let at = 0; at < Math.max(before.length, wanted.length); at += 1) {
-    const [gone] = before.slice(at, at + 1).filter((placed) => !wanted.includes(placed))
-    const [come] = wanted.slice(at, at + 1).filter((placed) => !before.includes(placed))
-    if (gone || come) changes.push({ gone, come })
-  }
-  return changes
+/** The source at a place of one list, unless the other list has it too. */
+function sourceOnlyIn(
+  at: number,
+  list: readonly PlacedSource[],
+  other: readonly PlacedSource[],
+): AgentSource | undefined {
+  return list.slice(at, at + 1).find((placed) => !other.includes(placed))?.source
 }
 
 export interface ConfigChange {
