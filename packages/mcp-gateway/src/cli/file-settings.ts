@@ -245,15 +245,12 @@ function* contradictions(settings: FileSettings): Generator<Contradiction> {
     yield { path: type, expected: 'disk, which is the type for store.dir' }
   }
   // Else agents would leave and come back between two searches. A search may begin a tenth later, and takes time.
-  const refreshMs = Math.max(0, ...agents.sources.map(refreshMsOf))
+  const times = agents.sources.map((source) => source['refreshMs'])
+  const refreshMs = Math.max(0, ...times.filter((each) => typeof each === 'number'))
   if (agents.ttlMs <= 1.2 * refreshMs) {
     const why = `a source looks for its agents every ${refreshMs} ms (refreshMs)`
     yield { path: ['agents', 'ttlMs'], expected: `more than ${1.2 * refreshMs}: ${why}` }
   }
-}
-
-function refreshMsOf({ refreshMs }: SourceSettings): number {
-  return typeof refreshMs === 'number' ? refreshMs : 0
 }
 
 /** Finds equal URL paths: one of them would never be reached. */

@@ -32,22 +32,17 @@ interface PlannedGateway extends AsyncDisposable {
   readonly warnings: readonly string[]
 }
 
-interface PlanOptions {
-  /** Options that win over the file. */
-  readonly over: Partial<GatewayOptions>
-  /** Also finds mistakes that only matter when clients are served. */
-  readonly isToServe: boolean
-}
-
 /**
  * Makes the gateway of a file, and asks its sources for agents once. It serves no client, and leaves the store of the
  * file alone.
  *
+ * @param over options that win over the file
+ * @param isToServe `true`: finds mistakes, too, that only matter when clients are served
  * @throws CommandError, GatewayError `CONFIG`, with the line of the mistake
  */
 async function planGateway(
   configFile: ConfigFile,
-  { over = {}, isToServe = false }: Partial<PlanOptions> = {},
+  { over = {}, isToServe = false }: { over?: Partial<GatewayOptions>; isToServe?: boolean } = {},
 ): Promise<PlannedGateway> {
   const read = await readConfigFile(configFile)
   const warnings: string[] = []
@@ -117,7 +112,7 @@ export async function checkFile(file: ConfigFile, { json, stdout }: ReportOption
       ? `${JSON.stringify({ config, ...report })}\n`
       : `${stringify(config)}\n${reportText(report)}`,
   )
-  checkSources(planned)
+  checkSources(planned.gateway, planned.sources, planned.read)
 }
 
 /** Prints the tools of a file. @throws CommandError, GatewayError */
@@ -125,7 +120,7 @@ export async function listTools(file: ConfigFile, { json, stdout }: ReportOption
   await using planned = await planGateway(file)
   const report = planReport(planned.gateway, planned.warnings)
   stdout.write(json ? `${JSON.stringify(report)}\n` : reportText(report))
-  checkSources(planned)
+  checkSources(planned.gateway, planned.sources, planned.read)
 }
 
 type PlanReport = ReturnType<typeof planReport>
@@ -254,15 +249,11 @@ async function resultOf(planned: PlannedGateway, params: object): Promise<Result
   const error = answer?.['error']
   if (!isRecord(error))
     throw new CommandError(`The gateway answered ${response.status} without a result`)
-  const message = `${String(error['message'])}${nearestText(error['data'])}`
-  throw new CommandError(toLine([message, ...warnings].join('; ')))
-}
-
-/** Names of tools that are most like the one that is missing. */
-function nearestText(data: unknown): string {
+  const { message, data } = error
   const nearest: unknown = isRecord(data) ? data['nearest'] : undefined
-  if (!Array.isArray(nearest) || nearest.length === 0) return ''
-  return `; nearest: ${nearest.map(String).join(', ')}`
+  const names = Array.isArray(nearest) ? nearest.map(String) : []
+  const advice = names.length === 0 ? [] : [`nearest: ${names.join(', ')}`]
+  throw new CommandError(toLine([String(message), ...advice, ...warnings].join('; ')))
 }
 
 /** Reads JSON, or a stream of events (WHATWG HTML, section 9.2.6) with one line of data each. */
@@ -286,13 +277,11 @@ function blockText(block: unknown): string {
   if (block['type'] === 'text') return String(block['text'])
   if (block['type'] === 'resource_link') return String(block['uri'])
   const file = block['resource']
-  if (isRecord(file)) return `${String(file['uri'])}${onNewLine(file['text'])}`
+  if (isRecord(file)) {
+    return [file['uri'], file['text']].filter((each) => typeof each === 'string').join('\n')
+  }
   const { type, mimeType } = block
   return typeof mimeType === 'string' ? `[${String(type)} ${mimeType}]` : `[${String(type)}]`
-}
-
-function onNewLine(text: unknown): string {
-  return typeof text === 'string' ? `\n${text}` : ''
 }
 
 /** Returns the sessions of all gateways that share the store of a file, as a table or as JSON. */

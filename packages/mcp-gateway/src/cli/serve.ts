@@ -66,7 +66,11 @@ async function serveConfig(
   const onWarning = observer.warned
   await using configured = await toOptions(config, { folder, watch, onWarning, sections })
   if (serves) checkServable(config, configured.options, onWarning)
-  else if (!configured.options.engine) throw noEngine()
+  else if (!configured.options.engine) {
+    const text =
+      'Without an engine there are no queued tasks to execute: set store.type to redis, and store.tasks to true'
+    throw new GatewayError('CONFIG', text, { path: 'store' })
+  }
   // The observer receives warnings already.
   const options = { ...configured.options, onWarning: undefined, logger: false as const, observer }
   await using gateway = createGateway(options)
@@ -94,7 +98,7 @@ async function serveConfig(
       // In development, a graph with a mistake will be corrected while the gateway runs.
       if (!watch) {
         await gateway.registry.start()
-        checkSources({ gateway, sources: configured.sources, read })
+        checkSources(gateway, configured.sources, read)
       }
       if (!works || !options.engine) return
       await gateway.work()
@@ -114,24 +118,16 @@ async function serveConfig(
   }
 }
 
-function noEngine(): GatewayError {
-  const text =
-    'Without an engine there are no queued tasks to execute: set store.type to redis, and store.tasks to true'
-  return new GatewayError('CONFIG', text, { path: 'store' })
-}
-
-interface AskedSources {
-  readonly gateway: Gateway
-  readonly sources: readonly PlacedSource[]
-  readonly read: ReadConfig
-}
-
 /**
  * Checks sources that were asked once. A source that cannot be reached now may come later.
  *
  * @throws CommandError with a line for each source that can never work
  */
-export function checkSources({ gateway, sources, read }: AskedSources): void {
+export function checkSources(
+  gateway: Gateway,
+  sources: readonly PlacedSource[],
+  read: ReadConfig,
+): void {
   const failed = gateway.registry.status().sources.flatMap(({ name, state, reason }) => {
     if (state !== 'failed') return []
     const place = read.placeOf(

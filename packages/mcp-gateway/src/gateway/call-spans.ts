@@ -2,7 +2,7 @@ import { isRecord } from '@x/internal'
 import type * as OpenTelemetry from '@opentelemetry/api'
 
 import { packageVersion } from '../version.ts'
-import type { GatewayObserver, ObservedCall, TraceCarrier } from '../internal/observer.ts'
+import type { GatewayObserver, ObservedCall } from '../internal/observer.ts'
 
 /**
  * Makes a span for each call: a child of the span of the client (`traceparent` in `_meta`, or as a header), and the
@@ -32,7 +32,8 @@ export async function callSpans(): Promise<GatewayObserver | undefined> {
       spans.set(call, span)
       const carrier: Record<string, string> = {}
       propagation.inject(trace.setSpan(parent, span), carrier)
-      return withOwn(call.trace, carrier)
+      // Without a propagator, the agent gets the trace of the client.
+      return Object.keys(carrier).length === 0 ? call.trace : carrier
     },
     activate: (call, run) => {
       const span = spans.get(call)
@@ -54,11 +55,6 @@ export async function callSpans(): Promise<GatewayObserver | undefined> {
       span.end()
     },
   }
-}
-
-/** Without a propagator, the agent gets the trace of the client. */
-function withOwn(theirs: TraceCarrier | undefined, own: TraceCarrier): TraceCarrier | undefined {
-  return Object.keys(own).length === 0 ? theirs : own
 }
 
 async function loadApi(): Promise<typeof OpenTelemetry | undefined> {

@@ -33,10 +33,10 @@ test('has a text for a skill without a description', () => {
 
 test('says how long files can be read, also after a long description', () => {
   const skill: Skill = { ...bare, description: 'x'.repeat(5000), outputModes: ['image/png'] }
-  const text = descriptionOf(skill, { artifactTtlMs: 86_400_000 })
+  const text = descriptionOf(skill, 86_400_000)
   expect(text).toHaveLength(2048)
   expect(text.endsWith('…\n\nFiles it makes can be read for 24 hours.')).toBe(true)
-  expect(descriptionOf(bare, { artifactTtlMs: 60_000 })).not.toContain('Files')
+  expect(descriptionOf(bare, 60_000)).not.toContain('Files')
 })
 
 test('removes invisible characters', () => {

@@ -4,19 +4,17 @@ import { legible } from '../internal/redacted.ts'
 
 const MAX_LENGTH = 2048
 const MAX_EXAMPLES = 3
+const NO_FILE = /^(?:text(?:\/plain)?|application\/json)$/i
 /** Description of a skill that has none. */
 export const NOTHING = 'No description available'
-
-export interface DescriptionOptions {
-  /** Milliseconds for which files are kept. @default not mentioned */
-  readonly artifactTtlMs?: number | undefined
-}
 
 /**
  * Makes the description for models: description, examples, modes and tags of the skill. If the skill makes files, it
  * also says how long they can be read (specification 2026-07-28: the lifetime of a handle must be visible).
+ *
+ * @param artifactTtlMs milliseconds for which files are kept. @default not mentioned
  */
-export function descriptionOf(skill: Skill, { artifactTtlMs }: DescriptionOptions = {}): string {
+export function descriptionOf(skill: Skill, artifactTtlMs?: number): string {
   const { description, examples = [], inputModes = [], outputModes = [], tags = [] } = skill
   const modes = [
     inputModes.length > 0 ? `Input modes: ${inputModes.join(', ')}` : '',
@@ -33,14 +31,10 @@ export function descriptionOf(skill: Skill, { artifactTtlMs }: DescriptionOption
   ]
   const body = legible(paragraphs.filter(Boolean).join('\n\n')) || NOTHING
   const lifetime =
-    artifactTtlMs !== undefined && outputModes.some(isFile)
+    artifactTtlMs !== undefined && outputModes.some((mode) => !NO_FILE.test(mode.trim()))
       ? `\n\nFiles it makes can be read for ${durationOf(artifactTtlMs)}.`
       : ''
   return shortened(body, MAX_LENGTH - lifetime.length) + lifetime
-}
-
-function isFile(mode: string): boolean {
-  return !/^(?:text(?:\/plain)?|application\/json)$/i.test(mode.trim())
 }
 
 function durationOf(ms: number): string {

@@ -1,7 +1,7 @@
 import { isRecord } from '@x/internal'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import type { CheckedArguments, PlannedTool, ToolDefinition, ToolPlan } from './plan.ts'
-import { EXTRA_SCHEMAS, type ExtraName, extrasFor } from './parameters.ts'
+import { EXTRA_SCHEMAS, extrasFor } from './parameters.ts'
 import { nearestNames } from './names.ts'
 import { withoutHeaderHints } from '../agents/schemas.ts'
 import { shortened } from '../internal/text.ts'
@@ -17,7 +17,7 @@ export type MetaToolName = 'agent_call' | 'agents_list'
 
 /** Sorted by name. */
 export function metaToolsWith(wanted: ExtraSettings): readonly MetaTool[] {
-  const extras = extrasFor({ wanted, canAsk: true, taken: new Set() })
+  const extras = extrasFor(wanted, true)
   const definitions: readonly (ToolDefinition & { readonly name: MetaToolName })[] = [
     {
       name: 'agent_call',
@@ -103,7 +103,8 @@ export function agentsPage(
     ok: true,
     page: {
       agents: found.slice(0, PAGE).map(listed),
-      ...(found.length > PAGE && last !== undefined && { nextCursor: cursorOf(last.id) }),
+      ...(found.length > PAGE &&
+        last !== undefined && { nextCursor: Buffer.from(last.id).toString('base64url') }),
     },
   }
 }
@@ -120,7 +121,9 @@ export function resolveAgentCall(
   const agent = all.find(({ handle }) => handle === wanted) ?? all.find(({ id }) => id === wanted)
   if (agent === undefined) {
     const handles = all.map(({ handle }) => handle)
-    return refused(`there is no such agent${orNearest(wanted, handles)}`)
+    const near = nearestNames(wanted, handles).map((each) => `"${each}"`)
+    const advice = near.length === 0 ? '' : `; there is ${near.join(', ')}`
+    return refused(`there is no such agent${advice}`)
   }
   const ofAgent = agent.tools
   const tool =
@@ -135,7 +138,9 @@ export function resolveAgentCall(
     return refused('/arguments is needed: this skill has an inputSchema (see agents_list)')
   }
   if (own !== undefined && !isRecord(own)) return refused('/arguments must be an object')
-  const extras = Object.fromEntries(Object.entries(rest).filter(([name]) => isExtra(name)))
+  const extras = Object.fromEntries(
+    Object.entries(rest).filter(([name]) => Object.hasOwn(EXTRA_SCHEMAS, name)),
+  )
   const given = tool.parameters === 'schema' ? own : message === undefined ? undefined : { message }
   const checked = tool.check({ ...extras, ...given })
   return checked.ok ? { ok: true, tool, arguments: checked.arguments } : checked
@@ -190,19 +195,6 @@ function says({ tools }: UsableAgent, query: string): boolean {
     ...tools.flatMap(({ skill }) => [skill.name, skill.description, ...(skill.tags ?? [])]),
   ]
   return texts.some((text) => text.toLowerCase().includes(query))
-}
-
-function isExtra(name: string): name is ExtraName {
-  return Object.hasOwn(EXTRA_SCHEMAS, name)
-}
-
-function orNearest(wanted: string, handles: readonly string[]): string {
-  const near = nearestNames(wanted, handles).map((each) => `"${each}"`)
-  return near.length === 0 ? '' : `; there is ${near.join(', ')}`
-}
-
-function cursorOf(agentId: string): string {
-  return Buffer.from(agentId).toString('base64url')
 }
 
 function agentIdFrom(cursor: unknown): string | undefined {

@@ -54,7 +54,9 @@ export function planNames<Candidate extends NameCandidate>(
     const wanted = candidate.override ?? bareName(candidate, shape)
     return { candidate, wanted, name: wanted, digits: 0, others: NOBODY }
   })
-  const sorted = names.toSorted((a, b) => compareIds(a.candidate, b.candidate))
+  const sorted = names.toSorted(({ candidate: a }, { candidate: b }) => {
+    return compareText(a.agentId, b.agentId) || compareText(a.skillId, b.skillId)
+  })
   const withdrawn = new Set(reserved) // no tool gets one of these
   for (;;) {
     const groups = new Map<string, typeof sorted>()
@@ -88,10 +90,6 @@ export function planNames<Candidate extends NameCandidate>(
 }
 
 const NOBODY: readonly string[] = []
-
-function compareIds(a: NameCandidate, b: NameCandidate): number {
-  return compareText(a.agentId, b.agentId) || compareText(a.skillId, b.skillId)
-}
 
 function showIds({ agentId, skillId }: NameCandidate): string {
   return skillId === '' ? agentId : `${agentId}/${skillId}`

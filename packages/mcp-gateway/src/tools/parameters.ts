@@ -41,7 +41,7 @@ export function parametersOf(
   return takingArguments(own)
 
   function takingMessage(): ToolParameters {
-    const extras = extrasFor({ wanted, canAsk, taken: new Set(['message']) })
+    const extras = extrasFor(wanted, canAsk, new Set(['message']))
     return {
       kind: 'message',
       inputSchema: withExtras(MESSAGE, extras),
@@ -50,7 +50,7 @@ export function parametersOf(
   }
 
   function takingArguments(schema: JsonSchema): ToolParameters {
-    const extras = extrasFor({ wanted, canAsk, taken: namesIn(schema) })
+    const extras = extrasFor(wanted, canAsk, namesIn(schema))
     const fits = validatorFor(schema)
     return {
       kind: 'schema',
@@ -238,16 +238,17 @@ export const EXTRA_SCHEMAS: Readonly<Record<ExtraName, Readonly<Record<string, u
   },
 }
 
-interface ExtraSituation {
-  readonly wanted: ExtraSettings
-  /** `true` for an agent that can ask questions. */
-  readonly canAsk: boolean
-  /** Properties of the skill's schema. They win over added parameters. */
-  readonly taken: ReadonlySet<string>
-}
-
-/** Returns the parameters that are added to a tool. */
-export function extrasFor({ wanted, canAsk, taken }: ExtraSituation): readonly ExtraName[] {
+/**
+ * Returns the parameters that are added to a tool.
+ *
+ * @param canAsk `true` for an agent that can ask questions
+ * @param taken properties of the skill's schema, which win over added parameters
+ */
+export function extrasFor(
+  wanted: ExtraSettings,
+  canAsk: boolean,
+  taken: ReadonlySet<string> = new Set(),
+): readonly ExtraName[] {
   return EXTRA_NAMES.filter(
     (name) => wanted[name] === true && !taken.has(name) && (name !== 'resume' || canAsk),
   )

@@ -270,7 +270,7 @@ export class ToolPlanner {
     const { inputSchema, check } = parameters
     const title =
       settings.title ?? legible(skill.name === '' ? agent.name : `${agent.name}: ${skill.name}`)
-    const description = settings.description ?? descriptionOf(skill, this.#options)
+    const description = settings.description ?? descriptionOf(skill, this.#options.artifactTtlMs)
     if (description === NOTHING) {
       warnings.push(
         `${name} has no description, and models choose by descriptions. Set one in tools.overrides`,
@@ -395,7 +395,7 @@ function nameDefect(name: string, maxLength: number): string | undefined {
 /** Returns the tools that this caller may see, sorted by name. Callers with the same scopes see the same. */
 export function listTools(plan: ToolPlan, principal: Principal): readonly ToolDefinition[] {
   return plan.listed
-    .filter((tool) => !isOfAgent(tool) || mayUse(principal, tool))
+    .filter((tool) => !('agent' in tool) || mayUse(principal, tool))
     .map(({ definition }) => definition)
 }
 
@@ -412,8 +412,4 @@ export function nearestTools(
 ): readonly string[] {
   const seen = listTools(plan, principal).map((tool) => tool.name)
   return nearestNames(name, seen)
-}
-
-function isOfAgent(tool: PlannedTool | ListedTool): tool is PlannedTool {
-  return 'agent' in tool
 }

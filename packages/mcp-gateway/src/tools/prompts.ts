@@ -88,13 +88,11 @@ export interface PromptDefinition {
   readonly name: string
   readonly title: string
   readonly description: string
-  readonly arguments?: readonly PromptArgument[]
-}
-
-interface PromptArgument {
-  readonly name: string
-  readonly description?: string
-  readonly required: true
+  readonly arguments?: readonly {
+    readonly name: string
+    readonly description?: string
+    readonly required: true
+  }[]
 }
 
 export function promptDefinitionOf(prompt: PlannedPrompt): PromptDefinition {

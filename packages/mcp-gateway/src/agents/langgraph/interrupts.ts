@@ -350,8 +350,14 @@ export function openInterruptsOf({ tasks }: Values): readonly GraphInterrupt[] {
   if (!Array.isArray(tasks)) return []
   return tasks.flatMap((task: unknown) => {
     const interrupts = isRecord(task) ? task['interrupts'] : undefined
-    return z.array(interruptShape).safeParse(interrupts).data ?? []
+    return interruptsFrom(interrupts)
   })
+}
+
+/** Reads a list of interrupts. Empty for any other value. */
+export function interruptsFrom(value: unknown): readonly GraphInterrupt[] {
+  if (!Array.isArray(value)) return []
+  return value.flatMap((one) => interruptShape.safeParse(one).data ?? [])
 }
 
 /**

@@ -5,6 +5,7 @@ import type { InputFile, OutputFile } from '../../files/result-files.ts'
 import { messageFieldOf } from '../agent.ts'
 import type { AgentInput, AgentUpdate, JsonSchema } from '../agent.ts'
 import type { GraphOutput } from './definition.ts'
+import { interruptsFrom } from './interrupts.ts'
 import type { GraphInterrupt } from './interrupts.ts'
 
 /** Largest file that a message contains. The message names larger files and their URIs. */
@@ -40,7 +41,9 @@ async function blockOf(file: InputFile, signal: AbortSignal): Promise<object> {
   const kind = blockTypeFor(mimeType)
   const named = { type: 'text', text: `File "${name}" (${mimeType}, ${size} bytes): ${uri}` }
   if (kind === undefined || size > MAX_INLINE_BYTES) return named
-  const bytes = await bytesOf(file, signal)
+  const chunks: Uint8Array[] = []
+  for await (const chunk of file.read(signal)) chunks.push(chunk)
+  const bytes = Buffer.concat(chunks)
   if (kind !== 'text') {
     return { type: kind, mimeType, data: bytes.toString('base64'), metadata: { filename: name } }
   }
@@ -55,12 +58,6 @@ function blockTypeFor(mimeType: string): 'text' | 'image' | 'audio' | 'file' | u
   if (type.startsWith('image/')) return 'image'
   if (type.startsWith('audio/')) return 'audio'
   return type === 'application/pdf' ? 'file' : undefined
-}
-
-async function bytesOf(file: InputFile, signal: AbortSignal): Promise<Buffer> {
-  const chunks: Uint8Array[] = []
-  for await (const chunk of file.read(signal)) chunks.push(chunk)
-  return Buffer.concat(chunks)
 }
 
 export const STREAM_MODES = ['messages', 'updates', 'custom', 'values'] as const
@@ -115,12 +112,8 @@ function readValues(payload: unknown, end: GraphEnd): void {
     return
   }
   const known = new Set(end.interrupts.map(({ id }) => id))
-  const fresh = found.filter(isInterrupt).filter(({ id }) => id === undefined || !known.has(id))
+  const fresh = interruptsFrom(found).filter(({ id }) => id === undefined || !known.has(id))
   end.interrupts = [...end.interrupts, ...fresh]
-}
-
-function isInterrupt(value: unknown): value is GraphInterrupt {
-  return isRecord(value) && (value['id'] === undefined || typeof value['id'] === 'string')
 }
 
 /**

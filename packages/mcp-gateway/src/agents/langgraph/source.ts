@@ -7,7 +7,7 @@ import type { Clock } from '../../internal/clock.ts'
 import { withDeadline } from '../../internal/timers.ts'
 import { WatchedFiles } from '../../internal/watch.ts'
 import { RunFailure, skillsOf } from '../agent.ts'
-import type { Agent, AgentCall, AgentListener, AgentSource, AgentUpdate, Skill } from '../agent.ts'
+import type { Agent, AgentCall, AgentListener, AgentSource, AgentUpdate } from '../agent.ts'
 import { graphsFromConfig } from './config.ts'
 import { graphChecks, isRunnableGraph, keepsThreadsHere, threadKeeperOf } from './definition.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
@@ -129,8 +129,7 @@ class LangGraphSource implements AgentSource {
       }
       const one = result.value
       this.#loaded.set(one.agent.id, one)
-      this.#warnOfOwnThreads(one)
-      this.#warnOfFailingCalls(one)
+      this.#warnOf(one)
       listener.found(one.agent)
     }
     for (const id of left) {
@@ -139,19 +138,18 @@ class LangGraphSource implements AgentSource {
     }
   }
 
-  #warnOfOwnThreads({ agent, graph }: LoadedGraph): void {
+  #warnOf({ agent, definition, graph }: LoadedGraph): void {
     const { isShared = false, onWarning } = this.#options
-    if (!isShared || !keepsThreadsHere(graph)) return
-    onWarning?.(
-      `The graph "${agent.name}" keeps its threads in this process, so its questions cannot be answered in another process`,
-    )
-  }
-
-  #warnOfFailingCalls({ agent, definition, graph }: LoadedGraph): void {
-    if (definition.input !== undefined || skillsOf(agent).every(hasSchema)) return
+    if (isShared && keepsThreadsHere(graph)) {
+      onWarning?.(
+        `The graph "${agent.name}" keeps its threads in this process, so its questions cannot be answered in another process`,
+      )
+    }
+    if (definition.input !== undefined || skillsOf(agent).every(({ inputSchema }) => inputSchema))
+      return
     const defect = messageDefectOf(graph)
     if (defect === undefined) return
-    this.#options.onWarning?.(
+    onWarning?.(
       `Every call of the graph "${agent.name}" will fail: it ${defect}. Declare its state or its input with a schema that callers can fill, or give the agent an "input" function`,
     )
   }
@@ -170,7 +168,9 @@ class LangGraphSource implements AgentSource {
     let isKept = call.thread !== undefined || attempt !== undefined
     try {
       for await (const update of updatesOf(loaded, call, thread)) {
-        isKept ||= isWaiting(update)
+        // A run that waits for an answer needs its thread.
+        const { type } = update
+        isKept ||= type === 'asked' || (type === 'authorization' && update.state !== undefined)
         yield update
       }
     } finally {
@@ -207,15 +207,6 @@ class LangGraphSource implements AgentSource {
       onWarning?.(`A thread of the graph "${agent.name}" could not be deleted`, error)
     }
   }
-}
-
-function hasSchema({ inputSchema }: Skill): boolean {
-  return inputSchema !== undefined
-}
-
-/** Returns whether the run waits for an answer, and so needs its thread. */
-function isWaiting(update: AgentUpdate): boolean {
-  return update.type === 'asked' || (update.type === 'authorization' && update.state !== undefined)
 }
 
 async function load(name: string, definition: GraphDefinition): Promise<LoadedGraph> {
@@ -294,17 +285,14 @@ async function inputAfterDeath(
   thread: string,
 ): Promise<unknown> {
   const state = await loaded.graph.getState?.({ configurable: { thread_id: thread } })
-  if (!isRecord(state) || !isRecord(state['config']) || !hasCheckpointId(state['config'])) {
+  const { configurable } = isRecord(state) && isRecord(state['config']) ? state['config'] : {}
+  if (!isRecord(state) || !isRecord(configurable) || !configurable['checkpoint_id']) {
     return inputOf(loaded, call)
   }
   if (call.resume === undefined) return null
   // The checkpoint has an answer when the node that asked has ended. Until then, the node needs it again.
   const value = resumeOf(call.resume, openInterruptsOf(state))
   return value === undefined ? null : commandOf(value)
-}
-
-function hasCheckpointId({ configurable }: Readonly<Record<string, unknown>>): boolean {
-  return isRecord(configurable) && typeof configurable['checkpoint_id'] === 'string'
 }
 
 /** Makes a new object for each call, because a graph may write into it. */

@@ -52,16 +52,12 @@ const optionChecks: Checks<DevModeOptions> = { principal: check.text, onWarning:
  */
 export function devModeAuth(options: DevModeOptions = {}): Authenticator {
   assertGatewayOptions('devModeAuth()', options, optionChecks)
-  const { principal = 'mcp_user', onWarning = warn } = options
+  const { principal = 'mcp_user', onWarning = (message) => process.emitWarning(message) } = options
   const everyone = anonymousPrincipal(principal)
   onWarning(
     `DEVELOPMENT MODE: no credential is checked, and every caller is "${principal}". Never use it where others can reach this gateway.`,
   )
   return { isDevMode: true, authenticate: () => Promise.resolve(everyone) }
-}
-
-function warn(message: string): void {
-  process.emitWarning(message)
 }
 
 export interface AuthFit {
