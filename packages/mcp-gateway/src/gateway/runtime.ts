@@ -117,7 +117,13 @@ export class Runtime implements AsyncDisposable {
     })
     this.#anonymous = anonymousPrincipal(options.anonymousPrincipal)
     this.#lease = new ProcessLease(this.#store.records, clock)
-    this.#changes = this.#makeChanges()
+    this.#changes = new ChangeFeed({
+      logs: this.#store.logs,
+      limits: toSessionLimits(options.sessions).events ?? FEED_LIMITS,
+      process: this.#lease.id,
+      clock,
+      onError: this.#onError,
+    })
     this.#artifacts = this.#makeArtifacts()
     this.registry = new AgentRegistry({
       ...options.registry,
@@ -127,14 +133,8 @@ export class Runtime implements AsyncDisposable {
       clock,
     })
     this.registry.on('changed', ({ plan, tools, prompts }) => {
-      if (tools) {
-        void this.#changes.publish({ type: 'tools', version: plan.toolsVersion })
-        this.#observer.listChanged('tools')
-      }
-      if (prompts) {
-        void this.#changes.publish({ type: 'prompts', version: plan.promptsVersion })
-        this.#observer.listChanged('prompts')
-      }
+      if (tools) this.#publish('tools', plan.toolsVersion)
+      if (prompts) this.#publish('prompts', plan.promptsVersion)
     })
     this.#runs = new Runs({
       ...options.runs,
@@ -254,7 +254,11 @@ export class Runtime implements AsyncDisposable {
   async #close(): Promise<void> {
     this.#isUnready = true
     const { drainDelayMs, shutdownGraceMs } = this.#options.http
-    if (drainDelayMs > 0) await this.#wait(drainDelayMs)
+    if (drainDelayMs > 0) {
+      await new Promise<void>((resolve) => {
+        this.#clock.after(drainDelayMs, resolve)
+      })
+    }
     this.#isDraining = true
     this.#listeners.stop()
     const tasksEnd = this.#tasks.close()
@@ -274,10 +278,9 @@ export class Runtime implements AsyncDisposable {
     if (this.#options.store === undefined) await this.#store.close()
   }
 
-  #wait(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      this.#clock.after(ms, resolve)
-    })
+  #publish(list: 'tools' | 'prompts', version: string): void {
+    void this.#changes.publish({ type: list, version })
+    this.#observer.listChanged(list)
   }
 
   /** Serves a request, with the address of its client as `http.clientAddress` determines it. */
@@ -381,17 +384,6 @@ export class Runtime implements AsyncDisposable {
       isStateless: false,
       observer: undefined,
       streams: this.#makeStreams(),
-    })
-  }
-
-  #makeChanges(): ChangeFeed {
-    const { events } = toSessionLimits(this.#options.sessions)
-    return new ChangeFeed({
-      logs: this.#store.logs,
-      limits: events ?? FEED_LIMITS,
-      process: this.#lease.id,
-      clock: this.#clock,
-      onError: this.#onError,
     })
   }
 
