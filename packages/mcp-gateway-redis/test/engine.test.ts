@@ -56,7 +56,10 @@ interface World extends AsyncDisposable {
 }
 
 /** @param prefix that of another world, whose processes are on another machine then: only Redis is shared */
-async function newWorld(prefix = `engine-${process.pid}-${++prefixes}`): Promise<World> {
+async function newWorld(
+  prefix = `engine-${process.pid}-${++prefixes}`,
+  redisUrl = redis?.url ?? '',
+): Promise<World> {
   const folder = await mkdtemp(join(tmpdir(), 'engine-'))
   const stack = new AsyncDisposableStack()
   const lines = async (): Promise<readonly string[]> => {
@@ -77,7 +80,7 @@ async function newWorld(prefix = `engine-${process.pid}-${++prefixes}`): Promise
       MCP_GATEWAY_HTTP_PORT: '0',
       MCP_GATEWAY_STORE_PREFIX: prefix,
       MCP_GATEWAY_LOG_LEVEL: 'error',
-      REDIS_URL: redis?.url,
+      REDIS_URL: redisUrl,
       GATEWAY_STATE_KEY: 'a key that all processes of this test share',
       GATEWAY_TOKEN_HASH: hash('sha256', TOKEN),
     })
@@ -86,7 +89,7 @@ async function newWorld(prefix = `engine-${process.pid}-${++prefixes}`): Promise
   return {
     prefix,
     start: async (what) =>
-      stack.use(await startProcess({ redis: redis?.url ?? '', prefix, folder, ...what })),
+      stack.use(await startProcess({ redis: redisUrl, prefix, folder, ...what })),
     put: (name) => writeFile(join(folder, name), ''),
     nodes: async () => (await lines()).map((line) => line.split(' ').slice(0, -1).join(' ')),
     pids: async () => (await lines()).map((line) => Number(line.split(' ').at(-1))),
@@ -305,6 +308,40 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
       expect(await there.nodes()).toEqual(['second A', 'third A'])
     },
   )
+
+  test('survives a crash of Redis, and each node runs once', { timeout: SLOW }, async () => {
+    const args = ['--appendonly', 'yes', '--appendfsync', 'always']
+    await using own = await startRedisServer({ args })
+    await using world = await newWorld(undefined, own?.url)
+    await world.put('wait-second')
+    const gateway = await world.start({ listens: true, works: true })
+    const taskId = await taskOf(gateway.url, 'durable')
+    const asked = await askedTaskOf(gateway.url)
+    await untilNodes(world, 2)
+    await own?.stop()
+    await expect(send(gateway.url, 'tasks/get', { taskId })).rejects.toThrow(
+      /cannot be reached now/,
+    )
+    await world.put('go-second')
+    await untilNodes(world, 3) // its graph goes on without Redis
+    await own?.start()
+    const reach = async <T>(request: () => Promise<T>): Promise<T> => {
+      try {
+        return await request()
+      } catch {
+        await sleep(50)
+        return reach(request)
+      }
+    }
+    const task = await reach(() => until(gateway.url, taskId, 'completed'))
+    expect(task).toMatchObject({ status: 'completed', result: text('first second third ') })
+    await reach(() => answer(gateway.url, asked))
+    expect(await until(gateway.url, asked, 'completed')).toMatchObject({ status: 'completed' })
+    expect(await world.nodes()).toEqual([
+      ...['first A', 'second A', 'third A'],
+      ...['answered A', 'after A'],
+    ])
+  })
 
   test('is handed over at once when its process is stopped', { timeout: SLOW }, async () => {
     await using world = await newWorld()
