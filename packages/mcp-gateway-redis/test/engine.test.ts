@@ -362,6 +362,7 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
   test('is not changed by a frozen process that wakes up', { timeout: SLOW }, async () => {
     await using world = await newWorld()
     await world.put('wait-second')
+    await world.put('wait-third')
     const web = await world.start({ listens: true })
     const first = await world.start({ works: true })
     const taskId = await taskOf(web.url, 'durable')
@@ -369,12 +370,20 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     first.kill('SIGSTOP')
     await world.start({ works: true })
     await untilNodes(world, 3)
-    first.kill('SIGCONT')
     await world.put('go-second')
+    await untilNodes(world, 4)
+    first.kill('SIGCONT') // its node ends at once, because the file is there
+    for (let count = 5; (await world.pids()).slice(4).every((pid) => pid !== first.pid); count++) {
+      await taskOf(web.url, 'durable', { message: 'B' })
+      await untilNodes(world, count)
+    }
+    await world.put('go-third')
     expect(await until(web.url, taskId, 'completed')).toMatchObject({
       status: 'completed',
       result: text('first second third '),
     })
+    const nodes = (await world.nodes()).filter((line) => line.endsWith('A'))
+    expect(nodes).toEqual(['first A', 'second A', 'second A', 'third A'])
   })
 
   test(

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { check, isRecord } from '@x/internal'
 import type { Check, Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../../errors.ts'
@@ -235,6 +236,7 @@ async function* updatesOf(
   thread: string,
 ): AsyncGenerator<AgentUpdate> {
   const { definition, graph } = loaded
+  using guard = call.attempt === undefined ? undefined : guardAfterFreeze(call.signal)
   const end: GraphEnd = { state: undefined, interrupts: [] }
   let isStarted = false
   try {
@@ -254,7 +256,7 @@ async function* updatesOf(
       ...(graph.outputChannels !== undefined && { outputKeys: graph.outputChannels }),
       signal: call.signal,
       streamMode: STREAM_MODES,
-      ...(call.attempt !== undefined && { durability: 'sync' as const }),
+      ...(guard && { durability: 'sync' as const, callbacks: guard.callbacks }),
       subgraphs: true,
       configurable: configurableOf(call, thread),
     })
@@ -276,6 +278,39 @@ async function* updatesOf(
   if (end.interrupts.length > 0)
     yield askedFrom(end.interrupts, { thread, isConversation: call.thread !== undefined })
   else yield* answerFrom(definition, end.state)
+}
+
+/** If a process does not run for this time, the engine may give its runs to another process. */
+const FREEZE_MS = 2000
+/** In this time, a process that was frozen learns from the engine that it has lost its runs. */
+const WAKE_MS = 2000
+const BEAT_MS = 500
+
+/**
+ * Holds up the next node of a run after its process was frozen, until the engine has had time to abort the run. Otherwise
+ * the node would also run in the process that has the run now.
+ */
+function guardAfterFreeze(signal: AbortSignal): Disposable & { readonly callbacks: object[] } {
+  let beatAt = performance.now()
+  let wokeAt = -Infinity
+  const beat = (): void => {
+    const now = performance.now()
+    if (now - beatAt > FREEZE_MS) wokeAt = now
+    beatAt = now
+  }
+  const timer = setInterval(beat, BEAT_MS).unref()
+  const handleChainStart = async (): Promise<void> => {
+    beat()
+    const leftMs = wokeAt + WAKE_MS - beatAt
+    if (leftMs > 0) await sleep(leftMs, undefined, { signal }).catch(() => {})
+    // LangGraph itself ends an aborted run. It would print an error that is thrown here.
+    if (signal.aborted) await new Promise(() => {})
+  }
+  return {
+    // LangChain calls this before each node, and waits for it.
+    callbacks: [{ handleChainStart, awaitHandlers: true }],
+    [Symbol.dispose]: () => clearInterval(timer),
+  }
 }
 
 /** Returns the input of a graph whose process died. With `null`, the graph continues from its last checkpoint. */
