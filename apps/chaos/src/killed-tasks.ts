@@ -50,8 +50,8 @@ export interface Effect {
 
 /** Nodes with a side effect, in their order. */
 const NODES = ['reserve', 'charge', 'confirm']
-/** Time limit for the results of a seed. */
-const DEADLINE_MS = 45_000
+/** Time limit for the results of a seed. Even on a busy machine, only a hang takes so long. */
+const DEADLINE_MS = 120_000
 /** Time in which the records of the last calls must end. */
 const RECORDS_MS = 10_000
 const TASKS = 'task:'
@@ -364,9 +364,10 @@ class SeedRun {
     })
   }
 
+  /** Lets a second agent continue the thread, once its calls are made: before that, both would ask the model. */
   continueTwice(): void {
     const [, other] = this.#processes.agents
-    if (this.#held.has(other)) return
+    if (this.#held.has(other) || this.#ownEffects().length === 0) return
     this.#held.add(other) // to the end of the seed
     const result = this.#getResults(other)
     result.catch(() => {}) // all results are awaited together
