@@ -1,8 +1,9 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { isRecord } from '@x/internal'
 import { McpClient } from '@x/mcp-client'
 
-/** A program of somebody else that uses an agent as an MCP server, in whichever revision it speaks. */
+/** Another program that uses the agent as an MCP server. */
 export interface Caller extends AsyncDisposable {
   /** Names of the tools. */
   listTools(): Promise<readonly string[]>
@@ -12,18 +13,17 @@ export interface Caller extends AsyncDisposable {
 
 interface CallOptions {
   readonly onProgress?: ((text: string) => void) | undefined
-  /** Gives the call up. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** Makes a caller; a token of `undefined` is none. */
+/** Connects a caller; without a token it sends none. */
 export type ConnectCaller = (url: string, token: string | undefined) => Promise<Caller>
 
 /** The client of SDK v1 as it comes from npm: revision 2025-11-25, with a session, which it ends. */
-export async function callerWithSession(url: string, token: string | undefined): Promise<Caller> {
+export async function connectSdkClient(url: string, token: string | undefined): Promise<Caller> {
   const requestInit = { headers: headersWith(token) }
   const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit })
-  const client = new Client({ name: 'somebody', version: '1.0.0' })
+  const client = new Client({ name: 'sdk-v1', version: '1.0.0' })
   await client.connect(transport)
   return {
     async listTools() {
@@ -44,11 +44,8 @@ export async function callerWithSession(url: string, token: string | undefined):
   }
 }
 
-/** A client of revision 2026-07-28, without a session. */
-export async function callerWithoutSession(
-  url: string,
-  token: string | undefined,
-): Promise<Caller> {
+/** An `McpClient`, which speaks revision 2026-07-28 with the gateway, without a session. */
+export async function connectMcpClient(url: string, token: string | undefined): Promise<Caller> {
   const client = new McpClient({ url, headers: headersWith(token) })
   return {
     async listTools() {
@@ -73,11 +70,7 @@ function headersWith(token: string | undefined): Record<string, string> {
 
 function textOf(content: unknown): string {
   const blocks: readonly unknown[] = Array.isArray(content) ? content : []
-  return blocks.flatMap((block) => (isText(block) ? block.text : [])).join('\n')
-}
-
-function isText(block: unknown): block is { readonly text: string } {
-  return (
-    typeof block === 'object' && block !== null && 'text' in block && typeof block.text === 'string'
-  )
+  return blocks
+    .flatMap((block) => (isRecord(block) && typeof block['text'] === 'string' ? block['text'] : []))
+    .join('\n')
 }

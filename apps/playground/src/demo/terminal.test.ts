@@ -1,0 +1,99 @@
+import { expect, test } from 'vitest'
+import type { Exchange, Happening } from '../timeline/events.ts'
+import { Terminal } from './terminal.ts'
+
+function written(happenings: readonly Happening[], isColored = false): string[] {
+  let text = ''
+  const terminal = new Terminal({ write: (part) => (text += part), isColored })
+  happenings.forEach((happening, index) =>
+    terminal.event({ ...happening, id: index + 1, at: 1000 }),
+  )
+  terminal.flush()
+  return text.split('\n').slice(0, -1)
+}
+
+const CALL: Exchange = {
+  id: 1,
+  from: 'agent',
+  to: 'basket',
+  kind: 'call',
+  httpMethod: 'POST',
+  rpcMethod: 'tools/call',
+  toolName: 'basket_add',
+  startedAt: 1250,
+  durationMs: 3.4,
+  status: 200,
+  requestBytes: 1,
+  responseBytes: 1,
+}
+
+test('writes an exchange once, when it has ended, and a stream when it is opened', () => {
+  const stream: Exchange = {
+    ...CALL,
+    id: 2,
+    kind: 'stream',
+    httpMethod: 'GET',
+    rpcMethod: undefined,
+    toolName: undefined,
+  }
+  const lines = written([
+    { type: 'exchange', exchange: { ...CALL, durationMs: undefined, status: undefined } },
+    { type: 'exchange', exchange: CALL },
+    { type: 'exchange', exchange: { ...stream, durationMs: undefined } },
+    { type: 'exchange', exchange: stream },
+  ])
+  expect(lines).toEqual([
+    '   0.3s agent > basket       call      basket_add                 200     3 ms',
+    '   0.3s agent > basket       stream    GET                        200',
+  ])
+})
+
+test('writes the text of an agent as a whole, before the call that follows it', () => {
+  const lines = written([
+    { type: 'message', message: { id: 'u', from: 'user', text: 'Hello' } },
+    { type: 'message', message: { id: 'm', from: 'agent', agent: 'shopper', text: '' } },
+    { type: 'text', messageId: 'm', text: 'One ' },
+    { type: 'text', messageId: 'm', text: 'two' },
+    { type: 'tool-call', call: { id: 'c', agent: 'shopper', name: 'add', args: { a: 1 } } },
+  ])
+  expect(lines).toEqual([
+    '  you         Hello',
+    '  shopper     One two',
+    '  shopper     calls add {"a":1}',
+  ])
+})
+
+test('no line is wider than 80 columns, whatever is said', () => {
+  const long = 'word '.repeat(100) + 'x'.repeat(300)
+  const lines = written([
+    { type: 'notice', level: 'info', text: long },
+    { type: 'tool-call', call: { id: 'c', agent: 'a', name: 'n', args: { long } } },
+    {
+      type: 'exchange',
+      exchange: { ...CALL, from: 'gateway', to: long, toolName: long, durationMs: 123_456 },
+    },
+  ])
+  expect(lines.length).toBeGreaterThan(5)
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(80)
+  expect(lines.join('')).toContain('x'.repeat(60))
+})
+
+test('uses colors only if it may', () => {
+  const exchange: Happening = { type: 'exchange', exchange: CALL }
+  expect(written([exchange]).join('')).not.toContain('\u001B[')
+  expect(written([exchange], true).join('')).toContain('\u001B[')
+})
+
+test('counts exchanges that look the same', () => {
+  const lines = written([
+    ...Array.from({ length: 50 }, (_, id): Happening => {
+      return { type: 'exchange', exchange: { ...CALL, id } }
+    }),
+    { type: 'notice', level: 'info', text: 'Done' },
+  ])
+  expect(lines).toHaveLength(4)
+  expect(lines.slice(2)).toEqual([
+    '     48 more: agent > basket, call basket_add, 200',
+    '  playground  Done',
+  ])
+})
