@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import {
   createProgram,
@@ -9,6 +9,7 @@ import {
   UsageError,
 } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
+import { Hono } from 'hono'
 import { Playground } from './host/playground.ts'
 import { createWeb, listen } from './host/web.ts'
 import { buildPage } from './host/build-page.ts'
@@ -42,12 +43,15 @@ await runInProcess(async (context) => {
 async function serve({ port, db, open }: Options, context: CommandContext): Promise<void> {
   const { stdout, onSignal, exit } = context
   using signals = listenToStopSignals(onSignal, exit)
+  await (await listen(new Hono(), port))[Symbol.asyncDispose]() // finds out early that the port is in use
   const folder = await buildPage()
   stdout.write('Starting the servers, the gateway and the agent …\n')
   await using playground = await Playground.start({ folder: db })
   await using page = await listen(createWeb(playground, folder), port)
   const { url } = page
   const lines = Object.entries(playground.environment).map(([key, value]) => `${key}=${value}\n`)
+  await using stack = new AsyncDisposableStack()
+  stack.defer(() => rm(STUDIO_FILE, { force: true }))
   await writeFile(STUDIO_FILE, lines.join(''), { mode: 0o600 })
   stdout.write(`\n  ${url}\n\nPress Ctrl-C to end it.\n`)
   if (open && stdout.isTTY) openBrowser(url)

@@ -281,6 +281,9 @@ function problemOf(error: unknown): string {
   if (status === 401 || status === 403) {
     return `The model refused the API key (status ${status}): check OPENAI_API_KEY or ANTHROPIC_API_KEY, and start the playground again.`
   }
+  if (error instanceof Error && error.name === 'APIConnectionError') {
+    return 'The service of the model cannot be reached: check the network, and OPENAI_BASE_URL if you set it.'
+  }
   if (isRecord(error) && error['lc_error_code'] === 'GRAPH_RECURSION_LIMIT') {
     return `The agents made more than ${MAX_STEPS} steps. Ask for less at once.`
   }

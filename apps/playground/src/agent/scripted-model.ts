@@ -66,6 +66,9 @@ const SHOP = /basket|check ?out|receipt/i
 /** Makes the model fail, as a service that is down does. */
 const FAILURE = /\bmodel error\b/i
 
+const MAX_ANSWER_CHARACTERS = 600
+
+/** In the answer to a sentence that the model does not understand. */
 const SENTENCES = [
   'Add two apples to my basket',
   'Show my basket',
@@ -140,7 +143,7 @@ export class ScriptedModel extends BaseChatModel {
     if (sentence !== undefined && FAILURE.test(sentence)) {
       throw new Error('The scripted model fails when it is asked for a model error')
     }
-    if (sentence === undefined) return new AIMessage(done.at(-1)?.text ?? '')
+    if (sentence === undefined) return new AIMessage(cut(done.at(-1)?.text ?? ''))
     const call = this.#callFor(sentence)
     if (call === undefined) {
       return new AIMessage(`I am a scripted model. I understand: ${SENTENCES.join('; ')}.`)
@@ -161,6 +164,11 @@ export class ScriptedModel extends BaseChatModel {
     }
     return undefined
   }
+}
+
+/** A model does not repeat a result of 10 MiB. */
+function cut(text: string): string {
+  return text.length <= MAX_ANSWER_CHARACTERS ? text : `${text.slice(0, MAX_ANSWER_CHARACTERS)} …`
 }
 
 function toNumber(word: string | undefined): number {

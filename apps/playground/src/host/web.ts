@@ -20,7 +20,7 @@ const MAX_COMMAND_BYTES = 1_048_576
 /** Events that wait for a slow page. Beyond that its stream ends, and the page opens it again. */
 const MAX_WAITING_EVENTS = 5000
 /** A command that fails within this time is answered with the error; a later failure becomes a notice. */
-const ANSWER_MS = 1000
+const ANSWER_MS = 300
 
 const name = z.string().max(100)
 
