@@ -45,7 +45,7 @@ export class Clients {
   /** Returns whether codes of a client may be sent to a URI. `undefined`: the client is unknown. */
   async mayRedirect(id: string, uri: string): Promise<boolean | undefined> {
     const isDocument = id.startsWith('https://')
-    const known = isDocument ? await this.#documented(id) : await this.#registered(id)
+    const known = isDocument ? await this.#documented(id) : await this.#stored(keyOf(id))
     if (known === undefined) return undefined
     // `redirectUris` is checked also for registered clients, because the operator may have shortened it.
     return this.#isAllowed(uri) && (isDocument ? isSameButPort(uri, known) : known.includes(uri))
@@ -57,18 +57,18 @@ export class Clients {
     await records.touch(keyOf(id), registrationTtlMs)
   }
 
-  async #registered(id: string): Promise<readonly string[] | undefined> {
-    return uris.safeParse((await this.#options.records.get(keyOf(id)))?.value).data
-  }
-
   /** Anybody can write a metadata document, so it allows no other URIs than a registration. */
   async #documented(id: string): Promise<readonly string[] | undefined> {
-    const { records } = this.#options
     const key = `oauth:document:${secretKey(id)}`
-    const cached = uris.safeParse((await records.get(key))?.value).data
-    const known = cached ?? (await this.#read(id))
-    if (known && !cached) await records.put(key, known, { ttlMs: DOCUMENT_TTL_MS })
+    const cached = await this.#stored(key)
+    if (cached) return cached
+    const known = await this.#read(id)
+    if (known) await this.#options.records.put(key, known, { ttlMs: DOCUMENT_TTL_MS })
     return known
+  }
+
+  async #stored(key: string): Promise<readonly string[] | undefined> {
+    return uris.safeParse((await this.#options.records.get(key))?.value).data
   }
 
   async #read(id: string): Promise<readonly string[] | undefined> {

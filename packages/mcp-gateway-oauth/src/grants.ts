@@ -49,13 +49,6 @@ export interface RefreshGrant {
   readonly endsAt: number
 }
 
-/** Tokens of one sign-in that may be in use. */
-interface Family {
-  /** Keys in the store. */
-  readonly keys: readonly string[]
-  readonly isRevoked: boolean
-}
-
 /** Tokens of a family that are remembered: the current refresh token, and access tokens that may not have expired. */
 const MAX_KEYS = 64
 
@@ -67,7 +60,9 @@ export interface GrantTimes {
 }
 
 const strings = z.array(z.string())
-const familyShape: z.ZodType<Family> = z.object({ keys: strings, isRevoked: z.boolean() })
+/** Tokens of one sign-in that may be in use, by their keys in the store. */
+const familyShape = z.object({ keys: strings, isRevoked: z.boolean() })
+type Family = z.infer<typeof familyShape>
 const access = {
   principalId: z.string(),
   scopes: strings,
@@ -82,7 +77,7 @@ const codeShape = z.object({
   accessTtlMs: z.number(),
   refreshToken: z.string().optional(),
 })
-const refreshShape: z.ZodType<RefreshGrant> = z.object({
+const refreshShape = z.object({
   family: z.string(),
   clientId: z.string(),
   principalId: z.string(),

@@ -141,13 +141,8 @@ export function oauthFacade(options: OAuthFacadeOptions): Authenticator {
     }
     try {
       const name = pathname.slice('/oauth/'.length)
-      let waitMs = 0
-      if (address !== undefined) {
-        waitMs = await store.rates.take(
-          `oauth:${name}:${secretKey(subnetOf(address))}`,
-          endpoint.rate,
-        )
-      }
+      const client = address && `oauth:${name}:${secretKey(subnetOf(address))}`
+      let waitMs = client ? await store.rates.take(client, endpoint.rate) : 0
       if (waitMs === 0 && name === 'register') {
         waitMs = await store.rates.take('oauth:register', ALL_REGISTRATIONS)
       }
@@ -196,6 +191,7 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
       'requirePkce cannot be false: without PKCE, a stolen code gives access. Leave it out'
     throw new GatewayError('CONFIG', message, { path: 'auth.facade.requirePkce' })
   }
+  const { identity = upstreamIdentity(options) } = options
   const resource = secureUrlFrom(options.resource, 'auth.resource').href
   const issuer = new URL(resource).origin
   const { records } = options.store
@@ -203,7 +199,7 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
     issuer,
     resource,
     callback: `${issuer}/oauth/callback`,
-    identity: identityFrom(options),
+    identity,
     clients: new Clients({ records, guardedFetch, redirectUris, registrationTtlMs }),
     grants: new Grants(records, { stateTtlMs, codeTtlMs, refreshTtlMs, now }),
     principalClaim,
@@ -212,16 +208,12 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
   }
 }
 
-function identityFrom(options: OAuthFacadeOptions): IdentityService {
-  const {
-    identity,
-    upstreamUrl,
-    provider = 'azure',
-    upstreamTimeoutMs: timeoutMs = 10_000,
-  } = options
-  if (identity) return identity
-  const { fetch = globalThis.fetch } = options
-  if (upstreamUrl !== undefined) return identityService({ upstreamUrl, provider, timeoutMs, fetch })
-  const message = 'oauthFacade() needs an identity service: set upstreamUrl or identity'
-  throw new GatewayError('CONFIG', message, { path: 'auth.facade.upstreamUrl' })
+function upstreamIdentity(options: OAuthFacadeOptions): IdentityService {
+  const { upstreamUrl, provider = 'azure', fetch = globalThis.fetch } = options
+  if (upstreamUrl === undefined) {
+    const message = 'oauthFacade() needs an identity service: set upstreamUrl or identity'
+    throw new GatewayError('CONFIG', message, { path: 'auth.facade.upstreamUrl' })
+  }
+  const { upstreamTimeoutMs: timeoutMs = 10_000 } = options
+  return identityService({ upstreamUrl, provider, timeoutMs, fetch })
 }

@@ -18,7 +18,7 @@ export interface Agent {
   readonly health: AgentHealth
   /** Whether a run that asks can be continued later: a graph with a checkpointer, an A2A agent. @default true */
   readonly canAsk?: boolean | undefined
-  /** Whether another process can continue a run after its process died: a graph with a checkpointer for all processes. @default false */
+  /** `true` if another process can continue the runs of a process that died: a graph whose checkpointer all processes share. @default false */
   readonly canContinue?: boolean | undefined
 }
 
@@ -258,17 +258,17 @@ export interface RunnableAgents {
   degrade(agentId: string, reason: string): void
 }
 
-export interface RunFailureOptions extends ErrorOptions {
-  readonly retryAfterMs?: number | undefined
-}
-
 /** A run that ended without an answer. The caller sees the message, so it contains no internal detail. */
 export class RunFailure extends Error {
   override readonly name = 'RunFailure'
   readonly reason: RunFailureReason
   readonly retryAfterMs: number | undefined
 
-  constructor(reason: RunFailureReason, message: string, options: RunFailureOptions = {}) {
+  constructor(
+    reason: RunFailureReason,
+    message: string,
+    options: ErrorOptions & { readonly retryAfterMs?: number | undefined } = {},
+  ) {
     super(message, options)
     this.reason = reason
     this.retryAfterMs = options.retryAfterMs

@@ -1,4 +1,4 @@
-import { isRecord, longestTextFor, mapSubschemas, SchemaDocument } from '@x/internal'
+import { isPattern, isRecord, longestTextFor, mapSubschemas, SchemaDocument } from '@x/internal'
 import { Ajv } from 'ajv'
 import type { ErrorObject, Options, ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
@@ -87,8 +87,6 @@ function detailOf(params: Readonly<Record<string, unknown>>): string {
   return Array.isArray(allowedValues) ? `: ${JSON.stringify(allowedValues)}` : ''
 }
 
-type Schema = Readonly<Record<string, unknown>>
-
 const LIMITS = { depth: 64, nodes: 20_000 }
 const MAX_CHARACTERS = 65_536
 
@@ -108,7 +106,7 @@ export function schemaDefectOf(schema: unknown): string | undefined {
 }
 
 /** An object of this process may contain values that JSON does not have. */
-function sizeDefectOf(schema: Schema): string | undefined {
+function sizeDefectOf(schema: JsonSchema): string | undefined {
   try {
     const isLong = JSON.stringify(schema).length > MAX_CHARACTERS
     return isLong ? `it has more than ${MAX_CHARACTERS} characters` : undefined
@@ -117,11 +115,11 @@ function sizeDefectOf(schema: Schema): string | undefined {
   }
 }
 
-function patternDefectOf(root: Schema): string | undefined {
+function patternDefectOf(root: JsonSchema): string | undefined {
   let defect: string | undefined
   mapSchemas(root, (schema) => {
     const { pattern } = schema
-    if (pattern !== undefined && !isExpression(pattern)) {
+    if (pattern !== undefined && !isPattern(pattern)) {
       defect = '"pattern" is not a valid regular expression'
     }
     return schema
@@ -129,16 +127,11 @@ function patternDefectOf(root: Schema): string | undefined {
   return defect
 }
 
-function isExpression(value: unknown): boolean {
-  try {
-    return typeof value === 'string' && new RegExp(value, 'u') instanceof RegExp
-  } catch {
-    return false
-  }
-}
-
 /** Returns the schema with each of its own schemas replaced, from the inside out. Other values stay. */
-export function mapSchemas(schema: Schema, replace: (schema: Schema) => Schema): Schema {
+export function mapSchemas(
+  schema: JsonSchema,
+  replace: (schema: JsonSchema) => JsonSchema,
+): JsonSchema {
   return replace(
     mapSubschemas(schema, (inner) => (isRecord(inner) ? mapSchemas(inner, replace) : inner)),
   )
@@ -148,6 +141,6 @@ export function mapSchemas(schema: Schema, replace: (schema: Schema) => Schema):
  * Removes `x-mcp-header`. It tells clients to repeat an argument as a header, and a server that repeats the
  * schema of another one would have to compare both (specification 2026-07-28, "Custom Headers").
  */
-export function withoutHeaderHints(schema: Schema): Schema {
+export function withoutHeaderHints(schema: JsonSchema): JsonSchema {
   return mapSchemas(schema, ({ 'x-mcp-header': _hint, ...rest }) => rest)
 }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { Prompt } from '@modelcontextprotocol/server'
 import { canonicalJson } from '@x/internal'
 import { compareText, skillsOf } from '../agents/agent.ts'
 import type {
@@ -24,7 +25,7 @@ import type { NameCandidate, NameCollision, NamePlan, NameShape, PlannedName } f
 import { parametersOf, withSchemaFromExamples } from './parameters.ts'
 import type { ToolParameters } from './parameters.ts'
 import { exampleDefect, promptDefinitionOf, promptsOf } from './prompts.ts'
-import type { PlannedPrompt, PromptDefinition } from './prompts.ts'
+import type { PlannedPrompt } from './prompts.ts'
 
 /**
  * All that the gateway offers at one moment. Never changes: a change of agents makes another plan. `listTools` and
@@ -59,15 +60,11 @@ export interface ToolPlan {
 
 /** One skill of one agent, as a tool. */
 export interface PlannedTool extends RunTool {
-  readonly name: string
   /** `<agent name>: <skill name>`, as written there. */
   readonly title: string
   readonly description: string
   readonly inputSchema: JsonSchema
-  readonly outputSchema?: JsonSchema | undefined
   readonly annotations?: SkillAnnotations | undefined
-  readonly agent: Agent
-  readonly skill: Skill
   /** `message`: the tool takes one text. `schema`: it takes the properties of the skill's schema. */
   readonly parameters: 'message' | 'schema'
   /** Scopes that a caller needs, all of them, to see the tool and to call it. */
@@ -400,7 +397,7 @@ export function listTools(plan: ToolPlan, principal: Principal): readonly ToolDe
 }
 
 /** Returns the prompts that this caller may see, sorted by name. */
-export function listPrompts(plan: ToolPlan, principal: Principal): readonly PromptDefinition[] {
+export function listPrompts(plan: ToolPlan, principal: Principal): readonly Prompt[] {
   return plan.prompts.filter((prompt) => mayUse(principal, prompt)).map(promptDefinitionOf)
 }
 

@@ -19,10 +19,10 @@ function promptOf(example: string, over: Partial<Skill> = {}): PlannedPrompt {
 }
 
 const textOf = (prompt: PlannedPrompt, args?: unknown): string => {
-  const content = promptContentOf(prompt, args)
-  return typeof content === 'string'
-    ? `refused: ${content}`
-    : (content.messages[0]?.content.text ?? '')
+  const answer = promptContentOf(prompt, args)
+  if (typeof answer === 'string') return `refused: ${answer}`
+  const content = answer.messages[0]?.content
+  return content?.type === 'text' ? content.text : ''
 }
 
 describe('a name in braces', () => {

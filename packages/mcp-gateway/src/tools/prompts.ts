@@ -1,3 +1,4 @@
+import type { GetPromptResult, Prompt } from '@modelcontextprotocol/server'
 import { isRecord } from '@x/internal'
 import type { JsonSchema } from '../agents/agent.ts'
 import { shortened } from '../internal/text.ts'
@@ -83,39 +84,21 @@ export function completeArgument(
   return { values: begun.slice(0, MAX_COMPLETIONS), total: begun.length, hasMore }
 }
 
-/** As `prompts/list` says it (specification 2026-07-28, "Prompt"). */
-export interface PromptDefinition {
-  readonly name: string
-  readonly title: string
-  readonly description: string
-  readonly arguments?: readonly {
-    readonly name: string
-    readonly description?: string
-    readonly required: true
-  }[]
-}
-
-export function promptDefinitionOf(prompt: PlannedPrompt): PromptDefinition {
+export function promptDefinitionOf(prompt: PlannedPrompt): Prompt {
   const { name, title, description } = prompt
   const args = prompt.arguments.map(({ name: argument, description: meaning }) => ({
     name: argument,
     ...(meaning !== undefined && { description: meaning }),
-    required: true as const,
+    required: true,
   }))
   return { name, title, description, ...(args.length > 0 && { arguments: args }) }
 }
 
-/** As `prompts/get` answers (specification 2026-07-28, "GetPromptResult"). */
-export interface PromptContent {
-  readonly description: string
-  readonly messages: readonly {
-    readonly role: 'user'
-    readonly content: { readonly type: 'text'; readonly text: string }
-  }[]
-}
-
 /** Fills the arguments in. @returns what is wrong with them, as text, if they are not those of the prompt */
-export function promptContentOf(prompt: PlannedPrompt, args: unknown = {}): PromptContent | string {
+export function promptContentOf(
+  prompt: PlannedPrompt,
+  args: unknown = {},
+): GetPromptResult | string {
   const { name, description, text, arguments: expected } = prompt
   if (!isRecord(args)) return '"arguments" must be an object'
   const names = expected.map((one) => one.name)

@@ -34,29 +34,23 @@ export async function graphsFromConfig(
     if (found instanceof GatewayError) {
       return [name, { graph: () => Promise.reject(found), description: '' }]
     }
-    const { place, description } = found
-    onFile(place.file)
-    const graph = async (): Promise<RunnableGraph> => {
-      const { [place.exported]: value } = await importFile(place, version)
-      return graphFrom(value, place)
-    }
-    return [name, { graph, description }]
+    onFile(found.file)
+    const graph = (): Promise<RunnableGraph> => graphFrom(found, version)
+    return [name, { graph, description: found.description }]
   })
   return Object.fromEntries(definitions)
 }
 
+/** An entry of `graphs`: where it is, and the export that it names. */
 interface Place {
   readonly config: string
   readonly where: string
   readonly file: string
   readonly exported: string
+  readonly description: string
 }
 
-function entryFrom(
-  name: string,
-  entry: unknown,
-  config: string,
-): { readonly place: Place; readonly description: string } | GatewayError {
+function entryFrom(name: string, entry: unknown, config: string): Place | GatewayError {
   const text = isRecord(entry) ? entry['path'] : entry
   const description = isRecord(entry) ? entry['description'] : undefined
   const where = `graphs.${name}`
@@ -64,15 +58,17 @@ function entryFrom(
   const [, path = '', exported = 'default'] = /^(.*?)(?::([\w$]+))?$/.exec(text) ?? []
   const file = isAbsolute(path) ? path : resolve(dirname(config), path)
   return {
-    place: { config, where, file, exported },
+    config,
+    where,
+    file,
+    exported,
     description: typeof description === 'string' ? description : '',
   }
 }
 
-async function graphFrom(
-  value: unknown,
-  { config, where, exported }: Place,
-): Promise<RunnableGraph> {
+async function graphFrom(place: Place, version: string | undefined): Promise<RunnableGraph> {
+  const { config, where, exported } = place
+  const { [exported]: value } = await importFile(place, version)
   const made: unknown =
     typeof value === 'function' ? await value({ configurable: {} }) : await value
   if (isRunnableGraph(made)) return made

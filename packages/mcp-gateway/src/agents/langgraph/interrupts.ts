@@ -11,7 +11,7 @@ export interface GraphInterrupt {
 type Values = Readonly<Record<string, unknown>>
 type Answers = Readonly<Record<string, Answer>>
 
-/** What an interrupt asks, and how it is answered. */
+/** Questions of an interrupt, and the way to answer it. */
 interface Asking {
   readonly questions: readonly Question[]
   /** Makes the value that `interrupt()` returns to the graph. */

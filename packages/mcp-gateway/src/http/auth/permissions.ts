@@ -37,13 +37,10 @@ export function scopeRefusal(body: unknown, check: ScopeCheck): ScopeRefusal | u
 
 /** Names of the tools that a message, or a batch of messages (2025-03-26), calls. */
 export function calledTools(body: unknown): readonly string[] {
-  if (Array.isArray(body)) return body.flatMap(calledTool)
-  return calledTool(body)
-}
-
-function calledTool(message: unknown): readonly string[] {
-  if (!isRecord(message) || message['method'] !== 'tools/call') return []
-  const params = message['params']
-  const name = isRecord(params) ? params['name'] : undefined
-  return typeof name === 'string' ? [name] : []
+  return [body].flat().flatMap((message: unknown) => {
+    if (!isRecord(message) || message['method'] !== 'tools/call') return []
+    const params = message['params']
+    const name = isRecord(params) ? params['name'] : undefined
+    return typeof name === 'string' ? [name] : []
+  })
 }
