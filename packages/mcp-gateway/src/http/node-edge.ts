@@ -71,7 +71,7 @@ async function serve(
   const reply = await options.serve(exchange)
   // The rest of a refused body must not be read as the next request.
   const headers = incoming.complete ? undefined : { connection: 'close' }
-  await writeReply(outgoing, reply, { headers, unread: () => exchange.openUnread() })
+  await writeReply(outgoing, reply, { headers, owner: exchange.owner, unread: options.unread })
 }
 
 /** Methods that no `Request` can have (Fetch standard, "forbidden method"). */
@@ -89,12 +89,13 @@ class NodeExchange implements HttpExchange {
   readonly url: string
   readonly headers: Headers
   address: string | undefined
+  /** For whom the bytes of the reply are counted. Known when the request may be executed. */
+  owner = ''
   readonly #incoming: IncomingMessage
   readonly #outgoing: ServerResponse
   readonly #options: NodeListenerOptions
   #request: Request | undefined
   #left: AbortController | undefined
-  #owner = ''
 
   /** @throws TypeError for a request that no `Request` can be made of */
   constructor(incoming: IncomingMessage, outgoing: ServerResponse, options: NodeListenerOptions) {
@@ -140,8 +141,12 @@ class NodeExchange implements HttpExchange {
     const { bodyTimeoutMs = BODY_TIMEOUT_MS, isStreamed } = this.#options
     const hasBody = method !== 'GET' && method !== 'HEAD' && isStreamed(pathOf(url))
     // An upload is a PUT, and may take as long as the server allows. A POST carries a form.
-    if (hasBody && method === 'POST') endIfSlow(this.#incoming, bodyTimeoutMs)
-    const body = hasBody ? Readable.toWeb(this.#incoming) : null
+    const incoming = this.#incoming
+    if (hasBody && method === 'POST') {
+      const timer = setTimeout(() => incoming.destroy(), bodyTimeoutMs)
+      incoming.once('close', () => clearTimeout(timer))
+    }
+    const body = hasBody ? Readable.toWeb(incoming) : null
     this.#request = new Request(url, { method, headers, signal, body, duplex: 'half' })
     return this.#request
   }
@@ -179,17 +184,7 @@ class NodeExchange implements HttpExchange {
   }
 
   readonly hasRoom = (owner: string): boolean => {
-    this.#owner = owner
+    this.owner = owner
     return this.#options.unread.hasRoom(owner)
   }
-
-  openUnread(): ReturnType<UnreadBytes['open']> {
-    return this.#options.unread.open(this.#owner, () => this.#outgoing.destroy())
-  }
-}
-
-function endIfSlow(incoming: IncomingMessage, timeoutMs: number): void {
-  const timer = setTimeout(() => incoming.destroy(), timeoutMs)
-  const stop = (): void => clearTimeout(timer)
-  incoming.once('end', stop).once('close', stop)
 }

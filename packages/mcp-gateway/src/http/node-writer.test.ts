@@ -29,10 +29,7 @@ async function open(limits?: Partial<LimitSettings>, reply?: Reply): Promise<Wor
   events.onClose(closed.resolve)
   const begun = deferred()
   const server = createServer((_, outgoing) => {
-    const writing = {
-      headers: undefined,
-      unread: () => unread.open('ada', () => outgoing.destroy()),
-    }
+    const writing = { headers: undefined, owner: 'ada', unread }
     void writeReply(outgoing, reply ?? { status: 200, body: events }, writing)
     begun.resolve()
   })

@@ -2,13 +2,14 @@ import type { ServerResponse } from 'node:http'
 
 import { EventStream, type EventSink } from '../mcp/event-stream.ts'
 import { headersOf, type Reply } from '../mcp/reply.ts'
-import type { UnreadReply } from './unread-bytes.ts'
+import type { UnreadBytes, UnreadReply } from './unread-bytes.ts'
 
 export interface ReplyWriting {
   /** Headers that the connection needs. */
   readonly headers: Readonly<Record<string, string>> | undefined
-  /** Counts the bytes that wait for the client. */
-  readonly unread: () => UnreadReply
+  /** For whom the bytes that wait for the client are counted (see `slotOwnerOf()`). */
+  readonly owner: string
+  readonly unread: UnreadBytes
 }
 
 /** Larger bodies are written in slices of this size: other requests are served between two slices. */
@@ -26,36 +27,37 @@ const MAX_GATHERED = 16_384
 export function writeReply(
   outgoing: ServerResponse,
   reply: Reply,
-  { headers: own, unread }: ReplyWriting,
+  { headers: own, ...counted }: ReplyWriting,
 ): Promise<void> | undefined {
   const { body, status } = reply
   const headers: Record<string, string | number> = headersOf(reply)
   // The server decides about the connection. Transports of MCP always say `keep-alive`.
   delete headers['connection']
   if (own) Object.assign(headers, own)
+  const head = { status, headers, ...counted }
   if (body instanceof EventStream) {
     outgoing.on('close', () => body.lose())
     if (outgoing.destroyed) body.lose()
-    else body.connect(new NodeEvents(outgoing, { status, headers, unread }))
+    else body.connect(new NodeEvents(outgoing, head))
     return undefined
   }
   if (body === undefined || typeof body === 'string') {
-    return writeText(outgoing, body, { status, headers, unread })
+    return writeText(outgoing, body, head)
   }
-  return writeResponse(outgoing, body, { status, headers, unread })
+  return writeResponse(outgoing, body, head)
 }
 
-interface Head {
+interface Head extends Omit<ReplyWriting, 'headers'> {
   readonly status: number
   readonly headers: Record<string, string | number>
-  readonly unread: () => UnreadReply
 }
 
 function writeText(
   outgoing: ServerResponse,
   text: string | Uint8Array | undefined,
-  { status, headers, unread }: Head,
+  head: Head,
 ): Promise<void> | undefined {
+  const { headers, status } = head
   const size = text === undefined ? 0 : Buffer.byteLength(text)
   if (text !== undefined || status === 202) headers['content-length'] = size
   outgoing.writeHead(status, headers)
@@ -63,32 +65,28 @@ function writeText(
     outgoing.end(text)
     return undefined
   }
-  const writer = new NodeWriter(outgoing, unread)
+  const writer = new NodeWriter(outgoing, head)
   writer.write(text ?? '')
-  return endAfter(writer, outgoing)
-}
-
-async function endAfter({ waiting }: NodeWriter, outgoing: ServerResponse): Promise<void> {
-  await waiting
-  outgoing.end()
+  return Promise.resolve(writer.waiting).then(() => void outgoing.end())
 }
 
 /** Writes the response of a library, or a file. */
 async function writeResponse(
   outgoing: ServerResponse,
   response: Response,
-  { status, headers, unread }: Head,
+  head: Head,
 ): Promise<void> {
+  const { headers, status } = head
   if (headers['content-type'] === 'application/json' && !('content-length' in headers)) {
     const text = new Uint8Array(await response.arrayBuffer())
-    return writeText(outgoing, text, { status, headers, unread })
+    return writeText(outgoing, text, head)
   }
   const reader = response.body?.getReader()
   const cancel = (): void => void reader?.cancel().catch(() => undefined)
   if (outgoing.destroyed) return cancel()
   outgoing.writeHead(status, headers)
   outgoing.on('close', cancel)
-  const writer = new NodeWriter(outgoing, unread)
+  const writer = new NodeWriter(outgoing, head)
   try {
     for (;;) {
       const { done, value } = (await reader?.read()) ?? { done: true }
@@ -106,14 +104,14 @@ async function writeResponse(
 /** Writes to a connection while its client reads. Bytes that wait are kept here, and are counted. */
 class NodeWriter {
   readonly #outgoing: ServerResponse
-  readonly #open: () => UnreadReply
+  readonly #counted: Pick<ReplyWriting, 'owner' | 'unread'>
   readonly #queue: Uint8Array[] = []
-  #unread: UnreadReply | undefined
+  #reply: UnreadReply | undefined
   #waiting: Promise<void> | undefined
 
-  constructor(outgoing: ServerResponse, unread: () => UnreadReply) {
+  constructor(outgoing: ServerResponse, counted: Pick<ReplyWriting, 'owner' | 'unread'>) {
     this.#outgoing = outgoing
-    this.#open = unread
+    this.#counted = counted
   }
 
   /** Resolves when no bytes wait, or the client has left. `undefined`: no bytes wait. */
@@ -134,22 +132,24 @@ class NodeWriter {
       outgoing.write(data)
       return
     }
-    this.#unread ??= this.#open()
-    if (!this.#unread.add(size)) return
+    const { owner, unread } = this.#counted
+    this.#reply ??= { owner, end: () => outgoing.destroy(), takenAt: 0, held: 0 }
+    if (!unread.add(this.#reply, size)) return
     this.#queue.push(typeof data === 'string' ? Buffer.from(data) : data)
-    this.#waiting ??= this.#writeQueue(this.#unread)
+    this.#waiting ??= this.#writeQueue(this.#reply)
   }
 
-  async #writeQueue(unread: UnreadReply): Promise<void> {
+  async #writeQueue(reply: UnreadReply): Promise<void> {
     const outgoing = this.#outgoing
+    const { unread } = this.#counted
     for (let bytes = this.#queue.shift(); bytes; bytes = this.#queue.shift()) {
       for (let at = 0; at < bytes.byteLength; at += SLICE_BYTES) {
         if (outgoing.writableNeedDrain) await drained(outgoing)
-        if (outgoing.destroyed) return unread.release()
+        if (outgoing.destroyed) return unread.release(reply)
         outgoing.write(bytes.subarray(at, at + SLICE_BYTES))
-        unread.progress()
+        reply.takenAt = performance.now()
       }
-      unread.release(bytes.byteLength)
+      unread.release(reply, bytes.byteLength)
     }
     this.#waiting = undefined
   }
@@ -166,7 +166,7 @@ class NodeEvents implements EventSink {
   constructor(outgoing: ServerResponse, head: Head) {
     this.#outgoing = outgoing
     this.#head = head
-    this.#writer = new NodeWriter(outgoing, head.unread)
+    this.#writer = new NodeWriter(outgoing, head)
     this.#flushing = setImmediate(() => this.#flush())
   }
 

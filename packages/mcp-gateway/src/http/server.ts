@@ -24,6 +24,9 @@ export interface GatewayListenersOptions extends NodeListenerOptions {
   readonly http: Pick<HttpSettings, 'host' | 'port' | 'path' | 'writeTimeoutMs' | 'insecure'>
 }
 
+/** Servers can listen on these, but clients cannot connect to them. */
+const ANY_ADDRESS = ['0.0.0.0', '::', '[::]', '']
+
 /** Servers of one gateway. Each can be closed alone, or all of them together. */
 export class GatewayListeners {
   readonly #options: GatewayListenersOptions
@@ -58,8 +61,9 @@ export class GatewayListeners {
       this.#servers.delete(server)
       await server.close()
     }
-    const origin = `http://${isBareIpv6(host) ? `[${host}]` : host}:${server.port}`
-    this.#servers.set(server, isAnyAddress(host) ? undefined : origin)
+    const isBareIpv6 = host.includes(':') && !host.startsWith('[')
+    const origin = `http://${isBareIpv6 ? `[${host}]` : host}:${server.port}`
+    this.#servers.set(server, ANY_ADDRESS.includes(host) ? undefined : origin)
     const url = `${origin}${path}`
     return { host, port: server.port, url, close, [Symbol.asyncDispose]: close }
   }
@@ -184,13 +188,4 @@ function endStalled(server: Server, timeoutMs: number): void {
 
 function closed(): GatewayError {
   return new GatewayError('CLOSED', 'The gateway was closed')
-}
-
-function isBareIpv6(host: string): boolean {
-  return host.includes(':') && !host.startsWith('[')
-}
-
-/** Servers can listen on `0.0.0.0`, but clients cannot connect to it. */
-function isAnyAddress(host: string): boolean {
-  return ['0.0.0.0', '::', '[::]', ''].includes(host)
 }

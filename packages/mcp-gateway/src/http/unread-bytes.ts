@@ -3,6 +3,17 @@ import type { LimitSettings } from '../options.ts'
 /** Replies from which the client took nothing for this time are dropped first when memory is short. Milliseconds. */
 const STALLED_MS = 5000
 
+/** A reply of which bytes wait for its client. A connection has one reply at a time. */
+export interface UnreadReply {
+  readonly owner: string
+  /** Ends the connection. */
+  readonly end: () => void
+  /** Time at which the client last took bytes (`performance.now()`). */
+  takenAt: number
+  /** Number of bytes that wait. Changed by `UnreadBytes` only. */
+  held: number
+}
+
 /**
  * Memory of replies that wait for their clients. When it is full, replies are dropped: first those that stalled, then
  * those of the owner that holds the most. So one caller cannot take the memory of all.
@@ -33,34 +44,44 @@ export class UnreadBytes {
     while (this.#total >= this.#max) {
       const greediest = this.#greediest()
       if (greediest === undefined || greediest === owner) return false
-      this.#oldestFirst()
-        .find((reply) => reply.owner === greediest)
-        ?.drop()
+      const oldest = this.#oldestFirst().find((reply) => reply.owner === greediest)
+      if (oldest) this.#drop(oldest)
     }
     return true
   }
 
-  /** @param end ends the connection of a reply that is dropped */
-  open(owner: string, end: () => void): UnreadReply {
-    return new UnreadReply(owner, this, end)
-  }
-
-  /** Counts a change of one reply. Returns whether the connection may hold that many bytes. */
-  change(reply: UnreadReply, bytes: number): boolean {
-    if (bytes > 0 && reply.held > 0 && reply.held + bytes > this.#maxPerConnection) return false
+  /** Returns whether the bytes may wait. If not, the reply is dropped. */
+  add(reply: UnreadReply, bytes: number): boolean {
+    if (reply.held === 0) reply.takenAt = performance.now()
+    else if (reply.held + bytes > this.#maxPerConnection) {
+      this.#drop(reply)
+      return false
+    }
+    this.#replies.add(reply)
     reply.held += bytes
     this.#total += bytes
-    if (reply.held > 0) this.#replies.add(reply)
-    else this.#replies.delete(reply)
-    if (bytes > 0 && this.#total > this.#max) this.#dropStalled()
+    if (this.#total > this.#max) this.#dropStalled()
     return true
+  }
+
+  /** Notes that bytes wait no longer. */
+  release(reply: UnreadReply, bytes: number = reply.held): void {
+    const released = Math.min(bytes, reply.held)
+    reply.held -= released
+    this.#total -= released
+    if (reply.held === 0) this.#replies.delete(reply)
+  }
+
+  #drop(reply: UnreadReply): void {
+    this.release(reply)
+    reply.end()
   }
 
   #dropStalled(): void {
     const since = performance.now() - STALLED_MS
     for (const reply of this.#oldestFirst()) {
       if (this.#total < this.#max || reply.takenAt > since) return
-      reply.drop()
+      this.#drop(reply)
     }
   }
 
@@ -75,45 +96,3 @@ export class UnreadBytes {
     return first?.[0]
   }
 }
-
-/** Bytes of one reply that wait for its client. A connection has one reply at a time. */
-class UnreadReply {
-  readonly owner: string
-  /** Time at which the client last took bytes (`performance.now()`). */
-  takenAt: number = performance.now()
-  /** Number of bytes that wait. Changed by `UnreadBytes` only. */
-  held = 0
-  readonly #all: UnreadBytes
-  readonly #end: () => void
-
-  constructor(owner: string, all: UnreadBytes, end: () => void) {
-    this.owner = owner
-    this.#all = all
-    this.#end = end
-  }
-
-  /** Returns whether the bytes may wait. If not, the reply is dropped. */
-  add(bytes: number): boolean {
-    if (this.held === 0) this.takenAt = performance.now()
-    const isAllowed = this.#all.change(this, bytes)
-    if (!isAllowed) this.drop()
-    return isAllowed
-  }
-
-  /** Notes that the client took some bytes. */
-  progress(): void {
-    this.takenAt = performance.now()
-  }
-
-  /** @param bytes number of bytes that wait no longer. @default all */
-  release(bytes: number = this.held): void {
-    if (bytes > 0 && this.held > 0) this.#all.change(this, -bytes)
-  }
-
-  drop(): void {
-    this.release()
-    this.#end()
-  }
-}
-
-export type { UnreadReply }

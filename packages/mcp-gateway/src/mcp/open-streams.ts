@@ -1,4 +1,3 @@
-import { Bag, type BagItem } from '../internal/bag.ts'
 import type { Clock } from '../internal/clock.ts'
 import { subnetOf } from '../internal/principal.ts'
 import type { EventStream } from './event-stream.ts'
@@ -18,7 +17,7 @@ export class OpenStreams {
   readonly #clock: Clock
   /** Number of listening streams by their caller. */
   readonly #listening = new Map<string, number>()
-  readonly #streams = new Bag<OpenStream>()
+  readonly #streams = new Set<EventStream>()
   #stopTimer: (() => void) | undefined
 
   /** @param keepAliveMs time between two comments on a stream, which keep it open while it is silent */
@@ -43,15 +42,14 @@ export class OpenStreams {
 
   /** Keeps a stream open until it is closed. */
   keepOpen(stream: EventStream): void {
-    const open = { stream, place: 0 }
-    this.#streams.add(open)
-    stream.onClose(() => this.#streams.remove(open))
+    this.#streams.add(stream)
+    stream.onClose(() => this.#streams.delete(stream))
     this.#stopTimer ??= this.#writeLater()
   }
 
   /** Ends all streams that are kept open. */
   close(): void {
-    for (const { stream } of this.#streams.all()) stream.end()
+    for (const stream of this.#streams) stream.end()
     this.#stopTimer?.()
   }
 
@@ -71,12 +69,8 @@ export class OpenStreams {
 
   #writeLater(): () => void {
     return this.#clock.after(this.#keepAliveMs, () => {
-      for (const { stream } of this.#streams.all()) stream.write(': keepalive\n\n')
+      for (const stream of this.#streams) stream.write(': keepalive\n\n')
       this.#stopTimer = this.#streams.size > 0 ? this.#writeLater() : undefined
     })
   }
-}
-
-interface OpenStream extends BagItem {
-  readonly stream: EventStream
 }

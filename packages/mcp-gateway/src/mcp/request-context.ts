@@ -35,51 +35,6 @@ export interface ClientInfo {
   readonly capabilities: Params
 }
 
-/** One request of a client while it is being served. Handlers learn everything about the request from it. */
-export interface RequestContext {
-  /** JSON-RPC id of the request. */
-  readonly requestId: RequestId
-  readonly principal: Principal
-  readonly client: ClientInfo
-  /** The session of the request. `undefined` for stateless clients. */
-  readonly session: SessionHandle | undefined
-  /** Namespace for files of callers without a name. Known for sessions and stdio. */
-  readonly namespace: string | undefined
-  /** IP address of the client, if known. */
-  readonly address: string | undefined
-  /** Length of the HTTP body of the request, if known. The arguments are not longer. */
-  readonly bodyBytes: number | undefined
-  /** Aborts when the client cancels or leaves, when the session ends, and when the gateway stops. */
-  readonly signal: AbortSignal
-  /** `_meta` of the request. */
-  readonly meta: Params
-  /** W3C trace context of the client. */
-  readonly trace: TraceCarrier | undefined
-  /** Answers to the questions of an earlier round. Clients of 2026-07-28 call again with them. */
-  readonly continuation: Continuation | undefined
-  /**
-   * Sends one piece of progress. `undefined` if the client asked for no progress. Resolves when the client can take
-   * more.
-   */
-  readonly progress: ((piece: ProgressPiece) => Promise<void>) | undefined
-  /** Returns true if there is memory for a large response to this caller. */
-  hasRoom(): boolean
-  /** Sends a log message if the client set a level that includes it. Resolves when the client can take more. */
-  log(level: LoggingLevel, text: string): Promise<void>
-  /**
-   * Sends questions to the client and waits for its answers. Returns `undefined` for clients of 2026-07-28, which
-   * cannot be asked during a request: the handler returns the questions as its result, and the client calls again.
-   *
-   * @throws QuestionTimeout; ProtocolError with which the client refused; the reason of `signal`
-   */
-  ask(questions: Questions): Promise<Answers | undefined>
-  /**
-   * Ends the stream of this response. The client reads the rest with `Last-Event-ID` (SEP-1699). No effect where
-   * streams cannot be resumed.
-   */
-  closeStream(): void
-}
-
 /** Number of resources to which one client may subscribe. */
 export const MAX_FOLLOWED = 256
 
@@ -126,36 +81,71 @@ export interface ReceivedRequest {
   readonly headers: Pick<Headers, 'get'> | undefined
 }
 
-/** The facts that do not depend on the revision of the client, nor on its transport. */
-export class CallerContext {
+/** One request of a client while it is being served. Handlers learn everything about the request from it. */
+export abstract class RequestContext {
+  /** JSON-RPC id of the request. */
   readonly requestId: RequestId
-  readonly meta: Params
   readonly principal: Principal
+  abstract readonly client: ClientInfo
+  /** The session of the request. `undefined` for stateless clients. */
+  abstract readonly session: SessionHandle | undefined
+  /** Namespace for files of callers without a name. Known for sessions and stdio. */
   readonly namespace: string | undefined
+  /** IP address of the client, if known. */
   readonly address: string | undefined
+  /** Length of the HTTP body of the request, if known. The arguments are not longer. */
   readonly bodyBytes: number | undefined
+  /** Aborts when the client cancels or leaves, when the session ends, and when the gateway stops. */
+  abstract readonly signal: AbortSignal
+  /** `_meta` of the request. */
+  readonly meta: Params
+  /** W3C trace context of the client: in `_meta`, else in the HTTP headers. */
   readonly trace: TraceCarrier | undefined
+  /** Answers to the questions of an earlier round. Clients of 2026-07-28 call again with them. */
+  abstract readonly continuation: Continuation | undefined
+  /**
+   * Sends one piece of progress. `undefined` if the client asked for no progress. Resolves when the client can take
+   * more.
+   */
+  abstract readonly progress: ((piece: ProgressPiece) => Promise<void>) | undefined
   readonly #caller: Caller
 
   constructor({ requestId, meta, caller, headers }: ReceivedRequest) {
     const length = headers?.get('content-length')
+    const isTraced = (meta[TRACEPARENT_META_KEY] ?? headers?.get(TRACEPARENT_META_KEY)) != null
     this.requestId = requestId
     this.meta = meta
     this.principal = caller.principal
     this.namespace = caller.scope
     this.address = caller.address
     this.bodyBytes = typeof length === 'string' ? Number(length) : undefined
-    const isTraced = (meta[TRACEPARENT_META_KEY] ?? headers?.get(TRACEPARENT_META_KEY)) != null
     this.trace = isTraced ? traceOf(meta, headers) : undefined
     this.#caller = caller
   }
 
+  /** Returns true if there is memory for a large response to this caller. */
   hasRoom(): boolean {
     return this.#caller.hasRoom?.(slotOwnerOf(this.#caller)) !== false
   }
+
+  /** Sends a log message if the client set a level that includes it. Resolves when the client can take more. */
+  abstract log(level: LoggingLevel, text: string): Promise<void>
+
+  /**
+   * Sends questions to the client and waits for its answers. Returns `undefined` for clients of 2026-07-28, which
+   * cannot be asked during a request: the handler returns the questions as its result, and the client calls again.
+   *
+   * @throws QuestionTimeout; ProtocolError with which the client refused; the reason of `signal`
+   */
+  abstract ask(questions: Questions): Promise<Answers | undefined>
+
+  /**
+   * Ends the stream of this response. The client reads the rest with `Last-Event-ID` (SEP-1699). No effect where
+   * streams cannot be resumed.
+   */
+  closeStream(): void {}
 }
 
-/** Returns the W3C trace context in `_meta`, else in the HTTP headers. */
 function traceOf(meta: Params, headers: ReceivedRequest['headers']): TraceCarrier | undefined {
   const isInMeta = typeof meta[TRACEPARENT_META_KEY] === 'string'
   if (!isInMeta && typeof headers?.get(TRACEPARENT_META_KEY) !== 'string') return undefined

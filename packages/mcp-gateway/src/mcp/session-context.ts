@@ -18,15 +18,14 @@ import {
   type RpcResponse,
 } from './json-rpc.ts'
 import {
-  CallerContext,
   MAX_FOLLOWED,
   QuestionTimeout,
+  RequestContext,
   type Answers,
   type Caller,
   type ClientInfo,
   type ProgressPiece,
   type Questions,
-  type RequestContext,
   type SessionHandle,
 } from './request-context.ts'
 import { questionForSession } from './revisions.ts'
@@ -154,7 +153,7 @@ interface ContextParts {
 }
 
 /** The context of one request of a session. */
-export class SessionContext extends CallerContext implements RequestContext, SessionHandle {
+export class SessionContext extends RequestContext implements SessionHandle {
   readonly client: ClientInfo
   readonly session: SessionHandle | undefined
   readonly signal: AbortSignal
@@ -208,7 +207,7 @@ export class SessionContext extends CallerContext implements RequestContext, Ses
     })
   }
 
-  closeStream(): void {
+  override closeStream(): void {
     this.#parts.call.closeStream()
   }
 

@@ -8,7 +8,6 @@ import {
 
 import { GatewayError } from '../errors.ts'
 import type { ArtifactResources } from '../files/resources.ts'
-import { Bag } from '../internal/bag.ts'
 import { systemClock } from '../internal/clock.ts'
 import { inTime } from '../internal/timers.ts'
 import type { SessionSettings } from '../options.ts'
@@ -83,7 +82,7 @@ export class SessionHttp {
   readonly #replays: SessionReplays
   /** Answers that another process has not confirmed yet, by the id of their question. */
   readonly #forwarded = new Map<string, () => void>()
-  readonly #lone = new Bag<LoneSession>()
+  readonly #lone = new Set<LoneSession>()
 
   constructor(given: SessionHttpOptions) {
     const options = given.isStateless ? withoutStore(given) : given
@@ -139,7 +138,7 @@ export class SessionHttp {
   /** Ends what is in flight. */
   async close(): Promise<void> {
     await this.sessions.close()
-    for (const session of this.#lone.all()) session.end(new Error('The gateway is stopping'))
+    for (const session of this.#lone) session.end(new Error('The gateway is stopping'))
     this.#options.streams.close()
   }
 
@@ -182,7 +181,7 @@ export class SessionHttp {
 
   /** Cancels a request if exactly one request in flight of the principal has the id. */
   #cancelAlone(principalId: string, id: RequestId): void {
-    const own = this.#lone.all().filter((session) => session.principalId === principalId)
+    const own = [...this.#lone].filter((session) => session.principalId === principalId)
     const [only, ...others] = own.flatMap((session) => callOf(session, id) ?? [])
     if (others.length === 0) only?.cancel(id)
   }
@@ -442,12 +441,10 @@ export class SessionHttp {
 
 /** Replaces the session for one POST of a client without one. */
 class LoneSession extends LiveSession {
-  /** Index among the sessions of this kind. */
-  place = 0
-  readonly #all: Bag<LoneSession>
+  readonly #all: Set<LoneSession>
 
   /** @param all sessions of this kind with a call in flight */
-  constructor(principalId: string, protocolVersion: string, all: Bag<LoneSession>) {
+  constructor(principalId: string, protocolVersion: string, all: Set<LoneSession>) {
     const handshake = { protocolVersion, capabilities: {}, clientInfo: {} }
     super({ id: '', name: '', principalId }, newRecord(handshake, 0), systemClock)
     this.#all = all
@@ -458,7 +455,7 @@ class LoneSession extends LiveSession {
     this.#all.add(this)
     return () => {
       leave()
-      this.#all.remove(this)
+      this.#all.delete(this)
     }
   }
 }

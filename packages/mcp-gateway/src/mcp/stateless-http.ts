@@ -17,7 +17,6 @@ import {
 import { isRecord, untilAborted } from '@x/internal'
 import type { Clock } from '../internal/clock.ts'
 import type { Principal } from '../internal/principal.ts'
-import { Bag } from '../internal/bag.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import type { HandlerParts, McpHandlers, McpResult } from './handlers.ts'
@@ -25,12 +24,11 @@ import { RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { toReply, type HttpExchange, type Reply } from './reply.ts'
 import {
-  CallerContext,
+  RequestContext,
   toClientInfo,
   type Caller,
   type ClientInfo,
   type Continuation,
-  type RequestContext,
 } from './request-context.ts'
 import { MODERN_REVISION } from './revisions.ts'
 import { isAtLeast } from './session-context.ts'
@@ -96,7 +94,7 @@ export class StatelessHttp {
   /** Refuses malformed requests, each kind with the error that the specification gives it. */
   readonly #refusals: McpHttpHandler
   readonly #options: StatelessHttpOptions
-  readonly #calls = new Bag<StatelessContext>()
+  readonly #calls = new Set<StatelessContext>()
   readonly #subscriptions = new Set<Subscription>()
   #isClosed = false
 
@@ -122,7 +120,7 @@ export class StatelessHttp {
   /** Ends all streams of listeners with a last event, and cancels calls. */
   async close(): Promise<void> {
     this.#isClosed = true
-    for (const { stop } of this.#calls.all()) stop.abort(new Error('The gateway was closed'))
+    for (const { stop } of this.#calls) stop.abort(new Error('The gateway was closed'))
     for (const subscription of this.#subscriptions) subscription.end(this.#serverMeta)
     await this.#refusals.close()
   }
@@ -188,7 +186,7 @@ export class StatelessHttp {
     } finally {
       context.onStream = undefined
       context.undoLeave?.()
-      this.#calls.remove(context)
+      this.#calls.delete(context)
       request.signal.removeEventListener('abort', leave)
     }
   }
@@ -339,7 +337,7 @@ function decodeName(header: string | null): string | null {
 }
 
 /** Context of a valid call. */
-class StatelessContext extends CallerContext implements RequestContext {
+class StatelessContext extends RequestContext {
   readonly session = undefined
   readonly progress: RequestContext['progress']
   readonly client: ClientInfo
@@ -348,8 +346,6 @@ class StatelessContext extends CallerContext implements RequestContext {
   /** Time that the client has to come back. @default none */
   grace: Pick<StatelessHttpOptions, 'clock' | 'disconnectGraceMs'> | undefined
   undoLeave: (() => void) | undefined
-  /** Index among the calls in flight. */
-  place = 0
   continuation: Continuation | undefined
   /** Is called once, before the first message. `undefined`: messages are dropped. */
   onStream: ((stream: EventStream) => void) | undefined
@@ -376,8 +372,6 @@ class StatelessContext extends CallerContext implements RequestContext {
   async ask(): Promise<undefined> {
     return undefined
   }
-
-  closeStream(): void {}
 
   /** The client has left, which cancels the call: at once, or after the time that it has to come back. */
   leave(reason: unknown): void {
