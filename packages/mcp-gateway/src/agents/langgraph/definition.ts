@@ -59,7 +59,7 @@ export type GraphOutput =
 /** The parts of a compiled graph that the gateway uses. Graphs of `@langchain/langgraph` 1.4 and later have them. */
 export interface RunnableGraph {
   stream(input: unknown, options?: object): Promise<AsyncIterable<unknown>>
-  getState?(config: object): Promise<unknown>
+  getState?(config: object, options?: object): Promise<unknown>
   /** Channels by the keys of the state. */
   readonly channels?: object | undefined
   readonly builder?: unknown
@@ -70,6 +70,7 @@ export interface RunnableGraph {
 /** A checkpointer, which keeps the threads of a graph. */
 export interface ThreadKeeper {
   deleteThread(threadId: string): Promise<void>
+  getTuple?(config: unknown): Promise<unknown>
 }
 
 export function isRunnableGraph(value: unknown): value is RunnableGraph {

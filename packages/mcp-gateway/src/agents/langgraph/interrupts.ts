@@ -6,6 +6,8 @@ import type { AgentUpdate, Answer, JsonSchema, Question, Resume } from '../agent
 export interface GraphInterrupt {
   readonly id?: string | undefined
   readonly value?: unknown
+  /** Number of answers that its node has had before. All questions of a node have the same id. @default 0 */
+  readonly answered?: number | undefined
 }
 
 type Values = Readonly<Record<string, unknown>>
@@ -319,6 +321,7 @@ export interface ThreadState {
 const interruptShape = z.object({
   id: z.string().optional().catch(undefined),
   value: z.unknown().optional(),
+  answered: z.number().optional().catch(undefined),
 })
 
 const threadStateShape = z.object({
@@ -337,7 +340,11 @@ export function askedFrom(
   interrupts: readonly GraphInterrupt[],
   { thread, isConversation }: Omit<ThreadState, 'interrupts'>,
 ): AgentUpdate {
-  const stopped = interrupts.map(({ id, value }) => ({ id, value }))
+  const stopped = interrupts.map(({ id, value, answered }) => ({
+    id,
+    value,
+    ...(answered !== undefined && { answered }),
+  }))
   const state = { thread, interrupts: stopped, ...(isConversation && { isConversation }) }
   const [first] = interrupts
   const url = first && authorizationFrom(first)
@@ -345,13 +352,37 @@ export function askedFrom(
   return { type: 'asked', questions: interrupts.flatMap(questionsOf), state }
 }
 
-/** Returns the interrupts of a thread that the thread has not passed. @param snapshot what `graph.getState()` returned */
-export function openInterruptsOf({ tasks }: Values): readonly GraphInterrupt[] {
+/**
+ * Returns the interrupts of a thread that the thread has not passed.
+ *
+ * @param snapshot what `graph.getState()` returned, with its subgraphs
+ * @param readCheckpoint returns a checkpoint with the writes of the tasks after it
+ */
+export async function openInterruptsOf(
+  { config, tasks }: Values,
+  readCheckpoint: (config: unknown) => Promise<unknown>,
+): Promise<readonly GraphInterrupt[]> {
   if (!Array.isArray(tasks)) return []
-  return tasks.flatMap((task: unknown) => {
-    const interrupts = isRecord(task) ? task['interrupts'] : undefined
-    return interruptsFrom(interrupts)
+  const open = tasks.filter(isRecord).map(async (task) => {
+    const interrupts = interruptsFrom(task['interrupts'])
+    if (interrupts.length === 0) return []
+    if (isRecord(task['state'])) return openInterruptsOf(task['state'], readCheckpoint)
+    const checkpoint = await readCheckpoint(config)
+    const writes = isRecord(checkpoint) ? checkpoint['pendingWrites'] : undefined
+    const answered = numberOfAnswers(writes, task['id'])
+    return interrupts.map((each) => (answered === 0 ? each : { ...each, answered }))
   })
+  return (await Promise.all(open)).flat()
+}
+
+/** LangGraph stores the answers that a task has used when the task asks again. */
+function numberOfAnswers(writes: unknown, task: unknown): number {
+  if (!Array.isArray(writes)) return 0
+  const answers = writes.flatMap((write: unknown) => {
+    const [id, channel, value] = Array.isArray(write) ? (write as unknown[]) : []
+    return id === task && channel === '__resume__' ? value : []
+  })
+  return answers.length
 }
 
 /** Reads a list of interrupts. Empty for any other value. */

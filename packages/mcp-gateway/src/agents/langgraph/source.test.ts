@@ -457,39 +457,53 @@ test('loads no library for schemas or questions for a graph with messages', asyn
   expect(JSON.parse(stdout)).toEqual([])
 })
 
-test('an answer is given to its own question only when another process continues the node', async () => {
-  const answers: unknown[][] = []
-  const reached = deferred<undefined>()
-  const graph = talking(async (_, { signal }) => {
-    const given = [interrupt('Which size?'), interrupt('Which color?')]
-    answers.push(given)
-    reached.resolve(undefined)
-    if (answers.length === 1)
-      await new Promise((_resolve, reject) => signal?.addEventListener('abort', reject))
-    return given.join(' ')
-  }).compile({ checkpointer: new MemorySaver() })
-  const definition = { graph, description: 'Sells shirts' }
-  const accept = (answer: string) => ({ '0': { action: 'accept' as const, content: { answer } } })
-  const lastOf = async (over: Partial<AgentCall>) => (await updatesOf(definition, over)).at(-1)
+test.each([
+  { second: 'Which color?', isNested: false },
+  { second: 'Which size?', isNested: false },
+  { second: 'Which size?', isNested: true },
+])(
+  'gives an answer to its own question only, in another process: $second, $isNested',
+  async (row) => {
+    const answers: unknown[][] = []
+    const reached = deferred<undefined>()
+    const asking = talking(async (_, { signal }) => {
+      const given = [interrupt('Which size?'), interrupt(row.second)]
+      answers.push(given)
+      reached.resolve(undefined)
+      if (answers.length === 1)
+        await new Promise((_resolve, reject) => signal?.addEventListener('abort', reject))
+      return given.join(' ')
+    })
+    const checkpointer = new MemorySaver()
+    const graph = row.isNested
+      ? new StateGraph(MessagesAnnotation)
+          .addNode('inner', asking.compile())
+          .addEdge('__start__', 'inner')
+          .compile({ checkpointer })
+      : asking.compile({ checkpointer })
+    const definition = { graph, description: 'Sells shirts' }
+    const accept = (answer: string) => ({ '0': { action: 'accept' as const, content: { answer } } })
+    const lastOf = async (over: Partial<AgentCall>) => (await updatesOf(definition, over)).at(-1)
 
-  const size = await lastOf({ attempt: 1 })
-  if (size?.type !== 'asked') throw new Error('It did not ask')
-  const withSize = { state: size.state, answers: accept('L') }
-  // The first process dies before the second question is stored.
-  await lastOf({ attempt: 1, resume: withSize })
-  const color = await lastOf({ attempt: 2, resume: withSize })
-  if (color?.type !== 'asked') throw new Error('It did not ask')
-  expect(color.questions).toMatchObject([{ message: 'Which color?' }])
+    const size = await lastOf({ attempt: 1 })
+    if (size?.type !== 'asked') throw new Error('It did not ask')
+    const withSize = { state: size.state, answers: accept('L') }
+    // The first process dies before the second question is stored.
+    await lastOf({ attempt: 1, resume: withSize })
+    const color = await lastOf({ attempt: 2, resume: withSize })
+    if (color?.type !== 'asked') throw new Error('It did not ask')
+    expect(color.questions).toMatchObject([{ message: row.second }])
 
-  const withColor = { state: color.state, answers: accept('red') }
-  const stop = new AbortController()
-  const stopped = lastOf({ attempt: 1, resume: withColor, signal: stop.signal })
-  await reached.promise
-  stop.abort(new Error('The process stops'))
-  await expect(stopped).rejects.toThrow('The process stops')
-  expect(await lastOf({ attempt: 2, resume: withColor })).toMatchObject({ text: 'L red' })
-  expect(answers).toEqual([
-    ['L', 'red'],
-    ['L', 'red'],
-  ])
-})
+    const withColor = { state: color.state, answers: accept('red') }
+    const stop = new AbortController()
+    const stopped = lastOf({ attempt: 1, resume: withColor, signal: stop.signal })
+    await reached.promise
+    stop.abort(new Error('The process stops'))
+    await expect(stopped).rejects.toThrow('The process stops')
+    expect(await lastOf({ attempt: 2, resume: withColor })).toMatchObject({ text: 'L red' })
+    expect(answers).toEqual([
+      ['L', 'red'],
+      ['L', 'red'],
+    ])
+  },
+)

@@ -13,6 +13,7 @@ import { graphsFromConfig } from './config.ts'
 import { graphChecks, isRunnableGraph, keepsThreadsHere, threadKeeperOf } from './definition.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
 import { askedFrom, openInterruptsOf, resumeOf, threadStateFrom } from './interrupts.ts'
+import type { GraphInterrupt } from './interrupts.ts'
 import { argumentStateOf, messageStateOf, outputOf, readChunk, STREAM_MODES } from './messages.ts'
 import type { GraphEnd } from './messages.ts'
 import { messageDefectOf, skillsOfGraph, takesMessages } from './skills.ts'
@@ -275,9 +276,13 @@ async function* updatesOf(
     return
   }
   call.signal.throwIfAborted()
-  if (end.interrupts.length > 0)
-    yield askedFrom(end.interrupts, { thread, isConversation: call.thread !== undefined })
-  else yield* answerFrom(definition, end.state)
+  if (end.interrupts.length > 0) {
+    const open = call.attempt === undefined ? undefined : await openInterrupts(graph, thread)
+    const interrupts = end.interrupts.map(
+      (each) => open?.find(({ id }) => id !== undefined && id === each.id) ?? each,
+    )
+    yield askedFrom(interrupts, { thread, isConversation: call.thread !== undefined })
+  } else yield* answerFrom(definition, end.state)
 }
 
 /** If a process does not run for this time, the engine may give its runs to another process. */
@@ -319,15 +324,25 @@ async function inputAfterDeath(
   call: AgentCall,
   thread: string,
 ): Promise<unknown> {
-  const state = await loaded.graph.getState?.({ configurable: { thread_id: thread } })
-  const { configurable } = isRecord(state) && isRecord(state['config']) ? state['config'] : {}
-  if (!isRecord(state) || !isRecord(configurable) || !configurable['checkpoint_id']) {
-    return inputOf(loaded, call)
-  }
+  const open = await openInterrupts(loaded.graph, thread)
+  if (open === undefined) return inputOf(loaded, call)
   if (call.resume === undefined) return null
-  // The checkpoint has an answer when the node that asked has ended. Until then, the node needs it again.
-  const value = resumeOf(call.resume, openInterruptsOf(state))
+  // The checkpoint has an answer when the node that asked has ended, or asks again. Until then, the node needs it again.
+  const value = resumeOf(call.resume, open)
   return value === undefined ? null : commandOf(value)
+}
+
+/** Returns the questions that are open in a thread. `undefined`: it has no checkpoint. */
+async function openInterrupts(
+  graph: RunnableGraph,
+  thread: string,
+): Promise<readonly GraphInterrupt[] | undefined> {
+  const config = { configurable: { thread_id: thread } }
+  const state = await graph.getState?.(config, { subgraphs: true })
+  const { configurable } = isRecord(state) && isRecord(state['config']) ? state['config'] : {}
+  if (!isRecord(state) || !isRecord(configurable) || !configurable['checkpoint_id']) return
+  const keeper = threadKeeperOf(graph)
+  return openInterruptsOf(state, async (checkpoint) => keeper?.getTuple?.(checkpoint))
 }
 
 /** Makes a new object for each call, because a graph may write into it. */
