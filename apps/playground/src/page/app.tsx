@@ -1,4 +1,4 @@
-import { useEffect, useState, useSyncExternalStore } from 'react'
+import { useState, useSyncExternalStore } from 'react'
 import type { ReactElement } from 'react'
 import type { Exchange } from '../timeline/events.ts'
 import type { Notice } from '../timeline/state.ts'
@@ -29,9 +29,6 @@ export function App({ connection }: { connection: HostConnection }): ReactElemen
       <header className="top">
         <h1>MCP session playground</h1>
         <Figures exchanges={state.exchanges} />
-        <span className={`link is-${link.phase}`} role="status">
-          {link.phase}
-        </span>
       </header>
       {link.phase === 'lost' && (
         <p className="banner" role="alert">
@@ -58,7 +55,8 @@ export function App({ connection }: { connection: HostConnection }): ReactElemen
         <Timeline state={state} selectedId={openId} onOpen={({ id }) => setOpenId(id)} />
         <Servers state={state} send={connection.send} />
       </main>
-      <Toasts view={view} dismiss={connection.dismiss} />
+      <StatusBar view={view} />
+      <Problems view={view} dismiss={connection.dismiss} />
       {open !== undefined && (
         <DetailsDialog
           exchange={open}
@@ -71,39 +69,52 @@ export function App({ connection }: { connection: HostConnection }): ReactElemen
   )
 }
 
-const TOAST_MS = 8000
+/** Newest last. */
+function listNotices({ state, ownNotices }: View): Notice[] {
+  return [...state.notices, ...ownNotices].toSorted((a, b) => a.at - b.at)
+}
 
-/** What just happened. Problems stay until somebody closes them; the timeline keeps all of them. */
-function Toasts({ view, dismiss }: { view: View; dismiss: (id: number) => void }): ReactElement {
-  const [closed, setClosed] = useState<ReadonlySet<number>>(new Set())
-  const fromHost = view.state.notices.filter(({ id }) => id > view.firstEventId)
-  const notices = [...fromHost, ...view.ownNotices].filter(({ id }) => !closed.has(id)).slice(-4)
-  function close(id: number): void {
-    setClosed((before) => new Set([...before, id]))
-    dismiss(id)
-  }
+/** The newest notice. The timeline shows the others at their times. */
+function StatusBar({ view }: { view: View }): ReactElement {
+  const newest = listNotices(view).at(-1)
   return (
-    <div className="toasts" role="log" aria-label="Notices">
-      {notices.map((notice) => (
-        <Toast key={notice.id} notice={notice} onClose={() => close(notice.id)} />
-      ))}
-    </div>
+    <footer className="status">
+      <span className={`link is-${view.link.phase}`}>{view.link.phase}</span>
+      <p role="status">
+        {newest !== undefined && (
+          <>
+            <time>{formatTime(newest.at)}</time> {newest.text}
+          </>
+        )}
+      </p>
+    </footer>
   )
 }
 
-function Toast({ notice, onClose }: { notice: Notice; onClose: () => void }): ReactElement {
-  const { id, level, text } = notice
-  useEffect(() => {
-    if (level === 'problem') return undefined
-    const timer = setTimeout(onClose, TOAST_MS)
-    return () => clearTimeout(timer)
-  }, [id])
+/** Problems since the page was opened. They stay until somebody closes them. */
+function Problems({ view, dismiss }: { view: View; dismiss: (id: number) => void }): ReactElement {
+  const [closed, setClosed] = useState<ReadonlySet<number>>(new Set())
+  const problems = listNotices(view).filter(
+    ({ id, level }) => level === 'problem' && !closed.has(id) && (id < 0 || id > view.firstEventId),
+  )
   return (
-    <div className={`toast is-${level}`}>
-      <p>{text}</p>
-      <button type="button" className="small" aria-label="Close the notice" onClick={onClose}>
-        ×
-      </button>
+    <div className="toasts" role="log" aria-label="Problems">
+      {problems.slice(-3).map(({ id, text }) => (
+        <div className="toast" key={id}>
+          <p>{text}</p>
+          <button
+            type="button"
+            className="small"
+            aria-label="Close the notice"
+            onClick={() => {
+              setClosed((before) => new Set([...before, id]))
+              dismiss(id)
+            }}
+          >
+            ×
+          </button>
+        </div>
+      ))}
     </div>
   )
 }

@@ -58,10 +58,17 @@ export function Conversation({
         }}
       >
         {conversation.length === 0 && (
-          <p className="empty">
-            Nothing was said yet. Ask the agent something: it answers with tools of the MCP servers,
-            and the timeline shows each HTTP exchange that this takes.
-          </p>
+          <div className="empty">
+            <p>
+              Ask the agent something. It answers with tools of MCP servers, and the timeline shows
+              each HTTP exchange that this takes. For example:
+            </p>
+            <ol>
+              <li>Say “Add two apples to my basket”: a session is opened, once.</li>
+              <li>Press “Forget sessions”, and say “Show my basket”: the session heals.</li>
+              <li>Press “Kill and restart”, and go on: the new process resumes the session.</li>
+            </ol>
+          </div>
         )}
         {conversation.map((item) => (
           <Item key={`${item.type}-${item.id}`} item={item} send={send} />
@@ -73,7 +80,7 @@ export function Conversation({
         )}
       </div>
       <Announcer state={state} />
-      <Composer isRunning={isRunning} send={send} />
+      <Composer isRunning={isRunning} isFirst={conversation.length === 0} send={send} />
     </section>
   )
 }
@@ -100,7 +107,7 @@ function Item({ item, send }: { item: ConversationItem; send: Send }): ReactElem
     case 'message':
       if (item.from === 'agent' && item.text === '') return null // only called tools
       return (
-        <div className={`message from-${item.from}`}>
+        <div className={`message from-${item.from}`} data-agent={item.agent}>
           <span className="agent">{item.from === 'user' ? 'You' : (item.agent ?? 'agent')}</span>
           <p className="text">{item.text}</p>
         </div>
@@ -155,7 +162,13 @@ function Announcer({ state }: { state: PlaygroundState }): ReactElement {
   )
 }
 
-function Composer({ isRunning, send }: { isRunning: boolean; send: Send }): ReactElement {
+interface ComposerProps {
+  readonly isRunning: boolean
+  readonly isFirst: boolean
+  readonly send: Send
+}
+
+function Composer({ isRunning, isFirst, send }: ComposerProps): ReactElement {
   const [text, setText] = useState('')
   const input = useRef<HTMLTextAreaElement>(null)
   useEffect(() => input.current?.focus({ preventScroll: true }), [])
@@ -174,7 +187,7 @@ function Composer({ isRunning, send }: { isRunning: boolean; send: Send }): Reac
   return (
     <div className="composer">
       {!isRunning && (
-        <div className="examples" role="group" aria-label="Examples">
+        <div className={isFirst ? 'examples all' : 'examples'} role="group" aria-label="Examples">
           {EXAMPLES.map((example) => (
             <button type="button" key={example} onClick={() => say(example)}>
               {example}

@@ -16,7 +16,8 @@ type Send = (command: Command) => Promise<void>
 
 /** What runs, what is stored, and the buttons that make trouble. */
 export function Servers({ state, send }: { state: PlaygroundState; send: Send }): ReactElement {
-  const processes = Object.values(state.processes)
+  const { processes, servers } = state
+  const running = [processes['agent'], processes['gateway']].filter((one) => one !== undefined)
   return (
     <section className="panel servers" aria-labelledby="servers-title">
       <header>
@@ -24,14 +25,21 @@ export function Servers({ state, send }: { state: PlaygroundState; send: Send })
       </header>
       <div className="scroll">
         <h3>Processes</h3>
-        {processes.length === 0 && <p className="empty">No process was started yet.</p>}
-        {processes.map((process) => (
-          <ProcessCard key={process.name} process={process} send={send} />
+        {running.length === 0 && <p className="empty">No process was started yet.</p>}
+        {running.map((process) => (
+          <ProcessCard
+            key={process.name}
+            process={process}
+            server={servers.find(({ name }) => name === process.name)}
+            send={send}
+          />
         ))}
         <h3>Servers</h3>
-        {state.servers.map((server) => (
-          <ServerCard key={server.name} server={server} send={send} />
-        ))}
+        {servers
+          .filter(({ name }) => !(name in processes))
+          .map((server) => (
+            <ServerCard key={server.name} server={server} send={send} />
+          ))}
         <h3>Load</h3>
         <div className="actions">
           <TroubleButton trouble={{ name: 'parallel-calls' }} send={send}>
@@ -103,15 +111,23 @@ function StateDot({
   return <span className={`dot is-${state}`}>{state}</span>
 }
 
-function ProcessCard({ process, send }: { process: ProcessState; send: Send }): ReactElement {
+interface ProcessCardProps {
+  readonly process: ProcessState
+  /** What the process serves, if it is a server too. */
+  readonly server: ServerState | undefined
+  readonly send: Send
+}
+
+function ProcessCard({ process, server, send }: ProcessCardProps): ReactElement {
   const { name, pid, state, model, executionType, problem } = process
   return (
     <article className="card" data-process={name}>
       <h4>{name}</h4>
       <StateDot state={state} />
       <span className="quiet meta">
-        {name === 'agent' && `model ${model}`}
-        {pid !== undefined && ` pid ${pid}`}
+        {[name === 'agent' && model, pid !== undefined && `pid ${pid}`, server?.revision]
+          .filter(Boolean)
+          .join(' · ')}
       </span>
       {problem !== undefined && <p className="error">{problem}</p>}
       <div className="actions">
@@ -122,6 +138,9 @@ function ProcessCard({ process, send }: { process: ProcessState; send: Send }): 
         >
           Kill and restart
         </TroubleButton>
+        {server !== undefined && (
+          <ServerTroubles server={server} except="restart-server" send={send} />
+        )}
         {name === 'agent' && <ExecutionTypeSwitch current={executionType} send={send} />}
       </div>
     </article>
@@ -169,13 +188,7 @@ const SERVER_TROUBLES: readonly ServerTrouble[] = [
 const MODERN = '2026-07-28'
 
 function ServerCard({ server, send }: { server: ServerState; send: Send }): ReactElement {
-  const { name, title, transport, revision, state, problem, troubles } = server
-  const labels: Record<ServerTrouble, string> = {
-    'forget-sessions': 'Forget sessions',
-    'restart-server': 'Restart',
-    'cut-connections': 'Cut connections',
-    'switch-era': revision === MODERN ? 'Switch to sessions' : `Switch to ${MODERN}`,
-  }
+  const { name, title, transport, revision, state, problem } = server
   return (
     <article className="card" data-server={name}>
       <h4 title={title}>{name}</h4>
@@ -183,18 +196,37 @@ function ServerCard({ server, send }: { server: ServerState; send: Send }): Reac
       <span className="quiet meta">{[transport, revision].filter(Boolean).join(' · ')}</span>
       {problem !== undefined && <p className="error">{problem}</p>}
       <div className="actions">
-        {SERVER_TROUBLES.filter((trouble) => troubles.includes(trouble)).map((trouble) => (
-          <TroubleButton
-            key={trouble}
-            trouble={{ name: trouble, server: name }}
-            send={send}
-            label={`${labels[trouble]}: ${name}`}
-          >
-            {labels[trouble]}
-          </TroubleButton>
-        ))}
+        <ServerTroubles server={server} send={send} />
       </div>
     </article>
+  )
+}
+
+interface ServerTroublesProps {
+  readonly server: ServerState
+  readonly except?: ServerTrouble
+  readonly send: Send
+}
+
+function ServerTroubles({ server, except, send }: ServerTroublesProps): ReactElement[] {
+  const { name, revision, troubles } = server
+  const labels: Record<ServerTrouble, string> = {
+    'forget-sessions': 'Forget sessions',
+    'restart-server': 'Restart',
+    'cut-connections': 'Cut connections',
+    'switch-era': revision === MODERN ? 'Switch to sessions' : `Switch to ${MODERN}`,
+  }
+  return SERVER_TROUBLES.filter((trouble) => troubles.includes(trouble) && trouble !== except).map(
+    (trouble) => (
+      <TroubleButton
+        key={trouble}
+        trouble={{ name: trouble, server: name }}
+        send={send}
+        label={`${labels[trouble]}: ${name}`}
+      >
+        {labels[trouble]}
+      </TroubleButton>
+    ),
   )
 }
 

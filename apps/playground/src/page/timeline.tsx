@@ -1,5 +1,6 @@
 import { useLayoutEffect, useMemo, useRef, useState } from 'react'
 import type { CSSProperties, KeyboardEvent, ReactElement } from 'react'
+import { DEBUG_STATE } from '../timeline/classify.ts'
 import type { Exchange, ExchangeKind } from '../timeline/events.ts'
 import type { Notice, PlaygroundState } from '../timeline/state.ts'
 import { formatDuration, formatTime } from './format.ts'
@@ -177,7 +178,7 @@ export function Timeline({ state, selectedId, onOpen }: TimelineProps): ReactEle
       {rows.length === 0 && (
         <p className="empty">
           {state.exchanges.length === 0
-            ? 'No exchange yet. Send a message, or make trouble.'
+            ? 'No HTTP exchange yet. Send a message to the agent.'
             : 'All kinds of exchanges are hidden. Choose one above.'}
         </p>
       )}
@@ -310,7 +311,7 @@ function describeOutcome({ durationMs, status, problem }: Exchange): string {
   return `${problem ?? status ?? 'no answer'} · ${formatDuration(durationMs)}`
 }
 
-/** Processes at the left, then the servers in their order. There are no HTTP exchanges with a stdio server. */
+/** Processes at the left, then the servers, debug state last. There are no HTTP exchanges with a stdio server. */
 function listLanes({ processes, servers, exchanges }: PlaygroundState): string[] {
   const names = [
     ...(['agent', 'gateway'] as const).filter((name) => name in processes),
@@ -318,7 +319,9 @@ function listLanes({ processes, servers, exchanges }: PlaygroundState): string[]
     ...servers.filter(({ transport }) => transport === 'http').map(({ name }) => name),
     ...exchanges.map(({ to }) => to),
   ]
-  return [...new Set(names)]
+  const lanes = new Set(names)
+  if (lanes.delete(DEBUG_STATE)) lanes.add(DEBUG_STATE)
+  return [...lanes]
 }
 
 function mergeRows(
