@@ -23,8 +23,8 @@ const leftOut: Reporter = {
     const skipped = modules.flatMap((module) => [...module.children.allTests('skipped')])
     if (skipped.length === 0 || isFiltered) return
     process.stdout.write(
-      'Tests that need redis-server or PostgreSQL were left out: one of them is missing. ' +
-        'On Debian and Ubuntu, .ci/servers installs both.\n',
+      'Tests that need redis-server, PostgreSQL or Chromium were left out: one of them is missing. ' +
+        'On Debian, .ci/servers and .ci/chromium install them.\n',
     )
   },
 }

@@ -1,11 +1,11 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'react'
 import type { KeyboardEvent, ReactElement } from 'react'
-import type { Command, RunState } from '../timeline/events.ts'
+import type { RunState } from '../timeline/events.ts'
 import type { ConversationItem, PlaygroundState } from '../timeline/state.ts'
 import { Json, ResultView } from './content.tsx'
+import type { Send } from './host-connection.ts'
 import { QuestionCard } from './question-form.tsx'
 
-type Send = (command: Command) => Promise<void>
 type ToolCall = ConversationItem & { readonly type: 'tool-call' }
 
 /** Sentences that the scripted model understands; other models do too. */
@@ -173,15 +173,16 @@ function Composer({ isRunning, isFirst, send }: ComposerProps): ReactElement {
   const input = useRef<HTMLTextAreaElement>(null)
   useEffect(() => input.current?.focus({ preventScroll: true }), [])
 
-  function say(sentence: string): void {
+  async function say(sentence: string): Promise<void> {
     if (sentence.trim() === '' || isRunning) return
     setText('')
-    void send({ type: 'say', text: sentence.trim() })
+    const isSent = await send({ type: 'say', text: sentence.trim() })
+    if (!isSent) setText((newer) => newer || sentence)
   }
   function onKeyDown(event: KeyboardEvent): void {
     if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
     event.preventDefault()
-    say(text)
+    void say(text)
   }
 
   return (
@@ -189,7 +190,7 @@ function Composer({ isRunning, isFirst, send }: ComposerProps): ReactElement {
       {!isRunning && (
         <div className={isFirst ? 'examples all' : 'examples'} role="group" aria-label="Examples">
           {EXAMPLES.map((example) => (
-            <button type="button" key={example} onClick={() => say(example)}>
+            <button type="button" key={example} onClick={() => void say(example)}>
               {example}
             </button>
           ))}
@@ -198,7 +199,7 @@ function Composer({ isRunning, isFirst, send }: ComposerProps): ReactElement {
       <form
         onSubmit={(event) => {
           event.preventDefault()
-          say(text)
+          void say(text)
         }}
       >
         <textarea

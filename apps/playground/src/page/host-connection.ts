@@ -17,6 +17,8 @@ type Link =
   | { readonly phase: 'live' }
   | { readonly phase: 'lost'; readonly since: number }
 
+export type Send = (command: Command) => Promise<boolean>
+
 /** Many events arrive at once (50 calls, streamed words): the page is drawn once for all of them. */
 const BATCH_MS = 16
 const REOPEN_MS = 1000
@@ -70,23 +72,24 @@ export class HostConnection {
     })
   }
 
-  /** Sends a command. A failure becomes a notice. */
-  readonly send = async (command: Command): Promise<void> => {
+  /** Sends a command. Returns false if that failed: the failure is a notice. */
+  readonly send: Send = async (command) => {
     try {
       const response = await fetch(`${this.#base}/commands`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify(command),
       })
-      if (response.ok) return
+      if (response.ok) return true
       const { error } = await response.json()
       this.#notify('problem', String(error))
     } catch {
       this.#notify(
         'problem',
-        `The playground does not answer: "${command.type}" was not done, or nobody knows. Look at its terminal.`,
+        `The playground does not answer, and may have done nothing of "${command.type}". Look at its terminal.`,
       )
     }
+    return false
   }
 
   readonly loadExchange = async (id: number): Promise<ExchangeDetails> => {

@@ -1,13 +1,14 @@
 import { useId, useState } from 'react'
 import type { FormEvent, ReactElement } from 'react'
-import type { Command, Question, QuestionAction } from '../timeline/events.ts'
+import type { Question, QuestionAction } from '../timeline/events.ts'
 import { ExternalLink, safeUrl } from './content.tsx'
 import { checkForm, initialValues, parseFields } from './form-schema.ts'
 import type { Choice, Field, FieldValue } from './form-schema.ts'
+import type { Send } from './host-connection.ts'
 
 export interface QuestionProps {
   readonly question: Question & { readonly action?: QuestionAction | undefined }
-  readonly send: (command: Command) => Promise<void>
+  readonly send: Send
 }
 
 const DONE = { accept: 'You answered.', decline: 'You declined.', cancel: 'You cancelled.' }
@@ -59,13 +60,7 @@ function UrlQuestion({ question, send }: QuestionProps): ReactElement {
   )
 }
 
-function Refusals({
-  questionId,
-  send,
-}: {
-  questionId: string
-  send: QuestionProps['send']
-}): ReactElement {
+function Refusals({ questionId, send }: { questionId: string; send: Send }): ReactElement {
   const answer = (action: QuestionAction): void => {
     void send({ type: 'answer', questionId, action })
   }

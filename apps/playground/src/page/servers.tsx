@@ -1,7 +1,6 @@
 import { useEffect, useState } from 'react'
 import type { ReactElement, ReactNode } from 'react'
 import type {
-  Command,
   ExecutionType,
   ProcessState,
   ServerState,
@@ -11,8 +10,7 @@ import type {
 } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
 import { formatAge } from './format.ts'
-
-type Send = (command: Command) => Promise<void>
+import type { Send } from './host-connection.ts'
 
 /** What runs, what is stored, and the buttons that make trouble. */
 export function Servers({ state, send }: { state: PlaygroundState; send: Send }): ReactElement {

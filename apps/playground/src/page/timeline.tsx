@@ -349,7 +349,8 @@ interface RowWindow {
 /** Which of many rows are drawn. Stays at the newest row until somebody scrolls up. */
 function useWindow(count: number): RowWindow {
   const element = useRef<HTMLDivElement>(null)
-  const wasAtEnd = useRef(true)
+  /** Not in the state: rows that arrive before the next drawing must not undo a scroll. */
+  const isFollowing = useRef(true)
   const [view, setView] = useState({ first: 0, seen: 20, isAtEnd: true })
 
   function measure(): void {
@@ -357,6 +358,7 @@ function useWindow(count: number): RowWindow {
     const first = Math.floor(scrollTop / ROW_HEIGHT)
     const seen = Math.ceil(clientHeight / ROW_HEIGHT)
     const isAtEnd = scrollHeight - scrollTop - clientHeight < ROW_HEIGHT
+    isFollowing.current = isAtEnd
     setView((old) =>
       old.first === first && old.seen === seen && old.isAtEnd === isAtEnd
         ? old
@@ -366,18 +368,16 @@ function useWindow(count: number): RowWindow {
   function scrollToEnd(): void {
     element.current?.scrollTo({ top: element.current.scrollHeight })
   }
-  // After each drawing, not only when rows were added: the panel may have become smaller.
   useLayoutEffect(() => {
-    wasAtEnd.current = view.isAtEnd
-    if (view.isAtEnd) scrollToEnd()
-  }, [count, view])
+    if (isFollowing.current) scrollToEnd()
+  }, [count])
 
   return {
     scroller: (box) => {
       element.current = box
       if (box === null) return undefined
       const observer = new ResizeObserver(() => {
-        if (wasAtEnd.current) scrollToEnd()
+        if (isFollowing.current) scrollToEnd()
         measure()
       })
       observer.observe(box)
@@ -390,6 +390,7 @@ function useWindow(count: number): RowWindow {
       const box = element.current
       if (box === null || index < 0) return
       const [top, bottom] = [index * ROW_HEIGHT, (index + 3) * ROW_HEIGHT]
+      isFollowing.current = false
       if (top < box.scrollTop) box.scrollTop = top
       else if (bottom > box.scrollTop + box.clientHeight) box.scrollTop = bottom - box.clientHeight
     },

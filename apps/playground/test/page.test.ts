@@ -1,0 +1,424 @@
+import { mkdirSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { AxeBuilder } from '@axe-core/playwright'
+import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { buildPage } from '../src/host/build-page.ts'
+import { Playground } from '../src/host/playground.ts'
+import { createWeb, listen } from '../src/host/web.ts'
+import type { Listening } from '../src/host/web.ts'
+import type { ExchangeKind } from '../src/timeline/events.ts'
+import { EMPTY_STATE } from '../src/timeline/state.ts'
+import type { PlaygroundState } from '../src/timeline/state.ts'
+import { startChromium } from './chromium.ts'
+
+/** Screenshots of the main states: CI keeps this folder. */
+const ARTIFACTS = fileURLToPath(new URL('../artifacts/', import.meta.url))
+const WIDE = { width: 1440, height: 900 }
+const NARROW = { width: 380, height: 780 }
+const WAIT = { timeout: 15_000 }
+
+const browser = await startChromium()
+
+// One app for all tests, as one person would use it: each test goes on where the one before ended.
+describe.skipIf(browser === undefined)('the page of the playground', () => {
+  let app: Playground
+  let web: Listening
+  let page: Page
+
+  beforeAll(async () => {
+    mkdirSync(ARTIFACTS, { recursive: true })
+    const [folder, playground] = await Promise.all([buildPage(), Playground.start()])
+    app = playground
+    web = await listen(createWeb(app, folder), 0)
+    page = await open(web.url)
+  }, 60_000)
+  afterAll(async () => {
+    await browser?.close()
+    await web?.[Symbol.asyncDispose]()
+    await app?.[Symbol.asyncDispose]()
+  })
+
+  /** Opens the page in a browser of its own. With a state, the page shows that one instead of the app's. */
+  async function open(url: string, options: BrowserContextOptions = {}): Promise<Page> {
+    const context = await (browser as Browser).newContext({
+      viewport: WIDE,
+      reducedMotion: 'reduce',
+      ...options,
+    })
+    context.setDefaultTimeout(WAIT.timeout)
+    const opened = await context.newPage()
+    opened.on('pageerror', (error) => failures.push(error.message))
+    await opened.goto(url)
+    return opened
+  }
+  /** Opens the page with a state that the real app does not have. */
+  async function openWith(state: PlaygroundState): Promise<Page> {
+    const other = await open('about:blank')
+    const body = `retry: 60000\nevent: snapshot\nid: 1\ndata: ${JSON.stringify(state)}\n\n`
+    await other.route('**/api/events', (route) =>
+      route.fulfill({ contentType: 'text/event-stream', body }),
+    )
+    await other.goto(web.url)
+    return other
+  }
+  const failures: string[] = []
+
+  async function say(text: string, on: Page = page): Promise<void> {
+    const said = await on.locator('.from-user').count()
+    await on.getByLabel('Message to the agent').fill(text)
+    await on.keyboard.press('Enter')
+    await on.locator('.from-user').nth(said).waitFor() // the badge of the run is that of this one now
+  }
+  const lastMessage = (on: Page = page): Locator => on.locator('.from-agent').last()
+  const expectMessage = (text: string | RegExp, on: Page = page): Promise<void> =>
+    lastMessage(on).filter({ hasText: text }).waitFor()
+  const expectRun = (label: string, on: Page = page): Promise<void> =>
+    on.locator('.conversation header .badge', { hasText: label }).waitFor()
+  const count = async (kind: ExchangeKind, on: Page = page): Promise<number> =>
+    Number(await on.locator(`.legend [data-kind=${kind}] b`).textContent())
+  const rows = (kind: ExchangeKind, text: string): Locator =>
+    page.locator(`[role=option][data-kind=${kind}]`, { hasText: text })
+  async function untilNewAgent(trouble: () => Promise<void>): Promise<void> {
+    const agent = page.locator('[data-process=agent]')
+    const old = await agent.locator('.meta').textContent()
+    await trouble()
+    const isOther = agent.locator('.dot.is-running ~ .meta', { hasText: 'pid' })
+    await isOther.and(agent.locator('.meta', { hasNotText: old ?? '' })).waitFor()
+  }
+  const shoot = (name: string, on: Page = page): Promise<unknown> =>
+    on.screenshot({ path: `${ARTIFACTS}${name}.png` })
+
+  async function expectAccessible(on: Page = page): Promise<void> {
+    const { violations } = await new AxeBuilder({ page: on }).analyze()
+    const found = violations.map(({ impact, id, nodes }) => [impact, id, nodes[0]?.html])
+    const isSerious = ([impact]: (typeof found)[number]): boolean =>
+      impact === 'serious' || impact === 'critical'
+    expect(found.filter(isSerious)).toEqual([])
+  }
+
+  test('says what to do before anything has happened', async () => {
+    await page.getByText('Ask the agent something.').waitFor()
+    await page.getByText('No HTTP exchange yet.').waitFor()
+    await page.getByText('No session is stored.').waitFor()
+    await page.locator('[data-process=agent] .dot.is-running').waitFor()
+    expect(await page.locator('[role=option]').count()).toBe(0)
+    await shoot('start')
+  })
+
+  test('shows a message, the tool call that it causes, and its result', async () => {
+    await say('Add two apples to my basket')
+    await expectMessage(/A new basket .* holds 2 × apples/)
+    const call = page.locator('[data-tool=basket_add]')
+    await call
+      .locator('.result')
+      .getByText(/2 × apples/)
+      .waitFor()
+    await call.locator('summary').first().click()
+    expect(await call.getByLabel('Arguments of basket_add').textContent()).toContain(
+      '"quantity": 2',
+    )
+    expect(await rows('handshake', 'initialize').count()).toBe(2) // and notifications/initialized
+    expect(await rows('call', 'basket_add').count()).toBe(1)
+    await page.locator('.records', { hasText: 'basket' }).waitFor()
+
+    await say('Show me the receipt')
+    await expectRun('done')
+    const receipt = page.locator('[data-tool=basket_receipt]')
+    const width = receipt.getByRole('img').evaluate((image) => Reflect.get(image, 'naturalWidth'))
+    expect(await width).toBeGreaterThan(0)
+    const link = receipt.getByRole('link', { name: 'The receipt in the shop' })
+    expect(await link.getAttribute('rel')).toBe('noopener noreferrer')
+    await shoot('conversation')
+  })
+
+  test('shows one new handshake after the server forgot the session, and the empty basket', async () => {
+    const before = await count('handshake')
+    await page.getByRole('button', { name: 'Forget sessions: basket' }).click()
+    await page.locator('.row.notice', { hasText: 'forgot its sessions' }).waitFor()
+    await say('Show my basket')
+    await expectMessage(/is empty/)
+    expect(await rows('loss', 'basket_show').count()).toBe(1)
+    expect(
+      await rows('recovery', 'initialize').filter({ hasNotText: 'notifications' }).count(),
+    ).toBe(1)
+    expect(await count('handshake')).toBe(before)
+    await shoot('session-lost')
+  })
+
+  test('shows that a new agent process resumes the session without a handshake', async () => {
+    const before = [await count('handshake'), await count('recovery')]
+    await untilNewAgent(() => page.getByRole('button', { name: 'Kill and restart: agent' }).click())
+    await say('Add one pear to my basket')
+    await expectMessage(/holds 1 × pear/)
+    await expect.poll(() => rows('resume', 'basket_add').count(), WAIT).toBe(1)
+    expect([await count('handshake'), await count('recovery')]).toEqual(before)
+    await shoot('agent-killed')
+  })
+
+  test('opens an exchange from the keyboard, and gives the focus back', async () => {
+    await page.getByRole('listbox').focus()
+    await page.keyboard.press('End')
+    await page.keyboard.press('ArrowUp')
+    await page.keyboard.press('Enter')
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText(/^Request: /).waitFor()
+    await shoot('exchange')
+    await expectAccessible()
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    await page.locator('[role=listbox]:focus').waitFor()
+  })
+
+  test('masks ids and tokens in the details of an exchange', async () => {
+    await rows('resume', 'basket_add').click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('mcp-session-id').waitFor()
+    const text = (await dialog.textContent()) ?? ''
+    expect(text).toContain('basket_add')
+    expect(text).not.toMatch(/[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}/)
+    await dialog.getByRole('button', { name: 'Close' }).click()
+  })
+
+  test('makes a form of the question of a server, and sends the answer', async () => {
+    await say('Check out')
+    const question = page.locator('.question')
+    await expectRun('waits for you')
+    await question.getByLabel('Name').fill('Ada')
+    await question.getByRole('button', { name: 'Send' }).click()
+    await question.getByText('Fill in this field.').first().waitFor()
+    await page.locator('#root [data-field=address]:focus').waitFor()
+    await shoot('question')
+    await expectAccessible()
+    await question.getByLabel('Address').fill('1 Orchard Road')
+    await question.getByLabel('Payment').selectOption('card')
+    await question.getByRole('button', { name: 'Send' }).click()
+    await expectMessage('Ordered 1 × pear for Ada, 1 Orchard Road. Payment: card.')
+    await question.getByText('You answered.').waitFor()
+  })
+
+  test('runs 50 parallel calls in one session', async () => {
+    const before = [await count('handshake'), await count('recovery')]
+    const calls = await count('call')
+    await page.getByRole('button', { name: 'Run 50 parallel calls' }).click()
+    await page.locator('.status', { hasText: '50 answered' }).waitFor()
+    await expect.poll(() => count('call'), WAIT).toBe(calls + 50)
+    expect([await count('handshake'), await count('recovery')]).toEqual(before)
+    await shoot('parallel-calls')
+  })
+
+  test('says that the connection was lost, and misses nothing', async () => {
+    await using cable = await startCable(new URL(web.url).port)
+    const other = await open(cable.url)
+    await expectMessage('Ordered', other)
+    cable.cut()
+    await other.getByText('The connection to the playground was lost').waitFor()
+    await shoot('connection-lost', other)
+    await say('What is 2 plus 3?')
+    await expectMessage('5')
+    await expectRun('done')
+    cable.mend()
+    await other.getByText(/Connected again. \d+ events happened in between/).waitFor()
+    await expectMessage('5', other)
+    expect(await other.locator('.banner').count()).toBe(0)
+    await expect.poll(() => count('state', other), WAIT).toBe(await count('state'))
+    await other.context().close()
+  })
+
+  test('shows one conversation in two tabs, and what the other one does', async () => {
+    const other = await open(web.url)
+    await expectMessage('5', other)
+    await say('Add a plum to my basket, then check out', other)
+    await page.locator('.question', { hasText: 'You order 1 × plum.' }).waitFor()
+    await other.getByRole('button', { name: 'Decline' }).click()
+    await page.getByText('You declined.').waitFor()
+    await expectMessage('Nothing was ordered.')
+    await expectRun('done')
+    await other.context().close()
+  })
+
+  test('shows a command that fails as a problem that can be closed', async () => {
+    const problem = page.getByRole('log', { name: 'Problems' })
+    await page.route('**/api/commands', (route) => route.abort(), { times: 1 })
+    await page.getByRole('button', { name: 'Restart: everything' }).click()
+    await problem.getByText('The playground does not answer').waitFor()
+    await shoot('problem')
+    await problem.getByRole('button', { name: 'Close the notice' }).click()
+    await problem.getByText('The playground does not answer').waitFor({ state: 'detached' })
+    expect(await problem.locator('.toast').count()).toBe(0)
+  })
+
+  test('switches the execution type: the runtime opens sessions of its own', async () => {
+    await untilNewAgent(() => page.getByRole('button', { name: 'runtime' }).click())
+    const handshakes = await count('handshake')
+    await say('Show my basket')
+    await expectRun('done')
+    await expect.poll(() => count('handshake'), WAIT).toBeGreaterThan(handshakes)
+    await page.getByRole('button', { name: 'playground', exact: true }).click()
+    await page.locator('[aria-pressed=true]', { hasText: /^playground$/ }).waitFor()
+  })
+
+  test('fits a screen of 380 pixels', async () => {
+    const small = await open(web.url, { viewport: NARROW })
+    const width = (): Promise<unknown> => small.evaluate('document.documentElement.scrollWidth')
+    for (const part of ['Conversation', 'Timeline', 'Servers']) {
+      await small.getByRole('button', { name: part, exact: true }).click()
+      await small
+        .getByRole('region', { name: new RegExp(part, 'i') })
+        .first()
+        .waitFor()
+      expect(await width()).toBe(NARROW.width)
+      await shoot(`narrow-${part.toLowerCase()}`, small)
+    }
+    await expectAccessible(small)
+    await small.context().close()
+  })
+
+  test('is accessible in dark', async () => {
+    const dark = await open(web.url, { colorScheme: 'dark' })
+    await expectMessage(/./, dark)
+    await shoot('dark', dark)
+    await expectAccessible(dark)
+    await dark.locator('[role=option]').last().click()
+    await dark.getByText(/^Request: /).waitFor()
+    await expectAccessible(dark)
+    await dark.context().close()
+  })
+
+  test('exports the timeline', async () => {
+    for (const name of ['Export JSON', 'Export SVG']) {
+      const download = page.waitForEvent('download')
+      await page.getByRole('link', { name }).click()
+      expect((await download).suggestedFilename()).toMatch(/^timeline\.(?:json|svg)$/)
+    }
+  })
+
+  test('draws only the rows of 2,000 exchanges that are seen', async () => {
+    const many = await openWith(MANY)
+    await many.locator('#exchange-2000').waitFor()
+    expect(await many.locator('.row').count()).toBeLessThan(60)
+    await many.getByRole('listbox').focus()
+    await many.keyboard.press('Home')
+    await many.locator('#exchange-1').waitFor()
+    expect(await many.locator('.row').count()).toBeLessThan(60)
+    await many.getByRole('button', { name: 'Newest' }).click()
+    await many.locator('#exchange-2000').waitFor()
+    await many.context().close()
+  })
+
+  test('treats what servers send as text', async () => {
+    const hostile = await openWith(HOSTILE)
+    await hostile.getByText('<img src=x onerror=document.title=1>').waitFor()
+    await hostile.getByText('Invoice').waitFor()
+    expect(await hostile.locator('.items a').count()).toBe(0)
+    expect(await hostile.locator('.items img').count()).toBe(0)
+    await hostile.getByText('image/svg+xml').waitFor()
+    await hostile.getByLabel('constructor').fill('x')
+    await hostile.getByRole('button', { name: 'Send' }).first().click()
+    await hostile.getByText('Enter a number.').waitFor()
+    expect(await hostile.title()).toBe('MCP session playground')
+    await hostile.context().close()
+  })
+
+  test('never failed in a tab', () => expect(failures).toEqual([]))
+})
+
+const MANY: PlaygroundState = {
+  ...EMPTY_STATE,
+  lastEventId: 1,
+  exchanges: Array.from({ length: 2000 }, (_item, index) => ({
+    id: index + 1,
+    from: 'agent',
+    to: 'basket',
+    kind: 'call',
+    httpMethod: 'POST',
+    rpcMethod: 'tools/call',
+    toolName: 'basket_show',
+    startedAt: 1_700_000_000_000 + index,
+    durationMs: 5,
+    status: 200,
+    requestBytes: 100,
+    responseBytes: 100,
+  })),
+}
+
+const HOSTILE: PlaygroundState = {
+  ...EMPTY_STATE,
+  lastEventId: 1,
+  run: { id: 'run', state: 'waiting' },
+  conversation: [
+    {
+      type: 'tool-call',
+      id: 'call',
+      agent: 'shopper',
+      name: 'evil',
+      args: {},
+      result: {
+        isError: false,
+        content: [
+          { type: 'text', text: '<img src=x onerror=document.title=1>' },
+          { type: 'resource_link', uri: 'javascript:document.title=1', name: 'Invoice' },
+          { type: 'image', mimeType: 'image/svg+xml', data: 'PHN2Zy8+' },
+        ],
+      },
+    },
+    {
+      type: 'question',
+      id: 'question',
+      server: 'evil',
+      message: 'Form',
+      mode: 'form',
+      schema: { properties: { constructor: { type: 'number' } } },
+    },
+    {
+      type: 'question',
+      id: 'url',
+      server: 'evil',
+      message: 'Link',
+      mode: 'url',
+      url: 'javascript:1',
+    },
+  ],
+}
+
+interface Cable extends AsyncDisposable {
+  readonly url: string
+  /** Ends all connections, and refuses new ones. */
+  cut(): void
+  mend(): void
+}
+
+/** Passes the bytes of connections on to a port of this machine. */
+async function startCable(port: string): Promise<Cable> {
+  const sockets = new Set<Socket>()
+  let isCut = false
+  const server = createServer((socket) => {
+    if (isCut) return void socket.destroy()
+    const target = connect(Number(port), '127.0.0.1')
+    for (const end of [socket, target]) {
+      sockets.add(end)
+      end.on('error', () => {}).on('close', () => sockets.delete(end))
+    }
+    socket.pipe(target).pipe(socket)
+    return undefined
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const end = (): void => sockets.forEach((socket) => socket.destroy())
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    cut() {
+      isCut = true
+      end()
+    },
+    mend() {
+      isCut = false
+    },
+    async [Symbol.asyncDispose]() {
+      const closed = new Promise((resolve) => server.close(resolve))
+      end()
+      await closed
+    },
+  }
+}
