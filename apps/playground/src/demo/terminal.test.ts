@@ -44,7 +44,7 @@ test('writes an exchange once, when it has ended, and a stream when it is opened
   ])
   expect(lines).toEqual([
     '   0.3s agent > basket       call      basket_add                 200     3 ms',
-    '   0.3s agent > basket       stream    GET                        200',
+    '   0.3s agent > basket       stream    listening stream           200',
   ])
 })
 

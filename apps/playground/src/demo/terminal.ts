@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { ReadStream } from 'node:tty'
 import { styleText } from 'node:util'
+import { labelOf } from '../timeline/classify.ts'
 import type { Exchange, ExchangeKind, TimelineEvent } from '../timeline/events.ts'
 
 type Style = Parameters<typeof styleText>[0]
@@ -164,7 +165,7 @@ export class Terminal {
     const outcome = status ?? (problem === undefined ? 'open' : 'none')
     const ms = durationMs === undefined || kind === 'stream' ? '' : `${Math.round(durationMs)} ms`
     const route = cut(`${from} > ${to}`, 20)
-    const name = cut(nameOf(exchange), 25)
+    const name = cut(labelOf(exchange), 25)
     const look = `${route}, ${kind} ${name}, ${outcome}`
     const alike = this.#alike.get(look) ?? { style: STYLES[kind], count: 0 }
     this.#alike.set(look, alike)
@@ -204,10 +205,6 @@ export function summaryOf(results: readonly StepResult[]): {
       steps: results.map(({ name, ok, figures }) => ({ name, ok, figures })),
     },
   }
-}
-
-function nameOf({ httpMethod, rpcMethod, toolName }: Exchange): string {
-  return toolName ?? rpcMethod?.replace('notifications/', '') ?? httpMethod
 }
 
 function oneLine(text: string): string {

@@ -26,7 +26,8 @@ const checkpointer = new SqliteSaver(join(DATA_FOLDER, 'gateway.db'))
 const report = new StateGraph(State)
   .addNode('write', async ({ writers }, { signal, writer }) => {
     writer?.({ type: 'status', text: `Part ${writers.length + 1} of ${PARTS}` })
-    await sleep(Number(REPORT_MS) / PARTS, undefined, { signal })
+    // The first part takes no time, so that whoever kills this process leaves something for the next one.
+    if (writers.length > 0) await sleep(Number(REPORT_MS) / (PARTS - 1), undefined, { signal })
     return { writers: [process.pid] }
   })
   .addEdge(START, 'write')

@@ -3,7 +3,7 @@ import { startRecordingProxy } from '@x/mcp-testing'
 import type { RecordingProxy } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { startBasketServer } from '../servers/basket-server.ts'
-import { Classifier, DEBUG_STATE } from './classify.ts'
+import { Classifier, DEBUG_STATE, labelOf } from './classify.ts'
 import type { ObservedExchange } from './classify.ts'
 
 /** A proxy whose exchanges are classified while they happen. `process` names who calls. */
@@ -158,4 +158,17 @@ test.each<[ObservedExchange, string]>([
 test('everything that goes to the debug state is of kind state', () => {
   const route = { from: 'agent 1', to: DEBUG_STATE }
   expect(new Classifier().kindOf(route, { httpMethod: 'GET', status: 404 })).toBe('state')
+})
+
+test.each<[Parameters<typeof labelOf>[0]['kind'], Partial<ObservedExchange>, string]>([
+  ['call', { rpcMethod: 'tools/call' }, 'tools/call'],
+  ['handshake', { rpcMethod: 'notifications/initialized' }, 'initialized'],
+  ['stream', { httpMethod: 'GET' }, 'listening stream'],
+  ['stream', { rpcMethod: 'subscriptions/listen' }, 'listening stream'],
+  ['other', { httpMethod: 'DELETE' }, 'end of the session'],
+  ['state', { httpMethod: 'PUT' }, 'store'],
+  ['other', { httpMethod: 'PATCH' }, 'PATCH'],
+])('a %s with %j is labelled "%s"', (kind, exchange, label) => {
+  const rest = { id: 1, from: 'agent', to: 'shop', startedAt: 1, requestBytes: 0, responseBytes: 0 }
+  expect(labelOf({ ...rest, from: 'agent', httpMethod: 'POST', ...exchange, kind })).toBe(label)
 })

@@ -1,4 +1,4 @@
-import type { ExchangeKind } from './events.ts'
+import type { Exchange, ExchangeKind } from './events.ts'
 
 /** What a proxy has seen of an exchange so far. Its fields fill up while the exchange goes on. */
 export interface ObservedExchange {
@@ -109,6 +109,22 @@ export class Classifier {
     if (sessionId === known.sessionId) known.isLost = true
     return 'loss'
   }
+}
+
+const STREAM = 'listening stream'
+/** What requests do that carry no JSON-RPC message. */
+const LABELS: Readonly<Record<string, string>> = { GET: STREAM, DELETE: 'end of the session' }
+const STATE_LABELS: Readonly<Record<string, string>> = {
+  GET: 'load',
+  PUT: 'store',
+  DELETE: 'clear',
+}
+
+/** What an exchange does, in a few words: a tool, a method, or what a request without either is for. */
+export function labelOf({ kind, httpMethod, rpcMethod, toolName }: Exchange): string {
+  const labels = kind === 'state' ? STATE_LABELS : LABELS
+  if (rpcMethod === 'subscriptions/listen') return STREAM
+  return toolName ?? rpcMethod?.replace('notifications/', '') ?? labels[httpMethod] ?? httpMethod
 }
 
 /** The server refuses the session, or the revision, of a request. */

@@ -64,7 +64,7 @@ test('draws lanes, an arrow with a text for each exchange, notices and a legend'
   expect(svg).toContain('>recovery: initialize</text>')
   expect(svg).toContain('>call basket_add (connection broke)</text>')
   expect(svg.indexOf('The shop has forgotten')).toBeLessThan(svg.indexOf('session lost: call'))
-  expect(svg.indexOf('>Shop</text>')).toBeLessThan(svg.indexOf('>debug-state</text>'))
+  expect(svg.indexOf('>shop</text>')).toBeLessThan(svg.indexOf('>debug-state</text>'))
   expect(svg).toMatch(/role="img" aria-labelledby="title description"/)
   expect(svg).toContain('prefers-color-scheme: dark')
 })

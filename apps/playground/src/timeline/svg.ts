@@ -1,4 +1,4 @@
-import { DEBUG_STATE } from './classify.ts'
+import { DEBUG_STATE, labelOf } from './classify.ts'
 import type { Exchange, ExchangeKind } from './events.ts'
 import type { PlaygroundState } from './state.ts'
 
@@ -54,14 +54,6 @@ ${Object.keys(KIND_NAMES)
 
 /** What a diagram shows of the state. */
 export type Diagram = Pick<PlaygroundState, 'exchanges' | 'servers' | 'notices'>
-
-/** What an exchange is, in a few words: `call basket_add`. */
-function labelOf({ httpMethod, rpcMethod, toolName }: Exchange): string {
-  if (toolName !== undefined) return `call ${toolName}`
-  if (rpcMethod !== undefined) return rpcMethod
-  if (httpMethod === 'GET') return 'GET stream'
-  return httpMethod === 'DELETE' ? 'DELETE session' : httpMethod
-}
 
 /**
  * A sequence diagram as a document of its own: it is readable on light and dark ground, without colours, and
@@ -132,18 +124,15 @@ interface Lane {
   readonly title: string
 }
 
-/** Processes at the left, servers as they are listed, and the debug state at the right. */
+/** Processes at the left, servers as they are listed, and the debug state at the right. A pipe has no exchanges. */
 function lanesOf(exchanges: readonly Exchange[], servers: Diagram['servers']): readonly Lane[] {
   const processes = new Set<string>(['agent', ...exchanges.map(({ from }) => from)])
-  const titles = new Map(servers.map(({ name, title }) => [name, title]))
-  const names = new Set(
-    [...titles.keys(), ...exchanges.map(({ to }) => to)].filter((name) => !processes.has(name)),
-  )
-  const isUsed = names.delete(DEBUG_STATE)
-  if (isUsed) names.add(DEBUG_STATE)
+  const overHttp = servers.filter(({ transport }) => transport === 'http')
+  const names = new Set([...overHttp.map(({ name }) => name), ...exchanges.map(({ to }) => to)])
+  if (names.delete(DEBUG_STATE)) names.add(DEBUG_STATE)
   return [
     ...[...processes].map((name) => ({ name, title: `${name} process` })),
-    ...[...names].map((name) => ({ name, title: titles.get(name) ?? name })),
+    ...[...names].filter((name) => !processes.has(name)).map((name) => ({ name, title: name })),
   ]
 }
 
@@ -167,7 +156,7 @@ function arrow(
   const direction = x2 < x1 ? -1 : 1
   const tip = x2 - 2 * direction
   const isNamed = kind === 'loss' || kind === 'recovery' || kind === 'resume'
-  const what = `${isNamed ? `${KIND_NAMES[kind]}: ` : ''}${count > 1 ? `${count} × ` : ''}${labelOf(exchange)}`
+  const what = `${isNamed ? `${KIND_NAMES[kind]}: ` : ''}${count > 1 ? `${count} × ` : ''}${exchange.toolName === undefined ? '' : 'call '}${labelOf(exchange)}`
   const outcome =
     problem ??
     (status === undefined ? (kind === 'stream' ? 'open' : 'no answer yet') : String(status))
