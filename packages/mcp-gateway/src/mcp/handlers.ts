@@ -23,7 +23,7 @@ import type { AgentRegistry } from '../tools/agent-registry.ts'
 import type { ResultCache } from '../tools/result-cache.ts'
 import { completeArgument, promptContentOf, type PlannedPrompt } from '../tools/prompts.ts'
 import { listPrompts, listTools } from '../tools/plan.ts'
-import type { Params } from './json-rpc.ts'
+import { invalidParams, methodNotFound, type Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
 import { taskMethods } from './task-methods.ts'
 import { callerOf, callTool, type OwnTool } from './tool-call.ts'
@@ -95,10 +95,14 @@ type Method = (
 
 /** Answers with the agents of a gateway, their prompts, and files. */
 export class GatewayHandlers implements McpHandlers {
+  readonly serverInfo: Implementation
+  readonly instructions: string | undefined
   readonly #parts: HandlerParts
   readonly #methods: ReadonlyMap<string, Method>
 
   constructor(parts: HandlerParts) {
+    this.serverInfo = parts.info
+    this.instructions = parts.instructions
     this.#parts = parts
     this.#methods = new Map(
       Object.entries({
@@ -109,14 +113,6 @@ export class GatewayHandlers implements McpHandlers {
         ...((parts.hasPrompts || parts.resources) && COMPLETION_METHODS),
       }),
     )
-  }
-
-  get serverInfo(): Implementation {
-    return this.#parts.info
-  }
-
-  get instructions(): string | undefined {
-    return this.#parts.instructions
   }
 
   /** Clients without a session have no stream on which they could learn of changes. */
@@ -320,12 +316,4 @@ function textOf(params: Params, name: string): string {
   const value = params[name]
   if (typeof value === 'string') return value
   throw invalidParams(`"${name}" must be text`)
-}
-
-function invalidParams(message: string): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, message)
-}
-
-function methodNotFound(): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
 }

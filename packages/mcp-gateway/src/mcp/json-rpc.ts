@@ -82,6 +82,14 @@ export function toErrorResponse(id: RequestId, error: unknown): RpcResponse {
   }
 }
 
+export function invalidParams(message: string, data?: unknown): ProtocolError {
+  return new ProtocolError(RPC_ERROR.invalidParams, message, data)
+}
+
+export function methodNotFound(): ProtocolError {
+  return new ProtocolError(RPC_ERROR.methodNotFound, 'Method not found')
+}
+
 export function isRequestId(value: unknown): value is RequestId {
   return typeof value === 'string' || Number.isSafeInteger(value)
 }

@@ -258,8 +258,9 @@ export class CallStream implements SessionUse {
     this.#leave()
     this.#releaseLease?.()
     if (phase === 'held') return
-    const { ttlMs = 0 } = this.#parts.sessions.settings.events ?? {}
-    const old = this.session.endLog(this.#log, { ttlMs, isRead: phase !== 'away' })
+    const { parts, settings } = this.#parts.sessions
+    const droppedAt = parts.clock.now() + (settings.events?.ttlMs ?? 0)
+    const old = this.session.endLog(this.#log, { isRead: phase !== 'away', droppedAt })
     for (const log of old) this.#deleteLog(log)
   }
 
@@ -302,7 +303,7 @@ export class CallStream implements SessionUse {
     if (!events || this.#hasEnded()) return
     const ids = requests.map(({ id }) => id)
     const header = { session: this.session.name, owner: lease.id, requestIds: ids }
-    this.session.addLog(this.#log)
+    this.session.logs.set(this.#log, { isRead: false, droppedAt: Infinity })
     try {
       const [id, isHeld] = await Promise.all([store.logs.open(this.#log, header, events), held])
       if (!isHeld) throw new Error('Other processes cannot see that this one is alive')

@@ -11,8 +11,8 @@ import {
 import { abortReason, isRecord } from '@x/internal'
 
 import {
+  invalidParams,
   isRequestId,
-  RPC_ERROR,
   type Params,
   type RpcRequest,
   type RpcResponse,
@@ -248,8 +248,7 @@ function isAnswerTo(method: InputRequest['method'], result: unknown): result is 
 /** @throws ProtocolError -32602 */
 export function parseLevel(value: unknown): LoggingLevel {
   if (isLevel(value)) return value
-  const text = `"level" must be one of ${LEVELS.join(', ')}`
-  throw new ProtocolError(RPC_ERROR.invalidParams, text)
+  throw invalidParams(`"level" must be one of ${LEVELS.join(', ')}`)
 }
 
 function isLevel(value: unknown): value is LoggingLevel {

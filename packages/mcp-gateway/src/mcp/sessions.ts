@@ -103,6 +103,8 @@ export class LiveSession {
   readonly client: ClientInfo
   /** What is in flight here. */
   readonly uses: SessionUse[] = []
+  /** Logs that this process wrote, and the store may still have, in the order of their ends. */
+  readonly logs: Map<string, LogEnd> = new Map()
   record: SessionRecord
   /** When a request of the session came last to this process. */
   seenAt: number
@@ -110,8 +112,6 @@ export class LiveSession {
   touchedAt: number
   isEnded = false
   readonly #clock: Clock
-  /** Logs that this process wrote, and the store may still have, from the oldest to the latest. */
-  #logs: OwnLog[] = []
 
   constructor(names: SessionNames, record: SessionRecord, clock: Clock) {
     this.id = names.id
@@ -150,43 +150,31 @@ export class LiveSession {
     for (const use of this.uses.slice()) use.end(reason) // each removes itself
   }
 
-  /** Notes a log that is deleted with the session. */
-  addLog(name: string): void {
-    this.#logs.push({ name, endsAt: Infinity, isRead: false })
-  }
-
-  /** Notes that nothing more is written to a log. Returns logs that are not needed any more. */
-  endLog(name: string, { ttlMs, isRead }: LogEnd): readonly string[] {
+  /**
+   * Notes the end of a log. Returns logs that are not needed any more: some that clients read to their end are kept,
+   * because their last bytes may not have arrived.
+   *
+   * @param droppedAt when the store drops it
+   */
+  endLog(name: string, { isRead, droppedAt }: LogEnd): readonly string[] {
+    if (!this.logs.delete(name)) return []
+    this.logs.set(name, { isRead, droppedAt })
     const now = this.#clock.now()
-    const log = this.#logs.find((each) => each.name === name)
-    if (!log) return []
-    Object.assign(log, { endsAt: now + ttlMs, isRead })
-    const old = this.#logs.filter((each) => each.isRead).slice(0, -KEPT_LOGS)
-    this.#logs = this.#logs.filter((each) => each.endsAt > now && !old.includes(each))
-    return old.map((each) => each.name)
-  }
-
-  /** Returns the logs of the session, and forgets them. */
-  takeLogs(): readonly string[] {
-    const names = this.#logs.map(({ name }) => name)
-    this.#logs = []
-    return names
+    const ended = [...this.logs].filter((log) => log[1].droppedAt !== Infinity)
+    const old = ended.filter((log) => log[1].isRead).slice(0, -KEPT_LOGS)
+    const dropped = ended.filter((log) => log[1].droppedAt <= now)
+    for (const [each] of [...old, ...dropped]) this.logs.delete(each)
+    return old.map(([each]) => each)
   }
 }
 
 type SessionNames = Pick<LiveSession, 'id' | 'name' | 'principalId'>
 
-interface OwnLog {
-  readonly name: string
-  /** When the store drops it. */
-  endsAt: number
+interface LogEnd {
   /** Whether a client was connected to the end. */
-  isRead: boolean
-}
-
-interface LogEnd extends Pick<OwnLog, 'isRead'> {
-  /** Time until the store drops the log. */
-  readonly ttlMs: number
+  readonly isRead: boolean
+  /** `Infinity` while it is written. */
+  readonly droppedAt: number
 }
 
 /** No session can be opened now. */
@@ -492,7 +480,7 @@ export class Sessions {
     session.end(error)
     const { isShared, isDurable, logs } = this.parts.store
     const isKept = (isShared && reason === 'idle') || (isDurable && reason === 'gateway')
-    if (!isKept) for (const log of session.takeLogs()) logs.delete(log).catch(this.#report)
+    if (!isKept) for (const log of session.logs.keys()) logs.delete(log).catch(this.#report)
     const openMs = this.parts.clock.now() - session.record.createdAt
     this.parts.observer?.sessionClosed({ reason, openMs })
   }

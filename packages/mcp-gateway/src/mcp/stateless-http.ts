@@ -20,7 +20,7 @@ import type { Principal } from '../internal/principal.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import type { HandlerParts, McpHandlers, McpResult } from './handlers.ts'
-import { RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
+import { invalidParams, RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { toReply, type HttpExchange, type Reply } from './reply.ts'
 import {
@@ -217,7 +217,7 @@ export class StatelessHttp {
       onError(new Error('A call was refused because of its requestState', { cause }))
       const text = 'Invalid or expired requestState'
       const data = { reason: 'invalid_request_state' }
-      throw new ProtocolError(ProtocolErrorCode.InvalidParams, text, data)
+      throw invalidParams(text, data)
     }
   }
 

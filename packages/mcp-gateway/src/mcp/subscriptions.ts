@@ -1,8 +1,6 @@
 import {
   CLIENT_CAPABILITIES_META_KEY,
   isSpecType,
-  ProtocolError,
-  ProtocolErrorCode,
   SUBSCRIPTION_ID_META_KEY,
   type RequestId,
   type ServerCapabilities,
@@ -14,7 +12,7 @@ import { taskOwnerOf } from '../tasks/task-records.ts'
 import type { TaskFeed, Tasks } from '../tasks/tasks.ts'
 import { CHANGE_METHODS, type Change, type ChangeListener } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
-import type { Params } from './json-rpc.ts'
+import { invalidParams, type Params } from './json-rpc.ts'
 import { MAX_FOLLOWED, toClientInfo, type Caller } from './request-context.ts'
 import { MODERN_REVISION } from './revisions.ts'
 import { assertDeclared } from './tool-call.ts'
@@ -147,8 +145,4 @@ export async function tasksToFollow(
     throw invalidParams(`"taskIds" must be a list of at most ${MAX_FOLLOWED} texts`)
   }
   return tasks.listen(taskOwnerOf(principal, scope), taskIds)
-}
-
-function invalidParams(message: string): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, message)
 }

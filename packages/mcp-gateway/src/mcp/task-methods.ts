@@ -8,7 +8,7 @@ import type { PreparedTask } from '../tasks/task-executions.ts'
 import { taskOwnerOf, type TaskReference } from '../tasks/task-records.ts'
 import type { Tasks } from '../tasks/tasks.ts'
 import type { HandlerParts } from './handlers.ts'
-import type { Params } from './json-rpc.ts'
+import { invalidParams, methodNotFound, type Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
 import { isModern } from './revisions.ts'
 import { assertDeclared, clientOf, executeOrder } from './tool-call.ts'
@@ -41,9 +41,7 @@ export function taskMethods(
       const checked: TaskMethod = async (params, context) => {
         const { client, namespace, principal } = context
         // Earlier revisions have methods of the same names, with other meanings.
-        if (!isModern(client.protocolVersion)) {
-          throw new ProtocolError(ProtocolErrorCode.MethodNotFound, 'Method not found')
-        }
+        if (!isModern(client.protocolVersion)) throw methodNotFound()
         assertDeclared(client)
         const { taskId } = params
         if (typeof taskId !== 'string') throw invalidParams('"taskId" must be text')
@@ -79,10 +77,6 @@ export function prepareTask(parts: HandlerParts, task: Task): PreparedTask {
     canContinue: tool.agent.canContinue === true,
     forget: () => parts.runs.forget(tool, order),
   }
-}
-
-function invalidParams(message: string): ProtocolError {
-  return new ProtocolError(ProtocolErrorCode.InvalidParams, message)
 }
 
 function agentGone(tool: string): ProtocolError {

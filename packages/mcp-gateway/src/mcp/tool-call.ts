@@ -34,7 +34,7 @@ import type { CheckedArguments, PlannedTool, ToolDefinition } from '../tools/pla
 import { agentsPage, resolveAgentCall } from '../tools/meta-tools.ts'
 import { nearestTools } from '../tools/plan.ts'
 import type { HandlerParts } from './handlers.ts'
-import type { Params } from './json-rpc.ts'
+import { invalidParams, type Params } from './json-rpc.ts'
 import { QuestionTimeout, type ClientInfo, type RequestContext } from './request-context.ts'
 import { hasFormChoices, isModern } from './revisions.ts'
 
@@ -105,7 +105,7 @@ export async function callTool(
   const { name, arguments: args = {} } = params
   if (typeof name !== 'string' || !isRecord(args)) {
     const text = 'tools/call needs "name", which is text, and "arguments", which is an object'
-    throw new ProtocolError(ProtocolErrorCode.InvalidParams, text)
+    throw invalidParams(text)
   }
   const call: ToolCall = { parts, context, name, args, target: undefined }
   let resume: RunResume | undefined = context.continuation
@@ -273,7 +273,7 @@ function targetOf({ args, context, name, parts }: ToolCall): Target | CallToolRe
   }
   const message = `Unknown tool: ${name.slice(0, 128)}`
   const nearest = nearestTools(plan, principal, name)
-  throw new ProtocolError(ProtocolErrorCode.InvalidParams, message, { nearest })
+  throw invalidParams(message, { nearest })
 }
 
 /** @throws ProtocolError -32602, -32021 */
