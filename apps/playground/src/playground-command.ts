@@ -16,7 +16,7 @@ import { buildPage } from './host/build-page.ts'
 import { lineFrom } from './user-error.ts'
 
 const PORT = 4747
-/** Read by `langgraph.json`, so that LangGraph Studio uses the servers of the playground that runs. */
+/** Read by `agent/studio.ts`, so that LangGraph Studio uses the servers of the playground that runs. */
 const STUDIO_FILE = fileURLToPath(new URL('../.playground.env', import.meta.url))
 
 interface Options {

@@ -7,7 +7,7 @@ export interface RunReference {
   readonly threadId: string
 }
 
-/** What the host sends to the agent process. */
+/** Message from the host to the agent process. */
 export type ToAgent =
   | ({ readonly type: 'say'; readonly text: string } & RunReference)
   /** Answers to all open questions, by their ids. */
@@ -22,7 +22,7 @@ export type ToAgent =
   /** End the sessions that end with this process, and exit. */
   | { readonly type: 'exit' }
 
-/** What the agent process sends to the host. */
+/** Message from the agent process to the host. */
 export type FromAgent =
   | { readonly type: 'ready' }
   | { readonly type: 'failed'; readonly problem: string }

@@ -20,9 +20,9 @@ export interface TeamOptions {
   readonly model: BaseChatModel
   /** `playground`: sessions are kept for the next run, also of another process. `runtime`: they end with the run. */
   readonly executionType: ExecutionType
-  /** Keeps the conversations. Without it, nobody can be asked in the middle of a run. */
+  /** Stores the conversations. Without it, a server cannot ask a person during a run. */
   readonly checkpointer?: BaseCheckpointSaver | undefined
-  /** Keeps which calls were sent, so that none is sent again after the process was killed. */
+  /** Stores which calls were sent, so that a new process does not send them again. */
   readonly store?: BaseStore | undefined
 }
 

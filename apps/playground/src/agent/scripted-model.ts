@@ -143,7 +143,7 @@ export class ScriptedModel extends BaseChatModel {
     if (sentence !== undefined && FAILURE.test(sentence)) {
       throw new Error('The scripted model fails when it is asked for a model error')
     }
-    if (sentence === undefined) return new AIMessage(cut(done.at(-1)?.text ?? ''))
+    if (sentence === undefined) return new AIMessage(cut(textOf(done.at(-1))))
     const call = this.#callFor(sentence)
     if (call === undefined) {
       return new AIMessage(`I am a scripted model. I understand: ${SENTENCES.join('; ')}.`)
@@ -164,6 +164,12 @@ export class ScriptedModel extends BaseChatModel {
     }
     return undefined
   }
+}
+
+/** Returns the texts of a message, each in a line of its own. */
+function textOf(message: BaseMessage | undefined): string {
+  const blocks = message?.contentBlocks ?? []
+  return blocks.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join('\n')
 }
 
 /** A model does not repeat a result of 10 MiB. */

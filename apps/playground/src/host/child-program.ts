@@ -3,14 +3,14 @@ import type { ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { sourceNode } from '@x/internal/testing'
 
-/** Time that a program has to exit by itself. */
+/** Time limit of an exit. */
 const EXIT_MS = 3000
 
 export interface ChildProgramOptions<Message> {
   readonly file: URL
   readonly env: Readonly<Record<string, string>>
   readonly onMessage: (message: Message) => void
-  /** Called when the program ends and nobody has ended it. `reason` is one sentence. */
+  /** Called when the program ends without `kill()` or `exit()`. `reason` is one sentence. */
   readonly onCrash: (reason: string) => void
 }
 
@@ -56,7 +56,7 @@ export class ChildProgram<Message> {
     await this.#exited
   }
 
-  /** Sends a message after which the program exits by itself, and kills it if it takes too long. */
+  /** Asks the program by a message to exit, and kills it if that takes too long. */
   async exit(message: object): Promise<void> {
     this.#isEnded = true
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), EXIT_MS)

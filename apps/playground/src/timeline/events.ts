@@ -1,6 +1,6 @@
 import type { ContentBlock } from '@modelcontextprotocol/sdk/types.js'
 
-/** What happened, in order. A page that knows event 7 asks for those after 7, and misses nothing. */
+/** Something that happened. Ids are in order: a page that has event 7 asks for those after 7, and misses none. */
 export type TimelineEvent = { readonly id: number; readonly at: number } & Happening
 
 /** `at` and all times are milliseconds since 1970. */
@@ -159,7 +159,7 @@ export interface RunState {
   readonly problem?: string | undefined
 }
 
-/** What the page sends: `POST /api/commands`, answered with 202, or 4xx/5xx and `{ "error": "…" }`. */
+/** Body of `POST /api/commands`. The answer is 202, or 4xx or 5xx with `{ "error": "…" }`. */
 export type Command =
   | { readonly type: 'say'; readonly text: string }
   | {

@@ -21,6 +21,7 @@ export interface PlaygroundState {
   /** In the order of their start; the last 2,000. */
   readonly exchanges: readonly Exchange[]
   readonly records: readonly SessionRecord[]
+  /** The last 500. */
   readonly conversation: readonly ConversationItem[]
   /** The newest run. */
   readonly run?: RunState | undefined
@@ -61,6 +62,7 @@ export function reduce(state: PlaygroundState, event: TimelineEvent): Playground
 }
 
 const MAX_EXCHANGES = 2000
+const MAX_ITEMS = 500
 const MAX_NOTICES = 20
 
 function changeOf(state: PlaygroundState, event: TimelineEvent): Partial<PlaygroundState> {
@@ -78,7 +80,7 @@ function changeOf(state: PlaygroundState, event: TimelineEvent): Partial<Playgro
     case 'records':
       return { records: event.records }
     case 'message':
-      return { conversation: [...state.conversation, { type: 'message', ...event.message }] }
+      return append(state, { type: 'message', ...event.message })
     case 'text':
       return change(state, 'message', {
         id: event.messageId,
@@ -88,7 +90,7 @@ function changeOf(state: PlaygroundState, event: TimelineEvent): Partial<Playgro
         }),
       })
     case 'tool-call':
-      return { conversation: [...state.conversation, { type: 'tool-call', ...event.call }] }
+      return append(state, { type: 'tool-call', ...event.call })
     case 'tool-progress':
       return change(state, 'tool-call', {
         id: event.callId,
@@ -100,7 +102,7 @@ function changeOf(state: PlaygroundState, event: TimelineEvent): Partial<Playgro
         update: (item) => ({ ...item, result: event.result }),
       })
     case 'question':
-      return { conversation: [...state.conversation, { type: 'question', ...event.question }] }
+      return append(state, { type: 'question', ...event.question })
     case 'question-closed':
       return change(state, 'question', {
         id: event.questionId,
@@ -125,6 +127,13 @@ function put<T>(items: readonly T[], item: T, keyOf: (item: T) => unknown): read
   const key = keyOf(item)
   const index = items.findLastIndex((other) => keyOf(other) === key)
   return index < 0 ? [...items, item] : items.with(index, item)
+}
+
+function append(
+  { conversation }: PlaygroundState,
+  item: ConversationItem,
+): Partial<PlaygroundState> {
+  return { conversation: [...conversation, item].slice(-MAX_ITEMS) }
 }
 
 type ItemOf<Type> = Extract<ConversationItem, { type: Type }>
