@@ -1,0 +1,79 @@
+import { PassThrough } from 'node:stream'
+
+import { expect, test } from 'vitest'
+
+import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
+import { createGateway } from '../gateway.ts'
+import type { GatewayOptions } from '../options.ts'
+
+const META = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
+
+const WRONG = { 'io.modelcontextprotocol/clientCapabilities': 1 }
+
+function request(id: number, method: string, params: object = {}): object {
+  return { jsonrpc: '2.0', id, method, params }
+}
+
+/** Sends messages over a pipe at once, and then closes its input. Returns the messages of the gateway, by their ids. */
+async function answersTo(
+  messages: readonly object[],
+  options: GatewayOptions = {},
+): Promise<ReadonlyMap<unknown, unknown>> {
+  const sources = [new AgentsAtHand({ echo })]
+  await using gateway = createGateway({ sources, logger: false, ...options })
+  const [input, output] = [new PassThrough(), new PassThrough()]
+  const { closed } = gateway.serveStdio({ input, output })
+  input.end(messages.map((message) => `${JSON.stringify(message)}\n`).join(''))
+  await closed
+  const lines = String(Buffer.concat(await output.end().toArray()))
+    .trimEnd()
+    .split('\n')
+  const answers = lines.filter((line) => line !== '').map((line): unknown => JSON.parse(line))
+  return new Map(answers.map((answer) => [(answer as { id?: unknown }).id, answer]))
+}
+
+test('serves a client that sends no initialize', async () => {
+  const call = { name: 'echo', arguments: { message: 'Hi' } }
+  const answers = await answersTo([request(1, 'tools/list'), request(2, 'tools/call', call)])
+  expect(answers.size).toBe(2)
+  expect(answers.get(1)).toMatchObject({ result: { tools: [{ name: 'echo' }] } })
+  expect(answers.get(2)).toMatchObject({ result: { content: [{ text: 'Hi' }] } })
+})
+
+test('serves requests of both eras on one pipe', async () => {
+  const answers = await answersTo([
+    request(1, 'server/discover', { _meta: META }),
+    request(2, 'initialize', {
+      protocolVersion: '2025-11-25',
+      capabilities: {},
+      clientInfo: { name: 'test', version: '1.0.0' },
+    }),
+    request(3, 'ping'),
+    request(4, 'tools/call', { name: 'none\n', _meta: META }),
+  ])
+  expect(answers.get(1)).toMatchObject({
+    result: { supportedVersions: ['2026-07-28'], capabilities: { tools: {} }, ttlMs: 5000 },
+  })
+  expect(answers.get(2)).toMatchObject({ result: { protocolVersion: '2025-11-25' } })
+  expect(answers.get(3)).toMatchObject({ result: {} })
+  expect(answers.get(4)).toMatchObject({ error: { code: -32_602 } })
+})
+
+interface Refused {
+  readonly eras?: GatewayOptions['eras']
+  readonly meta?: object
+  readonly code: number
+}
+
+test.each<[string, Refused]>([
+  ['of an older revision', { eras: { legacy: 'off' }, code: -32_022 }],
+  ['of 2026-07-28', { eras: { modern: false }, meta: META, code: -32_000 }],
+  ['with a malformed envelope', { meta: { ...META, ...WRONG }, code: -32_602 }],
+])('refuses a request %s, and names it', async (_, { code, eras, meta }) => {
+  const list = request(1, 'tools/list', meta && { _meta: meta })
+  expect((await answersTo([list], { eras })).get(1)).toMatchObject({ error: { code } })
+})
