@@ -3,7 +3,7 @@ import type { Client } from '@a2a-js/sdk/client'
 
 import { GatewayError } from '@x/mcp-gateway'
 import type { AgentUpdate, Clock, FinalUpdate } from '@x/mcp-gateway'
-import { abortable } from '@x/mcp-gateway/adapter'
+import { abortable, pause } from '@x/mcp-gateway/adapter'
 import { isOver } from './messages.ts'
 import type { TaskReader } from './task-reader.ts'
 
@@ -276,20 +276,4 @@ async function* beginningWith<Value>(
   const { done, value } = await first
   if (done !== true) yield value
   if (done !== true) yield* rest
-}
-
-/** Waits. @throws the reason of the signal */
-function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted()
-    const onAbort = (): void => {
-      undo()
-      reject(signal.reason)
-    }
-    const undo = clock.after(ms, () => {
-      signal.removeEventListener('abort', onAbort)
-      resolve()
-    })
-    signal.addEventListener('abort', onAbort, { once: true })
-  })
 }

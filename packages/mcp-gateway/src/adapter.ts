@@ -26,7 +26,7 @@ export type {
   Verdict,
 } from './http/auth/authenticator.ts'
 export { readWebBody } from './http/web-edge.ts'
-export { abortable } from './internal/timers.ts'
+export { abortable, pause } from './internal/timers.ts'
 export { readBounded } from './internal/guarded-fetch.ts'
 export { systemClock } from './internal/clock.ts'
 export type { BodyText } from './mcp/reply.ts'

@@ -82,7 +82,14 @@ export type {
   RunnableGraph,
 } from './agents/langgraph/definition.ts'
 
-export type { AgentCall, AgentInput, Answer, CheckedInput, Resume } from './agents/agent.ts'
+export type {
+  AgentCall,
+  AgentInput,
+  Answer,
+  CheckedInput,
+  RemoteRun,
+  Resume,
+} from './agents/agent.ts'
 export type {
   AgentArtifacts,
   ArtifactWriter,

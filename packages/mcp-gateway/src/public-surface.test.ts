@@ -38,6 +38,7 @@ test('exports exactly this', () => {
     'isRandomId',
     'parseEventId',
     'parseFoundLog',
+    'pause',
     'publicDocument',
     'randomId',
     'readBounded',

@@ -12,62 +12,22 @@ import { AgentsAtHand, endless, type Behaviour } from './agents-at-hand.ts'
 import { settled } from './manual-clock.ts'
 import { redisStore } from './redis-store.ts'
 import { eventsOf, post } from './rpc-requests.ts'
+import {
+  call,
+  cancel,
+  EXTENSION,
+  get,
+  request,
+  send,
+  update,
+  type Fetch,
+  type Json,
+  type Message,
+} from './task-requests.ts'
 import { twoReplicas, type TwoReplicas } from './two-replicas.ts'
 
 const redis = await startRedisServer()
 afterAll(async () => redis?.[Symbol.asyncDispose]())
-
-type Json = Readonly<Record<string, unknown>>
-type Fetch = TwoReplicas['a']
-
-const EXTENSION = 'io.modelcontextprotocol/tasks'
-
-interface Message {
-  readonly status: number
-  readonly result?: Json
-  readonly error?: Json
-}
-
-/** A request of a client of 2026-07-28 that knows tasks and shows forms. */
-function request(method: string, params: Json, over: { extensions?: Json; token?: string } = {}) {
-  const { extensions = { [EXTENSION]: {} }, token } = over
-  const meta = {
-    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
-    'io.modelcontextprotocol/clientCapabilities': { elicitation: {}, extensions },
-  }
-  const name = params['name'] ?? params['taskId']
-  const { _meta: own, ...others } = params
-  const body = {
-    jsonrpc: '2.0',
-    id: 1,
-    method,
-    params: { ...others, _meta: { ...meta, ...(own as Json | undefined) } },
-  }
-  return post(body, {
-    'mcp-protocol-version': '2026-07-28',
-    'mcp-method': method,
-    ...(typeof name === 'string' && { 'mcp-name': name }),
-    ...(token !== undefined && { authorization: `Bearer ${token}` }),
-  })
-}
-
-async function send(fetch: Fetch, message: Request): Promise<Message> {
-  const response = await fetch(message)
-  return { status: response.status, ...((await response.json()) as object) }
-}
-
-const call = (fetch: Fetch, name: string, over = {}): Promise<Message> =>
-  send(fetch, request('tools/call', { name, arguments: { message: 'Hi' } }, over))
-
-const get = (fetch: Fetch, taskId: unknown, over = {}): Promise<Message> =>
-  send(fetch, request('tasks/get', { taskId }, over))
-
-const update = (fetch: Fetch, taskId: unknown, inputResponses: Json): Promise<Message> =>
-  send(fetch, request('tasks/update', { taskId, inputResponses }))
-
-const cancel = (fetch: Fetch, taskId: unknown): Promise<Message> =>
-  send(fetch, request('tasks/cancel', { taskId }))
 
 /** Begins a call that takes longer than two seconds. */
 async function taskOf(world: TwoReplicas, name: string, over = {}): Promise<unknown> {

@@ -112,6 +112,21 @@ export interface AgentCall {
    * stopped within the run: continue from what it has stored. @default the run ends with its process
    */
   readonly attempt?: number | undefined
+  /**
+   * Set if the call may outlive this process: the server of the agent should continue the run when this process leaves.
+   * @default the run ends with the call
+   */
+  readonly remote?: RemoteRun | undefined
+}
+
+/** A run at the server of its agent, which any process can join. */
+export interface RemoteRun {
+  /** What an earlier process has stored for this run: join it, and start no other. @default no process has started it */
+  readonly joined: unknown
+  /** Stores what another process needs to join the run (JSON), once it is known. Resolves when it is stored. */
+  store(state: unknown): Promise<void>
+  /** Returns whether another process joins the run after `signal` has aborted: leave the run as it is then. */
+  isLeft(): boolean
 }
 
 export type AgentInput = CheckedInput & {
@@ -158,12 +173,13 @@ export type FinalUpdate =
   | { readonly type: 'asked'; readonly questions: readonly Question[]; readonly state: unknown }
   /**
    * The agent reports that it failed, or refuses. `reason` may be shown to the caller. `isCancelled`: the run was stopped
-   * at the agent, which works. @default false
+   * at the agent, which works. `isUnknown`: the server of the agent does not know the run any more. @default false
    */
   | {
       readonly type: 'failed'
       readonly reason: string
       readonly isCancelled?: boolean | undefined
+      readonly isUnknown?: boolean | undefined
     }
   /**
    * A person has to sign in at a web page first. `state` (JSON) continues the run after that; without it the caller
@@ -220,8 +236,9 @@ export interface AgentSource {
    */
   run(call: AgentCall): AsyncIterable<AgentUpdate>
   /**
-   * A run that asked will not be continued: delete what was kept for it, such as a thread. Ends within a time limit, and
-   * never throws. `state` is that of the `asked` update.
+   * A run that asked, or that is left at the server of its agent, will not be continued: stop it, and delete what was kept
+   * for it, such as a thread. Ends within a time limit, and never throws. `state` is that of the `asked` update, or of
+   * `RemoteRun`.
    */
   forget?(agentId: string, state: unknown): Promise<void>
   /** A conversation is over: delete what was kept for its `thread`. Ends within a time limit, and never throws. */

@@ -1,10 +1,12 @@
+import { randomUUID } from 'node:crypto'
+
 import type { Assistant, Client } from '@langchain/langgraph-sdk'
 import { check, isRecord } from '@x/internal'
 import type { Check, Checks } from '@x/internal'
 import { assertGatewayOptions, GatewayError } from '../errors.ts'
 import { systemClock } from '../internal/clock.ts'
 import type { Clock } from '../internal/clock.ts'
-import { withDeadline } from '../internal/timers.ts'
+import { pause, withDeadline } from '../internal/timers.ts'
 import type {
   Agent,
   AgentCall,
@@ -14,7 +16,7 @@ import type {
   JsonSchema,
   Skill,
 } from './agent.ts'
-import { askedFrom, resumeOf, threadStateFrom } from './langgraph/interrupts.ts'
+import { askedFrom, openInterruptsOf, resumeOf, threadStateFrom } from './langgraph/interrupts.ts'
 import { argumentStateOf, messageStateOf, outputOf, readChunk } from './langgraph/messages.ts'
 import type { GraphEnd } from './langgraph/messages.ts'
 
@@ -136,51 +138,136 @@ class LangGraphServerSource implements AgentSource {
       return
     }
     const client = await this.#client(call.trace)
-    const thread =
-      (call.resume && threadStateFrom(call.resume.state)?.thread) ?? (await threadFor(call, client))
+    const { remote, signal } = call
+    const joined = remoteThreadFrom(remote?.joined)
+    const thread = joined?.thread ?? (await threadFor(call, client))
     const isConversation = call.thread !== undefined
     let isKept = isConversation
     let runId: string | undefined
     // The server also ends a run whose stream broke, but notices that later.
     const onAbort = (): void => {
-      if (runId !== undefined) void this.#cancelRun(client, thread, runId)
+      if (runId !== undefined && !remote?.isLeft()) void this.#cancelRun(client, thread, runId)
     }
-    call.signal.addEventListener('abort', onAbort, { once: true })
+    signal.addEventListener('abort', onAbort, { once: true })
     try {
       const end: GraphEnd = { state: undefined, interrupts: [] }
-      const stream = client.runs.stream(thread, known.assistantId, {
-        ...payload,
-        config: { configurable: configurableOf(call) },
-        streamMode: ['messages-tuple', 'updates', 'custom', 'values'],
-        streamSubgraphs: this.#streamsSubgraphs,
-        onDisconnect: 'cancel',
-        signal: call.signal,
-        onRunCreated: (created) => {
-          runId = created.run_id
-        },
-      })
-      for await (const { event, data } of stream) {
-        const update = updateFrom(event, data, end)
-        if (update !== undefined) yield update
+      if (joined === undefined) {
+        const name = randomUUID()
+        // Before the run exists: another process finds it by its name, whenever this one dies.
+        await remote?.store({ thread, isConversation, interrupts: [], run: name })
+        const stream = client.runs.stream(thread, known.assistantId, {
+          ...payload,
+          config: { configurable: configurableOf(call) },
+          streamMode: STREAM_MODE,
+          streamSubgraphs: this.#streamsSubgraphs,
+          onDisconnect: remote ? 'continue' : 'cancel',
+          ...(remote && { metadata: { [RUN_NAME]: name }, durability: 'sync' }),
+          ...(remote && !isConversation && { multitaskStrategy: 'reject' }),
+          signal,
+          onRunCreated: (created) => {
+            runId = created.run_id
+          },
+        })
+        try {
+          for await (const { event, data } of stream) {
+            const update = updateFrom(event, data, end)
+            if (update !== undefined) yield update
+          }
+        } catch (error) {
+          // The run goes on when its stream breaks.
+          if (!remote || runId === undefined || error instanceof RunError) throw error
+          signal.throwIfAborted()
+          yield* this.#follow(client, { thread, runId, signal }, end)
+        }
+      } else {
+        runId = await this.#find(client, joined, signal)
+        if (runId === undefined) {
+          yield { type: 'failed', reason: FORGOTTEN, isUnknown: true }
+          return
+        }
+        yield* this.#follow(client, { thread, runId, signal }, end)
       }
-      call.signal.throwIfAborted()
+      signal.throwIfAborted()
       const isAsking = end.interrupts.length > 0
       isKept ||= isAsking
       if (isAsking) yield askedFrom(end.interrupts, { thread, isConversation })
       else yield* answerFrom(end.state)
     } catch (error) {
-      call.signal.throwIfAborted()
+      signal.throwIfAborted()
+      if (isUnknownRun(error) && runId !== undefined) {
+        yield { type: 'failed', reason: FORGOTTEN, isUnknown: true }
+        return
+      }
       throw error
     } finally {
-      call.signal.removeEventListener('abort', onAbort)
+      signal.removeEventListener('abort', onAbort)
+      isKept ||= signal.aborted && remote?.isLeft() === true
       if (!isKept) await this.#deleteThread(client, thread)
+    }
+  }
+
+  /** Follows a run that was started before to its end. @throws RunError; HTTPError 404 for an unknown run */
+  async *#follow(
+    client: Client,
+    { thread, runId, signal }: RemoteRunNames,
+    end: GraphEnd,
+  ): AsyncGenerator<AgentUpdate> {
+    let status = ''
+    for (let failures = 0; !hasEnded(status);) {
+      try {
+        const options = { signal, cancelOnDisconnect: false, streamMode: [...STREAM_MODE] }
+        for await (const { event, data } of client.runs.joinStream(thread, runId, options)) {
+          failures = 0
+          // The state at the end tells more than what is left of the stream.
+          const update = event === 'error' ? undefined : updateFrom(event, data, end)
+          if (update !== undefined) yield update
+        }
+        status = (await client.runs.get(thread, runId, { signal })).status
+      } catch (error) {
+        signal.throwIfAborted()
+        if (isUnknownRun(error) || ++failures >= MAX_FAILURES) throw error
+      }
+      if (!hasEnded(status)) await pause(FOLLOW_AGAIN_MS * 2 ** failures, this.#clock, signal)
+    }
+    if (status === 'error' || status === 'timeout') throw new RunError({ error: status })
+    const snapshot = await client.threads.getState(thread, undefined, { signal })
+    end.state = snapshot.values
+    end.interrupts = await openInterruptsOf({ ...snapshot }, async () => undefined)
+    const isCancelled = status === 'interrupted' && end.interrupts.length === 0
+    if (isCancelled) throw new RunError({ error: 'The run was cancelled at the server' })
+  }
+
+  /** Returns the id of a run. `undefined` if the server does not know the run. */
+  async #find(
+    client: Client,
+    { thread, run }: RemoteThread,
+    signal: AbortSignal,
+  ): Promise<string | undefined> {
+    for (let failures = 0; ;) {
+      try {
+        const runs = await client.runs.list(thread, { limit: PAGE, signal })
+        return runs.find(({ metadata }) => isRecord(metadata) && metadata[RUN_NAME] === run)?.run_id
+      } catch (error) {
+        signal.throwIfAborted()
+        if (isUnknownRun(error)) return undefined
+        if (++failures >= MAX_FAILURES) throw error
+        await pause(FOLLOW_AGAIN_MS * 2 ** failures, this.#clock, signal)
+      }
     }
   }
 
   async forget(_agentId: string, state: unknown): Promise<void> {
     const waiting = threadStateFrom(state)
-    if (waiting === undefined || waiting.isConversation) return
-    await this.#deleteThread(this.#client(), waiting.thread)
+    if (waiting === undefined) return
+    const remote = remoteThreadFrom(state)
+    if (remote) {
+      await this.#quietly(async () => {
+        const client = await this.#client()
+        const run = await this.#find(client, remote, this.#late())
+        if (run !== undefined) await this.#cancelRun(client, remote.thread, run)
+      })
+    }
+    if (waiting.isConversation !== true) await this.#deleteThread(this.#client(), waiting.thread)
   }
 
   async forgetThread(_agentId: string, thread: string): Promise<void> {
@@ -340,7 +427,52 @@ class LangGraphServerSource implements AgentSource {
 /** Schemas that are read at the same time. */
 const MAX_READS = 8
 
-async function threadFor({ thread, signal }: AgentCall, { threads }: Client): Promise<string> {
+/** Key of the metadata of a run. The value names the run to other processes. */
+const RUN_NAME = 'mcp_gateway_run'
+const STREAM_MODE: ('messages-tuple' | 'updates' | 'custom' | 'values')[] = [
+  'messages-tuple',
+  'updates',
+  'custom',
+  'values',
+]
+/** After so many failed requests in a row, a run is not followed any more. */
+const MAX_FAILURES = 6
+const FOLLOW_AGAIN_MS = 250
+const FORGOTTEN =
+  'The LangGraph server does not know the run of this call any more, or never got it. It may have been executed in part, so it is not started again. Check what it did before you call again.'
+
+/** A run at the server, with what another process needs to find it. */
+interface RemoteThread {
+  readonly thread: string
+  readonly run: string
+}
+
+interface RemoteRunNames {
+  readonly thread: string
+  readonly runId: string
+  readonly signal: AbortSignal
+}
+
+/** @returns `undefined` for anything else than the state of a run at the server */
+function remoteThreadFrom(value: unknown): RemoteThread | undefined {
+  if (!isRecord(value)) return undefined
+  const { thread, run } = value
+  return typeof thread === 'string' && typeof run === 'string' ? { thread, run } : undefined
+}
+
+/** Whether a run has ended, or has stopped to ask. */
+function hasEnded(status: string): boolean {
+  return status !== '' && status !== 'pending' && status !== 'running'
+}
+
+function isUnknownRun(error: unknown): boolean {
+  return error instanceof Error && 'status' in error && error.status === 404
+}
+
+async function threadFor(call: AgentCall, { threads }: Client): Promise<string> {
+  const { resume, thread, signal } = call
+  const waiting = resume && threadStateFrom(resume.state)
+  if (waiting) return waiting.thread
   const options = thread !== undefined && { threadId: thread, ifExists: 'do_nothing' as const }
   return (await threads.create({ ...options, signal })).thread_id
 }
@@ -369,20 +501,21 @@ function configurableOf({ runId, skillId, principal }: AgentCall): Record<string
   return { runId, skillId, principal: { id: principal.id, isAnonymous: principal.isAnonymous } }
 }
 
-/** @throws Error for the event of a failed run */
+/** @throws RunError for the event of a failed run */
 function updateFrom(event: string, data: unknown, end: GraphEnd): AgentUpdate | undefined {
-  if (event === 'error') {
-    throw new Error('The run failed at the server', { cause: serverErrorFrom(data) })
-  }
+  if (event === 'error') throw new RunError(data)
   const [mode, ...path] = event.split('|')
   return readChunk([path, mode, isRecord(data) || Array.isArray(data) ? data : undefined], end)
 }
 
-/** Error for the log, with the class and the message that the server sent. */
-function serverErrorFrom(data: unknown): Error {
-  const { error, message } = isRecord(data) ? data : {}
-  const texts = [error, message].filter((each) => typeof each === 'string')
-  return new Error(texts.join(': ') || 'The server sent no reason')
+/** A run that failed at the server. Its cause, for the log, has the class and the message that the server sent. */
+class RunError extends Error {
+  constructor(data: unknown) {
+    const { error, message } = isRecord(data) ? data : {}
+    const texts = [error, message].filter((each) => typeof each === 'string')
+    const cause = new Error(texts.join(': ') || 'The server sent no reason')
+    super('The run failed at the server', { cause })
+  }
 }
 
 function* answerFrom(state: unknown): Generator<AgentUpdate> {

@@ -152,6 +152,7 @@ export class Runtime implements AsyncDisposable {
       logs: this.#store.isShared ? this.#store.logs : undefined,
       lease: this.#lease,
       engine: options.engine,
+      outlive: this.#store.isShared || this.#store.isDurable,
       prepare: (task) => prepareTask(parts, task),
       needsInputTtlMs: options.runs.needsInputTtlMs,
       clock,

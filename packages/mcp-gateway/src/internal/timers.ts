@@ -31,6 +31,22 @@ export function withDeadline<T>(promise: Promise<T>, { clock, ms, what }: Deadli
   return inTime(promise, { clock, ms, late })
 }
 
+/** Waits. @throws the reason of the signal */
+export function pause(ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted()
+    const onAbort = (): void => {
+      undo()
+      reject(signal.reason)
+    }
+    const undo = clock.after(ms, () => {
+      signal.removeEventListener('abort', onAbort)
+      resolve()
+    })
+    signal.addEventListener('abort', onAbort, { once: true })
+  })
+}
+
 /**
  * Yields the same values until the signal aborts, also while it waits for a value. Keeps no value: only the read in
  * flight listens to the signal.

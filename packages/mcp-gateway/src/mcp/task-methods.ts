@@ -75,7 +75,7 @@ export function prepareTask(parts: HandlerParts, task: Task): PreparedTask {
     execute: (sink) => executeOrder(parts, { tool, order, sink }),
     maxRunMs: parts.runs.maxRunMs(tool),
     canContinue: tool.agent.canContinue === true,
-    forget: () => parts.runs.forget(tool, order),
+    forget: (remote) => parts.runs.forget(tool, order, remote),
   }
 }
 

@@ -5,7 +5,14 @@ import type { CallToolResult } from '@modelcontextprotocol/server'
 import { canonicalJson, isRecord } from '@x/internal'
 import { z } from 'zod'
 import { RunFailure } from '../agents/agent.ts'
-import type { CheckedInput, Question, Resume, RunnableAgents, RunTool } from '../agents/agent.ts'
+import type {
+  CheckedInput,
+  Question,
+  RemoteRun,
+  Resume,
+  RunnableAgents,
+  RunTool,
+} from '../agents/agent.ts'
 import type { ArtifactCaller } from '../files/namespaces.ts'
 import type { EarlierFiles, ResultFiles } from '../files/result-files.ts'
 import type { Clock } from '../internal/clock.ts'
@@ -88,6 +95,8 @@ export interface RunSink {
   readonly signal: AbortSignal
   /** Sends text before the result. `undefined`: the client did not ask for progress. */
   readonly progress: RunProgress | undefined
+  /** As `AgentCall.remote`. */
+  readonly remote?: RemoteRun | undefined
 }
 
 /**

@@ -244,7 +244,8 @@ export class PausedRuns {
     const result = withEarlierFiles(ending.result, files?.blocks ?? [])
     const { order, sink } = execution
     // A stopped attempt of an engine is not the end of the run: another process may continue it.
-    const isEnd = order.attempt === undefined || !sink.signal.aborted
+    const isStopped = order.attempt !== undefined && sink.signal.aborted
+    const isEnd = !isStopped && sink.remote?.isLeft() !== true
     if (isEnd) await this.#end(row, version, result).catch(() => {})
     return { type: 'result', result }
   }

@@ -38,7 +38,8 @@ export async function runAgent(
   const final = await run.listen(source, thread)
   if (final.type === 'done') return { type: 'result', result: await toResult(run, final) }
   if (final.type === 'failed') {
-    const { reason, isCancelled = false } = final
+    const { reason, isCancelled = false, isUnknown = false } = final
+    if (isUnknown) throw new RunFailure('outcome_unknown', reason)
     if (!isCancelled) throw new RunFailure('agent_failed', reason)
     throw new RunFailure('cancelled', `Agent "${tool.agent.name}": ${reason}`)
   }

@@ -193,7 +193,7 @@ export class ActiveRun {
   }
 
   #callOf(thread: string | undefined): AgentCall {
-    const { tool, order, earlier } = this.execution
+    const { tool, order, sink, earlier } = this.execution
     return {
       runId: order.runId,
       agentId: tool.agent.id,
@@ -204,6 +204,7 @@ export class ActiveRun {
       signal: this.signal,
       trace: order.trace,
       attempt: order.attempt,
+      remote: sink.remote,
       // Not a getter: V8 makes a new hidden class for each object literal that has one, and a run costs twice as much.
       artifacts: this.#newArtifacts(),
       resume: earlier?.resume,

@@ -13,7 +13,7 @@ import { IdempotentCalls } from './idempotency.ts'
 import { PausedRuns } from './paused-runs.ts'
 import { ProgressFeed } from './progress-feed.ts'
 import { failedOutcome, failureResult, runAgent } from './result.ts'
-import { ActiveRun } from './run.ts'
+import { ActiveRun, forgetState } from './run.ts'
 import { artifactCallerOf } from './order.ts'
 import type { Execution, RunEnding, RunOrder, RunSink, RunStorage, ToolOutcome } from './order.ts'
 import { RunSlots } from './slots.ts'
@@ -75,9 +75,14 @@ export class Runs {
     return this.#callOnce(execution)
   }
 
-  /** Lets an agent delete what it kept for a run that an engine executed. Nothing waits for the agent. */
-  forget({ agent }: RunTool, order: RunOrder): void {
+  /**
+   * Lets an agent delete what it kept for a run that an engine executed. Nothing waits for the agent.
+   *
+   * @param remote what was stored to join the run at its server. The run is stopped
+   */
+  forget({ agent }: RunTool, order: RunOrder, remote?: unknown): void {
     const source = this.#options.agents.sourceOf(agent.id)
+    if (remote !== undefined) return forgetState(source, agent.id, remote)
     const forgetting = async (): Promise<void> => source?.forgetThread?.(agent.id, order.runId)
     forgetting().catch(() => {}) // a source reports its own failures
   }

@@ -2,7 +2,7 @@ import { ProtocolError, ProtocolErrorCode, type CallToolResult } from '@modelcon
 
 import { GatewayError } from '../errors.ts'
 import type { Clock } from '../internal/clock.ts'
-import type { RunAttempt, RunEngine } from '../runs/engine.ts'
+import type { RunEngine } from '../runs/engine.ts'
 import { toInputRequests } from '../runs/forms.ts'
 import type { RunProgress, RunSink, ToolOutcome } from '../runs/order.ts'
 import type { ProcessLease } from '../store/lease.ts'
@@ -12,8 +12,10 @@ import { isTerminal, nextTask, type Task, type TaskError, type TaskEvent } from 
 export interface TaskExecutionsOptions {
   /** Shows other processes that this one still executes its tasks. */
   readonly lease: ProcessLease
-  /** Executes tasks in any process. `undefined`: a task ends with the process that began it. */
+  /** Executes tasks in any process. `undefined`: a task is executed in the process that began it. */
   readonly engine: RunEngine | undefined
+  /** Whether another process, or this one after a restart, can read the tasks of this process. */
+  readonly outlive: boolean
   /** Returns what executes a stored call. @throws if its agent is not there */
   readonly prepare: (task: Task) => PreparedTask
   /** Time for which a task is kept after its end. */
@@ -31,8 +33,8 @@ export interface PreparedTask {
   readonly maxRunMs: number
   /** Whether another process can continue the call after the one that executed it died. */
   readonly canContinue: boolean
-  /** Lets the agent delete what it kept for the call. */
-  readonly forget: () => void
+  /** Lets the agent delete what it kept for the call. @param remote as `Task.remote`: the run is stopped */
+  readonly forget: (remote?: unknown) => void
 }
 
 /** Questions of an agent that has not finished. */
@@ -41,11 +43,25 @@ export type Questions = Extract<ToolOutcome, { type: 'input' }>
 /** Executes a call, up to its result or its next questions. */
 export type Execute = (sink: RunSink) => Promise<CallToolResult | Questions>
 
+/** What begins an execution. */
+interface Beginning extends Partial<Pick<PreparedTask, 'canContinue'>> {
+  /** Gets progress until the call becomes a task. */
+  readonly progress?: RunProgress | undefined
+  /** As `Task.remote`: the run that the execution joins. */
+  readonly remote?: unknown
+  /** As `RunAttempt.signal`. */
+  readonly leaving?: AbortSignal | undefined
+}
+
 /** An execution in this process, of a task or of a call that may become one. */
 export class TaskExecution {
+  readonly beginning: Beginning
+  readonly outcome: Promise<CallToolResult | Questions>
   readonly #stop = new AbortController()
   /** The task when the execution began, or when its call became one. `undefined`: it is a call. */
   found: StoredTask | undefined
+  /** As `Task.remote`. */
+  remote: unknown
   /** Resolves when its end is stored, with `true` for the end of the call. */
   done: Promise<boolean> = Promise.resolve(false)
   /** The newest progress. */
@@ -53,19 +69,19 @@ export class TaskExecution {
   /** Undoes the timer that stores the message. */
   undo: (() => void) | undefined
 
+  constructor(beginning: Beginning, execute: (execution: TaskExecution) => ReturnType<Execute>) {
+    this.beginning = beginning
+    this.remote = beginning.remote
+    this.outcome = execute(this)
+  }
+
   get signal(): AbortSignal {
     return this.#stop.signal
   }
 
-  readonly stop = (reason?: unknown): void => this.#stop.abort(reason)
-}
-
-interface Attended {
-  readonly outcome: Promise<CallToolResult | Questions>
-  /** Releases the lease of this process, after the end. */
-  readonly release?: (() => void) | undefined
-  /** `true`: another process continues the call after a stop. */
-  readonly isHandedOver?: () => boolean
+  stop(reason?: unknown): void {
+    this.#stop.abort(reason)
+  }
 }
 
 /** Time between two attempts: to reach a store that is away, and to find room for a call. */
@@ -75,6 +91,8 @@ const PROGRESS_MS = 1000
 const MAX_MESSAGE_CHARS = 1000
 /** Processes that may die within one call. Then the call is to blame. */
 const MAX_CLAIMS = 5
+/** In this time after its last change, a task waits for a process that has its agent. */
+const AGENT_MS = 60_000
 /** In this time, a process that has stored a task notes that it executes it. */
 const BEGIN_MS = 5000
 
@@ -96,40 +114,39 @@ export class TaskExecutions {
     return this.#isClosed
   }
 
-  /** Begins to execute a call. It becomes a task with `attend()`. @param progress gets progress until then */
-  begin(
-    execute: Execute,
-    progress?: RunProgress,
-  ): { execution: TaskExecution; outcome: ReturnType<Execute> } {
-    const execution = new TaskExecution()
-    const outcome = execute({
-      signal: execution.signal,
-      progress: (piece) => {
-        if (!execution.found) return progress?.(piece)
-        this.#note(execution, piece.message)
-      },
-    })
-    return { execution, outcome }
+  /** Begins to execute a call. It becomes a task with `attend()`. */
+  begin(execute: Execute, beginning: Beginning): TaskExecution {
+    const { progress, remote: joined } = beginning
+    return new TaskExecution(beginning, (execution) =>
+      execute({
+        signal: execution.signal,
+        progress: (piece) => {
+          if (!execution.found) return progress?.(piece)
+          this.#note(execution, piece.message)
+        },
+        remote: {
+          joined,
+          store: (state) => this.#storeRemote(execution, state),
+          isLeft: () => this.#isLeft(execution),
+        },
+      }),
+    )
   }
 
-  /** Stores the end of the execution of a task, when it comes. */
-  attend(
-    execution: TaskExecution,
-    found: StoredTask,
-    { outcome, release, isHandedOver = () => false }: Attended,
-  ): void {
+  /** Stores the end of the execution of a task, when it comes. @param release is called after that */
+  attend(execution: TaskExecution, found: StoredTask, release?: () => void): void {
     const { taskId, attempt } = found.task
     const unwatch = this.#records.watch(taskId, (isForeign) => {
       // If the store is away, the end of the execution changes nothing.
       if (isForeign) this.#stopIfOver(execution, found).catch(() => {})
     })
     const attended = async (): Promise<boolean> => {
-      const event = await outcome.then(
+      const event = await execution.outcome.then(
         (each) => this.toEvent(found.task, each),
         (error: unknown): TaskEvent => ({ type: 'failed', attempt, error: toTaskError(error) }),
       )
       execution.undo?.()
-      const isEnd = !(isHandedOver() && isCancellation(event))
+      const isEnd = !(this.#isLeft(execution) && isCancellation(event))
       const isStored = isEnd && (await this.#store(event, found))
       unwatch()
       this.#running.delete(taskId)
@@ -137,6 +154,8 @@ export class TaskExecutions {
       return isStored && event.type !== 'asked'
     }
     execution.found = found
+    const { remote } = execution
+    if (remote !== found.task.remote) void this.#storeRemote(execution, remote)
     execution.done = attended()
     this.#running.set(taskId, execution)
   }
@@ -174,11 +193,10 @@ export class TaskExecutions {
 
   /** Continues a task that no process executes, or ends it as failed. @throws GatewayError `UNAVAILABLE` */
   async takeOver(found: StoredTask): Promise<Task> {
-    const { task } = found
-    if (!this.#options.engine) {
-      return this.#records.apply(found, { type: 'failed', attempt: task.attempt, error: DIED })
-    }
-    await this.submit(found) // has no effect for a task that waits in the queue
+    const { key, task } = found
+    if (this.#options.engine) await this.submit(found) // has no effect for a task that waits in the queue
+    else if (task.remote !== undefined) void this.#execute(`${key}/${task.round}`)
+    else return this.#records.apply(found, { type: 'failed', attempt: task.attempt, error: DIED })
     return task
   }
 
@@ -194,9 +212,23 @@ export class TaskExecutions {
 
   /** Stops the execution of a task that was cancelled, wherever it is. */
   async stop({ key, task }: StoredTask): Promise<void> {
-    this.#running.get(task.taskId)?.stop()
+    const { engine } = this.#options
+    const running = this.#running.get(task.taskId)
+    running?.stop()
     // A process that misses this learns of the end when it stores its own.
-    await this.#options.engine?.cancel(`${key}/${task.round}`).catch(() => {})
+    await engine?.cancel(`${key}/${task.round}`).catch(() => {})
+    if (running || task.remote === undefined) return
+    if (task.status === 'working' && (await this.isExecuted(task))) return
+    void this.#stopRemote(task)
+  }
+
+  /** Stops a run at the server of its agent, which this process may have to find first. */
+  async #stopRemote(task: Task): Promise<void> {
+    const { clock, prepare } = this.#options
+    const until = clock.now() + AGENT_MS
+    while (!this.#hasAgent(task) && clock.now() < until && !this.#isClosed)
+      await this.#wait(RETRY_MS)
+    if (this.#hasAgent(task)) prepare(task).forget(task.remote)
   }
 
   /** Executes queued tasks in this process, until `close()`. @throws GatewayError `UNAVAILABLE`; `CONFIG` without an engine */
@@ -204,7 +236,7 @@ export class TaskExecutions {
     const { engine } = this.#options
     if (!engine) throw new GatewayError('CONFIG', 'To work, a gateway needs the option "engine"')
     if (this.#isClosed) throw new GatewayError('CLOSED', 'The gateway was closed')
-    this.#working ??= engine.work((runId, attempt) => this.#execute(runId, attempt))
+    this.#working ??= engine.work((runId, { signal }) => this.#execute(runId, signal))
     try {
       await this.#working
     } catch (error) {
@@ -230,14 +262,18 @@ export class TaskExecutions {
       const questions = toInputRequests(forms)
       return { type: 'asked', attempt, questions, state, expiresAt: expiresAt + needsInputTtlMs }
     }
-    if (this.#isClosed && reasonOf(outcome) === 'cancelled') {
-      return { type: 'failed', attempt, error: STOPPED }
-    }
+    const reason = reasonOf(outcome)
+    if (this.#isClosed && reason === 'cancelled') return { type: 'failed', attempt, error: STOPPED }
+    if (reason === 'outcome_unknown') return { type: 'failed', attempt, error: toUnknown(outcome) }
     return { type: 'ended', attempt, result: outcome, expiresAt }
   }
 
-  /** Executes a queued task up to its end or its next questions. Continues the call if another process has died in it. */
-  async #execute(runId: string, { signal }: RunAttempt): Promise<'ended' | 'released'> {
+  /**
+   * Executes a queued task up to its end or its next questions. Continues the call if another process has died in it.
+   *
+   * @param leaving as `RunAttempt.signal`
+   */
+  async #execute(runId: string, leaving?: AbortSignal): Promise<'ended' | 'released'> {
     const [key = '', round] = runId.split('/')
     let release: (() => void) | undefined
     try {
@@ -245,8 +281,11 @@ export class TaskExecutions {
       // Before the claim: other processes must see that this one is alive when they see that it has the task.
       release = await this.#options.lease.hold()
       const found = await this.#claim(key, Number(round))
-      if (found) return await this.#executeClaimed(found, signal)
-      return 'ended'
+      if (found === 'absent') {
+        await this.#wait(RETRY_MS) // a process that has the agent may take the task in this time
+        return 'released'
+      }
+      return found ? await this.#executeClaimed(found, leaving) : 'ended'
     } catch {
       // The store is away. Without a pause, processes would take the task again and again.
       await this.#wait(RETRY_MS)
@@ -256,22 +295,40 @@ export class TaskExecutions {
     }
   }
 
-  /** Takes a queued task, or one of a process that has died. @returns `undefined` if it does not wait for a process */
-  async #claim(key: string, round: number): Promise<StoredTask | undefined> {
-    const { clock, lease } = this.#options
+  /**
+   * Takes a queued task, or one of a process that has died.
+   *
+   * @returns `undefined` if it does not wait for a process; `absent` if its agent is not in this process, but may be in
+   *   another one, or come
+   */
+  async #claim(key: string, round: number): Promise<StoredTask | 'absent' | undefined> {
+    const { clock, engine, lease } = this.#options
     for (;;) {
       const found = await this.#records.read(key)
       if (found?.task.round !== round || found.task.status !== 'working') return undefined
+      // The queue of an engine gives a task to one process.
+      if (!engine && (await this.isExecuted(found.task))) return undefined
+      const isWaitedFor = clock.now() - found.task.updatedAt < AGENT_MS
+      if (isWaitedFor && !this.#hasAgent(found.task)) return 'absent'
       const next = nextTask(found.task, { type: 'claimed', process: lease.id }, clock.now())
       const claimed = await this.#records.put(key, next, found.version)
       if (claimed) return claimed
     }
   }
 
+  #hasAgent(task: Task): boolean {
+    try {
+      this.#options.prepare(task)
+      return true
+    } catch {
+      return false
+    }
+  }
+
   /** Executes a task that this process has claimed. @throws GatewayError `UNAVAILABLE` */
-  async #executeClaimed(found: StoredTask, signal: AbortSignal): Promise<'ended' | 'released'> {
+  async #executeClaimed(found: StoredTask, leaving?: AbortSignal): Promise<'ended' | 'released'> {
     const { task } = found
-    const { attempt, claims } = task
+    const { attempt, claims, remote } = task
     let prepared: PreparedTask
     try {
       prepared = this.#options.prepare({ ...task, order: { ...task.order, attempt: claims } })
@@ -279,21 +336,20 @@ export class TaskExecutions {
       await this.#store({ type: 'failed', attempt, error: toTaskError(error) }, found)
       return 'ended'
     }
-    const { canContinue, forget } = prepared
+    const canContinue = prepared.canContinue || remote !== undefined
     if (claims > MAX_CLAIMS || (claims > 1 && !canContinue)) {
       await this.#store({ type: 'failed', attempt, error: DIED }, found)
-      forget()
+      prepared.forget(remote)
       return 'ended'
     }
-    const isHandedOver = (): boolean => signal.aborted && canContinue
-    const execution = this.#run(found, prepared, { isHandedOver })
-    const leave = (): void => execution.stop(signal.reason)
-    if (signal.aborted) leave()
-    else signal.addEventListener('abort', leave, { once: true })
+    const execution = this.#run(found, prepared, { leaving })
+    const leave = (): void => execution.stop(leaving?.reason)
+    if (leaving?.aborted === true) leave()
+    else leaving?.addEventListener('abort', leave, { once: true })
     const isEnded = await execution.done
-    signal.removeEventListener('abort', leave)
-    if (isEnded) forget()
-    if (isEnded || !isHandedOver()) return 'ended'
+    leaving?.removeEventListener('abort', leave)
+    if (isEnded) prepared.forget()
+    if (isEnded || !this.#isLeft(execution)) return 'ended'
     await this.#records.apply(found, { type: 'released', attempt })
     return 'released'
   }
@@ -301,21 +357,50 @@ export class TaskExecutions {
   /** Executes a task, and does so again while there is no room for it: the agent has not got the call then. */
   #run(
     found: StoredTask,
-    { execute, maxRunMs }: PreparedTask,
-    attended: Omit<Attended, 'outcome'>,
+    { canContinue, execute, maxRunMs }: PreparedTask,
+    {
+      leaving,
+      release,
+    }: {
+      readonly leaving?: AbortSignal | undefined
+      readonly release?: (() => void) | undefined
+    },
   ): TaskExecution {
     const { clock } = this.#options
     const until = clock.now() + maxRunMs
-    const { execution, outcome } = this.begin(async (sink) => {
+    const executeWithRoom: Execute = async (sink) => {
       for (;;) {
-        const each = await execute(sink)
-        const isBusy = !isQuestions(each) && reasonOf(each) === 'busy'
-        if (!isBusy || sink.signal.aborted || this.#isClosed || clock.now() > until) return each
+        const outcome = await execute(sink)
+        const isBusy = !isQuestions(outcome) && reasonOf(outcome) === 'busy'
+        if (!isBusy || sink.signal.aborted || this.#isClosed || clock.now() > until) return outcome
         await this.#wait(RETRY_MS)
       }
-    })
-    this.attend(execution, found, { outcome, ...attended })
+    }
+    const { remote } = found.task
+    const execution = this.begin(executeWithRoom, { canContinue, leaving, remote })
+    this.attend(execution, found, release)
     return execution
+  }
+
+  /** Returns whether another process goes on with a call, because this one stops or has lost it. */
+  #isLeft({ beginning, found, remote }: TaskExecution): boolean {
+    const { canContinue = false, leaving } = beginning
+    if (!found) return false
+    if (leaving) {
+      const isLeaving = leaving.aborted && leaving.reason !== 'cancelled'
+      return isLeaving && (canContinue || remote !== undefined)
+    }
+    return this.#isClosed && this.#options.outlive && remote !== undefined
+  }
+
+  /** Stores with which state another process joins the run of an execution. */
+  async #storeRemote(execution: TaskExecution, remote: unknown): Promise<void> {
+    execution.remote = remote
+    const { found } = execution
+    if (!found) return // it is stored with the task, if the call becomes one
+    const event: TaskEvent = { type: 'remote', attempt: found.task.attempt, remote }
+    // If the store is away, the run does not wait for it.
+    await this.#records.apply(found, event).catch(() => void this.#store(event, found))
   }
 
   /** Stores progress, at most once a second. */
@@ -331,7 +416,7 @@ export class TaskExecutions {
     })
   }
 
-  /** Stores the end of an execution. While the store is away, tries again until the task expires. */
+  /** Stores an event of an execution. While the store is away, tries again until the task expires. */
   async #store(event: TaskEvent, found: StoredTask): Promise<boolean> {
     const { clock, onError } = this.#options
     for (let isFirst = true; clock.now() < found.task.expiresAt; isFirst = false) {
@@ -339,7 +424,7 @@ export class TaskExecutions {
         const { attempt } = await this.#records.apply(found, event)
         return attempt === found.task.attempt
       } catch (cause) {
-        if (isFirst) onError(new Error('The end of a task cannot be stored now', { cause }))
+        if (isFirst) onError(new Error('The state of a task cannot be stored now', { cause }))
         if (this.#isClosed) return false
       }
       await this.#wait(RETRY_MS)
@@ -372,6 +457,13 @@ const STOPPED: TaskError = {
   message:
     'The gateway was stopped before this task ended. Check what it did before you call again.',
   data: { reason: 'cancelled' },
+}
+
+/** Returns the error for a call of which nobody knows whether it was executed. */
+function toUnknown({ content, _meta: meta }: CallToolResult): TaskError {
+  const [first] = content
+  const message = first?.type === 'text' ? first.text : DIED.message
+  return { code: ProtocolErrorCode.InternalError, message, data: meta }
 }
 
 function toTaskError(error: unknown): TaskError {

@@ -71,7 +71,7 @@ test.each<[string, readonly TaskEvent[], object]>([
     [asked, answers('1.i0'), answers('1.i1')],
     { status: 'working', attempt: 2, process: 'b' },
   ],
-  ['is executed again', [claimed, claimed], { attempt: 3, claims: 2 }],
+  ['is executed again', [claimed, claimed], { attempt: 3, claims: 3 }],
   ['is left by its process', [claimed, claimed, released(3)], { attempt: 3, claims: 1 }],
   ['ends', [ended(1)], { status: 'completed', expiresAt: 30_000 }],
   ['ends after an answer', [asked, answers('1.i0', '1.i1'), ended(2)], { status: 'completed' }],

@@ -30,7 +30,7 @@ export interface Task {
   readonly attempt: number
   /** Process that executes it. Empty: it is queued. */
   readonly process: string
-  /** Number of processes of an engine that have executed the call since the last answers, or since one was stopped. */
+  /** Number of processes that have executed the call since the last answers, or since one was stopped. */
   readonly claims: number
   /** Number of the last round of questions. It is part of the keys of the questions. */
   readonly round: number
@@ -40,6 +40,8 @@ export interface Task {
   readonly answers: Readonly<Record<string, Values>>
   /** Names the paused run that waits for the answers. */
   readonly state?: unknown
+  /** State of the run at the server of its agent, with which any process joins it. */
+  readonly remote?: unknown
   readonly result?: CallToolResult | undefined
   readonly error?: TaskError | undefined
 }
@@ -69,6 +71,7 @@ const TaskRow: z.ZodType<Task> = z.object({
   questions: z.record(z.string(), z.custom<InputRequest>(isRecord)),
   answers: z.record(z.string(), values),
   state: z.unknown().optional(),
+  remote: z.unknown().optional(),
   result: z.custom<CallToolResult>(isCallToolResult).optional(),
   error: z
     .object({ code: z.number(), message: z.string(), data: z.unknown().optional() })
@@ -78,6 +81,8 @@ const TaskRow: z.ZodType<Task> = z.object({
 /** What happens to a task. Events of an execution have its number. */
 export type TaskEvent =
   | { readonly type: 'progress'; readonly attempt: number; readonly message: string }
+  /** The server of the agent has the run now, or will have it soon. */
+  | { readonly type: 'remote'; readonly attempt: number; readonly remote: unknown }
   | {
       readonly type: 'asked'
       readonly attempt: number
@@ -86,7 +91,7 @@ export type TaskEvent =
       readonly state: unknown
       readonly expiresAt: number
     }
-  /** A process of an engine begins to execute the call, or continues it after another one has died. */
+  /** A process begins to execute the call, or continues it after another one has died. */
   | { readonly type: 'claimed'; readonly process: string }
   /** The process stops, and leaves the call to another one. */
   | { readonly type: 'released'; readonly attempt: number }
@@ -108,12 +113,13 @@ export function parseTask(value: unknown): Task | undefined {
 
 /** Returns a task that was accepted just now. */
 export function newTask(
-  facts: Pick<Task, 'taskId' | 'tool' | 'order' | 'process' | 'expiresAt'>,
+  facts: Pick<Task, 'taskId' | 'tool' | 'order' | 'process' | 'expiresAt' | 'remote'>,
   now: number,
 ): Task {
-  const none = { round: 0, questions: {}, answers: {}, claims: 0 }
+  const none = { round: 0, questions: {}, answers: {} }
   const attempt = facts.process === '' ? 0 : 1
-  return { ...facts, ...none, status: 'working', createdAt: now, updatedAt: now, attempt }
+  const times = { createdAt: now, updatedAt: now }
+  return { ...facts, ...none, ...times, status: 'working', attempt, claims: attempt }
 }
 
 /**
@@ -134,6 +140,8 @@ export function nextTask(task: Task, event: TaskEvent, now: number): Task {
   switch (event.type) {
     case 'progress':
       return { ...task, message: event.message, updatedAt: now }
+    case 'remote':
+      return { ...task, remote: event.remote, updatedAt: now }
     case 'released': // the call does not kill its processes; from its second claim on, it is continued
       return { ...task, claims: Math.min(task.claims, 1), updatedAt: now }
     case 'asked': {
@@ -216,11 +224,14 @@ function withAnswers(
   const all = { ...answers, ...Object.fromEntries(added) }
   const answered = { ...task, answers: all, updatedAt: now }
   if (Object.keys(all).length < Object.keys(questions).length) return answered
-  return { ...answered, status: 'working', attempt: attempt + 1, process, claims: 0 }
+  const claims = process === '' ? 0 : 1
+  // The run that asked has ended: another one gets the answers.
+  const next = { process, claims, remote: undefined }
+  return { ...answered, ...next, status: 'working', attempt: attempt + 1 }
 }
 
 function ended(task: Task, end: Partial<Task> & Pick<Task, 'status'>, now: number): Task {
   const { message: _, ...rest } = task
-  const none = { questions: {}, answers: {}, state: undefined }
+  const none = { questions: {}, answers: {}, state: undefined, remote: undefined }
   return { ...rest, ...none, ...end, updatedAt: now }
 }

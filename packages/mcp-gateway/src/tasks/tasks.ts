@@ -84,6 +84,13 @@ export interface TaskFeed {
   end(): void
 }
 
+/** What is known of a call that becomes a task after it began. */
+interface Began {
+  readonly questions?: Questions | undefined
+  /** As `Task.remote`. */
+  readonly remote?: unknown
+}
+
 interface CreatedTask {
   readonly found: StoredTask
   /** `false`: another request for the same call has created it. */
@@ -135,7 +142,8 @@ export class Tasks {
     let created = isAlways || engine ? await this.#create(call) : undefined
     if (created && !created.isOwn) return this.#other(created)
     if (created && engine) return this.#queue(call, created)
-    const { execution, outcome } = this.#executions.begin(call.execute, call.progress)
+    const execution = this.#executions.begin(call.execute, { progress: call.progress })
+    const { outcome } = execution
     const leave = (): void => execution.stop(signal.reason)
     if (signal.aborted) leave()
     else signal.addEventListener('abort', leave, { once: true })
@@ -148,7 +156,7 @@ export class Tasks {
           late: () => undefined,
         })
         if (first && (!isQuestions(first) || first.isBeforeTask === true)) return first
-        created = await this.#create(call, first)
+        created = await this.#create(call, { questions: first, remote: execution.remote })
         if (!created) return await outcome
       }
       if (!created.isOwn) {
@@ -157,7 +165,7 @@ export class Tasks {
       }
       const { found, release } = created
       if (found.task.status === 'working') {
-        this.#executions.attend(execution, found, { outcome, release })
+        this.#executions.attend(execution, found, release)
       } else release?.()
       return { task: found.task, isReplayed: false }
     } finally {
@@ -292,11 +300,11 @@ export class Tasks {
    * @returns `undefined` for a call that stays a call: its caller has too many tasks, or the store is away
    * @throws ProtocolError -32602 for an idempotency key with other arguments
    */
-  async #create(call: TaskCall, questions?: Questions): Promise<CreatedTask | undefined> {
+  async #create(call: TaskCall, began: Began = {}): Promise<CreatedTask | undefined> {
     const { clock, engine, onError } = this.#options
     for (const until = clock.now() + AWAY_MS; ;) {
       try {
-        return await this.#tryCreate(call, questions)
+        return await this.#tryCreate(call, began)
       } catch (cause) {
         if (cause instanceof ProtocolError) throw cause
         if (!engine || call.signal.aborted || clock.now() >= until) {
@@ -311,7 +319,7 @@ export class Tasks {
   }
 
   /** For an engine, first claims the idempotency key of the call. @throws GatewayError `UNAVAILABLE`; ProtocolError */
-  async #tryCreate(call: TaskCall, questions?: Questions): Promise<CreatedTask | undefined> {
+  async #tryCreate(call: TaskCall, { questions, remote }: Began): Promise<CreatedTask | undefined> {
     const { maxRunMs, order, owner, tool } = call
     const { clock, engine, lease, maxPerPrincipal, ttlMs } = this.#options
     // Before the claim: a call that stays a call claims its key itself.
@@ -330,7 +338,7 @@ export class Tasks {
       const isClaimed = claim !== undefined
       const expiresAt = now + maxRunMs + ttlMs
       const process = engine ? '' : lease.id
-      const task = newTask({ taskId, tool, order, process, expiresAt }, now)
+      const task = newTask({ taskId, tool, order, process, expiresAt, remote }, now)
       const asked = questions && this.#executions.toEvent(task, questions)
       // The process of the first call died before it could store the task, or the task has expired.
       const isTooLate = claim?.isNew === false && claim.ageMs > CLAIM_MS

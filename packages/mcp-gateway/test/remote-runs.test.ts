@@ -1,0 +1,241 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { afterAll, describe, expect, test, vi } from 'vitest'
+
+import { langGraphServerSource } from '../src/agents/langgraph-server.ts'
+import { GatewayError } from '../src/errors.ts'
+import { createGateway } from '../src/gateway.ts'
+import type { Records } from '../src/store/gateway-store.ts'
+import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
+import { answered, asking, startRemoteLangGraph } from './remote-langgraph.ts'
+import { call, cancel, get, update, type Fetch, type Json } from './task-requests.ts'
+
+const folder = await mkdtemp(join(tmpdir(), 'remote-runs-'))
+afterAll(() => rm(folder, { recursive: true, force: true }))
+let stores = 0
+
+interface Process extends AsyncDisposable {
+  readonly fetch: Fetch
+  /** From now on, it reaches neither the store nor the server. Its lease has ended. */
+  kill(): Promise<void>
+}
+
+/** Two gateways over one SQLite store, with the agent of one LangGraph server. */
+async function newWorld() {
+  const stack = new AsyncDisposableStack()
+  const server = stack.use(await startRemoteLangGraph())
+  const store = stack.use(new DiskGatewayStore(join(folder, String(++stores))))
+  const startProcess = (): Process => {
+    let isDead = false
+    const alive = <T>(value: T): T => {
+      if (isDead) throw new GatewayError('UNAVAILABLE', 'The process is dead')
+      return value
+    }
+    const leases = new Set<string>()
+    const records: Records = {
+      get: async (key) => alive(store.records).get(key),
+      put: async (key, ...entry) => {
+        if (key.startsWith('process:')) leases.add(key)
+        return alive(store.records).put(key, ...entry)
+      },
+      touch: async (...record) => alive(store.records).touch(...record),
+      take: async (key) => alive(store.records).take(key),
+      delete: async (...record) => !isDead && store.records.delete(...record),
+      list: async (...keys) => alive(store.records).list(...keys),
+      count: async (prefix) => alive(store.records).count(prefix),
+    }
+    const { blobs, logs, rates, isDurable, isShared } = store
+    const parts = { blobs, logs, rates, isDurable, isShared, records }
+    const dying = new AbortController()
+    const gateway = createGateway({
+      logger: false,
+      onEvent: () => undefined,
+      store: { ...parts, isReady: () => store.isReady(), close: async () => {} },
+      secrets: { stateKey: 'the same in all processes, and long enough' },
+      sources: [
+        langGraphServerSource({
+          url: server.url,
+          fetch: (input, init) => {
+            const signals = [dying.signal, ...(init?.signal ? [init.signal] : [])]
+            return fetch(input, { ...init, signal: AbortSignal.any(signals) })
+          },
+        }),
+      ],
+      registry: { debounceMs: 1 },
+      tools: { tasks: 'always' },
+      http: { shutdownGraceMs: 10 },
+      runs: { stopGraceMs: 10 },
+    })
+    return stack.use({
+      fetch: (request) => gateway.fetch(request),
+      kill: async () => {
+        isDead = true
+        dying.abort()
+        for (const key of leases) await store.records.delete(key)
+      },
+      [Symbol.asyncDispose]: () => gateway.close(),
+    })
+  }
+  return {
+    server,
+    startProcess,
+    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+  }
+}
+
+type World = Awaited<ReturnType<typeof newWorld>>
+
+/** Begins a task, and waits until the server has its run. The gateway may not have found the agent yet. */
+async function taskOf({ server }: World, { fetch }: Process): Promise<unknown> {
+  for (;;) {
+    const { result } = await call(fetch, 'support')
+    if (result?.['resultType'] === 'task') {
+      await vi.waitUntil(() => server.runs.length === 1)
+      return result['taskId']
+    }
+    await sleep(5)
+  }
+}
+
+/** Polls until a task does not work any more. */
+async function settledTask({ fetch }: Process, taskId: unknown): Promise<Json | undefined> {
+  for (;;) {
+    const { result, error } = await get(fetch, taskId)
+    if (error || result?.['status'] !== 'working') return result ?? error
+    await sleep(5)
+  }
+}
+
+/** Polls until the process follows the run of the server. */
+async function untilJoined({ server }: World, { fetch }: Process, taskId: unknown): Promise<void> {
+  const isJoined = (): boolean => server.lines.some((line) => /GET .*\/r1\/stream$/.test(line))
+  while (!isJoined()) {
+    await get(fetch, taskId)
+    await sleep(5)
+  }
+}
+
+const text = (content: string): Json => ({
+  status: 'completed',
+  result: { content: [{ type: 'text', text: content }] },
+})
+
+describe.concurrent('a task whose agent is on a LangGraph server', () => {
+  test('is joined by another process when its process dies', async () => {
+    await using world = await newWorld()
+    const [a, b] = [world.startProcess(), world.startProcess()]
+    const taskId = await taskOf(world, a)
+    expect(world.server.runs[0]?.body).toMatchObject({
+      on_disconnect: 'continue',
+      multitask_strategy: 'reject',
+    })
+    await a.kill()
+    await untilJoined(world, b, taskId)
+    world.server.end('success', answered('Done'))
+    expect(await settledTask(b, taskId)).toMatchObject(text('Done'))
+    expect(world.server.runs).toHaveLength(1)
+    await vi.waitUntil(() => world.server.lines.includes('DELETE /threads/t1'))
+  })
+
+  test('gets a result that came while no process had joined', async () => {
+    await using world = await newWorld()
+    const a = world.startProcess()
+    const taskId = await taskOf(world, a)
+    await a.kill()
+    world.server.end('success', answered('Meanwhile'))
+    const b = world.startProcess()
+    expect(await settledTask(b, taskId)).toMatchObject(text('Meanwhile'))
+    expect(world.server.runs).toHaveLength(1)
+  })
+
+  test('is joined by the next process when its process is stopped', async () => {
+    await using world = await newWorld()
+    const a = world.startProcess()
+    const taskId = await taskOf(world, a)
+    await a[Symbol.asyncDispose]()
+    expect(world.server.lines.filter((line) => /cancel|DELETE/.test(line))).toEqual([])
+    const b = world.startProcess()
+    await untilJoined(world, b, taskId)
+    world.server.end('success', answered('Later'))
+    expect(await settledTask(b, taskId)).toMatchObject(text('Later'))
+    expect(world.server.runs).toHaveLength(1)
+  })
+
+  test('asks what it asked while no process had joined, and goes on with the answer', async () => {
+    await using world = await newWorld()
+    const a = world.startProcess()
+    const taskId = await taskOf(world, a)
+    await a.kill()
+    world.server.end('interrupted', asking('Which size?'))
+    const b = world.startProcess()
+    const asked = await settledTask(b, taskId)
+    expect(asked).toMatchObject({
+      status: 'input_required',
+      inputRequests: { '1.i0': { params: { message: expect.stringContaining('Which size?') } } },
+    })
+    await update(b.fetch, taskId, { '1.i0': { action: 'accept', content: { answer: 'L' } } })
+    await vi.waitUntil(() => world.server.runs.length === 2)
+    await b.kill()
+    const c = world.startProcess()
+    world.server.end('success', answered('Size L'))
+    expect(await settledTask(c, taskId)).toMatchObject(text('Size L'))
+    expect(world.server.runs.map(({ body }) => body['command'])).toEqual([
+      undefined,
+      { resume: { f3fc6cde1fe7734b6705036f31d3bd04: 'L' } },
+    ])
+  })
+
+  test('is cancelled at the server by another process, also after its process died', async () => {
+    await using world = await newWorld()
+    const [a, b] = [world.startProcess(), world.startProcess()]
+    const taskId = await taskOf(world, a)
+    await a.kill()
+    await cancel(b.fetch, taskId)
+    const isStopped = (): boolean => world.server.runs[0]?.status === 'interrupted'
+    await vi.waitUntil(isStopped, { timeout: 5000 }) // the process looks for the agent first
+    await vi.waitUntil(() => world.server.lines.includes('DELETE /threads/t1'))
+    expect(await settledTask(b, taskId)).toMatchObject({ status: 'cancelled' })
+  })
+
+  test('is cancelled at the server by the process that has joined', async () => {
+    await using world = await newWorld()
+    const [a, b] = [world.startProcess(), world.startProcess()]
+    const taskId = await taskOf(world, a)
+    await a.kill()
+    await untilJoined(world, b, taskId)
+    await cancel(b.fetch, taskId)
+    await vi.waitUntil(() => world.server.runs[0]?.status === 'interrupted')
+    expect(await settledTask(b, taskId)).toMatchObject({ status: 'cancelled' })
+  })
+
+  test('fails if the server forgot the run, and starts no other', async () => {
+    await using world = await newWorld()
+    const a = world.startProcess()
+    const taskId = await taskOf(world, a)
+    await a.kill()
+    world.server.forget()
+    const b = world.startProcess()
+    expect(await settledTask(b, taskId)).toMatchObject({
+      status: 'failed',
+      error: {
+        message: expect.stringContaining('does not know the run of this call any more'),
+        data: { reason: 'outcome_unknown' },
+      },
+    })
+    expect(world.server.runs).toHaveLength(0)
+  })
+
+  test('goes on when its stream breaks', async () => {
+    await using world = await newWorld()
+    const a = world.startProcess()
+    const taskId = await taskOf(world, a)
+    world.server.cut()
+    await untilJoined(world, a, taskId)
+    world.server.end('success', answered('Still there'))
+    expect(await settledTask(a, taskId)).toMatchObject(text('Still there'))
+    expect(world.server.runs).toHaveLength(1)
+  })
+})

@@ -1,0 +1,57 @@
+import { post } from './rpc-requests.ts'
+
+export type Json = Readonly<Record<string, unknown>>
+export type Fetch = (request: Request) => Promise<Response>
+
+export const EXTENSION = 'io.modelcontextprotocol/tasks'
+
+export interface Message {
+  readonly status: number
+  readonly result?: Json
+  readonly error?: Json
+}
+
+/** A request of a client of 2026-07-28 that knows tasks and shows forms. */
+export function request(
+  method: string,
+  params: Json,
+  over: { extensions?: Json; token?: string } = {},
+): Request {
+  const { extensions = { [EXTENSION]: {} }, token } = over
+  const meta = {
+    'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+    'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1.0.0' },
+    'io.modelcontextprotocol/clientCapabilities': { elicitation: {}, extensions },
+  }
+  const name = params['name'] ?? params['taskId']
+  const { _meta: own, ...others } = params
+  const body = {
+    jsonrpc: '2.0',
+    id: 1,
+    method,
+    params: { ...others, _meta: { ...meta, ...(own as Json | undefined) } },
+  }
+  return post(body, {
+    'mcp-protocol-version': '2026-07-28',
+    'mcp-method': method,
+    ...(typeof name === 'string' && { 'mcp-name': name }),
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+  })
+}
+
+export async function send(fetch: Fetch, message: Request): Promise<Message> {
+  const response = await fetch(message)
+  return { status: response.status, ...((await response.json()) as object) }
+}
+
+export const call = (fetch: Fetch, name: string, over = {}): Promise<Message> =>
+  send(fetch, request('tools/call', { name, arguments: { message: 'Hi' } }, over))
+
+export const get = (fetch: Fetch, taskId: unknown, over = {}): Promise<Message> =>
+  send(fetch, request('tasks/get', { taskId }, over))
+
+export const update = (fetch: Fetch, taskId: unknown, inputResponses: Json): Promise<Message> =>
+  send(fetch, request('tasks/update', { taskId, inputResponses }))
+
+export const cancel = (fetch: Fetch, taskId: unknown): Promise<Message> =>
+  send(fetch, request('tasks/cancel', { taskId }))
