@@ -57,6 +57,11 @@ test('counts a resumed session, and a stream that was opened again', () => {
   })
 })
 
+test('counts no reconnect for a stream that the agent closed between two runs', () => {
+  const stream = exchange('stream', { sessionId: 'a', problem: 'client left' })
+  expect(figuresOf([stream, stream])).toMatchObject({ reconnects: 0 })
+})
+
 test('has no durations without calls', () => {
   expect(figuresOf([])).toEqual({
     calls: 0,

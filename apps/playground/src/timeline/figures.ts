@@ -8,7 +8,7 @@ export interface Figures {
   readonly handshakes: number
   /** Handshakes that a client would need beyond that if it opened a session for each call. */
   readonly handshakesSaved: number
-  /** Sessions that were replaced after their loss, and streams that were opened again. */
+  /** Sessions that were replaced after their loss, and streams that were opened again after the server ended them. */
   readonly reconnects: number
   /** Sessions that a process took up without a handshake. */
   readonly resumes: number
@@ -23,7 +23,7 @@ export interface Figures {
 /** Figures of exchanges of MCP servers; those with the debug-state service count as bytes only. */
 export function figuresOf(exchanges: readonly Exchange[]): Figures {
   const durations: number[] = []
-  const streams = new Set<string>()
+  const lastStreams = new Map<string, Exchange>()
   let handshakes = 0
   let reconnects = 0
   let resumes = 0
@@ -41,8 +41,9 @@ export function figuresOf(exchanges: readonly Exchange[]): Figures {
     if (rpcMethod === 'tools/call' && durationMs !== undefined) durations.push(durationMs)
     if (kind === 'stream') {
       const key = JSON.stringify([exchange.from, exchange.to, exchange.sessionId])
-      if (streams.has(key)) reconnects++
-      streams.add(key)
+      const last = lastStreams.get(key)
+      if (last?.durationMs !== undefined && last.problem !== 'client left') reconnects++
+      lastStreams.set(key, exchange)
     }
   }
   const sorted = durations.toSorted((a, b) => a - b)
