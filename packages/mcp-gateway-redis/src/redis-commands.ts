@@ -36,7 +36,7 @@ export class RedisCommands {
   /** @throws GatewayError `CONFIG` */
   constructor(target: string | RedisClient, prefix: string, timeoutMs: number) {
     this.timeoutMs = timeoutMs
-    this.keys = createKeys(prefix)
+    this.keys = new RedisKeys(prefix)
     this.#target = target
     try {
       this.#operations = new RedisOperations(target, timeoutMs, PAUSE_MS)
@@ -81,33 +81,28 @@ export class RedisCommands {
 }
 
 /** Names of the keys. The part in braces decides the node of a cluster: all keys of a gateway are on one. */
-export interface RedisKeys {
+export class RedisKeys {
   /** Followed by the key of a record. */
   readonly records: string
   readonly names: string
   readonly ends: string
-  /** Events of a log. */
-  events(tag: string): string
-  /** Name and header of a log. */
-  head(tag: string): string
-  /** Stream that ends the blocking read of a process. */
-  wake(process: string): string
-  blob(id: string): string
-  bucket(name: string): string
-}
+  readonly #all: string
 
-function createKeys(prefix: string): RedisKeys {
-  const all = `{${prefix}}`
-  return {
-    records: `${all}:value:`,
-    names: `${all}:names`,
-    ends: `${all}:ends`,
-    events: (tag) => `${all}:events:${tag}`,
-    head: (tag) => `${all}:head:${tag}`,
-    wake: (process) => `${all}:wake:${process}`,
-    blob: (id) => `${all}:blob:${id}`,
-    bucket: (name) => `${all}:rate:${name}`,
+  constructor(prefix: string) {
+    this.#all = `{${prefix}}`
+    this.records = `${this.#all}:value:`
+    this.names = `${this.#all}:names`
+    this.ends = `${this.#all}:ends`
   }
+
+  /** Events of a log. */
+  readonly events = (tag: string): string => `${this.#all}:events:${tag}`
+  /** Name and header of a log. */
+  readonly head = (tag: string): string => `${this.#all}:head:${tag}`
+  /** Stream that ends the blocking read of a process. */
+  readonly wake = (process: string): string => `${this.#all}:wake:${process}`
+  readonly blob = (id: string): string => `${this.#all}:blob:${id}`
+  readonly bucket = (name: string): string => `${this.#all}:rate:${name}`
 }
 
 async function convertErrors<Result>(work: Promise<Result>): Promise<Result> {

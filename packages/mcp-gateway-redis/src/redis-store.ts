@@ -2,7 +2,7 @@ import { check, optionProblem } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { parseNumber } from '@x/internal/redis'
 import { GatewayError } from '@x/mcp-gateway'
-import type { Blobs, EventLogs, GatewayStore, Rate, Rates, Records } from '@x/mcp-gateway'
+import type { GatewayStore, Rates } from '@x/mcp-gateway'
 import { FileBlobs, TokenBuckets } from '@x/mcp-gateway/adapter'
 import { RedisBlobs } from './redis-blobs.ts'
 import { RedisCommands } from './redis-commands.ts'
@@ -63,71 +63,49 @@ export function redisStore(options: RedisStoreOptions = {}): RedisStore {
     const message = '`prefix` must have 1 to 64 of the characters A-Z a-z 0-9 . _ : -'
     throw new GatewayError('CONFIG', message, { path: 'prefix' })
   }
-  return new Store(options, prefix)
-}
-
-class Store implements RedisStore {
-  readonly isShared = true
-  readonly isDurable = true
-  readonly records: Records
-  readonly logs: EventLogs
-  readonly blobs: Blobs
-  readonly rates: Rates
-  readonly #commands: RedisCommands
-  readonly #tails: RedisTails
-
-  constructor(options: RedisStoreOptions, prefix: string) {
-    const { url = 'redis://127.0.0.1:6379', timeoutMs = 2000, blobFolder } = options
-    const { client = url, now = Date.now, onError = warnAboutListener } = options
-    const commands = new RedisCommands(client, prefix, timeoutMs)
-    this.#commands = commands
-    this.#tails = new RedisTails(commands, onError)
-    this.records = new RedisRecords(commands)
-    this.logs = new RedisLogs(commands, this.#tails)
-    this.blobs = blobFolder ? new FileBlobs(blobFolder, now) : new RedisBlobs(commands)
-    this.rates = new RedisRates(commands, now, options.onWarning ?? warnAboutRates)
+  const { url = 'redis://127.0.0.1:6379', timeoutMs = 2000, blobFolder } = options
+  const { client = url, now = Date.now, onError = warnAboutListener } = options
+  const commands = new RedisCommands(client, prefix, timeoutMs)
+  const tails = new RedisTails(commands, onError)
+  const close = async (): Promise<void> => {
+    await tails.close()
+    await commands.close()
   }
-
-  isReady(): Promise<boolean> {
-    return this.#commands.isReady()
-  }
-
-  async close(): Promise<void> {
-    await this.#tails.close()
-    await this.#commands.close()
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close()
+  return {
+    isShared: true,
+    isDurable: true,
+    records: new RedisRecords(commands),
+    logs: new RedisLogs(commands, tails),
+    blobs: blobFolder ? new FileBlobs(blobFolder, now) : new RedisBlobs(commands),
+    rates: redisRates(commands, now, options.onWarning ?? warnAboutRates),
+    isReady: () => commands.isReady(),
+    close,
+    [Symbol.asyncDispose]: close,
   }
 }
 
 /** Token buckets of all processes. While Redis is down, each process counts for itself. */
-class RedisRates implements Rates {
-  readonly #commands: RedisCommands
-  readonly #local: TokenBuckets
-  readonly #onWarning: (error: unknown) => void
-  #isDown = false
-
-  constructor(commands: RedisCommands, now: () => number, onWarning: (error: unknown) => void) {
-    this.#commands = commands
-    this.#local = new TokenBuckets(now)
-    this.#onWarning = onWarning
-  }
-
-  async take(bucket: string, rate: Rate): Promise<number> {
-    const { perMinute, burst = perMinute } = rate
-    try {
-      const args = [String(perMinute / 60_000), String(burst)]
-      const key = this.#commands.keys.bucket(bucket)
-      const wait = parseNumber(await this.#commands.run(TAKE_TOKEN, [key], args))
-      this.#isDown = false
-      return wait
-    } catch (error) {
-      if (!this.#isDown) this.#onWarning(error)
-      this.#isDown = true
-      return this.#local.take(bucket, rate)
-    }
+function redisRates(
+  commands: RedisCommands,
+  now: () => number,
+  onWarning: (error: unknown) => void,
+): Rates {
+  const local = new TokenBuckets(now)
+  let isDown = false
+  return {
+    async take(bucket, rate) {
+      const { perMinute, burst = perMinute } = rate
+      try {
+        const args = [String(perMinute / 60_000), String(burst)]
+        const wait = await commands.run(TAKE_TOKEN, [commands.keys.bucket(bucket)], args)
+        isDown = false
+        return parseNumber(wait)
+      } catch (error) {
+        if (!isDown) onWarning(error)
+        isDown = true
+        return local.take(bucket, rate)
+      }
+    },
   }
 }
 
