@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import { createDebugStateServer, SqliteDebugStateStore } from '@x/agents-debugstate/server'
 import { deferred, startRedisServer } from '@x/internal/testing'
 import type { FromAgent, ToAgent } from '../agent/agent-messages.ts'
@@ -83,7 +84,9 @@ export class Playground implements AsyncDisposable {
       (exchange) => {
         this.#log.append({ type: 'exchange', exchange })
         const isWrite = exchange.httpMethod !== 'GET' && exchange.durationMs !== undefined
-        if (exchange.to === DEBUG_STATE && isWrite) void this.#emitRecords()
+        if (exchange.to === DEBUG_STATE && isWrite) {
+          this.#emitRecords().catch(() => {}) // the store is closed at the end
+        }
       },
     )
     this.#lanes = new ServerLanes(this.#log, this.#recorder, () => this.#agent?.pid ?? 0)
@@ -421,6 +424,7 @@ export class Playground implements AsyncDisposable {
   async #emitRecords(): Promise<void> {
     if (this.#store === undefined) return
     const records = await readSessionRecords(this.#store, AGENT_ID)
+    if (isDeepStrictEqual(records, this.state.records)) return
     this.#log.append({ type: 'records', records })
   }
 }

@@ -14,7 +14,6 @@ type Caller = Omit<RecordedRoute, 'to'>
 
 interface Lane {
   readonly state: ServerState
-  readonly proxy: RecordingProxy
   /** Only for servers that the host starts. */
   readonly definition?: HostedServer
   readonly server?: RunningServer
@@ -26,8 +25,8 @@ export class ServerLanes implements AsyncDisposable {
   readonly #recorder: ExchangeRecorder
   readonly #agentPid: () => number
   readonly #lanes = new Map<string, Lane>()
-  /** Proxies for processes other than the agent. */
-  readonly #callers: RecordingProxy[] = []
+  /** By the names of the servers; one for each process that calls. */
+  readonly #proxies = new Map<string, RecordingProxy[]>()
 
   constructor(log: EventLog, recorder: ExchangeRecorder, agentPid: () => number) {
     this.#log = log
@@ -42,7 +41,7 @@ export class ServerLanes implements AsyncDisposable {
   ): Promise<string> {
     const state: ServerState = { ...server, transport: 'http', state: 'running' }
     const proxy = await this.#startProxy(server.name, target)
-    this.#set({ state, proxy })
+    this.#set({ state })
     return proxy.url
   }
 
@@ -51,7 +50,7 @@ export class ServerLanes implements AsyncDisposable {
     const { name, title, troubles } = definition
     const proxy = await this.#startProxy(name, () => this.#lanes.get(name)?.server?.url ?? NOWHERE)
     const state = { name, title, troubles, transport: 'http', state: 'starting' } as const
-    await this.#startServer({ definition, proxy, state }).catch(() => {}) // its state has the problem
+    await this.#startServer({ definition, state }).catch(() => {}) // its state has the problem
     return proxy.url
   }
 
@@ -62,7 +61,6 @@ export class ServerLanes implements AsyncDisposable {
       () => this.#lanes.get(name)?.server?.url ?? NOWHERE,
       caller,
     )
-    this.#callers.push(proxy)
     return proxy.url
   }
 
@@ -72,13 +70,13 @@ export class ServerLanes implements AsyncDisposable {
     if (lane === undefined) {
       throw new UserError(`There is no server ${trouble.server.slice(0, 60)}.`)
     }
-    const { proxy, server, state } = lane
+    const { server, state } = lane
     if (!state.troubles.includes(trouble.name)) {
       throw new UserError(`The server ${state.name} cannot do "${trouble.name}".`)
     }
     switch (trouble.name) {
       case 'cut-connections':
-        proxy.dropConnections()
+        for (const proxy of this.#proxies.get(state.name) ?? []) proxy.dropConnections()
         return this.#notify(`All connections to ${state.name} were cut.`)
       case 'restart-server':
         return this.#restart(lane)
@@ -93,20 +91,21 @@ export class ServerLanes implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#callers.map((proxy) => proxy.stop()))
-    const stops = [...this.#lanes.values()].map(async ({ proxy, server }) => {
-      await proxy.stop()
-      await server?.[Symbol.asyncDispose]()
-    })
+    await Promise.all([...this.#proxies.values()].flat().map((proxy) => proxy.stop()))
+    const stops = [...this.#lanes.values()].map(async ({ server }) =>
+      server?.[Symbol.asyncDispose](),
+    )
     await Promise.all(stops)
   }
 
-  #startProxy(
+  async #startProxy(
     to: string,
     target: () => string,
     caller: Caller = { from: 'agent', pid: this.#agentPid },
   ): Promise<RecordingProxy> {
-    return this.#recorder.startProxy(target, { ...caller, to })
+    const proxy = await this.#recorder.startProxy(target, { ...caller, to })
+    this.#proxies.set(to, [...(this.#proxies.get(to) ?? []), proxy])
+    return proxy
   }
 
   async #startServer(lane: Lane & { readonly definition: HostedServer }): Promise<void> {
