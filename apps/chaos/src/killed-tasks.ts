@@ -30,6 +30,9 @@ export interface KilledTasksReport extends ScenarioReport {
 
 interface KilledTasksFigures {
   readonly faults: readonly string[]
+  /** Processes that were killed. Faults that meet, or come too early, are left out. */
+  readonly kills: number
+  readonly redisRestarts: number
   readonly calls: number
   /** Time from the first fault to the results of all calls, in milliseconds. */
   readonly resultMs: number
@@ -227,18 +230,26 @@ class TaskWorld implements AsyncDisposable {
   }
 }
 
+/** Returns a whole number from 0 to less than `limit`. */
+type UpTo = (limit: number) => number
+
+function upToFrom(seed: number): UpTo {
+  const random = seededRandom(seed)
+  return (limit) => Math.floor(random() * limit)
+}
+
 /** Faults. Those of a higher weight are chosen more often. */
 const faults: readonly [
   weight: number,
   name: string,
-  make: (run: SeedRun) => Promise<void> | void,
+  make: (run: SeedRun, upTo: UpTo) => Promise<void> | void,
 ][] = [
-  [4, 'agent killed', (run) => run.killAgent()],
-  [3, 'gateway killed', (run) => run.killGateway()],
-  [3, 'worker killed', (run) => run.killWorker()],
-  [1, 'Redis stopped', (run) => run.restartRedis('SIGTERM')],
-  [1, 'Redis killed', (run) => run.restartRedis('SIGKILL')],
-  [1, 'agent frozen', (run) => run.freezeAgent()],
+  [4, 'agent killed', (run, upTo) => run.killAgent(upTo)],
+  [3, 'gateway killed', (run, upTo) => run.killGateway(upTo)],
+  [3, 'worker killed', (run, upTo) => run.killWorker(upTo)],
+  [1, 'Redis stopped', (run, upTo) => run.restartRedis('SIGTERM', upTo)],
+  [1, 'Redis killed', (run, upTo) => run.restartRedis('SIGKILL', upTo)],
+  [1, 'agent frozen', (run, upTo) => run.freezeAgent(upTo)],
   [1, 'thread continued by two agents', (run) => run.continueTwice()],
 ]
 const weightedFaults = faults.flatMap((fault) => Array<typeof fault>(fault[0]).fill(fault))
@@ -247,7 +258,7 @@ const weightedFaults = faults.flatMap((fault) => Array<typeof fault>(fault[0]).f
 class SeedRun {
   readonly #processes: Processes
   readonly #crashes: string[]
-  readonly #random: () => number
+  readonly #seed: number
   readonly #turn: Turn
   readonly #faults: string[] = []
   readonly #failedTurns: string[] = []
@@ -265,11 +276,12 @@ class SeedRun {
   constructor({ processes, crashes }: TaskWorld, seed: number) {
     this.#processes = processes
     this.#crashes = crashes
-    this.#random = seededRandom(seed)
+    this.#seed = seed
+    const upTo = upToFrom(seed)
     const thread = `seed-${seed}-${Date.now().toString(36)}`
-    const calls = Array.from({ length: 1 + this.#upTo(3) }, (_, index): PaymentCall => ({
-      tool: this.#upTo(2) === 0 ? 'pay' : 'order',
-      args: { key: `${thread}-${index}`, ms: this.#upTo(500), asks: this.#upTo(4) === 0 },
+    const calls = Array.from({ length: 1 + upTo(3) }, (_, index): PaymentCall => ({
+      tool: upTo(2) === 0 ? 'pay' : 'order',
+      args: { key: `${thread}-${index}`, ms: upTo(500), asks: upTo(4) === 0 },
     }))
     this.#turn = { thread, calls }
   }
@@ -279,6 +291,8 @@ class SeedRun {
     const executions = this.#ownEffects().length
     return {
       faults: this.#faults,
+      kills: this.#killed.size,
+      redisRestarts: this.#redisRestarts,
       calls: calls.length,
       resultMs: this.#resultMs,
       repeatedNodes: Math.max(0, executions - calls.length * NODES.length),
@@ -310,56 +324,60 @@ class SeedRun {
     this.#results.push(done)
     done.catch(() => {})
     const made: Promise<void>[] = []
-    for (let left = 1 + this.#upTo(3); left > 0; left--) {
-      await sleep(this.#upTo(900))
-      const [, name, make] = weightedFaults[this.#upTo(weightedFaults.length)] ?? assert.fail()
+    const upTo = upToFrom(this.#seed * 10)
+    for (let number = 1 + upTo(3); number > 0; number--) {
+      await sleep(upTo(900))
+      const [, name, make] = weightedFaults[upTo(weightedFaults.length)] ?? assert.fail()
       this.#firstFaultAt ||= performance.now()
       this.#faults.push(name)
-      made.push(Promise.resolve(make(this)))
+      // Faults are made at the same time, so each has random numbers of its own.
+      made.push(Promise.resolve(make(this, upToFrom(this.#seed * 10 + number))))
     }
     await Promise.all(made)
     await Promise.all(this.#results)
     this.#resultMs = Math.round(performance.now() - this.#firstFaultAt)
   }
 
-  killAgent(): Promise<void> {
-    return this.#kill(this.#processes.agents[0])
+  killAgent(upTo: UpTo): Promise<void> {
+    return this.#kill(this.#processes.agents[0], upTo)
   }
 
   /** Kills a gateway while the other one runs: on a busy machine, a start may take longer than clients try again. */
-  async killGateway(): Promise<void> {
+  async killGateway(upTo: UpTo): Promise<void> {
     const running = this.#processes.gateways.filter(
       (gateway) => gateway.isRunning && !this.#held.has(gateway),
     )
-    if (running.length > 1) await this.#kill(this.#pick(running))
+    const gateway = running[upTo(running.length)]
+    if (running.length > 1 && gateway) await this.#kill(gateway, upTo)
   }
 
   /** Kills a worker: the one that executes a node, if there is one. */
-  killWorker(): Promise<void> {
+  killWorker(upTo: UpTo): Promise<void> {
     const { workers } = this.#processes
     const pid = this.#ownEffects().at(-1)?.pid
-    return this.#kill(workers.find((worker) => worker.pid === pid) ?? this.#pick(workers))
+    const busy = workers.find((worker) => worker.pid === pid)
+    return this.#kill(busy ?? workers[upTo(workers.length)] ?? assert.fail(), upTo)
   }
 
-  async restartRedis(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+  async restartRedis(signal: 'SIGTERM' | 'SIGKILL', upTo: UpTo): Promise<void> {
     const { redis } = this.#processes
     await this.#hold(redis, async () => {
       this.#redisRestarts++
       await redis.stop(signal)
-      await sleep(this.#upTo(400))
+      await sleep(upTo(400))
       await redis.start()
     })
   }
 
   /** Stops an agent for a while. Another one may continue its thread in that time. */
-  async freezeAgent(): Promise<void> {
+  async freezeAgent(upTo: UpTo): Promise<void> {
     const [agent] = this.#processes.agents
     await this.#hold(agent, async () => {
       const { pid } = agent
       if (pid === undefined) return
       process.kill(pid, 'SIGSTOP')
-      if (this.#upTo(2) === 0) this.continueTwice()
-      await sleep(this.#upTo(1500))
+      if (upTo(2) === 0) this.continueTwice()
+      await sleep(upTo(1500))
       process.kill(pid, 'SIGCONT')
     })
   }
@@ -374,11 +392,11 @@ class SeedRun {
     this.#results.push(result)
   }
 
-  async #kill(child: Child): Promise<void> {
+  async #kill(child: Child, upTo: UpTo): Promise<void> {
     await this.#hold(child, async () => {
       if (child.pid !== undefined) this.#killed.add(child.pid)
       await child.kill()
-      await sleep(this.#upTo(300))
+      await sleep(upTo(300))
       await this.#startAgain(child)
     })
   }
@@ -441,14 +459,5 @@ class SeedRun {
   #ownEffects(): readonly Effect[] {
     const { thread } = this.#turn
     return this.#processes.effects().filter(({ key }) => key.startsWith(`${thread}-`))
-  }
-
-  #pick(children: readonly Child[]): Child {
-    return children[this.#upTo(children.length)] ?? assert.fail()
-  }
-
-  /** Returns a whole number from 0 to less than `limit`. */
-  #upTo(limit: number): number {
-    return Math.floor(this.#random() * limit)
   }
 }

@@ -133,6 +133,32 @@ test('a question of a graph reaches the handler, once', async () => {
   expect(asked).toEqual(['Your name?'])
 })
 
+test('two clients that continue one task at once get one result, and one answer counts', async () => {
+  await using world = await startWorld()
+  const asked: string[] = []
+  const clientThatAnswers = (answer: string): McpClient =>
+    world.clientOf('ada', {
+      handlers: {
+        elicitation: ({ message }) => {
+          asked.push(message)
+          return { action: 'accept', content: { answer } }
+        },
+      },
+    })
+  const clients = [clientThatAnswers('Ada'), clientThatAnswers('Bob')]
+  for (const tool of ['pay', 'ask']) {
+    const { task } = await clientThatAnswers('nobody').startTool(tool, { key: '1' })
+    if (task === undefined) throw new Error('The call has not become a task')
+    const results = clients.map((client) => client.resumeTask(task.reference).result())
+    world.go.resolve()
+    const [one, other] = (await Promise.all(results)).map(textOf)
+    expect(one).toMatch(/^(payment 1|Hello, (Ada|Bob))$/)
+    expect(other).toBe(one)
+  }
+  expect([1, 2]).toContain(asked.length) // at most once by each client
+  expect(world.payments()).toBe(1)
+})
+
 test('an abort cancels the task', async () => {
   await using world = await startWorld()
   const caller = new AbortController()

@@ -274,6 +274,27 @@ describe('a process that is killed', () => {
   )
 })
 
+test('two graphs that continue one thread at once wait for one task', async () => {
+  await using all = await given({}, { notifies: false })
+  const { server } = all
+  const tools = await all.mcp.listTools()
+  const shared = { checkpointer: new MemorySaver(), store: new InMemoryStore() }
+  const calls = [{ name: 'slow_compute' }]
+  const [one, other] = [1, 2].map(() =>
+    askingGraph({ kind: 'fanOutToolCalls', tools, calls, ...shared }),
+  )
+  const first = one?.start()
+  await polled(server)
+  const second = other?.goOn()
+  await polled(server, server.received.length)
+  server.complete('computed once')
+  for (const turn of await Promise.all([first, second])) {
+    expect(turn?.answers['call-0']?.text).toBe('computed once')
+  }
+  expect(server.runs).toEqual(['slow_compute'])
+  expect(server.count('tools/call')).toBe(1)
+})
+
 describe('the idempotency key', () => {
   test('differs for each call, also for calls of later turns with the same ids', async () => {
     await using all = await given()
