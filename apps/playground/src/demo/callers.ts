@@ -3,17 +3,12 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import { isRecord } from '@x/internal'
 import { McpClient } from '@x/mcp-client'
 
-/** Another program that uses the agent as an MCP server. */
+/** Another program that uses the agents as an MCP server. */
 export interface Caller extends AsyncDisposable {
-  /** Names of the tools. */
+  readonly name: string
   listTools(): Promise<readonly string[]>
   /** Calls a tool that takes a `message`, and returns the text of its answer. */
-  call(tool: string, message: string, options: CallOptions): Promise<string>
-}
-
-interface CallOptions {
-  readonly onProgress?: ((text: string) => void) | undefined
-  readonly signal?: AbortSignal | undefined
+  call(tool: string, message: string, onProgress: (text: string) => void): Promise<string>
 }
 
 /** Connects a caller; without a token it sends none. */
@@ -26,14 +21,11 @@ export async function connectSdkClient(url: string, token: string | undefined): 
   const client = new Client({ name: 'sdk-v1', version: '1.0.0' })
   await client.connect(transport)
   return {
-    async listTools() {
-      const { tools } = await client.listTools()
-      return tools.map(({ name }) => name)
-    },
-    async call(name, message, { onProgress, signal }) {
+    name: 'sdk-v1',
+    listTools: async () => (await client.listTools()).tools.map(({ name }) => name),
+    async call(name, message, onProgress) {
       const { content } = await client.callTool({ name, arguments: { message } }, undefined, {
-        onprogress: ({ message: text }) => onProgress?.(text ?? ''),
-        ...(signal && { signal }),
+        onprogress: ({ message: text }) => onProgress(text ?? ''),
       })
       return textOf(content)
     },
@@ -48,17 +40,11 @@ export async function connectSdkClient(url: string, token: string | undefined): 
 export async function connectMcpClient(url: string, token: string | undefined): Promise<Caller> {
   const client = new McpClient({ url, headers: headersWith(token) })
   return {
-    async listTools() {
-      const tools = await client.listTools()
-      return tools.map(({ name }) => name)
-    },
-    async call(name, message, { onProgress, signal }) {
-      const { content } = await client.callTool(
-        name,
-        { message },
-        { onProgress: ({ message: text }) => onProgress?.(text ?? ''), signal },
-      )
-      return textOf(content)
+    name: 'mcp-client',
+    listTools: async () => (await client.listTools()).map(({ name }) => name),
+    async call(name, message, onProgress) {
+      const options = { onProgress: ({ message: text = '' }) => onProgress(text) }
+      return textOf((await client.callTool(name, { message }, options)).content)
     },
     [Symbol.asyncDispose]: () => client.dispose(),
   }
@@ -70,7 +56,6 @@ function headersWith(token: string | undefined): Record<string, string> {
 
 function textOf(content: unknown): string {
   const blocks: readonly unknown[] = Array.isArray(content) ? content : []
-  return blocks
-    .flatMap((block) => (isRecord(block) && typeof block['text'] === 'string' ? block['text'] : []))
-    .join('\n')
+  const texts = blocks.map((block) => (isRecord(block) ? block['text'] : undefined))
+  return texts.filter((text) => typeof text === 'string').join('\n')
 }

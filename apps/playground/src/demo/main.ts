@@ -55,9 +55,9 @@ await runInProcess(async (context) => {
 /** Returns the exit code. */
 async function demo(options: Options, context: CommandContext): Promise<number> {
   const { stdout, env, onSignal, exit } = context
-  const { agent, servers, db, step = false, json = false, color } = options
+  const { agent, servers, db, step: waits = false, json = false, color } = options
   const executionType = executionTypeFrom(options, env)
-  if (step && !process.stdin.isTTY)
+  if (waits && !process.stdin.isTTY)
     throw new UsageError('--step needs a terminal to read keys from')
   const isColored = color && stdout.isTTY === true && !env['NO_COLOR']
   const terminal = new Terminal({ write: (text) => stdout.write(text), isColored })
@@ -67,7 +67,7 @@ async function demo(options: Options, context: CommandContext): Promise<number> 
   const { Playground } = await import('../host/playground.ts')
   const { readInputs } = await import('./inputs.ts')
   const { Scene } = await import('./scene.ts')
-  const { runSteps } = await import('./steps.ts')
+  const { stepsFor } = await import('./steps.ts')
   await using stack = new AsyncDisposableStack()
   const folder = await mkdtemp(join(tmpdir(), 'mcp-demo-'))
   stack.defer(() => rm(folder, { recursive: true, force: true }))
@@ -87,11 +87,12 @@ async function demo(options: Options, context: CommandContext): Promise<number> 
     terminal.says(name, problem ?? title)
   }
   stack.defer(playground.on((event) => terminal.event(event)))
-  const pause = step ? () => terminal.waitForKey(process.stdin) : async () => {}
+  const pause = waits ? () => terminal.waitForKey(process.stdin) : async () => {}
   const scene = new Scene(playground, terminal, pause)
   using signals = listenToStopSignals(onSignal, exit)
   const stopped = signals.stopped.then(() => 'stopped')
-  if ((await Promise.race([runSteps(scene, executionType), stopped])) === 'stopped') {
+  for (const step of stepsFor(scene, executionType === 'playground')) {
+    if ((await Promise.race([scene.run(step), stopped])) !== 'stopped') continue
     await stack.disposeAsync()
     exit(130)
   }

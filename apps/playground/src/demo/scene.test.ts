@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import type { Exchange } from '../timeline/events.ts'
 import { EMPTY_STATE } from '../timeline/state.ts'
-import { requestsIn, Scene } from './scene.ts'
+import { Scene } from './scene.ts'
+import { requestsIn } from './steps.ts'
 import { summaryOf, Terminal } from './terminal.ts'
 
 /** A scene of a playground in which nothing happens, and what it writes. */
@@ -23,19 +24,21 @@ function idleScene() {
 test('a wrong, a missing and a failed figure are told in words, and make the demo fail', async () => {
   const { scene, written } = idleScene()
   const step = { title: 'A step', hint: 'See.' }
-  await scene.step({ ...step, name: 'right' }, async () => ({
-    figures: { POSTs: 1, ms: 3 },
-    expected: { POSTs: 1 },
-  }))
+  await scene.run({
+    ...step,
+    name: 'right',
+    act: async () => ({ figures: { POSTs: 1, ms: 3 }, expected: { POSTs: 1 } }),
+  })
   expect(summaryOf(scene.results)).toEqual({
     text: 'All 1 steps have the figures that they must have.',
     json: { ok: true, steps: [{ name: 'right', ok: true, figures: { POSTs: 1, ms: 3 } }] },
   })
-  await scene.step({ ...step, name: 'wrong' }, async () => ({
-    figures: { POSTs: 2 },
-    expected: { POSTs: 1, basket: 'nothing' },
-  }))
-  await scene.step({ ...step, name: 'failed' }, () => Promise.reject(new Error('It broke')))
+  await scene.run({
+    ...step,
+    name: 'wrong',
+    act: async () => ({ figures: { POSTs: 2 }, expected: { POSTs: 1, basket: 'nothing' } }),
+  })
+  await scene.run({ ...step, name: 'failed', act: () => Promise.reject(new Error('It broke')) })
   expect(written()).toContain('POSTs is 2 and must be 1\n')
   expect(written()).toContain('basket is undefined and must be nothing\n')
   expect(written()).toContain('It broke\n')

@@ -16,6 +16,14 @@ export interface Measured {
   readonly expected: Figures
 }
 
+export interface Step {
+  readonly name: string
+  readonly title: string
+  /** What is to be seen. */
+  readonly hint: string
+  readonly act: (scene: Scene) => Promise<Measured>
+}
+
 /** What the agent answers, or what a server asks meanwhile. */
 export interface Turn {
   readonly answer: string
@@ -45,16 +53,13 @@ export class Scene {
   }
 
   /** Runs one step, and compares what it measured. A step that fails has no figures. */
-  async step(
-    { name, title, hint }: { readonly name: string; readonly title: string; readonly hint: string },
-    act: () => Promise<Measured>,
-  ): Promise<void> {
+  async run({ name, title, hint, act }: Step): Promise<void> {
     await this.#pause()
     this.terminal.step(title, hint)
     this.mark()
     let result: StepResult
     try {
-      const { figures, expected } = await act()
+      const { figures, expected } = await act(this)
       result = checkStep(name, figures, expected)
     } catch (error) {
       result = { name, ok: false, figures: {}, differences: [lineFrom(error)] }
@@ -102,7 +107,7 @@ export class Scene {
   }
 
   async trouble(trouble: Trouble): Promise<void> {
-    await this.playground.run({ type: 'trouble', trouble })
+    await this.#withLimit(this.playground.run({ type: 'trouble', trouble }), `"${trouble.name}"`)
   }
 
   /** Has a report written, and kills a process meanwhile. Resolves to the answer of the agent. */
@@ -166,21 +171,4 @@ function checkStep(name: string, figures: Figures, expected: Figures): StepResul
     .filter(([key, value]) => !isDeepStrictEqual(figures[key], value))
     .map(([key, value]) => `${key} is ${String(figures[key])} and must be ${String(value)}`)
   return { name, ok: differences.length === 0, figures, differences }
-}
-
-/** Number of requests of each kind. */
-export function requestsIn(exchanges: readonly Exchange[]): Record<string, number> {
-  const count = (rpcMethod: string): number =>
-    exchanges.filter((one) => one.rpcMethod === rpcMethod).length
-  const posts = exchanges.filter(({ httpMethod }) => httpMethod === 'POST')
-  return {
-    'server/discover': count('server/discover'),
-    initialize: count('initialize'),
-    initialized: count('notifications/initialized'),
-    'tools/call': count('tools/call'),
-    refused: posts.filter(({ kind }) => kind === 'loss').length,
-    POSTs: posts.filter(({ kind }) => kind !== 'stream').length,
-    'session ids': new Set(posts.flatMap(({ sessionId }) => sessionId ?? [])).size,
-    DELETE: exchanges.filter(({ httpMethod }) => httpMethod === 'DELETE').length,
-  }
 }
