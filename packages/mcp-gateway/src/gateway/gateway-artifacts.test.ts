@@ -26,11 +26,11 @@ test('publishes a burst of changes once, with the lists that changed', async () 
   at.change('his', { list: 'bob', isUpdate: false })
   expect(at.published).toEqual([])
   await at.clock.advance(50)
-  const updated = [0, 1, 2].map((n) => ({ uri: `artifact://s/file-${n}`, owner: 'ada' }))
+  const updated = [0, 1, 2].map((n) => ({ type: 'resource', uri: `artifact://s/file-${n}` }))
   expect(at.published).toEqual([
     { type: 'resources', owner: 'ada' },
     { type: 'resources', owner: 'bob' },
-    ...updated.map((each) => ({ type: 'resource', ...each })),
+    ...updated,
   ])
   expect(at.listChanges).toBe(1)
 })

@@ -138,8 +138,8 @@ export class ChangeBatches {
   readonly #debouncer: Debouncer
   /** Ids of lists that have one more or one less entry. */
   readonly #lists = new Set<string>()
-  /** URIs with new versions, each with the id of its list. */
-  readonly #updated = new Map<string, string>()
+  /** URIs with new versions. */
+  readonly #updated = new Set<string>()
   #isClosed = false
 
   constructor(options: Pick<GatewayArtifactsOptions, 'changes' | 'clock' | 'onListChanged'>) {
@@ -152,7 +152,7 @@ export class ChangeBatches {
   add({ uri, list, isListChange, isUpdate }: ArtifactChange): void {
     if (this.#isClosed) return
     if (isListChange) this.#lists.add(list)
-    if (isUpdate) this.#updated.set(uri, list)
+    if (isUpdate) this.#updated.add(uri)
     this.#debouncer.touch()
   }
 
@@ -166,7 +166,7 @@ export class ChangeBatches {
   #publish(): void {
     const { changes, onListChanged } = this.#options
     for (const owner of this.#lists) void changes.publish({ type: 'resources', owner })
-    for (const [uri, owner] of this.#updated) void changes.publish({ type: 'resource', uri, owner })
+    for (const uri of this.#updated) void changes.publish({ type: 'resource', uri })
     if (this.#lists.size > 0) onListChanged()
     this.#lists.clear()
     this.#updated.clear()

@@ -16,7 +16,7 @@ export type Change =
   | { readonly type: 'tools' | 'prompts'; readonly version?: string | undefined }
   /** The list of resources of one owner. */
   | { readonly type: 'resources'; readonly owner: string }
-  | { readonly type: 'resource'; readonly uri: string; readonly owner?: string | undefined }
+  | { readonly type: 'resource'; readonly uri: string }
 
 export interface ChangeListener {
   /** @param event in the format of server-sent events; `id` is its place in the feed, if it has one */
@@ -377,8 +377,7 @@ function parseChange(event: unknown): Change | undefined {
     case 'resources':
       return typeof owner === 'string' ? { type, owner } : undefined
     case 'resource':
-      if (typeof uri !== 'string') return undefined
-      return { type, uri, owner: typeof owner === 'string' ? owner : undefined }
+      return typeof uri === 'string' ? { type, uri } : undefined
     default:
       return undefined
   }

@@ -143,17 +143,6 @@ describe('answers by the table of rules', () => {
       },
     ],
     [
-      'more than 100 messages',
-      {
-        request: (id) => {
-          const batch = Array.from({ length: 101 }, (_, n) => ({ ...list, id: n }))
-          return post(batch, inSession(id, oldVersion))
-        },
-        status: 400,
-        code: -32_600,
-      },
-    ],
-    [
       'an id that a batch has twice',
       {
         request: (id) => post([list, list], inSession(id, oldVersion)),

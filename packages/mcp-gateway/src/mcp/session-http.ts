@@ -39,12 +39,11 @@ import {
   SessionContext,
   type SessionRequest,
 } from './session-context.ts'
-import { SessionReplays, streamOver, unknownEvent } from './session-replay.ts'
+import { readerChanged, resumeStream, streamOver, unknownEvent } from './session-replay.ts'
 import {
   LiveSession,
   newRecord,
   parseHandshake,
-  SessionRefused,
   Sessions,
   toSessionLimits,
   type SessionParts,
@@ -62,7 +61,6 @@ export interface SessionHttpOptions extends SessionParts {
   readonly isStateless: boolean
 }
 
-const MAX_BATCH = 100
 const MAX_HANDSHAKE_CHARS = 32_768
 /** Interval and number of the checks whether the process that asked is alive. */
 const CHECK_MS = 500
@@ -79,7 +77,6 @@ export class SessionHttp {
   readonly sessions: Sessions
   readonly #options: SessionHttpOptions
   readonly #questions: OpenQuestions
-  readonly #replays: SessionReplays
   /** Answers that another process has not confirmed yet, by the id of their question. */
   readonly #forwarded = new Map<string, () => void>()
   readonly #lone = new Set<LoneSession>()
@@ -92,7 +89,6 @@ export class SessionHttp {
     const questions = new OpenQuestions(options)
     this.sessions = sessions
     this.#questions = questions
-    this.#replays = new SessionReplays(sessions)
     sessions.onSignal = (session, signal, from) => {
       switch (signal.type) {
         case 'changed':
@@ -109,20 +105,23 @@ export class SessionHttp {
           return
         case 'reading':
         case 'left':
-          return this.#replays.onSignal(session, signal, from)
+          return readerChanged(session, signal, from === process)
         case 'ended': // by `Sessions`
       }
     }
   }
 
   /** @param body of a POST, parsed */
-  async serve({ method, headers }: ServedRequest, body: unknown, caller: Caller): Promise<Reply> {
+  async serve(
+    { method, headers }: Pick<SessionRequest, 'method' | 'headers'>,
+    body: unknown,
+    caller: Caller,
+  ): Promise<Reply> {
     const { isStateless, onError } = this.#options
     const http = { method, headers, body, caller }
     try {
       return await (isStateless ? this.#serveAlone(http) : this.#serve(http))
     } catch (error) {
-      if (error instanceof SessionRefused) return error.reply
       if (!GatewayError.is(error)) throw error
       onError(new Error('A request of a session could not be served', { cause: error }))
       return tryLater(503, 'Sessions cannot be reached at the moment. Try again.', 1000)
@@ -148,7 +147,12 @@ export class SessionHttp {
       return refused(405, RPC_ERROR.refused, 'Method not allowed.', { allow: 'GET, POST, DELETE' })
     }
     const id = headers.get('mcp-session-id')
-    if (id === null) return this.#open(http)
+    if (id === null) {
+      if (method === 'POST' && hasInitialize(http.body)) {
+        return wrongHeaders(http, true) ?? this.#initialize(http.body, caller)
+      }
+      return refused(400, RPC_ERROR.refused, 'Bad Request: Mcp-Session-Id header is required')
+    }
     const session = await this.sessions.find(id, caller.principal)
     if (!session || session.isEnded) return noSession()
     const refusal = wrongHeaders(http)
@@ -170,29 +174,18 @@ export class SessionHttp {
     if (hasInitialize(body)) return wrongHeaders(http, true) ?? this.#initialize(body)
     const refusal = wrongHeaders(http)
     if (refusal) return refusal
+    const principalId = caller.principal.id
     for (const message of parseMessages(body) ?? []) {
-      const id = isRequest(message) ? undefined : cancelledId(message)
-      if (id !== undefined) this.#cancelAlone(caller.principal.id, id)
+      const id = cancelledId(message)
+      if (id === undefined) continue
+      const own = [...this.#lone].filter((session) => session.principalId === principalId)
+      const [only, ...others] = own.flatMap((session) => callOf(session, id) ?? [])
+      // Several clients of one principal may use the same id.
+      if (others.length === 0) only?.cancel(id)
     }
     const protocolVersion = headers.get('mcp-protocol-version') ?? DEFAULT_REVISION
-    const session = new LoneSession(caller.principal.id, protocolVersion, this.#lone)
+    const session = new LoneSession(principalId, protocolVersion, this.#lone)
     return this.#streamed(await this.#post(session, http), undefined)
-  }
-
-  /** Cancels a request if exactly one request in flight of the principal has the id. */
-  #cancelAlone(principalId: string, id: RequestId): void {
-    const own = [...this.#lone].filter((session) => session.principalId === principalId)
-    const [only, ...others] = own.flatMap((session) => callOf(session, id) ?? [])
-    if (others.length === 0) only?.cancel(id)
-  }
-
-  /** Opens a session. */
-  async #open(http: SessionRequest): Promise<Reply> {
-    const { body, caller, method } = http
-    if (method !== 'POST' || !hasInitialize(body)) {
-      return refused(400, RPC_ERROR.refused, 'Bad Request: Mcp-Session-Id header is required')
-    }
-    return wrongHeaders(http, true) ?? this.#initialize(body, caller)
   }
 
   /** @param caller to whom the new session belongs. @default no session is opened */
@@ -215,6 +208,7 @@ export class SessionHttp {
       ? requested
       : LATEST_PROTOCOL_VERSION
     const session = caller && (await this.sessions.open({ ...handshake, protocolVersion }, caller))
+    if (session && !(session instanceof LiveSession)) return session
     const { handlers } = this.#options
     const { serverInfo, instructions } = handlers
     const capabilities = handlers.capabilities(session ? 'session' : 'stateless')
@@ -227,12 +221,7 @@ export class SessionHttp {
   }
 
   async #post(session: LiveSession, http: SessionRequest): Promise<Reply> {
-    const { body } = http
-    if (Array.isArray(body) && body.length > MAX_BATCH) {
-      const text = `Invalid Request: Batch must not exceed ${MAX_BATCH} messages`
-      return refused(400, RPC_ERROR.invalidRequest, text)
-    }
-    const messages = parseMessages(body)
+    const messages = parseMessages(http.body)
     if (!messages) {
       return refused(400, RPC_ERROR.parseError, 'Parse error: Invalid JSON-RPC message')
     }
@@ -393,7 +382,7 @@ export class SessionHttp {
     if (isChange) return this.#listen(session, http, lastEventId)
     const { log, header } = found ?? {}
     if (log === undefined || header?.session !== session.name) return unknownEvent()
-    return this.#replays.resume({ session, lastEventId, log, header })
+    return resumeStream(this.sessions, { session, lastEventId, log, header })
   }
 
   async #listen(session: LiveSession, http: SessionRequest, lastEventId?: string): Promise<Reply> {
@@ -458,12 +447,6 @@ class LoneSession extends LiveSession {
       this.#all.delete(this)
     }
   }
-}
-
-/** The part of an HTTP exchange that sessions read. */
-interface ServedRequest {
-  readonly method: string
-  readonly headers: Pick<Headers, 'get'>
 }
 
 /** Clients without a session are not stored, and other processes receive nothing about them. */

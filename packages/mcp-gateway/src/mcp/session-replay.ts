@@ -17,6 +17,8 @@ export interface Resumption {
   readonly header: LogHeader
 }
 
+type ReaderSignal = Extract<SessionSignal, { readonly type: 'reading' | 'left' }>
+
 /** Time between two checks whether the process that writes a log is alive. */
 const CHECK_MS = 500
 /** Time after which a failed signal is sent again. */
@@ -30,81 +32,78 @@ const OWNER_DIED = {
 }
 
 /**
- * Resumes streams of calls for clients that come back with `Last-Event-ID` (specification 2025-11-25, "Resumability and
- * redelivery"). The client may come back to any process, in any order: the process reads the log that the owner of the
- * call writes. Of several readers of a log, the last one gets the events.
+ * Resumes the stream of a call for a client that comes back with `Last-Event-ID` (specification 2025-11-25, "Resumability
+ * and redelivery"). The client may come back to any process, in any order: the process reads the log that the owner of
+ * the call writes. Of several readers of a log, the last one gets the events.
+ *
+ * @throws GatewayError `UNAVAILABLE`
  */
-export class SessionReplays {
-  readonly #sessions: Sessions
-
-  constructor(sessions: Sessions) {
-    this.#sessions = sessions
+export async function resumeStream(sessions: Sessions, resumption: Resumption): Promise<Reply> {
+  const { session, lastEventId, log, header } = resumption
+  const { lease, store } = sessions.parts
+  const stream = new EventStream(sessions.newStreamId())
+  const isOwn = header.owner === lease.id
+  if (isOwn && callWithLog(session, log)?.resume(stream)) {
+    return follow(sessions, resumption, stream)
   }
-
-  /** @throws GatewayError `UNAVAILABLE` */
-  async resume(resumption: Resumption): Promise<Reply> {
-    const { session, lastEventId, log, header } = resumption
-    const { lease, store } = this.#sessions.parts
-    const stream = new EventStream(this.#sessions.newStreamId())
-    const isOwn = header.owner === lease.id
-    if (isOwn && callWithLog(session, log)?.resume(stream)) {
-      return this.#follow(resumption, stream)
+  const events = await store.logs.read(log, lastEventId)
+  if (!events) return unknownEvent()
+  if (events.at(-1)?.isLast) {
+    const rest = events.filter(({ event }) => !isSilent(event))
+    for (const { id, event, isLast } of rest) {
+      stream.write(toEvent(JSON.stringify(event), id, isLast))
     }
-    const events = await store.logs.read(log, lastEventId)
-    if (!events) return unknownEvent()
-    if (events.at(-1)?.isLast) {
-      const rest = events.filter(({ event }) => !isSilent(event))
-      for (const { id, event, isLast } of rest) {
-        stream.write(toEvent(JSON.stringify(event), id, isLast))
-      }
-      stream.end()
-      return rest.length === 0 ? streamOver() : { status: 200, body: stream }
-    }
-    // The call has ended here, but its last events could not be stored.
-    if (isOwn) return unknownEvent()
-    return this.#follow(resumption, stream)
+    stream.end()
+    return rest.length === 0 ? streamOver() : { status: 200, body: stream }
   }
+  // The call has ended here, but its last events could not be stored.
+  return isOwn ? unknownEvent() : follow(sessions, resumption, stream)
+}
 
-  /** A client reads a log, or has left it, at some process. */
-  onSignal(session: LiveSession, signal: SessionSignal, from: string): void {
-    if (signal.type !== 'reading' && signal.type !== 'left') return
-    const call = callWithLog(session, signal.log)
-    if (signal.type === 'left') return call?.leftElsewhere(signal.by)
-    let isLatest = true
-    for (const reader of readersOf(session, signal.log)) {
-      if (reader.stream.id === signal.by) reader.isAnnounced = true
-      // Signals come in one order at all processes: this reader is announced later.
-      else if (!reader.isAnnounced) isLatest = false
-      else reader.stream.end()
-    }
-    if (isLatest && from !== this.#sessions.parts.lease.id) call?.readElsewhere(signal.by)
+/** A client reads a log, or has left it, at some process. */
+export function readerChanged(
+  session: LiveSession,
+  { type, log, by }: ReaderSignal,
+  isOwn: boolean,
+): void {
+  const call = callWithLog(session, log)
+  if (type === 'left') return call?.leftElsewhere(by)
+  let isLatest = true
+  for (const reader of readersOf(session, log)) {
+    if (reader.stream.id === by) reader.isAnnounced = true
+    // Signals come in one order at all processes: this reader is announced later.
+    else if (!reader.isAnnounced) isLatest = false
+    else reader.stream.end()
   }
+  if (isLatest && !isOwn) call?.readElsewhere(by)
+}
 
-  async #follow(resumption: Resumption, stream: EventStream): Promise<Reply> {
-    const { parts } = this.#sessions
-    const { session, log, header } = resumption
-    for (const earlier of readersOf(session, log)) earlier.stream.end()
-    const reader = new LogReader(resumption, stream, parts)
-    stream.onClose((end) => {
-      if (end === 'lost' && header.owner !== parts.lease.id)
-        void this.#announceLeft(session, log, stream.id)
-    })
-    try {
-      await reader.start()
-    } catch (error) {
-      stream.lose()
-      throw error
-    }
-    if (!stream.isClosed)
-      void this.#sessions.signal(session, { type: 'reading', log, by: stream.id })
-    return { status: 200, body: stream }
+async function follow(
+  sessions: Sessions,
+  resumption: Resumption,
+  stream: EventStream,
+): Promise<Reply> {
+  const { parts } = sessions
+  const { session, log, header } = resumption
+  for (const earlier of readersOf(session, log)) earlier.stream.end()
+  const reader = new LogReader(resumption, stream, parts)
+  // The owner of the call waits for the client from then on.
+  const announceLeft = async (): Promise<void> => {
+    const left = { type: 'left', log, by: stream.id } as const
+    if (session.isEnded || (await sessions.signal(session, left))) return
+    parts.clock.after(RETRY_MS, () => void announceLeft())
   }
-
-  /** The owner of the call waits for the client from now on. */
-  async #announceLeft(session: LiveSession, log: string, by: string): Promise<void> {
-    if (session.isEnded || (await this.#sessions.signal(session, { type: 'left', log, by }))) return
-    this.#sessions.parts.clock.after(RETRY_MS, () => void this.#announceLeft(session, log, by))
+  stream.onClose((end) => {
+    if (end === 'lost' && header.owner !== parts.lease.id) void announceLeft()
+  })
+  try {
+    await reader.start()
+  } catch (error) {
+    stream.lose()
+    throw error
   }
+  if (!stream.isClosed) void sessions.signal(session, { type: 'reading', log, by: stream.id })
+  return { status: 200, body: stream }
 }
 
 /** The call in flight here that writes this log. */

@@ -15,7 +15,6 @@ import {
   type Records,
 } from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
-import type { McpHandlers } from './handlers.ts'
 import { isRequestId, type Params } from './json-rpc.ts'
 import { tryLater, type Reply } from './reply.ts'
 import { toClientInfo, type Caller, type ClientInfo } from './request-context.ts'
@@ -61,7 +60,6 @@ export type SessionStore = Pick<
 
 /** Parts of a gateway that serve sessions. */
 export interface SessionParts {
-  readonly handlers: Pick<McpHandlers, 'handle'>
   readonly store: SessionStore
   readonly lease: ProcessLease
   readonly settings: SessionLimits
@@ -177,17 +175,6 @@ interface LogEnd {
   readonly droppedAt: number
 }
 
-/** No session can be opened now. */
-export class SessionRefused extends Error {
-  override readonly name = 'SessionRefused'
-  readonly reply: Reply
-
-  constructor(status: 429 | 503, message: string, retryAfterMs: number) {
-    super(message)
-    this.reply = tryLater(status, message, retryAfterMs)
-  }
-}
-
 const PREFIX = 'session:'
 const SIGNALS = 'signals'
 const SIGNAL_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
@@ -195,6 +182,8 @@ const SIGNAL_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
 const KEPT_LOGS = 8
 const MAX_CONFLICTS = 10
 const RETRY_MS = 1000
+/** Time after which some session may have ended. */
+const LATER_MS = 60_000
 /** Shortest and longest time between two extensions of the life of a record. */
 const TOUCH_MS = { min: 250, max: 60_000 }
 const SWEEP_MS = { min: 1000, max: 60_000 }
@@ -250,36 +239,26 @@ export class Sessions {
     this.#isStoring = error === undefined
   }
 
-  /**
-   * Opens a session, unless a limit forbids it.
-   *
-   * @throws SessionRefused; GatewayError `UNAVAILABLE`
-   */
+  /** Opens a session. Returns the refusal if a limit forbids it. @throws GatewayError `UNAVAILABLE` */
   async open(
     handshake: Handshake,
     { principal, address }: Pick<Caller, 'principal' | 'address'>,
-  ): Promise<LiveSession> {
+  ): Promise<LiveSession | Reply> {
     const { initializePerMinutePerIp: perMinute } = this.settings
     if (address !== undefined) {
       const bucket = `initialize:${subnetOf(address)}`
       const waitMs = await this.parts.store.rates.take(bucket, { perMinute })
-      if (waitMs > 0) {
-        throw new SessionRefused(
-          429,
-          'Too many sessions were opened from this address. Try again later.',
-          waitMs,
-        )
-      }
+      const text = 'Too many sessions were opened from this address. Try again later.'
+      if (waitMs > 0) return tryLater(429, text, waitMs)
     }
     await this.#signals?.start()
     const id = randomBytes(24).toString('base64url')
     const names = { id, name: sessionName(principal.id, id), principalId: principal.id }
     const scope = principal.isAnonymous ? newScopeId() : undefined
     const record = { ...newRecord(handshake, this.parts.clock.now()), scope }
-    const admitted = this.#opening.then(() => this.#admit(names.name, record, principal))
-    this.#opening = admitted.catch(() => undefined)
-    await admitted
-    return this.#serve(new LiveSession(names, record, this.parts.clock))
+    const admission = this.#opening.then(() => this.#admit(names.name, record, principal))
+    this.#opening = admission.catch(() => undefined)
+    return (await admission) ?? this.#serve(new LiveSession(names, record, this.parts.clock))
   }
 
   /**
@@ -364,22 +343,27 @@ export class Sessions {
     await this.#signals?.stop()
   }
 
-  /** Writes the record, and counts it with all others. @throws SessionRefused */
-  async #admit(name: string, record: SessionRecord, principal: Principal): Promise<void> {
+  /** Writes the record, and counts it with all others. Returns the refusal if they are too many. */
+  async #admit(
+    name: string,
+    record: SessionRecord,
+    principal: Principal,
+  ): Promise<Reply | undefined> {
     const { records } = this.parts.store
     const { max, maxPerPrincipal } = this.settings
-    if (this.#isClosed) throw new SessionRefused(503, 'The gateway is stopping', 1000)
+    const stopping = tryLater(503, 'The gateway is stopping', 1000)
+    if (this.#isClosed) return stopping
     await records.put(PREFIX + name, record, { ttlMs: this.#ttlOf(record) })
     const [all, own] = await Promise.all([
       records.count(PREFIX),
       principal.isAnonymous ? 0 : records.count(`${PREFIX}${hashOf(principal.id)}:`),
     ])
-    if (all <= max && own <= maxPerPrincipal && !this.#isClosed) return
+    if (all <= max && own <= maxPerPrincipal && !this.#isClosed) return undefined
     await records.delete(PREFIX + name)
-    if (this.#isClosed) throw new SessionRefused(503, 'The gateway is stopping', 1000)
-    throw all > max
-      ? new SessionRefused(503, `There are ${max} sessions already. End one, or try later.`, 60_000)
-      : new SessionRefused(429, `The caller has ${maxPerPrincipal} sessions already.`, 60_000)
+    if (this.#isClosed) return stopping
+    return all > max
+      ? tryLater(503, `There are ${max} sessions already. End one, or try later.`, LATER_MS)
+      : tryLater(429, `The caller has ${maxPerPrincipal} sessions already.`, LATER_MS)
   }
 
   #load(id: string, principal: Principal): Promise<LiveSession | undefined> {
