@@ -120,7 +120,7 @@ describe.skipIf(browser === undefined)('the page of the playground', () => {
     expect(await call.getByLabel('Arguments of basket_add').textContent()).toContain(
       '"quantity": 2',
     )
-    expect(await rows('handshake', 'initialize').count()).toBe(2) // and notifications/initialized
+    expect(await rows('handshake', 'initialize').count()).toBe(2) // and its notification
     expect(await rows('call', 'basket_add').count()).toBe(1)
     await page.locator('.records', { hasText: 'basket' }).waitFor()
 
@@ -141,9 +141,9 @@ describe.skipIf(browser === undefined)('the page of the playground', () => {
     await say('Show my basket')
     await expectMessage(/is empty/)
     expect(await rows('loss', 'basket_show').count()).toBe(1)
-    expect(
-      await rows('recovery', 'initialize').filter({ hasNotText: 'notifications' }).count(),
-    ).toBe(1)
+    expect(await rows('recovery', 'initialize').filter({ hasNotText: 'initialized' }).count()).toBe(
+      1,
+    )
     expect(await count('handshake')).toBe(before)
     await shoot('session-lost')
   })

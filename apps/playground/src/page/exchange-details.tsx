@@ -1,9 +1,10 @@
 import { useEffect, useRef, useState } from 'react'
 import type { ReactElement } from 'react'
+import { labelOf } from '../timeline/classify.ts'
 import type { Exchange, ExchangeDetails, MessageDetails } from '../timeline/events.ts'
 import { Code } from './content.tsx'
 import { formatBytes, formatDuration, formatTime, prettyBody } from './format.ts'
-import { KINDS, Shape, describeExchange } from './timeline.tsx'
+import { KINDS, Shape } from './timeline.tsx'
 
 export interface DetailsDialogProps {
   readonly exchange: Exchange
@@ -37,7 +38,7 @@ export function DetailsDialog({
         <span className="kind">
           <Shape kind={kind} /> {KINDS[kind].label}
         </span>
-        <h2 id="details-title">{describeExchange(exchange)}</h2>
+        <h2 id="details-title">{labelOf(exchange)}</h2>
         <span className="spacer" />
         <button
           type="button"

@@ -17,7 +17,7 @@ export function Figures({ exchanges }: { exchanges: readonly Exchange[] }): Reac
       <Figure name="resumes" value={resumes} help="Sessions that a new process took up" />
       <Figure name="p50" value={p50} help="Half of the calls were faster" />
       <Figure name="p95" value={p95} help="95 % of the calls were faster" />
-      <Figure name="on the wire" value={formatBytes(bytes)} help="Bodies of requests and answers" />
+      <Figure name="traffic" value={formatBytes(bytes)} help="Bodies of requests and answers" />
     </dl>
   )
 }

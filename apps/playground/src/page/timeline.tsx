@@ -1,6 +1,6 @@
 import { useLayoutEffect, useMemo, useRef, useState } from 'react'
 import type { CSSProperties, KeyboardEvent, ReactElement } from 'react'
-import { DEBUG_STATE } from '../timeline/classify.ts'
+import { DEBUG_STATE, labelOf } from '../timeline/classify.ts'
 import type { Exchange, ExchangeKind } from '../timeline/events.ts'
 import type { Notice, PlaygroundState } from '../timeline/state.ts'
 import { formatDuration, formatTime } from './format.ts'
@@ -277,7 +277,7 @@ function ExchangeRow(props: ExchangeRowProps): ReactElement {
       <span className="track">
         <span className="line" />
         <span className="label">
-          <b>{KINDS[kind].label}</b> {describeExchange(exchange)}
+          <b>{KINDS[kind].label}</b> {labelOf(exchange)}
           {sessionId !== undefined && <i> {sessionId}</i>}
         </span>
         <span className="visually-hidden">{` from ${from} to ${to} `}</span>
@@ -299,11 +299,6 @@ function NoticeRow({ notice, top }: { notice: Notice; top: number }): ReactEleme
       </span>
     </div>
   )
-}
-
-/** `add_item`, `initialize`, or `GET` where there is no JSON-RPC request. */
-export function describeExchange({ toolName, rpcMethod, httpMethod }: Exchange): string {
-  return toolName ?? rpcMethod ?? httpMethod
 }
 
 function describeOutcome({ durationMs, status, problem }: Exchange): string {
