@@ -82,7 +82,7 @@ test.each([
   '?a=',
   '{"a":"\\\\',
   '\\"token\\":\\"',
-])('reads 64 KiB of %j in one pass', (part) => {
-  const body = part.repeat(65_536 / part.length)
-  expect(maskText(body, KNOWN).length).toBeLessThanOrEqual(body.length + 3)
+])('masks a secret behind 64 KiB of %j', (part) => {
+  const body = `${part.repeat(65_536 / part.length)}s3cret-value`
+  expect(maskText(body, KNOWN)).not.toContain('s3cret')
 })
