@@ -160,13 +160,7 @@ export function checkServable(
   { auth, secrets, store }: GatewayOptions,
   onWarning: (message: string) => void,
 ): void {
-  checkAuthFits({
-    auth,
-    transport:
-      transport === 'stdio'
-        ? { type: 'stdio' }
-        : { type: 'http', host: http.host, isInsecureAllowed: http.insecure },
-  })
+  checkAuthFits(auth, transport === 'stdio' ? 'stdio' : http)
   if (agents.sources.length === 0) onWarning('There are no tools: agents.sources is empty')
   const { host, publicUrl, allowedHosts } = http
   const isNamed = publicUrl !== undefined || allowedHosts.length > 0

@@ -202,7 +202,7 @@ export class Runtime implements AsyncDisposable {
 
   serveStdio(options: StdioOptions = {}): StdioConnection {
     const { auth, eras } = this.#options
-    checkAuthFits({ auth, transport: { type: 'stdio' } })
+    checkAuthFits(auth, 'stdio')
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
     const started = this.#start()
     const store = new MemoryGatewayStore({ now: () => this.#clock.now() })

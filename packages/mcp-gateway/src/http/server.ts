@@ -47,7 +47,7 @@ export class GatewayListeners {
   async listen(place: ListenOptions = {}): Promise<GatewayListener> {
     const { auth, http, onError } = this.#options
     const { host = http.host, port = http.port, insecure = http.insecure } = place
-    checkAuthFits({ auth, transport: { type: 'http', host, isInsecureAllowed: insecure } })
+    checkAuthFits(auth, { host, insecure })
     if (this.#isStopped) throw closed()
     const { path, writeTimeoutMs } = http
     const listener = nodeListener(this.#options)

@@ -243,16 +243,10 @@ export class AgentRegistry implements RunnableAgents {
     return this.#firstAgents.wait()
   }
 
-  /** Returns the source of an agent. `undefined` if the agent left. */
   sourceOf(agentId: string): AgentSource | undefined {
     return this.#agents.get(agentId)?.source
   }
 
-  /**
-   * Runs an agent for a caller. Failures are counted for each caller, until the agent leaves.
-   *
-   * @throws RunFailure `unavailable` for an agent whose last runs failed; what the source throws
-   */
   guardedRun(source: AgentSource, call: AgentCall, caller: string): AsyncIterable<AgentUpdate> {
     const known = this.#agents.get(call.agentId)
     if (known === undefined) return source.run(call)
@@ -268,7 +262,6 @@ export class AgentRegistry implements RunnableAgents {
     })
   }
 
-  /** Marks an agent as degraded until one of its runs succeeds. */
   degrade(agentId: string, reason: string): void {
     const known = this.#agents.get(agentId)
     if (known) this.#note(known, { fault: reason })

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { bearerAuth } from './bearer.ts'
-import { anyAuth, checkAuthFits, devModeAuth, type AuthFit } from './combine.ts'
+import { anyAuth, checkAuthFits, devModeAuth } from './combine.ts'
 import { jwtAuth } from './jwt.ts'
 
 const resource = 'https://gateway.example/mcp'
@@ -51,28 +51,26 @@ test('serves the documents of each, and reports development mode', async () => {
 
 const token = bearerAuth('s3cret')
 const dev = devModeAuth({ onWarning: () => undefined })
-const http = (host: string, isInsecureAllowed = false): AuthFit['transport'] => {
-  return { type: 'http', host, isInsecureAllowed }
-}
+const http = (host: string, insecure = false) => ({ host, insecure })
 
 test('refuses auth over stdio', () => {
-  expect(() => checkAuthFits({ auth: token, transport: { type: 'stdio' } })).toThrow('stdio')
-  expect(() => checkAuthFits({ auth: undefined, transport: { type: 'stdio' } })).not.toThrow()
+  expect(() => checkAuthFits(token, 'stdio')).toThrow('stdio')
+  expect(() => checkAuthFits(undefined, 'stdio')).not.toThrow()
 })
 
 test('refuses a public address without auth, unless --insecure is given', () => {
   for (const host of ['0.0.0.0', '::', '192.168.1.7', 'gateway.example', '']) {
-    expect(() => checkAuthFits({ auth: undefined, transport: http(host) })).toThrow('--insecure')
-    expect(() => checkAuthFits({ auth: undefined, transport: http(host, true) })).not.toThrow()
-    expect(() => checkAuthFits({ auth: token, transport: http(host) })).not.toThrow()
+    expect(() => checkAuthFits(undefined, http(host))).toThrow('--insecure')
+    expect(() => checkAuthFits(undefined, http(host, true))).not.toThrow()
+    expect(() => checkAuthFits(token, http(host))).not.toThrow()
   }
 })
 
 test('refuses a public address in development mode, also with --insecure', () => {
-  expect(() => checkAuthFits({ auth: dev, transport: http('0.0.0.0', true) })).toThrow(
+  expect(() => checkAuthFits(dev, http('0.0.0.0', true))).toThrow(
     expect.objectContaining({ code: 'CONFIG', path: 'auth.devMode' }),
   )
-  expect(() => checkAuthFits({ auth: dev, transport: http('127.0.0.1') })).not.toThrow()
+  expect(() => checkAuthFits(dev, http('127.0.0.1'))).not.toThrow()
 })
 
 test('accepts every caller in development mode, and warns once', async () => {

@@ -2,6 +2,7 @@ import { check, isLoopback } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { GatewayError, assertGatewayOptions } from '../../errors.ts'
 import { anonymousPrincipal, isPrincipal, type Principal } from '../../internal/principal.ts'
+import type { HttpSettings } from '../../options.ts'
 import type { AuthenticationRequest, Authenticator } from './authenticator.ts'
 
 /**
@@ -60,33 +61,29 @@ export function devModeAuth(options: DevModeOptions = {}): Authenticator {
   return { isDevMode: true, authenticate: () => Promise.resolve(everyone) }
 }
 
-export interface AuthFit {
-  readonly auth: Authenticator | undefined
-  /** Transport of the clients. `isInsecureAllowed`: also on public addresses without `auth`. */
-  readonly transport:
-    | { readonly type: 'stdio' }
-    | { readonly type: 'http'; readonly host: string; readonly isInsecureAllowed: boolean }
-}
-
 /**
  * Refuses to serve every caller on an address that others can reach, and `auth` over a transport without credentials.
  *
  * @throws GatewayError `CONFIG`
  */
-export function checkAuthFits({ auth, transport }: AuthFit): void {
-  if (transport.type === 'stdio') {
+export function checkAuthFits(
+  auth: Authenticator | undefined,
+  transport: 'stdio' | Pick<HttpSettings, 'host' | 'insecure'>,
+): void {
+  if (transport === 'stdio') {
     if (auth === undefined) return
     const message =
       'Over stdio there is no request that could hold a credential: leave auth out, or serve over HTTP'
     throw new GatewayError('CONFIG', message, { path: 'auth' })
   }
-  if (isLoopback(transport.host)) return
+  const { host, insecure } = transport
+  if (isLoopback(host)) return
   if (auth?.isDevMode) {
-    const message = `Development mode accepts everybody, and ${transport.host} can be reached by others: bind 127.0.0.1`
+    const message = `Development mode accepts everybody, and ${host} can be reached by others: bind 127.0.0.1`
     throw new GatewayError('CONFIG', message, { path: 'auth.devMode' })
   }
-  if (auth === undefined && !transport.isInsecureAllowed) {
-    const message = `Without auth, everybody who reaches ${transport.host} may call all agents: configure auth, bind 127.0.0.1, or say --insecure`
+  if (auth === undefined && !insecure) {
+    const message = `Without auth, everybody who reaches ${host} may call all agents: configure auth, bind 127.0.0.1, or say --insecure`
     throw new GatewayError('CONFIG', message, { path: 'http.host' })
   }
 }
