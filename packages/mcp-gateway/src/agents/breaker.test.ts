@@ -136,6 +136,27 @@ describe('runs', () => {
     expect(await run).toBe('done')
   })
 
+  test('do not count for another agent that gets the id of their agent', async () => {
+    let fail: () => void = () => undefined
+    const failed = new Promise<void>((resolve) => (fail = resolve))
+    const source = new FakeSource([agentOf('a')])
+    source.script = async function* slow() {
+      await failed
+      yield* failing()
+    }
+    await using world = worldOf([source], { breaker: { maxFailures: 1 } })
+    await world.registry.start()
+    const run = runOf(world.registry)
+    await settled()
+    source.listener?.gone('a')
+    source.listener?.found(agentOf('a', { description: 'Another one' }))
+    fail()
+    expect(await run).toBe('down')
+    expect(world.registry.agent('a')?.health).toBe('healthy')
+    source.script = working
+    expect(await runOf(world.registry)).toBe('done')
+  })
+
   test('are refused for 30 s after five failures', async () => {
     const source = new FakeSource([agentOf('a')])
     source.script = failing

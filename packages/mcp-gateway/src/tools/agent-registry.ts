@@ -401,7 +401,7 @@ export class AgentRegistry implements RunnableAgents {
       seen: (id) => update(id, { seenAt: this.#clock.now(), unreachable: undefined }),
       unreachable: (id, reason) => update(id, { unreachable: reason }),
       gone: (id) => {
-        this.#dropAgents(({ reported, source: own }) => own === source && reported.id === id)
+        if (this.#agents.get(id)?.source === source && this.#agents.delete(id)) this.#planSoon()
       },
     }
   }
