@@ -74,12 +74,7 @@ export interface ThreadKeeper {
 }
 
 export function isRunnableGraph(value: unknown): value is RunnableGraph {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'stream' in value &&
-    typeof value.stream === 'function'
-  )
+  return check.methods('stream').accepts(value)
 }
 
 /** Returns the checkpointer of a graph. `undefined` if it has none: then it cannot ask. */
@@ -88,16 +83,10 @@ export function threadKeeperOf({ checkpointer }: RunnableGraph): ThreadKeeper | 
 }
 
 /** Returns whether the graph keeps its threads in the memory of this process. Any copy of LangGraph may have made the checkpointer. */
-export function keepsThreadsHere({ checkpointer }: RunnableGraph): boolean {
-  if (!isThreadKeeper(checkpointer)) return false
-  return /^(?:Memory|InMemory)Saver$/.test(checkpointer.constructor.name)
+export function keepsThreadsHere(graph: RunnableGraph): boolean {
+  return /^(?:Memory|InMemory)Saver$/.test(threadKeeperOf(graph)?.constructor.name ?? '')
 }
 
 function isThreadKeeper(value: unknown): value is ThreadKeeper {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    'deleteThread' in value &&
-    typeof value.deleteThread === 'function'
-  )
+  return check.methods('deleteThread').accepts(value)
 }

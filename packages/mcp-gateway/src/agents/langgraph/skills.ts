@@ -100,12 +100,11 @@ function inputOf({ builder }: RunnableGraph): {
   readonly state: Fields | undefined
   readonly output: Fields | undefined
 } {
-  const of: Fields = isRecord(builder) ? builder : {}
-  const [input, state, output] = [
-    of['_inputRuntimeDefinition'],
-    of['_schemaRuntimeDefinition'],
-    of['_outputRuntimeDefinition'],
-  ]
+  const {
+    _inputRuntimeDefinition: input,
+    _schemaRuntimeDefinition: state,
+    _outputRuntimeDefinition: output,
+  }: Fields = isRecord(builder) ? builder : {}
   return {
     declared: fieldsOf(input),
     state: fieldsOf(state),
