@@ -15,12 +15,7 @@ import type { GatewayOptions } from '../options.ts'
 import { storedSessions, type ListedSession } from '../mcp/sessions.ts'
 import type { RunEvent } from '../internal/run-event.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import {
-  readConfigFile,
-  type ConfigFile,
-  type Environment,
-  type ReadConfig,
-} from './config-file.ts'
+import { readConfigFile, type ConfigFile, type ReadConfig } from './config-file.ts'
 import { makeStore, toOptions, type FileSettings, type PlacedSource } from './file-settings.ts'
 import { maskedConfig } from './masked-config.ts'
 import { checkServable, checkSources, withPlace } from './serve.ts'
@@ -186,25 +181,23 @@ export interface ToolCall {
   readonly message: string | undefined
   /** A JSON object. */
   readonly args: string | undefined
-  readonly file: string
-  readonly json: boolean
-  readonly env: Environment
-  readonly stdout: Writable
 }
 
 /** Calls a tool and prints its answer. @throws CommandError, also if the tool failed; GatewayError */
-export async function callTool(call: ToolCall): Promise<void> {
-  const { tool, file, json, env, stdout } = call
-  const given = parseArguments(call.message, call.args)
+export async function callTool(
+  file: ConfigFile,
+  { tool, message, args }: ToolCall,
+  { json, stdout }: ReportOptions,
+): Promise<void> {
+  const given = parseArguments(message, args)
   const errors: string[] = []
   const onEvent = (event: RunEvent): void => {
     if (event.type === 'failed') errors.push(errorText(event.error))
   }
-  await using planned = await planGateway(
-    { file, env, flags: [] },
+  await using planned = await planGateway(file, {
     // It sends one request, without a session.
-    { over: { auth: undefined, eras: { modern: false, legacy: 'stateless' }, onEvent } },
-  )
+    over: { auth: undefined, eras: { modern: false, legacy: 'stateless' }, onEvent },
+  })
   const result = await resultOf(planned, { name: tool, arguments: given })
   stdout.write(`${json ? JSON.stringify(result) : textOf(result)}\n`)
   if (result['isError'] === true)

@@ -173,11 +173,11 @@ function addCallCommand(program: Command, { env, stdout }: CommandContext): void
     .action(async (tool: string, message: string | undefined, flags: CallFlags) => {
       const { callTool } = await import('./inspect.ts')
       const { file, args, json = false } = flags
-      await callTool({ tool, message, args, file, json, env, stdout })
+      await callTool({ file, env, flags: [] }, { tool, message, args }, { json, stdout })
     })
 }
 
-type CallFlags = Pick<ToolCall, 'file' | 'args'> & { readonly json?: true }
+type CallFlags = Pick<ToolCall, 'args'> & { readonly file: string; readonly json?: true }
 
 function addSessionsCommand(program: Command, { env, stdout }: CommandContext): void {
   program

@@ -2,6 +2,9 @@ import { readFile } from 'node:fs/promises'
 
 import { expect, test } from 'vitest'
 
+import { agentOf, FakeSource, worldOf } from '../../test/registry-world.ts'
+import { registryOptions } from '../../test/settings.ts'
+import { AgentRegistry } from '../tools/agent-registry.ts'
 import { boundedLabels, gatewayMetrics } from './metrics.ts'
 import type { ObservedCall } from '../internal/observer.ts'
 
@@ -13,11 +16,7 @@ test('counts labels beyond a thousand sets as other', () => {
 })
 
 test('escapes labels for Prometheus', async () => {
-  const { observer, text } = gatewayMetrics({
-    agents: () => 0,
-    degradedAgents: () => 0,
-    tools: () => 0,
-  })
+  const { observer, text } = gatewayMetrics(() => new AgentRegistry(registryOptions({})))
   const run = { runId: 'r', agentId: 'a', skillId: 's', principal: 'p' }
   observer.runEvent?.({ type: 'orphaned', ...run, tool: 'a "quoted"\n\\ one' })
   expect(await text()).toContain(
@@ -26,7 +25,7 @@ test('escapes labels for Prometheus', async () => {
 })
 
 test('documents each metric, and no other, on the page about operation', async () => {
-  const { text } = gatewayMetrics({ agents: () => 0, degradedAgents: () => 0, tools: () => 0 })
+  const { text } = gatewayMetrics(() => new AgentRegistry(registryOptions({})))
   const readme = await readFile(
     new URL('../../../../docs/gateway-operation.md', import.meta.url),
     'utf8',
@@ -37,11 +36,12 @@ test('documents each metric, and no other, on the page about operation', async (
 })
 
 test('counts the work of a gateway without principals and without names that clients invent', async () => {
-  const { observer, text } = gatewayMetrics({
-    agents: () => 2,
-    degradedAgents: () => 1,
-    tools: () => 5,
-  })
+  const skills = ['w', 'x', 'y', 'z'].map((id) => ({ id, name: id, description: '' }))
+  await using world = worldOf([
+    new FakeSource([agentOf('a', { skills }), agentOf('b', { health: 'degraded' })]),
+  ])
+  await world.registry.start()
+  const { observer, text } = gatewayMetrics(() => world.registry)
   const call: ObservedCall = {
     tool: 'support',
     isKnown: true,

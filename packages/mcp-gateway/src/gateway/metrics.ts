@@ -6,16 +6,10 @@ import type * as PromClient from 'prom-client'
 
 import { documentRoute, type HttpRoute } from '../http/router.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
+import type { AgentRegistry } from '../tools/agent-registry.ts'
 
 /** Bounds of durations, in seconds: agents take as long as people do. */
 const DURATIONS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
-
-/** Values that are read when the metrics are read. */
-export interface GatewayGauges {
-  readonly agents: () => number
-  readonly degradedAgents: () => number
-  readonly tools: () => number
-}
 
 export interface GatewayMetrics {
   /** Counts what it receives. */
@@ -45,11 +39,17 @@ function loadPromClient(): typeof PromClient {
   return createRequire(import.meta.url)('prom-client')
 }
 
-/** Makes the metrics of one gateway. */
-export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
+/**
+ * Makes the metrics of one gateway.
+ *
+ * @param registry returns the registry when the metrics are read
+ */
+export function gatewayMetrics(
+  registry: () => Pick<AgentRegistry, 'agents' | 'plan'>,
+): GatewayMetrics {
   const { Counter, Gauge, Histogram, Registry } = loadPromClient()
-  const registry = new Registry()
-  const registers = [registry]
+  const metrics = new Registry()
+  const registers = [metrics]
   const byTool = boundedLabels()
   const byOutcome = boundedLabels()
   const counter = (name: string, help: string, ...labelNames: readonly string[]) =>
@@ -115,9 +115,13 @@ export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
   gauge('mcp_gateway_active_calls', 'Tool calls in flight.', () => activeCalls)
   gauge('mcp_gateway_active_runs', 'Agent runs in flight.', () => activeRuns)
   gauge('mcp_gateway_sessions', 'Open sessions.', () => sessions)
-  gauge('mcp_gateway_agents', 'Current agents.', gauges.agents)
-  gauge('mcp_gateway_degraded_agents', 'Current agents that do not work.', gauges.degradedAgents)
-  gauge('mcp_gateway_tools', 'Current tools.', gauges.tools)
+  gauge('mcp_gateway_agents', 'Current agents.', () => registry().agents().length)
+  gauge('mcp_gateway_degraded_agents', 'Current agents that do not work.', () => {
+    return registry()
+      .agents()
+      .filter(({ health }) => health === 'degraded').length
+  })
+  gauge('mcp_gateway_tools', 'Current tools.', () => registry().plan().tools.length)
   const startedAt = performance.now()
   gauge('mcp_gateway_uptime_seconds', 'Age of the gateway.', () => {
     return Math.round(performance.now() - startedAt) / 1000
@@ -164,7 +168,7 @@ export function gatewayMetrics(gauges: GatewayGauges): GatewayMetrics {
     listChanged: (list) => changes.inc({ list }),
     warned: () => warnings.inc(),
   }
-  return { observer, text: () => registry.metrics() }
+  return { observer, text: () => metrics.metrics() }
 }
 
 /** Answers `GET` of a path, also for scrapers, which address the gateway by its IP address. */

@@ -105,7 +105,7 @@ export class Runtime implements AsyncDisposable {
     this.#options = options
     this.#settings = options
     this.#clock = clock
-    this.#metrics = http.metricsPath === undefined ? undefined : this.#makeMetrics()
+    this.#metrics = http.metricsPath === undefined ? undefined : gatewayMetrics(() => this.registry)
     this.#observer = observerOf(options, this.#metrics)
     const onWarning = this.#observer.warned
     this.#store = store ?? new MemoryGatewayStore({ now: () => clock.now() })
@@ -446,16 +446,6 @@ export class Runtime implements AsyncDisposable {
       listensAt: () => this.#listeners.origin,
       onListChanged: () => this.#observer.listChanged('resources'),
       onError: this.#onError,
-    })
-  }
-
-  #makeMetrics(): GatewayMetrics {
-    return gatewayMetrics({
-      agents: () => this.registry.agents().length,
-      degradedAgents: () => {
-        return this.registry.agents().filter(({ health }) => health === 'degraded').length
-      },
-      tools: () => this.registry.plan().tools.length,
     })
   }
 
