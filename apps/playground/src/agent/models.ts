@@ -25,7 +25,7 @@ export async function createModel(name: string): Promise<BaseChatModel> {
   const [, provider = '', model = ''] = /^(openai|anthropic):(.+)$/.exec(name) ?? []
   if (model === '') {
     throw new UserError(
-      `PLAYGROUND_MODEL is "${name.slice(0, 60)}": set it to scripted, openai:<model> or anthropic:<model>`,
+      `PLAYGROUND_MODEL is "${name.slice(0, 60)}": set it to scripted, openai:<model> or anthropic:<model>, and start the playground again`,
     )
   }
   const key = `${provider.toUpperCase()}_API_KEY`

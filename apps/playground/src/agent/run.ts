@@ -277,16 +277,16 @@ function isFailure(message: unknown): boolean {
 
 /** One or two sentences for the person: what failed, and what to do. */
 function problemOf(error: unknown): string {
+  const line = lineFrom(error)
   const status = isRecord(error) ? error['status'] : undefined
   if (status === 401 || status === 403) {
     return `The model refused the API key (status ${status}): check OPENAI_API_KEY or ANTHROPIC_API_KEY, and start the playground again.`
   }
-  if (error instanceof Error && error.name === 'APIConnectionError') {
+  if (line === 'Connection error.') {
     return 'The service of the model cannot be reached: check the network, and OPENAI_BASE_URL if you set it.'
   }
   if (isRecord(error) && error['lc_error_code'] === 'GRAPH_RECURSION_LIMIT') {
     return `The agents made more than ${MAX_STEPS} steps. Ask for less at once.`
   }
-  const line = lineFrom(error)
   return `The run failed: ${line.length > 300 ? `${line.slice(0, 300)}…` : line}`
 }

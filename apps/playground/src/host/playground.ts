@@ -360,7 +360,7 @@ export class Playground implements AsyncDisposable {
     const program = name === 'agent' ? this.#agent : this.#gateway
     const known = this.state.processes[name]
     await program?.kill()
-    this.notify('info', `The ${name} process ${known?.pid ?? ''} was killed (SIGKILL).`)
+    if (known?.pid) this.notify('info', `The ${name} process ${known.pid} was killed (SIGKILL).`)
     if (known) this.#emitProcess({ ...known, pid: undefined, state: 'killed', problem: undefined })
     if (name === 'gateway') return this.#startGateway()
     const { openRun } = this.#conversation
