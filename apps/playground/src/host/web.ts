@@ -7,6 +7,7 @@ import { isLoopback } from '@x/internal'
 import { deferred } from '@x/internal/testing'
 import { Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
+import { secureHeaders } from 'hono/secure-headers'
 import { streamSSE } from 'hono/streaming'
 import type { SSEStreamingApi } from 'hono/streaming'
 import * as z from 'zod'
@@ -21,6 +22,15 @@ const MAX_COMMAND_BYTES = 1_048_576
 const MAX_WAITING_EVENTS = 5000
 /** A command that fails within this time is answered with the error; a later failure becomes a notice. */
 const ANSWER_MS = 300
+
+/** The page shows what servers send, so it loads nothing from elsewhere. */
+const CONTENT_POLICY = {
+  defaultSrc: ["'self'"],
+  styleSrc: ["'self'", "'unsafe-inline'"],
+  imgSrc: ["'self'", 'data:'],
+  mediaSrc: ["'self'", 'data:'],
+  frameAncestors: ["'none'"],
+}
 
 const name = z.string().max(100)
 
@@ -69,6 +79,7 @@ export function createWeb(playground: Playground, pageFolder: string): Hono {
     await next()
     return undefined
   })
+  app.use(secureHeaders({ contentSecurityPolicy: CONTENT_POLICY, strictTransportSecurity: false }))
   app.onError((error, context) => {
     const status = error instanceof UserError ? 409 : 500
     return context.json({ error: lineFrom(error) }, status)
