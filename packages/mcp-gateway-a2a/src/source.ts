@@ -157,7 +157,8 @@ class A2aSource implements AgentSource {
         'This agent does not exist, or its card cannot be read any more',
       )
     }
-    const task = call.resume && parseTaskState(call.resume.state)
+    const joined = parseTaskState(call.remote?.joined)
+    const task = joined ?? (call.resume && parseTaskState(call.resume.state))
     const message = await toMessage(call, task)
     const run = new TaskRun({
       client: await agent.client(card),
@@ -166,11 +167,13 @@ class A2aSource implements AgentSource {
       settings: this.#settings,
       headers: call.trace ?? {},
       signal: call.signal,
+      remote: call.remote,
       onWarning: (text, cause) => agent.warn(text, cause),
     })
     try {
       // The agent may have noticed the sign-in already.
-      const readsFirst = task !== undefined && call.resume?.answers['access'] !== undefined
+      const isSignIn = task !== undefined && call.resume?.answers['access'] !== undefined
+      const readsFirst = joined !== undefined || isSignIn
       for await (const update of run.updates(message, { readsFirst })) {
         if (update.type !== 'file') yield update
         else yield { type: 'file', file: agent.withOwnBytes(update.file, call.signal) }

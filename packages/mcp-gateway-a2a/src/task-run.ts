@@ -2,7 +2,7 @@ import type { Message, StreamResponse } from '@a2a-js/sdk'
 import type { Client } from '@a2a-js/sdk/client'
 
 import { GatewayError } from '@x/mcp-gateway'
-import type { AgentUpdate, Clock, FinalUpdate } from '@x/mcp-gateway'
+import type { AgentUpdate, Clock, FinalUpdate, RemoteRun } from '@x/mcp-gateway'
 import { abortable, pause } from '@x/mcp-gateway/adapter'
 import { isOver } from './messages.ts'
 import type { TaskReader } from './task-reader.ts'
@@ -23,6 +23,8 @@ interface TaskRunOptions {
   readonly headers: Readonly<Record<string, string>>
   /** Aborts when the caller cancels. */
   readonly signal: AbortSignal
+  /** As `AgentCall.remote`. */
+  readonly remote: RemoteRun | undefined
   readonly onWarning: (message: string, cause?: unknown) => void
 }
 
@@ -60,12 +62,14 @@ export class TaskRun {
     message: Message,
     { readsFirst = false }: { readonly readsFirst?: boolean } = {},
   ): AsyncGenerator<AgentUpdate> {
-    const { reader, signal } = this.#options
+    const { reader, remote, signal } = this.#options
     signal.throwIfAborted()
     const onAbort = (): void => this.#leave()
     signal.addEventListener('abort', onAbort, { once: true })
     try {
-      if (readsFirst) yield* this.#poll()
+      if (readsFirst) yield* this.#reread()
+      // Before the answer is sent: another process reads the task, and sends it again only if the task still waits.
+      else if (reader.task) await remote?.store(reader.task)
       if (!readsFirst || reader.isStillWaiting) yield* this.#read(this.#opened(message))
       if (reader.end === undefined) yield* this.#follow()
       // The task has the parts of the answer that were lost with a stream.
@@ -74,7 +78,8 @@ export class TaskRun {
       yield* reader.finish()
     } catch (error) {
       signal.throwIfAborted()
-      throw error
+      if (!isForgotten(error)) throw error
+      yield { type: 'failed', reason: FORGOTTEN, isUnknown: true }
     } finally {
       signal.removeEventListener('abort', onAbort)
       if (reader.end === undefined || isLeftBehind(reader.end)) this.#leave()
@@ -123,8 +128,25 @@ export class TaskRun {
       } catch (error) {
         signal.throwIfAborted()
         const isRefused = error === this.#failure && reader.isStillWaiting
-        if (isRefused || isOurs(error) || ++failures >= MAX_FAILURES) throw error
+        if (isRefused || isForgotten(error) || isOurs(error) || ++failures >= MAX_FAILURES)
+          throw error
       }
+    }
+  }
+
+  /** Reads the task, also again after a failure. */
+  async *#reread(): AsyncGenerator<AgentUpdate> {
+    const { signal } = this.#options
+    const { clock } = this.#options.settings
+    for (let failures = 0; ;) {
+      try {
+        yield* this.#poll()
+        return
+      } catch (error) {
+        signal.throwIfAborted()
+        if (isForgotten(error) || isOurs(error) || ++failures >= MAX_FAILURES) throw error
+      }
+      await pause(backoffMs(failures), clock, signal)
     }
   }
 
@@ -156,10 +178,17 @@ export class TaskRun {
 
   /** Sends the message, once. Notes the id of its task even after the reader has left. */
   async *#opened(message: Message): AsyncGenerator<StreamResponse> {
+    const { reader, remote } = this.#options
+    const isNew = reader.task === undefined
+    let isStored = false
     try {
       for await (const event of this.#sent(message)) {
-        this.#options.reader.note(event)
+        reader.note(event)
         this.#noteOpened()
+        if (isNew && !isStored && reader.task) {
+          isStored = true
+          await remote?.store(reader.task)
+        }
         yield event
       }
     } finally {
@@ -191,9 +220,13 @@ export class TaskRun {
     this.#onOpened?.()
   }
 
-  /** Cancels the task, once. If its id is not known yet, waits for it: the agent may have created the task already. */
+  /** Cancels the task, once, unless another process joins it. If its id is not known yet, waits for it: the agent may have created the task already. */
   #leave(): void {
-    this.#leaving ??= this.#cancel().finally(() => this.#requests.abort())
+    const { remote, signal } = this.#options
+    const isLeft = signal.aborted && remote?.isLeft() === true
+    this.#leaving ??= (isLeft ? Promise.resolve() : this.#cancel()).finally(() => {
+      this.#requests.abort()
+    })
   }
 
   async #cancel(): Promise<void> {
@@ -215,7 +248,7 @@ export class TaskRun {
         return client.cancelTask({ tenant: '', id, metadata: undefined }, options)
       })
     } catch (error) {
-      if (!isOver(error)) onWarning('A task could not be cancelled', error)
+      if (!isOver(error) && !isForgotten(error)) onWarning('A task could not be cancelled', error)
     }
   }
 
@@ -248,6 +281,14 @@ export class TaskRun {
 function isLeftBehind(end: FinalUpdate): boolean {
   return end.type === 'authorization' && end.state === undefined
 }
+
+/** Whether the agent does not know the task (any more). */
+function isForgotten(error: unknown): boolean {
+  return error instanceof Error && error.name.includes('TaskNotFound')
+}
+
+const FORGOTTEN =
+  'The agent does not know the task of this call any more. It may have worked on it, so the message is not sent again. Check what it did before you call again.'
 
 interface CallOptions {
   readonly signal: AbortSignal

@@ -20,6 +20,7 @@ import {
   JsonRpcTransportHandler,
   type RequestContext,
   ServerCallContext,
+  type TaskStore,
 } from '@a2a-js/sdk/server'
 import { startTestServer } from '@x/mcp-testing'
 
@@ -54,6 +55,8 @@ export interface A2aAgent extends AsyncDisposable {
   serve(card: Readonly<Record<string, unknown>> | number): void
   /** Answers every message with an error of the protocol. */
   refuseMessages(): void
+  /** Forgets all tasks, as a server does that keeps them in memory and starts again. */
+  forget(): void
   /** Breaks the streams that are open. */
   cutStreams(): void
   /** Resolves when a method with that name has been called so often. */
@@ -163,7 +166,13 @@ export async function startA2aAgent(
     else response.writeHead(404).end()
   }, '')
   url = server.url
-  const requestHandler = new DefaultRequestHandler(cardOf(), new InMemoryTaskStore(), {
+  let tasks = new InMemoryTaskStore()
+  const store: TaskStore = {
+    save: (...entry) => tasks.save(...entry),
+    load: (...task) => tasks.load(...task),
+    list: (...query) => tasks.list(...query),
+  }
+  const requestHandler = new DefaultRequestHandler(cardOf(), store, {
     execute: async (context, bus) => {
       const turn = new AgentTurn(context, bus)
       await script(turn)
@@ -207,6 +216,9 @@ export async function startA2aAgent(
     },
     refuseMessages: () => {
       isRefusing = true
+    },
+    forget: () => {
+      tasks = new InMemoryTaskStore()
     },
     cutStreams: () => {
       for (const stream of streams) stream.destroy()

@@ -6,22 +6,19 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, describe, expect, test, vi } from 'vitest'
 
 import { langGraphServerSource } from '../src/agents/langgraph-server.ts'
-import { GatewayError } from '../src/errors.ts'
-import { createGateway } from '../src/gateway.ts'
-import type { Records } from '../src/store/gateway-store.ts'
 import { DiskGatewayStore } from '../src/store/sqlite-store.ts'
 import { answered, asking, startRemoteLangGraph } from './remote-langgraph.ts'
-import { call, cancel, get, update, type Fetch, type Json } from './task-requests.ts'
+import {
+  begunTask,
+  settledTask,
+  startMortalGateway,
+  type MortalGateway as Process,
+} from './mortal-gateway.ts'
+import { cancel, get, update, type Json } from './task-requests.ts'
 
 const folder = await mkdtemp(join(tmpdir(), 'remote-runs-'))
 afterAll(() => rm(folder, { recursive: true, force: true }))
 let stores = 0
-
-interface Process extends AsyncDisposable {
-  readonly fetch: Fetch
-  /** From now on, it reaches neither the store nor the server. Its lease has ended. */
-  kill(): Promise<void>
-}
 
 /** Two gateways over one SQLite store, with the agent of one LangGraph server. */
 async function newWorld() {
@@ -29,55 +26,17 @@ async function newWorld() {
   const server = stack.use(await startRemoteLangGraph())
   const store = stack.use(new DiskGatewayStore(join(folder, String(++stores))))
   const startProcess = (): Process => {
-    let isDead = false
-    const alive = <T>(value: T): T => {
-      if (isDead) throw new GatewayError('UNAVAILABLE', 'The process is dead')
-      return value
-    }
-    const leases = new Set<string>()
-    const records: Records = {
-      get: async (key) => alive(store.records).get(key),
-      put: async (key, ...entry) => {
-        if (key.startsWith('process:')) leases.add(key)
-        return alive(store.records).put(key, ...entry)
-      },
-      touch: async (...record) => alive(store.records).touch(...record),
-      take: async (key) => alive(store.records).take(key),
-      delete: async (...record) => !isDead && store.records.delete(...record),
-      list: async (...keys) => alive(store.records).list(...keys),
-      count: async (prefix) => alive(store.records).count(prefix),
-    }
-    const { blobs, logs, rates, isDurable, isShared } = store
-    const parts = { blobs, logs, rates, isDurable, isShared, records }
-    const dying = new AbortController()
-    const gateway = createGateway({
-      logger: false,
-      onEvent: () => undefined,
-      store: { ...parts, isReady: () => store.isReady(), close: async () => {} },
-      secrets: { stateKey: 'the same in all processes, and long enough' },
-      sources: [
+    return stack.use(
+      startMortalGateway(store, (dying) =>
         langGraphServerSource({
           url: server.url,
           fetch: (input, init) => {
-            const signals = [dying.signal, ...(init?.signal ? [init.signal] : [])]
+            const signals = [dying, ...(init?.signal ? [init.signal] : [])]
             return fetch(input, { ...init, signal: AbortSignal.any(signals) })
           },
         }),
-      ],
-      registry: { debounceMs: 1 },
-      tools: { tasks: 'always' },
-      http: { shutdownGraceMs: 10 },
-      runs: { stopGraceMs: 10 },
-    })
-    return stack.use({
-      fetch: (request) => gateway.fetch(request),
-      kill: async () => {
-        isDead = true
-        dying.abort()
-        for (const key of leases) await store.records.delete(key)
-      },
-      [Symbol.asyncDispose]: () => gateway.close(),
-    })
+      ),
+    )
   }
   return {
     server,
@@ -88,25 +47,11 @@ async function newWorld() {
 
 type World = Awaited<ReturnType<typeof newWorld>>
 
-/** Begins a task, and waits until the server has its run. The gateway may not have found the agent yet. */
-async function taskOf({ server }: World, { fetch }: Process): Promise<unknown> {
-  for (;;) {
-    const { result } = await call(fetch, 'support')
-    if (result?.['resultType'] === 'task') {
-      await vi.waitUntil(() => server.runs.length === 1)
-      return result['taskId']
-    }
-    await sleep(5)
-  }
-}
-
-/** Polls until a task does not work any more. */
-async function settledTask({ fetch }: Process, taskId: unknown): Promise<Json | undefined> {
-  for (;;) {
-    const { result, error } = await get(fetch, taskId)
-    if (error || result?.['status'] !== 'working') return result ?? error
-    await sleep(5)
-  }
+/** Begins a task, and waits until the server has its run. */
+async function taskOf({ server }: World, process: Process): Promise<unknown> {
+  const taskId = await begunTask(process, 'support')
+  await vi.waitUntil(() => server.runs.length === 1)
+  return taskId
 }
 
 /** Polls until the process follows the run of the server. */

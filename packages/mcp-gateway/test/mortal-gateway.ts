@@ -1,0 +1,97 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import type { AgentSource } from '../src/agents/agent.ts'
+import { GatewayError } from '../src/errors.ts'
+import { createGateway } from '../src/gateway.ts'
+import type { GatewayStore, Records } from '../src/store/gateway-store.ts'
+import { call, get, type Fetch, type Json } from './task-requests.ts'
+
+/** A gateway in this process that can die as a process does. */
+export interface MortalGateway extends AsyncDisposable {
+  readonly fetch: Fetch
+  /** From now on, it does not reach the store. Its lease has ended. */
+  kill(): Promise<void>
+}
+
+/** Starts a gateway whose calls are all tasks. @param makeSource gets a signal that aborts when the gateway dies */
+export function startMortalGateway(
+  store: GatewayStore,
+  makeSource: (dying: AbortSignal) => AgentSource,
+): MortalGateway {
+  const dying = new AbortController()
+  const leases = new Set<string>()
+  const alive = (): Records => {
+    if (dying.signal.aborted) throw new GatewayError('UNAVAILABLE', 'The process is dead')
+    return store.records
+  }
+  const records: Records = {
+    get: async (key) => alive().get(key),
+    put: async (key, ...entry) => {
+      if (key.startsWith('process:')) leases.add(key)
+      return alive().put(key, ...entry)
+    },
+    touch: async (...record) => alive().touch(...record),
+    take: async (key) => alive().take(key),
+    delete: async (...record) => !dying.signal.aborted && store.records.delete(...record),
+    list: async (...keys) => alive().list(...keys),
+    count: async (prefix) => alive().count(prefix),
+  }
+  const { blobs, logs, rates, isDurable, isShared } = store
+  const parts = { blobs, logs, rates, isDurable, isShared, records }
+  const gateway = createGateway({
+    logger: false,
+    onEvent: () => undefined,
+    store: { ...parts, isReady: () => store.isReady(), close: async () => {} },
+    secrets: { stateKey: 'the same in all processes, and long enough' },
+    sources: [mortal(makeSource(dying.signal), dying.signal)],
+    registry: { debounceMs: 1 },
+    tools: { tasks: 'always' },
+    http: { shutdownGraceMs: 10 },
+    runs: { stopGraceMs: 10 },
+  })
+  return {
+    fetch: (request) => gateway.fetch(request),
+    kill: async () => {
+      dying.abort()
+      for (const key of leases) await store.records.delete(key)
+    },
+    [Symbol.asyncDispose]: () => gateway.close(),
+  }
+}
+
+/** Returns the source. When the gateway dies, its runs hang. */
+function mortal(source: AgentSource, dying: AbortSignal): AgentSource {
+  return {
+    name: source.name,
+    start: (listener) => source.start(listener),
+    close: () => source.close(),
+    forget: async (...run) => source.forget?.(...run),
+    async *run(call) {
+      for await (const update of source.run(call)) {
+        if (dying.aborted) await new Promise(() => {})
+        yield update
+      }
+    },
+  }
+}
+
+/** Begins a task. The gateway may not have found the agent yet. */
+export async function begunTask({ fetch }: MortalGateway, tool: string): Promise<unknown> {
+  for (;;) {
+    const { result } = await call(fetch, tool)
+    if (result?.['resultType'] === 'task') return result['taskId']
+    await sleep(5)
+  }
+}
+
+/** Polls until a task does not work any more. */
+export async function settledTask(
+  { fetch }: MortalGateway,
+  taskId: unknown,
+): Promise<Json | undefined> {
+  for (;;) {
+    const { result, error } = await get(fetch, taskId)
+    if (error || result?.['status'] !== 'working') return result ?? error
+    await sleep(5)
+  }
+}
