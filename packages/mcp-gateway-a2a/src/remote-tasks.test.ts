@@ -10,12 +10,7 @@ import {
   type MortalGateway,
 } from '../../mcp-gateway/test/mortal-gateway.ts'
 import { cancel, get, update } from '../../mcp-gateway/test/task-requests.ts'
-import {
-  startA2aAgent,
-  type A2aAgent,
-  type AgentScript,
-  type AgentTurn,
-} from '../test/a2a-agent.ts'
+import { startA2aAgent, type A2aAgent, type AgentScript } from '../test/a2a-agent.ts'
 import { a2aSource } from './source.ts'
 
 type World = Awaited<ReturnType<typeof newWorld>>
@@ -64,89 +59,92 @@ const KINDS = [
   { version: '0.3', streaming: true },
 ] as const
 
-describe.concurrent.each(KINDS)('a task whose agent speaks A2A $version, streaming: $streaming', (kind) => {
-  test('is joined by another process when its process dies or stops', async () => {
-    const go = deferred()
-    await using world = await newWorld(async (turn) => {
-      turn.begin()
-      turn.status(2, 'Looking')
-      await go.promise
-      turn.status(3, 'It will rain.')
-    }, kind)
-    const a = world.startGateway()
-    const taskId = await taskOf(world, a)
-    await a.kill()
-    const b = world.startGateway()
-    const isJoined = async (): Promise<boolean> => {
-      await get(b.fetch, taskId)
-      const [record] = await world.store.records.list('task:')
-      return isRecord(record?.value) && record.value['attempt'] === 2
-    }
-    await vi.waitUntil(isJoined, { timeout: 5000 })
-    await b[Symbol.asyncDispose]()
-    expect(world.agent.methods.filter((method) => /cancel/i.test(method))).toEqual([])
-    const c = world.startGateway()
-    go.resolve()
-    expect(await settledTask(c, taskId)).toMatchObject(text('It will rain.'))
-    expect(sent(world)).toBe(1)
-  })
-
-  test('asks what it asked while no process had joined, and goes on with the answer', async () => {
-    const go = deferred()
-    await using world = await newWorld(async (turn) => {
-      turn.begin()
-      if (turn.isContinued) return turn.status(3, `Sun in ${turn.words}`)
-      turn.status(2, 'Looking')
-      await go.promise
-      turn.status(6, 'Where?')
-    }, kind)
-    const a = world.startGateway()
-    const taskId = await taskOf(world, a)
-    await a.kill()
-    go.resolve()
-    const b = world.startGateway()
-    expect(await settledTask(b, taskId)).toMatchObject({ status: 'input_required' })
-    await update(b.fetch, taskId, { '1.i0': { action: 'accept', content: { answer: 'Oslo' } } })
-    expect(await settledTask(b, taskId)).toMatchObject(text('Sun in Oslo'))
-    expect(sent(world)).toBe(2)
-  })
-
-  test('is cancelled at the agent after its process died', async () => {
-    const isCancelled = deferred()
-    await using world = await newWorld(async (turn) => {
-      turn.begin()
-      turn.status(2, 'Looking')
-      await turn.cancelled
-      isCancelled.resolve()
-    }, kind)
-    const [a, b] = [world.startGateway(), world.startGateway()]
-    const taskId = await taskOf(world, a)
-    await a.kill()
-    await cancel(b.fetch, taskId)
-    await isCancelled.promise
-    expect(await settledTask(b, taskId)).toMatchObject({ status: 'cancelled' })
-  })
-
-  test('fails if the agent forgot its task, and sends the message once', async () => {
-    const isOver = deferred()
-    await using world = await newWorld(async (turn) => {
-      turn.begin()
-      turn.status(2, 'Looking')
-      await isOver.promise
-    }, kind)
-    const a = world.startGateway()
-    const taskId = await taskOf(world, a)
-    await a.kill()
-    world.agent.forget()
-    const b = world.startGateway()
-    expect(await settledTask(b, taskId)).toMatchObject({
-      status: 'failed',
-      error: {
-        message: expect.stringContaining('does not know the task of this call any more'),
-        data: { reason: 'outcome_unknown' },
-      },
+describe.concurrent.each(KINDS)(
+  'a task whose agent speaks A2A $version, streaming: $streaming',
+  (kind) => {
+    test('is joined by another process when its process dies or stops', async () => {
+      const go = deferred()
+      await using world = await newWorld(async (turn) => {
+        turn.begin()
+        turn.status(2, 'Looking')
+        await go.promise
+        turn.status(3, 'It will rain.')
+      }, kind)
+      const a = world.startGateway()
+      const taskId = await taskOf(world, a)
+      await a.kill()
+      const b = world.startGateway()
+      const isJoined = async (): Promise<boolean> => {
+        await get(b.fetch, taskId)
+        const [record] = await world.store.records.list('task:')
+        return isRecord(record?.value) && record.value['attempt'] === 2
+      }
+      await vi.waitUntil(isJoined, { timeout: 5000 })
+      await b[Symbol.asyncDispose]()
+      expect(world.agent.methods.filter((method) => /cancel/i.test(method))).toEqual([])
+      const c = world.startGateway()
+      go.resolve()
+      expect(await settledTask(c, taskId)).toMatchObject(text('It will rain.'))
+      expect(sent(world)).toBe(1)
     })
-    expect(sent(world)).toBe(1)
-    isOver.resolve()
-  })
-})
+
+    test('asks what it asked while no process had joined, and goes on with the answer', async () => {
+      const go = deferred()
+      await using world = await newWorld(async (turn) => {
+        turn.begin()
+        if (turn.isContinued) return turn.status(3, `Sun in ${turn.words}`)
+        turn.status(2, 'Looking')
+        await go.promise
+        turn.status(6, 'Where?')
+      }, kind)
+      const a = world.startGateway()
+      const taskId = await taskOf(world, a)
+      await a.kill()
+      go.resolve()
+      const b = world.startGateway()
+      expect(await settledTask(b, taskId)).toMatchObject({ status: 'input_required' })
+      await update(b.fetch, taskId, { '1.i0': { action: 'accept', content: { answer: 'Oslo' } } })
+      expect(await settledTask(b, taskId)).toMatchObject(text('Sun in Oslo'))
+      expect(sent(world)).toBe(2)
+    })
+
+    test('is cancelled at the agent after its process died', async () => {
+      const isCancelled = deferred()
+      await using world = await newWorld(async (turn) => {
+        turn.begin()
+        turn.status(2, 'Looking')
+        await turn.cancelled
+        isCancelled.resolve()
+      }, kind)
+      const [a, b] = [world.startGateway(), world.startGateway()]
+      const taskId = await taskOf(world, a)
+      await a.kill()
+      await cancel(b.fetch, taskId)
+      await isCancelled.promise
+      expect(await settledTask(b, taskId)).toMatchObject({ status: 'cancelled' })
+    })
+
+    test('fails if the agent forgot its task, and sends the message once', async () => {
+      const isOver = deferred()
+      await using world = await newWorld(async (turn) => {
+        turn.begin()
+        turn.status(2, 'Looking')
+        await isOver.promise
+      }, kind)
+      const a = world.startGateway()
+      const taskId = await taskOf(world, a)
+      await a.kill()
+      world.agent.forget()
+      const b = world.startGateway()
+      expect(await settledTask(b, taskId)).toMatchObject({
+        status: 'failed',
+        error: {
+          message: expect.stringContaining('does not know the task of this call any more'),
+          data: { reason: 'outcome_unknown' },
+        },
+      })
+      expect(sent(world)).toBe(1)
+      isOver.resolve()
+    })
+  },
+)

@@ -66,8 +66,8 @@ function mortal(source: AgentSource, dying: AbortSignal): AgentSource {
     start: (listener) => source.start(listener),
     close: () => source.close(),
     forget: async (...run) => source.forget?.(...run),
-    async *run(call) {
-      for await (const update of source.run(call)) {
+    async *run(agentCall) {
+      for await (const update of source.run(agentCall)) {
         if (dying.aborted) await new Promise(() => {})
         yield update
       }
