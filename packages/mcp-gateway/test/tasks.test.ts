@@ -526,16 +526,21 @@ async function* messagesOf(response: Response): AsyncGenerator<Json> {
 class EngineAtHand implements RunEngine {
   readonly queued = new Set<string>()
   execute: ExecuteRun | undefined
+  isStopped = false
+  onSubmit = (): void => {}
 
   async submit(runId: string): Promise<void> {
     this.queued.add(runId)
+    this.onSubmit()
   }
 
   async cancel(): Promise<void> {}
 
   async work(execute: ExecuteRun): Promise<() => Promise<void>> {
     this.execute = execute
-    return async () => {}
+    return async () => {
+      this.isStopped = true
+    }
   }
 
   /** Executes the oldest queued run. */
@@ -673,5 +678,73 @@ test('continues a run however often its processes are stopped', async () => {
   expect((await get(world.b, long)).result).toMatchObject({
     status: 'completed',
     result: { content: [{ text: 'Attempt 2' }] },
+  })
+})
+
+test('cancels a task of an engine whose client leaves before it has its id', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  const left = new AbortController()
+  engine.onSubmit = () => left.abort()
+  const message = request('tools/call', { name: 'echo', arguments: { message: 'Hi' } })
+  await world.a(new Request(message, { signal: left.signal })).catch(() => {})
+  await settled()
+  const records = await world.store.records.list('task:')
+  expect(records.map(({ value }) => isRecord(value) && value['status'])).toEqual(['cancelled'])
+})
+
+test('makes a call of an engine again if its agent did not get the first one', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  await world.assemblies[0].work()
+  const meta = { 'io.github.x-mcp/idempotency-key': KEY }
+  const args = { message: 'Hi', files: ['artifact://gone'] }
+  const params = { name: 'echo', arguments: args, _meta: meta }
+  const refused = (await send(world.a, request('tools/call', params))).result?.['taskId']
+  expect(await engine.next()).toBe('ended')
+  expect((await get(world.b, refused)).result).toMatchObject({
+    status: 'completed',
+    result: { isError: true, _meta: { reason: 'invalid_arguments' } },
+  })
+  await settled()
+  const again = (await send(world.b, keyed('echo'))).result?.['taskId']
+  expect(again).not.toBe(refused)
+  expect(await engine.next()).toBe('ended')
+  expect((await get(world.a, again)).result).toMatchObject({
+    result: { content: [{ text: 'Hi' }] },
+  })
+})
+
+test('hands the tasks of an engine over before the delay for load balancers', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, http: { drainDelayMs: 5000 } })
+  await world.assemblies[0].work()
+  const closing = Promise.all(world.assemblies.map((each) => each.close()))
+  await settled()
+  expect(engine.isStopped).toBe(true)
+  await world.clock.advance(5000)
+  await closing
+})
+
+test('leaves a task of an engine to a process that has its agent, for a minute', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  await world.assemblies[0].work()
+  const { result } = await call(world.a, 'echo')
+  world.agents.leave('echo')
+  await world.clock.advance(2000)
+  const attempt = async (): Promise<unknown> => {
+    const end = engine.next()
+    await settled()
+    await world.clock.advance(1000)
+    return end
+  }
+  expect(await attempt()).toBe('released')
+  expect((await get(world.b, result?.['taskId'])).result).toMatchObject({ status: 'working' })
+  await world.clock.advance(60_000)
+  expect(await attempt()).toBe('ended')
+  expect((await get(world.b, result?.['taskId'])).result).toMatchObject({
+    status: 'failed',
+    error: { data: { reason: 'agent_gone' } },
   })
 })

@@ -255,6 +255,8 @@ export class Runtime implements AsyncDisposable {
   async #close(): Promise<void> {
     this.#isUnready = true
     const { drainDelayMs, shutdownGraceMs } = this.#options.http
+    // Queued tasks do not come through load balancers.
+    const handedOver = this.#tasks.stopWorking()
     if (drainDelayMs > 0) {
       await new Promise<void>((resolve) => {
         this.#clock.after(drainDelayMs, resolve)
@@ -264,7 +266,7 @@ export class Runtime implements AsyncDisposable {
     this.#listeners.stop()
     const tasksEnd = this.#tasks.close()
     await this.#runs.close(shutdownGraceMs)
-    await tasksEnd
+    await Promise.all([handedOver, tasksEnd])
     await this.#within(LAST_RESPONSES_MS, this.#router.whenIdle())
     await Promise.all([
       this.#modern?.close(),

@@ -71,11 +71,25 @@ export function prepareTask(parts: HandlerParts, task: Task): PreparedTask {
   // The key of a task of an engine is claimed before the task is queued.
   const key = attempt === undefined ? idempotencyKey : undefined
   const order = { ...stored, resume, idempotencyKey: key }
+  let isRefused = false
   return {
-    execute: (sink) => executeOrder(parts, { tool, order, sink }),
+    execute: (sink) => {
+      isRefused = false
+      const onRefused = (): void => {
+        isRefused = true
+      }
+      return executeOrder(parts, { tool, order, sink, onRefused })
+    },
     maxRunMs: parts.runs.maxRunMs(tool),
     canContinue: tool.agent.canContinue === true,
-    forget: (remote) => parts.runs.forget(tool, order, remote),
+    forget: (remote) => {
+      parts.runs.forget(tool, order, remote)
+      // An earlier round or process may have reached the agent.
+      if (!isRefused || round > 0 || attempt !== 1) return
+      parts.runs.idempotent.release({ tool, order: stored }).catch((cause: unknown) => {
+        parts.onError(new Error('A call that was refused cannot be made again now', { cause }))
+      })
+    },
   }
 }
 

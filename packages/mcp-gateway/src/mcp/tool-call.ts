@@ -311,15 +311,24 @@ function prepare(call: ToolCall, resume: RunResume | undefined): Prepared | Call
   return { tool, checked, order }
 }
 
+/** A call that was stored as data. */
+interface StoredExecution extends Pick<Execution, 'order' | 'sink'> {
+  readonly tool: PlannedTool
+  /** Called if the agent does not get the call. */
+  readonly onRefused: () => void
+}
+
 /** Continues a call that was stored as data, and reports it. */
 export function executeOrder(
   parts: HandlerParts,
-  { order, sink, tool }: Pick<Execution, 'order' | 'sink'> & { readonly tool: PlannedTool },
+  { onRefused, order, sink, tool }: StoredExecution,
 ): Promise<CallToolResult | Questions> {
   const { address, arguments: args = {}, principal, trace: stored } = order
   const continued = async (trace = stored): Promise<CallToolResult | Questions> => {
     const outcome = await parts.runs.call(tool, { ...order, trace }, sink)
-    return outcome.type === 'result' ? outcome.result : outcome
+    if (outcome.type !== 'result') return outcome
+    if (outcome.isStarted === false) onRefused()
+    return outcome.result
   }
   const { id, isAnonymous } = principal
   const known = { tool: tool.name, isKnown: true, era: 'modern', trace: stored } as const

@@ -114,6 +114,16 @@ export class IdempotentCalls {
     return { taskId: first?.taskId, isNew: false, ageMs: now - (first?.at ?? 0) }
   }
 
+  /** Ends the claim of a call that its agent did not get, so that the call can be made again. @throws GatewayError `UNAVAILABLE` */
+  async release(call: Pick<Execution, 'order' | 'tool'>): Promise<void> {
+    const keys = keysOf(call)
+    const { records } = this.#storage
+    const found = keys && (await records.get(keys.claim))
+    const { taskId } = StoredClaim.safeParse(found?.value).data ?? {}
+    const isOwn = taskId !== undefined && taskId === call.order.taskId
+    if (keys && found && isOwn) await records.delete(keys.claim, found.version)
+  }
+
   /**
    * Makes a call, unless the same call was made before.
    *

@@ -103,6 +103,7 @@ export class TaskExecutions {
   /** By task id. */
   readonly #running = new Map<string, TaskExecution>()
   #working: Promise<() => Promise<void>> | undefined
+  #stopping: Promise<void> | undefined
   #isClosed = false
 
   constructor(records: TaskRecords, options: TaskExecutionsOptions) {
@@ -235,7 +236,7 @@ export class TaskExecutions {
   async work(): Promise<void> {
     const { engine } = this.#options
     if (!engine) throw new GatewayError('CONFIG', 'To work, a gateway needs the option "engine"')
-    if (this.#isClosed) throw new GatewayError('CLOSED', 'The gateway was closed')
+    if (this.#stopping) throw new GatewayError('CLOSED', 'The gateway was closed')
     this.#working ??= engine.work((runId, { signal }) => this.#execute(runId, signal))
     try {
       await this.#working
@@ -245,11 +246,19 @@ export class TaskExecutions {
     }
   }
 
+  /** Hands queued tasks that this process executes to other processes, and takes no more of them. */
+  stopWorking(): Promise<void> {
+    this.#stopping ??= (async () => {
+      const stop = await this.#working?.catch(() => undefined)
+      await stop?.()
+    })()
+    return this.#stopping
+  }
+
   /** Resolves when the ends of all executions of this process are stored. The runs are stopped by `Runs`. */
   async close(): Promise<void> {
     this.#isClosed = true
-    const stopWorking = await this.#working?.catch(() => undefined)
-    await stopWorking?.()
+    await this.stopWorking()
     await Promise.all([...this.#running.values()].map(({ done }) => done))
   }
 

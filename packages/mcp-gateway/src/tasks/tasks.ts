@@ -230,6 +230,11 @@ export class Tasks {
     }
   }
 
+  /** Hands the tasks of an engine that this process executes to other processes, and takes no more of them. */
+  stopWorking(): Promise<void> {
+    return this.#executions.stopWorking()
+  }
+
   /** Resolves when the ends of all executions of this process are stored. The runs are stopped by `Runs`. */
   async close(): Promise<void> {
     await this.#executions.close()
@@ -281,13 +286,13 @@ export class Tasks {
     { found, isClaimed }: CreatedTask,
   ): Promise<CallToolResult | BegunTask> {
     await this.#executions.submit(found)
-    if (isAlways) return { task: found.task, isReplayed: false }
-    const task = await this.#records.settled(found, signal, PATIENCE_MS)
+    const task = isAlways ? found.task : await this.#records.settled(found, signal, PATIENCE_MS)
     if (signal.aborted && !isClaimed) {
       await this.cancel({ owner, taskId: task.taskId }) // nobody got its id
       signal.throwIfAborted()
     }
-    if (task.status !== 'completed' && task.status !== 'failed') return { task, isReplayed: false }
+    const isEarlyEnd = !isAlways && (task.status === 'completed' || task.status === 'failed')
+    if (!isEarlyEnd) return { task, isReplayed: false }
     if (!isClaimed) await this.#records.delete(found.key).catch(() => {}) // then it is deleted when it expires
     if (task.result) return task.result
     const { code, message, data } = task.error ?? DIED
