@@ -63,7 +63,9 @@ test('tells the whole story, with the figures as the last line', { timeout: 120_
 
 test('refuses a wrong option with one line that names it', { timeout: 60_000 }, async () => {
   const [type, option] = await Promise.all([demo('--execution-type', 'prod'), demo('--bogus')])
-  expect(type.stderr).toBe('demo: --execution-type must be playground or runtime, not "prod"\n')
+  expect(type.stderr).toBe(
+    'demo: --execution-type must be playground, runtime or eval, not "prod"\n',
+  )
   expect(option.stderr).toMatch(/^demo: unknown option '--bogus'.*--help\)\n$/)
   expect([type.code, option.code]).toEqual([2, 2])
 })

@@ -36,7 +36,7 @@ await runInProcess(async (context) => {
     )
     .option(
       '--execution-type <type>',
-      'playground: sessions are kept for the next process; runtime: they end with the run (default: AGENT_EXECUTION_TYPE, or playground)',
+      'playground: sessions are kept for the next process; runtime, eval: they end with the run (default: AGENT_EXECUTION_TYPE, or playground)',
     )
     .option('--db <file>', 'SQLite file that keeps the sessions (default: a temporary one)')
     .option('--step', 'wait for a key before each step')
@@ -110,7 +110,8 @@ function executionTypeFrom(
   env: CommandContext['env'],
 ): ExecutionType {
   const value = given ?? (env['AGENT_EXECUTION_TYPE'] || 'playground')
-  if (value === 'playground' || value === 'runtime') return value
+  if (value === 'playground') return value
+  if (value === 'runtime' || value === 'eval') return 'runtime'
   const source = given === undefined ? 'AGENT_EXECUTION_TYPE' : '--execution-type'
-  throw new UsageError(`${source} must be playground or runtime, not "${value.slice(0, 40)}"`)
+  throw new UsageError(`${source} must be playground, runtime or eval, not "${value.slice(0, 40)}"`)
 }
