@@ -7,7 +7,7 @@ import type { z } from 'zod'
 
 import { readConfig, variableOf } from '../src/cli/config-file.ts'
 import { OWN_SOURCES } from '../src/cli/file-settings.ts'
-import { isLive, isSecret, knownKeys, pathText, shapesAt } from '../src/gateway/setting-paths.ts'
+import { isMarked, knownKeys, pathText, shapesAt } from '../src/gateway/setting-paths.ts'
 import type { SettingPath } from '../src/gateway/setting-paths.ts'
 
 const INTRO = `# Gateway: all settings
@@ -139,8 +139,8 @@ interface Entry {
 function entry({ schema, path, doc, value, isInList = false }: Entry): string {
   const kind = kindAt(schema, path)
   const facts = [kind, ...(value === undefined ? [] : [`default ${shown(path, value)}`])]
-  const mark = isLive(schema, path) ? ' ↻' : ''
-  const secret = isSecret(schema, path) ? ' It is never shown.' : ''
+  const mark = isMarked(schema, path, 'live') ? ' ↻' : ''
+  const secret = isMarked(schema, path, 'secret') ? ' It is never shown.' : ''
   const isSettable = !isInList && kind !== 'section' && kind !== 'list'
   const variable = isSettable ? ` \`${variableOf(path)}\`` : ''
   return `- **\`${pathText(path)}\`**${mark} (${facts.join(', ')}): ${doc}${secret}${variable}`

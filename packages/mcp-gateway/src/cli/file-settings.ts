@@ -283,6 +283,7 @@ export interface FileContext extends SectionContext {
   readonly sections: FileSections
 }
 
+/** Options of a gateway. Dispose of them after the gateway is closed: that closes the engine and the store. */
 export interface FileOptions extends AsyncDisposable {
   readonly options: GatewayOptions
   readonly sources: readonly PlacedSource[]
@@ -292,8 +293,6 @@ export interface FileOptions extends AsyncDisposable {
     index: number,
     sections: FileSections,
   ) => Promise<AgentSource>
-  /** Closes the engine and the store. Call it after the gateway is closed. */
-  close(): Promise<void>
 }
 
 /**
@@ -332,7 +331,7 @@ export async function toOptions(
       engine,
       onWarning,
     }
-    return { options, sources, makeSource, close, [Symbol.asyncDispose]: close }
+    return { options, sources, makeSource, [Symbol.asyncDispose]: close }
   } catch (error) {
     await close()
     throw error

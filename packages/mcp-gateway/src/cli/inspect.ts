@@ -64,7 +64,7 @@ async function planGateway(
       warnings,
       [Symbol.asyncDispose]: async () => {
         await gateway.close()
-        await Promise.all([configured.close(), store.close()])
+        await Promise.all([configured[Symbol.asyncDispose](), store.close()])
       },
     }
   } catch (error) {

@@ -65,8 +65,12 @@ export function knownKeys(schema: z.ZodType, path: SettingPath): readonly string
   return [...new Set(all)]
 }
 
-/** A mark of a place, or of the nearest section around it that has one. */
-function isMarked(schema: z.ZodType, path: SettingPath, mark: 'live' | 'secret'): boolean {
+/**
+ * Returns whether a place, or the nearest section around it that says so, has a mark. `live`: its value may change while
+ * the gateway runs. `secret`: its value must not be shown, also one of a wrong kind. With `tokens: { ci: <the token> }`
+ * the message names the mistake, but not the token.
+ */
+export function isMarked(schema: z.ZodType, path: SettingPath, mark: 'live' | 'secret'): boolean {
   for (let length = path.length; length >= 0; length--) {
     for (const shape of shapesAt(schema, path.slice(0, length))) {
       if (typeof shape[mark] === 'boolean') return shape[mark]
@@ -75,23 +79,12 @@ function isMarked(schema: z.ZodType, path: SettingPath, mark: 'live' | 'secret')
   return false
 }
 
-/** Returns whether the value at a place may change while the gateway runs. */
-export const isLive = (schema: z.ZodType, path: SettingPath): boolean =>
-  isMarked(schema, path, 'live')
-
-/**
- * Returns whether the value at a place must not be shown. This holds also for a value of a wrong kind: with
- * `tokens: { ci: <the token> }` the message names the mistake, but not the token.
- */
-export const isSecret = (schema: z.ZodType, path: SettingPath): boolean =>
-  isMarked(schema, path, 'secret')
-
 /** The settings `before` with all values of `after` that may change. */
 export function mergeLive<T>(schema: z.ZodType, before: T, after: T): T {
   const merged = (old: unknown, next: unknown, path: SettingPath): unknown => {
     const keys = knownKeys(schema, path)
     if (keys.length === 0 || !isRecord(old) || !isRecord(next)) {
-      return isLive(schema, path) ? next : old
+      return isMarked(schema, path, 'live') ? next : old
     }
     return Object.fromEntries(keys.map((key) => [key, merged(old[key], next[key], [...path, key])]))
   }
@@ -102,7 +95,8 @@ export function mergeLive<T>(schema: z.ZodType, before: T, after: T): T {
 /** Only the values that may change. Sections without such values are left out. */
 export function pickLive(schema: z.ZodType, value: unknown, path: SettingPath = []): unknown {
   const keys = knownKeys(schema, path)
-  if (keys.length === 0 || !isRecord(value)) return isLive(schema, path) ? value : undefined
+  if (keys.length === 0 || !isRecord(value))
+    return isMarked(schema, path, 'live') ? value : undefined
   const entries = keys
     .map((key) => [key, pickLive(schema, value[key], [...path, key])] as const)
     .filter(([, each]) => each !== undefined)

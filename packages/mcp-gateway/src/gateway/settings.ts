@@ -31,7 +31,7 @@ import {
   whole,
 } from './setting-kinds.ts'
 import {
-  isLive,
+  isMarked,
   mergeLive,
   optionText,
   pathText,
@@ -326,7 +326,7 @@ export function updatedSettings(
   const after = completeSettings(owner, given)
   for (const [name, settings] of Object.entries(given)) {
     for (const [key, value] of Object.entries(settings ?? {})) {
-      if (value === undefined || isLive(settingsSchema, [name, key])) continue
+      if (value === undefined || isMarked(settingsSchema, [name, key], 'live')) continue
       const why = 'left out here, because it does not change while the gateway runs'
       throw configError(owner, `option "${name}.${key}" must be ${why}`, [name, key])
     }
