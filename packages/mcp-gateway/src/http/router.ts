@@ -3,11 +3,12 @@ import { isJsonContentType } from '@modelcontextprotocol/server'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { isPrincipal, slotOwnerOf } from '../internal/principal.ts'
 import { EventStream } from '../mcp/event-stream.ts'
-import { methodOf, requestIdsOf, RPC_ERROR } from '../mcp/json-rpc.ts'
+import { hasRequest, methodOf, RPC_ERROR } from '../mcp/json-rpc.ts'
 import {
   refused,
   REVISION_REFUSED,
   toReply,
+  tryLater,
   type BodyText,
   type HttpExchange,
   type Reply,
@@ -202,18 +203,14 @@ export class Router {
 
   /** Checks limits before any message of the body is executed. */
   #refuse(body: unknown, caller: Caller): Reply | undefined {
-    if (this.#options.isDraining() && requestIdsOf(body).length > 0) {
-      const headers = { 'retry-after': '1' }
-      return refused(503, RPC_ERROR.refused, 'The gateway is stopping', headers)
+    if (this.#options.isDraining() && hasRequest(body)) {
+      return tryLater(503, 'The gateway is stopping', 1000)
     }
-    if (caller.hasRoom?.(slotOwnerOf(caller)) === false && requestIdsOf(body).length > 0) {
-      return refused(503, RPC_ERROR.refused, NO_ROOM, { 'retry-after': '5' })
+    if (caller.hasRoom?.(slotOwnerOf(caller)) === false && hasRequest(body)) {
+      return tryLater(503, NO_ROOM, 5000)
     }
-    if (Array.isArray(body) && body.length > MAX_BATCH) {
-      const text = `A batch may have ${MAX_BATCH} messages`
-      return refused(400, RPC_ERROR.invalidRequest, text)
-    }
-    return undefined
+    if (!Array.isArray(body) || body.length <= MAX_BATCH) return undefined
+    return refused(400, RPC_ERROR.invalidRequest, `A batch may have ${MAX_BATCH} messages`)
   }
 
   async #dispatch(exchange: HttpExchange, body: unknown, caller: Caller): Promise<Reply> {

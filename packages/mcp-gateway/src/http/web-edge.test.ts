@@ -53,7 +53,7 @@ test('loses a stream when its request is aborted', () => {
   expect(open(leaving.signal).ends).toEqual(['lost'])
 })
 
-test('passes the events of a library on, and cancels them when the client leaves', async () => {
+test('passes the response of a library on, and cancels it when the client leaves', async () => {
   let isCancelled = false
   const body = new ReadableStream<Uint8Array>({
     start: (to) => to.enqueue(Buffer.from('data: a\n\n')),

@@ -30,25 +30,6 @@ export class EventStream {
     this.id = id
   }
 
-  /** Returns the events of the response of a library. Reads them ahead. */
-  static from(body: ReadableStream<Uint8Array>): EventStream {
-    const stream = new EventStream('')
-    const reader = body.getReader()
-    const decoder = new TextDecoder()
-    stream.onClose((end) => {
-      if (end === 'lost') void reader.cancel().catch(() => undefined)
-    })
-    const readAhead = async (): Promise<void> => {
-      for (;;) {
-        const { done, value } = await reader.read()
-        if (done) return stream.end()
-        stream.write(decoder.decode(value, { stream: true }))
-      }
-    }
-    readAhead().catch(() => stream.end())
-    return stream
-  }
-
   get isClosed(): boolean {
     return this.#isEnding || this.#end !== undefined
   }

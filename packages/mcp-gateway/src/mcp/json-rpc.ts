@@ -105,14 +105,10 @@ export function paramsOf(message: unknown): Params {
   return isRecord(message) && isRecord(message['params']) ? message['params'] : {}
 }
 
-/** Returns the ids of the requests in a body that was not checked. It may be a batch. */
-export function requestIdsOf(body: unknown): readonly RequestId[] {
-  const messages = Array.isArray(body) ? body : [body]
-  return messages.flatMap((message: unknown) => {
-    if (!isRecord(message) || typeof message['method'] !== 'string') return []
-    const { id } = message
-    return typeof id === 'string' || typeof id === 'number' ? [id] : []
-  })
+/** Returns whether a body that was not checked has a request. It may be a batch. */
+export function hasRequest(body: unknown): boolean {
+  const messages: readonly unknown[] = Array.isArray(body) ? body : [body]
+  return messages.some((message) => isRecord(message) && 'method' in message && 'id' in message)
 }
 
 function isMessage(value: unknown): value is RpcMessage {

@@ -32,12 +32,9 @@ export interface Reply {
   readonly body?: string | EventStream | Response | undefined
 }
 
-/** Returns the response of a library as a reply. Its events become an `EventStream`. */
+/** Returns the response of a library as a reply. */
 export function toReply(response: Response): Reply {
-  const { body, headers, status } = response
-  const isEvents = headers.get('content-type')?.startsWith('text/event-stream') ?? false
-  if (!body || !isEvents) return { status, body: response }
-  return { status, headers: Object.fromEntries(headers), body: EventStream.from(body) }
+  return { status: response.status, body: response }
 }
 
 const EVENT_STREAM_HEADERS = {
