@@ -82,7 +82,7 @@ describe.skipIf(browser === undefined)('the page of the playground', () => {
   const rows = (kind: ExchangeKind, text: string): Locator =>
     page.locator(`[role=option][data-kind=${kind}]`, { hasText: text })
   async function untilNewAgent(trouble: () => Promise<void>): Promise<void> {
-    const agent = page.locator('[data-process=agent]')
+    const agent = page.locator('[data-card=agent]')
     const old = await agent.locator('.meta').textContent()
     await trouble()
     const isOther = agent.locator('.dot.is-running ~ .meta', { hasText: 'pid' })
@@ -103,7 +103,7 @@ describe.skipIf(browser === undefined)('the page of the playground', () => {
     await page.getByText('Ask the agent something.').waitFor()
     await page.getByText('No HTTP exchange yet.').waitFor()
     await page.getByText('No session is stored.').waitFor()
-    await page.locator('[data-process=agent] .dot.is-running').waitFor()
+    await page.locator('[data-card=agent] .dot.is-running').waitFor()
     expect(await page.locator('[role=option]').count()).toBe(0)
     await shoot('start')
   })
@@ -189,7 +189,7 @@ describe.skipIf(browser === undefined)('the page of the playground', () => {
     await question.getByLabel('Name').fill('Ada')
     await question.getByRole('button', { name: 'Send' }).click()
     await question.getByText('Fill in this field.').first().waitFor()
-    await page.locator('#root [data-field=address]:focus').waitFor()
+    await page.locator('#root [name=address]:focus').waitFor()
     await shoot('question')
     await expectAccessible()
     await question.getByLabel('Address').fill('1 Orchard Road')

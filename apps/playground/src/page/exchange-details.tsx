@@ -36,7 +36,7 @@ export function DetailsDialog({
     >
       <header>
         <span className="kind">
-          <Shape kind={kind} /> {KINDS[kind].label}
+          <Shape kind={kind} /> {kind}
         </span>
         <h2 id="details-title">{labelOf(exchange)}</h2>
         <span className="spacer" />
@@ -61,7 +61,7 @@ export function DetailsDialog({
         </button>
       </header>
       <div className="scroll">
-        <p className="quiet">{`${from} → ${to}: ${KINDS[kind].help}`}</p>
+        <p className="quiet">{`${from} → ${to}: ${KINDS.get(kind)}`}</p>
         <Facts exchange={exchange} />
         {problem !== undefined && <p className="error">{problem}</p>}
         {details !== undefined && (

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import { checkForm, initialValues, parseFields } from './form-schema.ts'
-import type { FormValues } from './form-schema.ts'
+import { checkForm, parseFields } from './form-schema.ts'
 
 const SCHEMA = {
   type: 'object',
@@ -36,11 +35,15 @@ const SCHEMA = {
   },
 }
 
-function check(values: FormValues): { content: unknown; errors: unknown } {
-  const { content, errors } = checkForm(parseFields(SCHEMA), {
-    ...initialValues(SCHEMA),
-    ...values,
-  })
+type Values = Readonly<Record<string, string | readonly string[]>>
+
+/** What a browser sends of a form with the defaults, after somebody entered these values. */
+function check(values: Values): { content: unknown; errors: unknown } {
+  const data = new FormData()
+  for (const { name, initial } of parseFields(SCHEMA)) {
+    for (const text of [values[name] ?? initial].flat()) data.append(name, text)
+  }
+  const { content, errors } = checkForm(parseFields(SCHEMA), data)
   return { content, errors: Object.fromEntries(errors) }
 }
 
@@ -53,12 +56,14 @@ test('makes a field of each kind of property', () => {
     isRequired: true,
     type: 'text',
     format: undefined,
-    minLength: 2,
-    maxLength: 4,
+    min: 2,
+    max: 4,
+    choices: [],
+    initial: [],
   })
   expect(fields['email']).toMatchObject({ label: 'email', isRequired: false, format: 'email' })
-  expect(fields['age']).toMatchObject({ type: 'number', isInteger: true, minimum: 18, maximum: 99 })
-  expect(fields['weight']).toMatchObject({ type: 'number', isInteger: false })
+  expect(fields['age']).toMatchObject({ type: 'integer', min: 18, max: 99 })
+  expect(fields['weight']).toMatchObject({ type: 'number' })
   expect(fields['news']).toMatchObject({ type: 'boolean' })
   const small = [
     { value: 's', label: 'Small' },
@@ -81,15 +86,16 @@ test('makes a field of each kind of property', () => {
 })
 
 test('starts with the defaults of the schema', () => {
-  expect(initialValues(SCHEMA)).toMatchObject({
-    name: '',
-    age: '20',
-    news: true,
-    size: 'm',
-    speed: '',
+  const initial = parseFields(SCHEMA).map((field) => [field.name, field.initial])
+  expect(Object.fromEntries(initial)).toMatchObject({
+    name: [],
+    age: ['20'],
+    news: ['true'],
+    size: ['m'],
     days: ['tue'],
-    extras: [],
   })
+  const [off] = parseFields({ properties: { off: { type: 'boolean', default: false } } })
+  expect(off?.initial).toEqual([])
 })
 
 test('returns content with the types of the schema, without empty fields', () => {
@@ -108,7 +114,7 @@ test('returns content with the types of the schema, without empty fields', () =>
   })
 })
 
-test.each<[string, FormValues[string], string]>([
+test.each<[string, Values[string], string]>([
   ['name', '', 'Fill in this field.'],
   ['name', 'A', 'Enter at least 2 characters.'],
   ['name', 'Alice', 'Enter at most 4 characters; these are 5.'],
@@ -131,7 +137,6 @@ test('counts a character outside the first plane as one', () => {
 
 test.each([undefined, null, 'x', {}, { properties: 7 }])('makes an empty form of %j', (schema) => {
   expect(parseFields(schema)).toEqual([])
-  expect(initialValues(schema)).toEqual({})
 })
 
 test('keeps fields with the names of object members', () => {
@@ -139,10 +144,10 @@ test('keeps fields with the names of object members', () => {
     '{"__proto__": {"type": "string"}, "constructor": {"type": "number"}}',
   )
   const fields = parseFields({ properties })
-  const { content, errors } = checkForm(
-    fields,
-    JSON.parse('{"__proto__": "a", "constructor": "x"}'),
-  )
+  const data = new FormData()
+  data.append('__proto__', 'a')
+  data.append('constructor', 'x')
+  const { content, errors } = checkForm(fields, data)
   expect(JSON.stringify(content)).toBe('{"__proto__":"a"}')
   expect([...errors]).toEqual([['constructor', 'Enter a number.']])
 })

@@ -1,9 +1,9 @@
 import { useId, useState } from 'react'
-import type { FormEvent, ReactElement } from 'react'
+import type { FormEvent, InputHTMLAttributes, ReactElement } from 'react'
 import type { Question, QuestionAction } from '../timeline/events.ts'
 import { ExternalLink, safeUrl } from './content.tsx'
-import { checkForm, initialValues, parseFields } from './form-schema.ts'
-import type { Choice, Field, FieldValue } from './form-schema.ts'
+import { checkForm, parseFields } from './form-schema.ts'
+import type { Field } from './form-schema.ts'
 import type { Send } from './host-connection.ts'
 
 export interface QuestionProps {
@@ -79,35 +79,25 @@ function Refusals({ questionId, send }: { questionId: string; send: Send }): Rea
 function QuestionForm({ question, send }: QuestionProps): ReactElement {
   const { id, schema } = question
   const fields = parseFields(schema)
-  const [values, setValues] = useState(() => initialValues(schema))
   const [errors, setErrors] = useState<ReadonlyMap<string, string>>(new Map())
-  const formId = useId()
 
   function submit(event: FormEvent<HTMLFormElement>): void {
     event.preventDefault()
-    const checked = checkForm(fields, values)
+    const form = event.currentTarget
+    const checked = checkForm(fields, new FormData(form))
     setErrors(checked.errors)
-    const first = fields.find(({ name }) => checked.errors.has(name))
+    const [first] = checked.errors.keys()
     if (first === undefined) {
       void send({ type: 'answer', questionId: id, action: 'accept', content: checked.content })
     } else {
-      event.currentTarget
-        .querySelector<HTMLElement>(`[data-field="${CSS.escape(first.name)}"]`)
-        ?.focus()
+      form.querySelector<HTMLElement>(`[name="${CSS.escape(first)}"]`)?.focus()
     }
   }
 
   return (
     <form onSubmit={submit} noValidate>
       {fields.map((field) => (
-        <FormField
-          key={field.name}
-          field={field}
-          id={`${formId}-${field.name}`}
-          value={values[field.name] ?? ''}
-          error={errors.get(field.name)}
-          onChange={(value) => setValues((before) => ({ ...before, [field.name]: value }))}
-        />
+        <FormField key={field.name} field={field} error={errors.get(field.name)} />
       ))}
       <div className="actions">
         <button type="submit" className="primary">
@@ -119,130 +109,64 @@ function QuestionForm({ question, send }: QuestionProps): ReactElement {
   )
 }
 
-interface FieldProps {
-  readonly field: Field
-  readonly id: string
-  readonly value: FieldValue
-  readonly error: string | undefined
-  readonly onChange: (value: FieldValue) => void
-}
-
-function FormField({ field, id, value, error, onChange }: FieldProps): ReactElement {
-  const { label, hint, isRequired, name } = field
-  const described = [hint !== undefined && `${id}-hint`, error !== undefined && `${id}-error`]
-  const common = {
-    'data-field': name,
-    'aria-invalid': error !== undefined,
-    'aria-describedby': described.filter(Boolean).join(' ') || undefined,
-  }
-  const notes = (
-    <>
-      {hint !== undefined && (
-        <span className="hint" id={`${id}-hint`}>
-          {hint}
-        </span>
-      )}
-      {error !== undefined && (
-        <span className="error" id={`${id}-error`}>
-          {error}
-        </span>
-      )}
-    </>
-  )
-  const title = (
-    <>
-      {label}
-      {isRequired && <span className="required"> (required)</span>}
-    </>
-  )
-  if (field.type === 'choices') {
-    return (
-      <fieldset className="field" {...common} tabIndex={-1}>
-        <legend>{title}</legend>
-        {field.choices.map((choice) => (
-          <CheckBox key={choice.value} choice={choice} value={value} onChange={onChange} />
-        ))}
-        {notes}
-      </fieldset>
-    )
-  }
-  if (field.type === 'boolean') {
-    return (
-      <div className="field">
-        <label className="check">
-          <input
-            type="checkbox"
-            checked={value === true}
-            onChange={(event) => onChange(event.target.checked)}
-            {...common}
-          />
+function FormField({ field, error }: { field: Field; error: string | undefined }): ReactElement {
+  const { name, type, label, hint, isRequired, choices, initial } = field
+  const id = useId()
+  const title = `${label}${isRequired ? ' (required)' : ''}`
+  const common = { name, 'aria-invalid': error !== undefined, 'aria-describedby': `${id}-notes` }
+  const input = { ...common, id, required: isRequired, defaultValue: initial[0] ?? '' }
+  const boxes = type === 'boolean' ? [{ value: 'true', label: title }] : choices
+  return (
+    <div
+      className="field"
+      {...(type === 'choices' && { role: 'group', 'aria-labelledby': `${id}-title` })}
+    >
+      {type !== 'boolean' && (
+        <label id={`${id}-title`} htmlFor={type === 'choices' ? undefined : id}>
           {title}
         </label>
-        {notes}
-      </div>
-    )
-  }
-  const input = { ...common, id, value: String(value), required: isRequired }
-  return (
-    <div className="field">
-      <label htmlFor={id}>{title}</label>
-      {field.type === 'choice' ? (
-        <select {...input} onChange={(event) => onChange(event.target.value)}>
+      )}
+      {type === 'choice' ? (
+        <select {...input}>
           <option value="">{isRequired ? 'Choose…' : 'None'}</option>
-          {field.choices.map((choice) => (
+          {choices.map((choice) => (
             <option key={choice.value} value={choice.value}>
               {choice.label}
             </option>
           ))}
         </select>
+      ) : type === 'boolean' || type === 'choices' ? (
+        boxes.map((box) => (
+          <label className="check" key={box.value}>
+            <input
+              type="checkbox"
+              value={box.value}
+              defaultChecked={initial.includes(box.value)}
+              {...common}
+            />
+            {box.label}
+          </label>
+        ))
       ) : (
-        <input
-          {...input}
-          {...inputType(field)}
-          autoComplete="off"
-          onChange={(event) => onChange(event.target.value)}
-        />
+        <input {...input} {...inputType(field)} autoComplete="off" />
       )}
-      {notes}
+      <div id={`${id}-notes`}>
+        {hint !== undefined && <span className="hint">{hint} </span>}
+        {error !== undefined && <span className="error">{error}</span>}
+      </div>
     </div>
   )
 }
 
-type CheckBoxProps = Pick<FieldProps, 'value' | 'onChange'> & { readonly choice: Choice }
-
-function CheckBox({ choice, value, onChange }: CheckBoxProps): ReactElement {
-  const chosen = typeof value === 'object' ? value : []
-  return (
-    <label className="check">
-      <input
-        type="checkbox"
-        checked={chosen.includes(choice.value)}
-        onChange={(event) =>
-          onChange(
-            event.target.checked
-              ? [...chosen, choice.value]
-              : chosen.filter((one) => one !== choice.value),
-          )
-        }
-      />
-      {choice.label}
-    </label>
-  )
+const INPUT_TYPES: Readonly<Record<string, string>> = {
+  email: 'email',
+  uri: 'url',
+  date: 'date',
+  'date-time': 'datetime-local',
 }
 
-function inputType(field: Field): {
-  type: string
-  inputMode?: 'numeric' | 'decimal'
-  step?: string
-} {
-  // Not type="number": it hides what was typed when that is no number, and changes it by the mouse wheel.
-  if (field.type === 'number') {
-    return { type: 'text', inputMode: field.isInteger ? 'numeric' : 'decimal' }
-  }
-  const format = field.type === 'text' ? field.format : undefined
-  if (format === 'date-time') return { type: 'datetime-local', step: '1' }
-  return {
-    type:
-      format === 'email' ? 'email' : format === 'uri' ? 'url' : format === 'date' ? 'date' : 'text',
-  }
+function inputType({ type, format = '' }: Field): InputHTMLAttributes<HTMLInputElement> {
+  // Not type="number": its value is empty while the text is not a number.
+  if (type !== 'text') return { type: 'text', inputMode: 'decimal' }
+  return { type: INPUT_TYPES[format] ?? 'text', step: '1' }
 }

@@ -36,7 +36,14 @@ export function Servers({ state, send }: { state: PlaygroundState; send: Send })
         {servers
           .filter(({ name }) => !(name in processes))
           .map((server) => (
-            <ServerCard key={server.name} server={server} send={send} />
+            <Card
+              key={server.name}
+              of={server}
+              title={server.title}
+              facts={[server.transport, server.revision]}
+            >
+              <ServerTroubles server={server} send={send} />
+            </Card>
           ))}
         <h3>Load</h3>
         <div className="actions">
@@ -101,47 +108,55 @@ const HELP: Record<TroubleName, string> = {
   'long-task': 'A task of about ten seconds at the gateway.',
 }
 
-function StateDot({
-  state,
-}: {
-  state: ProcessState['state'] | ServerState['state']
-}): ReactElement {
-  return <span className={`dot is-${state}`}>{state}</span>
+interface CardProps {
+  readonly of: ProcessState | ServerState
+  readonly title?: string
+  /** Shown if they are there: process id, model, revision. */
+  readonly facts: readonly (string | undefined)[]
+  readonly children: ReactNode
+}
+
+function Card({ of: { name, state, problem }, title, facts, children }: CardProps): ReactElement {
+  return (
+    <article className="card" data-card={name}>
+      <h4 title={title}>{name}</h4>
+      <span className={`dot is-${state}`}>{state}</span>
+      <span className="quiet meta">{facts.filter(Boolean).join(' · ')}</span>
+      {problem !== undefined && <p className="error">{problem}</p>}
+      <div className="actions">{children}</div>
+    </article>
+  )
 }
 
 interface ProcessCardProps {
   readonly process: ProcessState
-  /** What the process serves, if it is a server too. */
+  /** The same process as a server, if it is one. */
   readonly server: ServerState | undefined
   readonly send: Send
 }
 
 function ProcessCard({ process, server, send }: ProcessCardProps): ReactElement {
-  const { name, pid, state, model, executionType, problem } = process
+  const { name, pid, model, executionType } = process
+  const isAgent = name === 'agent'
+  const facts = [
+    isAgent ? model : undefined,
+    pid === undefined ? undefined : `pid ${pid}`,
+    server?.revision,
+  ]
   return (
-    <article className="card" data-process={name}>
-      <h4>{name}</h4>
-      <StateDot state={state} />
-      <span className="quiet meta">
-        {[name === 'agent' && model, pid !== undefined && `pid ${pid}`, server?.revision]
-          .filter(Boolean)
-          .join(' · ')}
-      </span>
-      {problem !== undefined && <p className="error">{problem}</p>}
-      <div className="actions">
-        <TroubleButton
-          trouble={{ name: 'kill-process', process: name }}
-          send={send}
-          label={`Kill and restart: ${name}`}
-        >
-          Kill and restart
-        </TroubleButton>
-        {server !== undefined && (
-          <ServerTroubles server={server} except="restart-server" send={send} />
-        )}
-        {name === 'agent' && <ExecutionTypeSwitch current={executionType} send={send} />}
-      </div>
-    </article>
+    <Card of={process} facts={facts}>
+      <TroubleButton
+        trouble={{ name: 'kill-process', process: name }}
+        send={send}
+        label={`Kill and restart: ${name}`}
+      >
+        Kill and restart
+      </TroubleButton>
+      {server !== undefined && (
+        <ServerTroubles server={server} except="restart-server" send={send} />
+      )}
+      {isAgent && <ExecutionTypeSwitch current={executionType} send={send} />}
+    </Card>
   )
 }
 
@@ -184,21 +199,6 @@ const SERVER_TROUBLES: readonly ServerTrouble[] = [
 ]
 
 const MODERN = '2026-07-28'
-
-function ServerCard({ server, send }: { server: ServerState; send: Send }): ReactElement {
-  const { name, title, transport, revision, state, problem } = server
-  return (
-    <article className="card" data-server={name}>
-      <h4 title={title}>{name}</h4>
-      <StateDot state={state} />
-      <span className="quiet meta">{[transport, revision].filter(Boolean).join(' · ')}</span>
-      {problem !== undefined && <p className="error">{problem}</p>}
-      <div className="actions">
-        <ServerTroubles server={server} send={send} />
-      </div>
-    </article>
-  )
-}
 
 interface ServerTroublesProps {
   readonly server: ServerState

@@ -24,58 +24,29 @@ const ROW_HEIGHT = 34
 /** Rows that are drawn above and below those that are seen. */
 const SPARE_ROWS = 8
 
-interface KindLook {
-  readonly label: string
-  /** Path in a box of 16 by 16, so that the colour is not the only sign. */
-  readonly shape: string
-  readonly help: string
+/** Drawn in a box of 16 by 16: colour is not the only sign of a kind. */
+const SHAPES: Readonly<Record<ExchangeKind, string>> = {
+  handshake: 'M8 1.5 14.5 8 8 14.5 1.5 8Z',
+  call: 'M8 2a6 6 0 1 0 0 12A6 6 0 1 0 8 2Z',
+  loss: 'M3.6 1.5 8 5.9l4.4-4.4 2.1 2.1L10.1 8l4.4 4.4-2.1 2.1L8 10.1l-4.4 4.4-2.1-2.1L5.9 8 1.5 3.6Z',
+  recovery: 'M8 1.5 15 14H1Z',
+  resume: 'M2.5 1.5 14.5 8l-12 6.5Z',
+  stream: 'M1 3h14v2.5H1ZM1 7h14v2.5H1ZM1 11h14v2.5H1Z',
+  state: 'M2 2h12v12H2Z',
+  other: 'M8 2a6 6 0 1 0 0 12A6 6 0 1 0 8 2Zm0 3a3 3 0 1 1 0 6 3 3 0 1 1 0-6Z',
 }
 
-export const KINDS: Readonly<Record<ExchangeKind, KindLook>> = {
-  handshake: {
-    label: 'handshake',
-    shape: 'M8 1.5 14.5 8 8 14.5 1.5 8Z',
-    help: 'opens a session',
-  },
-  call: { label: 'call', shape: 'M8 2a6 6 0 1 0 0 12A6 6 0 1 0 8 2Z', help: 'calls a tool' },
-  loss: {
-    label: 'loss',
-    shape:
-      'M3.6 1.5 8 5.9l4.4-4.4 2.1 2.1L10.1 8l4.4 4.4-2.1 2.1L8 10.1l-4.4 4.4-2.1-2.1L5.9 8 1.5 3.6Z',
-    help: 'the server refuses the session, or the connection broke',
-  },
-  recovery: {
-    label: 'recovery',
-    shape: 'M8 1.5 15 14H1Z',
-    help: 'opens a new session after a loss',
-  },
-  resume: {
-    label: 'resume',
-    shape: 'M2.5 1.5 14.5 8l-12 6.5Z',
-    help: 'a new process goes on with a stored session, without a handshake',
-  },
-  stream: {
-    label: 'stream',
-    shape: 'M1 3h14v2.5H1ZM1 7h14v2.5H1ZM1 11h14v2.5H1Z',
-    help: 'listens to the server',
-  },
-  state: { label: 'state', shape: 'M2 2h12v12H2Z', help: 'loads or saves a session record' },
-  other: {
-    label: 'other',
-    shape: 'M8 2a6 6 0 1 0 0 12A6 6 0 1 0 8 2Zm0 3a3 3 0 1 1 0 6 3 3 0 1 1 0-6Z',
-    help: 'lists, pings, notifications',
-  },
-}
-const KIND_NAMES: readonly ExchangeKind[] = [
-  'handshake',
-  'call',
-  'loss',
-  'recovery',
-  'resume',
-  'stream',
-  'state',
-  'other',
-]
+/** What each kind means, in the order of the legend. */
+export const KINDS: ReadonlyMap<ExchangeKind, string> = new Map([
+  ['handshake', 'opens a session'],
+  ['call', 'calls a tool'],
+  ['loss', 'the server refuses the session, or the connection broke'],
+  ['recovery', 'opens a new session after a loss'],
+  ['resume', 'a new process goes on with a stored session, without a handshake'],
+  ['stream', 'listens to the server'],
+  ['state', 'loads or stores a session'],
+  ['other', 'lists, notifications, answers, ends of sessions'],
+])
 
 type Row = { readonly at: number } & (
   | { readonly exchange: Exchange }
@@ -207,13 +178,13 @@ function Legend({ exchanges, hidden, onChange }: LegendProps): ReactElement {
   for (const { kind } of exchanges) counts.set(kind, (counts.get(kind) ?? 0) + 1)
   return (
     <div className="legend" role="group" aria-label="Kinds of exchanges that are shown">
-      {KIND_NAMES.map((kind) => (
+      {[...KINDS].map(([kind, help]) => (
         <button
           type="button"
           key={kind}
           className={`kind-${kind}`}
           data-kind={kind}
-          title={KINDS[kind].help}
+          title={help}
           aria-pressed={!hidden.has(kind)}
           onClick={() => {
             const next = new Set(hidden)
@@ -221,7 +192,7 @@ function Legend({ exchanges, hidden, onChange }: LegendProps): ReactElement {
             onChange(next)
           }}
         >
-          <Shape kind={kind} /> {KINDS[kind].label} <b>{counts.get(kind) ?? 0}</b>
+          <Shape kind={kind} /> {kind} <b>{counts.get(kind) ?? 0}</b>
         </button>
       ))}
     </div>
@@ -231,7 +202,7 @@ function Legend({ exchanges, hidden, onChange }: LegendProps): ReactElement {
 export function Shape({ kind }: { kind: ExchangeKind }): ReactElement {
   return (
     <svg className="shape" viewBox="0 0 16 16" aria-hidden="true">
-      <path d={KINDS[kind].shape} />
+      <path d={SHAPES[kind]} />
     </svg>
   )
 }
@@ -261,6 +232,7 @@ function ExchangeRow(props: ExchangeRowProps): ReactElement {
     'row',
     `kind-${kind}`,
     durationMs === undefined && 'is-open',
+    hasFailed(exchange) && 'is-failed',
     isActive && 'is-active',
   ]
   return (
@@ -277,7 +249,7 @@ function ExchangeRow(props: ExchangeRowProps): ReactElement {
       <span className="track">
         <span className="line" />
         <span className="label">
-          <b>{KINDS[kind].label}</b> {labelOf(exchange)}
+          <b>{kind}</b> {labelOf(exchange)}
           {sessionId !== undefined && <i> {sessionId}</i>}
         </span>
         <span className="visually-hidden">{` from ${from} to ${to} `}</span>
@@ -303,7 +275,12 @@ function NoticeRow({ notice, top }: { notice: Notice; top: number }): ReactEleme
 
 function describeOutcome({ durationMs, status, problem }: Exchange): string {
   if (durationMs === undefined) return status === undefined ? 'sent…' : `${status}, open…`
-  return `${problem ?? status ?? 'no answer'} · ${formatDuration(durationMs)}`
+  return problem ?? `${status ?? 'no answer'} · ${formatDuration(durationMs)}`
+}
+
+/** 4xx alone does not tell: it is the way of a server to say that there is no record, or no such revision. */
+function hasFailed({ kind, status = 0, problem }: Exchange): boolean {
+  return kind === 'loss' || status >= 500 || problem === 'connection broke'
 }
 
 /** Processes at the left, then the servers, debug state last. There are no HTTP exchanges with a stdio server. */
