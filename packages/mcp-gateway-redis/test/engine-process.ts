@@ -5,7 +5,7 @@ import { Annotation, interrupt, StateGraph } from '@langchain/langgraph'
 import type { BaseCheckpointSaver } from '@langchain/langgraph'
 import { PostgresSaver } from '@langchain/langgraph-checkpoint-postgres'
 import { SqliteSaver } from '@x/internal/testing/langgraph'
-import { bearerAuth, createGateway } from '@x/mcp-gateway'
+import { bearerAuth, createGateway, langGraphServerSource } from '@x/mcp-gateway'
 import { bullmqEngine, redisStore } from '../src/index.ts'
 import { countNode } from './worker-graph.ts'
 
@@ -19,10 +19,12 @@ export interface EngineProcessSettings {
   readonly postgres?: string | undefined
   readonly listens?: boolean
   readonly works?: boolean
+  /** URL of a LangGraph server whose assistants are offered too. */
+  readonly langGraph?: string
 }
 
 const settings = JSON.parse(process.argv[2] ?? '{}') as EngineProcessSettings
-const { redis: url, prefix, folder, postgres, listens = false, works = false } = settings
+const { redis: url, prefix, folder, postgres, listens = false, works = false, langGraph } = settings
 
 const State = Annotation.Root({ message: Annotation<string>(), steps: Annotation<string>() })
 
@@ -79,6 +81,7 @@ await using gateway = createGateway({
     fragile: { graph: threeSteps(undefined), description: 'Three steps', ...offered },
     asking: { graph: asking(checkpointer), description: 'Asks a question', ...offered },
   },
+  ...(langGraph !== undefined && { sources: [langGraphServerSource(langGraph)] }),
   auth: bearerAuth('token-of-the-test-0123456789'),
   secrets: { stateKey: 'a key that all processes of this test share' },
   store,

@@ -9,7 +9,8 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { sourceNode, startPostgresServer, startRedisServer } from '@x/internal/testing'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test, vi } from 'vitest'
+import { answered, startRemoteLangGraph } from '../../mcp-gateway/test/remote-langgraph.ts'
 import { bullmqEngine } from '../src/index.ts'
 import type { EngineProcessSettings } from './engine-process.ts'
 
@@ -42,7 +43,9 @@ interface Process extends AsyncDisposable {
 
 interface World extends AsyncDisposable {
   readonly prefix: string
-  start(what: Pick<EngineProcessSettings, 'listens' | 'works' | 'postgres'>): Promise<Process>
+  start(
+    what: Pick<EngineProcessSettings, 'langGraph' | 'listens' | 'works' | 'postgres'>,
+  ): Promise<Process>
   /** Lets a node wait, or go on. */
   put(name: `wait-${string}` | `go-${string}`): Promise<void>
   /** Executions of nodes, in order: `node message`. */
@@ -465,6 +468,37 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     expect(JSON.stringify(task['result'])).toContain('L')
     expect(await world.nodes()).toEqual(['answered A', 'after A', 'after A'])
   })
+
+  test(
+    'whose agent is on a LangGraph server is joined after its process was killed or stopped',
+    { timeout: SLOW },
+    async () => {
+      await using server = await startRemoteLangGraph()
+      await using world = await newWorld()
+      const langGraph = server.url
+      const joined = (run: string, times: number) => (): boolean =>
+        server.lines.filter((line) => line.endsWith(`/runs/${run}/stream`)).length >= times
+      const web = await world.start({ listens: true, langGraph })
+      const first = await world.start({ works: true, langGraph })
+      const [taskId, other] = await Promise.all([
+        taskOf(web.url, 'support'),
+        taskOf(web.url, 'support', { message: 'B' }),
+      ])
+      first.kill('SIGKILL')
+      const otherRun = server.runs[1]
+      await send(web.url, 'tasks/cancel', { taskId: other }) // its process looks alive
+      const second = await world.start({ works: true, langGraph })
+      const limits = { timeout: TAKEOVER_MS }
+      await vi.waitUntil(() => otherRun?.status === 'interrupted', limits)
+      await vi.waitUntil(joined('r1', 1), limits)
+      second.kill('SIGTERM')
+      await world.start({ works: true, langGraph })
+      await vi.waitUntil(joined('r1', 2), limits)
+      server.end('success', answered('Done'))
+      expect(await until(web.url, taskId, 'completed')).toMatchObject({ result: text('Done') })
+      expect(server.runs).toHaveLength(2)
+    },
+  )
 })
 
 test('rejects with UNAVAILABLE without Redis, and with CONFIG for unknown options', async () => {

@@ -18,7 +18,7 @@ export interface RemoteLangGraph extends AsyncDisposable {
   readonly runs: readonly RemoteRun[]
   /** Method and path of all requests. */
   readonly lines: readonly string[]
-  /** Ends the newest run. Its thread then has this state. */
+  /** Ends the newest run that goes on. Its thread then has this state. */
   end(status: RemoteRun['status'], state: Json): void
   /** Cuts all streams. */
   cut(): void
@@ -100,7 +100,7 @@ export async function startRemoteLangGraph(): Promise<RemoteLangGraph> {
     runs,
     lines,
     end(status, state) {
-      const run = runs.at(-1)
+      const run = runs.findLast((each) => each.status === 'running')
       if (run === undefined) return
       states.set(run.thread, state)
       run.status = status

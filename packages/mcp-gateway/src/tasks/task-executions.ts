@@ -91,6 +91,8 @@ const PROGRESS_MS = 1000
 const MAX_MESSAGE_CHARS = 1000
 /** Processes that may die within one call. Then the call is to blame. */
 const MAX_CLAIMS = 5
+/** A process that has died looks alive for a shorter time. */
+const DEAD_MS = 5000
 /** In this time after its last change, a task waits for a process that has its agent. */
 const AGENT_MS = 60_000
 /** In this time, a process that has stored a task notes that it executes it. */
@@ -219,13 +221,15 @@ export class TaskExecutions {
     // A process that misses this learns of the end when it stores its own.
     await engine?.cancel(`${key}/${task.round}`).catch(() => {})
     if (running || task.remote === undefined) return
-    if (task.status === 'working' && (await this.isExecuted(task))) return
-    void this.#stopRemote(task)
+    void this.#stopRemote(task).catch(() => {}) // the run goes on, and nobody gets its result
   }
 
   /** Stops a run at the server of its agent, which this process may have to find first. */
   async #stopRemote(task: Task): Promise<void> {
     const { clock, prepare } = this.#options
+    // A process that has died looks alive for some time. If it lives, it stops the run itself.
+    if (task.status === 'working' && (await this.isExecuted(task))) await this.#wait(DEAD_MS)
+    if (task.status === 'working' && (await this.isExecuted(task))) return
     const until = clock.now() + AGENT_MS
     while (!this.#hasAgent(task) && clock.now() < until && !this.#isClosed)
       await this.#wait(RETRY_MS)
