@@ -123,6 +123,7 @@ export class StatelessHttp {
     for (const { stop } of this.#calls) stop.abort(new Error('The gateway was closed'))
     for (const subscription of this.#subscriptions) subscription.end(this.#serverMeta)
     await this.#refusals.close()
+    this.#options.streams.close()
   }
 
   get #serverMeta(): Params {
@@ -249,7 +250,7 @@ export class StatelessHttp {
         this.#subscriptions.delete(subscription)
         leave()
       })
-      if (subscription.isEmpty) subscription.end(this.#serverMeta)
+      if (subscription.isEmpty || this.#isClosed) subscription.end(this.#serverMeta)
       tasks?.begin((task) => subscription.notify('notifications/tasks', task))
       return { status: 200, body: stream }
     } catch (cause) {

@@ -232,8 +232,10 @@ export class StdioPipe implements StdioConnection {
   /** Sends the messages of a stream until it ends. */
   #sendEvents(events: EventStream, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
-      signal?.addEventListener('abort', () => events.lose())
       events.onClose(() => resolve())
+      // The client may have cancelled while the stream was made.
+      if (signal?.aborted) return events.lose()
+      signal?.addEventListener('abort', () => events.lose())
       events.connect({
         write: (text) => {
           for (const event of text.split('\n\n')) {
