@@ -305,14 +305,15 @@ export async function toOptions(
   context: FileContext,
 ): Promise<FileOptions> {
   const store = await makeStore(settings.store, context)
-  let engine: ReturnType<typeof makeEngine>
+  let engine: (RunEngine & AsyncDisposable) | undefined
   const close = async (): Promise<void> => {
     await engine?.[Symbol.asyncDispose]()
     await store.close()
   }
   try {
-    engine = makeEngine(settings.store, context)
-    const { folder, watch, onWarning } = context
+    const { folder, watch, onWarning, sections } = context
+    const { type: kind, dir: _, ...ofPackage } = settings.store
+    engine = sections.store[kind]?.createEngine?.(ofPackage, { folder, onWarning })
     const made = { folder, watch, onWarning, isShared: store.isShared }
     const makeSource: FileOptions['makeSource'] = ({ type, ...own }, index, { sources }) =>
       withPath(`agents.sources[${index}]`, async () => {
@@ -377,16 +378,6 @@ export async function makeStore(
   return withPath('store', async () => {
     return sectionOf(sections.store, type).create(own, { folder, onWarning })
   })
-}
-
-/** @returns `undefined` if the store has no engine, or the file asks for none */
-function makeEngine(
-  settings: StoreSettings,
-  { folder, onWarning, sections }: FileContext,
-): (RunEngine & AsyncDisposable) | undefined {
-  const { type, dir, ...own } = settings
-  if (dir !== undefined) return undefined // the settings of a store on disk
-  return sections.store[type]?.createEngine?.(own, { folder, onWarning })
 }
 
 async function makeAuth(
