@@ -26,10 +26,9 @@ export function runsOptions(given: GivenRuns): RunsOptions {
   return {
     ...DEFAULTS.runs,
     files: gatewayFiles({
+      ...DEFAULTS.artifacts,
       artifacts: undefined,
-      maxBytes: DEFAULTS.artifacts.maxBytes,
       inline: DEFAULTS.inline,
-      fetch: 'never',
     }),
     onEvent: () => undefined,
     clock,

@@ -63,9 +63,7 @@ export class ArtifactLinks {
 
   /** Returns a link where a `PUT` stores a file of the caller. A link works once, because addresses are kept in logs. */
   async uploadLink(caller: ArtifactCaller, fileName: string): Promise<Link | undefined> {
-    const { baseUrl, scopes } = this.#options
-    if (baseUrl() === undefined) return undefined
-    const { scope } = await scopes.forWriting(caller, undefined)
+    const { scope } = await this.#options.scopes.forWriting(caller, undefined)
     return this.#link({ scope, name: artifactNameFrom(fileName) }, ['upload', randomHex(8)])
   }
 

@@ -111,6 +111,19 @@ test('gives the room of a result to files in their order, with links in between'
   expect(blocks.map(({ type }) => type)).toEqual(['resource', 'resource_link', 'resource'])
 })
 
+test('links files that do not fit into a result, and counts those for which there is no link', async () => {
+  await using it = world()
+  for (const name of ['a', 'b', 'c']) {
+    await it.files.write({ name, data: Buffer.from(name === 'b' ? 'x' : 'x'.repeat(500)) })
+  }
+  expect((await it.files.blocks()).map(({ type }) => type)).toEqual(Array(3).fill('resource'))
+  expect(await it.files.blocks(700)).toMatchObject([
+    { type: 'resource_link', name: 'a' },
+    { type: 'resource', resource: { text: 'x' } },
+    { type: 'text', text: expect.stringContaining('no room for 1 more files') },
+  ])
+})
+
 test('gives a client with a low limit a link and the beginning of the text', async () => {
   const inline = { clientProfiles: [{ match: '^tiny$', textMaxChars: 4 }] }
   await using it = world({ inline, clientName: 'tiny' })

@@ -28,19 +28,15 @@ import type {
 import { artifactNameFrom, artifactTitleFrom, encodedName } from './uri.ts'
 import type { ArtifactCaller } from './namespaces.ts'
 import { abortable } from '../internal/timers.ts'
-import { isPublicAddress } from '../internal/guarded-fetch.ts'
+import { createGuardedFetch, isPublicAddress } from '../internal/guarded-fetch.ts'
 import type { GuardedFetch } from '../internal/guarded-fetch.ts'
-import type { InlineSettings } from '../options.ts'
+import type { ArtifactSettings, InlineSettings } from '../options.ts'
 import { MeasuredBytes } from '../store/blobs.ts'
 
-export interface GatewayFilesOptions {
+export interface GatewayFilesOptions extends Pick<ArtifactSettings, 'maxBytes' | 'fetch'> {
   /** `undefined`: files are not stored. Results show those that fit. */
   readonly artifacts: Artifacts | undefined
-  /** Maximum size of one file if files are not stored. Bytes. */
-  readonly maxBytes: number
   readonly inline: InlineSettings
-  /** Fetches files that agents give by URL. `never`: public URLs become links, others are refused. */
-  readonly fetch: GuardedFetch | 'never'
 }
 
 /**
@@ -48,14 +44,16 @@ export interface GatewayFilesOptions {
  * artifacts, files above the limits are lost.
  */
 export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
-  const limitsOf = inlineLimitsFrom(options.inline)
+  const { artifacts, fetch: given, inline, maxBytes } = options
+  const fetch = given === 'guarded' ? createGuardedFetch({ maxBytes }) : given
+  const limitsOf = inlineLimitsFrom(inline)
   const open = async (caller: ArtifactCaller, uri: string, index: number): Promise<InputFile> => {
-    if (!options.artifacts) {
+    if (!artifacts) {
       const message = 'This gateway stores no files, so an agent cannot get any'
       throw new GatewayError('NOT_FOUND', message)
     }
     try {
-      return await options.artifacts.inputFile(caller, uri)
+      return await artifacts.inputFile(caller, uri)
     } catch (cause) {
       if (!GatewayError.is(cause) || cause.code !== 'NOT_FOUND') throw cause
       const message = `Bad arguments: /files/${index} is not a file of yours, or has expired`
@@ -63,15 +61,17 @@ export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
     }
   }
   return {
-    open: (run) => new GatewayRunFiles(options, run, limitsOf(run.clientName)),
+    open: (run) => new GatewayRunFiles({ ...options, fetch }, run, limitsOf(run.clientName)),
     input: (caller, uris) => Promise.all(uris.map((uri, index) => open(caller, uri, index))),
   }
 }
 
+type FilesOptions = GatewayFilesOptions & { readonly fetch: GuardedFetch | 'never' }
+
 /** The files of one run. For a caller without a name and without a session, the first file makes a scope for all of them. */
 class GatewayRunFiles implements RunFiles {
   readonly resultMaxBytes: number
-  readonly #options: GatewayFilesOptions
+  readonly #options: FilesOptions
   readonly #run: ResultFilesContext
   readonly #budget: InlineBudget
   readonly #entries: Entry[] = []
@@ -83,7 +83,7 @@ class GatewayRunFiles implements RunFiles {
   #scope: string | undefined
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor(options: GatewayFilesOptions, run: ResultFilesContext, limits: InlineLimits) {
+  constructor(options: FilesOptions, run: ResultFilesContext, limits: InlineLimits) {
     const { earlier } = run
     this.resultMaxBytes = limits.resultMaxBytes
     this.#options = options
@@ -91,7 +91,7 @@ class GatewayRunFiles implements RunFiles {
     this.#budget = new InlineBudget(limits)
     this.#scope = run.scope ?? earlier?.scope
     this.#shown = new Set(earlier?.shown)
-    for (const block of earlier?.blocks ?? []) this.#add({ blocks: [block] })
+    for (const block of earlier?.blocks ?? []) this.#add([block])
   }
 
   write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }> {
@@ -126,7 +126,7 @@ class GatewayRunFiles implements RunFiles {
     let room = MAX_KEPT_CHARS
     const blocks = this.#entries.flatMap((entry) => {
       const size = JSON.stringify(entry.blocks).length
-      if (entry.link && size > room) return [entry.link]
+      if (entry.short !== entry.blocks && size > room) return entry.short
       room -= size
       return entry.blocks
     })
@@ -198,7 +198,7 @@ class GatewayRunFiles implements RunFiles {
     if (!isPublicLink(uri)) throw noFetch()
     if (this.#isFirst(name, uri)) {
       const link = { type: 'resource_link' as const, uri, name, ...(mimeType && { mimeType }) }
-      this.#add({ blocks: [link] })
+      this.#add([link])
     }
     return { uri, version: 1 }
   }
@@ -249,9 +249,9 @@ class GatewayRunFiles implements RunFiles {
     const link = isStored
       ? linkBlock({ uri, name: title, mimeType, size, version })
       : { type: 'text' as const, text }
-    if (inline) return void this.#entries.push({ blocks: [inline], link })
+    if (inline) return void this.#entries.push({ blocks: [inline], short: [link] })
     const preview = kind === 'text' ? previewBlock(title, held.head, this.#budget) : undefined
-    this.#add({ blocks: preview ? [link, preview] : [link], link })
+    this.#add(preview ? [link, preview] : [link], [link])
   }
 
   /** Marks a file as shown. Returns whether it was not. */
@@ -262,9 +262,9 @@ class GatewayRunFiles implements RunFiles {
     return true
   }
 
-  #add(entry: Entry): void {
-    for (const block of entry.blocks) this.#budget.take(sizeOfBlock(block))
-    this.#entries.push(entry)
+  #add(blocks: readonly ContentBlock[], short = blocks): void {
+    for (const block of blocks) this.#budget.take(sizeOfBlock(block))
+    this.#entries.push({ blocks, short })
   }
 }
 
@@ -274,27 +274,22 @@ const MAX_KEPT_CHARS = 256 * 1024
 /** A file in the result. */
 interface Entry {
   readonly blocks: readonly ContentBlock[]
-  /** A link to show instead of the blocks. `undefined` for short blocks. */
-  readonly link?: ContentBlock | undefined
+  /** A link to show instead of the blocks. */
+  readonly short: readonly ContentBlock[]
 }
 
 /** Shows at least the link of every file. Shows whole files from the first one on, as long as there is room. */
 function fitting(entries: readonly Entry[], maxBytes: number): readonly ContentBlock[] {
   let room = maxBytes - MORE_BYTES
-  const listed: { readonly entry: Entry; readonly short: number }[] = []
-  for (const entry of entries) {
-    const short = bytesOf(entry.link ? [entry.link] : entry.blocks)
-    if (short > room) continue
-    room -= short
-    listed.push({ entry, short })
+  const takesRoom = (bytes: number): boolean => {
+    const fits = bytes <= room
+    if (fits) room -= Math.max(0, bytes)
+    return fits
   }
-  const blocks = listed.flatMap(({ entry, short }) => {
-    if (!entry.link) return entry.blocks
-    const more = bytesOf(entry.blocks) - short
-    if (more > room) return [entry.link]
-    room -= Math.max(0, more)
-    return entry.blocks
-  })
+  const listed = entries.filter(({ short }) => takesRoom(bytesOf(short)))
+  const blocks = listed.flatMap(({ blocks: whole, short }) =>
+    takesRoom(bytesOf(whole) - bytesOf(short)) ? whole : short,
+  )
   const missing = entries.length - listed.length
   if (missing === 0) return blocks
   const text = `There is no room for ${missing} more files. resources/list names those that are stored.`

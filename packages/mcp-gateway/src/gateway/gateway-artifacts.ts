@@ -8,7 +8,6 @@ import { ArtifactRoutes, type ArtifactRoutesOptions } from '../http/artifact-rou
 import type { HttpRoute } from '../http/router.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer } from '../internal/timers.ts'
-import { createGuardedFetch, type GuardedFetch } from '../internal/guarded-fetch.ts'
 import type { ChangeFeed } from '../mcp/change-feed.ts'
 import type { OwnTool } from '../mcp/tool-call.ts'
 import { uploadLinkTool } from '../mcp/upload-link-tool.ts'
@@ -36,19 +35,6 @@ export interface GatewayArtifactsOptions {
   readonly onError: (error: Error) => void
 }
 
-/** Files of a gateway that does not store them: results show the files that fit. */
-export function unkeptFiles({
-  artifacts,
-  inline,
-}: Pick<GatewayArtifactsOptions, 'artifacts' | 'inline'>): ResultFiles {
-  const { maxBytes } = artifacts
-  return gatewayFiles({ artifacts: undefined, inline, maxBytes, fetch: fetchOf(artifacts) })
-}
-
-function fetchOf({ fetch, maxBytes }: ArtifactSettings): GuardedFetch | 'never' {
-  return fetch === 'guarded' ? createGuardedFetch({ maxBytes }) : fetch
-}
-
 /** The files of a gateway: as resources, in results, as arguments of tools, and over HTTP. */
 export class GatewayArtifacts {
   readonly resources: ArtifactResources
@@ -74,7 +60,7 @@ export class GatewayArtifacts {
     const { scopes } = artifacts
     const { records } = store
     this.#links = new ArtifactLinks({ scopes, records, baseUrl, key, ttlMs, clock })
-    this.files = gatewayFiles({ artifacts, inline, maxBytes, fetch: fetchOf(settings) })
+    this.files = gatewayFiles({ ...settings, artifacts, inline })
     this.resources = new ArtifactResources({ artifacts, links: this.#links, pageSize, clock })
     const hasUrl = (settings.baseUrl ?? options.publicUrl) !== undefined
     const hasLinkTool = upload.enabled && (upload.linkTool ?? hasUrl)

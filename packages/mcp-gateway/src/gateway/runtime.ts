@@ -1,12 +1,13 @@
 import { AgentRegistry } from '../tools/agent-registry.ts'
 import { newScopeId } from '../files/namespaces.ts'
+import { gatewayFiles } from '../files/run-files.ts'
 import { anonymousPrincipal, type Principal } from '../internal/principal.ts'
 import { checkAuthFits } from '../http/auth/combine.ts'
 import type { Authenticator } from '../http/auth/authenticator.ts'
 import { signInRefusal } from '../http/auth/authenticator.ts'
 import { systemClock, type Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/timers.ts'
-import { GatewayArtifacts, unkeptFiles } from './gateway-artifacts.ts'
+import { GatewayArtifacts } from './gateway-artifacts.ts'
 import { GatewayError } from '../errors.ts'
 import type {
   ListenOptions,
@@ -141,7 +142,9 @@ export class Runtime implements AsyncDisposable {
       agents: this.registry,
       records: this.#store.records,
       lease: this.#lease,
-      files: this.#artifacts?.files ?? unkeptFiles(options),
+      files:
+        this.#artifacts?.files ??
+        gatewayFiles({ ...options.artifacts, artifacts: undefined, inline: options.inline }),
       streaming: options.streaming,
       onEvent: this.#observer.runEvent,
       clock,

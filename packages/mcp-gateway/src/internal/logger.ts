@@ -47,7 +47,9 @@ function write(level: string, message: string, { stack, ...details }: LogDetails
 }
 
 /** Writes warnings, failed runs, and runs that do not stop to a logger. */
-export function loggerObserver(logger: GatewayLogger): Required<Told> {
+export function loggerObserver(
+  logger: GatewayLogger,
+): Required<Pick<GatewayObserver, 'runEvent' | 'warned'>> {
   return {
     warned: (message, cause) => {
       const details = cause === undefined ? undefined : { error: errorText(cause) }
@@ -71,7 +73,5 @@ export function loggerObserver(logger: GatewayLogger): Required<Told> {
     },
   }
 }
-
-type Told = Pick<GatewayObserver, 'runEvent' | 'warned'>
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'

@@ -23,8 +23,7 @@ const MAX_PENDING_BYTES = 64 * 1024
 export class ProgressFeed {
   readonly #send: RunProgress
   readonly #clock: Clock
-  readonly #coalesceMs: number
-  readonly #heartbeatMs: number
+  readonly #options: ProgressOptions
   readonly #startedAt: number
   readonly #pending: Piece[] = []
   #pendingBytes = 0
@@ -36,12 +35,11 @@ export class ProgressFeed {
   #stopHeartbeat: (() => void) | undefined
 
   constructor(send: RunProgress, clock: Clock, options: ProgressOptions) {
-    const { coalesceMs, heartbeatMs, from } = options
+    const { heartbeatMs, from } = options
     this.#count = from
     this.#send = send
     this.#clock = clock
-    this.#coalesceMs = coalesceMs
-    this.#heartbeatMs = heartbeatMs
+    this.#options = options
     this.#startedAt = clock.now()
     this.#sentAt = this.#startedAt
     if (heartbeatMs > 0) this.#beatAfter(heartbeatMs)
@@ -57,7 +55,7 @@ export class ProgressFeed {
     if (this.#isStopped || text === '') return
     this.#add(text, false)
     if (this.#pendingBytes >= FLUSH_BYTES) this.#flush()
-    else this.#stopFlush ??= this.#clock.after(this.#coalesceMs, () => this.#flush())
+    else this.#stopFlush ??= this.#clock.after(this.#options.coalesceMs, () => this.#flush())
   }
 
   /** Sends a line about what happens now. */
@@ -124,11 +122,12 @@ export class ProgressFeed {
   /** One timer, however many pieces are sent. A client that takes nothing delays no later heartbeat. */
   #beatAfter(ms: number): void {
     this.#stopHeartbeat = this.#clock.after(ms, () => {
+      const { heartbeatMs } = this.#options
       const now = this.#clock.now()
-      const leftMs = this.#sentAt + this.#heartbeatMs - now
-      const isSilent = leftMs <= 0 || leftMs > this.#heartbeatMs
+      const leftMs = this.#sentAt + heartbeatMs - now
+      const isSilent = leftMs <= 0 || leftMs > heartbeatMs
       if (isSilent) this.line(`Still working (${Math.round((now - this.#startedAt) / 1000)} s)`)
-      this.#beatAfter(isSilent ? this.#heartbeatMs : leftMs)
+      this.#beatAfter(isSilent ? heartbeatMs : leftMs)
     })
   }
 }

@@ -23,12 +23,10 @@ export interface StateBinding {
 
 /** Signs states, and verifies them. A state is valid for one principal and one method. */
 export class RequestStates {
-  readonly #key: Uint8Array | string
-  readonly #ttlSeconds: number
+  readonly #options: RequestStateOptions
 
-  constructor({ key, ttlMs }: RequestStateOptions) {
-    this.#key = key
-    this.#ttlSeconds = Math.ceil(ttlMs / 1000)
+  constructor(options: RequestStateOptions) {
+    this.#options = options
   }
 
   mint(state: RequestState, binding: StateBinding): Promise<string> {
@@ -41,11 +39,9 @@ export class RequestStates {
   }
 
   #codecFor({ method, principal }: StateBinding): RequestStateCodec<RequestState> {
-    return createRequestStateCodec<RequestState>({
-      key: this.#key,
-      ttlSeconds: this.#ttlSeconds,
-      bind: () => `${method}\0${principal}`,
-    })
+    const { key, ttlMs } = this.#options
+    const ttlSeconds = Math.ceil(ttlMs / 1000)
+    return createRequestStateCodec({ key, ttlSeconds, bind: () => `${method}\0${principal}` })
   }
 }
 
