@@ -73,9 +73,9 @@ export function Conversation({
         {conversation.map((item) => (
           <Item key={`${item.type}-${item.id}`} item={item} send={send} />
         ))}
-        {(run?.state === 'failed' || run?.state === 'lost') && (
+        {run?.problem !== undefined && (
           <p className="run-problem" role="alert">
-            {run.problem ?? 'The run ended without an answer. Say it again.'}
+            {run.problem}
           </p>
         )}
       </div>
@@ -171,7 +171,10 @@ interface ComposerProps {
 function Composer({ isRunning, isFirst, send }: ComposerProps): ReactElement {
   const [text, setText] = useState('')
   const input = useRef<HTMLTextAreaElement>(null)
-  useEffect(() => input.current?.focus({ preventScroll: true }), [])
+  useEffect(() => {
+    // On a small screen, the focus would open a keyboard over the page.
+    if (matchMedia('(min-width: 821px)').matches) input.current?.focus({ preventScroll: true })
+  }, [])
 
   async function say(sentence: string): Promise<void> {
     if (sentence.trim() === '' || isRunning) return
