@@ -30,7 +30,10 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
 
   beforeAll(async () => {
     mkdirSync(ARTIFACTS, { recursive: true })
-    const [folder, playground] = await Promise.all([buildPage(), Playground.start()])
+    const [folder, playground] = await Promise.all([
+      buildPage(),
+      Playground.start({ env: { PLAYGROUND_MODEL: 'scripted' } }),
+    ])
     app = playground
     web = await listen(createWeb(app, folder), 0)
     page = await open(web.url)

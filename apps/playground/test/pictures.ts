@@ -11,7 +11,7 @@ const FOLDER = fileURLToPath(new URL('../../../docs/pictures/', import.meta.url)
 const MAX_BYTES = 200_000
 
 await mkdir(FOLDER, { recursive: true })
-await using playground = await Playground.start()
+await using playground = await Playground.start({ env: { PLAYGROUND_MODEL: 'scripted' } })
 await using web = await listen(createWeb(playground, await buildPage()), 0)
 
 const say = (text: string): Promise<void> => playground.run({ type: 'say', text })
