@@ -24,13 +24,13 @@ export interface Step {
   readonly act: (scene: Scene) => Promise<Measured>
 }
 
-/** What the agent answers, or what a server asks meanwhile. */
+/** Answer of the agent, or a question of a server. */
 export interface Turn {
   readonly answer: string
   readonly question: Question | undefined
 }
 
-/** What the demo uses of the playground. */
+/** Part of the playground that the demo uses. */
 type Stage = Pick<Playground, 'state' | 'on' | 'run' | 'exchangeDetails' | 'gateway' | 'hasRedis'>
 
 /** The playground while a step of the demo runs. */

@@ -433,7 +433,7 @@ async function useTeam(
   }
 }
 
-/** What the basket holds, as a tool of the shop has answered. */
+/** Content of the basket in the answer of a tool. */
 function basketIn(answer: string): string {
   return / holds (.*)$/.exec(answer)?.[1] ?? (answer.endsWith(' is empty') ? 'nothing' : 'unknown')
 }

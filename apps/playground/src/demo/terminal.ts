@@ -29,7 +29,7 @@ export interface StepResult {
   readonly name: string
   readonly ok: boolean
   readonly figures: Figures
-  /** What differs, in words. */
+  /** One sentence for each wrong figure. */
   readonly differences: readonly string[]
 }
 
@@ -186,7 +186,7 @@ export class Terminal {
   }
 }
 
-/** What comes of all steps: for people, and for machines. */
+/** Summary of all steps, for people and for machines. */
 export function summaryOf(results: readonly StepResult[]): {
   readonly text: string
   readonly json: {

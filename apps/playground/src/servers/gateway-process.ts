@@ -26,7 +26,7 @@ const checkpointer = new SqliteSaver(join(DATA_FOLDER, 'gateway.db'))
 const report = new StateGraph(State)
   .addNode('write', async ({ writers }, { signal, writer }) => {
     writer?.({ type: 'status', text: `Part ${writers.length + 1} of ${PARTS}` })
-    // The first part takes no time, so that whoever kills this process leaves something for the next one.
+    // The first part takes no time: if this process is killed, the next one finds a part.
     if (writers.length > 0) await sleep(Number(REPORT_MS) / (PARTS - 1), undefined, { signal })
     return { writers: [process.pid] }
   })

@@ -112,7 +112,7 @@ export class Classifier {
 }
 
 const STREAM = 'listening stream'
-/** What requests do that carry no JSON-RPC message. */
+/** Labels of requests without a JSON-RPC message. */
 const LABELS: Readonly<Record<string, string>> = { GET: STREAM, DELETE: 'end of the session' }
 const STATE_LABELS: Readonly<Record<string, string>> = {
   GET: 'load',
@@ -120,7 +120,7 @@ const STATE_LABELS: Readonly<Record<string, string>> = {
   DELETE: 'clear',
 }
 
-/** What an exchange does, in a few words: a tool, a method, or what a request without either is for. */
+/** Label of an exchange: its tool, its method, or the purpose of a request without either. */
 export function labelOf({ kind, httpMethod, rpcMethod, toolName }: Exchange): string {
   const labels = kind === 'state' ? STATE_LABELS : LABELS
   if (rpcMethod === 'subscriptions/listen') return STREAM

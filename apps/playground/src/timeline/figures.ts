@@ -1,6 +1,6 @@
 import type { Exchange } from './events.ts'
 
-/** What the exchanges add up to. */
+/** Totals of exchanges. */
 export interface Figures {
   /** Answered tool calls. */
   readonly calls: number

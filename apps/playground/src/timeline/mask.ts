@@ -1,4 +1,4 @@
-/** What must not be shown in full. */
+/** Values that must not be shown in full. */
 export interface Sensitive {
   /** Session ids. They are shortened. */
   readonly ids: Iterable<string>

@@ -72,7 +72,7 @@ function changeOf(state: PlaygroundState, event: TimelineEvent): Partial<Playgro
     case 'server':
       return { servers: put(state.servers, event.server, ({ name }) => name) }
     case 'exchange':
-      // A stream may end when it is no longer kept.
+      // The end of a stream may come after the stream was dropped from the list.
       if (event.exchange.id < (state.exchanges[0]?.id ?? 0)) return {}
       return {
         exchanges: put(state.exchanges, event.exchange, ({ id }) => id).slice(-MAX_EXCHANGES),

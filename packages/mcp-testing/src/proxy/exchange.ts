@@ -47,9 +47,9 @@ export interface Exchange extends RecordedRequest {
   readonly ms?: number | undefined
   /** Absent while it goes on. */
   readonly end?: ExchangeEnd | undefined
-  /** What the client sent. Only with `keepBodies`. */
+  /** Request of the client. Only with `keepBodies`. */
   readonly request?: RecordedMessage | undefined
-  /** What the client got. Only with `keepBodies`; absent before the head of the answer. */
+  /** Answer to the client. Only with `keepBodies`; absent before its head. */
   readonly response?: RecordedMessage | undefined
 }
 
