@@ -488,6 +488,8 @@ function authRoute(
     matches: (path) => paths.some((each) => path === each || path.startsWith(`${each}/`)),
     handle: async ({ request, address }) => {
       const response = await auth.handle?.(request, { address })
+      // The authenticator may be code of the user.
+      if (response && typeof response.status !== 'number') throw new TypeError('Not a response')
       const reason = response && signInRefusal(response)
       if (reason) observer.requestRefused({ reason, status: response.status, address })
       return response && toReply(response)

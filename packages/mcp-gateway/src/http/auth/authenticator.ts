@@ -232,8 +232,7 @@ export function signInRefusal(response: Response): RefusedRequest['reason'] | un
   if (status === 429) return 'too_many'
   if (status >= 500) return 'unavailable'
   if (status >= 400) return NOT_OF_THE_CALLER.has(status) ? undefined : 'sign_in'
-  // The authenticator may be a user's own code, and return something without headers.
-  const target = headers?.get('location') ?? ''
+  const target = headers.get('location') ?? ''
   if (!URL.canParse(target)) return undefined
   return new URL(target).searchParams.has('error') ? 'sign_in' : undefined
 }
