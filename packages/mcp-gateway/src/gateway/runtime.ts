@@ -156,7 +156,7 @@ export class Runtime implements AsyncDisposable {
       lease: this.#lease,
       engine: options.engine,
       outlive: this.#store.isShared || this.#store.isDurable,
-      prepare: (task) => prepareTask(parts, task),
+      prepare: (task, over) => prepareTask(parts, task, over),
       needsInputTtlMs: options.runs.needsInputTtlMs,
       clock,
       onError: this.#onError,

@@ -4,6 +4,7 @@ import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import { mayUse } from '../internal/principal.ts'
 import { roundAnswers, type Task } from '../tasks/task.ts'
+import type { RunOrder } from '../runs/order.ts'
 import type { PreparedTask } from '../tasks/task-executions.ts'
 import { taskOwnerOf, type TaskReference } from '../tasks/task-records.ts'
 import type { Tasks } from '../tasks/tasks.ts'
@@ -30,8 +31,7 @@ export function taskMethods(
         const tool = parts.registry.plan().byName(task.tool)
         if (!tool || !mayUse(context.principal, tool)) throw agentGone(task.tool)
         const { principal } = context
-        const order = { ...task.order, principal, client: clientOf(context) }
-        return prepareTask(parts, { ...task, order })
+        return prepareTask(parts, task, { principal, client: clientOf(context) })
       })
     },
     'tasks/cancel': (reference) => tasks.cancel(reference),
@@ -62,10 +62,15 @@ export function taskMethods(
 }
 
 /** Returns what executes a stored task. @throws ProtocolError if its agent is gone */
-export function prepareTask(parts: HandlerParts, task: Task): PreparedTask {
+export function prepareTask(
+  parts: HandlerParts,
+  task: Task,
+  over: Partial<RunOrder> = {},
+): PreparedTask {
   const tool = parts.registry.plan().byName(task.tool)
-  if (!tool) throw notHere(task.tool)
-  const { order: stored, round } = task
+  if (!tool || !task.order) throw notHere(task.tool)
+  const { round } = task
+  const stored = { ...task.order, ...over }
   const resume = round > 0 ? { state: task.state, responses: roundAnswers(task) } : stored.resume
   const { attempt, idempotencyKey } = stored
   // The key of a task of an engine is claimed before the task is queued.

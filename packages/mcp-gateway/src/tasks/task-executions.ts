@@ -4,7 +4,7 @@ import { GatewayError } from '../errors.ts'
 import type { Clock } from '../internal/clock.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import { toInputRequests } from '../runs/forms.ts'
-import type { RunProgress, RunSink, ToolOutcome } from '../runs/order.ts'
+import type { RunOrder, RunProgress, RunSink, ToolOutcome } from '../runs/order.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import type { StoredTask, TaskRecords } from './task-records.ts'
 import { isTerminal, nextTask, type Task, type TaskError, type TaskEvent } from './task.ts'
@@ -16,8 +16,8 @@ export interface TaskExecutionsOptions {
   readonly engine: RunEngine | undefined
   /** Whether another process, or this one after a restart, can read the tasks of this process. */
   readonly outlive: boolean
-  /** Returns what executes a stored call. @throws if its agent is not there */
-  readonly prepare: (task: Task) => PreparedTask
+  /** Returns what executes a stored call, with other parts of its order. @throws if its agent is not there */
+  readonly prepare: (task: Task, over?: Partial<RunOrder>) => PreparedTask
   /** Time for which a task is kept after its end. */
   readonly ttlMs: number
   /** Time that a question waits for its answer. */
@@ -344,7 +344,7 @@ export class TaskExecutions {
     const { attempt, claims, remote } = task
     let prepared: PreparedTask
     try {
-      prepared = this.#options.prepare({ ...task, order: { ...task.order, attempt: claims } })
+      prepared = this.#options.prepare(task, { attempt: claims })
     } catch (error) {
       await this.#store({ type: 'failed', attempt, error: toTaskError(error) }, found)
       return 'ended'

@@ -1,8 +1,4 @@
-import {
-  isCallToolResult,
-  type CallToolResult,
-  type InputRequest,
-} from '@modelcontextprotocol/server'
+import type { CallToolResult, InputRequest } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
 import { z } from 'zod'
@@ -24,8 +20,10 @@ export interface Task {
   readonly expiresAt: number
   /** Name of the tool of an agent. */
   readonly tool: string
-  /** The call, as data: with it, any process can continue the call. */
-  readonly order: RunOrder
+  /** Id of the run. */
+  readonly runId: string
+  /** The call, as data: with it, any process can continue the call. `undefined` after the end. */
+  readonly order?: RunOrder | undefined
   /** Number of the execution, from 1; 0 before the first one. Each continuation is one more. Earlier ones change nothing. */
   readonly attempt: number
   /** Process that executes it. Empty: it is queued. */
@@ -63,7 +61,8 @@ const TaskRow: z.ZodType<Task> = z.object({
   updatedAt: z.number(),
   expiresAt: z.number(),
   tool: z.string(),
-  order: StoredOrder,
+  runId: z.string(),
+  order: StoredOrder.optional(),
   attempt: z.number(),
   process: z.string(),
   claims: z.number(),
@@ -72,7 +71,8 @@ const TaskRow: z.ZodType<Task> = z.object({
   answers: z.record(z.string(), values),
   state: z.unknown().optional(),
   remote: z.unknown().optional(),
-  result: z.custom<CallToolResult>(isCallToolResult).optional(),
+  // Checked before it was stored.
+  result: z.custom<CallToolResult>((value) => isRecord(value) && 'content' in value).optional(),
   error: z
     .object({ code: z.number(), message: z.string(), data: z.unknown().optional() })
     .optional(),
@@ -113,13 +113,16 @@ export function parseTask(value: unknown): Task | undefined {
 
 /** Returns a task that was accepted just now. */
 export function newTask(
-  facts: Pick<Task, 'taskId' | 'tool' | 'order' | 'process' | 'expiresAt' | 'remote'>,
+  facts: Pick<Task, 'taskId' | 'tool' | 'process' | 'expiresAt' | 'remote'> & {
+    readonly order: RunOrder
+  },
   now: number,
 ): Task {
   const none = { round: 0, questions: {}, answers: {} }
   const attempt = facts.process === '' ? 0 : 1
   const times = { createdAt: now, updatedAt: now }
-  return { ...facts, ...none, ...times, status: 'working', attempt, claims: attempt }
+  const { runId } = facts.order
+  return { ...facts, runId, ...none, ...times, status: 'working', attempt, claims: attempt }
 }
 
 /**
@@ -231,7 +234,7 @@ function withAnswers(
 }
 
 function ended(task: Task, end: Partial<Task> & Pick<Task, 'status'>, now: number): Task {
-  const { message: _, ...rest } = task
+  const { message: _, order: __, ...rest } = task
   const none = { questions: {}, answers: {}, state: undefined, remote: undefined }
   return { ...rest, ...none, ...end, updatedAt: now }
 }

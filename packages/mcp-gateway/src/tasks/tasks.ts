@@ -352,7 +352,7 @@ export class Tasks {
       // Else a repeat of the call was faster, or this one has stored it by a write whose answer was lost.
       const found = stored ?? (await this.#records.read(key))
       if (!found) return undefined
-      const isOwn = found.task.order.runId === order.runId
+      const isOwn = found.task.runId === order.runId
       created = { found, isOwn, isClaimed, release }
       return created
     } finally {
