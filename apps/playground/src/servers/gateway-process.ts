@@ -3,11 +3,19 @@
 // until the parent kills it or ends.
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Annotation, END, MessagesAnnotation, START, StateGraph } from '@langchain/langgraph'
+import {
+  Annotation,
+  END,
+  isGraphInterrupt,
+  MessagesAnnotation,
+  START,
+  StateGraph,
+} from '@langchain/langgraph'
 import { SqliteSaver } from '@x/internal/testing/langgraph'
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import { bullmqEngine, redisStore } from '@x/mcp-gateway-redis'
 import { openTeam } from '../agent/graph.ts'
+import type { Team } from '../agent/graph.ts'
 import { createModel, modelName } from '../agent/models.ts'
 
 const { DATA_FOLDER = '', GATEWAY_TOKEN = '', REDIS_URL = '', REPORT_MS = '10000' } = process.env
@@ -43,12 +51,34 @@ function textOf({ message, writers }: typeof State.State): string {
   return `Report about ${message}: ${parts.join('; ')}.`
 }
 
+/** Most runs that keep their sessions while they wait for a person. */
+const MAX_WAITING = 20
+/** Teams of runs that wait for a person, by thread: a server with sessions waits in the session of its question. */
+const waiting = new Map<string, Team>()
+
 /** The team, with sessions of its own for each run: callers must not see each other's baskets. */
 const team = new StateGraph(MessagesAnnotation)
   .addNode('team', async ({ messages }, config) => {
+    const thread = String(config.configurable?.['thread_id'])
     const model = await createModel(modelName())
-    await using opened = await openTeam({ model, executionType: 'runtime' })
-    return await opened.supervisor.invoke({ messages }, config)
+    const opened = waiting.get(thread) ?? (await openTeam({ model, executionType: 'runtime' }))
+    waiting.delete(thread)
+    await using stack = new AsyncDisposableStack()
+    stack.use(opened)
+    try {
+      return await opened.supervisor.invoke({ messages }, config)
+    } catch (error) {
+      if (isGraphInterrupt(error)) {
+        waiting.set(thread, opened)
+        stack.move() // stays open
+        const [oldest] = waiting
+        if (oldest !== undefined && waiting.size > MAX_WAITING) {
+          waiting.delete(oldest[0])
+          await oldest[1][Symbol.asyncDispose]()
+        }
+      }
+      throw error
+    }
   })
   .addEdge(START, 'team')
   .compile({ checkpointer })

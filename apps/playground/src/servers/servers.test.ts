@@ -125,7 +125,7 @@ test('the gateway process offers the team and a report, to callers with the toke
   const [url] = await Promise.race([once(child, 'message'), exited])
   if (typeof url !== 'string') throw new Error('The gateway process ended')
   const headers = { authorization: `Bearer ${TOKEN}` }
-  await using client = clientOf({ url, headers })
+  await using client = clientOf({ url, headers }, ADDRESS)
   expect(await text(client, 'write_report', { message: 'tides' })).toBe(
     `Report about tides: process ${child.pid} wrote part 1, 2, 3, 4, 5.`,
   )
@@ -133,6 +133,8 @@ test('the gateway process offers the team and a report, to callers with the toke
     const answer = await text(client, 'shopping_team', { message: 'Add two figs to my basket' })
     expect(answer).toMatch(/^A new basket of session .* holds 2 × figs$/) // each run has its own
   }
+  const checkout = { message: 'Add a fig to my basket, then check out' }
+  expect(await text(client, 'shopping_team', checkout)).toMatch(/^Ordered 1 × fig for Ada/)
   await using stranger = clientOf({ url })
   await expect(stranger.listTools()).rejects.toMatchObject({ code: 'UNAUTHORIZED' })
   child.disconnect()
