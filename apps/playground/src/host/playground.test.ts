@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTestServer } from '@x/mcp-testing'
+import { startLegacyServer, startTestServer } from '@x/mcp-testing'
 import type { Exchange, Trouble } from '../timeline/events.ts'
 import type { ConversationItem } from '../timeline/state.ts'
 import { Playground } from './playground.ts'
@@ -227,6 +227,7 @@ test(
       response.writeHead(401, { 'content-type': 'application/json' })
       response.end(JSON.stringify({ error: { message: 'Incorrect API key provided: sk-1234' } }))
     })
+    let starts = 0
     await using started = await Playground.start({
       env: {
         PLAYGROUND_MODEL: 'openai:gpt-5-mini',
@@ -238,7 +239,15 @@ test(
           name: 'basket',
           title: 'Basket',
           troubles: ['restart-server'],
-          start: () => Promise.reject(new Error('no space left')),
+          start: async () => {
+            if (++starts === 1) throw new Error('no space left')
+            const server = await startLegacyServer()
+            return {
+              url: server.url,
+              revision: () => '2025-11-25',
+              [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+            }
+          },
         },
       ],
     })
@@ -246,6 +255,8 @@ test(
       state: 'failed',
       problem: 'It did not start: no space left. Restart it to try again.',
     })
+    await started.run({ type: 'trouble', trouble: { name: 'restart-server', server: 'basket' } })
+    expect(started.state.servers.find(({ name }) => name === 'basket')?.state).toBe('running')
     expect(started.state.processes['agent']).toMatchObject({
       state: 'running',
       model: 'openai:gpt-5-mini',
