@@ -79,6 +79,8 @@ const WATCHED_POLL_MS = 10_000
 const JITTER = 0.25
 /** Limit of one request about a task, in milliseconds. The server need not wait for anything. */
 const REQUEST_MS = 30_000
+/** Questions of one task that handlers answer at the same time. */
+const MAX_ASKING = 8
 /** Time that an aborted call waits until the server has received the cancellation, in milliseconds. */
 const CANCEL_MS = 1000
 const INVALID_PARAMS: number = ErrorCode.InvalidParams
@@ -313,9 +315,8 @@ export class McpTask {
         if (signal.aborted || !isTemporary(error)) throw error
         if (this.#isExpired) throw this.#expired(error)
         session.log('debug', `tasks/${what} is sent again`, error)
-        const { retryAfterMs = 0 } = getTransportError(error) ?? {}
         const ms = this.#intervalMs(session) * 2 ** ++failures
-        await this.#pause(Math.max(Math.min(ms, MAX_POLL_MS), retryAfterMs), signal)
+        await this.#pause(Math.max(Math.min(ms, MAX_POLL_MS), retryAfterOf(error)), signal)
       }
     }
   }
@@ -430,6 +431,8 @@ export class McpTask {
     signal: AbortSignal,
   ): void {
     for (const [key, request] of Object.entries(requests)) {
+      // The end of a handler wakes the loop, which asks the next question.
+      if (this.#asking.size >= MAX_ASKING) return
       if (this.#asking.has(key)) continue
       const asking = new AbortController()
       this.#asking.set(key, asking)
@@ -620,6 +623,15 @@ function isTemporary(error: unknown): boolean {
   }
   if (McpClientError.is(error)) return TEMPORARY.has(error.code)
   return error instanceof McpError && !REFUSALS.has(error.code)
+}
+
+/** Returns the time for which the server asks to wait before the request is repeated. */
+function retryAfterOf(error: unknown): number {
+  const failure = getTransportError(error)
+  if (failure !== undefined) return failure.retryAfterMs ?? 0
+  const data: unknown = error instanceof McpError ? error.data : undefined
+  const ms = isRecord(data) ? data['retryAfterMs'] : undefined
+  return typeof ms === 'number' && ms > 0 ? Math.min(ms, MAX_POLL_MS) : 0
 }
 
 function isBusy(status: number): boolean {

@@ -303,6 +303,23 @@ describe.concurrent('a poll', () => {
     expect(server.count('tasks/get')).toBeGreaterThan(2)
   })
 
+  test('is repeated no sooner than the error of the server says', async () => {
+    const waits: number[] = []
+    const wait = (ms: number): Promise<void> => {
+      waits.push(ms)
+      return new Promise((resolve) => setImmediate(resolve))
+    }
+    await using all = await given({ retryTiming: { random: () => 0, wait } })
+    const { client, server } = all
+    const body = (id: unknown): string => {
+      const error = { code: -32603, message: 'Not now', data: { retryAfterMs: 7000 } }
+      return JSON.stringify({ jsonrpc: '2.0', id, error })
+    }
+    server.inject({ method: 'tasks/get', times: 1, instead: { status: 200, body } })
+    expect(textOf(await client.callTool('slow_compute', { seconds: 0.02 }))).toBe('computed')
+    expect(Math.max(...waits)).toBeGreaterThanOrEqual(7000)
+  })
+
   test('is repeated while the server restarts', async () => {
     await using all = await given()
     const { client, server } = all
@@ -729,6 +746,27 @@ describe.concurrent('a server with wrong answers', () => {
     })
     expect(textOf(await result)).toContain('re: Name?')
     expect(asked).toEqual(['Name?'])
+  })
+
+  test('that asks a hundred questions at once: at most eight handlers run at the same time', async () => {
+    let running = 0
+    let most = 0
+    const elicitation = async (): Promise<{ action: 'decline' }> => {
+      most = Math.max(most, ++running)
+      await new Promise((resolve) => setImmediate(resolve))
+      running--
+      return { action: 'decline' }
+    }
+    await using all = await given({ handlers: { elicitation } }, { ttlMs: null })
+    const { client, server } = all
+    const call = client.callTool('confirm_delete', { filename: 'a' })
+    await polled(server)
+    const [question] = Object.values(server.lastTask.inputRequests ?? {})
+    const keys = Array.from({ length: 100 }, (_, index) => `q${index}`)
+    const inputRequests = Object.fromEntries(keys.map((key) => [key, question ?? {}]))
+    server.change({ status: 'input_required', inputRequests })
+    expect(Object.keys(JSON.parse(textOf(await call)) as object)).toHaveLength(100)
+    expect(most).toBeLessThanOrEqual(8)
   })
 
   test('that asks without a valid question: the call rejects', async () => {
