@@ -247,10 +247,10 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     const problem = page.getByRole('log', { name: 'Problems' })
     await page.route('**/api/commands', (route) => route.abort(), { times: 1 })
     await page.getByRole('button', { name: 'Restart: everything' }).click()
-    await problem.getByText('The playground does not answer').waitFor()
+    await problem.getByText('The playground did not answer').waitFor()
     await shoot('problem')
     await problem.getByRole('button', { name: 'Close the notice' }).click()
-    await problem.getByText('The playground does not answer').waitFor({ state: 'detached' })
+    await problem.getByText('The playground did not answer').waitFor({ state: 'detached' })
     expect(await problem.locator('.toast').count()).toBe(0)
   })
 

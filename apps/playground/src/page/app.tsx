@@ -69,7 +69,7 @@ export function App({ connection }: { connection: HostConnection }): ReactElemen
   )
 }
 
-/** Newest last. */
+/** Notices of the host and of the page, newest last. */
 function listNotices({ state, ownNotices }: View): Notice[] {
   return [...state.notices, ...ownNotices].toSorted((a, b) => a.at - b.at)
 }

@@ -3,7 +3,7 @@ import type { ReactElement, ReactNode } from 'react'
 import type { ToolResult } from '../timeline/events.ts'
 import { formatBytes } from './format.ts'
 
-// Everything in here comes from servers that nobody has to trust: it is text, or data of a listed type.
+// Servers are not trusted: the page shows their content as text, or as data of a listed type.
 
 const IMAGE_TYPES = /^image\/(?:png|jpeg|gif|webp)$/
 const AUDIO_TYPES = /^audio\/(?:wav|x-wav|mpeg|mp3|mp4|ogg|webm|flac|aac)$/

@@ -142,7 +142,7 @@ function shortArgs(args: unknown): string {
   return parts.join(', ').slice(0, 200)
 }
 
-/** Says to screen readers what is whole: words that still arrive would be read one by one. */
+/** Announces whole messages to screen readers, which would read streamed words one by one. */
 function Announcer({ state }: { state: PlaygroundState }): ReactElement {
   const { conversation, run } = state
   const last = conversation.at(-1)

@@ -4,7 +4,7 @@ import type { Exchange } from '../timeline/events.ts'
 import { figuresOf } from '../timeline/figures.ts'
 import { formatBytes, formatDuration } from './format.ts'
 
-/** What the exchanges add up to. */
+/** Figures of all exchanges, such as the number of calls. */
 export function Figures({ exchanges }: { exchanges: readonly Exchange[] }): ReactElement {
   const figures = useMemo(() => figuresOf(exchanges), [exchanges])
   const { handshakesSaved, reconnects, resumes, calls, p50Ms, p95Ms, bytes } = figures

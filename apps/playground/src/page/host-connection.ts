@@ -2,7 +2,7 @@ import { EMPTY_STATE, reduce } from '../timeline/state.ts'
 import type { Notice, PlaygroundState } from '../timeline/state.ts'
 import type { Command, ExchangeDetails, TimelineEvent } from '../timeline/events.ts'
 
-/** What the page shows: the state of the playground, and how current it is. */
+/** State of the playground as the page knows it, and of the connection to the host. */
 export interface View {
   readonly state: PlaygroundState
   readonly link: Link
@@ -49,7 +49,7 @@ export class HostConnection {
     return () => void this.#listeners.delete(listener)
   }
 
-  /** The browser opens a lost stream again by itself, and sends the id of the last event that it got. */
+  /** Opens the stream of events. The browser reconnects by itself, and sends the id of the last event. */
   open(): void {
     const source = new EventSource(`${this.#base}/events`)
     source.addEventListener('open', () => this.#set({ link: { phase: 'live' } }))
@@ -86,7 +86,7 @@ export class HostConnection {
     } catch {
       this.#notify(
         'problem',
-        `The playground does not answer, and may have done nothing of "${command.type}". Look at its terminal.`,
+        'The playground did not answer: the command may have run or not. Look at its terminal.',
       )
     }
     return false

@@ -12,7 +12,7 @@ import type { PlaygroundState } from '../timeline/state.ts'
 import { formatAge } from './format.ts'
 import type { Send } from './host-connection.ts'
 
-/** What runs, what is stored, and the buttons that make trouble. */
+/** Processes, servers and stored sessions, with the buttons that make trouble. */
 export function Servers({ state, send }: { state: PlaygroundState; send: Send }): ReactElement {
   const { processes, servers } = state
   const running = [processes['agent'], processes['gateway']].filter((one) => one !== undefined)

@@ -14,7 +14,7 @@ export interface TimelineProps {
 
 declare module 'react' {
   interface CSSProperties {
-    /** Where something stands, for the style sheet. */
+    /** Custom property that the style sheet reads. */
     [name: `--${string}`]: string | number
   }
 }
@@ -36,7 +36,7 @@ const SHAPES: Readonly<Record<ExchangeKind, string>> = {
   other: 'M8 2a6 6 0 1 0 0 12A6 6 0 1 0 8 2Zm0 3a3 3 0 1 1 0 6 3 3 0 1 1 0-6Z',
 }
 
-/** What each kind means, in the order of the legend. */
+/** Meaning of each kind, in the order of the legend. */
 export const KINDS: ReadonlyMap<ExchangeKind, string> = new Map([
   ['handshake', 'opens a session'],
   ['call', 'calls a tool'],
@@ -172,7 +172,7 @@ interface LegendProps {
   readonly onChange: (hidden: ReadonlySet<ExchangeKind>) => void
 }
 
-/** Explains the colours and shapes, counts, and filters. */
+/** The kinds with their shapes and numbers. Each hides or shows its rows. */
 function Legend({ exchanges, hidden, onChange }: LegendProps): ReactElement {
   const counts = new Map<ExchangeKind, number>()
   for (const { kind } of exchanges) counts.set(kind, (counts.get(kind) ?? 0) + 1)
@@ -278,7 +278,7 @@ function describeOutcome({ durationMs, status, problem }: Exchange): string {
   return problem ?? `${status ?? 'no answer'} · ${formatDuration(durationMs)}`
 }
 
-/** 4xx alone does not tell: it is the way of a server to say that there is no record, or no such revision. */
+/** A status of 4xx alone is no failure: servers answer so without a record, or for another revision. */
 function hasFailed({ kind, status = 0, problem }: Exchange): boolean {
   return kind === 'loss' || status >= 500 || problem === 'connection broke'
 }
@@ -318,7 +318,7 @@ interface RowWindow {
   readonly onScroll: () => void
 }
 
-/** Which of many rows are drawn. Stays at the newest row until somebody scrolls up. */
+/** Finds the rows to draw. Stays at the newest row until somebody scrolls up. */
 function useWindow(count: number): RowWindow {
   const element = useRef<HTMLDivElement>(null)
   /** Not in the state: rows that arrive before the next drawing must not undo a scroll. */
