@@ -93,6 +93,8 @@ export async function* runKilledTasks(
 /**
  * Returns how executions of nodes differ from what checkpoints promise: each node of a call runs once, in its order; and
  * once more each time its process was killed before the checkpoint of its end.
+ *
+ * @param killed also processes that did not run for so long that they count as dead
  */
 export function effectViolations(
   effects: readonly Effect[],
@@ -145,6 +147,8 @@ interface Processes {
   readonly agents: readonly [TaskAgent, TaskAgent]
   readonly gateways: readonly Child[]
   readonly workers: readonly Child[]
+  /** Workers that the busy machine did not run for a while. */
+  readonly late: ReadonlySet<number>
   /** Returns the executions of nodes of all seeds, in their order. */
   effects(): readonly Effect[]
 }
@@ -176,9 +180,12 @@ class TaskWorld implements AsyncDisposable {
     writeFileSync(join(folder, 'effects'), '')
     const { crashes } = this
     const common = { folder, redisUrl: redis.url, port: 0, url: '' }
+    const late = new Set<number>()
     const serve = (role: 'gateway' | 'worker', port: number): Child => {
       const spec: TaskProcessSpec = { ...common, role, port }
-      return new Child({ name: `${role} ${port}`, entry: ENTRY, spec, crashes, onMessage() {} })
+      const onMessage = (): void => void late.add(child.pid ?? 0)
+      const child = new Child({ name: `${role} ${port}`, entry: ENTRY, spec, crashes, onMessage })
+      return child
     }
     const ports = [await freePort(), await freePort()]
     const gateways = ports.map((port) => serve('gateway', port))
@@ -205,7 +212,7 @@ class TaskWorld implements AsyncDisposable {
         return { key, node, pid: Number(pid) }
       })
     }
-    this.#processes = { redis, store, agents, gateways, workers, effects }
+    this.#processes = { redis, store, agents, gateways, workers, late, effects }
     return true
   }
 
@@ -314,7 +321,8 @@ class SeedRun {
       this.#isOver = true
     }
     const keys = this.#turn.calls.map(({ args }) => args.key)
-    assert.deepEqual(effectViolations(this.#ownEffects(), keys, this.#killed), [], 'nodes that ran')
+    const lost = new Set([...this.#killed, ...this.#processes.late])
+    assert.deepEqual(effectViolations(this.#ownEffects(), keys, lost), [], 'nodes that ran')
     await this.#assertEnded()
   }
 

@@ -55,6 +55,8 @@ export interface TurnEnd {
 const spec: TaskProcessSpec = JSON.parse(process.argv[2] ?? '{}')
 const { role, folder, redisUrl, port, url } = spec
 const TOKEN = 'token-of-the-agent'
+/** A worker renews its lock each 2.5 s, and loses it after 5 s. */
+const LATE_MS = 1500
 
 const State = z.object({ key: z.string(), ms: z.number(), asks: z.boolean(), answer: z.string() })
 
@@ -82,6 +84,16 @@ function paymentGraph() {
     .compile({ checkpointer: new SqliteSaver(join(folder, 'gateway.db')) })
 }
 
+/** Tells the driver when this process did not run for a while: its tasks may go to another worker. */
+function watchDelay(): void {
+  let last = performance.now()
+  setInterval(() => {
+    const now = performance.now()
+    if (now - last > LATE_MS) process.send?.({ type: 'late' })
+    last = now
+  }, 250).unref()
+}
+
 async function startGateway(): Promise<void> {
   const offered = {
     graph: paymentGraph(),
@@ -103,8 +115,10 @@ async function startGateway(): Promise<void> {
     logger: false,
     onWarning() {},
   })
-  if (role === 'worker') await gateway.work()
-  else await gateway.listen({ port })
+  if (role === 'worker') {
+    watchDelay()
+    await gateway.work()
+  } else await gateway.listen({ port })
 }
 
 /** Continues threads as the driver says, from their checkpoints. */
