@@ -35,7 +35,6 @@ export async function startChromium(): Promise<Browser | undefined> {
   }
   return chromium.launch({
     executablePath,
-    chromiumSandbox: process.getuid?.() !== 0, // root cannot use it
     args: ['--disable-gpu', '--disable-quic', '--disable-background-networking'],
   })
 }
