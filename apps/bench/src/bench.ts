@@ -7,6 +7,7 @@ import { cancelFigures } from './gateway/cancel.ts'
 import { overheadFigures, pathFigures } from './gateway/overhead.ts'
 import { startFigures } from './gateway/start.ts'
 import { listenerFigures, sessionFigures } from './gateway/streams.ts'
+import { taskFigures } from './gateway/tasks.ts'
 import { table } from './measure/figure.ts'
 import type { Bench, BenchResult } from './measure/figure.ts'
 import { joined, MIN_ROUNDS } from './measure/rounds.ts'
@@ -23,6 +24,7 @@ const BENCHES: Readonly<Record<string, Readonly<Record<string, Bench>>>> = {
     sessions: sessionFigures,
     listeners: listenerFigures,
     cancel: cancelFigures,
+    tasks: taskFigures,
     overhead: overheadFigures,
     path: pathFigures,
     start: startFigures,

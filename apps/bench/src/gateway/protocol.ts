@@ -58,16 +58,18 @@ export const INITIALIZE: Message = {
 /** The text of a whole POST, in ASCII. */
 export function postOf(era: Era, message: Message, session?: string): string {
   const { method, id, params } = message
+  const meta = params?.['_meta'] as Readonly<Record<string, unknown>> | undefined
   const body = JSON.stringify({
     jsonrpc: '2.0',
     ...(id !== undefined && { id }),
     method,
-    params: era === 'modern' ? { ...params, _meta: ENVELOPE } : params,
+    params: era === 'modern' ? { ...params, _meta: { ...ENVELOPE, ...meta } } : params,
   })
   const headers = [`Content-Length: ${body.length}`, 'Content-Type: application/json']
   if (era === 'modern') {
     headers.push(`Mcp-Method: ${method}`)
-    if (typeof params?.['name'] === 'string') headers.push(`Mcp-Name: ${params['name']}`)
+    const name = params?.['name'] ?? params?.['taskId']
+    if (typeof name === 'string') headers.push(`Mcp-Name: ${name}`)
   }
   return `${headOf('POST', session, era)}${headers.join('\r\n')}\r\n\r\n${body}`
 }

@@ -1,0 +1,99 @@
+// Calls and tasks on one gateway, in a process of its own: `<port>`.
+import { McpClient } from '@x/mcp-client'
+import { onConnections } from '../measure/raw-http.ts'
+import type { Connection } from '../measure/raw-http.ts'
+import { cpuUs, serve } from '../measure/worker.ts'
+import {
+  callOf,
+  checkAnswer,
+  echoOf,
+  MESSAGE,
+  messageFrom,
+  PATH,
+  postOf,
+  TOKEN,
+} from './protocol.ts'
+
+const port = Number(process.argv[2])
+const CONNECTIONS = 16
+const WARM_UP_MS = 3000
+const capabilities = { elicitation: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } }
+const DECLARED = { 'io.modelcontextprotocol/clientCapabilities': capabilities }
+let lastId = 0
+
+interface Task {
+  readonly taskId?: unknown
+  readonly status?: string
+  readonly result?: { readonly content?: readonly { readonly text?: string }[] }
+}
+
+/** Sends a request of a client that knows tasks, and returns the task. */
+async function taskFrom(
+  connection: Connection,
+  method: string,
+  params: Readonly<Record<string, unknown>>,
+): Promise<Task> {
+  const message = { method, id: ++lastId, params: { ...params, _meta: DECLARED } }
+  const { body } = await connection.request(postOf('modern', message))
+  const task = messageFrom(body).result as Task | undefined
+  if (task?.taskId === undefined) throw new Error(`This is no task: ${body.slice(0, 300)}`)
+  return task
+}
+
+const created = (connection: Connection, name: string): Promise<Task> =>
+  taskFrom(connection, 'tools/call', { name, arguments: { message: MESSAGE } })
+
+const api = {
+  /** Calls a tool, without tasks. Returns 0, because nothing is polled. */
+  async calls(times: number) {
+    await onConnections({ port, connections: CONNECTIONS, times }, async (connection) => {
+      const id = ++lastId
+      const { body } = await connection.request(postOf('modern', callOf(id, 'bench_echo')))
+      checkAnswer(body, id)
+    })
+    return 0
+  },
+  /** Creates tasks, and polls each of them until it has its result. Returns the number of polls. */
+  async tasks(times: number) {
+    let polls = 0
+    await onConnections({ port, connections: CONNECTIONS, times }, async (connection) => {
+      const { taskId } = await created(connection, 'bench_echo')
+      for (;;) {
+        polls += 1
+        const { status, result } = await taskFrom(connection, 'tasks/get', { taskId })
+        if (status === 'working') continue
+        if (result?.content?.[0]?.text === echoOf(MESSAGE)) return
+        throw new Error(`A task ended as ${status} with a wrong result`)
+      }
+    })
+    return polls
+  },
+  /** Creates tasks that wait for an answer. */
+  async waitingTasks(times: number) {
+    await onConnections({ port, connections: CONNECTIONS, times }, async (connection) => {
+      const { taskId } = await created(connection, 'bench_ask')
+      let status: string | undefined
+      do ({ status } = await taskFrom(connection, 'tasks/get', { taskId }))
+      while (status === 'working')
+      if (status !== 'input_required') throw new Error(`A task that asked is ${status}`)
+    })
+  },
+  /** Waits for many tasks with one client. Returns its CPU time, as a percentage of the time that passed. */
+  async follow(count: number, ms: number) {
+    const headers = { authorization: `Bearer ${TOKEN}` }
+    await using client = new McpClient({ url: `http://127.0.0.1:${port}${PATH}`, headers })
+    const started = await Promise.all(
+      Array.from({ length: count }, () => client.startTool('bench_wait', { message: MESSAGE })),
+    )
+    for (const { task } of started) {
+      if (task === undefined) throw new Error('A call did not become a task')
+      task.result().catch(() => undefined) // rejects when the client is disposed of
+    }
+    await new Promise((resolve) => setTimeout(resolve, WARM_UP_MS))
+    const [cpu, startedAt] = [cpuUs(), performance.now()]
+    await new Promise((resolve) => setTimeout(resolve, ms))
+    return (cpuUs() - cpu) / (performance.now() - startedAt) / 10
+  },
+}
+export type TaskLoadApi = typeof api
+serve(api)
