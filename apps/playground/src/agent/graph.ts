@@ -16,6 +16,9 @@ const AGENT_JSON = process.env['AGENT_FILE'] ?? new URL('../../agent.json', impo
 /** Says where the servers are. */
 const MCP_JSON = process.env['MCP_FILE'] ?? new URL('../../mcp.json', import.meta.url)
 
+/** Limit of a call, because a server may lose an answer. A question to a person stops its clock. */
+const CALL_MS = 60_000
+
 export interface TeamOptions {
   readonly model: BaseChatModel
   /** `playground`: sessions are kept for the next run, also of another process. `runtime`: they end with the run. */
@@ -45,6 +48,7 @@ export async function openTeam({ model, executionType, ...storage }: TeamOptions
     directory: mcpJsonDirectory(MCP_JSON),
     sessionInfoFactory,
     terminateOnClose: !keepsSessions,
+    timeoutMs: CALL_MS,
   })
   return {
     supervisor: createSupervisor({ model, tools, ...storage }),

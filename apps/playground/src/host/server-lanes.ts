@@ -76,7 +76,7 @@ export class ServerLanes implements AsyncDisposable {
     }
     switch (trouble.name) {
       case 'cut-connections':
-        for (const proxy of this.#proxies.get(state.name) ?? []) proxy.dropConnections()
+        for (const proxy of this.#proxies.get(state.name) ?? []) proxy.dropConnections('both')
         return this.#notify(`All connections to ${state.name} were cut.`)
       case 'restart-server':
         return this.#restart(lane)

@@ -278,3 +278,19 @@ test('keeps no headers and bodies unless it is told to', async () => {
   expect(proxy.exchanges[0]).not.toHaveProperty('request')
   expect(proxy.exchanges[0]).not.toHaveProperty('response')
 })
+
+test('ends the connections to the server too when both sides are dropped', async () => {
+  const arrived = deferred()
+  const left = deferred()
+  await using server = await startTestServer((_request, response) => {
+    response.once('close', () => left.resolve())
+    response.writeHead(200).write('the beginning')
+    arrived.resolve()
+  })
+  await using proxy = await startRecordingProxy(server.url)
+  const answer = fetch(proxy.url, { method: 'POST' }).then((response) => response.text())
+  await arrived.promise
+  proxy.dropConnections('both')
+  await expect(answer).rejects.toThrow(/terminated|fetch failed/)
+  await left.promise
+})

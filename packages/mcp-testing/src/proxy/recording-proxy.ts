@@ -106,12 +106,16 @@ export class RecordingProxy extends RecordingServer<Exchange, InjectionRule, Exc
     this.#partition = undefined
   }
 
-  /** Resets all connections of clients. */
-  dropConnections(): void {
+  /**
+   * Resets all connections of clients. With `'both'`, those to the server end too, as when a network
+   * fails; else the server completes its answers to POSTs.
+   */
+  dropConnections(sides: 'clients' | 'both' = 'clients'): void {
     for (const [socket, cut] of this.#open) {
       cut?.()
       resetConnection(socket)
     }
+    if (sides === 'both') for (const upstream of this.#upstreams) upstream.destroy()
   }
 
   /** Calls `listener` when an exchange starts, is answered, and ends. Returns a function that removes it. */
