@@ -11,6 +11,8 @@ export interface MortalGateway extends AsyncDisposable {
   readonly fetch: Fetch
   /** From now on, it does not reach the store. Its lease has ended. */
   kill(): Promise<void>
+  /** Ends its lease, so that others think for a moment that it is dead, as after a freeze. */
+  endLease(): Promise<void>
 }
 
 /** Starts a gateway whose calls are all tasks. @param makeSource gets a signal that aborts when the gateway dies */
@@ -49,12 +51,16 @@ export function startMortalGateway(
     http: { shutdownGraceMs: 10 },
     runs: { stopGraceMs: 10 },
   })
+  const endLease = async (): Promise<void> => {
+    for (const key of leases) await store.records.delete(key)
+  }
   return {
     fetch: (request) => gateway.fetch(request),
-    kill: async () => {
+    kill: () => {
       dying.abort()
-      for (const key of leases) await store.records.delete(key)
+      return endLease()
     },
+    endLease,
     [Symbol.asyncDispose]: () => gateway.close(),
   }
 }

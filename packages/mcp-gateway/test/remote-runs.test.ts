@@ -173,6 +173,24 @@ describe.concurrent('a task whose agent is on a LangGraph server', () => {
     expect(world.server.runs).toHaveLength(0)
   })
 
+  test('keeps its question if a process that was frozen gets it too', async () => {
+    await using world = await newWorld()
+    const [a, b] = [world.startProcess(), world.startProcess()]
+    const taskId = await taskOf(world, a)
+    while (!world.server.lines.some((line) => line.endsWith('/r1/stream'))) {
+      await a.endLease()
+      await get(b.fetch, taskId)
+      await sleep(5)
+    }
+    world.server.end('interrupted', asking('Which size?'))
+    expect(await settledTask(b, taskId)).toMatchObject({ status: 'input_required' })
+    await a[Symbol.asyncDispose]() // it has got the question too
+    expect(world.server.lines).not.toContain('DELETE /threads/t1')
+    await update(b.fetch, taskId, { '1.i0': { action: 'accept', content: { answer: 'L' } } })
+    await vi.waitUntil(() => world.server.runs.length === 2)
+    expect(world.server.runs[1]?.thread).toBe('t1')
+  })
+
   test('goes on when its stream breaks', async () => {
     await using world = await newWorld()
     const a = world.startProcess()

@@ -125,6 +125,8 @@ export interface RemoteRun {
   readonly joined: unknown
   /** Stores what another process needs to join the run (JSON), once it is known. Resolves when it is stored. */
   store(state: unknown): Promise<void>
+  /** Returns whether this process still has the run. Another one may have joined it while this one was frozen: delete nothing then. */
+  isOwn(): Promise<boolean>
   /** Returns whether another process joins the run after `signal` has aborted: leave the run as it is then. */
   isLeft(): boolean
 }

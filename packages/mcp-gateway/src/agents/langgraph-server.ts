@@ -202,7 +202,7 @@ class LangGraphServerSource implements AgentSource {
     } finally {
       signal.removeEventListener('abort', onAbort)
       isKept ||= signal.aborted && remote?.isLeft() === true
-      if (!isKept) await this.#deleteThread(client, thread)
+      if (!isKept && (await remote?.isOwn()) !== false) await this.#deleteThread(client, thread)
     }
   }
 

@@ -282,8 +282,8 @@ export class PausedRuns {
     } catch (error) {
       failure = error
     }
-    // Another attempt of an engine may use the state.
-    if (!isOfEngine) this.#forget(row)
+    // Another attempt of an engine, or a process that has joined the run, may use the state.
+    if (!isOfEngine && (await execution.sink.remote?.isOwn()) !== false) this.#forget(row)
     const text = 'The agent has a question, but the gateway cannot store the paused run now.'
     return failedOutcome(failure, text, row.runId)
   }

@@ -130,6 +130,7 @@ export class TaskExecutions {
         remote: {
           joined,
           store: (state) => this.#storeRemote(execution, state),
+          isOwn: () => this.#isOwn(execution),
           isLeft: () => this.#isLeft(execution),
         },
       }),
@@ -393,6 +394,13 @@ export class TaskExecutions {
     const execution = this.begin(executeWithRoom, { canContinue, leaving, remote })
     this.attend(execution, found, release)
     return execution
+  }
+
+  /** Returns whether no other process has the task of an execution. If the store is away, one may have it. */
+  async #isOwn({ found }: TaskExecution): Promise<boolean> {
+    if (!found) return true
+    const latest = await this.#records.read(found.key).catch(() => undefined)
+    return latest?.task.attempt === found.task.attempt
   }
 
   /** Returns whether another process goes on with a call, because this one stops or has lost it. */
