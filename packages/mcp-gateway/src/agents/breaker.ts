@@ -38,7 +38,7 @@ class Circuit {
 
   /** Notes that a run starts. Call it only while `waitMs` is 0. */
   enter(): void {
-    if (!this.isClosed) this.#openUntilMs = Infinity
+    if (this.#openUntilMs !== undefined) this.#openUntilMs = Infinity
   }
 
   settle(end: RunEnd): void {

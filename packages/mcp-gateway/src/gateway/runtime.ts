@@ -78,6 +78,7 @@ export class Runtime implements AsyncDisposable {
   readonly #artifacts: GatewayArtifacts | undefined
   readonly #runs: Runs
   readonly #tasks: Tasks
+  readonly #parts: HandlerParts
   readonly #handlers: McpHandlers
   /** Serves 2026-07-28, unless `eras.modern` is false. */
   readonly #modern: StatelessHttp | undefined
@@ -156,14 +157,14 @@ export class Runtime implements AsyncDisposable {
       lease: this.#lease,
       engine: options.engine,
       outlive: this.#store.isShared || this.#store.isDurable,
-      prepare: (task, over) => prepareTask(parts, task, over),
+      prepare: (task, over) => prepareTask(this.#parts, task, over),
       needsInputTtlMs: options.runs.needsInputTtlMs,
       clock,
       onError: this.#onError,
     })
     this.#rates = new RateLimits(this.#store.rates, { ...options.limits, onError: this.#onError })
-    const parts = this.#handlerParts()
-    this.#handlers = makeHandlers(parts)
+    this.#parts = this.#handlerParts()
+    this.#handlers = makeHandlers(this.#parts)
     const { eras } = options
     if (!eras.modern && eras.legacy === 'off') {
       const message =
@@ -171,7 +172,7 @@ export class Runtime implements AsyncDisposable {
       throw new GatewayError('CONFIG', message, { path: 'eras' })
     }
     const streams = this.#makeStreams()
-    this.#modern = eras.modern ? this.#makeModern(parts, streams) : undefined
+    this.#modern = eras.modern ? this.#makeModern(streams) : undefined
     this.#legacy = eras.legacy === 'off' ? undefined : this.#makeLegacy({ streams })
     this.#router = this.#makeRouter()
     const { path } = http
@@ -244,6 +245,7 @@ export class Runtime implements AsyncDisposable {
     this.#runs.update({ runs, streaming })
     this.#legacy?.limit(sessions)
     this.#rates.limit(limits)
+    this.#parts.argumentBytes = limits.argumentBytes
   }
 
   close(): Promise<void> {
@@ -313,8 +315,7 @@ export class Runtime implements AsyncDisposable {
   }
 
   #handlerParts(): HandlerParts {
-    const { auth, runs, server, streaming, tools } = this.#options
-    const settings = (): GatewaySettings => this.#settings
+    const { auth, limits, runs, server, streaming, tools } = this.#options
     return {
       info: { name: server.name, version: server.version },
       instructions: server.description,
@@ -332,13 +333,11 @@ export class Runtime implements AsyncDisposable {
         cacheScope: auth ? 'private' : 'public',
       },
       results: new ResultCache(this.#store.records, this.#observer.warned),
-      get argumentBytes() {
-        return settings().limits.argumentBytes
-      },
+      argumentBytes: limits.argumentBytes,
       channel: streaming.channel,
       hasPrompts: tools.prompts,
       observer: this.#isObserved ? this.#observer : undefined,
-      now: () => this.#clock.now(),
+      clock: this.#clock,
       onError: this.#onError,
     }
   }
@@ -349,11 +348,11 @@ export class Runtime implements AsyncDisposable {
     return new OpenStreams({ perAddress, perPrincipal }, http.keepAliveMs, this.#clock)
   }
 
-  #makeModern(parts: HandlerParts, streams: OpenStreams): StatelessHttp {
+  #makeModern(streams: OpenStreams): StatelessHttp {
     const { limits, sessions } = this.#options
     return new StatelessHttp({
       handlers: this.#handlers,
-      parts,
+      parts: this.#parts,
       changes: this.#changes,
       maxSubscriptions: limits.subscriptions,
       streams,
@@ -510,14 +509,9 @@ function observerOf(
   // Without a logger, events without any other observer go to standard error.
   const isLeftOver = (name: keyof GatewayObserver): boolean =>
     logger !== undefined || !others.some((each) => name in each)
-  return allObservers([
-    metrics?.observer ?? {},
-    ...others,
-    {
-      ...(isLeftOver('warned') && { warned: (message, cause) => log.warned?.(message, cause) }),
-      ...(isLeftOver('runEvent') && { runEvent: (event) => log.runEvent?.(event) }),
-    },
-  ])
+  if (!isLeftOver('warned')) delete log.warned
+  if (!isLeftOver('runEvent')) delete log.runEvent
+  return allObservers([metrics?.observer ?? {}, ...others, log])
 }
 
 function sourcesOf(

@@ -225,7 +225,7 @@ export class Router {
       principal,
       auth,
       request: admission.asked(exchange),
-      toolByName: (name) => registry.plan().byName(name),
+      plan: registry.plan(),
     })
     if (refusal) {
       reportRefusedCall(observer, { tool: refusal.tool, principal, address, era })

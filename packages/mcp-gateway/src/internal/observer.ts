@@ -111,25 +111,31 @@ export interface SessionEnd {
 /** W3C trace context as fields. */
 export type TraceCarrier = Readonly<Record<string, string>>
 
+type Arguments<Name extends keyof GatewayObserver> = Parameters<Required<GatewayObserver>[Name]>
+type Answer<Name extends keyof GatewayObserver> = ReturnType<Required<GatewayObserver>[Name]>
+type Methods = {
+  readonly [Name in keyof GatewayObserver]?: (...args: Arguments<Name>) => Answer<Name>
+}
+
 /** Makes one observer of several. An error of one of them reaches neither the others nor the gateway. */
 export function allObservers(observers: readonly GatewayObserver[]): Required<GatewayObserver> {
-  const each = (notify: (observer: GatewayObserver) => void): void => {
-    for (const observer of observers) {
-      try {
-        notify(observer)
-      } catch {
-        // Errors are reported to observers, so an error of an observer cannot be reported.
+  const all: readonly Methods[] = observers
+  /** Makes a function that calls one method of each observer. It returns the last answer that is not `undefined`. */
+  const each =
+    <Name extends keyof Methods>(name: Name) =>
+    (...args: Arguments<Name>): Answer<Name> | undefined => {
+      let answer: Answer<Name> | undefined
+      for (const observer of all) {
+        try {
+          answer = observer[name]?.(...args) ?? answer
+        } catch {
+          // Errors are reported to observers, so an error of an observer cannot be reported.
+        }
       }
+      return answer
     }
-  }
   return {
-    callStarted: (call) => {
-      let trace: TraceCarrier | undefined
-      each((observer) => {
-        trace = observer.callStarted?.(call) ?? trace
-      })
-      return trace
-    },
+    callStarted: each('callStarted'),
     activate: (call, run) => {
       let isRun = false
       const once = (): void => {
@@ -149,13 +155,13 @@ export function allObservers(observers: readonly GatewayObserver[]): Required<Ga
       }
       once()
     },
-    callEnded: (call, end) => each((observer) => observer.callEnded?.(call, end)),
-    requestRefused: (refusal) => each((observer) => observer.requestRefused?.(refusal)),
-    fileTransferred: (transfer) => each((observer) => observer.fileTransferred?.(transfer)),
-    runEvent: (event) => each((observer) => observer.runEvent?.(event)),
-    sessionOpened: () => each((observer) => observer.sessionOpened?.()),
-    sessionClosed: (end) => each((observer) => observer.sessionClosed?.(end)),
-    listChanged: (list) => each((observer) => observer.listChanged?.(list)),
-    warned: (message, cause) => each((observer) => observer.warned?.(message, cause)),
+    callEnded: each('callEnded'),
+    requestRefused: each('requestRefused'),
+    fileTransferred: each('fileTransferred'),
+    runEvent: each('runEvent'),
+    sessionOpened: each('sessionOpened'),
+    sessionClosed: each('sessionClosed'),
+    listChanged: each('listChanged'),
+    warned: each('warned'),
   }
 }

@@ -62,10 +62,12 @@ export interface Guarded {
   readonly scopes: readonly string[]
 }
 
-/** Returns whether a caller has all scopes that something needs. An error counts as no. */
+/** Returns whether a caller has all scopes that something needs. `*` is every scope. An error counts as no. */
 export function mayUse(principal: Principal, guarded: Guarded): boolean {
   try {
-    return guarded.scopes.every((scope) => isAllowed(principal, scope))
+    const { scopes } = principal
+    const { scopes: needed } = guarded
+    return scopes.includes('*') || needed.every((scope) => scopes.includes(scope))
   } catch {
     return false
   }

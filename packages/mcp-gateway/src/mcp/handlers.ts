@@ -11,6 +11,7 @@ import {
 import { isRecord } from '@x/internal'
 import { GatewayError } from '../errors.ts'
 import type { ArtifactResources } from '../files/resources.ts'
+import type { Clock } from '../internal/clock.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
 import type { SignedCursors } from '../internal/signing.ts'
@@ -65,14 +66,13 @@ export interface HandlerParts {
   /** `undefined`: no result is used twice. */
   readonly results: ResultCache | undefined
   /** Limit for the arguments of one call, as JSON. */
-  readonly argumentBytes: number
+  argumentBytes: number
   /** Channel for pieces of an answer before it is complete. */
   readonly channel: 'progress' | 'log' | 'both'
   /** Offers prompts: one for each example of a skill. */
   readonly hasPrompts: boolean
   readonly observer: Required<GatewayObserver> | undefined
-  /** Returns milliseconds since 1970. */
-  readonly now: () => number
+  readonly clock: Clock
   /** Is called for errors that no response contains. */
   readonly onError: (error: Error) => void
 }

@@ -166,12 +166,12 @@ async function beginTask(
   resume: RunResume | undefined,
 ): Promise<CallToolResult | Questions | BegunTask> {
   const { context, parts } = call
-  const { channel, now, runs, tasks } = parts
+  const { channel, clock, runs, tasks } = parts
   const prepared = tasks && prepareTaskCall(call, resume)
   if (!prepared) return run(call, { resume })
   const { tool } = prepared
   const earlier = await earlierCall(runs, prepared)
-  const order = { ...prepared.order, taskId: earlier?.taskId ?? newTaskId(now()) }
+  const order = { ...prepared.order, taskId: earlier?.taskId ?? newTaskId(clock.now()) }
   return tasks.begin({
     isRepeated: earlier?.taskId !== undefined,
     claimedId: async () => (await earlierCall(runs, prepared))?.taskId,
@@ -224,7 +224,7 @@ async function execute(
   trace?: TraceCarrier,
 ): Promise<CallToolResult | Questions> {
   const { args, context, name, parts } = call
-  const { channel, registry, results, runs } = parts
+  const { channel, registry, runs } = parts
   const own = registry.plan().byName(name) ? undefined : ownToolOf(call)
   if (own) return own.call(callerOf(context), args)
   const ready = prepared ?? prepare(call, resume)
@@ -232,6 +232,7 @@ async function execute(
   const { checked, order, tool } = ready
   if (tool.name !== name) call.target = tool.name
   const key = { tool, principal: context.principal, arguments: checked }
+  const results = tool.cache && parts.results
   const cached = await results?.get(key)
   if (cached) return cached
   const outcome = await runs.call(
@@ -442,12 +443,12 @@ function progressOf(
 const UNKNOWN_TOOL: number = ProtocolErrorCode.InvalidParams
 
 async function observe(
-  { now, observer }: Pick<HandlerParts, 'now' | 'observer'>,
+  { clock, observer }: Pick<HandlerParts, 'clock' | 'observer'>,
   observed: ObservedCall,
   { args, execute: begin, target }: ObservedExecution,
 ): Promise<CallToolResult | Questions> {
   if (!observer) return begin()
-  const startedAt = now()
+  const startedAt = clock.now()
   const trace = observer.callStarted(observed)
   let result: CallToolResult | Questions | undefined
   let outcome = 'internal'
@@ -468,7 +469,7 @@ async function observe(
       runId: runIdOf(result),
       outcome,
       target: target(),
-      durationMs: now() - startedAt,
+      durationMs: clock.now() - startedAt,
       requestBytes: Buffer.byteLength(JSON.stringify(args)),
       resultBytes: bytesOf(result),
     })

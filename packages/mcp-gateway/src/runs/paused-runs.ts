@@ -127,7 +127,7 @@ export class PausedRuns {
   /** Begins a run. It may ask. */
   async begin(execution: Execution): Promise<ToolOutcome> {
     const { order } = execution
-    if (isTakenOver(order)) {
+    if ((order.attempt ?? 1) > 1) {
       const { row } = await this.#reach(execution, () => this.#rows.get(order.runId))
       // An earlier process stored its question, and died before its task had it.
       if (row?.phase === 'waiting') return questionsOutcome(execution, row)
@@ -184,7 +184,9 @@ export class PausedRuns {
     const isOpen = row.phase === 'waiting' && claim.round === row.round
     // The process that took the answers has died or was stopped.
     const isLeft =
-      isTakenOver(order) && row.phase === 'running' && isDeepStrictEqual(row.answered, answered)
+      (order.attempt ?? 1) > 1 &&
+      row.phase === 'running' &&
+      isDeepStrictEqual(row.answered, answered)
     if (!isOpen && !isLeft) return this.#repeat(execution, row, answered.hash)
     if (isOpen && row.expiresAt <= clock.now()) throw expired()
     if (row.beginsAnew === true && order.input === undefined) {
@@ -387,11 +389,6 @@ export class PausedRuns {
     const ended = isRunning ? row : { ...row, answered: undefined }
     if (await this.#end(ended, version, result)) this.#forget(row)
   }
-}
-
-/** Returns whether an engine executes the run again, because an earlier process died or was stopped within it. */
-function isTakenOver({ attempt = 1 }: RunOrder): boolean {
-  return attempt > 1
 }
 
 /** Whether a run belongs to the caller, and is the run that the claim names. */

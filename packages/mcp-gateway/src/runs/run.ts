@@ -51,6 +51,8 @@ export class ActiveRun {
   readonly #clock: Clock
   readonly #agents: RunnableAgents
   readonly #controller = new AbortController()
+  /** Aborts with a `RunFailure` when the agent has to stop. */
+  readonly signal: AbortSignal = this.#controller.signal
   readonly #notes: string[] = []
   /** Files of the agent. */
   readonly files: RunFiles
@@ -93,11 +95,6 @@ export class ActiveRun {
     this.#agents = agents
     if (sink.signal.aborted) this.#onCallerAbort()
     else sink.signal.addEventListener('abort', this.#onCallerAbort, { once: true })
-  }
-
-  /** Aborts with a `RunFailure` when the agent has to stop. */
-  get signal(): AbortSignal {
-    return this.#controller.signal
   }
 
   /** Tells the agent to stop. Further reasons have no effect. */
@@ -152,7 +149,7 @@ export class ActiveRun {
    */
   async listen(source: AgentSource, thread: string | undefined): Promise<FinalUpdate> {
     try {
-      return await this.#listen(source, this.#callOf(thread))
+      return await this.#listen(source, thread)
     } catch (error) {
       if (error instanceof RunFailure) throw error
       // An error of the gateway that the agent did not catch, such as one about its files.
@@ -192,9 +189,10 @@ export class ActiveRun {
     this.stop(isFailure ? reason : new RunFailure('cancelled', 'The call was cancelled.'))
   }
 
-  #callOf(thread: string | undefined): AgentCall {
+  async #listen(source: AgentSource, thread: string | undefined): Promise<FinalUpdate> {
+    this.signal.throwIfAborted()
     const { tool, order, sink, earlier } = this.execution
-    return {
+    const call: AgentCall = {
       runId: order.runId,
       agentId: tool.agent.id,
       skillId: tool.skill.id,
@@ -209,13 +207,8 @@ export class ActiveRun {
       artifacts: this.#newArtifacts(),
       resume: earlier?.resume,
     }
-  }
-
-  async #listen(source: AgentSource, call: AgentCall): Promise<FinalUpdate> {
-    this.signal.throwIfAborted()
     let count = 0
-    const owner = slotOwnerOf(this.execution.order)
-    for await (const update of this.#agents.guardedRun(source, call, owner)) {
+    for await (const update of this.#agents.guardedRun(source, call, slotOwnerOf(order))) {
       count++
       // An agent that never pauses would let nothing else run: no time limit, and no cancellation.
       if (count % UPDATES_PER_TURN === 0) await setImmediate()

@@ -139,7 +139,7 @@ export class Runs {
       const source = agents.sourceOf(tool.agent.id)
       if (source === undefined)
         throw new RunFailure('agent_gone', 'It left the gateway. List the tools again.')
-      this.#emit({ type: 'started', ...run.names })
+      this.#options.onEvent({ type: 'started', ...run.names })
       run.begin({
         timeoutMs: this.maxRunMs(tool),
         idleTimeoutMs: tool.idleTimeoutMs ?? this.#settings.idleTimeoutMs,
@@ -168,7 +168,7 @@ export class Runs {
       if (turn) await turn.leave(outcome === 'asked')
       removeFrom(this.#active, run)
       const durationMs = clock.now() - startedAt
-      this.#emit({ type: 'ended', ...run.names, outcome, durationMs })
+      this.#options.onEvent({ type: 'ended', ...run.names, outcome, durationMs })
       if (this.#active.length === 0) this.#onIdle?.()
     }
   }
@@ -201,7 +201,7 @@ export class Runs {
 
   /** Reports an agent that did not stop. */
   #reportAbandoned({ names }: ActiveRun): void {
-    this.#emit({ type: 'orphaned', ...names })
+    this.#options.onEvent({ type: 'orphaned', ...names })
     this.#options.agents.degrade(names.agentId, 'It did not stop when it was told to')
   }
 
@@ -214,17 +214,13 @@ export class Runs {
     if (error instanceof RunFailure && error.cause === undefined) return error
     const cause = error instanceof RunFailure ? error.cause : error
     const traceId = traceIdOf(execution.order)
-    this.#emit({ type: 'failed', ...names, error: cause, ...(traceId && { traceId }) })
+    this.#options.onEvent({ type: 'failed', ...names, error: cause, ...(traceId && { traceId }) })
     if (error instanceof RunFailure) return error
     if (GatewayError.is(error)) return new RunFailure('unavailable', UNAVAILABLE)
     const { runId } = names
     throw new ProtocolError(ProtocolErrorCode.InternalError, `Internal error in ${runId}`, {
       runId,
     })
-  }
-
-  #emit(event: RunEvent): void {
-    this.#options.onEvent(event)
   }
 }
 

@@ -140,28 +140,23 @@ function messageFrom({ message }: Arguments): CheckedInput | { readonly complain
 function checked(args: unknown, extras: readonly ExtraName[], read: ReadInput): ArgumentCheck {
   if (args !== undefined && !isRecord(args)) return refused('/ must be an object')
   const given = args ?? {}
-  if (!extras.some((name) => name in given)) return withInput(NO_EXTRAS, read(given))
-  const rest = readExtras(given, extras)
+  const hasExtras = extras.some((name) => name in given)
+  const rest = hasExtras ? readExtras(given, extras) : NO_EXTRAS
   if ('complaint' in rest) return refused(rest.complaint)
-  const own = Object.fromEntries(
-    Object.entries(given).filter(([name]) => !extras.some((extra) => extra === name)),
-  )
+  const isOwn = ([name]: [string, unknown]): boolean => !extras.some((extra) => extra === name)
+  const own = hasExtras ? Object.fromEntries(Object.entries(given).filter(isOwn)) : given
   // An answer to a question needs no other arguments.
   if (rest.resume !== undefined && Object.keys(own).length === 0) {
     return { ok: true, arguments: rest }
   }
-  return withInput(rest, read(own))
+  const input = read(own)
+  if ('complaint' in input) return refused(input.complaint)
+  return { ok: true, arguments: { ...rest, input } }
 }
 
 type Extras = Omit<CheckedArguments, 'input'>
 
 const NO_EXTRAS: Extras = { files: [] }
-
-function withInput(extras: Extras, input: ReturnType<ReadInput>): ArgumentCheck {
-  return 'complaint' in input
-    ? refused(input.complaint)
-    : { ok: true, arguments: { ...extras, input } }
-}
 
 function refused(complaint: string): ArgumentCheck {
   return { ok: false, complaint: `Bad arguments: ${complaint}` }

@@ -259,7 +259,16 @@ async function* updatesOf(
       streamMode: STREAM_MODES,
       ...(guard && { durability: 'sync' as const, callbacks: guard.callbacks }),
       subgraphs: true,
-      configurable: configurableOf(call, thread),
+      // A new object for each call, because a graph may write into it.
+      configurable: {
+        thread_id: thread,
+        runId: call.runId,
+        skillId: call.skillId,
+        principal: call.principal,
+        artifacts: call.artifacts,
+        files: call.input.files,
+        ...(call.trace !== undefined && { trace: call.trace }),
+      },
     })
     for await (const chunk of chunks) {
       isStarted = true
@@ -343,19 +352,6 @@ async function openInterrupts(
   if (!isRecord(state) || !isRecord(configurable) || !configurable['checkpoint_id']) return
   const keeper = threadKeeperOf(graph)
   return openInterruptsOf(state, async (checkpoint) => keeper?.getTuple?.(checkpoint))
-}
-
-/** Makes a new object for each call, because a graph may write into it. */
-function configurableOf(call: AgentCall, thread: string): Record<string, unknown> {
-  return {
-    thread_id: thread,
-    runId: call.runId,
-    skillId: call.skillId,
-    principal: call.principal,
-    artifacts: call.artifacts,
-    files: call.input.files,
-    ...(call.trace !== undefined && { trace: call.trace }),
-  }
 }
 
 async function inputOf(

@@ -57,7 +57,16 @@ export function bearerAuth(
   )
   return {
     authenticate: (request: AuthenticationRequest): Promise<Principal | Response> =>
-      authenticateToken(request, (token) => principalOf(hashed, token, now()) ?? 'refused'),
+      authenticateToken(request, (token) => {
+        const given = hash('sha256', token, 'buffer')
+        const at = now()
+        let found: Principal | undefined
+        // All tokens are compared, so that the time reveals nothing.
+        for (const { principal, sha256, expiresAt } of hashed) {
+          if (timingSafeEqual(sha256, given) && expiresAt > at) found ??= principal
+        }
+        return found ?? 'refused'
+      }),
     refuseScopes: (_request, scopes) => challengeResponse({ error: 'insufficient_scope', scopes }),
   }
 }
@@ -109,25 +118,8 @@ export function hashedTokenFrom(name: string, entry: StaticToken): HashedToken {
   }
   return {
     principal: { id: name, scopes: [...scopes], isAnonymous: false, claims: {} },
-    sha256: sha256 === undefined ? hashOf(token ?? '') : Buffer.from(sha256, 'hex'),
+    sha256:
+      token === undefined ? Buffer.from(sha256 ?? '', 'hex') : hash('sha256', token, 'buffer'),
     expiresAt: endsAt,
   }
-}
-
-/** Returns the principal of a token. It compares all tokens, so that the time reveals nothing. */
-function principalOf(
-  tokens: readonly HashedToken[],
-  token: string,
-  now: number,
-): Principal | undefined {
-  const given = hashOf(token)
-  let found: Principal | undefined
-  for (const { principal, sha256, expiresAt } of tokens) {
-    if (timingSafeEqual(sha256, given) && expiresAt > now) found ??= principal
-  }
-  return found
-}
-
-function hashOf(token: string): Buffer {
-  return hash('sha256', token, 'buffer')
 }

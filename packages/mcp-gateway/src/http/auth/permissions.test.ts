@@ -20,7 +20,7 @@ const check: ScopeCheck = {
   principal,
   auth: bearerAuth('any'),
   request: { method: 'POST', url: 'https://gateway.example/mcp', headers: new Headers() },
-  toolByName: (name) => tools[name],
+  plan: { byName: (name) => tools[name] },
 }
 
 const callOf = (name: unknown): object => ({

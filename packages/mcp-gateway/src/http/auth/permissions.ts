@@ -7,8 +7,8 @@ export interface ScopeCheck {
   readonly principal: Principal
   readonly auth: Authenticator | undefined
   readonly request: AuthenticationRequest
-  /** Finds a tool by its name, also if the caller may not use it. */
-  readonly toolByName: (name: string) => Guarded | undefined
+  /** All tools, also those that the caller may not use. */
+  readonly plan: { byName(name: string): Guarded | undefined }
 }
 
 export interface ScopeRefusal {
@@ -23,9 +23,9 @@ export interface ScopeRefusal {
  * (specification 2026-07-28, "Authorization", scope challenges).
  */
 export function scopeRefusal(body: unknown, check: ScopeCheck): ScopeRefusal | undefined {
-  const { principal, auth, request, toolByName } = check
+  const { principal, auth, request, plan } = check
   for (const name of calledTools(body)) {
-    const tool = toolByName(name)
+    const tool = plan.byName(name)
     if (tool === undefined || mayUse(principal, tool)) continue
     const { scopes } = tool
     const own = auth?.refuseScopes?.(request, scopes)
