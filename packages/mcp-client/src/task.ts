@@ -2,7 +2,7 @@ import { abortReason, check, isRecord, Listeners, optionProblem, untilAborted } 
 import type { Checks } from '@x/internal'
 import { CallToolResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
-import type { InputRequest } from '@x/mcp-transport'
+import type { InputRequest, TransportError } from '@x/mcp-transport'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import { getTransportError, isTimeout, McpClientError } from './errors.ts'
 import type { McpClientErrorCode } from './errors.ts'
@@ -223,7 +223,11 @@ export class McpTask {
         isDue = await this.#pause(this.#intervalMs(session), signal)
       }
     } catch (error) {
-      if (isAbort(signal)) await this.#cancelled(session)
+      if (isAbort(signal)) {
+        const cancelled = this.#cancelled(session)
+        // The caller need not wait for a server that is away.
+        if (!isTemporary(error)) await cancelled
+      }
       throw this.#toError(error, signal)
     } finally {
       ended.abort()
@@ -299,8 +303,11 @@ export class McpTask {
     const params = { taskId, ...added }
     const operation = { method: `tasks/${what}`, params, schema: UNCHECKED, isSafe: true }
     const { lifetime } = session
-    for (let failures = 0; ;) {
+    let failure: unknown
+    let delayMs = 0
+    for (let failures = 1; ; failures++) {
       try {
+        if (delayMs > 0) await this.#pause(delayMs, signal)
         return await session.request(operation, {
           lifetime,
           signal,
@@ -312,11 +319,14 @@ export class McpTask {
           isSent: false,
         })
       } catch (error) {
-        if (signal.aborted || !isTemporary(error)) throw error
+        // An aborted attempt says nothing about the server. The last failure does.
+        if (signal.aborted) throw failure ?? abortReason(signal)
+        if (!isTemporary(error)) throw error
         if (this.#isExpired) throw this.#expired(error)
         session.log('debug', `tasks/${what} is sent again`, error)
-        const ms = this.#intervalMs(session) * 2 ** ++failures
-        await this.#pause(Math.max(Math.min(ms, MAX_POLL_MS), retryAfterOf(error)), signal)
+        const ms = this.#intervalMs(session) * 2 ** failures
+        delayMs = Math.max(Math.min(ms, MAX_POLL_MS), retryAfterOf(error))
+        failure = error
       }
     }
   }
@@ -518,9 +528,13 @@ export class McpTask {
     const error = isClosed(signal) ? signal.reason : cause
     if (isTimeout(signal)) {
       const { message } = abortReason(signal)
+      const state =
+        isTemporary(error) && error instanceof Error
+          ? `may still be running, and its server does not answer: ${error.message}. The time limit has passed`
+          : 'goes on, and the time limit has passed'
       return this.#error(
         'TIMEOUT',
-        `goes on, and the time limit has passed: ${message}. Continue with resumeTask(), or raise timeoutMs`,
+        `${state}: ${message}. Continue with resumeTask(), or raise timeoutMs`,
         error,
       )
     }
@@ -616,18 +630,24 @@ function reasonOf({ statusMessage }: TaskStatus): string {
 
 /** Returns whether the same request may succeed later. */
 function isTemporary(error: unknown): boolean {
-  const failure = getTransportError(error)
-  if (failure !== undefined) {
-    const { code, status = 0 } = failure
-    return TEMPORARY.has(code) || (code === 'REJECTED' && (status >= 500 || isBusy(status)))
-  }
-  if (McpClientError.is(error)) return TEMPORARY.has(error.code)
-  return error instanceof McpError && !REFUSALS.has(error.code)
+  const failure = failureOf(error)
+  const code = McpClientError.is(error) ? error.code : failure?.code
+  if (code === undefined) return error instanceof McpError && !REFUSALS.has(error.code)
+  const { status = 0 } = failure ?? {}
+  return TEMPORARY.has(code) || (code === 'REJECTED' && (status >= 500 || isBusy(status)))
+}
+
+/** Returns the failure of the request, or of the handshake if no session could be opened for the request. */
+function failureOf(error: unknown): TransportError | undefined {
+  if (!McpClientError.is(error)) return getTransportError(error)
+  const cause = getTransportError(error.cause)
+  // If the session before was lost, its loss is the cause, and the handshake's failure is the cause of that.
+  return cause?.code === error.code ? cause : getTransportError(cause?.cause)
 }
 
 /** Returns the time for which the server asks to wait before the request is repeated. */
 function retryAfterOf(error: unknown): number {
-  const failure = getTransportError(error)
+  const failure = failureOf(error)
   if (failure !== undefined) return failure.retryAfterMs ?? 0
   const data: unknown = error instanceof McpError ? error.data : undefined
   const ms = isRecord(data) ? data['retryAfterMs'] : undefined

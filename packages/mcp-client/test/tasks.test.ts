@@ -1,5 +1,7 @@
 // Calls that a server continues as tasks (the extension io.modelcontextprotocol/tasks of 2026-07-28).
 import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import type { Server, Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deferred, startLegacyServer, startRecordingProxy, startTaskServer } from '@x/mcp-testing'
@@ -702,6 +704,162 @@ describe.concurrent('startTool() and resumeTask()', () => {
     server.complete('back')
     expect(textOf(await result)).toBe('back')
   })
+})
+
+/** Forwards connections to a server while it is open. While it is closed, its port refuses connections. */
+async function startGate(url: string) {
+  const target = Number(new URL(url).port)
+  const sockets = new Set<Socket>()
+  const listen = async (port: number): Promise<Server> => {
+    const server = createServer((socket) => {
+      const other = connect(target, '127.0.0.1')
+      for (const one of [socket, other]) {
+        sockets.add(one)
+        one.on('error', () => {})
+        one.on('close', () => (one === socket ? other : socket).destroy())
+      }
+      socket.pipe(other).pipe(socket)
+    }).listen(port, '127.0.0.1')
+    await once(server, 'listening')
+    return server
+  }
+  let server = await listen(0)
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('The gate has no port')
+  const { port } = address
+  const close = async (): Promise<void> => {
+    const closed = once(server, 'close')
+    server.close()
+    for (const socket of sockets) socket.destroy()
+    sockets.clear()
+    await closed
+  }
+  return {
+    url: `http://127.0.0.1:${port}/mcp`,
+    close,
+    async open() {
+      server = await listen(port)
+    },
+    async [Symbol.asyncDispose]() {
+      if (server.listening) await close()
+    },
+  }
+}
+
+/** Short pauses between polls, and the end of so many of them. */
+function shortPauses(count: number) {
+  const done = deferred()
+  let pauses = 0
+  const wait = async (_ms: number, signal: AbortSignal): Promise<void> => {
+    await sleep(10, undefined, { signal })
+    if (++pauses === count) done.resolve()
+  }
+  return { retryTiming: { random: () => 0, wait }, done: done.promise }
+}
+
+describe.concurrent('a server that is away', () => {
+  test.each([429, 500, 502, 503])(
+    'delays a resumed task while it answers the handshake with status %i',
+    async (status) => {
+      await using all = await given()
+      const { client, server } = all
+      const task = await startedTask(client)
+      let isAway = true
+      await using proxy = await startRecordingProxy(server.url)
+      proxy.inject({ match: () => isAway, times: 1000, action: { status, body: 'away' } })
+      const { retryTiming, done } = shortPauses(1)
+      await using other = new McpClient({ url: proxy.url }, { retryTiming })
+      const result = other.resumeTask({ ...stored(task), server: proxy.url }).result()
+      // The first handshake has failed.
+      await Promise.race([done, result])
+      isAway = false
+      server.complete('back')
+      expect(textOf(await result)).toBe('back')
+    },
+  )
+
+  test('delays a resumed task while it refuses connections', async () => {
+    await using all = await given()
+    await using gate = await startGate(all.server.url)
+    const task = await startedTask(all.client)
+    await gate.close()
+    const { retryTiming, done } = shortPauses(5)
+    await using other = new McpClient({ url: gate.url }, { retryTiming })
+    const result = other.resumeTask({ ...stored(task), server: gate.url }).result()
+    await Promise.race([done, result])
+    await gate.open()
+    all.server.complete('back')
+    expect(textOf(await result)).toBe('back')
+    expect(all.server.runs).toEqual(['slow_compute'])
+  })
+
+  test('delays a call whose polls it refuses', async () => {
+    await using all = await given()
+    await using gate = await startGate(all.server.url)
+    const { retryTiming, done } = shortPauses(10)
+    await using other = new McpClient({ url: gate.url }, { retryTiming })
+    const result = other.callTool('slow_compute')
+    await polled(all.server)
+    await gate.close()
+    await Promise.race([done, result])
+    await gate.open()
+    all.server.complete('back')
+    expect(textOf(await result)).toBe('back')
+    expect(all.server.runs).toEqual(['slow_compute'])
+  })
+
+  test('does not delay a resumed task beyond timeoutMs: the error says why, and has the reference', async () => {
+    await using all = await given()
+    await using gate = await startGate(all.server.url)
+    const reference = { ...stored(await startedTask(all.client)), server: gate.url }
+    await gate.close()
+    await using other = new McpClient({ url: gate.url })
+    const error = await rejectionOf(other.resumeTask(reference).result({ timeoutMs: 200 }))
+    expect(error).toMatchObject({
+      code: 'TIMEOUT',
+      outcome: 'unknown',
+      task: reference,
+      cause: { code: 'UNREACHABLE' },
+    })
+    expect(String(error)).toMatch(/may still be running.*ECONNREFUSED.*resumeTask\(\)/u)
+  })
+
+  test('does not delay an abort', async () => {
+    await using all = await given()
+    await using gate = await startGate(all.server.url)
+    const reference = { ...stored(await startedTask(all.client)), server: gate.url }
+    await gate.close()
+    const { retryTiming, done } = shortPauses(1)
+    await using other = new McpClient({ url: gate.url }, { retryTiming })
+    const abort = new AbortController()
+    const result = rejectionOf(other.resumeTask(reference).result({ signal: abort.signal }))
+    await done
+    const reason = new Error('enough')
+    const abortedAt = performance.now()
+    abort.abort(reason)
+    expect(await result).toBe(reason)
+    // A server that can be reached has 1 s to answer the cancellation.
+    expect(performance.now() - abortedAt).toBeLessThan(800)
+  })
+
+  test.each([401, 403, 404])(
+    'is not awaited if it refuses the handshake with status %i',
+    async (status) => {
+      await using all = await given()
+      const task = await startedTask(all.client)
+      await using proxy = await startRecordingProxy(all.server.url)
+      proxy.inject({ match: () => true, times: 1000, action: { status, body: 'no' } })
+      const wait = (): Promise<never> => Promise.reject(new Error('The client waited'))
+      await using other = new McpClient(
+        { url: proxy.url },
+        { retryTiming: { random: () => 0, wait } },
+      )
+      const reference = { ...stored(task), server: proxy.url }
+      const error = await rejectionOf(other.resumeTask(reference).result())
+      const code = status === 404 ? 'REJECTED' : 'UNAUTHORIZED'
+      expect(error).toMatchObject({ code, outcome: 'unknown', task: reference })
+    },
+  )
 })
 
 function someReference(): TaskReference {
