@@ -62,10 +62,12 @@ function blockTypeFor(mimeType: string): 'text' | 'image' | 'audio' | 'file' | u
 
 export const STREAM_MODES = ['messages', 'updates', 'custom', 'values'] as const
 
-/** Last state and interrupts of the stream of a graph. */
+/** Last state, interrupts and message of the stream of a graph. */
 export interface GraphEnd {
   state: unknown
   interrupts: readonly GraphInterrupt[]
+  /** Id of the message of the last piece of text. */
+  messageId?: unknown
 }
 
 /** Reads one chunk of `graph.stream()` with `subgraphs: true`: an update, or a part of the end. */
@@ -75,7 +77,7 @@ export function readChunk(chunk: unknown, end: GraphEnd): AgentUpdate | undefine
   const isRoot = Array.isArray(path) && path.length === 0
   switch (mode) {
     case 'messages':
-      return textUpdate(payload)
+      return textUpdate(payload, end)
     case 'custom':
       return customUpdate(payload)
     case 'updates':
@@ -88,10 +90,16 @@ export function readChunk(chunk: unknown, end: GraphEnd): AgentUpdate | undefine
   }
 }
 
-function textUpdate(payload: unknown): AgentUpdate | undefined {
+/** Reads a piece of a message. Each message starts on a line of its own. */
+function textUpdate(payload: unknown, end: GraphEnd): AgentUpdate | undefined {
   const message: unknown = Array.isArray(payload) ? payload[0] : undefined
-  const text = isModelMessage(message) ? textOfMessage(message) : ''
-  return text === '' ? undefined : { type: 'text', text }
+  if (!isModelMessage(message)) return undefined
+  const text = textOfMessage(message)
+  if (text === '') return undefined
+  const { id } = message
+  const isNext = end.messageId !== undefined && id !== undefined && id !== end.messageId
+  end.messageId = id ?? end.messageId
+  return { type: 'text', text: isNext ? `\n${text}` : text }
 }
 
 function stepUpdate(payload: unknown): AgentUpdate | undefined {
@@ -170,6 +178,7 @@ export function outputOf(state: unknown): Exclude<GraphOutput, string> {
 /** The part of a message that is read. Another copy of LangChain may have made it. */
 interface ModelMessage {
   readonly content: unknown
+  readonly id?: unknown
 }
 
 function isModelMessage(value: unknown): value is ModelMessage {

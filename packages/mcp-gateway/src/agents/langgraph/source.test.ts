@@ -87,6 +87,22 @@ test('streams the text of a graph with messages, and ends with the whole answer'
   expect(updates.at(-1)).toEqual({ type: 'done', text: 'Hello you', structured: undefined })
 })
 
+test('starts the text of each message on a line of its own', async () => {
+  const speak = (text: string) => {
+    const model = new FakeListChatModel({ responses: [text] })
+    return async () => ({ messages: [await model.invoke([])] })
+  }
+  const graph = new StateGraph(MessagesAnnotation)
+    .addNode('first', speak('2 figs'))
+    .addNode('second', speak('The basket is full'))
+    .addEdge(START, 'first')
+    .addEdge('first', 'second')
+    .compile()
+  const updates = await updatesOf({ graph, description: '' })
+  const texts = updates.flatMap((update) => (update.type === 'text' ? [update.text] : []))
+  expect(texts.join('')).toBe('2 figs\nThe basket is full')
+})
+
 test('makes the answer with the output function of the definition', async () => {
   const graph = talking(() => 'Hello').compile()
   const updates = await updatesOf({
