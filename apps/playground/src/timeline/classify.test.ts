@@ -133,6 +133,14 @@ test('a failed handshake after a loss is followed by another recovery', () => {
   expect(kindOf(post('initialize', { status: 200, assignedSessionId: 'two' }))).toBe('recovery')
 })
 
+test('a new process loses a stored session also by the stream with which it begins', () => {
+  const classifier = new Classifier()
+  const refused = { status: 400, response: { body: '{"error":{"code":-32000}}' } }
+  const kindOf = (exchange: ObservedExchange) => classifier.kindOf(AGENT, exchange)
+  expect(kindOf({ httpMethod: 'GET', sessionId: 'one', ...refused })).toBe('loss')
+  expect(kindOf(post('initialize', { status: 200, assignedSessionId: 'two' }))).toBe('recovery')
+})
+
 test('probes of an unknown server are handshakes, and other processes are apart', () => {
   const classifier = new Classifier()
   const refused = { status: 400, response: { body: '{"error":{"code":-32022}}' } }

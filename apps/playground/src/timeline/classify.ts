@@ -104,7 +104,11 @@ export class Classifier {
       return kind
     }
     if (httpMethod === 'DELETE' || !isRefusal(exchange)) return kind
-    if (!known.isKnown) return 'handshake' // the client finds out which revision the server speaks
+    if (!known.isKnown) {
+      if (sessionId === undefined) return 'handshake' // the client finds out which revision the server speaks
+      known.isKnown = true
+      known.sessionId = sessionId
+    }
     // A late refusal of an earlier session does not lose the new one.
     if (sessionId === known.sessionId) known.isLost = true
     return 'loss'
