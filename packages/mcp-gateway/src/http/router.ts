@@ -1,9 +1,10 @@
 import { isJsonContentType } from '@modelcontextprotocol/server'
 
+import { isRecord } from '@x/internal'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { isPrincipal, slotOwnerOf } from '../internal/principal.ts'
 import { EventStream } from '../mcp/event-stream.ts'
-import { hasRequest, methodOf, RPC_ERROR } from '../mcp/json-rpc.ts'
+import { hasRequest, RPC_ERROR } from '../mcp/json-rpc.ts'
 import {
   refused,
   REVISION_REFUSED,
@@ -80,7 +81,7 @@ const NO_ROOM =
   'Too many responses wait for clients that do not read them. Nothing was executed: read the responses, then send the request again.'
 
 /** Methods that clients call once, when they begin, or with names from a list of another process. */
-const FIRST_METHODS = new Set([
+const FIRST_METHODS: ReadonlySet<unknown> = new Set([
   'initialize',
   'server/discover',
   'tools/list',
@@ -216,7 +217,7 @@ export class Router {
   async #dispatch(exchange: HttpExchange, body: unknown, caller: Caller): Promise<Reply> {
     const { admission, auth, legacy, modern, observer, registry } = this.#options
     const { principal, address } = caller
-    let isEarly = FIRST_METHODS.has(methodOf(body) ?? '')
+    let isEarly = isRecord(body) && FIRST_METHODS.has(body['method'])
     for (const name of calledTools(body)) isEarly ||= !registry.plan().byName(name)
     if (isEarly) await registry.whenListable()
     const route = classifyRequest(exchange, body)

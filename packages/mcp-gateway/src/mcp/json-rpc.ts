@@ -114,20 +114,20 @@ export function hasRequest(body: unknown): boolean {
 function isMessage(value: unknown): value is RpcMessage {
   if (!isRecord(value) || value['jsonrpc'] !== '2.0') return false
   const { error, id, method, params, result } = value
+  const keys = method === undefined ? RESPONSE_KEYS : REQUEST_KEYS
+  for (const key in value) if (!keys.has(key)) return false
   if (method === undefined) {
     const isError =
       isRecord(error) && Number.isSafeInteger(error['code']) && typeof error['message'] === 'string'
     return (
       (isRequestId(id) || (id === undefined && result === undefined)) &&
-      (result === undefined ? isError : isRecord(result)) &&
-      hasOnly(value, RESPONSE_KEYS)
+      (result === undefined ? isError : isRecord(result))
     )
   }
   return (
     typeof method === 'string' &&
     (!('id' in value) || isRequestId(id)) &&
-    (params === undefined || (isRecord(params) && !hasWrongMeta(params))) &&
-    hasOnly(value, REQUEST_KEYS)
+    (params === undefined || (isRecord(params) && !hasWrongMeta(params)))
   )
 }
 
@@ -139,9 +139,4 @@ function hasWrongMeta({ _meta: meta }: Params): boolean {
     (progressToken !== undefined && !isRequestId(progressToken)) ||
     (task !== undefined && !(isRecord(task) && typeof task['taskId'] === 'string'))
   )
-}
-
-function hasOnly(value: Params, keys: ReadonlySet<string>): boolean {
-  for (const key in value) if (!keys.has(key)) return false
-  return true
 }

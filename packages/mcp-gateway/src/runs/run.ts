@@ -149,7 +149,40 @@ export class ActiveRun {
    */
   async listen(source: AgentSource, thread: string | undefined): Promise<FinalUpdate> {
     try {
-      return await this.#listen(source, thread)
+      this.signal.throwIfAborted()
+      const { tool, order, sink, earlier } = this.execution
+      const call: AgentCall = {
+        runId: order.runId,
+        agentId: tool.agent.id,
+        skillId: tool.skill.id,
+        input: { ...(order.input ?? NO_INPUT), files: this.#inputFiles },
+        principal: order.principal,
+        thread,
+        signal: this.signal,
+        trace: order.trace,
+        attempt: order.attempt,
+        remote: sink.remote,
+        artifacts: this.#artifacts,
+        resume: earlier?.resume,
+      }
+      let count = 0
+      for await (const update of this.#agents.guardedRun(source, call, slotOwnerOf(order))) {
+        count++
+        // An agent that never pauses would let nothing else run: no time limit, and no cancellation.
+        if (count % UPDATES_PER_TURN === 0) await setImmediate()
+        if (this.signal.aborted) forgetQuestion(source, call.agentId, update)
+        this.signal.throwIfAborted()
+        this.#lastUpdateAt = this.#clock.now()
+        if (isFinal(update)) return update
+        if (update.type === 'text') this.#addText(update.text)
+        else if (update.type === 'status') this.feed?.line(shortened(update.text, MAX_LINE))
+        else {
+          await this.#keep(update.file)
+          // The time to store a large file does not count as silence.
+          this.#lastUpdateAt = this.#clock.now()
+        }
+      }
+      throw new RunFailure('agent_failed', 'It ended without an answer.')
     } catch (error) {
       if (error instanceof RunFailure) throw error
       // An error of the gateway that the agent did not catch, such as one about its files.
@@ -189,44 +222,6 @@ export class ActiveRun {
     this.stop(isFailure ? reason : new RunFailure('cancelled', 'The call was cancelled.'))
   }
 
-  async #listen(source: AgentSource, thread: string | undefined): Promise<FinalUpdate> {
-    this.signal.throwIfAborted()
-    const { tool, order, sink, earlier } = this.execution
-    const call: AgentCall = {
-      runId: order.runId,
-      agentId: tool.agent.id,
-      skillId: tool.skill.id,
-      input: { ...(order.input ?? NO_INPUT), files: this.#inputFiles },
-      principal: order.principal,
-      thread,
-      signal: this.signal,
-      trace: order.trace,
-      attempt: order.attempt,
-      remote: sink.remote,
-      // Not a getter: V8 makes a new hidden class for each object literal that has one, and a run costs twice as much.
-      artifacts: this.#newArtifacts(),
-      resume: earlier?.resume,
-    }
-    let count = 0
-    for await (const update of this.#agents.guardedRun(source, call, slotOwnerOf(order))) {
-      count++
-      // An agent that never pauses would let nothing else run: no time limit, and no cancellation.
-      if (count % UPDATES_PER_TURN === 0) await setImmediate()
-      if (this.signal.aborted) forgetQuestion(source, call.agentId, update)
-      this.signal.throwIfAborted()
-      this.#lastUpdateAt = this.#clock.now()
-      if (isFinal(update)) return update
-      if (update.type === 'text') this.#addText(update.text)
-      else if (update.type === 'status') this.feed?.line(shortened(update.text, MAX_LINE))
-      else {
-        await this.#keep(update.file)
-        // The time to store a large file does not count as silence.
-        this.#lastUpdateAt = this.#clock.now()
-      }
-    }
-    throw new RunFailure('agent_failed', 'It ended without an answer.')
-  }
-
   /**
    * One timer for both limits, however often the agent sends something. The time for the whole run is counted by timers,
    * not by the clock, which may be set back.
@@ -258,26 +253,24 @@ export class ActiveRun {
   }
 
   /** Files for the agent. Throws GatewayError `QUOTA`, `LIMIT`, `UNAVAILABLE`, and `CLOSED` after the run. */
-  #newArtifacts(): AgentArtifacts {
-    return {
-      write: async (file) => {
-        try {
-          return await this.#write(file)
-        } catch (error) {
-          if (!GatewayError.is(error) || error.code !== 'NOT_FOUND') throw error
-          // The caller named a scope of somebody else. The agent cannot change that.
-          throw new RunFailure('invalid_arguments', `${error.message}.`, { cause: error })
-        }
-      },
-      read: async (name, version) => {
-        this.#assertOpen()
-        return this.files.read(name, version)
-      },
-      list: async () => {
-        this.#assertOpen()
-        return this.files.list()
-      },
-    }
+  readonly #artifacts: AgentArtifacts = {
+    write: async (file) => {
+      try {
+        return await this.#write(file)
+      } catch (error) {
+        if (!GatewayError.is(error) || error.code !== 'NOT_FOUND') throw error
+        // The caller named a scope of somebody else. The agent cannot change that.
+        throw new RunFailure('invalid_arguments', `${error.message}.`, { cause: error })
+      }
+    },
+    read: async (name, version) => {
+      this.#assertOpen()
+      return this.files.read(name, version)
+    },
+    list: async () => {
+      this.#assertOpen()
+      return this.files.list()
+    },
   }
 
   async #write(file: OutputFile): ReturnType<AgentArtifacts['write']> {

@@ -48,7 +48,7 @@ export class Runs {
     this.#slots = new RunSlots(options.clock, options)
     this.idempotent = new IdempotentCalls(storage)
     this.#conversations = options.mode === 'thread' ? new Conversations(storage) : undefined
-    this.#paused = new PausedRuns(storage, (execution) => this.#execute(execution))
+    this.#paused = new PausedRuns(storage, this.#execute)
   }
 
   /** Number of runs that have not ended, with those that wait for a slot. */
@@ -117,7 +117,7 @@ export class Runs {
     }
   }
 
-  async #execute(execution: Execution): Promise<RunEnding> {
+  readonly #execute = async (execution: Execution): Promise<RunEnding> => {
     const { tool, order, earlier } = execution
     const { clock, agents } = this.#options
     // The feed exists before the run has a slot: clients give up after a minute of silence.
@@ -133,7 +133,7 @@ export class Runs {
     try {
       if (this.#isClosed) throw stopping()
       if (this.#conversations) turn = await this.#conversations.enter(execution, run.signal)
-      const inputFiles = await this.#openInputFiles(order)
+      const inputFiles = order.files.length > 0 ? await this.#openInputFiles(order) : []
       await this.#slots.take(owner, run.signal)
       hasSlot = true
       const source = agents.sourceOf(tool.agent.id)
@@ -175,7 +175,6 @@ export class Runs {
 
   /** @throws RunFailure `invalid_arguments`; GatewayError `UNAVAILABLE` */
   async #openInputFiles(order: RunOrder): Promise<readonly InputFile[]> {
-    if (order.files.length === 0) return []
     try {
       return await this.#options.files.input(artifactCallerOf(order), order.files)
     } catch (error) {

@@ -66,6 +66,7 @@ interface LoadedGraph {
   readonly agent: Agent
   readonly definition: GraphDefinition
   readonly graph: RunnableGraph
+  readonly takesMessages: boolean
 }
 
 class LangGraphSource implements AgentSource {
@@ -228,7 +229,7 @@ async function load(name: string, definition: GraphDefinition): Promise<LoadedGr
     canAsk: threadKeeperOf(made) !== undefined,
     canContinue: threadKeeperOf(made) !== undefined && !keepsThreadsHere(made),
   }
-  return { agent, definition, graph: made }
+  return { agent, definition, graph: made, takesMessages: takesMessages(made) }
 }
 
 async function* updatesOf(
@@ -355,12 +356,12 @@ async function openInterrupts(
 }
 
 async function inputOf(
-  { agent, definition, graph }: LoadedGraph,
+  { agent, definition, takesMessages: isChat }: LoadedGraph,
   call: AgentCall,
 ): Promise<unknown> {
   if (call.resume !== undefined) return commandOf(resumeOf(call.resume))
   if (definition.input !== undefined) return definition.input(call.input, call.skillId)
-  if (takesMessages(graph)) return messageStateOf(call.input, call.signal)
+  if (isChat) return messageStateOf(call.input, call.signal)
   const skill = agent.skills.find(({ id }) => id === call.skillId)
   return argumentStateOf(call.input, skill?.inputSchema)
 }
