@@ -185,7 +185,10 @@ export class McpTask {
     const ended = new AbortController()
     const asked = AbortSignal.any([signal, ended.signal])
     const { taskId } = this.#reference
-    const stopListening = session.onTask(taskId, (task) => this.#received(task))
+    const stopListening = session.onTask(taskId, (task) => {
+      // Without a status, it says that the stream has ended: polls are then as often as without one.
+      if (this.#received(task) !== undefined) this.#wake()
+    })
     let progress = 0
     let reported: string | undefined
     const report = ({ statusMessage: message }: TaskStatus): void => {

@@ -421,6 +421,26 @@ describe.concurrent('beside a listen stream', () => {
     await call
   })
 
+  test('polls are frequent again when the stream ends', async () => {
+    const slow = deferred()
+    const retryTiming = {
+      random: () => 0,
+      wait: (ms: number, signal: AbortSignal): Promise<void> => {
+        if (ms > 5000) slow.resolve()
+        return sleep(ms > 5000 ? 60_000 : ms, undefined, { signal })
+      },
+    }
+    await using all = await given({ retryTiming })
+    const { client, server } = all
+    const call = client.callTool('slow_compute')
+    await slow.promise
+    const { lastTask: task } = server
+    const result = { content: [{ type: 'text', text: 'polled' }] }
+    server.tasks.set(task.taskId, { ...task, status: 'completed', result })
+    server.listeners.find(isOfTasks)?.drop()
+    expect(textOf(await call)).toBe('polled')
+  })
+
   test('the client polls slowly, and gets the result from the stream', async () => {
     await using all = await given()
     const { client, server } = all

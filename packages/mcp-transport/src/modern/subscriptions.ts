@@ -298,6 +298,7 @@ class Listener {
     })
     this.isBroken = true
     clearTimeout(timer)
+    if (this.#isAcknowledged && !this.#closing.signal.aborted) this.#announceTasks()
     progressed ||= this.#isAcknowledged && performance.now() - startedAt >= LIVED_MS
     const error = toFailure(outcome, url)
     return error !== undefined && isRefusal(error)
@@ -329,6 +330,13 @@ class Listener {
     for (const change of listChangesFor(honoured)) this.#deliver(change)
     for (const uri of resourcesOf(honoured)) {
       this.#deliver({ jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri } })
+    }
+  }
+
+  /** A notification without a status says that the stream of a task has ended, and that it is time to ask. */
+  #announceTasks(): void {
+    for (const taskId of textsOf(this.#listening.filter['taskIds'])) {
+      this.#deliver({ jsonrpc: '2.0', method: 'notifications/tasks', params: { taskId } })
     }
   }
 
