@@ -80,7 +80,7 @@ function StatusBar({ view }: { view: View }): ReactElement {
   return (
     <footer className="status">
       <span className={`link is-${view.link.phase}`}>{view.link.phase}</span>
-      <p role="status">
+      <p className="cut" role="status">
         {newest !== undefined && (
           <>
             <time>{formatTime(newest.at)}</time> {newest.text}
@@ -98,9 +98,9 @@ function Problems({ view, dismiss }: { view: View; dismiss: (id: number) => void
     ({ id, level }) => level === 'problem' && !closed.has(id) && (id < 0 || id > view.firstEventId),
   )
   return (
-    <div className="toasts" role="log" aria-label="Problems">
+    <div className="toasts stack" role="log" aria-label="Problems">
       {problems.slice(-3).map(({ id, text }) => (
-        <div className="toast" key={id}>
+        <div className="toast box" key={id}>
           <p>{text}</p>
           <button
             type="button"

@@ -7,10 +7,6 @@ import { formatBytes } from './format.ts'
 
 const IMAGE_TYPES = /^image\/(?:png|jpeg|gif|webp)$/
 const AUDIO_TYPES = /^audio\/(?:wav|x-wav|mpeg|mp3|mp4|ogg|webm|flac|aac)$/
-const TOKENS =
-  /("(?:\\.|[^"\\])*")(\s*:)?|\b(?:true|false|null)\b|-?\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b/g
-/** Longer texts get no colours: each colour is an element of the page. */
-const MAX_COLOURED = 20_000
 
 /** The address, if it is one that a browser may open. */
 export function safeUrl(text: string): string | undefined {
@@ -39,7 +35,7 @@ export function ExternalLink({
 export function Code({ text, label }: { text: string; label: string }): ReactElement {
   return (
     <pre className="code" tabIndex={0} role="region" aria-label={label}>
-      {text.length > MAX_COLOURED ? text : coloured(text)}
+      {text}
     </pre>
   )
 }
@@ -48,28 +44,10 @@ export function Json({ value, label }: { value: unknown; label: string }): React
   return <Code text={JSON.stringify(value, null, 2) ?? ''} label={label} />
 }
 
-function coloured(text: string): ReactNode[] {
-  const parts: ReactNode[] = []
-  let end = 0
-  for (const match of text.matchAll(TOKENS)) {
-    const [token, string, colon] = match
-    const kind = colon !== undefined ? 'key' : string !== undefined ? 'string' : 'literal'
-    parts.push(
-      text.slice(end, match.index),
-      <span className={`json-${kind}`} key={match.index}>
-        {string ?? token}
-      </span>,
-      colon ?? '',
-    )
-    end = match.index + token.length
-  }
-  return [...parts, text.slice(end)]
-}
-
 export function ResultView({ result }: { result: ToolResult }): ReactElement {
   const { content, structuredContent, isError } = result
   return (
-    <div className={isError ? 'result failed' : 'result'}>
+    <div className={isError ? 'result stack error' : 'result stack'}>
       {content.length === 0 && structuredContent === undefined && (
         <p className="quiet">The tool answered with nothing.</p>
       )}

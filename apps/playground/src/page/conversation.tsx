@@ -48,7 +48,7 @@ export function Conversation({
         </button>
       </header>
       <div
-        className="scroll items"
+        className="scroll items stack"
         ref={list}
         tabIndex={0}
         role="region"
@@ -80,7 +80,7 @@ export function Conversation({
         )}
       </div>
       <Announcer state={state} />
-      <Composer isRunning={isRunning} isFirst={conversation.length === 0} send={send} />
+      <Composer isRunning={isRunning} send={send} />
     </section>
   )
 }
@@ -119,12 +119,12 @@ function ToolCallCard({ call }: { call: ToolCall }): ReactElement {
   const { agent, name, args, progress, result } = call
   const state = result === undefined ? 'running' : result.isError ? 'failed' : 'done'
   return (
-    <div className={`tool-call is-${state}`} data-agent={agent} data-tool={name}>
+    <div className={`tool-call box is-${state}`} data-agent={agent} data-tool={name}>
       <details>
         <summary>
           <span className="agent">{agent}</span>
           <code>{name}</code>
-          <span className="args">{shortArgs(args)}</span>
+          <span className="args cut">{shortArgs(args)}</span>
           <span className={`badge run-${state}`}>{state}</span>
         </summary>
         <Json value={args} label={`Arguments of ${name}`} />
@@ -164,11 +164,10 @@ function Announcer({ state }: { state: PlaygroundState }): ReactElement {
 
 interface ComposerProps {
   readonly isRunning: boolean
-  readonly isFirst: boolean
   readonly send: Send
 }
 
-function Composer({ isRunning, isFirst, send }: ComposerProps): ReactElement {
+function Composer({ isRunning, send }: ComposerProps): ReactElement {
   const [text, setText] = useState('')
   const input = useRef<HTMLTextAreaElement>(null)
   useEffect(() => {
@@ -191,7 +190,7 @@ function Composer({ isRunning, isFirst, send }: ComposerProps): ReactElement {
   return (
     <div className="composer">
       {!isRunning && (
-        <div className={isFirst ? 'examples all' : 'examples'} role="group" aria-label="Examples">
+        <div className="examples actions" role="group" aria-label="Examples">
           {EXAMPLES.map((example) => (
             <button type="button" key={example} onClick={() => void say(example)}>
               {example}

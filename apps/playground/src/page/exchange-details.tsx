@@ -38,7 +38,9 @@ export function DetailsDialog({
         <span className="kind">
           <Shape kind={kind} /> {kind}
         </span>
-        <h2 id="details-title">{labelOf(exchange)}</h2>
+        <h2 className="cut" id="details-title">
+          {labelOf(exchange)}
+        </h2>
         <span className="spacer" />
         <button
           type="button"
@@ -60,7 +62,7 @@ export function DetailsDialog({
           Close
         </button>
       </header>
-      <div className="scroll">
+      <div className="scroll stack">
         <p className="quiet">{`${from} → ${to}: ${KINDS.get(kind)}`}</p>
         <Facts exchange={exchange} />
         {problem !== undefined && <p className="error">{problem}</p>}
@@ -132,7 +134,7 @@ function Facts({ exchange }: { exchange: Exchange }): ReactElement {
 function Message({ title, message }: { title: string; message: MessageDetails }): ReactElement {
   const { headers, body, isCut } = message
   return (
-    <section className="http-message" aria-label={title}>
+    <section className="http-message stack" aria-label={title}>
       <h3>{title}</h3>
       <table>
         <tbody>

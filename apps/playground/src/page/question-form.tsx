@@ -18,7 +18,7 @@ export function QuestionCard({ question, send }: QuestionProps): ReactElement {
   const { id, server, message, action, mode } = question
   const titleId = useId()
   return (
-    <section className="question" aria-labelledby={titleId}>
+    <section className="question box stack" aria-labelledby={titleId}>
       <h3 id={titleId}>
         <span className="agent">{server}</span> asks
       </h3>
@@ -95,7 +95,7 @@ function QuestionForm({ question, send }: QuestionProps): ReactElement {
   }
 
   return (
-    <form onSubmit={submit} noValidate>
+    <form className="stack" onSubmit={submit} noValidate>
       {fields.map((field) => (
         <FormField key={field.name} field={field} error={errors.get(field.name)} />
       ))}
@@ -118,7 +118,7 @@ function FormField({ field, error }: { field: Field; error: string | undefined }
   const boxes = type === 'boolean' ? [{ value: 'true', label: title }] : choices
   return (
     <div
-      className="field"
+      className="field stack"
       {...(type === 'choices' && { role: 'group', 'aria-labelledby': `${id}-title` })}
     >
       {type !== 'boolean' && (

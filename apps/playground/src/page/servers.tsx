@@ -21,7 +21,7 @@ export function Servers({ state, send }: { state: PlaygroundState; send: Send })
       <header>
         <h2 id="servers-title">Processes and servers</h2>
       </header>
-      <div className="scroll">
+      <div className="scroll stack">
         <h3>Processes</h3>
         {running.length === 0 && <p className="empty">No process was started yet.</p>}
         {running.map((process) => (
@@ -118,7 +118,7 @@ interface CardProps {
 
 function Card({ of: { name, state, problem }, title, facts, children }: CardProps): ReactElement {
   return (
-    <article className="card" data-card={name}>
+    <article className="card box" data-card={name}>
       <h4 title={title}>{name}</h4>
       <span className={`dot is-${state}`}>{state}</span>
       <span className="quiet meta">{facts.filter(Boolean).join(' · ')}</span>

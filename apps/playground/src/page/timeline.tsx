@@ -118,7 +118,7 @@ export function Timeline({ state, selectedId, onOpen }: TimelineProps): ReactEle
         <div className="lane-heads" aria-hidden="true">
           {lanes.map((lane) => (
             <span key={lane} title={lane}>
-              <b>{lane}</b>
+              <b className="cut">{lane}</b>
             </span>
           ))}
         </div>
@@ -177,7 +177,7 @@ function Legend({ exchanges, hidden, onChange }: LegendProps): ReactElement {
   const counts = new Map<ExchangeKind, number>()
   for (const { kind } of exchanges) counts.set(kind, (counts.get(kind) ?? 0) + 1)
   return (
-    <div className="legend" role="group" aria-label="Kinds of exchanges that are shown">
+    <div className="legend actions" role="group" aria-label="Kinds of exchanges that are shown">
       {[...KINDS].map(([kind, help]) => (
         <button
           type="button"
@@ -245,10 +245,10 @@ function ExchangeRow(props: ExchangeRowProps): ReactElement {
       aria-selected={isOpen}
       onClick={onOpen}
     >
-      <time className={isSameSecond ? 'is-repeated' : undefined}>{formatTime(startedAt)}</time>
+      <time className={isSameSecond ? 'is-repeated' : 'cut'}>{formatTime(startedAt)}</time>
       <span className="track">
         <span className="line" />
-        <span className="label">
+        <span className="label cut">
           <b>{kind}</b> {labelOf(exchange)}
           {sessionId !== undefined && <i> {sessionId}</i>}
         </span>
@@ -257,7 +257,7 @@ function ExchangeRow(props: ExchangeRowProps): ReactElement {
           <Shape kind={kind} />
         </span>
       </span>
-      <span className="outcome">{describeOutcome(exchange)}</span>
+      <span className="outcome cut">{describeOutcome(exchange)}</span>
     </div>
   )
 }
@@ -266,7 +266,7 @@ function NoticeRow({ notice, top }: { notice: Notice; top: number }): ReactEleme
   return (
     <div className={`row notice is-${notice.level}`} style={{ top }} role="presentation">
       <time>{formatTime(notice.at)}</time>
-      <span className="label" title={notice.text}>
+      <span className="label cut" title={notice.text}>
         {notice.text}
       </span>
     </div>
