@@ -1,6 +1,5 @@
 import { useState, useSyncExternalStore } from 'react'
 import type { ReactElement } from 'react'
-import type { Exchange } from '../timeline/events.ts'
 import type { Notice } from '../timeline/state.ts'
 import { Conversation } from './conversation.tsx'
 import { DetailsDialog } from './exchange-details.tsx'
@@ -19,10 +18,6 @@ export function App({ connection }: { connection: HostConnection }): ReactElemen
   const [shown, setShown] = useState<(typeof VIEWS)[number]>('conversation')
   const [openId, setOpenId] = useState<number>()
   const open = state.exchanges.find(({ id }) => id === openId)
-
-  function step(exchange: Exchange, offset: number): void {
-    setOpenId(state.exchanges[state.exchanges.indexOf(exchange) + offset]?.id ?? exchange.id)
-  }
 
   return (
     <>
@@ -61,7 +56,6 @@ export function App({ connection }: { connection: HostConnection }): ReactElemen
         <DetailsDialog
           exchange={open}
           load={connection.loadExchange}
-          onStep={(offset) => step(open, offset)}
           onClose={() => setOpenId(undefined)}
         />
       )}

@@ -108,7 +108,9 @@ function Item({ item, send }: { item: ConversationItem; send: Send }): ReactElem
       if (item.from === 'agent' && item.text === '') return null // only called tools
       return (
         <div className={`message from-${item.from}`} data-agent={item.agent}>
-          <span className="agent">{item.from === 'user' ? 'You' : (item.agent ?? 'agent')}</span>
+          <span className={item.from === 'user' ? 'visually-hidden' : 'agent'}>
+            {item.from === 'user' ? 'You' : (item.agent ?? 'agent')}
+          </span>
           <p className="text">{item.text}</p>
         </div>
       )

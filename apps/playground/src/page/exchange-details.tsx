@@ -9,17 +9,11 @@ import { KINDS, Shape } from './timeline.tsx'
 export interface DetailsDialogProps {
   readonly exchange: Exchange
   readonly load: (id: number) => Promise<ExchangeDetails>
-  readonly onStep: (offset: 1 | -1) => void
   readonly onClose: () => void
 }
 
 /** An exchange in full: a modal dialog, so that the browser keeps the focus in it and gives it back. */
-export function DetailsDialog({
-  exchange,
-  load,
-  onStep,
-  onClose,
-}: DetailsDialogProps): ReactElement {
+export function DetailsDialog({ exchange, load, onClose }: DetailsDialogProps): ReactElement {
   const dialog = useRef<HTMLDialogElement>(null)
   const { details, problem } = useDetails(exchange, load)
   useEffect(() => dialog.current?.showModal(), [])
@@ -42,22 +36,6 @@ export function DetailsDialog({
           {labelOf(exchange)}
         </h2>
         <span className="spacer" />
-        <button
-          type="button"
-          className="small"
-          aria-label="Previous exchange"
-          onClick={() => onStep(-1)}
-        >
-          ↑
-        </button>
-        <button
-          type="button"
-          className="small"
-          aria-label="Next exchange"
-          onClick={() => onStep(1)}
-        >
-          ↓
-        </button>
         <button type="button" className="small" onClick={() => dialog.current?.close()}>
           Close
         </button>
@@ -101,7 +79,7 @@ function useDetails(
       isCurrent = false
     }
   }, [load, id, status, durationMs])
-  return loaded.details !== undefined && loaded.details.exchange.id !== id ? {} : loaded
+  return loaded
 }
 
 function Facts({ exchange }: { exchange: Exchange }): ReactElement {

@@ -154,7 +154,7 @@ export function Timeline({ state, selectedId, onOpen }: TimelineProps): ReactEle
         </p>
       )}
       {!isAtEnd && (
-        <button type="button" className="newest" onClick={scrollToEnd}>
+        <button type="button" className="newest small primary" onClick={scrollToEnd}>
           Newest ↓
         </button>
       )}
