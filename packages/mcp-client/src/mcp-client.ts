@@ -703,7 +703,8 @@ class KeyedCall {
   readonly #session: Session
   /** By the clock of `performance.now()`. */
   readonly #startedAt: number
-  #retentionMs = 0
+  /** Not known before the first session is open. */
+  #retentionMs: number | undefined
   /** The failure that only the key resolves. */
   #failure: unknown
 
@@ -729,7 +730,12 @@ class KeyedCall {
     this.#failure = new McpClientError('OUTCOME_UNKNOWN', message, { server, tool, outcome })
   }
 
+  /**
+   * Before the first session, a call of an earlier process counts as honoured: attempts to open a session are harmless,
+   * and `assertSendable()` decides before the call itself is sent.
+   */
   get isHonoured(): boolean {
+    if (this.#retentionMs === undefined) return this.#failure !== undefined
     return performance.now() - this.#startedAt < this.#retentionMs
   }
 

@@ -119,7 +119,8 @@ function failedAttempt(error: unknown): FailedAttempt | undefined {
   if (!McpClientError.is(error)) return undefined
   // No session could be opened, so nothing was sent.
   const { code, outcome, retryAfterMs } = error
-  return { code, certain: outcome === 'not-executed', retryAfterMs }
+  const { status } = getTransportError(error.cause) ?? {}
+  return { code, certain: outcome === 'not-executed', status, retryAfterMs }
 }
 
 /** Clock and randomness of retries. Replace it in tests. */

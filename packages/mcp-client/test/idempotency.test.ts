@@ -75,6 +75,19 @@ test.each([
   expect(server.count('tools/call')).toBe(0)
 })
 
+test.each([
+  ['resets connections', 'reset-before' as const],
+  ['answers with status 503', { status: 503, body: '' }],
+])('a call that another process has sent waits for a server that %s', async (_what, action) => {
+  await using server = await startTaskServer({ honoursKeys: true })
+  await using proxy = await startRecordingProxy(server.url)
+  proxy.inject({ match: () => true, times: 5, action })
+  await using client = new McpClient({ url: proxy.url }, { retryTiming })
+  const call = { idempotencyKey, sentAt: Date.now() - 1000 }
+  expect(textOf(await client.callTool('greet', { name: 'Ada' }, call))).toBe('Hello, Ada!')
+  expect(server.runs).toEqual(['greet'])
+})
+
 test('sentAt without a key is refused before a request', async () => {
   await using client = new McpClient({ url: 'http://127.0.0.1:1/mcp' })
   const error = await rejectionOf(client.callTool('pay', {}, { sentAt: Date.now() }))
