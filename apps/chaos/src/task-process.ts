@@ -33,7 +33,7 @@ export interface PaymentCall {
     readonly key: string
     /** Duration of each node, in milliseconds. */
     readonly ms: number
-    /** Whether the graph asks a person before it charges. */
+    /** True if the graph asks a person for permission before it charges. */
     readonly asks: boolean
   }
 }

@@ -22,7 +22,8 @@ const WAIT = { timeout: 15_000 }
 
 const browser = await startChromium()
 
-// One app for all tests, as one person would use it: each test goes on where the one before ended.
+// One app for all tests, as one person would use it: each test goes on where the one before ended. Without a Chromium
+// they are skipped, with a message; where `CI` is set, `startChromium()` throws instead.
 describe.skipIf(browser === undefined)('the page of the playground', { timeout: 60_000 }, () => {
   let app: Playground
   let web: Listening

@@ -114,7 +114,8 @@ export async function startRemoteLangGraph(): Promise<RemoteLangGraph> {
   }
 }
 
-const support = {
+/** An assistant, as a LangGraph server describes it. */
+export const support: Json = {
   assistant_id: 'a1',
   graph_id: 'support',
   name: 'support',

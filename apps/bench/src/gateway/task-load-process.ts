@@ -36,7 +36,7 @@ async function taskFrom(
   const message = { method, id: ++lastId, params: { ...params, _meta: DECLARED } }
   const { body } = await connection.request(postOf('modern', message))
   const task = messageFrom(body).result as Task | undefined
-  if (task?.taskId === undefined) throw new Error(`This is no task: ${body.slice(0, 300)}`)
+  if (task?.taskId === undefined) throw new Error(`The answer is not a task: ${body.slice(0, 300)}`)
   return task
 }
 

@@ -21,7 +21,7 @@ function idleScene() {
   return { scene, written: () => text }
 }
 
-test('a wrong, a missing and a failed figure are told in words, and make the demo fail', async () => {
+test('names wrong and missing figures and steps that failed, and makes the demo fail', async () => {
   const { scene, written } = idleScene()
   const step = { title: 'A step', hint: 'See.' }
   await scene.run({

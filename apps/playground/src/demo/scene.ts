@@ -19,7 +19,7 @@ export interface Measured {
 export interface Step {
   readonly name: string
   readonly title: string
-  /** What is to be seen. */
+  /** One sentence for the reader: what the step shows. */
   readonly hint: string
   readonly act: (scene: Scene) => Promise<Measured>
 }

@@ -123,7 +123,7 @@ function serverFromNpm(isKept: boolean): Step {
 const SERVER_OVER_STDIO: Step = {
   name: 'server over stdio',
   title: 'A server runs as a child process of the agent',
-  hint: '@modelcontextprotocol/server-memory speaks over its standard input and output: there is no HTTP.',
+  hint: '@modelcontextprotocol/server-memory uses standard input and output, and no HTTP.',
   async act(scene) {
     const question = 'Remember that Ada likes pears, then what do you remember?'
     const { answer, exchanges } = await use(scene, question, 'memory')
@@ -140,7 +140,7 @@ function newProcess(isKept: boolean): Step {
     title: 'The agent process is killed (SIGKILL), and another one starts',
     hint: isKept
       ? 'Debug state has kept the session: the new process needs no handshake, and finds its basket.'
-      : 'Nobody has kept the session: the new process opens another one.',
+      : 'The session was not stored: the new process opens another one.',
     async act(scene) {
       const before = scene.state.processes['agent']?.pid
       await scene.trouble({ name: 'kill-process', process: 'agent' })

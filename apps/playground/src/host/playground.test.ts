@@ -158,7 +158,7 @@ describe('the playground', { timeout: SLOW }, () => {
       'The server everything cannot do "switch-era".',
     )
     await expect(trouble({ name: 'cut-connections', server: 'none' })).rejects.toThrow(
-      'There is no server none.',
+      'No server is called "none".',
     )
   })
 })

@@ -53,7 +53,7 @@ const START_MS = 30_000
 
 /**
  * Everything that the page and the terminal story show: the servers, the debug-state service, and the processes
- * of the agent and of the gateway. All of it is real, and listens on loopback only.
+ * of the agent and of the gateway. Nothing is simulated. The servers listen on loopback only.
  */
 export class Playground implements AsyncDisposable {
   readonly #options: PlaygroundOptions

@@ -68,7 +68,7 @@ export class ServerLanes implements AsyncDisposable {
   async makeTrouble(trouble: ServerTrouble): Promise<void> {
     const lane = this.#lanes.get(trouble.server)
     if (lane === undefined) {
-      throw new UserError(`There is no server ${trouble.server.slice(0, 60)}.`)
+      throw new UserError(`No server is called "${trouble.server.slice(0, 60)}".`)
     }
     const { server, state } = lane
     if (!state.troubles.includes(trouble.name)) {

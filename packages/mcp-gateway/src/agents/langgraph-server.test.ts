@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { deferred, startTestServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { ManualClock, settled } from '../../test/manual-clock.ts'
+import { support } from '../../test/remote-langgraph.ts'
 import { principalNamed } from '../../test/scripted-source.ts'
 import type { Agent, AgentCall, AgentUpdate } from './agent.ts'
 import { langGraphServerSource } from './langgraph-server.ts'
@@ -14,15 +15,6 @@ interface Received {
 }
 
 type Answer = (request: Received, response: ServerResponse) => void
-
-const support = {
-  assistant_id: 'a1',
-  graph_id: 'support',
-  name: 'support',
-  description: 'Answers questions',
-  version: 1,
-  updated_at: '2026-01-01',
-}
 
 function json(value: unknown): Answer {
   return (_, response) => {
