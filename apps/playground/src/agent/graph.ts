@@ -12,9 +12,9 @@ import * as z from 'zod'
 import type { ExecutionType } from '../timeline/events.ts'
 
 /** Names the servers and their tools. */
-const AGENT_JSON = process.env['AGENT_FILE'] ?? new URL('../../agent.json', import.meta.url)
+const AGENT_JSON = new URL('../../agent.json', import.meta.url)
 /** Says where the servers are. */
-const MCP_JSON = process.env['MCP_FILE'] ?? new URL('../../mcp.json', import.meta.url)
+const MCP_JSON = new URL('../../mcp.json', import.meta.url)
 
 /** Limit of a call, because a server may lose an answer. A question to a person stops its clock. */
 const CALL_MS = 60_000

@@ -1,6 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import {
   createProgram,
   listenToStopSignals,
@@ -14,8 +11,6 @@ import { lineFrom } from '../user-error.ts'
 import { summaryOf, Terminal } from './terminal.ts'
 
 interface Options {
-  readonly agent?: string
-  readonly servers?: string
   readonly db?: string
   readonly executionType?: string
   readonly step?: true
@@ -28,11 +23,6 @@ await runInProcess(async (context) => {
   const program = createProgram('demo', import.meta.url, (text) => context.stdout.write(text))
     .description(
       'An agent calls MCP tools, its servers lose their sessions, processes are killed, and it goes on. Everything is real and on this machine, without network and key. Exits with 1 if a figure is wrong.',
-    )
-    .option('--agent <file>', 'an agent.json of your own, with the tools that the story calls')
-    .option(
-      '--servers <file>',
-      'servers of your own: {"basket": "http://host/mcp"}, or an mcp.json',
     )
     .option(
       '--execution-type <type>',
@@ -55,7 +45,7 @@ await runInProcess(async (context) => {
 /** Returns the exit code. */
 async function demo(options: Options, context: CommandContext): Promise<number> {
   const { stdout, env, onSignal, exit } = context
-  const { agent, servers, db, step: waits = false, json = false, color } = options
+  const { db, step: waits = false, json = false, color } = options
   const executionType = executionTypeFrom(options, env)
   if (waits && !process.stdin.isTTY)
     throw new UsageError('--step needs a terminal to read keys from')
@@ -65,22 +55,16 @@ async function demo(options: Options, context: CommandContext): Promise<number> 
 
   // The first line comes at once: the rest takes seconds to load.
   const { Playground } = await import('../host/playground.ts')
-  const { readInputs } = await import('./inputs.ts')
   const { Scene } = await import('./scene.ts')
   const { stepsFor } = await import('./steps.ts')
   await using stack = new AsyncDisposableStack()
-  const folder = await mkdtemp(join(tmpdir(), 'mcp-demo-'))
-  stack.defer(() => rm(folder, { recursive: true, force: true }))
-  const inputs = await readInputs({ agent, servers, folder })
   terminal.line('Starting the servers, the gateway and the agent …')
   const playground = stack.use(
     await Playground.start({
-      folder,
       databaseFile: db,
       executionType,
       reportMs: 2000,
-      servers: inputs.servers,
-      env: { PLAYGROUND_MODEL: 'scripted', ...inputs.env },
+      env: { PLAYGROUND_MODEL: 'scripted' },
     }),
   )
   for (const { name, title, problem } of playground.state.servers) {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { deferred } from '@x/internal/testing'
 import type { Playground } from '../host/playground.ts'
-import type { Command, Exchange, Question, Trouble, TroubleName } from '../timeline/events.ts'
+import type { Command, Exchange, Question, Trouble } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
 import { lineFrom, UserError } from '../user-error.ts'
 import type { Figures, StepResult, Terminal } from './terminal.ts'
@@ -97,13 +97,6 @@ export class Scene {
     content: NonNullable<Extract<Command, { type: 'answer' }>['content']>,
   ): Promise<Turn> {
     return this.#runWith({ type: 'answer', questionId, action: 'accept', content })
-  }
-
-  /** A server of the user cannot do everything. */
-  can(server: string, trouble: TroubleName): boolean {
-    return this.state.servers.some(
-      ({ name, troubles }) => name === server && troubles.includes(trouble),
-    )
   }
 
   async trouble(trouble: Trouble): Promise<void> {

@@ -30,7 +30,6 @@ function callsOnly(count: number): Figures {
 
 /** The whole story. `isKept`: sessions are kept for the next run and the next process. */
 export function stepsFor(scene: Scene, isKept: boolean): Step[] {
-  const canSwitch = scene.can('basket', 'switch-era')
   return [
     firstCall(isKept),
     sharedSession(isKept),
@@ -39,7 +38,8 @@ export function stepsFor(scene: Scene, isKept: boolean): Step[] {
     SERVER_OVER_STDIO,
     newProcess(isKept),
     ...(isKept ? [PARALLEL_CALLS] : []),
-    ...(canSwitch ? [statelessServer(isKept), QUESTION] : []),
+    statelessServer(isKept),
+    QUESTION,
     SESSIONS_OF_THE_RUN,
     STRANGER,
     CALLER_WITH_SESSION,
@@ -97,8 +97,7 @@ function serverFromNpm(isKept: boolean): Step {
       const call = first.exchanges.find(({ toolName }) => toolName === 'echo')
       const details = call && scene.playground.exchangeDetails(call.id)
       scene.mark()
-      const name = scene.can('everything', 'restart-server') ? 'restart-server' : 'forget-sessions'
-      await scene.trouble({ name, server: 'everything' })
+      await scene.trouble({ name: 'restart-server', server: 'everything' })
       const second = await use(scene, 'Echo "hello again"', 'everything')
       return {
         figures: {
@@ -238,10 +237,7 @@ const SESSIONS_OF_THE_RUN: Step = {
   title: 'The execution type changes to "runtime"',
   hint: 'As in production: the first call of a run opens the session, all agents of the run share it, and the end of the run ends it (DELETE).',
   async act(scene) {
-    const basket = scene.state.servers.find(({ name }) => name === 'basket')
-    if (basket?.revision === '2026-07-28') {
-      await scene.trouble({ name: 'switch-era', server: 'basket' })
-    }
+    await scene.trouble({ name: 'switch-era', server: 'basket' })
     await scene.trouble({ name: 'set-execution-type', executionType: 'runtime' })
     const { figures } = await use(scene, 'Add two figs to my basket, then show my basket')
     return { figures, expected: { ...WHOLE_SESSION, basket: '2 × figs' } }
