@@ -471,6 +471,50 @@ test('notifies listeners at every replica of the changes of their own tasks', as
   }
 })
 
+test('tells listeners of an end whose write or reading failed, when the store is back', async () => {
+  const go = deferred()
+  await using world = twoReplicas({ tools: { tasks: 'always' } })
+  world.agents.join('slow', async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Three' }
+  })
+  const { result } = await call(world.a, 'slow')
+  const taskId = String(result?.['taskId'])
+  const listening = request('subscriptions/listen', { notifications: { taskIds: [taskId] } })
+  const stream = messagesOf(await world.b(listening))
+  await stream.next()
+  expect((await stream.next()).value).toMatchObject({ params: { status: 'working' } })
+  const { logs, records } = world.store
+  const [put, append, read] = [
+    records.put.bind(records),
+    logs.append.bind(logs),
+    records.get.bind(records),
+  ]
+  let failures = 0
+  const fail = (): never => {
+    failures++
+    throw new GatewayError('UNAVAILABLE', 'Away')
+  }
+  // The end is stored, and its answer is lost. Then the store is away, until each operation has failed once.
+  vi.spyOn(records, 'put').mockImplementationOnce(async (...entry) => {
+    await put(...entry)
+    return fail()
+  })
+  vi.spyOn(logs, 'append').mockImplementation(async (...entry) =>
+    failures === 1 ? fail() : append(...entry),
+  )
+  vi.spyOn(records, 'get').mockImplementation(async (key) => (failures === 2 ? fail() : read(key)))
+  go.resolve()
+  const next = stream.next()
+  for (let waited = 0; waited < 8; waited++) {
+    await settled()
+    await world.clock.advance(250)
+  }
+  expect((await next).value).toMatchObject({ params: { taskId, status: 'completed' } })
+  expect(failures).toBe(3)
+  await stream.return(undefined)
+})
+
 test.runIf(redis)('shares tasks, their changes and keys by Redis', async () => {
   const agents = new AgentsAtHand({ asking, endless })
   const replica = () => {

@@ -8,7 +8,7 @@ import { isCollection, isPair, isScalar, isNode, LineCounter, parseDocument } fr
 import type { Document } from 'yaml'
 import type { z } from 'zod'
 
-import { systemClock, type Clock } from '../internal/clock.ts'
+import { sleep, systemClock, type Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
 import {
   knownKeys,
@@ -383,9 +383,7 @@ const MAX_READS = 20
 export async function readSettled(file: string, clock: Clock = systemClock): Promise<string> {
   let before = await readText(file)
   for (let reads = 0; reads < MAX_READS; reads++) {
-    await new Promise<void>((resolve) => {
-      clock.after(QUIET_MS, resolve)
-    })
+    await sleep(clock, QUIET_MS)
     const now = await readText(file)
     if (now === before && now.trim() === '') throw new CommandError(`${file}: it is empty`)
     if (now === before) return now

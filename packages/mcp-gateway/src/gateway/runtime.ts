@@ -5,7 +5,7 @@ import { anonymousPrincipal, type Principal } from '../internal/principal.ts'
 import { checkAuthFits } from '../http/auth/combine.ts'
 import type { Authenticator } from '../http/auth/authenticator.ts'
 import { signInRefusal } from '../http/auth/authenticator.ts'
-import { systemClock, type Clock } from '../internal/clock.ts'
+import { sleep, systemClock, type Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/timers.ts'
 import { GatewayArtifacts } from './gateway-artifacts.ts'
 import { GatewayError } from '../errors.ts'
@@ -262,11 +262,7 @@ export class Runtime implements AsyncDisposable {
     const { drainDelayMs, shutdownGraceMs } = this.#options.http
     // Queued tasks do not come through load balancers.
     const handedOver = this.#tasks.stopWorking()
-    if (drainDelayMs > 0) {
-      await new Promise<void>((resolve) => {
-        this.#clock.after(drainDelayMs, resolve)
-      })
-    }
+    if (drainDelayMs > 0) await sleep(this.#clock, drainDelayMs)
     this.#isDraining = true
     this.#listeners.stop()
     const tasksEnd = this.#tasks.close()

@@ -6,6 +6,13 @@ export interface Clock {
   after(ms: number, callback: () => void): () => void
 }
 
+/** Resolves after `ms`. */
+export function sleep(clock: Clock, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    clock.after(ms, resolve)
+  })
+}
+
 /** Longest time of a timer of Node, 24.8 days. Node takes a longer time for 1 ms. */
 const MAX_TIMER_MS = 2_147_483_647
 

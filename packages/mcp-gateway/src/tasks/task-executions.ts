@@ -1,7 +1,7 @@
 import { ProtocolError, ProtocolErrorCode, type CallToolResult } from '@modelcontextprotocol/server'
 
 import { GatewayError } from '../errors.ts'
-import type { Clock } from '../internal/clock.ts'
+import { sleep, type Clock } from '../internal/clock.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import { toInputRequests } from '../runs/forms.ts'
 import type { RunOrder, RunProgress, RunSink, ToolOutcome } from '../runs/order.ts'
@@ -460,9 +460,7 @@ export class TaskExecutions {
   }
 
   #wait(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      this.#options.clock.after(ms, resolve)
-    })
+    return sleep(this.#options.clock, ms)
   }
 }
 

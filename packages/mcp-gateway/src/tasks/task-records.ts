@@ -1,7 +1,8 @@
 import { ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 
 import { isRecord } from '@x/internal'
-import type { Clock } from '../internal/clock.ts'
+import { GatewayError } from '../errors.ts'
+import { sleep, type Clock } from '../internal/clock.ts'
 import type { Principal } from '../internal/principal.ts'
 import { randomHex } from '../internal/random-hex.ts'
 import { hashOf } from '../runs/order.ts'
@@ -117,17 +118,20 @@ export class TaskRecords {
    * @throws GatewayError `UNAVAILABLE`
    */
   async put(key: string, task: Task, ifVersion: string | null): Promise<StoredTask | undefined> {
-    const { clock, logs, onError, process, records } = this.#options
-    const ttlMs = Math.max(1, task.expiresAt - clock.now())
-    const version = await records.put(key, task, { ttlMs, ifVersion })
+    const { clock, records } = this.#options
+    const { expiresAt, taskId } = task
+    const ttlMs = Math.max(1, expiresAt - clock.now())
+    let version: string | undefined
+    try {
+      version = await records.put(key, task, { ttlMs, ifVersion })
+    } catch (cause) {
+      // The record may have been written, and the next attempt finds nothing to change.
+      void this.#announce(taskId).then(() => this.#notify(taskId, true))
+      throw cause
+    }
     if (version === undefined) return undefined
-    const { taskId } = task
     this.#notify(taskId, false)
-    logs
-      ?.append(CHANGES, { taskId, by: process }, { limits: CHANGES_LIMITS, isLast: false })
-      .catch((cause: unknown) => {
-        onError(new Error('Other processes could not be told of a task', { cause }))
-      })
+    void this.#announce(taskId)
     return { key, task, version }
   }
 
@@ -178,8 +182,43 @@ export class TaskRecords {
     }
   }
 
+  /** Makes other processes read a task again. Waits for a store that is away. Never rejects. */
+  async #announce(taskId: string): Promise<void> {
+    const { clock, logs, onError, process } = this.#options
+    if (!logs) return
+    const options = { limits: CHANGES_LIMITS, isLast: false }
+    try {
+      await whenBack(clock, CHANGES_LIMITS.ttlMs, () =>
+        logs.append(CHANGES, { taskId, by: process }, options),
+      )
+    } catch (cause) {
+      onError(
+        new Error('The change of a task could not be announced to other processes', { cause }),
+      )
+    }
+  }
+
   #notify(taskId: string, isForeign: boolean): void {
     for (const watcher of this.#watchers.get(taskId) ?? []) watcher(isForeign)
+  }
+}
+
+const RETRY_MS = 250
+
+/** Calls a function again while the store is away, for at most `ms`. @throws the last error */
+export async function whenBack<Value>(
+  clock: Clock,
+  ms: number,
+  attempt: () => Promise<Value>,
+): Promise<Value> {
+  for (const until = clock.now() + ms; ;) {
+    try {
+      return await attempt()
+    } catch (error) {
+      const isAway = error instanceof GatewayError && error.code === 'UNAVAILABLE'
+      if (!isAway || clock.now() >= until) throw error
+    }
+    await sleep(clock, RETRY_MS)
   }
 }
 

@@ -17,6 +17,7 @@ import {
   keyOf,
   newTaskId,
   TaskRecords,
+  whenBack,
   type StoredTask,
   type TaskReference,
 } from './task-records.ts'
@@ -107,7 +108,8 @@ const PATIENCE_MS = 2000
 const CLAIM_MS = 60_000
 /** Time for which a call waits for a store that is away. Redis restarts within it. */
 const AWAY_MS = 5000
-const RETRY_MS = 250
+/** Time for which a change that listeners have not got waits for the store. Clients poll meanwhile. */
+const UNSENT_MS = 60_000
 const STAYS_CALL = 'A call cannot become a task, because the store is away'
 
 /**
@@ -251,7 +253,9 @@ export class Tasks {
     const notify = async (before: Promise<void>, reference: TaskReference): Promise<void> => {
       await before
       if (signal.aborted) return
-      const task = await this.get(reference).catch(() => undefined)
+      const read = async (): Promise<Readonly<Record<string, unknown>> | undefined> =>
+        signal.aborted ? undefined : this.get(reference)
+      const task = await whenBack(this.#options.clock, UNSENT_MS, read).catch(() => undefined)
       if (task && !signal.aborted) listener(task)
     }
     for (const reference of own) {
@@ -307,19 +311,12 @@ export class Tasks {
    */
   async #create(call: TaskCall, began: Began = {}): Promise<CreatedTask | undefined> {
     const { clock, engine, onError } = this.#options
-    for (const until = clock.now() + AWAY_MS; ;) {
-      try {
-        return await this.#tryCreate(call, began)
-      } catch (cause) {
-        if (cause instanceof ProtocolError) throw cause
-        if (!engine || call.signal.aborted || clock.now() >= until) {
-          onError(new Error(STAYS_CALL, { cause }))
-          return undefined
-        }
-      }
-      await new Promise<void>((resolve) => {
-        clock.after(RETRY_MS, resolve)
-      })
+    try {
+      return await whenBack(clock, engine ? AWAY_MS : 0, () => this.#tryCreate(call, began))
+    } catch (cause) {
+      if (cause instanceof ProtocolError) throw cause
+      onError(new Error(STAYS_CALL, { cause }))
+      return undefined
     }
   }
 
