@@ -193,7 +193,6 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     await expectRun('waits for you')
     await question.getByLabel('Name').fill('Ada')
     await question.getByRole('button', { name: 'Send' }).click()
-    await question.getByText('Fill in this field.').first().waitFor()
     await page.locator('#root [name=address]:focus').waitFor()
     await shoot('question')
     await expectAccessible()
@@ -202,6 +201,55 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     await question.getByRole('button', { name: 'Send' }).click()
     await expectMessage('Ordered 1 × pear for Ada, 1 Orchard Road. Payment: card.')
     await question.getByText('You answered.').waitFor()
+  })
+
+  test('makes a field of each kind of property, and checks it', async () => {
+    const other = await openWith(FORM)
+    const send = other.getByRole('button', { name: 'Send' })
+    async function expectInvalid(label: string): Promise<void> {
+      await send.click()
+      await other.getByLabel(label).and(other.locator(':focus:invalid')).waitFor()
+    }
+    async function expectFilled(label: string, wrong: string, right: string): Promise<void> {
+      await other.getByLabel(label).fill(wrong)
+      await expectInvalid(label)
+      await other.getByLabel(label).fill(right)
+    }
+    await expectInvalid('Your name')
+    await expectFilled('Your name', 'A', 'Ada')
+    expect(await other.getByLabel('Your name').getAttribute('maxlength')).toBe('4')
+    await expectFilled('email', 'ada@localhost', 'ada@example.com')
+    await expectFilled('site', 'shop', 'https://example.com/shop')
+    await expectFilled('years', '17', '18')
+    await expectFilled('years', '18.5', '19')
+    await other.getByLabel('weight').fill('1.5')
+    await other.getByLabel('speed').selectOption({ label: 'Standard' })
+    await other.getByLabel('Ribbon').check()
+    await expectInvalid('Ribbon')
+    await other.getByLabel('Box').check()
+    await shoot('form', other)
+    await expectAccessible(other)
+
+    const command = other.waitForRequest('**/api/commands')
+    await send.click()
+    expect((await command).postDataJSON()).toMatchObject({
+      action: 'accept',
+      content: {
+        name: 'Ada',
+        email: 'ada@example.com',
+        site: 'https://example.com/shop',
+        at: '2026-01-02T03:04:05.000Z',
+        years: 19,
+        weight: 1.5,
+        news: true,
+        size: 'm',
+        speed: 'std',
+        days: ['tue'],
+        extras: ['a', 'b'],
+        ['__proto__']: 'x',
+      },
+    })
+    await other.context().close()
   })
 
   test('runs 50 parallel calls in one session', async () => {
@@ -320,9 +368,7 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     expect(await hostile.locator('.items a').count()).toBe(0)
     expect(await hostile.locator('.items img').count()).toBe(0)
     await hostile.getByText('image/svg+xml').waitFor()
-    await hostile.getByLabel('constructor').fill('x')
-    await hostile.getByRole('button', { name: 'Send' }).first().click()
-    await hostile.getByText('Enter a number.').waitFor()
+    await hostile.getByLabel('constructor').waitFor()
     expect(await hostile.title()).toBe('MCP session playground')
     await hostile.context().close()
   })
@@ -347,6 +393,59 @@ const MANY: PlaygroundState = {
     requestBytes: 100,
     responseBytes: 100,
   })),
+}
+
+const FORM: PlaygroundState = {
+  ...EMPTY_STATE,
+  lastEventId: 1,
+  run: { id: 'run', state: 'waiting' },
+  conversation: [
+    {
+      type: 'question',
+      id: 'question',
+      server: 'basket',
+      message: 'Who are you?',
+      mode: 'form',
+      schema: {
+        type: 'object',
+        required: ['name', 'years'],
+        properties: {
+          name: {
+            type: 'string',
+            title: 'Your name',
+            description: 'As on the card',
+            minLength: 2,
+            maxLength: 4,
+          },
+          email: { type: 'string', format: 'email' },
+          site: { type: 'string', format: 'uri' },
+          day: { type: 'string', format: 'date' },
+          at: { type: 'string', format: 'date-time', default: '2026-01-02T03:04:05Z' },
+          years: { type: 'integer', minimum: 18, maximum: 99, default: 20 },
+          weight: { type: 'number' },
+          news: { type: 'boolean', default: true },
+          size: { type: 'string', enum: ['s', 'm'], enumNames: ['Small', 'Medium'], default: 'm' },
+          speed: { type: 'string', oneOf: [{ const: 'std', title: 'Standard' }] },
+          days: {
+            type: 'array',
+            items: { type: 'string', enum: ['mon', 'tue'] },
+            default: ['tue'],
+          },
+          extras: {
+            type: 'array',
+            items: {
+              anyOf: [
+                { const: 'a', title: 'Ribbon' },
+                { const: 'b', title: 'Box' },
+              ],
+            },
+            minItems: 2,
+          },
+          ['__proto__']: { type: 'string', default: 'x' },
+        },
+      },
+    },
+  ],
 }
 
 const HOSTILE: PlaygroundState = {
@@ -375,7 +474,7 @@ const HOSTILE: PlaygroundState = {
       server: 'evil',
       message: 'Form',
       mode: 'form',
-      schema: { properties: { constructor: { type: 'number' } } },
+      schema: { type: 'object', properties: { constructor: { type: 'number' as const } } },
     },
     {
       type: 'question',

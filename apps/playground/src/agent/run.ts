@@ -1,6 +1,7 @@
 import { AIMessage, AIMessageChunk, HumanMessage, ToolMessage } from '@langchain/core/messages'
 import { Command } from '@langchain/langgraph'
 import type { Interrupt } from '@langchain/langgraph'
+import { ElicitRequestFormParamsSchema } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord } from '@x/internal'
 import { elicitationResume, isElicitationInterrupt } from '@x/langchain-mcp'
 import type { ElicitationAnswer, McpElicitationInterrupt } from '@x/langchain-mcp'
@@ -235,13 +236,14 @@ function questionsOf({ value }: Asked): { name: string; id: string; question: Qu
   const { key, server, inputRequests, problem } = value
   return Object.entries(inputRequests).map(([name, { params = {} }]) => {
     const id = `${key}/${name}`
-    const { message, mode, requestedSchema: schema, url } = params
+    const { message, mode, url } = params
+    const form = ElicitRequestFormParamsSchema.safeParse(params)
     const question: Question = {
       id,
       server,
       message: [problem, message].filter((part) => typeof part === 'string').join('\n'),
       mode: mode === 'url' ? 'url' : 'form',
-      schema,
+      schema: form.data?.requestedSchema,
       url: typeof url === 'string' ? url : undefined,
     }
     return { name, id, question }

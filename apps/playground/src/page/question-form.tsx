@@ -1,9 +1,15 @@
-import { useId, useState } from 'react'
+import type {
+  LegacyTitledEnumSchema,
+  MultiSelectEnumSchema,
+  NumberSchema,
+  PrimitiveSchemaDefinition,
+  SingleSelectEnumSchema,
+  StringSchema,
+} from '@modelcontextprotocol/sdk/types.js'
+import { useId } from 'react'
 import type { FormEvent, InputHTMLAttributes, ReactElement } from 'react'
-import type { Question, QuestionAction } from '../timeline/events.ts'
+import type { FormValues, Question, QuestionAction } from '../timeline/events.ts'
 import { ExternalLink, safeUrl } from './content.tsx'
-import { checkForm, parseFields } from './form-schema.ts'
-import type { Field } from './form-schema.ts'
 import type { Send } from './host-connection.ts'
 
 export interface QuestionProps {
@@ -13,9 +19,9 @@ export interface QuestionProps {
 
 const DONE = { accept: 'You answered.', decline: 'You declined.', cancel: 'You cancelled.' }
 
-/** A question of a server to the person, with a form made of its schema. */
+/** A question of a server to the person: a form made of its schema, or an address to visit. */
 export function QuestionCard({ question, send }: QuestionProps): ReactElement {
-  const { id, server, message, action, mode } = question
+  const { server, message, action } = question
   const titleId = useId()
   return (
     <section className="question box stack" aria-labelledby={titleId}>
@@ -23,150 +29,197 @@ export function QuestionCard({ question, send }: QuestionProps): ReactElement {
         <span className="agent">{server}</span> asks
       </h3>
       <p className="text">{message}</p>
-      {action !== undefined ? (
-        <p className="quiet">{DONE[action]}</p>
-      ) : mode === 'url' ? (
-        <UrlQuestion question={question} send={send} />
+      {action === undefined ? (
+        <QuestionForm question={question} send={send} />
       ) : (
-        <QuestionForm key={id} question={question} send={send} />
+        <p className="quiet">{DONE[action]}</p>
       )}
     </section>
   )
 }
 
-function UrlQuestion({ question, send }: QuestionProps): ReactElement {
-  const { id, url = '' } = question
-  const isSafe = safeUrl(url) !== undefined
-  return (
-    <>
-      <p className="text">
-        {isSafe
-          ? 'Open this address only if you trust it: '
-          : 'The page does not open this address: '}
-        <ExternalLink url={url}>{url}</ExternalLink>
-      </p>
-      <div className="actions">
-        <button
-          type="button"
-          className="primary"
-          disabled={!isSafe}
-          onClick={() => void send({ type: 'answer', questionId: id, action: 'accept' })}
-        >
-          Done
-        </button>
-        <Refusals questionId={id} send={send} />
-      </div>
-    </>
-  )
-}
-
-function Refusals({ questionId, send }: { questionId: string; send: Send }): ReactElement {
-  const answer = (action: QuestionAction): void => {
-    void send({ type: 'answer', questionId, action })
-  }
-  return (
-    <>
-      <button type="button" onClick={() => answer('decline')}>
-        Decline
-      </button>
-      <button type="button" onClick={() => answer('cancel')}>
-        Cancel
-      </button>
-    </>
-  )
-}
-
+/** The browser checks the fields when the form is sent, and the agent checks the values against the schema. */
 function QuestionForm({ question, send }: QuestionProps): ReactElement {
-  const { id, schema } = question
-  const fields = parseFields(schema)
-  const [errors, setErrors] = useState<ReadonlyMap<string, string>>(new Map())
+  const { id: questionId, mode, schema, url = '' } = question
+  const isUrl = mode === 'url'
+  const canAccept = isUrl ? safeUrl(url) !== undefined : schema !== undefined
+  const fields = Object.entries(schema?.properties ?? {})
 
-  function submit(event: FormEvent<HTMLFormElement>): void {
+  function accept(event: FormEvent<HTMLFormElement>): void {
     event.preventDefault()
-    const form = event.currentTarget
-    const checked = checkForm(fields, new FormData(form))
-    setErrors(checked.errors)
-    const [first] = checked.errors.keys()
-    if (first === undefined) {
-      void send({ type: 'answer', questionId: id, action: 'accept', content: checked.content })
-    } else {
-      form.querySelector<HTMLElement>(`[name="${CSS.escape(first)}"]`)?.focus()
-    }
+    const data = new FormData(event.currentTarget)
+    const values = fields.flatMap(([name, property]) => {
+      const value = valueOf(property, data.getAll(name).map(String))
+      return value === undefined ? [] : [[name, value] as const]
+    })
+    const content = isUrl ? undefined : Object.fromEntries(values)
+    void send({ type: 'answer', questionId, action: 'accept', content })
   }
 
   return (
-    <form className="stack" onSubmit={submit} noValidate>
-      {fields.map((field) => (
-        <FormField key={field.name} field={field} error={errors.get(field.name)} />
+    <form className="stack" onSubmit={accept}>
+      {fields.map(([name, property]) => (
+        <Field
+          key={name}
+          name={name}
+          property={property}
+          isRequired={schema?.required?.includes(name) ?? false}
+        />
       ))}
+      {isUrl && (
+        <p className="text">
+          {canAccept
+            ? 'Open this address only if you trust it: '
+            : 'The page does not open this address: '}
+          <ExternalLink url={url}>{url}</ExternalLink>
+        </p>
+      )}
+      {!isUrl && !canAccept && (
+        <p className="error">The server sent a form that MCP does not allow. Decline it.</p>
+      )}
       <div className="actions">
-        <button type="submit" className="primary">
-          Send
+        <button type="submit" className="primary" disabled={!canAccept}>
+          {isUrl ? 'Done' : 'Send'}
         </button>
-        <Refusals questionId={id} send={send} />
+        {(['decline', 'cancel'] as const).map((action) => (
+          <button
+            type="button"
+            key={action}
+            onClick={() => void send({ type: 'answer', questionId, action })}
+          >
+            {action === 'decline' ? 'Decline' : 'Cancel'}
+          </button>
+        ))}
       </div>
     </form>
   )
 }
 
-function FormField({ field, error }: { field: Field; error: string | undefined }): ReactElement {
-  const { name, type, label, hint, isRequired, choices, initial } = field
-  const id = useId()
-  const title = `${label}${isRequired ? ' (required)' : ''}`
-  const common = { name, 'aria-invalid': error !== undefined, 'aria-describedby': `${id}-notes` }
-  const input = { ...common, id, required: isRequired, defaultValue: initial[0] ?? '' }
-  const boxes = type === 'boolean' ? [{ value: 'true', label: title }] : choices
+interface FieldProps {
+  readonly name: string
+  readonly property: PrimitiveSchemaDefinition
+  readonly isRequired: boolean
+}
+
+function Field({ name, property, isRequired }: FieldProps): ReactElement {
+  const { title = name, description } = property
+  const caption = (
+    <span>
+      <b>{title}</b> {isRequired && '(required)'} <small>{description}</small>
+    </span>
+  )
+  if (property.type === 'boolean') {
+    return (
+      <label className="check">
+        <input type="checkbox" name={name} defaultChecked={property.default} /> {caption}
+      </label>
+    )
+  }
+  if (property.type === 'array') {
+    const check = (group: HTMLFieldSetElement): void => checkCount(group, property, isRequired)
+    return (
+      <fieldset
+        className="field"
+        ref={(group) => void (group && check(group))}
+        onChange={({ currentTarget }) => check(currentTarget)}
+      >
+        <legend>{caption}</legend>
+        {choicesOf(property.items).map(({ value, label }) => (
+          <label className="check" key={value}>
+            <input
+              type="checkbox"
+              name={name}
+              value={value}
+              defaultChecked={property.default?.includes(value)}
+            />
+            {label}
+          </label>
+        ))}
+      </fieldset>
+    )
+  }
   return (
-    <div
-      className="field stack"
-      {...(type === 'choices' && { role: 'group', 'aria-labelledby': `${id}-title` })}
-    >
-      {type !== 'boolean' && (
-        <label id={`${id}-title`} htmlFor={type === 'choices' ? undefined : id}>
-          {title}
-        </label>
-      )}
-      {type === 'choice' ? (
-        <select {...input}>
+    <label className="field">
+      {caption}
+      {'enum' in property || 'oneOf' in property ? (
+        <select name={name} required={isRequired} defaultValue={property.default}>
           <option value="">{isRequired ? 'Choose…' : 'None'}</option>
-          {choices.map((choice) => (
-            <option key={choice.value} value={choice.value}>
-              {choice.label}
+          {choicesOf(property).map(({ value, label }) => (
+            <option key={value} value={value}>
+              {label}
             </option>
           ))}
         </select>
-      ) : type === 'boolean' || type === 'choices' ? (
-        boxes.map((box) => (
-          <label className="check" key={box.value}>
-            <input
-              type="checkbox"
-              value={box.value}
-              defaultChecked={initial.includes(box.value)}
-              {...common}
-            />
-            {box.label}
-          </label>
-        ))
       ) : (
-        <input {...input} {...inputType(field)} autoComplete="off" />
+        <input name={name} required={isRequired} {...inputOf(property)} autoComplete="off" />
       )}
-      <div id={`${id}-notes`}>
-        {hint !== undefined && <span className="hint">{hint} </span>}
-        {error !== undefined && <span className="error">{error}</span>}
-      </div>
-    </div>
+    </label>
   )
 }
 
-const INPUT_TYPES: Readonly<Record<string, string>> = {
+/** Choices of an `enum` (with the older `enumNames`), or of a `oneOf` or `anyOf` of titled constants. */
+function choicesOf(source: SingleSelectEnumSchema | MultiSelectEnumSchema['items']): Choice[] {
+  if ('enum' in source) {
+    const { enum: values, enumNames: names }: LegacyTitledEnumSchema = source
+    return values.map((value, index) => ({ value, label: names?.[index] ?? value }))
+  }
+  const titled = 'oneOf' in source ? source.oneOf : source.anyOf
+  return titled.map(({ const: value, title: label }) => ({ value, label }))
+}
+
+interface Choice {
+  readonly value: string
+  readonly label: string
+}
+
+/** Checks how many boxes are checked: no attribute does. If the field is not required, none is right too. */
+function checkCount(
+  group: HTMLFieldSetElement,
+  { minItems = 0, maxItems = Infinity }: MultiSelectEnumSchema,
+  isRequired: boolean,
+): void {
+  const count = group.querySelectorAll(':checked').length
+  const isTooFew = count < minItems && (isRequired || count > 0)
+  const problem = isTooFew ? `Choose at least ${minItems}.` : `Choose at most ${maxItems}.`
+  group.querySelector('input')?.setCustomValidity(isTooFew || count > maxItems ? problem : '')
+}
+
+const INPUT_TYPES = {
   email: 'email',
   uri: 'url',
   date: 'date',
   'date-time': 'datetime-local',
+} as const
+
+function inputOf(property: StringSchema | NumberSchema): InputHTMLAttributes<HTMLInputElement> {
+  if (property.type !== 'string') {
+    const { type, minimum: min, maximum: max, default: defaultValue } = property
+    return { type: 'number', step: type === 'integer' ? 1 : 'any', min, max, defaultValue }
+  }
+  const { format, minLength, maxLength, default: text } = property
+  const isTime = format === 'date-time'
+  return {
+    type: format && INPUT_TYPES[format],
+    minLength,
+    maxLength,
+    // Browsers take "ada@localhost" too; the format of JSON Schema does not.
+    ...(format === 'email' && { pattern: '.+@.+[.].+', title: 'Such as ada@example.com' }),
+    step: isTime ? 1 : undefined, // second
+    // In Swedish, local times are written as ISO 8601 does.
+    defaultValue: isTime && text ? new Date(text).toLocaleString('sv') : text,
+  }
 }
 
-function inputType({ type, format = '' }: Field): InputHTMLAttributes<HTMLInputElement> {
-  // Not type="number": its value is empty while the text is not a number.
-  if (type !== 'text') return { type: 'text', inputMode: 'decimal' }
-  return { type: INPUT_TYPES[format] ?? 'text', step: '1' }
+/** The value as the schema asks for it. Undefined for a field that is left out. */
+function valueOf(
+  property: PrimitiveSchemaDefinition,
+  texts: readonly string[],
+): FormValues[string] | undefined {
+  const [text = ''] = texts
+  if (property.type === 'boolean') return text !== ''
+  if (property.type === 'array') return texts.length < (property.minItems ?? 0) ? undefined : texts
+  if (text === '') return undefined
+  if (property.type !== 'string') return Number(text)
+  const isTime = 'format' in property && property.format === 'date-time'
+  return isTime ? new Date(text).toISOString() : text
 }

@@ -1,4 +1,4 @@
-import type { ContentBlock } from '@modelcontextprotocol/sdk/types.js'
+import type { ContentBlock, ElicitRequestFormParams } from '@modelcontextprotocol/sdk/types.js'
 
 /** Something that happened. Ids are in order: a page that has event 7 asks for those after 7, and misses none. */
 export type TimelineEvent = { readonly id: number; readonly at: number } & Happening
@@ -143,13 +143,13 @@ export interface Question {
   readonly server: string
   readonly message: string
   readonly mode: 'form' | 'url'
-  /** A flat JSON schema of the form (specification 2025-11-25, elicitation). */
-  readonly schema?: unknown
+  /** Schema of the form (specification 2025-11-25, elicitation). Absent if the server sent one that is not allowed. */
+  readonly schema?: ElicitRequestFormParams['requestedSchema'] | undefined
   readonly url?: string | undefined
 }
 
 /** Values of a form, by the names in its schema. */
-type FormValues = Readonly<Record<string, string | number | boolean | readonly string[]>>
+export type FormValues = Readonly<Record<string, string | number | boolean | readonly string[]>>
 
 export type QuestionAction = 'accept' | 'decline' | 'cancel'
 
