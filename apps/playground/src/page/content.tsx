@@ -1,5 +1,5 @@
 import type { ContentBlock } from '@modelcontextprotocol/sdk/types.js'
-import type { ReactElement, ReactNode } from 'react'
+import type { ReactElement } from 'react'
 import type { ToolResult } from '../timeline/events.ts'
 import { formatBytes } from './format.ts'
 
@@ -14,19 +14,14 @@ export function safeUrl(text: string): string | undefined {
   return url?.protocol === 'http:' || url?.protocol === 'https:' ? url.href : undefined
 }
 
-export function ExternalLink({
-  url,
-  children,
-}: {
-  url: string
-  children: ReactNode
-}): ReactElement {
+/** A link, or only its text if a browser may not open the address. */
+export function ExternalLink({ url, text }: { url: string; text: string }): ReactElement {
   const href = safeUrl(url)
   if (href === undefined)
-    return <span title="Only http and https addresses are opened">{children}</span>
+    return <span title="Only http and https addresses are opened">{text}</span>
   return (
     <a href={href} target="_blank" rel="noopener noreferrer">
-      {children}
+      {text}
     </a>
   )
 }
@@ -38,10 +33,6 @@ export function Code({ text, label }: { text: string; label: string }): ReactEle
       {text}
     </pre>
   )
-}
-
-export function Json({ value, label }: { value: unknown; label: string }): ReactElement {
-  return <Code text={JSON.stringify(value, null, 2) ?? ''} label={label} />
 }
 
 export function ResultView({ result }: { result: ToolResult }): ReactElement {
@@ -57,7 +48,7 @@ export function ResultView({ result }: { result: ToolResult }): ReactElement {
       {structuredContent !== undefined && (
         <details>
           <summary>Structured content</summary>
-          <Json value={structuredContent} label="Structured content" />
+          <Code text={JSON.stringify(structuredContent, null, 2)} label="Structured content" />
         </details>
       )}
     </div>
@@ -74,50 +65,43 @@ function Block({ block }: { block: ContentBlock }): ReactElement {
       )
     case 'image':
     case 'audio':
-      return (
-        <Binary
-          mimeType={block.mimeType}
-          base64={block.data}
-          name={`${block.type} of the result`}
-        />
-      )
+      return <Media {...block} name={`${block.type} of the result`} />
     case 'resource_link':
       return (
-        <p className="resource">
-          <ExternalLink url={block.uri}>{block.title ?? block.name}</ExternalLink>
+        <p>
+          <ExternalLink url={block.uri} text={block.title ?? block.name} />
           <span className="quiet"> {block.description ?? block.uri}</span>
         </p>
       )
-    case 'resource':
+    case 'resource': {
+      const { uri, mimeType = 'data of an unknown type', ...data } = block.resource
       return (
-        <figure className="resource">
-          <figcaption className="quiet">{block.resource.uri}</figcaption>
-          {'text' in block.resource ? (
-            <Code text={block.resource.text} label={block.resource.uri} />
+        <figure>
+          <figcaption className="quiet">{uri}</figcaption>
+          {'text' in data ? (
+            <Code text={data.text} label={uri} />
           ) : (
-            <Binary
-              mimeType={block.resource.mimeType ?? ''}
-              base64={block.resource.blob}
-              name={block.resource.uri}
-            />
+            <Media mimeType={mimeType} data={data.blob} name={uri} />
           )}
         </figure>
       )
+    }
   }
 }
 
-interface BinaryProps {
+interface MediaProps {
   readonly mimeType: string
-  readonly base64: string
+  /** In base64. */
+  readonly data: string
   readonly name: string
 }
 
-function Binary({ mimeType, base64, name }: BinaryProps): ReactElement {
-  const source = `data:${mimeType};base64,${base64}`
+function Media({ mimeType, data, name }: MediaProps): ReactElement {
+  const source = `data:${mimeType};base64,${data}`
   if (IMAGE_TYPES.test(mimeType)) return <img src={source} alt={name} />
   if (AUDIO_TYPES.test(mimeType)) return <audio controls src={source} aria-label={name} />
-  const size = formatBytes(Math.floor((base64.length * 3) / 4))
+  const size = formatBytes(Math.floor((data.length * 3) / 4))
   return (
-    <p className="quiet">{`${name}: ${mimeType || 'data of an unknown type'}, ${size}. The page does not show this type.`}</p>
+    <p className="quiet">{`${name}: ${mimeType}, ${size}. The page does not show this type.`}</p>
   )
 }

@@ -1,8 +1,7 @@
-import { useEffect, useLayoutEffect, useRef, useState } from 'react'
-import type { KeyboardEvent, ReactElement } from 'react'
-import type { RunState } from '../timeline/events.ts'
+import { useEffect, useRef } from 'react'
+import type { FormEvent, KeyboardEvent, ReactElement } from 'react'
 import type { ConversationItem, PlaygroundState } from '../timeline/state.ts'
-import { Json, ResultView } from './content.tsx'
+import { Code, ResultView } from './content.tsx'
 import type { Send } from './host-connection.ts'
 import { QuestionCard } from './question-form.tsx'
 
@@ -19,24 +18,21 @@ const EXAMPLES = [
 ]
 
 export function Conversation({
-  state,
+  state: { conversation, run },
   send,
 }: {
   state: PlaygroundState
   send: Send
 }): ReactElement {
-  const { conversation, run } = state
-  const isRunning = run?.state === 'running' || run?.state === 'waiting'
-  const list = useRef<HTMLDivElement>(null)
-  const isAtEnd = useRef(true)
-  useLayoutEffect(() => {
-    if (isAtEnd.current && list.current) list.current.scrollTop = list.current.scrollHeight
-  })
   return (
     <section className="panel conversation" aria-labelledby="conversation-title">
       <header>
         <h2 id="conversation-title">Conversation</h2>
-        <RunBadge run={run} />
+        {run && (
+          <span className={`badge is-${run.state}`}>
+            {run.state === 'waiting' ? 'waits for you' : run.state}
+          </span>
+        )}
         <span className="spacer" />
         <button
           type="button"
@@ -47,55 +43,47 @@ export function Conversation({
           New conversation
         </button>
       </header>
-      <div
-        className="scroll items stack"
-        ref={list}
-        tabIndex={0}
-        role="region"
-        aria-label="Messages"
-        onScroll={({ currentTarget: { scrollTop, scrollHeight, clientHeight } }) => {
-          isAtEnd.current = scrollHeight - scrollTop - clientHeight < 40
-        }}
-      >
-        {conversation.length === 0 && (
-          <div className="empty">
-            <p>
-              Ask the agent something. It answers with tools of MCP servers, and the timeline shows
-              each HTTP exchange that this takes. For example:
+      <div className="scroll at-end" tabIndex={0} role="region" aria-label="Messages">
+        <div className="items stack">
+          {conversation.length === 0 && <Introduction />}
+          {conversation.map((item) => (
+            <Item key={`${item.type}-${item.id}`} item={item} send={send} />
+          ))}
+          {run?.problem !== undefined && (
+            <p className="run-problem" role="alert">
+              {run.problem}
             </p>
-            <ol>
-              <li>Say “Add two apples to my basket”: a session is opened, once.</li>
-              <li>Press “Forget sessions”, and say “Show my basket”: the session heals.</li>
-              <li>Press “Kill and restart”, and go on: the new process resumes the session.</li>
-            </ol>
-          </div>
-        )}
-        {conversation.map((item) => (
-          <Item key={`${item.type}-${item.id}`} item={item} send={send} />
-        ))}
-        {run?.problem !== undefined && (
-          <p className="run-problem" role="alert">
-            {run.problem}
-          </p>
-        )}
+          )}
+        </div>
       </div>
-      <Announcer state={state} />
-      <Composer isRunning={isRunning} send={send} />
+      <p className="visually-hidden" role="status">
+        {run?.state !== 'running' && announcementOf(conversation.at(-1))}
+      </p>
+      <Composer isRunning={run?.state === 'running' || run?.state === 'waiting'} send={send} />
     </section>
   )
 }
 
-const RUN_LABELS: Record<RunState['state'], string> = {
-  running: 'running',
-  waiting: 'waits for you',
-  done: 'done',
-  failed: 'failed',
-  lost: 'lost',
+/** Text for screen readers, which would read streamed words one by one. */
+function announcementOf(last: ConversationItem | undefined): string | undefined {
+  if (last?.type === 'question') return `${last.server} asks: ${last.message}`
+  return last?.type === 'message' && last.from === 'agent' ? last.text.slice(0, 500) : undefined
 }
 
-function RunBadge({ run }: { run: RunState | undefined }): ReactElement | null {
-  if (run === undefined) return null
-  return <span className={`badge run-${run.state}`}>{RUN_LABELS[run.state]}</span>
+function Introduction(): ReactElement {
+  return (
+    <div className="empty">
+      <p>
+        Ask the agent something. It answers with tools of MCP servers, and the timeline shows each
+        HTTP exchange that this takes. For example:
+      </p>
+      <ol>
+        <li>Say “Add two apples to my basket”: a session is opened, once.</li>
+        <li>Press “Forget sessions”, and say “Show my basket”: the session heals.</li>
+        <li>Press “Kill and restart”, and go on: the new process resumes the session.</li>
+      </ol>
+    </div>
+  )
 }
 
 function Item({ item, send }: { item: ConversationItem; send: Send }): ReactElement | null {
@@ -107,9 +95,9 @@ function Item({ item, send }: { item: ConversationItem; send: Send }): ReactElem
     case 'message':
       if (item.from === 'agent' && item.text === '') return null // only called tools
       return (
-        <div className={`message from-${item.from}`} data-agent={item.agent}>
+        <div className={`from-${item.from}`} data-agent={item.agent}>
           <span className={item.from === 'user' ? 'visually-hidden' : 'agent'}>
-            {item.from === 'user' ? 'You' : (item.agent ?? 'agent')}
+            {item.from === 'user' ? 'You' : item.agent}
           </span>
           <p className="text">{item.text}</p>
         </div>
@@ -121,15 +109,15 @@ function ToolCallCard({ call }: { call: ToolCall }): ReactElement {
   const { agent, name, args, progress, result } = call
   const state = result === undefined ? 'running' : result.isError ? 'failed' : 'done'
   return (
-    <div className={`tool-call box is-${state}`} data-agent={agent} data-tool={name}>
+    <div className="tool-call box" data-agent={agent} data-tool={name}>
       <details>
         <summary>
           <span className="agent">{agent}</span>
           <code>{name}</code>
-          <span className="args cut">{shortArgs(args)}</span>
-          <span className={`badge run-${state}`}>{state}</span>
+          <code className="args cut">{shortArgs(args)}</code>
+          <span className={`badge is-${state}`}>{state}</span>
         </summary>
-        <Json value={args} label={`Arguments of ${name}`} />
+        <Code text={JSON.stringify(args, null, 2)} label={`Arguments of ${name}`} />
       </details>
       {result === undefined && progress !== undefined && <p className="quiet">{progress}</p>}
       {result !== undefined && <ResultView result={result} />}
@@ -139,60 +127,35 @@ function ToolCallCard({ call }: { call: ToolCall }): ReactElement {
 
 /** `item: "apples", quantity: 2`, on one line. */
 function shortArgs(args: unknown): string {
-  if (typeof args !== 'object' || args === null) return JSON.stringify(args ?? '')
-  const parts = Object.entries(args).map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
+  const parts = Object.entries(args ?? {}).map(
+    ([name, value]) => `${name}: ${JSON.stringify(value)}`,
+  )
   return parts.join(', ').slice(0, 200)
 }
 
-/** Announces whole messages to screen readers, which would read streamed words one by one. */
-function Announcer({ state }: { state: PlaygroundState }): ReactElement {
-  const { conversation, run } = state
-  const last = conversation.at(-1)
-  const question = conversation.findLast(
-    (item) => item.type === 'question' && item.action === undefined,
-  )
-  const text =
-    run?.state === 'waiting' && question?.type === 'question'
-      ? `${question.server} asks: ${question.message}`
-      : run?.state === 'done' && last?.type === 'message' && last.from === 'agent'
-        ? last.text.slice(0, 500)
-        : ''
-  return (
-    <p className="visually-hidden" role="status">
-      {text}
-    </p>
-  )
-}
-
-interface ComposerProps {
-  readonly isRunning: boolean
-  readonly send: Send
-}
-
-function Composer({ isRunning, send }: ComposerProps): ReactElement {
-  const [text, setText] = useState('')
+function Composer({ isRunning, send }: { isRunning: boolean; send: Send }): ReactElement {
   const input = useRef<HTMLTextAreaElement>(null)
   useEffect(() => {
     // On a small screen, the focus would open a keyboard over the page.
-    if (matchMedia('(min-width: 821px)').matches) input.current?.focus({ preventScroll: true })
+    if (matchMedia('(min-width: 821px)').matches) input.current?.focus()
   }, [])
 
-  async function say(sentence: string): Promise<void> {
-    if (sentence.trim() === '' || isRunning) return
-    setText('')
-    const isSent = await send({ type: 'say', text: sentence.trim() })
-    if (!isSent) setText((newer) => newer || sentence)
+  async function say(text: string): Promise<void> {
+    const isSent = await send({ type: 'say', text })
+    if (!isSent && input.current?.value === '') input.current.value = text
   }
-  function onKeyDown(event: KeyboardEvent): void {
-    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
+  function sayInput(event: FormEvent<HTMLFormElement>): void {
     event.preventDefault()
+    const text = input.current?.value.trim() ?? ''
+    if (text === '' || isRunning) return
+    event.currentTarget.reset()
     void say(text)
   }
 
   return (
-    <div className="composer">
+    <form className="composer" onSubmit={sayInput}>
       {!isRunning && (
-        <div className="examples actions" role="group" aria-label="Examples">
+        <div className="examples" role="group" aria-label="Examples">
           {EXAMPLES.map((example) => (
             <button type="button" key={example} onClick={() => void say(example)}>
               {example}
@@ -200,31 +163,28 @@ function Composer({ isRunning, send }: ComposerProps): ReactElement {
           ))}
         </div>
       )}
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          void say(text)
-        }}
-      >
-        <textarea
-          ref={input}
-          aria-label="Message to the agent"
-          placeholder="Message to the agent"
-          rows={1}
-          value={text}
-          onChange={(event) => setText(event.target.value)}
-          onKeyDown={onKeyDown}
-        />
-        {isRunning ? (
-          <button type="button" onClick={() => void send({ type: 'stop-run' })}>
-            Stop
-          </button>
-        ) : (
-          <button type="submit" className="primary" disabled={text.trim() === ''}>
-            Send
-          </button>
-        )}
-      </form>
-    </div>
+      <textarea
+        ref={input}
+        aria-label="Message to the agent"
+        placeholder="Message to the agent"
+        rows={1}
+        onKeyDown={sendWithEnter}
+      />
+      {isRunning ? (
+        <button type="button" onClick={() => void send({ type: 'stop-run' })}>
+          Stop
+        </button>
+      ) : (
+        <button type="submit" className="primary">
+          Send
+        </button>
+      )}
+    </form>
   )
+}
+
+function sendWithEnter(event: KeyboardEvent<HTMLTextAreaElement>): void {
+  if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return
+  event.preventDefault()
+  event.currentTarget.form?.requestSubmit()
 }

@@ -6,7 +6,6 @@ import type {
   SingleSelectEnumSchema,
   StringSchema,
 } from '@modelcontextprotocol/sdk/types.js'
-import { useId } from 'react'
 import type { FormEvent, InputHTMLAttributes, ReactElement } from 'react'
 import type { FormValues, Question, QuestionAction } from '../timeline/events.ts'
 import { ExternalLink, safeUrl } from './content.tsx'
@@ -17,42 +16,40 @@ export interface QuestionProps {
   readonly send: Send
 }
 
-const DONE = { accept: 'You answered.', decline: 'You declined.', cancel: 'You cancelled.' }
-
 /** A question of a server to the person: a form made of its schema, or an address to visit. */
 export function QuestionCard({ question, send }: QuestionProps): ReactElement {
   const { server, message, action } = question
-  const titleId = useId()
   return (
-    <section className="question box stack" aria-labelledby={titleId}>
-      <h3 id={titleId}>
+    <section className="question box stack" aria-label={`Question of ${server}`}>
+      <h3>
         <span className="agent">{server}</span> asks
       </h3>
       <p className="text">{message}</p>
       {action === undefined ? (
-        <QuestionForm question={question} send={send} />
+        <Answer question={question} send={send} />
       ) : (
-        <p className="quiet">{DONE[action]}</p>
+        <p className="quiet">{`You ${DONE[action]}.`}</p>
       )}
     </section>
   )
 }
 
-/** The browser checks the fields when the form is sent, and the agent checks the values against the schema. */
-function QuestionForm({ question, send }: QuestionProps): ReactElement {
+const DONE = { accept: 'answered', decline: 'declined', cancel: 'cancelled' }
+
+/** The browser checks the fields before it sends the form; the agent checks the values against the schema. */
+function Answer({ question, send }: QuestionProps): ReactElement {
   const { id: questionId, mode, schema, url = '' } = question
-  const isUrl = mode === 'url'
-  const canAccept = isUrl ? safeUrl(url) !== undefined : schema !== undefined
   const fields = Object.entries(schema?.properties ?? {})
+  const canAccept = mode === 'url' ? safeUrl(url) !== undefined : schema !== undefined
 
   function accept(event: FormEvent<HTMLFormElement>): void {
     event.preventDefault()
     const data = new FormData(event.currentTarget)
-    const values = fields.flatMap(([name, property]) => {
-      const value = valueOf(property, data.getAll(name).map(String))
-      return value === undefined ? [] : [[name, value] as const]
-    })
-    const content = isUrl ? undefined : Object.fromEntries(values)
+    const values = fields.map(([name, property]) => [
+      name,
+      valueOf(property, data.getAll(name).map(String)),
+    ])
+    const content = mode === 'url' ? undefined : Object.fromEntries(values)
     void send({ type: 'answer', questionId, action: 'accept', content })
   }
 
@@ -66,20 +63,20 @@ function QuestionForm({ question, send }: QuestionProps): ReactElement {
           isRequired={schema?.required?.includes(name) ?? false}
         />
       ))}
-      {isUrl && (
+      {mode === 'url' && (
         <p className="text">
           {canAccept
             ? 'Open this address only if you trust it: '
             : 'The page does not open this address: '}
-          <ExternalLink url={url}>{url}</ExternalLink>
+          <ExternalLink url={url} text={url} />
         </p>
       )}
-      {!isUrl && !canAccept && (
+      {mode === 'form' && !canAccept && (
         <p className="error">The server sent a form that MCP does not allow. Decline it.</p>
       )}
       <div className="actions">
         <button type="submit" className="primary" disabled={!canAccept}>
-          {isUrl ? 'Done' : 'Send'}
+          {mode === 'url' ? 'Done' : 'Send'}
         </button>
         {(['decline', 'cancel'] as const).map((action) => (
           <button
@@ -210,7 +207,7 @@ function inputOf(property: StringSchema | NumberSchema): InputHTMLAttributes<HTM
   }
 }
 
-/** The value as the schema asks for it. Undefined for a field that is left out. */
+/** The value as the schema asks for it. Undefined for a field that is left out: JSON leaves it out too. */
 function valueOf(
   property: PrimitiveSchemaDefinition,
   texts: readonly string[],
