@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import type { BaseChatModel } from '@langchain/core/language_models/chat_models'
-import type { StructuredToolInterface } from '@langchain/core/tools'
+import { HumanMessage, ToolMessage } from '@langchain/core/messages'
+import type { StructuredToolInterface, ToolRunnableConfig } from '@langchain/core/tools'
 import type { BaseCheckpointSaver, BaseStore } from '@langchain/langgraph-checkpoint'
 import { SessionInfoDebugStateFactory } from '@x/agents-debugstate'
 import { agentDefinitionFrom, createMcpToolsFromAgent } from '@x/langchain-mcp'
@@ -97,16 +98,18 @@ function createSupervisor({ model, tools, checkpointer, store }: SupervisorOptio
 
 /** A sub-agent as a tool. When one of its servers asks a person, the run of the supervisor is interrupted. */
 function subAgent(agent: ReactAgent, description: string): StructuredToolInterface {
-  const { name } = agent.options
   return tool(
-    async ({ request }, config) => {
-      const input = { messages: [{ role: 'user', content: request }] }
-      const metadata = { ...config.metadata, agent: name } // tells its tokens from those of the supervisor
-      const { messages } = await agent.invoke(input, { ...config, metadata })
-      return messages.at(-1)?.text ?? ''
+    async ({ request }, { toolCall }: ToolRunnableConfig) => {
+      const { messages } = await agent.invoke({ messages: [new HumanMessage(request)] })
+      const lastResult = messages.findLast((message) => ToolMessage.isInstance(message))
+      return new ToolMessage({
+        tool_call_id: toolCall?.id ?? '',
+        content: messages.at(-1)?.text ?? '',
+        status: lastResult?.status ?? 'success', // a sub-agent has failed if its last tool has
+      })
     },
     {
-      name: `ask_${name}`,
+      name: `ask_${agent.options.name}`,
       description,
       schema: z.object({ request: z.string().describe('The request, in one sentence') }),
     },

@@ -15,15 +15,14 @@ export function modelName(env: Readonly<Record<string, string | undefined>> = pr
 }
 
 /**
- * Creates a model by name. `OPENAI_BASE_URL` is the address of any service that speaks the API of OpenAI. The
- * package of the provider is loaded only here.
+ * Creates a model by name. The package of its provider, which also reads `OPENAI_BASE_URL`, is loaded only here.
  *
  * @throws UserError for an unknown name, a missing key, or a package that is not installed
  */
 export async function createModel(name: string): Promise<BaseChatModel> {
   if (name === 'scripted') return new ScriptedModel()
-  const [, provider = '', model = ''] = /^(openai|anthropic):(.+)$/.exec(name) ?? []
-  if (model === '') {
+  const provider = /^(openai|anthropic):./.exec(name)?.[1]
+  if (provider === undefined) {
     throw new UserError(
       `PLAYGROUND_MODEL is "${name.slice(0, 60)}": set it to scripted, openai:<model> or anthropic:<model>, and start the playground again`,
     )
@@ -32,17 +31,8 @@ export async function createModel(name: string): Promise<BaseChatModel> {
   if (!process.env[key]) {
     throw new UserError(`The model ${name} needs a key: set ${key}, or PLAYGROUND_MODEL=scripted`)
   }
-  const baseURL = provider === 'openai' ? process.env['OPENAI_BASE_URL'] : undefined
-  try {
-    return await initChatModel(model, {
-      modelProvider: provider,
-      maxRetries: 1,
-      ...(baseURL && { configuration: { baseURL } }),
-    })
-  } catch (cause) {
-    throw new UserError(
-      `The package @langchain/${provider} cannot be loaded: install it, or set PLAYGROUND_MODEL=scripted`,
-      { cause },
-    )
-  }
+  return initChatModel(name, { maxRetries: 1 }).catch((cause: unknown) => {
+    const message = `The package @langchain/${provider} cannot be loaded: install it, or set PLAYGROUND_MODEL=scripted`
+    throw new UserError(message, { cause })
+  })
 }

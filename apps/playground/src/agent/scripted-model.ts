@@ -1,89 +1,84 @@
+import type { CallbackManagerForLLMRun } from '@langchain/core/callbacks/manager'
 import { BaseChatModel } from '@langchain/core/language_models/chat_models'
 import type { BindToolsInput } from '@langchain/core/language_models/chat_models'
-import { AIMessage, AIMessageChunk } from '@langchain/core/messages'
+import { AIMessage, AIMessageChunk, ToolMessage } from '@langchain/core/messages'
 import type { BaseMessage } from '@langchain/core/messages'
 import { ChatGenerationChunk } from '@langchain/core/outputs'
 import type { ChatResult } from '@langchain/core/outputs'
-import type { CallbackManagerForLLMRun } from '@langchain/core/callbacks/manager'
 
 /** A sentence that the model understands, and the tool call that it makes of it. */
 interface Rule {
+  readonly example: string
   readonly pattern: RegExp
   readonly tool: string
-  readonly args: (match: RegExpMatchArray) => Record<string, unknown>
+  /** Without it, the call has no arguments. */
+  readonly args?: (match: RegExpMatchArray) => Record<string, unknown>
 }
 
 const RULES: readonly Rule[] = [
   {
+    example: 'Add two apples to my basket',
     pattern: /\badd (\d+|an?|one|two|three)?\s*(.+?) to (?:my|the) basket/i,
     tool: 'basket_add',
     args: ([, count, item]) => ({ item, quantity: toNumber(count) }),
   },
-  { pattern: /\b(?:show|what is in) (?:my|the) basket/i, tool: 'basket_show', args: () => ({}) },
-  { pattern: /\bcheck ?out\b/i, tool: 'basket_checkout', args: () => ({}) },
-  { pattern: /\breceipt\b/i, tool: 'basket_receipt', args: () => ({}) },
   {
+    example: 'Show my basket',
+    pattern: /\b(?:show|what is in) (?:my|the) basket/i,
+    tool: 'basket_show',
+  },
+  { example: 'Check out', pattern: /\bcheck ?out\b/i, tool: 'basket_checkout' },
+  { example: 'Show me the receipt', pattern: /\breceipt\b/i, tool: 'basket_receipt' },
+  {
+    example: 'What is 2 plus 3?',
     pattern: /\bwhat is (-?\d+) plus (-?\d+)/i,
     tool: 'get-sum',
     args: ([, a, b]) => ({ a: Number(a), b: Number(b) }),
   },
-  { pattern: /\becho "(.+?)"/i, tool: 'echo', args: ([, message]) => ({ message }) },
-  { pattern: /\bimage\b/i, tool: 'get-tiny-image', args: () => ({}) },
-  { pattern: /\blinks\b/i, tool: 'get-resource-links', args: () => ({ count: 3 }) },
   {
+    example: 'Echo "hello"',
+    pattern: /\becho "(.+?)"/i,
+    tool: 'echo',
+    args: ([, message]) => ({ message }),
+  },
+  { example: 'Show me an image', pattern: /\bimage\b/i, tool: 'get-tiny-image' },
+  { example: 'Show me links', pattern: /\blinks\b/i, tool: 'get-resource-links' },
+  {
+    example: 'What is the weather in Chicago?',
     pattern: /\bweather in (new york|chicago|los angeles)/i,
     tool: 'get-structured-content',
-    args: ([, city = '']) => ({
-      location: city.replace(/\b[a-z]/g, (first) => first.toUpperCase()),
-    }),
+    args: ([, city = '']) => ({ location: city.replace(/\b[a-z]/g, (one) => one.toUpperCase()) }),
   },
   {
+    example: 'Count to 5',
     pattern: /\bcount to (\d)\b/i,
     tool: 'trigger-long-running-operation',
     args: ([, steps]) => ({ duration: Number(steps), steps: Number(steps) }),
   },
   {
+    example: 'Remember that Ada likes pears',
     pattern: /\bremember that (\w+) (.+)/i,
     tool: 'create_entities',
-    args: ([, name, fact]) => ({
-      entities: [{ name, entityType: 'thing', observations: [fact] }],
-    }),
+    args: ([, name, fact]) => ({ entities: [{ name, entityType: 'thing', observations: [fact] }] }),
   },
   {
+    example: 'What do you remember?',
     pattern: /\bwhat do you (?:know|remember)/i,
     tool: 'read_graph',
-    args: () => ({}),
   },
   {
+    example: 'Write a report about pears',
     pattern: /\breport (?:on|about) (.+)/i,
     tool: 'write_report',
     args: ([, topic]) => ({ message: topic }),
   },
 ]
 
-const SHOP = /basket|check ?out|receipt/i
-
 /** Makes the model fail, as a service that is down does. */
 const FAILURE = /\bmodel error\b/i
 
+/** A model does not repeat a result of 10 MiB. */
 const MAX_ANSWER_CHARACTERS = 600
-
-/** In the answer to a sentence that the model does not understand. */
-const SENTENCES = [
-  'Add two apples to my basket',
-  'Show my basket',
-  'Check out',
-  'Show me the receipt',
-  'What is 2 plus 3?',
-  'Echo "hello"',
-  'Show me an image',
-  'Show me links',
-  'What is the weather in Chicago?',
-  'Count to 5',
-  'Remember that Ada likes pears',
-  'What do you remember?',
-  'Write a report about pears',
-] as const
 
 /**
  * A chat model that needs no network and always says the same: it makes tool calls of a few sentences, one
@@ -117,67 +112,64 @@ export class ScriptedModel extends BaseChatModel {
     run?: CallbackManagerForLLMRun,
   ): AsyncGenerator<ChatGenerationChunk> {
     const { text, tool_calls: calls = [] } = this.#answer(messages)
-    const words = text.match(/\S+\s*/g) ?? ['']
-    for (const [index, word] of words.entries()) {
-      const toolCallChunks =
-        index > 0
-          ? []
-          : calls.map(({ id = '', name, args }, at) => ({
-              type: 'tool_call_chunk' as const,
-              index: at,
-              id,
-              name,
-              args: JSON.stringify(args),
-            }))
-      const message = new AIMessageChunk({ content: word, tool_call_chunks: toolCallChunks })
-      yield new ChatGenerationChunk({ text: word, message })
-      await run?.handleLLMNewToken(word)
+    const toolCallChunks = calls.map((call, index) => ({
+      ...call,
+      type: 'tool_call_chunk' as const,
+      index,
+      args: JSON.stringify(call.args),
+    }))
+    yield chunkOf(new AIMessageChunk({ content: '', tool_call_chunks: toolCallChunks }))
+    for (const content of text.match(/\S+\s*/g) ?? []) {
+      yield chunkOf(new AIMessageChunk(content))
+      await run?.handleLLMNewToken(content)
     }
   }
 
   #answer(messages: readonly BaseMessage[]): AIMessage {
     const asked = messages.findLastIndex((message) => message.getType() === 'human')
-    const done = messages.slice(asked + 1).filter((message) => message.getType() === 'tool')
+    const results = messages.slice(asked + 1).filter((message) => ToolMessage.isInstance(message))
     const sentences = (messages[asked]?.text ?? '').split(/,? then /i)
-    const sentence = sentences[done.length]
-    if (sentence !== undefined && FAILURE.test(sentence)) {
+    const sentence = sentences[results.length]
+    if (sentence === undefined) {
+      const text = textOf(results.at(-1))
+      const isLong = text.length > MAX_ANSWER_CHARACTERS
+      return new AIMessage(isLong ? `${text.slice(0, MAX_ANSWER_CHARACTERS)} …` : text)
+    }
+    if (FAILURE.test(sentence)) {
       throw new Error('The scripted model fails when it is asked for a model error')
     }
-    if (sentence === undefined) return new AIMessage(cut(textOf(done.at(-1))))
     const call = this.#callFor(sentence)
-    if (call === undefined) {
-      return new AIMessage(`I am a scripted model. I understand: ${SENTENCES.join('; ')}.`)
+    if (call !== undefined) {
+      return new AIMessage({ content: '', tool_calls: [{ id: crypto.randomUUID(), ...call }] })
     }
-    return new AIMessage({
-      content: '',
-      tool_calls: [{ id: `call_${crypto.randomUUID()}`, ...call }],
-    })
+    const examples = RULES.map(({ example }) => example).join('; ')
+    return new AIMessage(`I am a scripted model. I understand: ${examples}.`)
   }
 
+  /** Calls the tool of the sentence, or else the sub-agent that has it. */
   #callFor(sentence: string): { name: string; args: Record<string, unknown> } | undefined {
     for (const { pattern, tool, args } of RULES) {
       const match = sentence.match(pattern)
       if (match === null) continue
-      if (this.#tools.includes(tool)) return { name: tool, args: args(match) }
-      const helper = SHOP.test(sentence) ? 'ask_shopper' : 'ask_assistant'
-      if (this.#tools.includes(helper)) return { name: helper, args: { request: sentence } }
+      if (this.#tools.includes(tool)) return { name: tool, args: args?.(match) ?? {} }
+      const subAgent = tool.startsWith('basket_') ? 'ask_shopper' : 'ask_assistant'
+      if (this.#tools.includes(subAgent)) return { name: subAgent, args: { request: sentence } }
     }
     return undefined
   }
 }
 
-/** Returns the texts of a message, each in a line of its own. */
+/** Texts of a message, each in a line of its own. */
 function textOf(message: BaseMessage | undefined): string {
   const blocks = message?.contentBlocks ?? []
   return blocks.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join('\n')
 }
 
-/** A model does not repeat a result of 10 MiB. */
-function cut(text: string): string {
-  return text.length <= MAX_ANSWER_CHARACTERS ? text : `${text.slice(0, MAX_ANSWER_CHARACTERS)} …`
+function chunkOf(message: AIMessageChunk): ChatGenerationChunk {
+  return new ChatGenerationChunk({ text: message.text, message })
 }
 
-function toNumber(word: string | undefined): number {
+function toNumber(word = 'one'): number {
   const words: Record<string, number> = { a: 1, an: 1, one: 1, two: 2, three: 3 }
-  return word === undefined ? 1 : (words[word.toLowerCase()] ?? Number(word))
+  return words[word.toLowerCase()] ?? Number(word)
 }

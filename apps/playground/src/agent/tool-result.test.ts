@@ -53,7 +53,7 @@ test('stays small for a result of 10 MiB', () => {
   expect(structuredContent).toBeUndefined()
   expect(content).toHaveLength(102)
   expect(content.slice(1, 3)).toEqual([
-    { type: 'text', text: 'The image has 3.0 MiB and is not shown.' },
+    { type: 'text', text: 'A block of type image has 4.0 MiB of JSON and is not shown.' },
     { type: 'text', text: '{"type":"new"}' },
   ])
   expect(content.slice(-2)).toEqual([

@@ -5,23 +5,22 @@ import { isRecord } from '@x/internal'
 import type { ToolResult } from '../timeline/events.ts'
 
 const MAX_TEXT_CHARACTERS = 20_000
-const MAX_DATA_BYTES = 1_048_576
 const MAX_BLOCKS = 100
+const MEBIBYTE = 1_048_576
 
 /** Returns the result of a tool as the server sent it, small enough for the page. */
-export function toToolResult({ content, artifact, status }: ToolMessage): ToolResult {
+export function toToolResult({ text, artifact, status }: ToolMessage): ToolResult {
   const sent = partOf(artifact, 'mcp_content')
-  const blocks = Array.isArray(sent) ? sent : [{ type: 'text', text: textOf(content) }]
-  const shown = blocks.slice(0, MAX_BLOCKS).map(toShownBlock)
-  const left = blocks.length - shown.length
-  if (left > 0) shown.push(text(`${left} more blocks are not shown.`))
-  const structured = partOf(artifact, 'mcp_structured_content')
-  const characters = structured === undefined ? 0 : JSON.stringify(structured).length
-  if (characters <= MAX_TEXT_CHARACTERS) {
-    return { isError: status === 'error', content: shown, structuredContent: structured }
-  }
-  shown.push(text(`Structured content of ${characters} characters is not shown.`))
-  return { isError: status === 'error', content: shown }
+  const blocks = Array.isArray(sent) ? sent : [textBlock(text)]
+  const content = blocks.slice(0, MAX_BLOCKS).map(toShownBlock)
+  const left = blocks.length - content.length
+  if (left > 0) content.push(textBlock(`${left} more blocks are not shown.`))
+  const isError = status === 'error'
+  const structuredContent = partOf(artifact, 'mcp_structured_content')
+  const { length } = JSON.stringify(structuredContent ?? null)
+  if (length <= MAX_TEXT_CHARACTERS) return { isError, content, structuredContent }
+  content.push(textBlock(`Structured content of ${length} characters is not shown.`))
+  return { isError, content }
 }
 
 /** Data of one part of the artifact that MCP tools return. */
@@ -31,51 +30,23 @@ function partOf(artifact: unknown, type: string): unknown {
   return isRecord(part) ? part['data'] : undefined
 }
 
-function textOf(content: ToolMessage['content']): string {
-  return typeof content === 'string' ? content : JSON.stringify(content)
-}
-
+/** Texts are cut. A block with data, such as an image, is whole or replaced by a text. */
 function toShownBlock(value: unknown): ContentBlock {
   const { data: block } = ContentBlockSchema.safeParse(value)
-  switch (block?.type) {
-    case 'text':
-      return { ...block, text: cut(block.text) }
-    case 'image':
-    case 'audio':
-      return isLarge(block.data) ? notShown(block.type, block.data) : block
-    case 'resource':
-      if ('blob' in block.resource) {
-        const { blob } = block.resource
-        return isLarge(blob) ? notShown('resource', blob) : block
-      }
-      return { ...block, resource: { ...block.resource, text: cut(block.resource.text) } }
-    case 'resource_link':
-      return block
-    case undefined:
-      return text(cut(JSON.stringify(value) ?? ''))
-  }
+  if (block?.type === 'text') return { ...block, text: cut(block.text) }
+  const json = JSON.stringify(value)
+  if (block === undefined) return textBlock(cut(json))
+  if (json.length <= MEBIBYTE) return block
+  const size = (json.length / MEBIBYTE).toFixed(1)
+  return textBlock(`A block of type ${block.type} has ${size} MiB of JSON and is not shown.`)
 }
 
 function cut(long: string): string {
   if (long.length <= MAX_TEXT_CHARACTERS) return long
-  const start = long.slice(0, MAX_TEXT_CHARACTERS)
-  return `${start}\n… ${long.length - MAX_TEXT_CHARACTERS} more characters are not shown.`
+  const left = long.length - MAX_TEXT_CHARACTERS
+  return `${long.slice(0, MAX_TEXT_CHARACTERS)}\n… ${left} more characters are not shown.`
 }
 
-/** `data` is base64. */
-function isLarge(data: string): boolean {
-  return bytesOf(data) > MAX_DATA_BYTES
-}
-
-function bytesOf(data: string): number {
-  return Math.floor(data.length * 0.75)
-}
-
-function notShown(type: string, data: string): ContentBlock {
-  const mebibytes = (bytesOf(data) / 1_048_576).toFixed(1)
-  return text(`The ${type} has ${mebibytes} MiB and is not shown.`)
-}
-
-function text(value: string): ContentBlock {
-  return { type: 'text', text: value }
+function textBlock(text: string): ContentBlock {
+  return { type: 'text', text }
 }
