@@ -195,6 +195,23 @@ describe("taskMode: 'interrupt'", () => {
     expect(answers['call-0']?.text).toContain('yes')
     expect(all.server.runs).toEqual(['confirm_delete'])
   })
+
+  test('interrupts the graph again while a task works on after an answer', async () => {
+    await using all = await given({ taskMode: 'interrupt' })
+    const { server } = all
+    const graph = await all.graph([{ name: 'confirm_delete', args: { filename: 'a' } }])
+    const [first] = (await graph.start()).interrupts
+    const [question] = (await graph.resume({ [first?.id ?? '']: {} })).interrupts
+    if (question === undefined) throw new Error('Nobody was asked')
+    server.onGet = (answer) => ({ ...answer, status: 'working' })
+    const answer = { confirm: { action: 'accept' as const, content: { value: 'yes' } } }
+    const third = await graph.resume(elicitationResume(question, answer))
+    expect(third.interrupts).toMatchObject([{ value: { type: 'mcp_task' } }])
+    server.onGet = undefined
+    const { answers } = await graph.resume({ [third.interrupts[0]?.id ?? '']: {} })
+    expect(answers['call-0']?.text).toContain('yes')
+    expect(server.count('tasks/update')).toBe(1)
+  })
 })
 
 describe('a process that is killed', () => {

@@ -204,9 +204,11 @@ export class CallRounds {
       if (asked?.isHeld === true) return await this.#goOn(answers, place)
       // If this gives no tokens, the server answers 401 again, and the person is asked again.
       if (callback !== undefined) problem = await finishError(authorization, callback)
-      if (asked !== undefined) return await this.send(resumeFrom(asked, answers), place, sentAt)
-      if (task === undefined) return await this.send(undefined, place, sentAt)
-      return (await this.#unfinished(task)) ?? (await this.send({ task }, place))
+      const given = asked === undefined ? task && { task } : resumeFrom(asked, answers)
+      if (given?.task === undefined || !this.#interruptsForTasks) {
+        return await this.send(given, place, sentAt)
+      }
+      return await this.#continueTask(given, place)
     } catch (error) {
       if (options.config.signal?.aborted === true) throw error
       const failure = toolErrorFrom(error, origin)
@@ -277,21 +279,19 @@ export class CallRounds {
     return this.#call.interruptsForTasks && this.#answering === 'interrupt'
   }
 
-  /** Asks for the status of a task. Returns undefined if its result should be awaited. */
-  async #unfinished(reference: TaskReference): Promise<CallOutcome | undefined> {
+  /** Answers the questions of a task. Returns its result or next questions, or at once if it still works. */
+  async #continueTask(resume: InputResume, place: GraphPlace): Promise<CallOutcome> {
     const { source, origin, args, options } = this.#call
-    if (!this.#interruptsForTasks || source.startTool === undefined) return undefined
-    const started = await source.startTool(
-      origin.toolName,
-      args,
-      this.#optionsWith({ resume: { task: reference } }),
-    )
+    const started = await source.startTool?.(origin.toolName, args, this.#optionsWith({ resume }))
+    if (started?.task === undefined) return this.send(resume, place)
     const { task } = started
-    if (task === undefined) return undefined
     const { signal } = options.config
-    const status = await task.status({ ...(signal !== undefined && { signal }) })
-    if (status.status !== 'working') return undefined
-    return { kind: 'task', reference: task.reference, message: status.statusMessage }
+    const { status, statusMessage: message, inputRequests = {} } = await task.status({ signal })
+    const { reference } = task
+    // A server may still show questions that were just answered.
+    const isAsked = Object.keys(inputRequests).some((key) => !reference.answeredKeys.includes(key))
+    const isOpen = status === 'working' || (status === 'input_required' && !isAsked)
+    return isOpen ? { kind: 'task', reference, message } : this.send({ task: reference }, place)
   }
 
   /** Sends a request that may stay open while a person is asked. */
