@@ -215,14 +215,13 @@ export class McpTask {
         if (inputRequired === 'surface' && open !== undefined) {
           return { type: 'input_required', inputRequests: open, task: this.#reference }
         }
-        if (open !== undefined) this.#ask(session, open, asked)
         if (this.#inputFailure !== undefined) {
           // The task may have ended meanwhile: that says more than the failure.
           const last = await this.#poll(session, signal)
           if (isFinal(last)) return this.#resultOf(last, session)
           throw this.#noInput(this.#inputFailure)
         }
-        if (this.#isExpired) throw this.#expired()
+        if (open !== undefined) this.#ask(session, open, asked)
         isDue = await this.#pause(this.#intervalMs(session), signal)
       }
     } catch (error) {
@@ -404,8 +403,11 @@ export class McpTask {
   /** Waits until it is time to poll, at most until the task expires. Returns false if the task has changed before. */
   async #pause(ms: number, signal: AbortSignal): Promise<boolean> {
     const { expiresAt } = this.#reference
+    // A server may keep a task for longer than it has said.
     const leftMs =
-      expiresAt === null ? ms : Math.max(Date.parse(expiresAt) - Date.now(), MIN_POLL_MS)
+      expiresAt === null || this.#isExpired
+        ? ms
+        : Math.max(Date.parse(expiresAt) - Date.now(), MIN_POLL_MS)
     const stop = new AbortController()
     const end = (): void => stop.abort()
     this.#waiting.add(end)

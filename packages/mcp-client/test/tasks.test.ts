@@ -158,6 +158,18 @@ describe.concurrent('callTool()', () => {
     expect(server.runs).toEqual(['confirm_delete'])
   })
 
+  test('asks no second time if the answer cannot be given', async () => {
+    const asked: string[] = []
+    const elicitation = ({ message }: { readonly message: string }): never => {
+      asked.push(message)
+      throw new Error('nobody is there')
+    }
+    await using all = await given({ handlers: { elicitation } })
+    const error = await rejectionOf(all.client.callTool('confirm_delete', { filename: 'a' }))
+    expect(error).toMatchObject({ code: 'TASK_INPUT' })
+    expect(asked).toEqual(['Delete a?'])
+  })
+
   test("returns questions with 'surface', and continues with the answers, one after the other", async () => {
     await using all = await given()
     const { client, server, asked } = all
@@ -365,6 +377,17 @@ describe.concurrent('a poll', () => {
     server.inject({ method: 'tasks/get', times: 1000, instead: { status: 503 } })
     expect(await rejectionOf(call)).toMatchObject({ code: 'TASK_EXPIRED', outcome: 'unknown' })
   })
+
+  test.each([0, 1, 300])(
+    'goes on while the server keeps the task beyond its ttlMs of %i',
+    async (ttlMs) => {
+      await using all = await given({}, { ttlMs, notifies: false })
+      const { client, server } = all
+      const result = await client.callTool('slow_compute', { seconds: 0.5, label: 'late' })
+      expect(textOf(result)).toBe('late')
+      expect(server.count('tasks/get')).toBeLessThan(12)
+    },
+  )
 
   test.each([401, 403, 404])('is not repeated after status %i', async (status) => {
     await using all = await given()
