@@ -1,4 +1,5 @@
 import { mkdirSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
@@ -92,6 +93,12 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     const isOther = agent.locator('.dot.is-running ~ .meta', { hasText: 'pid' })
     await isOther.and(agent.locator('.meta', { hasNotText: old ?? '' })).waitFor()
   }
+  async function exported(format: 'JSON' | 'SVG', on: Page): Promise<string> {
+    const download = on.waitForEvent('download')
+    await on.getByRole('button', { name: `Export ${format}` }).click()
+    expect((await download).suggestedFilename()).toBe(`timeline.${format.toLowerCase()}`)
+    return readFile(await (await download).path(), 'utf8')
+  }
   const shoot = (name: string, on: Page = page): Promise<unknown> =>
     on.screenshot({ path: `${ARTIFACTS}${name}.png` })
 
@@ -109,7 +116,7 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     await page.getByText('No HTTP exchange yet.').waitFor()
     await page.getByText('No session is stored.').waitFor()
     await page.locator('[data-card=agent] .dot.is-running').waitFor()
-    expect(await page.locator('[role=option]').count()).toBe(0)
+    expect(await page.locator('[role=option][data-kind]').count()).toBe(0)
     await shoot('start')
   })
 
@@ -334,30 +341,36 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     await expectMessage(/./, dark)
     await shoot('dark', dark)
     await expectAccessible(dark, ['color-contrast'])
-    await dark.locator('[role=option]').last().click()
+    await dark.locator('[role=option][data-kind]').last().click()
     await dark.getByText(/^Request: /).waitFor()
     await expectAccessible(dark, ['color-contrast'])
     await dark.context().close()
   })
 
-  test('exports the timeline', async () => {
-    for (const name of ['Export JSON', 'Export SVG']) {
-      const download = page.waitForEvent('download')
-      await page.getByRole('link', { name }).click()
-      expect((await download).suggestedFilename()).toMatch(/^timeline\.(?:json|svg)$/)
-    }
+  test('exports the timeline: the newest rows as SVG, and all exchanges as JSON', async () => {
+    const many = await openWith(MANY)
+    const svg = await exported('SVG', many)
+    expect(svg.match(/data-kind="call"/g)).toHaveLength(500)
+    expect(JSON.parse(await exported('JSON', many))).toMatchObject({
+      figures: { calls: 2000 },
+      exchanges: MANY.exchanges,
+    })
+    await many.context().close()
   })
 
-  test('draws only the rows of 2,000 exchanges that are seen', async () => {
+  test('draws the newest 500 of 2,000 exchanges', async () => {
     const many = await openWith(MANY)
     await many.locator('#exchange-2000').waitFor()
-    expect(await many.locator('.row').count()).toBeLessThan(60)
+    expect(await many.locator('.row').count()).toBe(500)
+    expect(await many.locator('#exchange-2000').boundingBox()).toMatchObject({ height: 34 })
     await many.getByRole('listbox').focus()
     await many.keyboard.press('Home')
-    await many.locator('#exchange-1').waitFor()
-    expect(await many.locator('.row').count()).toBeLessThan(60)
+    await many.locator('#exchange-1501.is-active').waitFor()
+    const top = async (selector: string) => (await many.locator(selector).boundingBox())?.y
+    const below = async () => Number(await top('#exchange-1501')) - Number(await top('.lane-names'))
+    await expect.poll(below, WAIT).toBe(30)
     await many.getByRole('button', { name: 'Newest' }).click()
-    await many.locator('#exchange-2000').waitFor()
+    await many.getByRole('button', { name: 'Newest' }).waitFor({ state: 'detached' })
     await many.context().close()
   })
 
@@ -369,6 +382,13 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     expect(await hostile.locator('.items img').count()).toBe(0)
     await hostile.getByText('image/svg+xml').waitFor()
     await hostile.getByLabel('constructor').waitFor()
+    const svg = await exported('SVG', hostile)
+    const elements = await hostile.evaluate<string[]>(
+      `[...new DOMParser().parseFromString(${JSON.stringify(svg)}, 'image/svg+xml').querySelectorAll('*')]
+        .map(({ tagName }) => tagName)`,
+    )
+    expect(new Set(elements)).toEqual(SVG_ELEMENTS)
+    expect(svg).toContain('&lt;/text&gt;&lt;script&gt;')
     expect(await hostile.title()).toBe('MCP session playground')
     await hostile.context().close()
   })
@@ -447,10 +467,17 @@ const FORM: PlaygroundState = {
     },
   ],
 }
+/** A name that is neither well-formed XML nor harmless as HTML. */
+const HOSTILE_NAME = '</text><script>document.title=1</script>\0\u001B\uFFFE\uD800'
+const SVG_ELEMENTS = new Set(['title', 'style', 'rect', 'svg', 'text', 'path', 'tspan'])
 
 const HOSTILE: PlaygroundState = {
   ...EMPTY_STATE,
   lastEventId: 1,
+  exchanges: MANY.exchanges.slice(0, 1).map((one) => {
+    return { ...one, to: HOSTILE_NAME, toolName: HOSTILE_NAME, sessionId: HOSTILE_NAME }
+  }),
+  notices: [{ id: 1, at: Date.now(), level: 'problem', text: HOSTILE_NAME.repeat(20) }],
   run: { id: 'run', state: 'waiting' },
   conversation: [
     {

@@ -1,5 +1,5 @@
 // Makes the pictures of the READMEs in docs/pictures: screenshots of the page, and a timeline as SVG.
-import { mkdir, stat, writeFile } from 'node:fs/promises'
+import { mkdir, stat } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import type { Page } from 'playwright-core'
 import { buildPage } from '../src/host/build-page.ts'
@@ -21,13 +21,15 @@ await say('Show my basket')
 await say('Add three pears to my basket')
 await playground.run({ type: 'trouble', trouble: { name: 'kill-process', process: 'agent' } })
 await say('Show me the receipt')
-const svg = await fetch(new URL('/api/timeline.svg', web.url))
-await writeFile(`${FOLDER}timeline.svg`, await svg.text())
 
 const browser = await startChromium()
 if (browser === undefined) process.exitCode = 1
 try {
-  await take('playground', 'light')
+  await take('playground', 'light', async (page) => {
+    const download = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Export SVG' }).click()
+    await (await download).saveAs(`${FOLDER}timeline.svg`)
+  })
   await take('playground-dark', 'dark')
   await say('Check out')
   await take('playground-narrow', 'light', async (page) => {
@@ -52,7 +54,6 @@ async function take(
   if (page === undefined) return
   await page.goto(web.url)
   await page.locator('[role=option][data-kind=resume]').last().waitFor({ state: 'attached' })
-  await page.getByRole('button', { name: /^state/ }).click({ force: true }) // the story fits without them
   await prepare?.(page)
   const path = `${FOLDER}${name}.png`
   await page.screenshot({ path })

@@ -12,8 +12,6 @@ import { streamSSE } from 'hono/streaming'
 import type { SSEStreamingApi } from 'hono/streaming'
 import * as z from 'zod'
 import type { Command, TimelineEvent } from '../timeline/events.ts'
-import { figuresOf } from '../timeline/figures.ts'
-import { svgOf } from '../timeline/svg.ts'
 import { lineFrom, UserError } from '../user-error.ts'
 import type { Playground } from './playground.ts'
 
@@ -108,13 +106,6 @@ export function createWeb(playground: Playground, pageFolder: string): Hono {
       ? context.json({ error: 'This exchange is not kept any more.' }, 404)
       : context.json(details)
   })
-  app.get('/api/timeline.json', ({ json }) => {
-    const { processes, servers, exchanges, records } = playground.state
-    return json({ figures: figuresOf(exchanges), processes, servers, records, exchanges })
-  })
-  app.get('/api/timeline.svg', ({ body }) =>
-    body(svgOf(playground.state), 200, { 'content-type': 'image/svg+xml; charset=utf-8' }),
-  )
   app.use('/*', serveStatic({ root: pageFolder }))
   return app
 }

@@ -4,7 +4,7 @@ import { labelOf } from '../timeline/classify.ts'
 import type { Exchange, ExchangeDetails, MessageDetails } from '../timeline/events.ts'
 import { Code } from './content.tsx'
 import { formatBytes, formatDuration, formatTime, prettyBody } from './format.ts'
-import { KINDS, Shape } from './timeline.tsx'
+import { KINDS, Shape } from './diagram.tsx'
 
 export interface DetailsDialogProps {
   readonly exchange: Exchange
