@@ -193,6 +193,37 @@ test('keeps answers until there is room to continue the call', async () => {
   expect(JSON.stringify(done)).toContain('Ada')
 })
 
+test('keeps answers for an agent that left a moment ago', async () => {
+  await using world = twoReplicas()
+  world.agents.join('asking', asking)
+  const { result } = await call(world.a, 'asking')
+  const taskId = result?.['taskId']
+  world.agents.leave('asking')
+  const both = { '1.i0': accepted({ answer: 'Ada' }), '1.i1': accepted({ answer: 'red' }) }
+  await update(world.a, taskId, both)
+  await world.clock.advance(1000)
+  expect((await get(world.a, taskId)).result).toMatchObject({ status: 'working' })
+  world.agents.join('asking', asking)
+  await world.clock.advance(2000)
+  const { result: done } = await get(world.a, taskId)
+  expect(done).toMatchObject({ status: 'completed' })
+  expect(JSON.stringify(done)).toContain('Ada')
+})
+
+test('ends a task with an error if its agent stays away', async () => {
+  await using world = twoReplicas()
+  world.agents.join('asking', asking)
+  const taskId = (await call(world.a, 'asking')).result?.['taskId']
+  world.agents.leave('asking')
+  const both = { '1.i0': accepted({ answer: 'Ada' }), '1.i1': accepted({ answer: 'red' }) }
+  await update(world.a, taskId, both)
+  await world.clock.advance(61_000)
+  expect((await get(world.b, taskId)).result).toMatchObject({
+    status: 'completed',
+    result: { isError: true, _meta: { reason: 'agent_gone' } },
+  })
+})
+
 test('asks again, under another key, after an answer that does not fit', async () => {
   await using world = twoReplicas()
   const schema = { type: 'object', properties: { age: { type: 'integer' } }, required: ['age'] }
@@ -314,6 +345,13 @@ test('leaves a call a call where its principal has too many tasks', async () => 
   await using world = twoReplicas({ tasks: { maxPerPrincipal: 1 }, tools: { tasks: 'always' } })
   expect(await call(world.a, 'echo')).toMatchObject({ result: { resultType: 'task' } })
   expect(await call(world.b, 'echo')).toMatchObject({ result: { resultType: 'complete' } })
+})
+
+test('counts tasks that are being stored for the limit of a principal', async () => {
+  await using world = twoReplicas({ tasks: { maxPerPrincipal: 3 }, tools: { tasks: 'always' } })
+  const answers = await Promise.all(Array.from({ length: 9 }, () => call(world.a, 'echo')))
+  const tasks = answers.filter(({ result }) => result?.['resultType'] === 'task')
+  expect(tasks).toHaveLength(3)
 })
 
 test('knows no methods of tasks in a session', async () => {

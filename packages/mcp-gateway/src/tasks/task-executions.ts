@@ -93,7 +93,7 @@ const MAX_MESSAGE_CHARS = 1000
 const MAX_CLAIMS = 5
 /** A process that has died looks alive for a shorter time. */
 const DEAD_MS = 5000
-/** In this time after its last change, a task waits for a process that has its agent. */
+/** In this time after its last change, a task waits for its agent, or for a process that has it. */
 const AGENT_MS = 60_000
 /** In this time, a process that has stored a task notes that it executes it. */
 const BEGIN_MS = 5000
@@ -368,7 +368,7 @@ export class TaskExecutions {
     return 'released'
   }
 
-  /** Executes a task, and does so again while there is no room for it: the agent has not got the call then. */
+  /** Executes a task, and does so again while its agent cannot get the call: there is no room, or it is not there. */
   #run(
     found: StoredTask,
     { canContinue, execute, maxRunMs }: PreparedTask,
@@ -381,17 +381,22 @@ export class TaskExecutions {
     },
   ): TaskExecution {
     const { clock } = this.#options
-    const until = clock.now() + maxRunMs
-    const executeWithRoom: Execute = async (sink) => {
+    const beganAt = clock.now()
+    const patience: ReadonlyMap<unknown, number> = new Map([
+      ['busy', maxRunMs],
+      ['agent_gone', AGENT_MS],
+    ])
+    const executeWhenPossible: Execute = async (sink) => {
       for (;;) {
         const outcome = await execute(sink)
-        const isBusy = !isQuestions(outcome) && reasonOf(outcome) === 'busy'
-        if (!isBusy || sink.signal.aborted || this.#isClosed || clock.now() > until) return outcome
+        const ms = isQuestions(outcome) ? 0 : (patience.get(reasonOf(outcome)) ?? 0)
+        const isLate = clock.now() - beganAt >= ms
+        if (isLate || sink.signal.aborted || this.#isClosed) return outcome
         await this.#wait(RETRY_MS)
       }
     }
     const { remote } = found.task
-    const execution = this.begin(executeWithRoom, { canContinue, leaving, remote })
+    const execution = this.begin(executeWhenPossible, { canContinue, leaving, remote })
     this.attend(execution, found, release)
     return execution
   }

@@ -121,6 +121,8 @@ export class Tasks {
   readonly #options: TasksOptions
   readonly #records: TaskRecords
   readonly #executions: TaskExecutions
+  /** Number of tasks that are being stored, by owner. The store does not count them yet. */
+  readonly #creating = new Map<string, number>()
 
   constructor(options: TasksOptions) {
     this.#options = options
@@ -324,13 +326,16 @@ export class Tasks {
   async #tryCreate(call: TaskCall, { questions, remote }: Began): Promise<CreatedTask | undefined> {
     const { maxRunMs, order, owner, tool } = call
     const { clock, engine, lease, maxPerPrincipal, ttlMs } = this.#options
-    // Before the claim: a call that stays a call claims its key itself.
-    const isFull = (await this.#records.count(owner)) >= maxPerPrincipal
-    if (isFull || this.#executions.isClosed) return undefined
-    await this.#records.start()
-    const release = engine ? undefined : await lease.hold()
+    const others = this.#creating.get(owner) ?? 0
+    this.#creating.set(owner, others + 1)
+    let release: (() => void) | undefined
     let created: CreatedTask | undefined
     try {
+      // Before the claim: a call that stays a call claims its key itself.
+      const isFull = (await this.#records.count(owner)) + others >= maxPerPrincipal
+      if (isFull || this.#executions.isClosed) return undefined
+      await this.#records.start()
+      release = engine ? undefined : await lease.hold()
       const claim = engine && (await call.claim())
       if (claim && claim.taskId === undefined) return undefined // the first call was no task
       const claimedId = engine ? claim?.taskId : await call.claimedId()
@@ -354,6 +359,9 @@ export class Tasks {
       return created
     } finally {
       if (!created) release?.()
+      const left = (this.#creating.get(owner) ?? 0) - 1
+      if (left > 0) this.#creating.set(owner, left)
+      else this.#creating.delete(owner)
     }
   }
 }
