@@ -8,30 +8,36 @@ import {
 import type { CommandContext } from '@x/internal/command-line'
 import type { ExecutionType } from '../timeline/events.ts'
 import { lineFrom } from '../user-error.ts'
-import { summaryOf, Terminal } from './terminal.ts'
+import { Terminal } from './terminal.ts'
+import type { StepResult } from './terminal.ts'
 
 interface Options {
   readonly db?: string
-  readonly executionType?: string
+  readonly executionType: ExecutionType | 'eval'
   readonly step?: true
   readonly json?: true
-  readonly color: boolean
 }
 
 await runInProcess(async (context) => {
   let ownCode: number | undefined
   const program = createProgram('demo', import.meta.url, (text) => context.stdout.write(text))
+  program
     .description(
       'An agent calls MCP tools, its servers lose their sessions, processes are killed, and it goes on. Everything is real and on this machine, without network and key. Exits with 1 if a figure is wrong.',
     )
-    .option(
-      '--execution-type <type>',
-      'playground: sessions are kept for the next process; runtime, eval: they end with the run (default: AGENT_EXECUTION_TYPE, or playground)',
+    .addOption(
+      program
+        .createOption(
+          '--execution-type <type>',
+          'playground: sessions are kept for the next process; runtime, eval: they end with the run',
+        )
+        .choices(['playground', 'runtime', 'eval'])
+        .env('AGENT_EXECUTION_TYPE')
+        .default('playground'),
     )
     .option('--db <file>', 'SQLite file that keeps the sessions (default: a temporary one)')
     .option('--step', 'wait for a key before each step')
     .option('--json', 'print the figures as one JSON object in the last line')
-    .option('--no-color', 'plain text; so it is without a terminal, or with NO_COLOR')
     .action(async (options: Options) => {
       ownCode = await demo(options, context)
     })
@@ -44,24 +50,22 @@ await runInProcess(async (context) => {
 
 /** Returns the exit code. */
 async function demo(options: Options, context: CommandContext): Promise<number> {
-  const { stdout, env, onSignal, exit } = context
-  const { db, step: waits = false, json = false, color } = options
-  const executionType = executionTypeFrom(options, env)
-  if (waits && !process.stdin.isTTY)
+  const { stdout, onSignal, exit } = context
+  if (options.step && !process.stdin.isTTY)
     throw new UsageError('--step needs a terminal to read keys from')
-  const isColored = color && stdout.isTTY === true && !env['NO_COLOR']
-  const terminal = new Terminal({ write: (text) => stdout.write(text), isColored })
+  const terminal = new Terminal((text) => stdout.write(text))
   terminal.line('MCP sessions that outlive the process that opened them: the demo')
 
   // The first line comes at once: the rest takes seconds to load.
   const { Playground } = await import('../host/playground.ts')
   const { Scene } = await import('./scene.ts')
   const { stepsFor } = await import('./steps.ts')
-  await using stack = new AsyncDisposableStack()
   terminal.line('Starting the servers, the gateway and the agent …')
+  await using stack = new AsyncDisposableStack()
+  const executionType = options.executionType === 'playground' ? 'playground' : 'runtime'
   const playground = stack.use(
     await Playground.start({
-      databaseFile: db,
+      databaseFile: options.db,
       executionType,
       reportMs: 2000,
       env: { PLAYGROUND_MODEL: 'scripted' },
@@ -70,32 +74,28 @@ async function demo(options: Options, context: CommandContext): Promise<number> 
   for (const { name, title, problem } of playground.state.servers) {
     terminal.says(name, problem ?? title)
   }
-  stack.defer(playground.on((event) => terminal.event(event)))
-  const pause = waits ? () => terminal.waitForKey(process.stdin) : async () => {}
-  const scene = new Scene(playground, terminal, pause)
-  using signals = listenToStopSignals(onSignal, exit)
-  const stopped = signals.stopped.then(() => 'stopped')
-  for (const step of stepsFor(scene, executionType === 'playground')) {
-    if ((await Promise.race([scene.run(step), stopped])) !== 'stopped') continue
-    await stack.disposeAsync()
-    exit(130)
+  stack.defer(playground.on((event) => terminal.event(event, playground.state)))
+  const scene = new Scene(playground, terminal)
+  const steps: StepResult[] = []
+  const tell = async (): Promise<void> => {
+    for (const step of stepsFor(executionType)) {
+      if (options.step) await terminal.waitForKey(process.stdin)
+      steps.push(await scene.run(step))
+    }
   }
-
-  const summary = summaryOf(scene.results)
-  terminal.line()
-  terminal.line(summary.text)
+  using signals = listenToStopSignals(onSignal, exit)
+  const signal = await Promise.race([tell(), signals.stopped])
   await stack.disposeAsync()
-  if (json) terminal.line(JSON.stringify(summary.json))
-  return summary.json.ok ? 0 : 1
-}
+  if (signal !== undefined) exit(130)
 
-function executionTypeFrom(
-  { executionType: given }: Options,
-  env: CommandContext['env'],
-): ExecutionType {
-  const value = given ?? (env['AGENT_EXECUTION_TYPE'] || 'playground')
-  if (value === 'playground') return value
-  if (value === 'runtime' || value === 'eval') return 'runtime'
-  const source = given === undefined ? 'AGENT_EXECUTION_TYPE' : '--execution-type'
-  throw new UsageError(`${source} must be playground, runtime or eval, not "${value.slice(0, 40)}"`)
+  const wrong = steps.filter(({ ok }) => !ok).map(({ name }) => name)
+  terminal.line()
+  terminal.line(
+    wrong.length === 0
+      ? `All ${steps.length} steps have the figures that they must have.`
+      : `${wrong.length} of ${steps.length} steps are wrong: ${wrong.join(', ')}. See above.`,
+  )
+  const ok = wrong.length === 0
+  if (options.json) terminal.line(JSON.stringify({ ok, steps }))
+  return ok ? 0 : 1
 }

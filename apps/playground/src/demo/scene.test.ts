@@ -3,49 +3,48 @@ import type { Exchange } from '../timeline/events.ts'
 import { EMPTY_STATE } from '../timeline/state.ts'
 import { Scene } from './scene.ts'
 import { requestsIn } from './steps.ts'
-import { summaryOf, Terminal } from './terminal.ts'
+import { Terminal } from './terminal.ts'
 
 /** A scene of a playground in which nothing happens, and what it writes. */
 function idleScene() {
   let text = ''
-  const terminal = new Terminal({ write: (part) => (text += part), isColored: false })
+  const terminal = new Terminal((part) => (text += part))
   const playground = {
     state: EMPTY_STATE,
-    on: () => () => {},
+    until: async () => {},
     run: async () => {},
     exchangeDetails: () => undefined,
     gateway: { url: '', token: '' },
     hasRedis: false,
   }
-  const scene = new Scene(playground, terminal, async () => {})
-  return { scene, written: () => text }
+  return { scene: new Scene(playground, terminal), written: () => text }
 }
 
-test('names wrong and missing figures and steps that failed, and makes the demo fail', async () => {
+test('compares figures with what they must be, and ignores others', async () => {
   const { scene, written } = idleScene()
-  const step = { title: 'A step', hint: 'See.' }
-  await scene.run({
-    ...step,
-    name: 'right',
-    act: async () => ({ figures: { POSTs: 1, ms: 3 }, expected: { POSTs: 1 } }),
-  })
-  expect(summaryOf(scene.results)).toEqual({
-    text: 'All 1 steps have the figures that they must have.',
-    json: { ok: true, steps: [{ name: 'right', ok: true, figures: { POSTs: 1, ms: 3 } }] },
-  })
-  await scene.run({
-    ...step,
-    name: 'wrong',
-    act: async () => ({ figures: { POSTs: 2 }, expected: { POSTs: 1, basket: 'nothing' } }),
-  })
-  await scene.run({ ...step, name: 'failed', act: () => Promise.reject(new Error('It broke')) })
+  const step = { name: 'first', title: 'A step', hint: 'See.', expected: { POSTs: 1 } }
+  const figures = { POSTs: 1, ms: 3 }
+  const result = await scene.run({ ...step, act: async () => figures })
+  expect(result).toEqual({ name: 'first', ok: true, figures })
+  expect(written()).toContain('ok first\n     POSTs: 1 · ms: 3\n')
+})
+
+test('names wrong and missing figures', async () => {
+  const { scene, written } = idleScene()
+  const step = { name: 'first', title: 'A step', hint: 'See.' }
+  const expected = { POSTs: 1, basket: 'nothing' }
+  const result = await scene.run({ ...step, expected, act: async () => ({ POSTs: 2 }) })
+  expect(result).toEqual({ name: 'first', ok: false, figures: { POSTs: 2 } })
   expect(written()).toContain('POSTs is 2 and must be 1\n')
   expect(written()).toContain('basket is undefined and must be nothing\n')
-  expect(written()).toContain('It broke\n')
-  expect(summaryOf(scene.results)).toMatchObject({
-    text: '2 of 3 steps are wrong: wrong, failed. See above.',
-    json: { ok: false, steps: [{ ok: true }, { ok: false, figures: { POSTs: 2 } }, { ok: false }] },
-  })
+})
+
+test('says why a step has failed', async () => {
+  const { scene, written } = idleScene()
+  const step = { name: 'first', title: 'A step', hint: 'See.', expected: {} }
+  const result = await scene.run({ ...step, act: () => Promise.reject(new Error('It broke')) })
+  expect(result).toEqual({ name: 'first', ok: false, figures: {} })
+  expect(written()).toContain('WRONG first\n     It broke\n')
 })
 
 test('counts requests by method, and does not count streams as POSTs', () => {

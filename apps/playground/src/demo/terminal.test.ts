@@ -1,14 +1,18 @@
+import { stripVTControlCharacters } from 'node:util'
 import { expect, test } from 'vitest'
 import type { Exchange, Happening } from '../timeline/events.ts'
+import { EMPTY_STATE, reduce } from '../timeline/state.ts'
 import { Terminal } from './terminal.ts'
 
-function written(happenings: readonly Happening[], isColored = false): string[] {
+function written(happenings: readonly Happening[]): string[] {
   let text = ''
-  const terminal = new Terminal({ write: (part) => (text += part), isColored })
-  happenings.forEach((happening, index) =>
-    terminal.event({ ...happening, id: index + 1, at: 1000 }),
-  )
-  terminal.flush()
+  let state = EMPTY_STATE
+  const terminal = new Terminal((part) => (text += stripVTControlCharacters(part)))
+  for (const happening of happenings) {
+    const event = { ...happening, id: state.lastEventId + 1, at: 1000 }
+    state = reduce(state, event)
+    terminal.event(event, state)
+  }
   return text.split('\n').slice(0, -1)
 }
 
@@ -50,17 +54,30 @@ test('writes an exchange once, when it has ended, and a stream when it is opened
 
 test('writes the text of an agent as a whole, before the call that follows it', () => {
   const lines = written([
+    { type: 'run', run: { id: 'r', state: 'running' } },
     { type: 'message', message: { id: 'u', from: 'user', text: 'Hello' } },
     { type: 'message', message: { id: 'm', from: 'agent', agent: 'shopper', text: '' } },
     { type: 'text', messageId: 'm', text: 'One ' },
     { type: 'text', messageId: 'm', text: 'two' },
     { type: 'tool-call', call: { id: 'c', agent: 'shopper', name: 'add', args: { a: 1 } } },
+    { type: 'message', message: { id: 'n', from: 'agent', agent: 'shopper', text: '' } },
+    { type: 'text', messageId: 'n', text: 'Three' },
+    { type: 'run', run: { id: 'r', state: 'done' } },
   ])
   expect(lines).toEqual([
     '  you         Hello',
     '  shopper     One two',
     '  shopper     calls add {"a":1}',
+    '  shopper     Three',
   ])
+})
+
+test('writes what a supervisor repeats once', () => {
+  const lines = written([
+    { type: 'message', message: { id: 'a', from: 'agent', agent: 'shopper', text: 'Done' } },
+    { type: 'message', message: { id: 'b', from: 'agent', agent: 'supervisor', text: 'Done' } },
+  ])
+  expect(lines).toEqual(['  shopper     Done'])
 })
 
 test('no line is wider than 80 columns, whatever is said', () => {
@@ -78,12 +95,6 @@ test('no line is wider than 80 columns, whatever is said', () => {
   expect(lines.join('')).toContain('x'.repeat(60))
 })
 
-test('uses colors only if it may', () => {
-  const exchange: Happening = { type: 'exchange', exchange: CALL }
-  expect(written([exchange]).join('')).not.toContain('\u001B[')
-  expect(written([exchange], true).join('')).toContain('\u001B[')
-})
-
 test('counts exchanges that look the same', () => {
   const lines = written([
     ...Array.from({ length: 50 }, (_, id): Happening => {
@@ -93,7 +104,7 @@ test('counts exchanges that look the same', () => {
   ])
   expect(lines).toHaveLength(4)
   expect(lines.slice(2)).toEqual([
-    '     48 more: agent > basket, call basket_add, 200',
+    '    +48 agent > basket       call      basket_add                 200',
     '  playground  Done',
   ])
 })

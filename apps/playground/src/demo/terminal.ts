@@ -3,6 +3,7 @@ import type { ReadStream } from 'node:tty'
 import { styleText } from 'node:util'
 import { labelOf } from '../timeline/classify.ts'
 import type { Exchange, ExchangeKind, TimelineEvent } from '../timeline/events.ts'
+import type { ConversationItem, PlaygroundState } from '../timeline/state.ts'
 
 type Style = Parameters<typeof styleText>[0]
 
@@ -21,45 +22,36 @@ const STYLES: Readonly<Record<ExchangeKind, Style>> = {
   other: 'dim',
 }
 
-type Figure = string | number | boolean
-export type Figures = Readonly<Record<string, Figure>>
+/** What a step has measured, by name. */
+export type Figures = Readonly<Record<string, string | number | boolean>>
 
-/** One step of the demo: what was measured, and whether it is what it must be. */
+/** One step of the demo, as `--json` prints it. */
 export interface StepResult {
   readonly name: string
   readonly ok: boolean
   readonly figures: Figures
-  /** One sentence for each wrong figure. */
-  readonly differences: readonly string[]
 }
 
-export interface TerminalOptions {
-  readonly write: (text: string) => void
-  readonly isColored: boolean
-}
-
-/** Writes the timeline as text, at most 80 columns wide. */
+/** Writes the timeline as text, at most 80 columns wide. It has colors on a terminal, and not with `NO_COLOR`. */
 export class Terminal {
   readonly #write: (text: string) => void
-  readonly #isColored: boolean
-  /** Text of an agent that is still being written, by the id of its message. */
-  readonly #texts = new Map<string, { readonly agent: string; text: string }>()
+  /** Number of items of the conversation that were written. */
+  #items = 0
+  #lastText = ''
   /** Streams that were written when they were opened. */
   readonly #streams = new Set<number>()
-  /** Exchanges since the last other line that look the same, by what they look like. */
-  readonly #alike = new Map<string, { readonly style: Style; count: number }>()
-  #lastText = ''
+  /** Number of exchanges since the last other line, by what they look like. */
+  readonly #alike = new Map<string, number>()
   #start: number | undefined
 
-  constructor({ write, isColored }: TerminalOptions) {
+  constructor(write: (text: string) => void) {
     this.#write = write
-    this.#isColored = isColored
   }
 
   line(text = ''): void {
-    for (const [look, { style, count }] of this.#alike) {
-      const more = `${String(count - SHOWN_ALIKE).padStart(7)} more: `
-      if (count > SHOWN_ALIKE) this.#write(`${this.#paint(style, `${more}${look}`)}\n`)
+    for (const [row, count] of this.#alike) {
+      const more = `+${count - SHOWN_ALIKE}`.padStart(7)
+      if (count > SHOWN_ALIKE) this.#write(`${styleText('dim', `${more} ${row}`)}\n`)
     }
     this.#alike.clear()
     this.#write(`${text}\n`)
@@ -68,14 +60,14 @@ export class Terminal {
   /** A heading, and a paragraph about what is to be seen. */
   step(title: string, hint: string): void {
     this.line()
-    this.line(this.#paint('bold', title))
-    for (const line of wrapped(hint, WIDTH - 2)) this.line(this.#paint('dim', `  ${line}`))
+    this.line(styleText('bold', title))
+    this.#paragraph('  ', hint, 'dim')
   }
 
   /** Waits for a key. q, Ctrl-C and Ctrl-D send SIGINT to this process, as Ctrl-C does without raw mode. */
   async waitForKey(input: ReadStream): Promise<void> {
     this.line()
-    this.#write(this.#paint('dim', 'Press a key for the next step, or q to quit. '))
+    this.#write(styleText('dim', 'Press a key for the next step, or q to quit. '))
     input.setRawMode(true).resume()
     const [key]: Buffer[] = await once(input, 'data')
     input.setRawMode(false).pause()
@@ -86,74 +78,52 @@ export class Terminal {
   }
 
   says(who: string, text: string): void {
-    const [first = '', ...rest] = wrapped(oneLine(text), WIDTH - 14)
-    this.line(`  ${this.#paint('cyan', who.padEnd(12))}${first}`)
-    for (const line of rest) this.line(`${' '.repeat(14)}${line}`)
+    this.#paragraph(`  ${who.padEnd(12)}`, text.replace(/\s+/g, ' ').trim(), [])
   }
 
-  result({ name, ok, figures, differences }: StepResult): void {
-    const mark = ok ? this.#paint('green', 'ok') : this.#paint('red', 'WRONG')
-    const text = Object.entries(figures).map(([key, value]) => `${key}: ${cut(String(value), 40)}`)
-    this.line(`  ${mark} ${this.#paint('bold', name)}`)
-    for (const line of text.length === 0 ? [] : wrapped(text.join(' · '), WIDTH - 5)) {
-      this.line(this.#paint('dim', `     ${line}`))
-    }
-    for (const difference of differences) {
-      for (const line of wrapped(difference, WIDTH - 5))
-        this.line(this.#paint('red', `     ${line}`))
-    }
+  /** `differences` are sentences about figures that are wrong. */
+  result({ name, ok, figures }: StepResult, differences: readonly string[]): void {
+    this.line(`  ${ok ? styleText('green', 'ok') : styleText('red', 'WRONG')} ${name}`)
+    const parts = Object.entries(figures).map(([key, value]) => `${key}: ${cut(String(value), 40)}`)
+    if (parts.length > 0) this.#paragraph('     ', parts.join(' · '), 'dim')
+    for (const difference of differences) this.#paragraph('     ', difference, 'red')
   }
 
-  /** Writes what an event tells. */
-  event(event: TimelineEvent): void {
+  /** Writes what an event adds to the state. */
+  event(event: TimelineEvent, state: PlaygroundState): void {
     this.#start ??= event.at
-    switch (event.type) {
-      case 'exchange':
-        return this.#exchange(event.exchange)
-      case 'message': {
-        const { id, from, agent = 'agent', text } = event.message
-        if (from === 'user') this.says('you', text)
-        else this.#texts.set(id, { agent, text })
-        return
-      }
-      case 'text': {
-        const message = this.#texts.get(event.messageId)
-        if (message !== undefined) message.text += event.text
-        return
-      }
-      case 'tool-call': {
-        const { agent, name, args } = event.call
-        this.flush()
-        return this.says(agent, `calls ${name} ${cut(JSON.stringify(args) ?? '', 200)}`)
-      }
-      case 'tool-progress':
-        return this.says('', event.text)
-      case 'question':
-        this.flush()
-        return this.says(event.question.server, `asks: ${event.question.message}`)
-      case 'question-closed':
-        return this.says('you', event.action)
-      case 'run':
-        return event.run.state === 'running' ? undefined : this.flush()
-      case 'notice':
-        return this.says('playground', event.text)
-      case 'process':
-      case 'server':
-      case 'records':
-      case 'tool-result': // the agent says it
-      case 'conversation-cleared':
-        return undefined
+    this.#conversation(state)
+    if (event.type === 'exchange') this.#exchange(event.exchange)
+    else if (event.type === 'tool-progress') this.says('', event.text)
+    else if (event.type === 'question-closed') this.says('you', event.action)
+    else if (event.type === 'notice') this.says('playground', event.text)
+  }
+
+  /** Writes new items, and the text of an agent when it has come to its end. */
+  #conversation({ conversation, run }: PlaygroundState): void {
+    for (const item of conversation.slice(this.#items)) {
+      const isLast = item === conversation.at(-1)
+      const isGrowing = item.type === 'message' && item.from === 'agent' && isLast
+      if (isGrowing && run?.state === 'running') return
+      this.#items++
+      this.#item(item)
     }
   }
 
-  /** Writes texts of agents that have come to their end. */
-  flush(): void {
-    for (const { agent, text } of this.#texts.values()) {
-      // The supervisor may repeat what a sub-agent has said.
-      if (text !== '' && text !== this.#lastText) this.says(agent, text)
-      this.#lastText = text
+  #item(item: ConversationItem): void {
+    switch (item.type) {
+      case 'message': {
+        const { from, agent = 'agent', text } = item
+        // The supervisor may repeat what a sub-agent has said.
+        if (text !== this.#lastText) this.says(from === 'user' ? 'you' : agent, text)
+        this.#lastText = text
+        return undefined
+      }
+      case 'tool-call':
+        return this.says(item.agent, `calls ${item.name} ${cut(JSON.stringify(item.args), 200)}`)
+      case 'question':
+        return this.says(item.server, `asks: ${item.message}`)
     }
-    this.#texts.clear()
   }
 
   /** Writes an exchange when it has ended, and a stream when it is opened: it may stay open for long. */
@@ -161,61 +131,32 @@ export class Terminal {
     const { id, from, to, kind, startedAt, status, durationMs, problem } = exchange
     if (kind === 'stream' ? this.#streams.has(id) : durationMs === undefined) return
     if (kind === 'stream') this.#streams.add(id)
-    const seconds = `${Math.max(0, (startedAt - (this.#start ?? startedAt)) / 1000).toFixed(1)}s`
-    const outcome = status ?? (problem === undefined ? 'open' : 'none')
-    const ms = durationMs === undefined || kind === 'stream' ? '' : `${Math.round(durationMs)} ms`
-    const route = cut(`${from} > ${to}`, 20)
-    const name = cut(labelOf(exchange), 25)
-    const look = `${route}, ${kind} ${name}, ${outcome}`
-    const alike = this.#alike.get(look) ?? { style: STYLES[kind], count: 0 }
-    this.#alike.set(look, alike)
-    if (++alike.count > SHOWN_ALIKE) return
-    const columns = [
-      seconds.padStart(7),
-      route.padEnd(20),
+    const row = [
+      cut(`${from} > ${to}`, 20).padEnd(20),
       kind.padEnd(9),
-      name.padEnd(25),
-      String(outcome).padStart(4),
-      ms.padStart(8),
-    ]
-    this.#write(`${this.#paint(alike.style, columns.join(' ').trimEnd())}\n`)
+      cut(labelOf(exchange), 25).padEnd(25),
+      String(status ?? (problem === undefined ? 'open' : 'none')).padStart(4),
+    ].join(' ')
+    const count = (this.#alike.get(row) ?? 0) + 1
+    this.#alike.set(row, count)
+    if (count > SHOWN_ALIKE) return
+    const seconds = `${Math.max(0, (startedAt - (this.#start ?? startedAt)) / 1000).toFixed(1)}s`
+    const ms = durationMs === undefined || kind === 'stream' ? '' : `${Math.round(durationMs)} ms`
+    const columns = `${seconds.padStart(7)} ${row} ${ms.padStart(8)}`.trimEnd()
+    this.#write(`${styleText(STYLES[kind], columns)}\n`)
   }
 
-  #paint(style: Style, text: string): string {
-    return this.#isColored ? styleText(style, text, { validateStream: false }) : text
+  /** Writes a text in lines, the first of them after `start`, the others below it. */
+  #paragraph(start: string, text: string, style: Style): void {
+    const width = WIDTH - start.length
+    // Breaks lines at spaces where there are some.
+    const lines = text.match(new RegExp(`\\S.{0,${width - 1}}(?=\\s|$)|\\S{${width}}`, 'gu'))
+    const [first = '', ...rest] = lines ?? []
+    this.line(`${styleText('cyan', start)}${styleText(style, first)}`)
+    for (const line of rest) this.line(`${' '.repeat(start.length)}${styleText(style, line)}`)
   }
-}
-
-/** Summary of all steps, for people and for machines. */
-export function summaryOf(results: readonly StepResult[]): {
-  readonly text: string
-  readonly json: {
-    readonly ok: boolean
-    readonly steps: readonly Pick<StepResult, 'name' | 'ok' | 'figures'>[]
-  }
-} {
-  const wrong = results.filter(({ ok }) => !ok).map(({ name }) => name)
-  return {
-    text:
-      wrong.length === 0
-        ? `All ${results.length} steps have the figures that they must have.`
-        : `${wrong.length} of ${results.length} steps are wrong: ${wrong.join(', ')}. See above.`,
-    json: {
-      ok: wrong.length === 0,
-      steps: results.map(({ name, ok, figures }) => ({ name, ok, figures })),
-    },
-  }
-}
-
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, ' ').trim()
 }
 
 function cut(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 1)}…`
-}
-
-/** Lines of at most `width` characters, broken at spaces where there are some. */
-function wrapped(text: string, width: number): string[] {
-  return text.match(new RegExp(`\\S.{0,${width - 1}}(?=\\s|$)|\\S{${width}}`, 'gu')) ?? ['']
 }

@@ -118,6 +118,11 @@ export class Playground implements AsyncDisposable {
     return this.#log.on(listener)
   }
 
+  /** Resolves when a condition is true. */
+  until(isTrue: (state: PlaygroundState) => boolean): Promise<void> {
+    return this.#log.until(isTrue)
+  }
+
   /** Returns the events after one, or undefined if some of them are not kept any more. */
   eventsAfter(id: number): readonly TimelineEvent[] | undefined {
     return this.#log.after(id)
