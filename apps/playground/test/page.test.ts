@@ -404,6 +404,7 @@ const MANY: PlaygroundState = {
     from: 'agent',
     to: 'basket',
     kind: 'call',
+    label: 'basket_show',
     httpMethod: 'POST',
     rpcMethod: 'tools/call',
     toolName: 'basket_show',
@@ -475,7 +476,7 @@ const HOSTILE: PlaygroundState = {
   ...EMPTY_STATE,
   lastEventId: 1,
   exchanges: MANY.exchanges.slice(0, 1).map((one) => {
-    return { ...one, to: HOSTILE_NAME, toolName: HOSTILE_NAME, sessionId: HOSTILE_NAME }
+    return { ...one, to: HOSTILE_NAME, label: HOSTILE_NAME, sessionId: HOSTILE_NAME }
   }),
   notices: [{ id: 1, at: Date.now(), level: 'problem', text: HOSTILE_NAME.repeat(20) }],
   run: { id: 'run', state: 'waiting' },

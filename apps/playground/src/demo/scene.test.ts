@@ -53,6 +53,7 @@ test('counts requests by method, and does not count streams as POSTs', () => {
     from: 'agent',
     to: 'basket',
     kind: 'call',
+    label: 'basket_show',
     httpMethod: 'POST',
     startedAt: 1,
     requestBytes: 0,

@@ -21,6 +21,7 @@ const CALL: Exchange = {
   from: 'agent',
   to: 'basket',
   kind: 'call',
+  label: 'basket_add',
   httpMethod: 'POST',
   rpcMethod: 'tools/call',
   toolName: 'basket_add',
@@ -36,6 +37,7 @@ test('writes an exchange once, when it has ended, and a stream when it is opened
     ...CALL,
     id: 2,
     kind: 'stream',
+    label: 'listening stream',
     httpMethod: 'GET',
     rpcMethod: undefined,
     toolName: undefined,
@@ -87,7 +89,7 @@ test('no line is wider than 80 columns, whatever is said', () => {
     { type: 'tool-call', call: { id: 'c', agent: 'a', name: 'n', args: { long } } },
     {
       type: 'exchange',
-      exchange: { ...CALL, from: 'gateway', to: long, toolName: long, durationMs: 123_456 },
+      exchange: { ...CALL, from: 'gateway', to: long, label: long, durationMs: 123_456 },
     },
   ])
   expect(lines.length).toBeGreaterThan(5)

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import type { ReadStream } from 'node:tty'
 import { styleText } from 'node:util'
-import { labelOf } from '../timeline/classify.ts'
 import type { Exchange, ExchangeKind, TimelineEvent } from '../timeline/events.ts'
 import type { ConversationItem, PlaygroundState } from '../timeline/state.ts'
 
@@ -134,7 +133,7 @@ export class Terminal {
     const row = [
       cut(`${from} > ${to}`, 20).padEnd(20),
       kind.padEnd(9),
-      cut(labelOf(exchange), 25).padEnd(25),
+      cut(exchange.label, 25).padEnd(25),
       String(status ?? (problem === undefined ? 'open' : 'none')).padStart(4),
     ].join(' ')
     const count = (this.#alike.get(row) ?? 0) + 1

@@ -1,7 +1,7 @@
 import { BoundedMap } from '@x/internal'
 import { startRecordingProxy } from '@x/mcp-testing'
 import type { Exchange as RecordedExchange, RecordingProxy } from '@x/mcp-testing'
-import { Classifier } from '../timeline/classify.ts'
+import { Classifier, labelOf } from '../timeline/classify.ts'
 import type { Exchange, ExchangeDetails, ExchangeKind } from '../timeline/events.ts'
 import { maskHeaders, maskText, shortId } from '../timeline/mask.ts'
 
@@ -85,6 +85,7 @@ export class ExchangeRecorder {
       from,
       to,
       kind,
+      label: labelOf(to, recorded),
       httpMethod: recorded.httpMethod,
       rpcMethod: recorded.rpcMethod,
       toolName: recorded.toolName,

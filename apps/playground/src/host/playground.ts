@@ -9,7 +9,7 @@ import { deferred, startRedisServer } from '@x/internal/testing'
 import type { FromAgent, ToAgent } from '../agent/agent-messages.ts'
 import { modelName } from '../agent/models.ts'
 import { memoryServer } from '../servers/npm-servers.ts'
-import { DEBUG_STATE } from '../timeline/classify.ts'
+import { DEBUG_STATE } from '../timeline/events.ts'
 import type {
   Command,
   ExchangeDetails,

@@ -1,7 +1,7 @@
 import type { ReactElement, SVGAttributes } from 'react'
 import { flushSync } from 'react-dom'
 import { createRoot } from 'react-dom/client'
-import { DEBUG_STATE, labelOf } from '../timeline/classify.ts'
+import { DEBUG_STATE } from '../timeline/events.ts'
 import type { Exchange, ExchangeKind } from '../timeline/events.ts'
 import type { Notice, PlaygroundState } from '../timeline/state.ts'
 import style from './diagram.css?inline'
@@ -25,7 +25,7 @@ export const KINDS: ReadonlyMap<ExchangeKind, string> = new Map([
   ['loss', 'the server refuses the session, or the connection broke'],
   ['recovery', 'opens a new session after a loss'],
   ['resume', 'a new process goes on with a stored session, without a handshake'],
-  ['stream', 'listens to the server'],
+  ['stream', 'listens to the server, or gets the rest of an answer that broke off'],
   ['state', 'loads or stores a session'],
   ['other', 'lists, notifications, answers, ends of sessions'],
 ])
@@ -172,10 +172,9 @@ function ExchangeContent({
   exchange: Exchange
   layout: Layout
 }): ReactElement {
-  const { kind, from, to, sessionId } = exchange
+  const { kind, label, from, to, sessionId } = exchange
   const [start = 0, end = 0] = [layout.lanes.get(from), layout.lanes.get(to)]
   const left = Math.min(start, end) + 10
-  const label = labelOf(exchange)
   const outcome = describeOutcome(exchange)
   return (
     <>

@@ -1,6 +1,5 @@
 import { useEffect, useRef, useState } from 'react'
 import type { ReactElement } from 'react'
-import { labelOf } from '../timeline/classify.ts'
 import type { Exchange, ExchangeDetails, MessageDetails } from '../timeline/events.ts'
 import { Code } from './content.tsx'
 import { formatBytes, formatDuration, formatTime, prettyBody } from './format.ts'
@@ -17,7 +16,7 @@ export function DetailsDialog({ exchange, load, onClose }: DetailsDialogProps): 
   const dialog = useRef<HTMLDialogElement>(null)
   const { details, problem } = useDetails(exchange, load)
   useEffect(() => dialog.current?.showModal(), [])
-  const { kind, from, to } = exchange
+  const { kind, label, from, to } = exchange
   return (
     <dialog
       ref={dialog}
@@ -33,7 +32,7 @@ export function DetailsDialog({ exchange, load, onClose }: DetailsDialogProps): 
           <Shape kind={kind} /> {kind}
         </span>
         <h2 className="cut" id="details-title">
-          {labelOf(exchange)}
+          {label}
         </h2>
         <span className="spacer" />
         <button type="button" className="small" onClick={() => dialog.current?.close()}>

@@ -3,8 +3,9 @@ import { startRecordingProxy } from '@x/mcp-testing'
 import type { RecordingProxy } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { startBasketServer } from '../servers/basket-server.ts'
-import { Classifier, DEBUG_STATE, labelOf } from './classify.ts'
+import { Classifier, labelOf } from './classify.ts'
 import type { ObservedExchange } from './classify.ts'
+import { DEBUG_STATE } from './events.ts'
 
 /** A proxy whose exchanges are classified while they happen. `process` names who calls. */
 async function watched(url: string) {
@@ -168,15 +169,23 @@ test('everything that goes to the debug state is of kind state', () => {
   expect(new Classifier().kindOf(route, { httpMethod: 'GET', status: 404 })).toBe('state')
 })
 
-test.each<[Parameters<typeof labelOf>[0]['kind'], Partial<ObservedExchange>, string]>([
-  ['call', { rpcMethod: 'tools/call' }, 'tools/call'],
-  ['handshake', { rpcMethod: 'notifications/initialized' }, 'initialized'],
-  ['stream', { httpMethod: 'GET' }, 'listening stream'],
-  ['stream', { rpcMethod: 'subscriptions/listen' }, 'listening stream'],
-  ['other', { httpMethod: 'DELETE' }, 'end of the session'],
-  ['state', { httpMethod: 'PUT' }, 'store'],
-  ['other', { httpMethod: 'PATCH' }, 'PATCH'],
-])('a %s with %j is labelled "%s"', (kind, exchange, label) => {
-  const rest = { id: 1, from: 'agent', to: 'shop', startedAt: 1, requestBytes: 0, responseBytes: 0 }
-  expect(labelOf({ ...rest, from: 'agent', httpMethod: 'POST', ...exchange, kind })).toBe(label)
+test.each<[Partial<ObservedExchange>, string]>([
+  [{ rpcMethod: 'tools/call' }, 'tools/call'],
+  [{ rpcMethod: 'tools/call', toolName: 'basket_add' }, 'basket_add'],
+  [{ rpcMethod: 'notifications/initialized' }, 'initialized'],
+  [{ httpMethod: 'GET', request: { headers: {} } }, 'listening stream'],
+  [{ httpMethod: 'GET', request: { headers: { 'last-event-id': '7' } } }, 'resumed stream'],
+  [{ rpcMethod: 'subscriptions/listen' }, 'listening stream'],
+  [{ httpMethod: 'DELETE' }, 'end of the session'],
+  [{ httpMethod: 'PATCH' }, 'PATCH'],
+])('%j is labelled "%s"', (exchange, label) => {
+  expect(labelOf('shop', { httpMethod: 'POST', ...exchange })).toBe(label)
+})
+
+test.each([
+  ['GET', 'load'],
+  ['PUT', 'store'],
+  ['DELETE', 'clear'],
+])('%s at the debug state is labelled "%s"', (httpMethod, label) => {
+  expect(labelOf(DEBUG_STATE, { httpMethod })).toBe(label)
 })

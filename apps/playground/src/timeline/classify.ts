@@ -1,14 +1,17 @@
-import type { Exchange, ExchangeKind } from './events.ts'
+import { DEBUG_STATE } from './events.ts'
+import type { ExchangeKind } from './events.ts'
 
 /** What a proxy has seen of an exchange so far. Its fields fill up while the exchange goes on. */
 export interface ObservedExchange {
   readonly httpMethod: string
   readonly rpcMethod?: string | undefined
+  readonly toolName?: string | undefined
   /** In full. */
   readonly sessionId?: string | undefined
   /** Session id of the answer to `initialize`, in full. */
   readonly assignedSessionId?: string | undefined
   readonly status?: number | undefined
+  readonly request?: { readonly headers: Readonly<Record<string, string>> } | undefined
   readonly response?: { readonly body: string } | undefined
 }
 
@@ -19,9 +22,6 @@ export interface Route {
   readonly to: string
 }
 
-/** Name of the lane of the debug-state service. */
-export const DEBUG_STATE = 'debug-state'
-
 /** Codes of JSON-RPC errors with which servers refuse a session or a protocol revision. */
 const REFUSALS: readonly unknown[] = [-32_000, -32_001, -32_022, -32_600]
 
@@ -30,7 +30,7 @@ interface Acquaintance {
   /** The process has sent a handshake, or gone on in a session of another process. */
   isKnown: boolean
   /** Session of the last handshake, or the stored session that the process took up. */
-  sessionId: string | undefined
+  sessionId?: string | undefined
   /** The server has refused that session, and no handshake has succeeded since. */
   isLost: boolean
   /** Kind of the last handshake: the notification that ends a handshake is of the same kind. */
@@ -49,54 +49,25 @@ export class Classifier {
    * Kind of an exchange. Ask again with the same object when the exchange was answered, and when it has
    * ended: a refused call turns out to be the loss of a session.
    */
-  kindOf(route: Route, exchange: ObservedExchange): ExchangeKind {
-    if (route.to === DEBUG_STATE) return 'state'
-    const key = JSON.stringify([route.from, route.to])
-    const known = this.#acquaintances.get(key) ?? {
+  kindOf({ from, to }: Route, exchange: ObservedExchange): ExchangeKind {
+    if (to === DEBUG_STATE) return 'state'
+    const key = JSON.stringify([from, to])
+    const known: Acquaintance = this.#acquaintances.get(key) ?? {
       isKnown: false,
-      sessionId: undefined,
       isLost: false,
       handshake: 'handshake',
     }
     this.#acquaintances.set(key, known)
-    let kind = this.#started.get(exchange)
-    if (kind === undefined) {
-      kind = this.#kindAtStart(route, exchange, known)
-      this.#started.set(exchange, kind)
-    }
-    return exchange.status === undefined
-      ? kind
-      : this.#kindOfAnswered(route, exchange, { known, kind })
-  }
+    const kind = this.#started.get(exchange) ?? this.#kindAtStart(to, exchange, known)
+    this.#started.set(exchange, kind)
 
-  #kindAtStart(route: Route, exchange: ObservedExchange, known: Acquaintance): ExchangeKind {
-    const { httpMethod, rpcMethod, sessionId } = exchange
-    if (rpcMethod === 'initialize' || rpcMethod === 'server/discover') {
-      known.handshake = known.isLost ? 'recovery' : 'handshake'
-      return known.handshake
-    }
-    if (rpcMethod === 'notifications/initialized') return known.handshake
-    if (httpMethod === 'GET' || rpcMethod === 'subscriptions/listen') return 'stream'
-    if (rpcMethod === undefined) return 'other'
-    const isStored = sessionId !== undefined || this.#servers.has(route.to)
-    if (!known.isKnown && isStored) {
-      known.isKnown = true
-      known.sessionId = sessionId
-      return 'resume'
-    }
-    return rpcMethod === 'tools/call' ? 'call' : 'other'
-  }
-
-  #kindOfAnswered(
-    route: Route,
-    exchange: ObservedExchange,
-    { known, kind }: { readonly known: Acquaintance; readonly kind: ExchangeKind },
-  ): ExchangeKind {
-    const { httpMethod, rpcMethod, sessionId, assignedSessionId, status = 0 } = exchange
-    if (rpcMethod === 'initialize' || rpcMethod === 'server/discover') {
+    const { httpMethod, sessionId, assignedSessionId, status } = exchange
+    if (status === undefined) return kind
+    if (isHandshake(exchange)) {
       if (status >= 400) return kind
-      this.#servers.add(route.to)
+      this.#servers.add(to)
       known.isKnown = true
+      // The end of this answer may come after the loss of the session that it has opened.
       if (assignedSessionId !== known.sessionId || assignedSessionId === undefined) {
         known.sessionId = assignedSessionId
         known.isLost = false
@@ -113,11 +84,24 @@ export class Classifier {
     if (sessionId === known.sessionId) known.isLost = true
     return 'loss'
   }
+
+  #kindAtStart(to: string, exchange: ObservedExchange, known: Acquaintance): ExchangeKind {
+    const { httpMethod, rpcMethod, sessionId } = exchange
+    if (isHandshake(exchange)) return (known.handshake = known.isLost ? 'recovery' : 'handshake')
+    if (rpcMethod === 'notifications/initialized') return known.handshake
+    if (httpMethod === 'GET' || rpcMethod === LISTEN) return 'stream'
+    if (rpcMethod === undefined) return 'other'
+    const isStored = sessionId !== undefined || this.#servers.has(to)
+    if (!known.isKnown && isStored) {
+      known.isKnown = true
+      known.sessionId = sessionId
+      return 'resume'
+    }
+    return rpcMethod === 'tools/call' ? 'call' : 'other'
+  }
 }
 
-const STREAM = 'listening stream'
-/** Labels of requests without a JSON-RPC message. */
-const LABELS: Readonly<Record<string, string>> = { GET: STREAM, DELETE: 'end of the session' }
+const LISTEN = 'subscriptions/listen'
 const STATE_LABELS: Readonly<Record<string, string>> = {
   GET: 'load',
   PUT: 'store',
@@ -125,10 +109,19 @@ const STATE_LABELS: Readonly<Record<string, string>> = {
 }
 
 /** Label of an exchange: its tool, its method, or the purpose of a request without either. */
-export function labelOf({ kind, httpMethod, rpcMethod, toolName }: Exchange): string {
-  const labels = kind === 'state' ? STATE_LABELS : LABELS
-  if (rpcMethod === 'subscriptions/listen') return STREAM
-  return toolName ?? rpcMethod?.replace('notifications/', '') ?? labels[httpMethod] ?? httpMethod
+export function labelOf(to: string, exchange: ObservedExchange): string {
+  const { httpMethod, rpcMethod, toolName, request } = exchange
+  if (to === DEBUG_STATE) return STATE_LABELS[httpMethod] ?? httpMethod
+  if (httpMethod === 'DELETE') return 'end of the session'
+  if (httpMethod === 'GET' || rpcMethod === LISTEN) {
+    // A client sends the id of the last event that it has got of a stream, and gets the rest.
+    return request?.headers['last-event-id'] === undefined ? 'listening stream' : 'resumed stream'
+  }
+  return toolName ?? rpcMethod?.replace('notifications/', '') ?? httpMethod
+}
+
+function isHandshake({ rpcMethod }: ObservedExchange): boolean {
+  return rpcMethod === 'initialize' || rpcMethod === 'server/discover'
 }
 
 /** The server refuses the session, or the revision, of a request. */

@@ -56,6 +56,9 @@ export interface ServerState {
   readonly troubles: readonly TroubleName[]
 }
 
+/** Name of the lane of the debug-state service. */
+export const DEBUG_STATE = 'debug-state'
+
 export type ExchangeKind =
   | 'handshake'
   | 'call'
@@ -73,6 +76,8 @@ export interface Exchange {
   /** Name of the server. */
   readonly to: string
   readonly kind: ExchangeKind
+  /** Its tool, its method, or the purpose of a request without either. */
+  readonly label: string
   readonly httpMethod: string
   readonly rpcMethod?: string | undefined
   readonly toolName?: string | undefined

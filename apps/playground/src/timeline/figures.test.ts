@@ -9,6 +9,7 @@ function exchange(kind: Exchange['kind'], rest: Partial<Exchange> = {}): Exchang
     from: 'agent',
     to: 'shop',
     kind,
+    label: 'basket_add',
     httpMethod: 'POST',
     startedAt: id,
     durationMs: 5,

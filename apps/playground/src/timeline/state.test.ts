@@ -19,6 +19,7 @@ function exchange(id: number, rest: Partial<Exchange> = {}): Exchange {
     from: 'agent',
     to: 'shop',
     kind: 'call',
+    label: 'basket_add',
     httpMethod: 'POST',
     startedAt: id,
     requestBytes: 0,
