@@ -323,6 +323,46 @@ test('ends the tasks of a dead process as failed, and those of a stopped one', a
   })
 })
 
+test('leaves a run that goes on elsewhere soon after it is stopped, and waits for the others', async () => {
+  await using world = twoReplicas({ tools: { tasks: 'always' } })
+  world.agents.join('remote', async function* (agentCall) {
+    await agentCall.remote?.store({ run: 'r1' })
+    yield* endless(agentCall)
+  })
+  const remote = (await call(world.a, 'remote')).result?.['taskId']
+  await call(world.a, 'endless')
+  await settled()
+  const closing = world.assemblies[0].close()
+  await settled()
+  await world.clock.advance(1000)
+  const isAborted = (): boolean[] => world.agents.calls.map(({ signal }) => signal.aborted)
+  expect(isAborted()).toEqual([true, false])
+  await world.clock.advance(20_000)
+  await closing
+  expect((await get(world.b, remote)).result).toMatchObject({ status: 'working' })
+  await settled()
+  expect(world.agents.calls.map(({ remote: own }) => own?.joined)).toEqual([
+    undefined,
+    undefined,
+    { run: 'r1' },
+  ])
+  await cancel(world.b, remote)
+})
+
+test('closes while the store is away', async () => {
+  await using world = twoReplicas({ tools: { tasks: 'always' } })
+  await call(world.a, 'echo')
+  await settled()
+  const { records } = world.store
+  const away = new GatewayError('UNAVAILABLE', 'Away')
+  const methods = (['get', 'put', 'delete', 'list', 'count'] as const).map((method) =>
+    vi.spyOn(records, method).mockRejectedValue(away),
+  )
+  await world.assemblies[0].close()
+  expect(world.warnings).toContainEqual(expect.stringContaining('that this one has ended'))
+  for (const method of methods) method.mockRestore()
+})
+
 test('reports an error of the gateway as failed, and an error of the agent as a result', async () => {
   await using world = twoReplicas({
     tools: { tasks: 'always' },

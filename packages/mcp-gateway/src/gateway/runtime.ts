@@ -277,7 +277,11 @@ export class Runtime implements AsyncDisposable {
     await this.#listeners.close()
     await this.#artifacts?.close()
     await this.#changes.close()
-    await this.#lease[Symbol.asyncDispose]()
+    await this.#lease[Symbol.asyncDispose]().catch((cause: unknown) => {
+      this.#onError(
+        new Error('Other processes do not see at once that this one has ended', { cause }),
+      )
+    })
     await this.registry.close()
     if (this.#options.store === undefined) await this.#store.close()
   }

@@ -26,6 +26,9 @@ export interface RunsOptions extends Omit<RunStorage, 'maxRunMs'> {
 
 type Outcome = Extract<RunEvent, { type: 'ended' }>['outcome']
 
+/** In this time, a run that was sent to its server just now gets its id. */
+const LEAVE_MS = 1000
+
 /** All runs of a gateway. */
 export class Runs {
   readonly idempotent: IdempotentCalls
@@ -87,21 +90,29 @@ export class Runs {
     forgetting().catch(() => {}) // a source reports its own failures
   }
 
-  /** Stops all runs after `graceMs`. Paused runs stay in the store. */
+  /** Stops all runs after `graceMs`, and sooner those that go on without this process. Paused runs stay in the store. */
   async close(graceMs = 0): Promise<void> {
     this.#isClosed = true
     this.#paused.close()
     this.#conversations?.close()
     if (this.#active.length === 0) return
+    const { clock } = this.#options
     const idle = new Promise<void>((resolve) => {
       this.#onIdle = resolve
     })
     const stopAll = (): void => {
       for (const run of this.#active) run.stop(stopping())
     }
-    const undo = graceMs > 0 ? this.#options.clock.after(graceMs, stopAll) : stopAll()
+    const leave = (): void => {
+      for (const run of this.#active) {
+        if (run.execution.sink.remote?.isLeft() === true) run.stop(stopping())
+      }
+    }
+    const undo = graceMs > 0 ? clock.after(graceMs, stopAll) : stopAll()
+    const undoLeave = clock.after(Math.min(graceMs, LEAVE_MS), leave)
     await idle
     undo?.()
+    undoLeave()
   }
 
   async #callOnce(execution: Execution): Promise<ToolOutcome> {
