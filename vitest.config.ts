@@ -2,12 +2,22 @@ import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import type { Reporter } from 'vitest/node'
 
-/** Tests beside the code that change, or measure, what belongs to the whole process. */
+/** Tests that change, or measure, what belongs to the whole process. */
 const IN_A_PROCESS_OF_THEIR_OWN = [
+  'apps/playground/test/*.test.ts',
+  'packages/langchain-mcp/test/tool-pins.test.ts', // loads modules again
+  'packages/mcp-client/test/leaks.test.ts', // measures the heap
+  'packages/mcp-client/test/stdio/stdio-server.test.ts', // counts handles
+  'packages/mcp-client/test/two-copies.test.ts', // loads modules again
   'packages/mcp-gateway/src/internal/abortable.test.ts', // collects garbage
   'packages/mcp-gateway/src/gateway/call-spans.test.ts', // sets the tracer of the process
   'packages/mcp-gateway/src/mcp/session-races.test.ts', // counts what is left in the heap
   'packages/mcp-gateway/src/runs/runs.test.ts', // measures the heap
+  'packages/mcp-gateway/test/cancelled-runs.test.ts', // reads the warnings of the process
+  'packages/mcp-gateway/test/langgraph-sdk-2.test.ts', // replaces a module
+  'packages/mcp-gateway/test/unread-answers.test.ts', // measures the heap
+  'packages/mcp-transport/test/environment.test.ts', // changes the proxy of the process
+  'packages/mcp-transport/test/stock-defects.test.ts', // reads the warnings of the process
 ]
 
 /** Code that was compiled once is not compiled again by each worker, or by each process that a test starts. */
@@ -37,22 +47,22 @@ export default defineConfig({
     maxWorkers: '100%', // else one core is left to vitest itself, which is half of a small machine
     env: { NODE_COMPILE_CACHE: COMPILED },
     testTimeout: 20_000, // ends what hangs, also on a machine that has more to do: no test measures by it
-    // In the order of their names: the long files first, and the short ones fill what is left.
+    // Projects run in the order of their names: the processes that serve one file each come first.
     projects: [
       {
         extends: true,
         test: {
           name: 'isolated',
-          include: ['{packages,apps}/*/test/**/*.test.ts', ...IN_A_PROCESS_OF_THEIR_OWN],
+          include: IN_A_PROCESS_OF_THEIR_OWN,
         },
       },
       {
         extends: true,
         test: {
-          name: 'unit',
-          include: ['{packages,apps}/*/src/**/*.test.ts'],
+          name: 'shared',
+          include: ['{packages,apps}/*/{src,test}/**/*.test.ts'],
           exclude: ['**/node_modules/**', ...IN_A_PROCESS_OF_THEIR_OWN],
-          isolate: false, // modules are loaded once for all of them, which is most of the time that they take
+          isolate: false, // a worker loads modules once for all its files: else this takes a quarter of the time
           restoreMocks: true,
           unstubEnvs: true,
           unstubGlobals: true,
