@@ -6,6 +6,7 @@ import type { BaseCheckpointSaver } from '@langchain/langgraph'
 import { PostgresSaver } from '@langchain/langgraph-checkpoint-postgres'
 import { SqliteSaver } from '@x/internal/testing/langgraph'
 import { bearerAuth, createGateway, langGraphServerSource } from '@x/mcp-gateway'
+import { a2aSource } from '../../mcp-gateway-a2a/src/index.ts'
 import { bullmqEngine, redisStore } from '../src/index.ts'
 import { countNode } from './worker-graph.ts'
 
@@ -21,10 +22,13 @@ export interface EngineProcessSettings {
   readonly works?: boolean
   /** URL of a LangGraph server whose assistants are offered too. */
   readonly langGraph?: string
+  /** URL of the card of an A2A agent that is offered too. */
+  readonly a2a?: string
 }
 
 const settings = JSON.parse(process.argv[2] ?? '{}') as EngineProcessSettings
-const { redis: url, prefix, folder, postgres, listens = false, works = false, langGraph } = settings
+const { redis: url, prefix, folder, postgres, listens = false, works = false } = settings
+const { a2a, langGraph } = settings
 
 const State = Annotation.Root({ message: Annotation<string>(), steps: Annotation<string>() })
 
@@ -81,7 +85,12 @@ await using gateway = createGateway({
     fragile: { graph: threeSteps(undefined), description: 'Three steps', ...offered },
     asking: { graph: asking(checkpointer), description: 'Asks a question', ...offered },
   },
-  ...(langGraph !== undefined && { sources: [langGraphServerSource(langGraph)] }),
+  sources: [
+    ...(langGraph === undefined ? [] : [langGraphServerSource(langGraph)]),
+    ...(a2a === undefined
+      ? []
+      : [a2aSource({ cards: [a2a], trustedOrigins: [new URL(a2a).origin], pollMs: 20 })]),
+  ],
   auth: bearerAuth('token-of-the-test-0123456789'),
   secrets: { stateKey: 'a key that all processes of this test share' },
   store,

@@ -9,9 +9,11 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { sourceNode, startPostgresServer, startRedisServer } from '@x/internal/testing'
+import { deferred } from '@x/mcp-testing'
 import { afterAll, describe, expect, test, vi } from 'vitest'
 import { answered, startRemoteLangGraph } from '../../mcp-gateway/test/remote-langgraph.ts'
-import { bullmqEngine } from '../src/index.ts'
+import { startA2aAgent, type AgentTurn } from '../../mcp-gateway-a2a/test/a2a-agent.ts'
+import { bullmqEngine, redisStore } from '../src/index.ts'
 import type { EngineProcessSettings } from './engine-process.ts'
 
 const [redis, postgres] = await Promise.all([startRedisServer(), startPostgresServer()])
@@ -44,7 +46,7 @@ interface Process extends AsyncDisposable {
 interface World extends AsyncDisposable {
   readonly prefix: string
   start(
-    what: Pick<EngineProcessSettings, 'langGraph' | 'listens' | 'works' | 'postgres'>,
+    what: Pick<EngineProcessSettings, 'a2a' | 'langGraph' | 'listens' | 'works' | 'postgres'>,
   ): Promise<Process>
   /** Lets a node wait, or go on. */
   put(name: `wait-${string}` | `go-${string}`): Promise<void>
@@ -497,6 +499,62 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
       server.end('success', answered('Done'))
       expect(await until(web.url, taskId, 'completed')).toMatchObject({ result: text('Done') })
       expect(server.runs).toHaveLength(2)
+    },
+  )
+
+  test.each([true, false])(
+    'whose A2A agent goes on is joined after its process was killed or stopped (streaming: %s)',
+    { timeout: SLOW },
+    async (streaming) => {
+      const go = deferred()
+      const isCancelled = deferred()
+      const script = async (turn: AgentTurn): Promise<void> => {
+        turn.begin()
+        turn.status(2, 'Looking')
+        if (turn.words === 'B') {
+          await turn.cancelled
+          return isCancelled.resolve()
+        }
+        await go.promise
+        turn.status(3, 'It will rain.')
+      }
+      await using agent = await startA2aAgent(script, { streaming })
+      await using world = await newWorld()
+      await using store = redisStore({ url: redis?.url, prefix: world.prefix })
+      /** Waits until these tasks name the tasks of the agent, and have been executed so often. */
+      const untilAttempt = (attempt: number, ...taskIds: readonly string[]): Promise<unknown> =>
+        vi.waitUntil(
+          async () => {
+            const tasks = (await store.records.list('task:')).map(({ value }) => value as Json)
+            const isDone = (id: string): boolean =>
+              tasks.some((task) => {
+                return task['taskId'] === id && task['attempt'] === attempt && 'remote' in task
+              })
+            return taskIds.every(isDone)
+          },
+          { timeout: TAKEOVER_MS },
+        )
+      const a2a = agent.url
+      const web = await world.start({ listens: true, a2a })
+      const first = await world.start({ works: true, a2a })
+      const [taskId, other] = await Promise.all([
+        taskOf(web.url, 'weather_forecast'),
+        taskOf(web.url, 'weather_forecast', { message: 'B' }),
+      ])
+      await untilAttempt(1, taskId, other)
+      first.kill('SIGKILL')
+      await send(web.url, 'tasks/cancel', { taskId: other }) // its process looks alive
+      const second = await world.start({ works: true, a2a })
+      await untilAttempt(2, taskId)
+      await isCancelled.promise
+      second.kill('SIGTERM')
+      await second.exited
+      await world.start({ works: true, a2a })
+      await untilAttempt(3, taskId)
+      go.resolve()
+      const task = await until(web.url, taskId, 'input_required')
+      expect(task).toMatchObject({ status: 'completed', result: text('It will rain.') })
+      expect(agent.methods.filter((method) => method.startsWith('Send'))).toHaveLength(2)
     },
   )
 })
