@@ -25,9 +25,9 @@ export interface TeamOptions {
   /** `playground`: sessions are kept for the next run, also of another process. `runtime`: they end with the run. */
   readonly executionType: ExecutionType
   /** Stores the conversations. Without it, a server cannot ask a person during a run. */
-  readonly checkpointer?: BaseCheckpointSaver | undefined
+  readonly checkpointer?: BaseCheckpointSaver
   /** Stores which calls were sent, so that a new process does not send them again. */
-  readonly store?: BaseStore | undefined
+  readonly store?: BaseStore
 }
 
 /** The agents, and their MCP clients. */
@@ -70,7 +70,7 @@ interface SupervisorOptions extends Omit<TeamOptions, 'executionType'> {
  * A supervisor with two sub-agents, each of them a tool of the supervisor. All tools of a server have the same
  * client, so both sub-agents use the same session.
  */
-function createSupervisor({ model, tools, checkpointer, store }: SupervisorOptions): ReactAgent {
+function createSupervisor({ model, tools, ...storage }: SupervisorOptions): ReactAgent {
   const shopper = createAgent({
     name: 'shopper',
     model,
@@ -91,8 +91,7 @@ function createSupervisor({ model, tools, checkpointer, store }: SupervisorOptio
       subAgent(assistant, 'Calculates, echoes, remembers facts, and has reports written.'),
     ],
     systemPrompt: 'You lead a shopper and an assistant. Give each request to the right one.',
-    ...(checkpointer && { checkpointer }),
-    ...(store && { store }),
+    ...storage,
   })
 }
 

@@ -118,10 +118,12 @@ export class ScriptedModel extends BaseChatModel {
       index,
       args: JSON.stringify(call.args),
     }))
-    yield chunkOf(new AIMessageChunk({ content: '', tool_call_chunks: toolCallChunks }))
-    for (const content of text.match(/\S+\s*/g) ?? []) {
-      yield chunkOf(new AIMessageChunk(content))
-      await run?.handleLLMNewToken(content)
+    const words = text.match(/\S+\s*/g) ?? []
+    const chunks = [{ content: '', tool_call_chunks: toolCallChunks }, ...words]
+    for (const fields of chunks) {
+      const message = new AIMessageChunk(fields)
+      yield new ChatGenerationChunk({ text: message.text, message })
+      await run?.handleLLMNewToken(message.text)
     }
   }
 
@@ -163,10 +165,6 @@ export class ScriptedModel extends BaseChatModel {
 function textOf(message: BaseMessage | undefined): string {
   const blocks = message?.contentBlocks ?? []
   return blocks.flatMap((block) => (block.type === 'text' ? [block.text] : [])).join('\n')
-}
-
-function chunkOf(message: AIMessageChunk): ChatGenerationChunk {
-  return new ChatGenerationChunk({ text: message.text, message })
 }
 
 function toNumber(word = 'one'): number {

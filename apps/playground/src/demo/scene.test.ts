@@ -47,7 +47,7 @@ test('says why a step has failed', async () => {
   expect(written()).toContain('WRONG first\n     It broke\n')
 })
 
-test('counts requests by method, and does not count streams as POSTs', () => {
+test('counts requests by method and refused calls, and does not count streams as POSTs', () => {
   const post = (rest: Partial<Exchange>): Exchange => ({
     id: 1,
     from: 'agent',
@@ -63,10 +63,10 @@ test('counts requests by method, and does not count streams as POSTs', () => {
   expect(
     requestsIn([
       post({ rpcMethod: 'initialize', kind: 'handshake' }),
-      post({ rpcMethod: 'tools/call', kind: 'loss', sessionId: 'a… (9)' }),
+      post({ rpcMethod: 'tools/call', status: 404, sessionId: 'a… (9)' }),
       post({ rpcMethod: 'tools/call', sessionId: 'b… (9)' }),
       post({ rpcMethod: 'subscriptions/listen', kind: 'stream' }),
-      post({ httpMethod: 'GET', kind: 'stream' }),
+      post({ httpMethod: 'GET', kind: 'stream', status: 404 }),
       post({ httpMethod: 'DELETE', kind: 'other' }),
     ]),
   ).toMatchObject({
