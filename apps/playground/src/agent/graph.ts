@@ -10,7 +10,7 @@ import { mcpJsonDirectory, SessionInfoFactory } from '@x/mcp-client'
 import { createAgent, tool } from 'langchain'
 import type { ReactAgent } from 'langchain'
 import * as z from 'zod'
-import type { ExecutionType } from '../timeline/events.ts'
+import type { ExecutionType } from '../timeline/commands.ts'
 
 /** Names the servers and their tools. */
 const AGENT_JSON = new URL('../../agent.json', import.meta.url)

@@ -6,7 +6,7 @@ import {
   UsageError,
 } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
-import type { ExecutionType } from '../timeline/events.ts'
+import type { ExecutionType } from '../timeline/commands.ts'
 import { lineFrom } from '../user-error.ts'
 import { Terminal } from './terminal.ts'
 import type { StepResult } from './terminal.ts'

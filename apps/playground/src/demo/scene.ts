@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Playground } from '../host/playground.ts'
-import type { Command, Exchange, Trouble } from '../timeline/events.ts'
+import type { Command, Trouble } from '../timeline/commands.ts'
+import type { Exchange } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
 import { lineFrom, UserError } from '../user-error.ts'
 import type { Figures, StepResult, Terminal } from './terminal.ts'

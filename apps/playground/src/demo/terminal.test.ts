@@ -9,7 +9,7 @@ function written(happenings: readonly Happening[]): string[] {
   let state = EMPTY_STATE
   const terminal = new Terminal((part) => (text += stripVTControlCharacters(part)))
   for (const happening of happenings) {
-    const event = { ...happening, id: state.lastEventId + 1, at: 1000 }
+    const event = { ...happening, at: 1000 }
     state = reduce(state, event)
     terminal.event(event, state)
   }

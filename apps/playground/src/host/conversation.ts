@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { ElicitationAnswer } from '@x/langchain-mcp'
 import type { RunReference, ToAgent } from '../agent/agent-messages.ts'
-import type { Command, Happening, RunState } from '../timeline/events.ts'
+import type { Answer } from '../timeline/commands.ts'
+import type { Happening, RunState } from '../timeline/events.ts'
 import type { ConversationItem } from '../timeline/state.ts'
 import { UserError } from '../user-error.ts'
 import type { EventLog } from './event-log.ts'
@@ -40,11 +41,7 @@ export class Conversation {
   }
 
   /** Answers a question. The run continues when all of its questions are answered. */
-  async answer({
-    questionId,
-    action,
-    content,
-  }: Extract<Command, { type: 'answer' }>): Promise<void> {
+  async answer({ questionId, action, content }: Answer): Promise<void> {
     const { run } = this.#log.state
     const isOpen = this.#openQuestions().some(({ id }) => id === questionId)
     if (!isOpen || run === undefined) {

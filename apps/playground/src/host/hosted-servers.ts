@@ -1,4 +1,4 @@
-import type { TroubleName } from '../timeline/events.ts'
+import type { ServerTrouble } from '../timeline/commands.ts'
 import { startBasketServer } from '../servers/basket-server.ts'
 import { startEverything } from '../servers/npm-servers.ts'
 
@@ -7,7 +7,7 @@ export interface HostedServer {
   /** As in `agent.json`. */
   readonly name: string
   readonly title: string
-  readonly troubles: readonly TroubleName[]
+  readonly troubles: readonly ServerTrouble['name'][]
   readonly start: () => Promise<RunningServer>
 }
 

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startLegacyServer, startTestServer } from '@x/mcp-testing'
-import type { Exchange, Trouble } from '../timeline/events.ts'
-import type { ConversationItem } from '../timeline/state.ts'
+import type { Trouble } from '../timeline/commands.ts'
+import type { Exchange } from '../timeline/events.ts'
+import type { ConversationItem, PlaygroundState } from '../timeline/state.ts'
 import { Playground } from './playground.ts'
 import { createWeb, listen } from './web.ts'
 import type { Listening } from './web.ts'
@@ -164,19 +165,22 @@ describe('the playground', { timeout: SLOW }, () => {
 })
 
 describe('the web server', () => {
-  test('sends the state first, and to a page that comes back only what it missed', async () => {
-    const [snapshot] = await readEvents(1)
-    expect(snapshot).toMatchObject({ event: 'snapshot' })
-    const known = JSON.parse(snapshot?.data ?? '').lastEventId
+  test('sends the whole state first, and then each event', async () => {
     playground.notify('info', 'one')
+    await using stream = await openEvents()
+    const snapshot = await stream.next()
+    expect(snapshot).toMatch(/^retry: 500\nevent: snapshot\ndata: /)
+    expect(stateOf(snapshot).notices.at(-1)).toMatchObject({ text: 'one' })
     playground.notify('info', 'two')
-    const missed = await readEvents(2, snapshot?.id)
-    expect(missed.map(({ data }) => JSON.parse(data))).toMatchObject([
-      { id: known + 1, text: 'one' },
-      { id: known + 2, text: 'two' },
-    ])
-    const [other] = await readEvents(1, 'other:3')
-    expect(other).toMatchObject({ event: 'snapshot' })
+    expect(await stream.next()).toMatch(/^data: {"type":"notice","level":"info","text":"two","at":/)
+  })
+
+  test('ends the stream of a page that reads nothing for long', async () => {
+    const app = createWeb(playground, import.meta.dirname)
+    const { body } = await app.request('/api/events', { headers: { host: '127.0.0.1' } })
+    for (let count = 0; count < 5010; count++) playground.notify('info', 'again')
+    const text = await new Response(body).text()
+    expect(text.match(/^data: /gm)?.length).toBeGreaterThan(5000)
   })
 
   test('shows an exchange without secrets', async () => {
@@ -270,28 +274,23 @@ test(
   },
 )
 
-interface ReceivedEvent {
-  readonly id: string
-  readonly event: string
-  readonly data: string
+function stateOf(snapshot: string): PlaygroundState {
+  return JSON.parse(/^data: (.*)$/m.exec(snapshot)?.[1] ?? '')
 }
 
-/** Reads the first events of a stream, as a page does that knows the event `lastId`. */
-async function readEvents(count: number, lastId?: string): Promise<ReceivedEvent[]> {
-  const headers = lastId === undefined ? {} : { 'last-event-id': lastId }
-  const response = await fetch(new URL('/api/events', page.url), { headers })
-  const events: ReceivedEvent[] = []
+/** Opens the stream of events, and reads it event by event. */
+async function openEvents(): Promise<AsyncDisposable & { readonly next: () => Promise<string> }> {
+  const { body } = await fetch(new URL('/api/events', page.url))
+  const reader = body?.pipeThrough(new TextDecoderStream()).getReader()
   let text = ''
-  for await (const chunk of response.body?.pipeThrough(new TextDecoderStream()) ?? []) {
-    text += chunk
-    const parts = text.split('\n\n')
-    text = parts.pop() ?? ''
-    for (const part of parts) {
-      const field = (name: string): string =>
-        new RegExp(`^${name}: (.*)$`, 'm').exec(part)?.[1] ?? ''
-      events.push({ id: field('id'), event: field('event'), data: field('data') })
-    }
-    if (events.length >= count) break
+  return {
+    async next() {
+      while (!text.includes('\n\n')) text += (await reader?.read())?.value ?? '\n\n'
+      const end = text.indexOf('\n\n')
+      const event = text.slice(0, end)
+      text = text.slice(end + 2)
+      return event
+    },
+    [Symbol.asyncDispose]: async () => reader?.cancel(),
   }
-  return events.slice(0, count)
 }

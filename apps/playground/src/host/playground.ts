@@ -9,15 +9,9 @@ import { deferred, startRedisServer } from '@x/internal/testing'
 import type { FromAgent, ToAgent } from '../agent/agent-messages.ts'
 import { modelName } from '../agent/models.ts'
 import { memoryServer } from '../servers/npm-servers.ts'
+import type { Command, ExecutionType, ProcessName, Trouble } from '../timeline/commands.ts'
 import { DEBUG_STATE } from '../timeline/events.ts'
-import type {
-  Command,
-  ExchangeDetails,
-  ExecutionType,
-  ProcessState,
-  TimelineEvent,
-  Trouble,
-} from '../timeline/events.ts'
+import type { ExchangeDetails, ProcessState, TimelineEvent } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
 import { lineFrom, UserError } from '../user-error.ts'
 import { ChildProgram } from './child-program.ts'
@@ -121,11 +115,6 @@ export class Playground implements AsyncDisposable {
   /** Resolves when a condition is true. */
   until(isTrue: (state: PlaygroundState) => boolean): Promise<void> {
     return this.#log.until(isTrue)
-  }
-
-  /** Returns the events after one, or undefined if some of them are not kept any more. */
-  eventsAfter(id: number): readonly TimelineEvent[] | undefined {
-    return this.#log.after(id)
   }
 
   /** Returns headers and bodies of an exchange without secrets, or undefined if they are not kept any more. */
@@ -326,7 +315,7 @@ export class Playground implements AsyncDisposable {
     }
   }
 
-  #emitCrash(name: ProcessState['name'], reason: string): void {
+  #emitCrash(name: ProcessName, reason: string): void {
     const known = this.state.processes[name]
     if (known === undefined) return
     const problem = `${reason} Kill it to start a new one.`
@@ -361,7 +350,7 @@ export class Playground implements AsyncDisposable {
   }
 
   /** A run that the agent process leaves is continued by the new one, from its last checkpoint. */
-  async #killProcess(name: ProcessState['name']): Promise<void> {
+  async #killProcess(name: ProcessName): Promise<void> {
     const program = name === 'agent' ? this.#agent : this.#gateway
     const known = this.state.processes[name]
     await program?.kill()
@@ -384,11 +373,11 @@ export class Playground implements AsyncDisposable {
     if (!isAgentRunning(this.state)) {
       throw new UserError('The agent process does not run: kill it to start a new one.')
     }
-    const { lastEventId } = this.state
+    const last = this.state.notices.at(-1)?.id ?? 0
     this.#agent?.send({ type: 'parallel-calls', count: PARALLEL_CALLS } satisfies ToAgent)
     // The agent reports the outcome as a notice.
     await this.#log.until(
-      (state) => !isAgentRunning(state) || state.notices.some(({ id }) => id > lastEventId),
+      (state) => !isAgentRunning(state) || state.notices.some(({ id }) => id > last),
     )
   }
 
@@ -406,7 +395,7 @@ export class Playground implements AsyncDisposable {
   }
 
   /** Has a report written, and kills a process while the task runs. */
-  async #longTask(kill: ProcessState['name'] | 'none'): Promise<void> {
+  async #longTask(kill: ProcessName | 'none'): Promise<void> {
     const startedAt = Date.now()
     const done = this.#conversation.say('Write a report about tides')
     if (kill !== 'none') {

@@ -1,5 +1,6 @@
 import type { RecordingProxy } from '@x/mcp-testing'
-import type { ServerState, Trouble } from '../timeline/events.ts'
+import type { ServerTrouble } from '../timeline/commands.ts'
+import type { ServerState } from '../timeline/events.ts'
 import { lineFrom, UserError } from '../user-error.ts'
 import type { EventLog } from './event-log.ts'
 import type { ExchangeRecorder, RecordedRoute } from './exchange-recorder.ts'
@@ -7,8 +8,6 @@ import type { HostedServer, RunningServer } from './hosted-servers.ts'
 
 /** Nothing listens here: requests to a server that does not run are refused. */
 export const NOWHERE = 'http://127.0.0.1:1/mcp'
-
-type ServerTrouble = Extract<Trouble, { server: string }>
 
 type Caller = Omit<RecordedRoute, 'to'>
 

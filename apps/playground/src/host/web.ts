@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { getRequestListener } from '@hono/node-server'
@@ -8,16 +7,16 @@ import { deferred } from '@x/internal/testing'
 import { Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { secureHeaders } from 'hono/secure-headers'
-import { streamSSE } from 'hono/streaming'
-import type { SSEStreamingApi } from 'hono/streaming'
-import * as z from 'zod'
-import type { Command, TimelineEvent } from '../timeline/events.ts'
+import { COMMAND } from '../timeline/commands.ts'
+import type { Command } from '../timeline/commands.ts'
 import { lineFrom, UserError } from '../user-error.ts'
 import type { Playground } from './playground.ts'
 
 const MAX_COMMAND_BYTES = 1_048_576
 /** Events that wait for a slow page. Beyond that its stream ends, and the page opens it again. */
 const MAX_WAITING_EVENTS = 5000
+/** Time after which a browser opens a lost stream again. */
+const RECONNECT_MS = 500
 /** A command that fails within this time is answered with the error; a later failure becomes a notice. */
 const ANSWER_MS = 300
 
@@ -30,41 +29,8 @@ const CONTENT_POLICY = {
   frameAncestors: ["'none'"],
 }
 
-const name = z.string().max(100)
-
-const FORM_VALUE = z.union([z.string(), z.number(), z.boolean(), z.array(z.string())])
-
-const TROUBLE = z.discriminatedUnion('name', [
-  z.object({ name: z.literal('forget-sessions'), server: name }),
-  z.object({ name: z.literal('restart-server'), server: name }),
-  z.object({ name: z.literal('cut-connections'), server: name }),
-  z.object({ name: z.literal('switch-era'), server: name }),
-  z.object({ name: z.literal('kill-process'), process: z.enum(['agent', 'gateway']) }),
-  z.object({
-    name: z.literal('set-execution-type'),
-    executionType: z.enum(['playground', 'runtime']),
-  }),
-  z.object({ name: z.literal('parallel-calls') }),
-  z.object({ name: z.literal('long-task'), kill: z.enum(['agent', 'gateway', 'none']) }),
-])
-
-const COMMAND: z.ZodType<Command> = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('say'), text: z.string().max(100_000) }),
-  z.object({
-    type: z.literal('answer'),
-    questionId: z.string().max(1000),
-    action: z.enum(['accept', 'decline', 'cancel']),
-    content: z.record(z.string(), FORM_VALUE).optional(),
-  }),
-  z.object({ type: z.literal('stop-run') }),
-  z.object({ type: z.literal('new-conversation') }),
-  z.object({ type: z.literal('trouble'), trouble: TROUBLE }),
-])
-
 /** The page of the playground and its API, as a function from request to response. */
 export function createWeb(playground: Playground, pageFolder: string): Hono {
-  /** Tells the events of this host from those of an earlier one. */
-  const instance = randomBytes(4).toString('hex')
   const app = new Hono()
 
   // The host starts processes: a page of another site must reach it neither by its own host name nor by a form.
@@ -83,11 +49,10 @@ export function createWeb(playground: Playground, pageFolder: string): Hono {
     return context.json({ error: lineFrom(error) }, status)
   })
 
-  app.get('/api/events', (context) =>
-    streamSSE(context, (stream) => {
-      const [, of, id] = /^(\w+):(\d+)$/.exec(context.req.header('last-event-id') ?? '') ?? []
-      const missed = of === instance ? playground.eventsAfter(Number(id)) : undefined
-      return sendEvents({ playground, stream, instance, missed })
+  app.get('/api/events', ({ body }) =>
+    body(openEvents(playground), 200, {
+      'content-type': 'text/event-stream',
+      'cache-control': 'no-store',
     }),
   )
   app.post('/api/commands', bodyLimit({ maxSize: MAX_COMMAND_BYTES }), async (context) => {
@@ -145,39 +110,23 @@ export async function listen(app: Hono, port: number): Promise<Listening> {
   }
 }
 
-interface EventStream {
-  readonly playground: Playground
-  readonly stream: SSEStreamingApi
-  readonly instance: string
-  /** Events that the page has missed; undefined if it needs the whole state. */
-  readonly missed: readonly TimelineEvent[] | undefined
-}
-
-async function sendEvents({ playground, stream, instance, missed }: EventStream): Promise<void> {
-  const waiting: TimelineEvent[] = [...(missed ?? [])]
-  let wake: (() => void) | undefined
-  const { state } = playground
-  const off = playground.on((event) => {
-    waiting.push(event)
-    wake?.()
-  })
-  stream.onAbort(() => wake?.())
-  try {
-    if (missed === undefined) {
-      const id = `${instance}:${state.lastEventId}`
-      await stream.writeSSE({ id, event: 'snapshot', data: JSON.stringify(state) })
-    }
-    while (!stream.aborted && waiting.length <= MAX_WAITING_EVENTS) {
-      const event = waiting.shift()
-      if (event === undefined) {
-        await new Promise<void>((resolve) => (wake = resolve))
-        continue
-      }
-      await stream.writeSSE({ id: `${instance}:${event.id}`, data: JSON.stringify(event) })
-    }
-  } finally {
-    off()
-  }
+/** Opens a stream of server-sent events: the whole state, and then each event. A page that comes back misses nothing. */
+function openEvents(playground: Playground): ReadableStream<Uint8Array> {
+  let stop: (() => void) | undefined
+  return new ReadableStream<string>({
+    start(stream) {
+      stream.enqueue(
+        `retry: ${RECONNECT_MS}\nevent: snapshot\ndata: ${JSON.stringify(playground.state)}\n\n`,
+      )
+      stop = playground.on((event) => {
+        stream.enqueue(`data: ${JSON.stringify(event)}\n\n`)
+        if ((stream.desiredSize ?? 0) > -MAX_WAITING_EVENTS) return
+        stop?.()
+        stream.close()
+      })
+    },
+    cancel: () => stop?.(),
+  }).pipeThrough(new TextEncoderStream())
 }
 
 /** Resolves when a command is done, or was not refused in `ANSWER_MS`. */

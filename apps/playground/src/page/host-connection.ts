@@ -1,152 +1,97 @@
+import { useEffect, useState } from 'react'
+import type { Command } from '../timeline/commands.ts'
+import type { ExchangeDetails, TimelineEvent } from '../timeline/events.ts'
 import { EMPTY_STATE, reduce } from '../timeline/state.ts'
-import type { Notice, PlaygroundState } from '../timeline/state.ts'
-import type { Command, ExchangeDetails, TimelineEvent } from '../timeline/events.ts'
+import type { PlaygroundState } from '../timeline/state.ts'
 
-/** State of the playground as the page knows it, and of the connection to the host. */
-export interface View {
+/** The playground as the page knows it, and the connection to its host. */
+export interface Host {
   readonly state: PlaygroundState
-  readonly link: Link
-  /** Notices of the page itself: failed commands and lost connections. Their ids are negative. */
-  readonly ownNotices: readonly Notice[]
-  /** Id of the last event before the page was opened: older notices are history. */
-  readonly firstEventId: number
+  /** Time when the connection was lost, until it is open again. */
+  readonly lostSince: number | undefined
+  /** The newest problem since the page was opened, until the person closes it. */
+  readonly problem: string | undefined
+  readonly closeProblem: () => void
+  readonly send: Send
 }
 
-type Link =
-  | { readonly phase: 'connecting' }
-  | { readonly phase: 'live' }
-  | { readonly phase: 'lost'; readonly since: number }
-
+/** Sends a command. Resolves to false if that failed: `problem` says why. */
 export type Send = (command: Command) => Promise<boolean>
 
 /** Many events arrive at once (50 calls, streamed words): the page is drawn once for all of them. */
 const BATCH_MS = 16
 const REOPEN_MS = 1000
 
-/** Follows the events of the host, and sends it commands. */
-export class HostConnection {
-  readonly #base: string
-  readonly #listeners = new Set<() => void>()
-  #view: View = {
-    state: EMPTY_STATE,
-    link: { phase: 'connecting' },
-    ownNotices: [],
-    firstEventId: 0,
-  }
-  #pending: TimelineEvent[] = []
-  #hasSnapshot = false
-  /** When the connection was lost, until the first message after it says what was missed. */
-  #lostSince: number | undefined
+/** Follows the events of the host. */
+export function useHost(): Host {
+  const [state, setState] = useState(EMPTY_STATE)
+  const [lostSince, setLostSince] = useState<number>()
+  const [problem, setProblem] = useState<string>()
 
-  constructor(base: string) {
-    this.#base = base
-  }
-
-  readonly view = (): View => this.#view
-
-  readonly subscribe = (listener: () => void): (() => void) => {
-    this.#listeners.add(listener)
-    return () => void this.#listeners.delete(listener)
-  }
-
-  /** Opens the stream of events. The browser reconnects by itself, and sends the id of the last event. */
-  open(): void {
-    const source = new EventSource(`${this.#base}/events`)
-    source.addEventListener('open', () => this.#set({ link: { phase: 'live' } }))
-    source.addEventListener('snapshot', (message: MessageEvent<string>) => {
-      const state: PlaygroundState = JSON.parse(message.data)
-      this.#flush()
-      this.#welcomeSnapshot(state)
-    })
-    source.addEventListener('message', (message: MessageEvent<string>) => {
-      if (this.#pending.length === 0) setTimeout(() => this.#flush(), BATCH_MS)
-      this.#pending.push(JSON.parse(message.data))
-    })
-    source.addEventListener('error', () => {
-      if (this.#view.link.phase !== 'lost') {
-        this.#lostSince = Date.now()
-        this.#set({ link: { phase: 'lost', since: this.#lostSince } })
-      }
-      // The browser gives up only on an answer that is not a stream of events.
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => this.open(), REOPEN_MS)
-    })
-  }
-
-  /** Sends a command. Returns false if that failed: the failure is a notice. */
-  readonly send: Send = async (command) => {
-    try {
-      const response = await fetch(`${this.#base}/commands`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify(command),
+  useEffect(() => {
+    let waiting: TimelineEvent[] = []
+    let source: EventSource
+    let reopening: ReturnType<typeof setTimeout>
+    const drawWaiting = (): void => {
+      const events = waiting
+      waiting = []
+      setState((before) => events.reduce(reduce, before))
+      const problems = events.filter(
+        (event) => event.type === 'notice' && event.level === 'problem',
+      )
+      const newest = problems.at(-1)
+      if (newest?.type === 'notice') setProblem(newest.text)
+    }
+    const open = (): void => {
+      source = new EventSource('/api/events')
+      source.addEventListener('snapshot', ({ data }: MessageEvent<string>) => {
+        waiting = []
+        setState(JSON.parse(data))
+        setLostSince(undefined)
       })
-      if (response.ok) return true
-      const { error } = await response.json()
-      this.#notify('problem', String(error))
-    } catch {
-      this.#notify(
-        'problem',
-        'The playground did not answer: the command may have run or not. Look at its terminal.',
-      )
+      source.addEventListener('message', ({ data }: MessageEvent<string>) => {
+        if (waiting.push(JSON.parse(data)) === 1) setTimeout(drawWaiting, BATCH_MS)
+      })
+      source.addEventListener('error', () => {
+        setLostSince((since) => since ?? Date.now())
+        // The browser reconnects by itself, except after an answer that is not a stream of events.
+        if (source.readyState === EventSource.CLOSED) reopening = setTimeout(open, REOPEN_MS)
+      })
     }
-    return false
-  }
-
-  readonly loadExchange = async (id: number): Promise<ExchangeDetails> => {
-    const response = await fetch(`${this.#base}/exchanges/${id}`)
-    if (!response.ok) {
-      throw new Error('The playground no longer has this exchange. It keeps the newest 2,000.')
+    open()
+    return () => {
+      source.close()
+      clearTimeout(reopening)
     }
-    return await response.json()
-  }
+  }, [])
 
-  readonly dismiss = (id: number): void => {
-    this.#set({ ownNotices: this.#view.ownNotices.filter((notice) => notice.id !== id) })
+  const send: Send = async (command) => {
+    const failure = await post(command)
+    if (failure !== undefined) setProblem(failure)
+    return failure === undefined
   }
+  return { state, lostSince, problem, closeProblem: () => setProblem(undefined), send }
+}
 
-  #welcomeSnapshot(state: PlaygroundState): void {
-    const isOlder = state.lastEventId < this.#view.state.lastEventId
-    if (this.#lostSince !== undefined) {
-      this.#lostSince = undefined
-      this.#notify(
-        'info',
-        isOlder
-          ? 'Connected again. The playground was started anew: what was on this page is over.'
-          : 'Connected again. The page shows the newest state.',
-      )
-    }
-    this.#set({
-      state,
-      ...(!this.#hasSnapshot || isOlder ? { firstEventId: state.lastEventId } : {}),
+/** Returns why the command failed, or undefined. */
+async function post(command: Command): Promise<string | undefined> {
+  try {
+    const response = await fetch('/api/commands', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(command),
     })
-    this.#hasSnapshot = true
-  }
-
-  #flush(): void {
-    const events = this.#pending
-    this.#pending = []
-    if (events.length === 0) return
-    const since = this.#lostSince
-    if (since !== undefined) {
-      this.#lostSince = undefined
-      this.#notify('info', `Connected again. ${caughtUp(events.length)}`)
-    }
-    this.#set({ state: events.reduce(reduce, this.#view.state) })
-  }
-
-  #notify(level: Notice['level'], text: string): void {
-    const notice = { id: -Date.now() - Math.random(), at: Date.now(), level, text }
-    this.#set({ ownNotices: [...this.#view.ownNotices.slice(-4), notice] })
-  }
-
-  #set(change: Partial<View>): void {
-    this.#view = { ...this.#view, ...change }
-    for (const listener of this.#listeners) listener()
+    return response.ok ? undefined : String((await response.json()).error)
+  } catch {
+    return 'The playground did not answer: the command may have run or not. Look at its terminal.'
   }
 }
 
-function caughtUp(count: number): string {
-  return count === 1
-    ? '1 event happened in between; the page shows it now.'
-    : `${count} events happened in between; the page shows them now.`
+/** Loads headers and bodies of an exchange. */
+export async function loadExchange(id: number): Promise<ExchangeDetails> {
+  const response = await fetch(`/api/exchanges/${id}`)
+  if (!response.ok) {
+    throw new Error('The playground no longer has this exchange. It keeps the newest 2,000.')
+  }
+  return await response.json()
 }

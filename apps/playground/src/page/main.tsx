@@ -1,13 +1,9 @@
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { App } from './app.tsx'
-import { HostConnection } from './host-connection.ts'
 
 const root = document.querySelector('#root')
 if (root === null) throw new Error('The page has no element with the id "root"')
-
-const connection = new HostConnection('/api')
-connection.open()
 
 createRoot(root, {
   onUncaughtError(error) {
@@ -16,6 +12,6 @@ createRoot(root, {
   },
 }).render(
   <StrictMode>
-    <App connection={connection} />
+    <App />
   </StrictMode>,
 )

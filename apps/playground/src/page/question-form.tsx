@@ -7,7 +7,8 @@ import type {
   StringSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import type { FormEvent, InputHTMLAttributes, ReactElement } from 'react'
-import type { FormValues, Question, QuestionAction } from '../timeline/events.ts'
+import type { FormValues, QuestionAction } from '../timeline/commands.ts'
+import type { Question } from '../timeline/events.ts'
 import { ExternalLink, safeUrl } from './content.tsx'
 import type { Send } from './host-connection.ts'
 

@@ -1,13 +1,7 @@
 import { useEffect, useState } from 'react'
 import type { ReactElement, ReactNode } from 'react'
-import type {
-  ExecutionType,
-  ProcessState,
-  ServerState,
-  SessionRecord,
-  Trouble,
-  TroubleName,
-} from '../timeline/events.ts'
+import type { ExecutionType, ServerTrouble, Trouble } from '../timeline/commands.ts'
+import type { ProcessState, ServerState, SessionRecord } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
 import { formatAge } from './format.ts'
 import type { Send } from './host-connection.ts'
@@ -95,7 +89,7 @@ function TroubleButton({ trouble, send, label, children }: TroubleButtonProps): 
   )
 }
 
-const HELP: Record<TroubleName, string> = {
+const HELP: Record<Trouble['name'], string> = {
   'forget-sessions':
     'The server forgets its sessions: the next call gets 404, opens a new session and arrives.',
   'restart-server': 'Stops the server and starts it again, without its sessions.',
@@ -189,9 +183,9 @@ function ExecutionTypeSwitch({
   )
 }
 
-type ServerTrouble = Extract<Trouble, { readonly server: string }>['name']
+type ServerTroubleName = ServerTrouble['name']
 
-const SERVER_TROUBLES: readonly ServerTrouble[] = [
+const SERVER_TROUBLES: readonly ServerTroubleName[] = [
   'forget-sessions',
   'restart-server',
   'cut-connections',
@@ -202,13 +196,13 @@ const MODERN = '2026-07-28'
 
 interface ServerTroublesProps {
   readonly server: ServerState
-  readonly except?: ServerTrouble
+  readonly except?: ServerTroubleName
   readonly send: Send
 }
 
 function ServerTroubles({ server, except, send }: ServerTroublesProps): ReactElement[] {
   const { name, revision, troubles } = server
-  const labels: Record<ServerTrouble, string> = {
+  const labels: Record<ServerTroubleName, string> = {
     'forget-sessions': 'Forget sessions',
     'restart-server': 'Restart',
     'cut-connections': 'Cut connections',

@@ -1,7 +1,8 @@
 import type { ContentBlock, ElicitRequestFormParams } from '@modelcontextprotocol/sdk/types.js'
+import type { ExecutionType, ProcessName, QuestionAction, ServerTrouble } from './commands.ts'
 
-/** Something that happened. Ids are in order: a page that has event 7 asks for those after 7, and misses none. */
-export type TimelineEvent = { readonly id: number; readonly at: number } & Happening
+/** Something that happened, and when. */
+export type TimelineEvent = { readonly at: number } & Happening
 
 /** `at` and all times are milliseconds since 1970. */
 export type Happening =
@@ -28,12 +29,11 @@ export type Happening =
   /** What a command did, or why it failed; for the person, in one or two sentences. */
   | { readonly type: 'notice'; readonly level: 'info' | 'problem'; readonly text: string }
 
-export type ExecutionType = 'playground' | 'runtime'
 type Era = 'legacy' | 'modern'
 
 /** One of the processes that run for the playground. */
 export interface ProcessState {
-  readonly name: 'agent' | 'gateway'
+  readonly name: ProcessName
   readonly pid?: number | undefined
   readonly state: 'starting' | 'running' | 'killed' | 'failed'
   readonly executionType: ExecutionType
@@ -53,7 +53,7 @@ export interface ServerState {
   readonly state: 'starting' | 'running' | 'stopped' | 'failed'
   readonly problem?: string | undefined
   /** What a person can do to it. */
-  readonly troubles: readonly TroubleName[]
+  readonly troubles: readonly ServerTrouble['name'][]
 }
 
 /** Name of the lane of the debug-state service. */
@@ -72,7 +72,7 @@ export type ExchangeKind =
 /** One HTTP request and its answer, as a proxy in front of the server saw it. */
 export interface Exchange {
   readonly id: number
-  readonly from: 'agent' | 'gateway'
+  readonly from: ProcessName
   /** Name of the server. */
   readonly to: string
   readonly kind: ExchangeKind
@@ -153,45 +153,8 @@ export interface Question {
   readonly url?: string | undefined
 }
 
-/** Values of a form, by the names in its schema. */
-export type FormValues = Readonly<Record<string, string | number | boolean | readonly string[]>>
-
-export type QuestionAction = 'accept' | 'decline' | 'cancel'
-
 export interface RunState {
   readonly id: string
   readonly state: 'running' | 'waiting' | 'done' | 'failed' | 'lost'
   readonly problem?: string | undefined
 }
-
-/** Body of `POST /api/commands`. The answer is 202, or 4xx or 5xx with `{ "error": "…" }`. */
-export type Command =
-  | { readonly type: 'say'; readonly text: string }
-  | {
-      readonly type: 'answer'
-      readonly questionId: string
-      readonly action: QuestionAction
-      readonly content?: FormValues | undefined
-    }
-  /** Stops the run that is under way. */
-  | { readonly type: 'stop-run' }
-  | { readonly type: 'new-conversation' }
-  | { readonly type: 'trouble'; readonly trouble: Trouble }
-
-/** A person makes trouble for real. */
-export type Trouble =
-  /** The server forgets its sessions. */
-  | { readonly name: 'forget-sessions'; readonly server: string }
-  | { readonly name: 'restart-server'; readonly server: string }
-  | { readonly name: 'cut-connections'; readonly server: string }
-  /** The server changes between its legacy and its 2026-07-28 face. */
-  | { readonly name: 'switch-era'; readonly server: string }
-  /** SIGKILL, then a new process. */
-  | { readonly name: 'kill-process'; readonly process: 'agent' | 'gateway' }
-  | { readonly name: 'set-execution-type'; readonly executionType: ExecutionType }
-  /** 50 calls of one tool at once. */
-  | { readonly name: 'parallel-calls' }
-  /** A task of about ten seconds at the gateway; then `kill` dies in the middle of it. */
-  | { readonly name: 'long-task'; readonly kill: 'agent' | 'gateway' | 'none' }
-
-export type TroubleName = Trouble['name']

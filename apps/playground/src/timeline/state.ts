@@ -1,9 +1,9 @@
+import type { QuestionAction } from './commands.ts'
 import type {
   Exchange,
   MessageStart,
   ProcessState,
   Question,
-  QuestionAction,
   RunState,
   ServerState,
   SessionRecord,
@@ -14,8 +14,6 @@ import type {
 
 /** Everything that a page shows. A page gets it once, as it is, and then keeps it current with `reduce`. */
 export interface PlaygroundState {
-  /** Id of the last event in it. */
-  readonly lastEventId: number
   readonly processes: Readonly<Record<string, ProcessState>>
   readonly servers: readonly ServerState[]
   /** In the order of their start; the last 2,000. */
@@ -46,7 +44,6 @@ export interface Notice {
 }
 
 export const EMPTY_STATE: PlaygroundState = {
-  lastEventId: 0,
   processes: {},
   servers: [],
   exchanges: [],
@@ -55,10 +52,9 @@ export const EMPTY_STATE: PlaygroundState = {
   notices: [],
 }
 
-/** The state after an event. Pure; an event that the state already holds changes nothing. */
+/** Returns the state after an event. Pure. */
 export function reduce(state: PlaygroundState, event: TimelineEvent): PlaygroundState {
-  if (event.id <= state.lastEventId) return state
-  return { ...state, ...changeOf(state, event), lastEventId: event.id }
+  return { ...state, ...changeOf(state, event) }
 }
 
 const MAX_EXCHANGES = 2000
@@ -116,7 +112,8 @@ function changeOf(state: PlaygroundState, event: TimelineEvent): Partial<Playgro
     case 'conversation-cleared':
       return { conversation: [], run: undefined }
     case 'notice': {
-      const { id, at, level, text } = event
+      const { at, level, text } = event
+      const id = (state.notices.at(-1)?.id ?? 0) + 1
       return { notices: [...state.notices, { id, at, level, text }].slice(-MAX_NOTICES) }
     }
   }
