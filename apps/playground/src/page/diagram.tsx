@@ -51,10 +51,12 @@ export function Shape({ kind }: { kind: ExchangeKind }): ReactElement {
 }
 
 /** An exchange or a notice. */
-export type Row = { readonly id: string; readonly at: number } & (
-  | { readonly exchange: Exchange }
-  | { readonly exchange?: never; readonly notice: Notice }
-)
+export type Row = {
+  readonly id: string
+  readonly at: number
+  /** Absent if the row above shows the same. */
+  readonly time?: string | undefined
+} & ({ readonly exchange: Exchange } | { readonly exchange?: never; readonly notice: Notice })
 
 /** The newest rows, in the order of time. */
 export function rowsOf({ exchanges, notices }: PlaygroundState): Row[] {
@@ -64,7 +66,16 @@ export function rowsOf({ exchanges, notices }: PlaygroundState): Row[] {
     }),
     ...notices.map((notice) => ({ id: `notice-${notice.id}`, at: notice.at, notice })),
   ]
-  return rows.toSorted((a, b) => a.at - b.at).slice(-MAX_ROWS)
+  let last: string
+  return rows
+    .toSorted((a, b) => a.at - b.at)
+    .slice(-MAX_ROWS)
+    .map((row) => {
+      const time = formatTime(row.at)
+      const isSame = time === last
+      last = time
+      return { ...row, time: isSame ? undefined : time }
+    })
 }
 
 /** Places in a diagram, in pixels. */
@@ -122,15 +133,13 @@ interface DiagramRowProps {
   readonly layout: Layout
   /** Distance from the top of an exported diagram. In the page, rows follow each other. */
   readonly y?: number
-  /** The row above shows the same time. */
-  readonly isSameSecond: boolean
   readonly isActive?: boolean
   readonly isOpen?: boolean
 }
 
 /** A row of the diagram: an SVG of its own, which may also be part of another one. */
 export function DiagramRow(props: DiagramRowProps): ReactElement {
-  const { row, layout, y, isSameSecond, isActive, isOpen = false } = props
+  const { row, layout, y, isActive, isOpen = false } = props
   const { exchange } = row
   const classes = [
     'row',
@@ -151,9 +160,9 @@ export function DiagramRow(props: DiagramRowProps): ReactElement {
       aria-selected={isOpen}
     >
       <path className="lane" d={[...layout.lanes.values()].map((x) => `M${x} 0v${ROW}`).join('')} />
-      {!layout.isNarrow && !isSameSecond && (
+      {!layout.isNarrow && (
         <text className="quiet" x={10} y={27}>
-          {formatTime(row.at)}
+          {row.time}
         </text>
       )}
       {exchange === undefined ? (
@@ -227,10 +236,6 @@ function cut(text: string, width: number): string {
   return characters.length <= max ? text : `${characters.slice(0, max - 1).join('')}…`
 }
 
-export function showsSameTime(above: Row | undefined, row: Row): boolean {
-  return above !== undefined && formatTime(above.at) === formatTime(row.at)
-}
-
 /** The diagram as an SVG document of its own, in light and dark. */
 export function svgOf(state: PlaygroundState): string {
   const rows = rowsOf(state)
@@ -244,13 +249,7 @@ export function svgOf(state: PlaygroundState): string {
       <rect className="ground" {...size} />
       <LaneNames {...layout} />
       {rows.map((row, index) => (
-        <DiagramRow
-          key={row.id}
-          row={row}
-          layout={layout}
-          y={HEAD + index * ROW}
-          isSameSecond={showsSameTime(rows[index - 1], row)}
-        />
+        <DiagramRow key={row.id} row={row} layout={layout} y={HEAD + index * ROW} />
       ))}
     </svg>
   )

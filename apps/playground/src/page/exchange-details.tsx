@@ -14,18 +14,27 @@ export interface DetailsDialogProps {
 /** An exchange in full: a modal dialog, so that the browser keeps the focus in it and gives it back. */
 export function DetailsDialog({ exchange, load, onClose }: DetailsDialogProps): ReactElement {
   const dialog = useRef<HTMLDialogElement>(null)
-  const { details, problem } = useDetails(exchange, load)
+  const [loaded, setLoaded] = useState<ExchangeDetails | Error>()
+  const { id, kind, label, from, to, status, durationMs } = exchange
   useEffect(() => dialog.current?.showModal(), [])
-  const { kind, label, from, to } = exchange
+  // Loads again when the exchange goes on.
+  useEffect(() => {
+    let isCurrent = true
+    const show = (result: ExchangeDetails | Error): void => {
+      if (isCurrent) setLoaded(result)
+    }
+    load(id).then(show, show)
+    return () => {
+      isCurrent = false
+    }
+  }, [load, id, status, durationMs])
   return (
     <dialog
       ref={dialog}
       className={`details kind-${kind}`}
       aria-labelledby="details-title"
       onClose={onClose}
-      onClick={(event) => {
-        if (event.target === dialog.current) dialog.current.close() // beside it
-      }}
+      closedby="any"
     >
       <header>
         <span className="kind">
@@ -42,43 +51,16 @@ export function DetailsDialog({ exchange, load, onClose }: DetailsDialogProps): 
       <div className="scroll stack">
         <p className="quiet">{`${from} → ${to}: ${KINDS.get(kind)}`}</p>
         <Facts exchange={exchange} />
-        {problem !== undefined && <p className="error">{problem}</p>}
-        {details !== undefined && (
+        {loaded instanceof Error && <p className="error">{loaded.message}</p>}
+        {loaded !== undefined && !(loaded instanceof Error) && (
           <>
-            <Message title={`Request: ${exchange.httpMethod}`} message={details.request} />
-            {details.response === undefined ? (
-              <p className="quiet">
-                There is no answer{exchange.durationMs === undefined ? ' yet' : ''}.
-              </p>
-            ) : (
-              <Message title={`Answer: ${exchange.status ?? ''}`} message={details.response} />
-            )}
+            <Message title={`Request: ${exchange.httpMethod}`} message={loaded.request} />
+            <Message title={`Answer: ${status ?? 'none'}`} message={loaded.response} />
           </>
         )}
       </div>
     </dialog>
   )
-}
-
-/** Loads the details, and again when the exchange goes on. */
-function useDetails(
-  exchange: Exchange,
-  load: DetailsDialogProps['load'],
-): { details?: ExchangeDetails; problem?: string } {
-  const [loaded, setLoaded] = useState<{ details?: ExchangeDetails; problem?: string }>({})
-  const { id, status, durationMs } = exchange
-  useEffect(() => {
-    let isCurrent = true
-    load(id).then(
-      (details) => isCurrent && setLoaded({ details }),
-      (error: unknown) =>
-        isCurrent && setLoaded({ problem: error instanceof Error ? error.message : String(error) }),
-    )
-    return () => {
-      isCurrent = false
-    }
-  }, [load, id, status, durationMs])
-  return loaded
 }
 
 function Facts({ exchange }: { exchange: Exchange }): ReactElement {
@@ -87,48 +69,37 @@ function Facts({ exchange }: { exchange: Exchange }): ReactElement {
     Status: `${status ?? 'no answer'}${problem === undefined ? '' : `, ${problem}`}`,
     Started: formatTime(startedAt),
     Took: durationMs === undefined ? 'still open' : formatDuration(durationMs),
-    'JSON-RPC': rpcMethod,
+    'JSON-RPC': rpcMethod ?? 'none',
     Session: sessionId ?? 'none',
-    Revision: revision,
+    Revision: revision ?? 'none',
     Sent: formatBytes(exchange.requestBytes),
     Received: formatBytes(exchange.responseBytes),
   }
   return (
     <dl className="facts">
-      {Object.entries(facts).map(
-        ([name, value]) =>
-          value !== undefined && (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
-          ),
-      )}
+      {Object.entries(facts).map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
     </dl>
   )
 }
 
-function Message({ title, message }: { title: string; message: MessageDetails }): ReactElement {
-  const { headers, body, isCut } = message
+/** Headers and body, as HTTP writes them. */
+function Message(props: { title: string; message: MessageDetails | undefined }): ReactElement {
+  const { title, message } = props
+  const headers = Object.entries(message?.headers ?? {}).map(([name, value]) => `${name}: ${value}`)
   return (
     <section className="http-message stack" aria-label={title}>
       <h3>{title}</h3>
-      <table>
-        <tbody>
-          {Object.entries(headers).map(([name, value]) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td>{value}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {body === '' ? (
-        <p className="quiet">No body.</p>
+      {message === undefined ? (
+        <p className="quiet">There is no answer.</p>
       ) : (
-        <Code text={prettyBody(body)} label={`Body of the ${title}`} />
+        <Code text={[...headers, '', prettyBody(message.body)].join('\n').trim()} label={title} />
       )}
-      {isCut && <p className="quiet">The body is longer: these are its first 64 KiB.</p>}
+      {message?.isCut && <p className="quiet">The body is longer: these are its first 64 KiB.</p>}
     </section>
   )
 }

@@ -1,18 +1,9 @@
-import { useLayoutEffect, useRef, useState } from 'react'
-import type { KeyboardEvent, MouseEvent, ReactElement, RefObject } from 'react'
+import { useCallback, useState } from 'react'
+import type { KeyboardEvent, MouseEvent, ReactElement } from 'react'
 import type { Exchange, ExchangeKind } from '../timeline/events.ts'
 import { figuresOf } from '../timeline/figures.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
-import {
-  DiagramRow,
-  KINDS,
-  LaneNames,
-  layoutOf,
-  rowsOf,
-  Shape,
-  showsSameTime,
-  svgOf,
-} from './diagram.tsx'
+import { DiagramRow, KINDS, LaneNames, layoutOf, rowsOf, Shape, svgOf } from './diagram.tsx'
 import type { Row } from './diagram.tsx'
 
 export interface TimelineProps {
@@ -25,8 +16,16 @@ export interface TimelineProps {
 /** The HTTP exchanges as a sequence diagram: time goes down, each process and server has a lane. */
 export function Timeline({ state, selectedId, onOpen }: TimelineProps): ReactElement {
   const [activeId, setActiveId] = useState<string>()
+  const [isAtEnd, setIsAtEnd] = useState(true)
+  /** 0 before it was measured, and while the timeline is hidden. */
+  const [width, setWidth] = useState(0)
+  const measure = useCallback((element: HTMLElement | null) => {
+    if (element === null) return undefined
+    const observer = new ResizeObserver(([entry]) => setWidth(entry?.contentRect.width ?? 0))
+    observer.observe(element)
+    return () => observer.disconnect()
+  }, [])
   const rows = rowsOf(state)
-  const { box, width, isAtEnd, setFollowing, onScroll } = useFollowing(rows.at(-1)?.id)
   const layout = layoutOf(state, width)
   const active = rows.find(({ id }) => id === activeId) ?? rows.at(-1)
 
@@ -53,10 +52,9 @@ export function Timeline({ state, selectedId, onOpen }: TimelineProps): ReactEle
     if (move === undefined && !isOpening) return
     event.preventDefault()
     if (move === undefined) return open(active)
-    const id = rows[Math.max(0, Math.min(rows.length - 1, move))]?.id ?? ''
-    setActiveId(id)
-    setFollowing(false)
-    document.getElementById(id)?.scrollIntoView({ block: 'nearest' })
+    const row = rows[Math.max(0, Math.min(rows.length - 1, move))]
+    setActiveId(row?.id)
+    scrollTo(row)
   }
 
   return (
@@ -83,9 +81,8 @@ export function Timeline({ state, selectedId, onOpen }: TimelineProps): ReactEle
       </header>
       <Legend exchanges={state.exchanges} />
       <div
-        className="scroll diagram"
-        ref={box}
-        onScroll={onScroll}
+        className="scroll at-end diagram"
+        onScroll={({ currentTarget }) => setIsAtEnd(currentTarget.scrollTop > -20)}
         onClick={onClick}
         onKeyDown={onKeyDown}
         tabIndex={0}
@@ -93,29 +90,38 @@ export function Timeline({ state, selectedId, onOpen }: TimelineProps): ReactEle
         aria-label="Exchanges and notices, oldest first"
         aria-activedescendant={active?.id}
       >
-        {width > 0 && <LaneNames {...layout} />}
-        {width > 0 &&
-          rows.map((row, index) => (
-            <DiagramRow
-              key={row.id}
-              row={row}
-              layout={layout}
-              isSameSecond={showsSameTime(rows[index - 1], row)}
-              isActive={row === active}
-              isOpen={row.exchange !== undefined && row.exchange.id === selectedId}
-            />
-          ))}
+        <div ref={measure} role="presentation">
+          {width > 0 && <LaneNames {...layout} />}
+          {width > 0 &&
+            rows.map((row) => (
+              <DiagramRow
+                key={row.id}
+                row={row}
+                layout={layout}
+                isActive={row === active}
+                isOpen={row.exchange !== undefined && row.exchange.id === selectedId}
+              />
+            ))}
+        </div>
       </div>
       {state.exchanges.length === 0 && (
         <p className="empty">No HTTP exchange yet. Send a message to the agent.</p>
       )}
       {!isAtEnd && (
-        <button type="button" className="newest small primary" onClick={() => setFollowing(true)}>
+        <button
+          type="button"
+          className="newest small primary"
+          onClick={() => scrollTo(rows.at(-1))}
+        >
           Newest ↓
         </button>
       )}
     </section>
   )
+}
+
+function scrollTo(row: Row | undefined): void {
+  document.getElementById(row?.id ?? '')?.scrollIntoView({ block: 'nearest' })
 }
 
 /** The kinds with their shapes and numbers. */
@@ -131,45 +137,6 @@ function Legend({ exchanges }: { exchanges: readonly Exchange[] }): ReactElement
       ))}
     </ul>
   )
-}
-
-interface Following {
-  readonly box: RefObject<HTMLDivElement | null>
-  /** Width of the box without its scroll bar. 0 before it was measured. */
-  readonly width: number
-  readonly isAtEnd: boolean
-  readonly setFollowing: (isFollowing: boolean) => void
-  readonly onScroll: () => void
-}
-
-/** Keeps a box at the newest row until somebody scrolls up. */
-function useFollowing(newestId: string | undefined): Following {
-  const box = useRef<HTMLDivElement>(null)
-  /** Not in the state: rows that arrive before the next drawing must not undo a scroll. */
-  const isFollowing = useRef(true)
-  const [width, setWidth] = useState(0)
-  const [isAtEnd, setIsAtEnd] = useState(true)
-
-  function setFollowing(follow: boolean): void {
-    isFollowing.current = follow
-    if (follow) box.current?.scrollTo({ top: box.current.scrollHeight })
-  }
-  useLayoutEffect(() => setFollowing(isFollowing.current), [newestId, width])
-  useLayoutEffect(() => {
-    const observer = new ResizeObserver(([entry]) => {
-      setWidth(Math.floor(entry?.contentRect.width ?? 0))
-      setFollowing(isFollowing.current)
-    })
-    if (box.current !== null) observer.observe(box.current)
-    return () => observer.disconnect()
-  }, [])
-  function onScroll(): void {
-    if (box.current === null) return
-    const { scrollTop, clientHeight, scrollHeight } = box.current
-    isFollowing.current = scrollHeight - scrollTop - clientHeight < 20
-    setIsAtEnd(isFollowing.current)
-  }
-  return { box, width, isAtEnd, setFollowing, onScroll }
 }
 
 /** Everything that the page keeps about sessions; the diagram shows the newest rows only. */
