@@ -489,6 +489,24 @@ describe.concurrent('beside a listen stream', () => {
     expect(textOf(await call)).toBe('polled')
   })
 
+  test('of a server that accepts some of the tasks, the client opens one stream, and polls the others', async () => {
+    await using all = await given()
+    const { client, server } = all
+    let streams = 0
+    server.acknowledge = (requested) => {
+      const { taskIds } = requested as { readonly taskIds?: readonly string[] }
+      if (taskIds !== undefined) streams += 1
+      return { taskIds: taskIds?.slice(0, 1) }
+    }
+    const calls = [client.callTool('slow_compute'), client.callTool('slow_compute')]
+    await server.waitForListener(isOfTasks, { timeoutMs: 5000 })
+    // Each poll of the second task could open a stream, one second after the last one.
+    await sleep(2500)
+    expect(streams).toBe(1)
+    for (const task of server.tasks.values()) server.complete('done', task)
+    expect((await Promise.all(calls)).map(textOf)).toEqual(['done', 'done'])
+  })
+
   test('the first final status counts', async () => {
     await using all = await given()
     const { client, server } = all

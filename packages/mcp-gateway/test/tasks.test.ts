@@ -593,6 +593,28 @@ test('tells listeners of an end whose write or reading failed, when the store is
   await stream.return(undefined)
 })
 
+test.each([
+  [999, true],
+  [1000, false],
+])(
+  'follows the first 1,000 tasks that a client names: one after %i others',
+  async (others, isFollowed) => {
+    await using world = twoReplicas()
+    world.agents.join('asking', asking)
+    const { result } = await call(world.a, 'asking')
+    const taskId = String(result?.['taskId'])
+    const taskIds = [...Array.from({ length: others }, (_, index) => `task_${index}`), taskId]
+    const stream = messagesOf(
+      await world.a(request('subscriptions/listen', { notifications: { taskIds } })),
+    )
+    expect((await stream.next()).value).toMatchObject({
+      method: 'notifications/subscriptions/acknowledged',
+      params: { notifications: { taskIds: isFollowed ? [taskId] : [] } },
+    })
+    await stream.return(undefined)
+  },
+)
+
 test.runIf(redis)('shares tasks, their changes and keys by Redis', async () => {
   const agents = new AgentsAtHand({ asking, endless })
   const replica = () => {

@@ -126,6 +126,9 @@ export async function acceptFilter(
   }
 }
 
+/** Number of tasks that one stream follows. By default, a principal has no more of them (`tasks.maxPerPrincipal`). */
+const MAX_TASKS = 1000
+
 /**
  * Returns the tasks of the caller that a stream listens to. `undefined` if it does not ask for tasks.
  *
@@ -140,9 +143,9 @@ export async function tasksToFollow(
   if (!tasks || taskIds === undefined) return undefined
   const capabilities = isRecord(meta) ? meta[CLIENT_CAPABILITIES_META_KEY] : undefined
   assertDeclared(toClientInfo(undefined, capabilities, MODERN_REVISION))
-  const isIds = Array.isArray(taskIds) && taskIds.every((id) => typeof id === 'string')
-  if (!isIds || taskIds.length > MAX_FOLLOWED) {
-    throw invalidParams(`"taskIds" must be a list of at most ${MAX_FOLLOWED} texts`)
+  if (!Array.isArray(taskIds) || !taskIds.every((id) => typeof id === 'string')) {
+    throw invalidParams('"taskIds" must be a list of texts')
   }
-  return tasks.listen(taskOwnerOf(principal, scope), taskIds)
+  // The acknowledgement names the tasks that were accepted. The client polls the others.
+  return tasks.listen(taskOwnerOf(principal, scope), taskIds.slice(0, MAX_TASKS))
 }

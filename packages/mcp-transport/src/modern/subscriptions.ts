@@ -125,14 +125,13 @@ export class Subscriptions {
     this.#closing.signal.addEventListener('abort', close, { once: true })
     const honoured = await listener.acknowledged.catch((): SubscriptionFilter => ({}))
     this.#closing.signal.removeEventListener('abort', close)
-    const taskIds = textsOf(honoured['taskIds'])
-    if (taskIds.length === 0 || this.#tasks.size === 0) {
-      listener.close()
-      this.#tasksFrom = performance.now() + TASKS_REFUSED_MS
-      return
-    }
+    const taskIds = new Set(textsOf(honoured['taskIds']))
+    const isPartial = filter.taskIds.some((taskId) => !taskIds.has(taskId))
+    const waitMs = isPartial ? TASKS_REFUSED_MS : taskIds.size * TASK_SHARE_MS
+    this.#tasksFrom = performance.now() + waitMs
+    if (taskIds.size === 0 || this.#tasks.size === 0) return listener.close()
     this.#taskStream?.listener.close()
-    this.#taskStream = { listener, taskIds: new Set(taskIds) }
+    this.#taskStream = { listener, taskIds }
   }
 
   #isAnyWanted(uris: ReadonlySet<string>): boolean {
@@ -190,7 +189,12 @@ export class Subscriptions {
 /** Number of tasks in one stream. The others are only polled. */
 const MAX_TASKS = 1000
 const TASKS_TOGETHER_MS = 1000
-/** After this time, a server that did not accept a stream for tasks is asked again. */
+/**
+ * Each task of a stream adds so much to the time before the next stream, for tasks that start later: a server sends the
+ * status of all tasks at the start of a stream.
+ */
+const TASK_SHARE_MS = 10
+/** After this time, a server that did not accept all tasks is asked again. */
 const TASKS_REFUSED_MS = 60_000
 
 const ACK_MS = 30_000
