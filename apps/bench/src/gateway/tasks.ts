@@ -9,7 +9,8 @@ import type { TaskServerApi } from './task-server-process.ts'
 const TIMES = 1000
 const WAITING = 10_000
 const FOLLOWED = 1000
-const FOLLOW_MS = 10_000
+/** Twice the time between two status lines of a silent task, which the gateway sends as notifications. */
+const FOLLOW_MS = 30_000
 /** Limit of the CPU time of the gateway for a task and its result, beside a call. */
 const CYCLE_BAR = { atMost: 3 }
 const WAYS = ['calls', 'tasks'] as const
@@ -64,7 +65,7 @@ export async function taskFigures(options: BenchOptions): Promise<BenchResult> {
   const after = await server.call('memory')
   const mib = (after.rssBytes - before.rssBytes) / 1024 / 1024
   options.progress(`tasks: one client that waits for ${FOLLOWED}`)
-  const share = await client.call('follow', FOLLOWED, FOLLOW_MS)
+  const { share, polls } = await client.call('follow', FOLLOWED, FOLLOW_MS)
   const figures = [
     plainFigure(
       { name: 'tasks/waiting/rss', unit: `MiB for ${WAITING}`, values: [mib] },
@@ -74,6 +75,7 @@ export async function taskFigures(options: BenchOptions): Promise<BenchResult> {
       { name: 'tasks/client/cpu', unit: `% of a core for ${FOLLOWED}`, values: [share] },
       { atMost: 5 },
     ),
+    plainFigure({ name: 'tasks/client/polls', unit: 'per second', values: [polls] }),
   ]
   return joined([cycle, { figures, invalid: [] }])
 }
