@@ -6,6 +6,7 @@ import {
   deferred,
   startModernServer,
   startScriptedServer,
+  startTaskServer,
   type ScriptedEvent,
 } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
@@ -17,6 +18,7 @@ import {
   isAuthorizationInterrupt,
   McpTool,
   type ElicitationAnswer,
+  type McpToolOptions,
   type PendingInterrupt,
 } from '../src/index.ts'
 import { askingGraph, type AskingGraph } from './asking-graph.ts'
@@ -24,14 +26,14 @@ import { startGuardedServer, type GuardedServer } from './guarded-server.ts'
 
 interface Processes extends AsyncDisposable {
   /** Returns a tool as another process would make it. */
-  tool(name: string): McpTool
+  tool(name: string, taskMode?: McpToolOptions['taskMode']): McpTool
 }
 
 function startProcesses(url: string): Processes {
   const store = memoryTokenStore() // shared by all processes
   const clients: McpClient[] = []
   return {
-    tool: (name) => {
+    tool: (name, taskMode) => {
       const provider = createAuthProvider({
         redirectUrl: 'http://127.0.0.1:3000/callback',
         redirect: () => undefined,
@@ -45,7 +47,13 @@ function startProcesses(url: string): Processes {
       const source = new McpClient({ url }, { handlers, authProvider })
       clients.push(source)
       const server = { slug: 'shop' }
-      return new McpTool({ name, definition: { name }, server, source, options: { elicitation } })
+      return new McpTool({
+        name,
+        definition: { name },
+        server,
+        source,
+        options: { elicitation, taskMode },
+      })
     },
     async [Symbol.asyncDispose]() {
       await Promise.all(clients.map((client) => client.dispose()))
@@ -155,5 +163,31 @@ test.each(['before any question', 'after a question'])(
       content: expect.stringMatching(/may or may not have been executed/),
     })
     expect(calls).toBe(1)
+  },
+)
+
+test.each(['wait', 'interrupt'] as const)(
+  'continues the task of a call after a 401 that needs a person (taskMode: %s)',
+  async (taskMode) => {
+    await using inner = await startTaskServer({ notifies: false })
+    await using server = await startGuardedServer(inner)
+    await using processes = startProcesses(server.url)
+    const graph = askingGraph({
+      kind: 'fanOutToolCalls',
+      tools: [processes.tool('slow_compute', taskMode)],
+      calls: [{ name: 'slow_compute' }],
+    })
+    const first = await graph.start()
+    const signedIn = graph.resume(signInResume(first.interrupts[0] ?? {}))
+    await inner.waitFor(({ rpcMethod, end }) => {
+      return rpcMethod === (taskMode === 'wait' ? 'tasks/get' : 'tools/call') && end === 'complete'
+    })
+    server.revoke()
+    let turn = await signedIn
+    if (taskMode === 'interrupt') turn = await graph.resume({ [turn.interrupts[0]?.id ?? '']: {} })
+    const again = graph.resume(signInResume(turn.interrupts[0] ?? {}))
+    inner.complete('computed once')
+    expect((await again).answers['call-0']).toMatchObject({ content: 'computed once' })
+    expect(inner.runs).toEqual(['slow_compute'])
   },
 )

@@ -213,9 +213,9 @@ export class CallRounds {
       if (options.config.signal?.aborted === true) throw error
       const failure = toolErrorFrom(error, origin)
       // After the sign-in the call is sent again, so it must not have been executed. The request that needs access may
-      // also be a later one, which continues the response of the call or answers a question.
+      // also be a later one, which continues the response of the call or answers a question. A task is only polled again.
       const isUnsent = failure === undefined || failure.outcome === 'not-executed'
-      const mayRepeat = isUnsent && asked?.isHeld !== true
+      const mayRepeat = task !== undefined || (isUnsent && asked?.isHeld !== true)
       const url =
         mayRepeat && this.#answering === 'interrupt' ? authorization?.urlIn(error) : undefined
       if (url !== undefined) return { kind: 'authorization', url, problem }
