@@ -23,7 +23,4 @@ export type ToAgent =
   | { readonly type: 'exit' }
 
 /** Message from the agent process to the host. */
-export type FromAgent =
-  | { readonly type: 'ready' }
-  | { readonly type: 'failed'; readonly problem: string }
-  | { readonly type: 'happening'; readonly happening: Happening }
+export type FromAgent = { readonly type: 'ready' } | Happening

@@ -8,11 +8,21 @@ import { TeamRunner } from './run.ts'
 
 const { DATA_FOLDER = '', AGENT_EXECUTION_TYPE } = process.env
 
+const runner = new TeamRunner(
+  {
+    model: await createModel(modelName()),
+    executionType: AGENT_EXECUTION_TYPE === 'playground' ? 'playground' : 'runtime',
+    checkpointer: new SqliteSaver(join(DATA_FOLDER, 'agent.db')),
+    store: new SqliteStore(join(DATA_FOLDER, 'agent-store.db')),
+  },
+  send,
+)
+
 function send(message: FromAgent): void {
   if (process.connected) process.send?.(message)
 }
 
-async function handle(runner: TeamRunner, message: ToAgent): Promise<void> {
+async function handle(message: ToAgent): Promise<void> {
   switch (message.type) {
     case 'say':
       return runner.say(message, message.text)
@@ -30,25 +40,11 @@ async function handle(runner: TeamRunner, message: ToAgent): Promise<void> {
   }
 }
 
-try {
-  const runner = new TeamRunner(
-    {
-      model: await createModel(modelName()),
-      executionType: AGENT_EXECUTION_TYPE === 'playground' ? 'playground' : 'runtime',
-      checkpointer: new SqliteSaver(join(DATA_FOLDER, 'agent.db')),
-      store: new SqliteStore(join(DATA_FOLDER, 'agent-store.db')),
-    },
-    (happening) => send({ type: 'happening', happening }),
-  )
-  process.on('message', (message: ToAgent) => {
-    handle(runner, message).catch((error: unknown) => {
-      const text = `The agent process could not do "${message.type}": ${lineFrom(error)}`
-      send({ type: 'happening', happening: { type: 'notice', level: 'problem', text } })
-    })
+process.on('message', (message: ToAgent) => {
+  handle(message).catch((error: unknown) => {
+    const text = `The agent process could not do "${message.type}": ${lineFrom(error)}`
+    send({ type: 'notice', level: 'problem', text })
   })
-  process.once('disconnect', () => process.exit()) // the host has ended
-  send({ type: 'ready' })
-} catch (error) {
-  send({ type: 'failed', problem: lineFrom(error) })
-  process.disconnect()
-}
+})
+process.once('disconnect', () => process.exit()) // the host has ended
+send({ type: 'ready' })

@@ -7,7 +7,7 @@ import {
 } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
 import type { ExecutionType } from '../timeline/commands.ts'
-import { lineFrom } from '../user-error.ts'
+import { lineFrom, UserError } from '../user-error.ts'
 import { Terminal } from './terminal.ts'
 import type { StepResult } from './terminal.ts'
 
@@ -19,7 +19,6 @@ interface Options {
 }
 
 await runInProcess(async (context) => {
-  let ownCode: number | undefined
   const program = createProgram('demo', import.meta.url, (text) => context.stdout.write(text))
   program
     .description(
@@ -38,18 +37,13 @@ await runInProcess(async (context) => {
     .option('--db <file>', 'SQLite file that keeps the sessions (default: a temporary one)')
     .option('--step', 'wait for a key before each step')
     .option('--json', 'print the figures as one JSON object in the last line')
-    .action(async (options: Options) => {
-      ownCode = await demo(options, context)
-    })
+    .action((options: Options) => demo(options, context))
   const args = context.args.filter((arg) => arg !== '--') // pnpm passes it on
-  const code = await runProgram(program, args, (error) =>
-    context.stderr.write(`demo: ${lineFrom(error)}\n`),
-  )
-  return ownCode ?? code
+  return runProgram(program, args, (error) => context.stderr.write(`demo: ${lineFrom(error)}\n`))
 })
 
-/** Returns the exit code. */
-async function demo(options: Options, context: CommandContext): Promise<number> {
+/** @throws UserError if a figure is wrong */
+async function demo(options: Options, context: CommandContext): Promise<void> {
   const { stdout, onSignal, exit } = context
   if (options.step && !process.stdin.isTTY)
     throw new UsageError('--step needs a terminal to read keys from')
@@ -89,13 +83,10 @@ async function demo(options: Options, context: CommandContext): Promise<number> 
   if (signal !== undefined) exit(130)
 
   const wrong = steps.filter(({ ok }) => !ok).map(({ name }) => name)
-  terminal.line()
-  terminal.line(
-    wrong.length === 0
-      ? `All ${steps.length} steps have the figures that they must have.`
-      : `${wrong.length} of ${steps.length} steps are wrong: ${wrong.join(', ')}. See above.`,
-  )
   const ok = wrong.length === 0
+  terminal.line()
+  if (ok) terminal.line(`All ${steps.length} steps have the figures that they must have.`)
   if (options.json) terminal.line(JSON.stringify({ ok, steps }))
-  return ok ? 0 : 1
+  if (ok) return
+  throw new UserError(`${wrong.length} of ${steps.length} steps are wrong: ${wrong.join(', ')}.`)
 }

@@ -18,7 +18,7 @@ export interface ChildProgramOptions<Message> {
 export class ChildProgram<Message> {
   readonly #child: ChildProcess
   readonly #exited: Promise<unknown>
-  #lastErrorLine = ''
+  #lastError = ''
   #isEnded = false
 
   constructor({ file, env, onMessage, onCrash }: ChildProgramOptions<Message>) {
@@ -31,11 +31,11 @@ export class ChildProgram<Message> {
     this.#exited = new Promise((resolve) => this.#child.once('exit', resolve))
     this.#child.on('message', onMessage)
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      this.#lastErrorLine = /^\w*Error: .*$/m.exec(text)?.[0] ?? this.#lastErrorLine
+      this.#lastError = /^\w*Error: (.*)$/m.exec(text)?.[1] ?? this.#lastError
     })
     this.#child.once('exit', (code, signal) => {
       const how = signal === null ? `exit code ${code}` : `signal ${signal}`
-      if (!this.#isEnded) onCrash(`The process ended with ${how}. ${this.#lastErrorLine}`.trim())
+      if (!this.#isEnded) onCrash(`The process ended with ${how}. ${this.#lastError}`.trim())
     })
     this.#child.once('error', (error) => onCrash(`The process did not start: ${error.message}`))
   }

@@ -257,8 +257,8 @@ export class Playground implements AsyncDisposable {
       file: AGENT_FILE,
       env,
       onMessage: (message) => {
-        if (message.type === 'happening') this.#conversation.add(message.happening)
-        else started.resolve(message.type === 'failed' ? message.problem : undefined)
+        if (message.type === 'ready') started.resolve(undefined)
+        else this.#conversation.add(message)
       },
       onCrash: (reason) => {
         started.resolve(reason)
