@@ -181,6 +181,18 @@ describe("taskMode: 'interrupt'", () => {
     expect(server.runs).toEqual(['slow_compute', 'greet'])
   })
 
+  test('asks for the status as the principal of the call', async () => {
+    await using all = await given({ taskMode: 'interrupt', principal: () => 'ada' })
+    const graph = await all.graph([{ name: 'slow_compute' }])
+    const [first] = (await graph.start()).interrupts
+    expect(first?.value).toMatchObject({ task: { principal: 'ada' } })
+    const [second] = (await graph.resume({ [first?.id ?? '']: {} })).interrupts
+    expect(second?.value).toMatchObject({ type: 'mcp_task', message: 'computing' })
+    all.server.complete('done')
+    const { answers } = await graph.resume({ [second?.id ?? '']: {} })
+    expect(answers['call-0']?.text).toBe('done')
+  })
+
   test('asks the question of a task as any question', async () => {
     await using all = await given({ taskMode: 'interrupt' })
     const graph = await all.graph([{ name: 'confirm_delete', args: { filename: 'a' } }])

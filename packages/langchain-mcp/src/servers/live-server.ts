@@ -1,7 +1,8 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { BoundedMap } from '@x/internal'
 import { currentRun, McpClientError } from '@x/mcp-client'
-import type { McpClient, McpClientEvents, SessionScope } from '@x/mcp-client'
+import type { CallOptions, McpClient, McpClientEvents, SessionScope } from '@x/mcp-client'
 import type {
   ListedResource,
   McpPromptSource,
@@ -135,7 +136,21 @@ export class LiveServer implements McpToolSource, McpServerHandle {
     args?: Record<string, unknown>,
     options?: ToolCallOptions,
   ): ReturnType<NonNullable<McpToolSource['startTool']>> {
-    return this.#call(name, options, (source, limits) => source.startTool(name, args, limits))
+    return this.#call(name, options, async (source, limits) => {
+      const started = await source.startTool(name, args, limits)
+      const { task } = started
+      if (task === undefined) return started
+      // The status is asked for in the session of the call, with its credentials.
+      const status = AsyncLocalStorage.bind((bounds?: CallOptions) => task.status(bounds))
+      return {
+        task: {
+          status,
+          get reference() {
+            return task.reference
+          },
+        },
+      }
+    })
   }
 
   async #call<Answer>(
