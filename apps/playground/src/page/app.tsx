@@ -19,23 +19,24 @@ export function App(): ReactElement {
 
   return (
     <>
-      <header className="top">
+      <header className="bar">
         <h1>MCP session playground</h1>
         <Figures exchanges={state.exchanges} />
       </header>
       {lostSince !== undefined && (
         <p className="banner" role="alert">
-          {`The connection to the playground was lost at ${formatTime(lostSince)}. The page connects again by itself, and misses nothing. If the playground was stopped, run: `}
+          {`No connection to the playground since ${formatTime(lostSince)}. The page connects again by itself, and then shows the current state. If the playground has ended, start it again: `}
           <code>pnpm playground</code>
         </p>
       )}
       {problem !== undefined && (
-        <p className="banner" role="alert">
-          {problem}
-          <button type="button" className="small" aria-label="Close" onClick={closeProblem}>
-            ×
+        <div className="banner bar" role="alert">
+          <p className="text">{problem}</p>
+          <span className="spacer" />
+          <button type="button" onClick={closeProblem}>
+            Close
           </button>
-        </p>
+        </div>
       )}
       {/* On a narrow screen one part is shown at a time; on a wide one, all three. */}
       <nav className="views" aria-label="Parts of the page">

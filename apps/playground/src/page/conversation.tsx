@@ -26,17 +26,16 @@ export function Conversation({
 }): ReactElement {
   return (
     <section className="panel conversation" aria-labelledby="conversation-title">
-      <header>
+      <header className="bar">
         <h2 id="conversation-title">Conversation</h2>
         {run && (
-          <span className={`badge is-${run.state}`}>
+          <span className={`dot is-${run.state}`}>
             {run.state === 'waiting' ? 'waits for you' : run.state}
           </span>
         )}
         <span className="spacer" />
         <button
           type="button"
-          className="small"
           disabled={conversation.length === 0}
           onClick={() => void send({ type: 'new-conversation' })}
         >
@@ -44,13 +43,13 @@ export function Conversation({
         </button>
       </header>
       <div className="scroll at-end" tabIndex={0} role="region" aria-label="Messages">
-        <div className="items stack">
+        <div className="stack">
           {conversation.length === 0 && <Introduction />}
           {conversation.map((item) => (
             <Item key={`${item.type}-${item.id}`} item={item} send={send} />
           ))}
           {run?.problem !== undefined && (
-            <p className="run-problem" role="alert">
+            <p className="error text" role="alert">
               {run.problem}
             </p>
           )}
@@ -72,7 +71,7 @@ function announcementOf(last: ConversationItem | undefined): string | undefined 
 
 function Introduction(): ReactElement {
   return (
-    <div className="empty">
+    <div className="quiet stack">
       <p>
         Ask the agent something. It answers with tools of MCP servers, and the timeline shows each
         HTTP exchange that this takes. For example:
@@ -95,7 +94,10 @@ function Item({ item, send }: { item: ConversationItem; send: Send }): ReactElem
     case 'message':
       if (item.from === 'agent' && item.text === '') return null // only called tools
       return (
-        <div className={`from-${item.from}`} data-agent={item.agent}>
+        <div
+          className={item.from === 'user' ? 'from-user box' : 'from-agent'}
+          data-agent={item.agent}
+        >
           <span className={item.from === 'user' ? 'visually-hidden' : 'agent'}>
             {item.from === 'user' ? 'You' : item.agent}
           </span>
@@ -109,13 +111,13 @@ function ToolCallCard({ call }: { call: ToolCall }): ReactElement {
   const { agent, name, args, progress, result } = call
   const state = result === undefined ? 'running' : result.isError ? 'failed' : 'done'
   return (
-    <div className="tool-call box" data-agent={agent} data-tool={name}>
+    <div className="box stack" data-agent={agent} data-tool={name}>
       <details>
-        <summary>
+        <summary className="bar">
           <span className="agent">{agent}</span>
           <code>{name}</code>
-          <code className="args cut">{shortArgs(args)}</code>
-          <span className={`badge is-${state}`}>{state}</span>
+          <code className="spacer quiet cut">{shortArgs(args)}</code>
+          <span className={`dot is-${state}`}>{state}</span>
         </summary>
         <Code text={JSON.stringify(args, null, 2)} label={`Arguments of ${name}`} />
       </details>
@@ -153,7 +155,7 @@ function Composer({ isRunning, send }: { isRunning: boolean; send: Send }): Reac
   }
 
   return (
-    <form className="composer" onSubmit={sayInput}>
+    <form className="composer bar" onSubmit={sayInput}>
       {!isRunning && (
         <div className="examples" role="group" aria-label="Examples">
           {EXAMPLES.map((example) => (

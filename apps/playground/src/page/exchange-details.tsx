@@ -31,12 +31,12 @@ export function DetailsDialog({ exchange, load, onClose }: DetailsDialogProps): 
   return (
     <dialog
       ref={dialog}
-      className={`details kind-${kind}`}
+      className={`kind-${kind}`}
       aria-labelledby="details-title"
       onClose={onClose}
       closedby="any"
     >
-      <header>
+      <header className="bar">
         <span className="kind">
           <Shape kind={kind} /> {kind}
         </span>
@@ -44,11 +44,11 @@ export function DetailsDialog({ exchange, load, onClose }: DetailsDialogProps): 
           {label}
         </h2>
         <span className="spacer" />
-        <button type="button" className="small" onClick={() => dialog.current?.close()}>
+        <button type="button" onClick={() => dialog.current?.close()}>
           Close
         </button>
       </header>
-      <div className="scroll stack">
+      <div className="box stack">
         <p className="quiet">{`${from} → ${to}: ${KINDS.get(kind)}`}</p>
         <Facts exchange={exchange} />
         {loaded instanceof Error && <p className="error">{loaded.message}</p>}
@@ -92,7 +92,7 @@ function Message(props: { title: string; message: MessageDetails | undefined }):
   const { title, message } = props
   const headers = Object.entries(message?.headers ?? {}).map(([name, value]) => `${name}: ${value}`)
   return (
-    <section className="http-message stack" aria-label={title}>
+    <section className="stack" aria-label={title}>
       <h3>{title}</h3>
       {message === undefined ? (
         <p className="quiet">There is no answer.</p>

@@ -23,7 +23,7 @@ export function Figures({ exchanges }: { exchanges: readonly Exchange[] }): Reac
     ['traffic', formatBytes(bytes), 'Bodies of requests and answers'],
   ]
   return (
-    <dl className="figures">
+    <dl className="figures bar">
       {shown.map(([name, value, help]) => (
         <div key={name} title={String(help)}>
           <dt>{name}</dt>

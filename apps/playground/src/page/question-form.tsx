@@ -22,9 +22,7 @@ export function QuestionCard({ question, send }: QuestionProps): ReactElement {
   const { server, message, action } = question
   return (
     <section className="question box stack" aria-label={`Question of ${server}`}>
-      <h3>
-        <span className="agent">{server}</span> asks
-      </h3>
+      <p className="agent">{server} asks</p>
       <p className="text">{message}</p>
       {action === undefined ? (
         <Answer question={question} send={send} />
@@ -75,7 +73,7 @@ function Answer({ question, send }: QuestionProps): ReactElement {
       {mode === 'form' && !canAccept && (
         <p className="error">The server sent a form that MCP does not allow. Decline it.</p>
       )}
-      <div className="actions">
+      <div className="bar">
         <button type="submit" className="primary" disabled={!canAccept}>
           {mode === 'url' ? 'Done' : 'Send'}
         </button>
@@ -108,7 +106,7 @@ function Field({ name, property, isRequired }: FieldProps): ReactElement {
   )
   if (property.type === 'boolean') {
     return (
-      <label className="check">
+      <label className="bar">
         <input type="checkbox" name={name} defaultChecked={property.default} /> {caption}
       </label>
     )
@@ -117,13 +115,13 @@ function Field({ name, property, isRequired }: FieldProps): ReactElement {
     const check = (group: HTMLFieldSetElement): void => checkCount(group, property, isRequired)
     return (
       <fieldset
-        className="field"
+        className="stack"
         ref={(group) => void (group && check(group))}
         onChange={({ currentTarget }) => check(currentTarget)}
       >
         <legend>{caption}</legend>
         {choicesOf(property.items).map(({ value, label }) => (
-          <label className="check" key={value}>
+          <label className="bar" key={value}>
             <input
               type="checkbox"
               name={name}
@@ -137,7 +135,7 @@ function Field({ name, property, isRequired }: FieldProps): ReactElement {
     )
   }
   return (
-    <label className="field">
+    <label className="stack">
       {caption}
       {'enum' in property || 'oneOf' in property ? (
         <select name={name} required={isRequired} defaultValue={property.default}>

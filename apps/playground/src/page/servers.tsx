@@ -12,12 +12,12 @@ export function Servers({ state, send }: { state: PlaygroundState; send: Send })
   const running = [processes['agent'], processes['gateway']].filter((one) => one !== undefined)
   return (
     <section className="panel servers" aria-labelledby="servers-title">
-      <header>
+      <header className="bar">
         <h2 id="servers-title">Processes and servers</h2>
       </header>
       <div className="scroll stack">
         <h3>Processes</h3>
-        {running.length === 0 && <p className="empty">No process was started yet.</p>}
+        {running.length === 0 && <p className="quiet">No process was started yet.</p>}
         {running.map((process) => (
           <ProcessCard
             key={process.name}
@@ -40,7 +40,7 @@ export function Servers({ state, send }: { state: PlaygroundState; send: Send })
             </Card>
           ))}
         <h3>Load</h3>
-        <div className="actions">
+        <div className="bar">
           <TroubleButton trouble={{ name: 'parallel-calls' }} send={send}>
             Run 50 parallel calls
           </TroubleButton>
@@ -74,7 +74,6 @@ function TroubleButton({ trouble, send, label, children }: TroubleButtonProps): 
   return (
     <button
       type="button"
-      className="small"
       aria-label={label}
       aria-busy={isBusy}
       title={HELP[trouble.name]}
@@ -112,12 +111,12 @@ interface CardProps {
 
 function Card({ of: { name, state, problem }, title, facts, children }: CardProps): ReactElement {
   return (
-    <article className="card box" data-card={name}>
+    <article className="box bar" data-card={name}>
       <h4 title={title}>{name}</h4>
       <span className={`dot is-${state}`}>{state}</span>
       <span className="quiet meta">{facts.filter(Boolean).join(' · ')}</span>
       {problem !== undefined && <p className="error">{problem}</p>}
-      <div className="actions">{children}</div>
+      <div className="bar">{children}</div>
     </article>
   )
 }
@@ -164,7 +163,7 @@ function ExecutionTypeSwitch({
   send: Send
 }): ReactElement {
   return (
-    <div className="switch" role="group" aria-label="Execution type">
+    <div className="bar" role="group" aria-label="Execution type">
       {EXECUTION_TYPES.map((executionType) => (
         <button
           type="button"
@@ -233,14 +232,14 @@ function Records({ records }: { records: readonly SessionRecord[] }): ReactEleme
   }, [records])
   if (records.length === 0) {
     return (
-      <p className="empty">
+      <p className="quiet">
         No session is stored. The agent stores one after its first call, if its execution type is
         playground.
       </p>
     )
   }
   return (
-    <table className="records">
+    <table>
       <thead>
         <tr>
           <th scope="col">Server</th>

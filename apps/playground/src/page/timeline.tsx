@@ -59,12 +59,11 @@ export function Timeline({ state, selectedId, onOpen }: TimelineProps): ReactEle
 
   return (
     <section className="panel timeline" aria-labelledby="timeline-title">
-      <header>
+      <header className="bar">
         <h2 id="timeline-title">Session timeline</h2>
         <span className="spacer" />
         <button
           type="button"
-          className="small"
           disabled={rows.length === 0}
           onClick={() => save('timeline.json', jsonOf(state), 'application/json')}
         >
@@ -72,7 +71,6 @@ export function Timeline({ state, selectedId, onOpen }: TimelineProps): ReactEle
         </button>
         <button
           type="button"
-          className="small"
           disabled={rows.length === 0}
           onClick={() => save('timeline.svg', svgOf(state), 'image/svg+xml')}
         >
@@ -80,6 +78,9 @@ export function Timeline({ state, selectedId, onOpen }: TimelineProps): ReactEle
         </button>
       </header>
       <Legend exchanges={state.exchanges} />
+      {state.exchanges.length === 0 && (
+        <p className="quiet">No HTTP exchange yet. Send a message to the agent.</p>
+      )}
       <div
         className="scroll at-end diagram"
         onScroll={({ currentTarget }) => setIsAtEnd(currentTarget.scrollTop > -20)}
@@ -104,15 +105,8 @@ export function Timeline({ state, selectedId, onOpen }: TimelineProps): ReactEle
             ))}
         </div>
       </div>
-      {state.exchanges.length === 0 && (
-        <p className="empty">No HTTP exchange yet. Send a message to the agent.</p>
-      )}
       {!isAtEnd && (
-        <button
-          type="button"
-          className="newest small primary"
-          onClick={() => scrollTo(rows.at(-1))}
-        >
+        <button type="button" className="newest primary" onClick={() => scrollTo(rows.at(-1))}>
           Newest ↓
         </button>
       )}
@@ -129,9 +123,9 @@ function Legend({ exchanges }: { exchanges: readonly Exchange[] }): ReactElement
   const counts = new Map<ExchangeKind, number>()
   for (const { kind } of exchanges) counts.set(kind, (counts.get(kind) ?? 0) + 1)
   return (
-    <ul className="legend actions" aria-label="Kinds of exchanges">
+    <ul className="legend bar" aria-label="Kinds of exchanges">
       {[...KINDS].map(([kind, meaning]) => (
-        <li key={kind} className={`kind-${kind}`} data-kind={kind} title={meaning}>
+        <li key={kind} className={`kind kind-${kind}`} data-kind={kind} title={meaning}>
           <Shape kind={kind} /> {kind} <b>{counts.get(kind) ?? 0}</b>
         </li>
       ))}
