@@ -28,7 +28,7 @@ test('a call of a sub-agent fails when the last tool of the sub-agent fails', as
   const { runner, happenings } = startRunner()
   await runner.say({ runId: 'a', threadId: 'one' }, 'Check out, then show my basket')
   const failed = happenings.flatMap((one) =>
-    one.type === 'tool-result' ? [one.result.isError] : [],
+    one.type === 'tool-call-changed' ? [one.change.result?.isError] : [],
   )
   expect(failed).toEqual([true, true, false, false])
   expect(happenings.at(-1)).toEqual({ type: 'run', run: { id: 'a', state: 'done' } })

@@ -118,7 +118,7 @@ export class TeamRunner implements AsyncDisposable {
       if (input !== undefined) await this.#stream(team, input, { ...configOf(run), signal })
       const { asked } = await lastCheckpoint(team, run)
       for (const { question } of asked.flatMap(questionsOf)) {
-        this.#emit({ type: 'question', question })
+        this.#emit({ type: 'item', item: question })
       }
       if (asked.length === 0) await this.#closeTeam()
       emitRun(asked.length === 0 ? 'done' : 'waiting')
@@ -157,9 +157,10 @@ export class TeamRunner implements AsyncDisposable {
     if (!seen.has(id)) {
       seen.add(id)
       const agent = String(metadata['lc_agent_name'])
-      this.#emit({ type: 'message', message: { id, from: 'agent', agent, text: '' } })
+      const item = { type: 'message', id, from: 'agent', agent, text: '' } as const
+      this.#emit({ type: 'item', item })
     }
-    this.#emit({ type: 'text', messageId: id, text })
+    this.#emit({ type: 'text', id, text })
   }
 
   /** Emits the tool calls and results that a node has added to the conversation. */
@@ -168,19 +169,19 @@ export class TeamRunner implements AsyncDisposable {
       if (AIMessage.isInstance(message)) {
         const agent = message.name ?? 'supervisor'
         for (const { id = '', name, args } of message.tool_calls ?? []) {
-          this.#emit({ type: 'tool-call', call: { id, agent, name, args } })
+          this.#emit({ type: 'item', item: { type: 'tool-call', id, agent, name, args } })
         }
       } else if (ToolMessage.isInstance(message)) {
-        const { tool_call_id: callId } = message
-        this.#emit({ type: 'tool-result', callId, result: toToolResult(message) })
+        const change = { result: toToolResult(message) }
+        this.#emit({ type: 'tool-call-changed', id: message.tool_call_id, change })
       }
     }
   }
 
-  #emitProgress({ toolCallId: callId = '', progress, total, message }: McpProgressEvent): void {
+  #emitProgress({ toolCallId: id = '', progress, total, message }: McpProgressEvent): void {
     const count = total === undefined ? `${progress}` : `${progress} of ${total}`
     const text = message === undefined ? count : `${count}: ${message}`
-    this.#emit({ type: 'tool-progress', callId, text })
+    this.#emit({ type: 'tool-call-changed', id, change: { progress: text } })
   }
 
   async #closeTeam(): Promise<void> {
@@ -219,6 +220,7 @@ function questionsOf({ value }: Interrupt<McpElicitationInterrupt>): {
     const { message, mode, url } = params
     const form = ElicitRequestFormParamsSchema.safeParse(params)
     const question: Question = {
+      type: 'question',
       id: `${key}/${name}`,
       server,
       message: [problem, message].filter((part) => typeof part === 'string').join('\n'),

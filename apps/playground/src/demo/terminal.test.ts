@@ -57,13 +57,16 @@ test('writes an exchange once, when it has ended, and a stream when it is opened
 test('writes the text of an agent as a whole, before the call that follows it', () => {
   const lines = written([
     { type: 'run', run: { id: 'r', state: 'running' } },
-    { type: 'message', message: { id: 'u', from: 'user', text: 'Hello' } },
-    { type: 'message', message: { id: 'm', from: 'agent', agent: 'shopper', text: '' } },
-    { type: 'text', messageId: 'm', text: 'One ' },
-    { type: 'text', messageId: 'm', text: 'two' },
-    { type: 'tool-call', call: { id: 'c', agent: 'shopper', name: 'add', args: { a: 1 } } },
-    { type: 'message', message: { id: 'n', from: 'agent', agent: 'shopper', text: '' } },
-    { type: 'text', messageId: 'n', text: 'Three' },
+    { type: 'item', item: { type: 'message', id: 'u', from: 'user', text: 'Hello' } },
+    { type: 'item', item: { type: 'message', id: 'm', from: 'agent', agent: 'shopper', text: '' } },
+    { type: 'text', id: 'm', text: 'One ' },
+    { type: 'text', id: 'm', text: 'two' },
+    {
+      type: 'item',
+      item: { type: 'tool-call', id: 'c', agent: 'shopper', name: 'add', args: { a: 1 } },
+    },
+    { type: 'item', item: { type: 'message', id: 'n', from: 'agent', agent: 'shopper', text: '' } },
+    { type: 'text', id: 'n', text: 'Three' },
     { type: 'run', run: { id: 'r', state: 'done' } },
   ])
   expect(lines).toEqual([
@@ -76,8 +79,14 @@ test('writes the text of an agent as a whole, before the call that follows it', 
 
 test('writes what a supervisor repeats once', () => {
   const lines = written([
-    { type: 'message', message: { id: 'a', from: 'agent', agent: 'shopper', text: 'Done' } },
-    { type: 'message', message: { id: 'b', from: 'agent', agent: 'supervisor', text: 'Done' } },
+    {
+      type: 'item',
+      item: { type: 'message', id: 'a', from: 'agent', agent: 'shopper', text: 'Done' },
+    },
+    {
+      type: 'item',
+      item: { type: 'message', id: 'b', from: 'agent', agent: 'supervisor', text: 'Done' },
+    },
   ])
   expect(lines).toEqual(['  shopper     Done'])
 })
@@ -86,7 +95,7 @@ test('no line is wider than 80 columns, whatever is said', () => {
   const long = 'word '.repeat(100) + 'x'.repeat(300)
   const lines = written([
     { type: 'notice', level: 'info', text: long },
-    { type: 'tool-call', call: { id: 'c', agent: 'a', name: 'n', args: { long } } },
+    { type: 'item', item: { type: 'tool-call', id: 'c', agent: 'a', name: 'n', args: { long } } },
     {
       type: 'exchange',
       exchange: { ...CALL, from: 'gateway', to: long, label: long, durationMs: 123_456 },

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import type { ReadStream } from 'node:tty'
 import { styleText } from 'node:util'
-import type { Exchange, ExchangeKind, TimelineEvent } from '../timeline/events.ts'
-import type { ConversationItem, PlaygroundState } from '../timeline/state.ts'
+import type { ConversationItem, Exchange, ExchangeKind, TimelineEvent } from '../timeline/events.ts'
+import type { PlaygroundState } from '../timeline/state.ts'
 
 type Style = Parameters<typeof styleText>[0]
 
@@ -76,7 +76,8 @@ export class Terminal {
     await new Promise(() => {}) // no further step
   }
 
-  says(who: string, text: string): void {
+  says(who: string, text = ''): void {
+    if (text === '') return
     this.#paragraph(`  ${who.padEnd(12)}`, text.replace(/\s+/g, ' ').trim(), [])
   }
 
@@ -93,9 +94,10 @@ export class Terminal {
     this.#start ??= event.at
     this.#conversation(state)
     if (event.type === 'exchange') this.#exchange(event.exchange)
-    else if (event.type === 'tool-progress') this.says('', event.text)
-    else if (event.type === 'question-closed') this.says('you', event.action)
     else if (event.type === 'notice') this.says('playground', event.text)
+    else if (event.type === 'tool-call-changed') this.says('', event.change.progress)
+    else if (event.type === 'item' && event.item.type === 'question')
+      this.says('you', event.item.action)
   }
 
   /** Writes new items, and the text of an agent when it has come to its end. */

@@ -2,12 +2,9 @@ import { randomUUID } from 'node:crypto'
 import type { ElicitationAnswer } from '@x/langchain-mcp'
 import type { RunReference, ToAgent } from '../agent/agent-messages.ts'
 import type { Answer } from '../timeline/commands.ts'
-import type { Happening, RunState } from '../timeline/events.ts'
-import type { ConversationItem } from '../timeline/state.ts'
+import type { Happening, Question, RunState } from '../timeline/events.ts'
 import { UserError } from '../user-error.ts'
 import type { EventLog } from './event-log.ts'
-
-type QuestionItem = Extract<ConversationItem, { type: 'question' }>
 
 /** The conversation that all pages share. It has one run at a time, which outlives the agent process. */
 export class Conversation {
@@ -34,7 +31,7 @@ export class Conversation {
       )
     }
     const id = randomUUID()
-    this.#log.append({ type: 'message', message: { id, from: 'user', text } })
+    this.#log.append({ type: 'item', item: { type: 'message', id, from: 'user', text } })
     this.#setRun({ id, state: 'running' })
     this.#send({ type: 'say', text, ...this.#reference(id) })
     await this.untilIdle()
@@ -43,15 +40,15 @@ export class Conversation {
   /** Answers a question. The run continues when all of its questions are answered. */
   async answer({ questionId, action, content }: Answer): Promise<void> {
     const { run } = this.#log.state
-    const isOpen = this.#openQuestions().some(({ id }) => id === questionId)
-    if (!isOpen || run === undefined) {
+    const question = this.#openQuestions().find(({ id }) => id === questionId)
+    if (question === undefined || run === undefined) {
       throw new UserError('This question is closed: it was answered, or its run has ended.')
     }
     if (run.state !== 'waiting') {
       throw new UserError('The agent process starts again: answer in a moment.')
     }
     this.#answers[toAskedId(questionId)] = { action, ...(content && { content }) }
-    this.#log.append({ type: 'question-closed', questionId, action })
+    this.#log.append({ type: 'item', item: { ...question, action } })
     if (this.#openQuestions().length > 0) return
     this.#setRun({ id: run.id, state: 'running' })
     this.#send({ type: 'answer', answers: this.#answers, ...this.#reference(run.id) })
@@ -110,7 +107,8 @@ export class Conversation {
 
   /** Takes in what the agent process reports. */
   add(happening: Happening): void {
-    if (happening.type === 'question') this.#addQuestion(happening)
+    const isQuestion = happening.type === 'item' && happening.item.type === 'question'
+    if (isQuestion) this.#addQuestion(happening.item)
     else if (happening.type === 'run') this.#addRun(happening.run)
     else this.#log.append(happening)
   }
@@ -120,11 +118,11 @@ export class Conversation {
     return this.#log.until(({ run }) => run?.state !== 'running')
   }
 
-  #addQuestion({ question }: Extract<Happening, { type: 'question' }>): void {
+  #addQuestion(question: Question): void {
     const asked = this.#questions().filter(({ id }) => toAskedId(id) === question.id)
     if (asked.some(({ action }) => action === undefined)) return // a new process asks it again
     const id = asked.length === 0 ? question.id : `${question.id}#${asked.length + 1}`
-    this.#log.append({ type: 'question', question: { ...question, id } })
+    this.#log.append({ type: 'item', item: { ...question, id } })
   }
 
   #addRun(run: RunState): void {
@@ -134,8 +132,8 @@ export class Conversation {
   }
 
   #end(run: RunState): void {
-    for (const { id } of this.#openQuestions()) {
-      this.#log.append({ type: 'question-closed', questionId: id, action: 'cancel' })
+    for (const question of this.#openQuestions()) {
+      this.#log.append({ type: 'item', item: { ...question, action: 'cancel' } })
     }
     this.#answers = {}
     this.#setRun(run)
@@ -151,11 +149,11 @@ export class Conversation {
     return { runId, threadId: this.#threadId }
   }
 
-  #questions(): QuestionItem[] {
+  #questions(): Question[] {
     return this.#log.state.conversation.filter((item) => item.type === 'question')
   }
 
-  #openQuestions(): QuestionItem[] {
+  #openQuestions(): Question[] {
     return this.#questions().filter(({ action }) => action === undefined)
   }
 }

@@ -1,11 +1,10 @@
 import { useEffect, useRef } from 'react'
 import type { FormEvent, KeyboardEvent, ReactElement } from 'react'
-import type { ConversationItem, PlaygroundState } from '../timeline/state.ts'
+import type { ConversationItem, ToolCall } from '../timeline/events.ts'
+import type { PlaygroundState } from '../timeline/state.ts'
 import { Code, ResultView } from './content.tsx'
 import type { Send } from './host-connection.ts'
 import { QuestionCard } from './question-form.tsx'
-
-type ToolCall = ConversationItem & { readonly type: 'tool-call' }
 
 /** Sentences that the scripted model understands; other models do too. */
 const EXAMPLES = [

@@ -7,13 +7,13 @@ import type {
   StringSchema,
 } from '@modelcontextprotocol/sdk/types.js'
 import type { FormEvent, InputHTMLAttributes, ReactElement } from 'react'
-import type { FormValues, QuestionAction } from '../timeline/commands.ts'
+import type { FormValues } from '../timeline/commands.ts'
 import type { Question } from '../timeline/events.ts'
 import { ExternalLink, safeUrl } from './content.tsx'
 import type { Send } from './host-connection.ts'
 
 export interface QuestionProps {
-  readonly question: Question & { readonly action?: QuestionAction | undefined }
+  readonly question: Question
   readonly send: Send
 }
 

@@ -11,18 +11,11 @@ export type Happening =
   /** An exchange started, or went on: the newer one replaces the older one with the same id. */
   | { readonly type: 'exchange'; readonly exchange: Exchange }
   | { readonly type: 'records'; readonly records: readonly SessionRecord[] }
-  /** Somebody says something; an agent's text follows as `text` events. */
-  | { readonly type: 'message'; readonly message: MessageStart }
-  | { readonly type: 'text'; readonly messageId: string; readonly text: string }
-  | { readonly type: 'tool-call'; readonly call: ToolCallStart }
-  | { readonly type: 'tool-progress'; readonly callId: string; readonly text: string }
-  | { readonly type: 'tool-result'; readonly callId: string; readonly result: ToolResult }
-  | { readonly type: 'question'; readonly question: Question }
-  | {
-      readonly type: 'question-closed'
-      readonly questionId: string
-      readonly action: QuestionAction
-    }
+  /** An item of the conversation is new, or replaces the older one with the same type and id. */
+  | { readonly type: 'item'; readonly item: ConversationItem }
+  /** An agent goes on with its message. */
+  | { readonly type: 'text'; readonly id: string; readonly text: string }
+  | { readonly type: 'tool-call-changed'; readonly id: string; readonly change: ToolCallChange }
   | { readonly type: 'run'; readonly run: RunState }
   /** A new conversation started; the old one is not shown any more. */
   | { readonly type: 'conversation-cleared' }
@@ -119,7 +112,10 @@ export interface SessionRecord {
   readonly savedAt: number
 }
 
-export interface MessageStart {
+export type ConversationItem = Message | ToolCall | Question
+
+export interface Message {
+  readonly type: 'message'
   readonly id: string
   readonly from: 'user' | 'agent'
   /** `supervisor`, `shopper`, `assistant`; for agents only. */
@@ -127,12 +123,19 @@ export interface MessageStart {
   readonly text: string
 }
 
-export interface ToolCallStart {
+export interface ToolCall extends ToolCallChange {
+  readonly type: 'tool-call'
   readonly id: string
   /** The agent that calls. */
   readonly agent: string
   readonly name: string
   readonly args: unknown
+}
+
+export interface ToolCallChange {
+  /** How far the call is, in a few words. */
+  readonly progress?: string | undefined
+  readonly result?: ToolResult | undefined
 }
 
 export interface ToolResult {
@@ -143,6 +146,7 @@ export interface ToolResult {
 }
 
 export interface Question {
+  readonly type: 'question'
   readonly id: string
   /** Name of the server that asks. */
   readonly server: string
@@ -151,6 +155,8 @@ export interface Question {
   /** Schema of the form (specification 2025-11-25, elicitation). Absent if the server sent one that is not allowed. */
   readonly schema?: ElicitRequestFormParams['requestedSchema'] | undefined
   readonly url?: string | undefined
+  /** Absent while it is open. */
+  readonly action?: QuestionAction | undefined
 }
 
 export interface RunState {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Exchange, Happening, ServerState } from './events.ts'
+import type { Exchange, Happening, Question, ServerState } from './events.ts'
 import { EMPTY_STATE, reduce } from './state.ts'
 import type { PlaygroundState } from './state.ts'
 
@@ -51,15 +51,23 @@ test('keeps the newest state of a process, a server and an exchange at its place
   ])
 })
 
+const QUESTION: Question = {
+  type: 'question',
+  id: 'q',
+  server: 'shop',
+  message: 'Pay?',
+  mode: 'form',
+}
+
 test('tells a conversation with text, progress, a result and a question', () => {
   const state = after([
-    { type: 'message', message: { id: 'm', from: 'agent', text: 'One' } },
-    { type: 'tool-call', call: { id: 'c', agent: 'shopper', name: 'add', args: {} } },
-    { type: 'text', messageId: 'm', text: ' two' },
-    { type: 'tool-progress', callId: 'c', text: '50 %' },
-    { type: 'tool-result', callId: 'c', result: { isError: false, content: [] } },
-    { type: 'question', question: { id: 'q', server: 'shop', message: 'Pay?', mode: 'form' } },
-    { type: 'question-closed', questionId: 'q', action: 'accept' },
+    { type: 'item', item: { type: 'message', id: 'm', from: 'agent', text: 'One' } },
+    { type: 'item', item: { type: 'tool-call', id: 'c', agent: 'shopper', name: 'add', args: {} } },
+    { type: 'text', id: 'm', text: ' two' },
+    { type: 'tool-call-changed', id: 'c', change: { progress: '50 %' } },
+    { type: 'tool-call-changed', id: 'c', change: { result: { isError: false, content: [] } } },
+    { type: 'item', item: QUESTION },
+    { type: 'item', item: { ...QUESTION, action: 'accept' } },
     { type: 'run', run: { id: 'r', state: 'done' } },
   ])
   expect(state.conversation).toMatchObject([
@@ -72,7 +80,7 @@ test('tells a conversation with text, progress, a result and a question', () => 
 })
 
 test('ignores an event about an item that it does not have', () => {
-  expect(after([{ type: 'text', messageId: 'none', text: 'x' }]).conversation).toEqual([])
+  expect(after([{ type: 'text', id: 'none', text: 'x' }]).conversation).toEqual([])
 })
 
 test('keeps the last 2,000 exchanges and the last 20 notices', () => {

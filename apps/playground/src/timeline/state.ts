@@ -1,15 +1,11 @@
-import type { QuestionAction } from './commands.ts'
 import type {
+  ConversationItem,
   Exchange,
-  MessageStart,
   ProcessState,
-  Question,
   RunState,
   ServerState,
   SessionRecord,
   TimelineEvent,
-  ToolCallStart,
-  ToolResult,
 } from './events.ts'
 
 /** Everything that a page shows. A page gets it once, as it is, and then keeps it current with `reduce`. */
@@ -26,15 +22,6 @@ export interface PlaygroundState {
   /** The last 20. */
   readonly notices: readonly Notice[]
 }
-
-export type ConversationItem =
-  | ({ readonly type: 'message' } & MessageStart)
-  | ({
-      readonly type: 'tool-call'
-      readonly progress?: string | undefined
-      readonly result?: ToolResult | undefined
-    } & ToolCallStart)
-  | ({ readonly type: 'question'; readonly action?: QuestionAction | undefined } & Question)
 
 export interface Notice {
   readonly id: number
@@ -75,38 +62,22 @@ function changeOf(state: PlaygroundState, event: TimelineEvent): Partial<Playgro
       }
     case 'records':
       return { records: event.records }
-    case 'message':
-      return append(state, { type: 'message', ...event.message })
+    case 'item':
+      return { conversation: put(state.conversation, event.item, keyOf).slice(-MAX_ITEMS) }
     case 'text':
-      return change(state, 'message', {
-        id: event.messageId,
-        update: (item) => ({
-          ...item,
-          text: item.text + event.text,
+      return {
+        conversation: state.conversation.map((item) => {
+          const isMeant = item.type === 'message' && item.id === event.id
+          return isMeant ? { ...item, text: item.text + event.text } : item
         }),
-      })
-    case 'tool-call':
-      return append(state, { type: 'tool-call', ...event.call })
-    case 'tool-progress':
-      return change(state, 'tool-call', {
-        id: event.callId,
-        update: (item) => ({ ...item, progress: event.text }),
-      })
-    case 'tool-result':
-      return change(state, 'tool-call', {
-        id: event.callId,
-        update: (item) => ({ ...item, result: event.result }),
-      })
-    case 'question':
-      return append(state, { type: 'question', ...event.question })
-    case 'question-closed':
-      return change(state, 'question', {
-        id: event.questionId,
-        update: (item) => ({
-          ...item,
-          action: event.action,
+      }
+    case 'tool-call-changed':
+      return {
+        conversation: state.conversation.map((item) => {
+          const isMeant = item.type === 'tool-call' && item.id === event.id
+          return isMeant ? { ...item, ...event.change } : item
         }),
-      })
+      }
     case 'run':
       return { run: event.run }
     case 'conversation-cleared':
@@ -119,32 +90,13 @@ function changeOf(state: PlaygroundState, event: TimelineEvent): Partial<Playgro
   }
 }
 
+function keyOf({ type, id }: ConversationItem): string {
+  return `${type} ${id}`
+}
+
 /** Replaces the item with the same key at its place, or appends it. */
-function put<T>(items: readonly T[], item: T, keyOf: (item: T) => unknown): readonly T[] {
-  const key = keyOf(item)
-  const index = items.findLastIndex((other) => keyOf(other) === key)
+function put<T>(items: readonly T[], item: T, toKey: (item: T) => unknown): readonly T[] {
+  const key = toKey(item)
+  const index = items.findLastIndex((other) => toKey(other) === key)
   return index < 0 ? [...items, item] : items.with(index, item)
-}
-
-function append(
-  { conversation }: PlaygroundState,
-  item: ConversationItem,
-): Partial<PlaygroundState> {
-  return { conversation: [...conversation, item].slice(-MAX_ITEMS) }
-}
-
-type ItemOf<Type> = Extract<ConversationItem, { type: Type }>
-
-/** Changes one item of the conversation; an item that is not there (any more) changes nothing. */
-function change<Type extends ConversationItem['type']>(
-  state: PlaygroundState,
-  type: Type,
-  changed: { id: string; update: (item: ItemOf<Type>) => ItemOf<Type> },
-): Partial<PlaygroundState> {
-  const isMeant = (item: ConversationItem): item is ItemOf<Type> =>
-    item.type === type && item.id === changed.id
-  const index = state.conversation.findLastIndex(isMeant)
-  const item = state.conversation[index]
-  if (item === undefined || !isMeant(item)) return {}
-  return { conversation: state.conversation.with(index, changed.update(item)) }
 }
