@@ -44,12 +44,6 @@ const RULES: readonly Rule[] = [
   { example: 'Show me an image', pattern: /\bimage\b/i, tool: 'get-tiny-image' },
   { example: 'Show me links', pattern: /\blinks\b/i, tool: 'get-resource-links' },
   {
-    example: 'What is the weather in Chicago?',
-    pattern: /\bweather in (new york|chicago|los angeles)/i,
-    tool: 'get-structured-content',
-    args: ([, city = '']) => ({ location: city.replace(/\b[a-z]/g, (one) => one.toUpperCase()) }),
-  },
-  {
     example: 'Count to 5',
     pattern: /\bcount to (\d)\b/i,
     tool: 'trigger-long-running-operation',

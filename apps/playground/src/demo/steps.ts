@@ -1,11 +1,13 @@
 import { isRecord } from '@x/internal'
 import { McpClient } from '@x/mcp-client'
+import type { Progress } from '@x/mcp-client'
 import { startRecordingProxy } from '@x/mcp-testing'
 import type { ExecutionType } from '../timeline/commands.ts'
 import type { Exchange } from '../timeline/events.ts'
 import { UserError } from '../user-error.ts'
-import { connectMcpClient, connectSdkClient } from './callers.ts'
 import type { Scene, Step } from './scene.ts'
+import { connectSdkClient } from './sdk-client.ts'
+import type { Caller } from './sdk-client.ts'
 import type { Figures } from './terminal.ts'
 
 /** Requests of the first call: the client asks for the revision, opens a session, and calls. */
@@ -214,14 +216,15 @@ const STORY: readonly StepOfStory[] = [
     name: 'caller with a session',
     title: 'The client of SDK v1 has the agents work',
     hint: 'Revision 2025-11-25, with a session. The agents use a session of their own with the shop, which ends with their run.',
-    act: (scene) => callTeam(scene, connectSdkClient),
+    act: (scene) => callTeam(scene, 'sdk-v1', connectSdkClient),
     expected: { ...TEAM_CALLED, revision: '2025-11-25', initialize: 1, DELETE: 1, progress: true },
   },
   {
     name: 'caller without a session',
     title: 'McpClient does the same, at the same URL',
     hint: 'Revision 2026-07-28, without a session: one question about the revision, and nothing to end.',
-    act: (scene) => callTeam(scene, connectMcpClient),
+    act: (scene) =>
+      callTeam(scene, 'mcp-client', async (url, headers) => new McpClient({ url, headers })),
     expected: { ...TEAM_CALLED, revision: '2026-07-28', initialize: 0, 'server/discover': 1 },
   },
   {
@@ -296,21 +299,25 @@ async function shop(scene: Scene, text: string): Promise<Figures> {
 }
 
 /** Has another program call the team, and measures everything from its first request to its last. */
-async function callTeam(scene: Scene, connect: typeof connectSdkClient): Promise<Figures> {
+async function callTeam(
+  scene: Scene,
+  program: string,
+  connect: (url: string, headers: { authorization: string }) => Promise<Caller>,
+): Promise<Figures> {
   await using proxy = await startRecordingProxy(scene.playground.gateway.url)
-  const text = 'Add two figs to my basket, then show my basket'
+  const says = (what: string): void => scene.terminal.says(program, what)
+  const message = 'Add two figs to my basket, then show my basket'
   let answer: string
   let progress = false
   {
     await using caller = await connect(proxy.url, tokenOf(scene))
-    const says = (what: string): void => scene.terminal.says(caller.name, what)
     const tools = await caller.listTools()
-    says(`finds ${tools.map(({ name }) => name).join(', ')}, and asks: ${text}`)
-    const content = await caller.call(TEAM, text, ({ message }) => {
+    says(`finds ${tools.map(({ name }) => name).join(', ')}, and asks: ${message}`)
+    const onProgress = ({ message: text = '' }: Progress): void => {
       progress = true
-      says(`gets progress: ${message ?? ''}`)
-    })
-    answer = textOf(content)
+      says(`gets progress: ${text}`)
+    }
+    answer = textOf((await caller.callTool(TEAM, { message }, { onProgress })).content)
     says(`gets: ${answer}`)
   }
   const atShop = requestsIn(await scene.endedExchanges('basket', 'gateway'))
@@ -325,7 +332,7 @@ async function callTeam(scene: Scene, connect: typeof connectSdkClient): Promise
   }
 }
 
-function tokenOf({ playground }: Scene): { readonly authorization: string } {
+function tokenOf({ playground }: Scene): { authorization: string } {
   return { authorization: `Bearer ${playground.gateway.token}` }
 }
 
