@@ -26,7 +26,7 @@ const { signal } = new AbortController()
 const dispatcher = createDispatcher()
 
 async function remains(): Promise<Remains> {
-  for (let turns = 0; turns < 20; turns++) {
+  for (let turns = 0; turns < 5; turns++) {
     await setImmediate()
     globalThis.gc?.()
   }
