@@ -58,7 +58,7 @@ const NO_HEADERS: ResponseHeaders = {}
  *
  * @param request The request with its final id and the identity of the client
  */
-export async function modernPost(
+export function modernPost(
   http: HttpClient,
   request: JsonRpcRequest,
   options: ModernPostOptions,
@@ -71,7 +71,8 @@ export async function modernPost(
     body = JSON.stringify(request)
   } catch (cause) {
     const message = 'The request cannot be written as JSON: nothing was sent'
-    return { kind: 'failed', error: new TransportError('CONFIG', message, { cause }), headers: {} }
+    const error = new TransportError('CONFIG', message, { cause })
+    return Promise.resolve({ kind: 'failed', error, headers: {} })
   }
   return new Promise((resolve) => {
     let exchange: Exchange | undefined
