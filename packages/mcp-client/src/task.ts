@@ -77,6 +77,8 @@ const TICK_MS = 100
 const WATCHED_POLL_MS = 10_000
 /** A poll is later than the interval by up to this share of it, so that tasks that started together spread. */
 const JITTER = 0.25
+/** More beside notifications: V8 shrinks its heap between bursts of polls, and its garbage collector then works more. */
+const WATCHED_JITTER = 1
 /** Limit of one request about a task, in milliseconds. The server need not wait for anything. */
 const REQUEST_MS = 30_000
 /** Questions of one task that handlers answer at the same time. */
@@ -280,16 +282,17 @@ export class McpTask {
       signal.throwIfAborted()
       if (task !== undefined) return task
     }
-    this.#polling = this.#pollOnce(session, signal).finally(() => {
-      this.#polling = undefined
-    })
-    return this.#polling
+    return (this.#polling = this.#pollOnce(session, signal))
   }
 
   async #pollOnce(session: Session, signal: AbortSignal): Promise<Task> {
-    const problem = this.#received(await this.#send(session, 'get', { signal }), true)
-    if (problem === undefined && this.#task !== undefined) return this.#task
-    throw this.#error('UNEXPECTED_RESPONSE', problem ?? 'has no status')
+    try {
+      const problem = this.#received(await this.#send(session, 'get', { signal }), true)
+      if (problem === undefined && this.#task !== undefined) return this.#task
+      throw this.#error('UNEXPECTED_RESPONSE', problem ?? 'has no status')
+    } finally {
+      this.#polling = undefined
+    }
   }
 
   /**
@@ -381,7 +384,8 @@ export class McpTask {
     for (const [key, asking] of this.#asking) {
       if (isFinal(task) || task.inputRequests?.[key] === undefined) asking.abort()
     }
-    this.#wake()
+    // A notification that the task goes on changes nothing for callers that wait.
+    if (isPolled || task.status !== 'working' || before?.status !== 'working') this.#wake()
     return undefined
   }
 
@@ -394,9 +398,9 @@ export class McpTask {
     const leastMs = Math.max(MIN_POLL_MS, watchedTasks * POLL_SHARE_MS)
     const ms = Math.min(Math.max(pollIntervalMs, leastMs), MAX_POLL_MS)
     const isWatched = transport?.watchTask?.(this.#reference.taskId) === true
-    const jitter = 1 + JITTER * this.#owner.timing.random()
+    const spread = this.#owner.timing.random() * (isWatched ? WATCHED_JITTER : JITTER)
     const now = performance.now()
-    const dueAt = now + (isWatched ? Math.max(ms, WATCHED_POLL_MS) : ms) * jitter
+    const dueAt = now + (isWatched ? Math.max(ms, WATCHED_POLL_MS) : ms) * (1 + spread)
     return Math.ceil(dueAt / TICK_MS) * TICK_MS - now
   }
 

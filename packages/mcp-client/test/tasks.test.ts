@@ -428,20 +428,53 @@ describe.concurrent('a poll', () => {
 })
 
 describe.concurrent('beside a listen stream', () => {
-  test('polls are at least 10 s apart', async () => {
+  test.each([
+    [0, 10_000],
+    [1, 20_000],
+  ])('polls are 10 to 20 s apart: with random number %i after %i ms', async (random, ms) => {
     const slow = deferred<number>()
     const retryTiming = {
-      random: () => 0,
-      wait: async (ms: number): Promise<void> => {
-        if (ms > 5000) slow.resolve(ms)
-        await sleep(Math.min(ms, 50))
+      random: () => random,
+      wait: async (waitMs: number): Promise<void> => {
+        if (waitMs > 5000) slow.resolve(waitMs)
+        await sleep(Math.min(waitMs, 50))
       },
     }
     await using all = await given({ retryTiming })
     const call = all.client.callTool('slow_compute')
-    expect(await slow.promise).toBeGreaterThanOrEqual(10_000)
+    const waitMs = await slow.promise
+    expect(waitMs).toBeGreaterThanOrEqual(ms)
+    expect(waitMs).toBeLessThanOrEqual(ms + 100)
     all.server.complete('done')
     await call
+  })
+
+  test('a status line is reported, and the wait for the next poll goes on', async () => {
+    const slow = deferred()
+    let waits = 0
+    const retryTiming = {
+      random: () => 0,
+      wait: (ms: number, signal: AbortSignal): Promise<void> => {
+        waits += 1
+        if (ms > 5000) slow.resolve()
+        return sleep(ms, undefined, { signal })
+      },
+    }
+    await using all = await given({ retryTiming })
+    const reported = deferred()
+    const onProgress = ({ message }: Progress): void => {
+      if (message === 'second') reported.resolve()
+    }
+    const call = all.client.callTool('slow_compute', {}, { onProgress })
+    await slow.promise
+    const before = waits
+    all.server.change({ statusMessage: 'first' })
+    all.server.change({ statusMessage: 'second' })
+    await reported.promise
+    await sleep(20)
+    expect(waits).toBe(before)
+    all.server.complete('done')
+    expect(textOf(await call)).toBe('done')
   })
 
   test('polls are frequent again when the stream ends', async () => {
