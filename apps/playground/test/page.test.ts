@@ -212,7 +212,7 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
 
   test('makes a field of each kind of property, and checks it', async () => {
     const other = await openWith(FORM)
-    const send = other.getByRole('button', { name: 'Send' })
+    const send = other.locator('.question').getByRole('button', { name: 'Send' })
     async function expectInvalid(label: string): Promise<void> {
       await send.click()
       await other.getByLabel(label).and(other.locator(':focus:invalid')).waitFor()

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'react'
+import { useRef } from 'react'
 import type { FormEvent, KeyboardEvent, ReactElement } from 'react'
 import type { ConversationItem, ToolCall } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
@@ -136,10 +136,6 @@ function shortArgs(args: unknown): string {
 
 function Composer({ isRunning, send }: { isRunning: boolean; send: Send }): ReactElement {
   const input = useRef<HTMLTextAreaElement>(null)
-  useEffect(() => {
-    // On a small screen, the focus would open a keyboard over the page.
-    if (matchMedia('(min-width: 821px)').matches) input.current?.focus()
-  }, [])
 
   async function say(text: string): Promise<void> {
     const isSent = await send({ type: 'say', text })
@@ -169,6 +165,8 @@ function Composer({ isRunning, send }: { isRunning: boolean; send: Send }): Reac
         aria-label="Message to the agent"
         placeholder="Message to the agent"
         rows={1}
+        // On a small screen, the focus would open a keyboard over the page.
+        autoFocus={matchMedia('(min-width: 821px)').matches}
         onKeyDown={sendWithEnter}
       />
       {isRunning ? (

@@ -120,7 +120,7 @@ function Field({ name, property, isRequired }: FieldProps): ReactElement {
         onChange={({ currentTarget }) => check(currentTarget)}
       >
         <legend>{caption}</legend>
-        {choicesOf(property.items).map(({ value, label }) => (
+        {choicesOf(property.items).map(([value, label]) => (
           <label className="bar" key={value}>
             <input
               type="checkbox"
@@ -140,7 +140,7 @@ function Field({ name, property, isRequired }: FieldProps): ReactElement {
       {'enum' in property || 'oneOf' in property ? (
         <select name={name} required={isRequired} defaultValue={property.default}>
           <option value="">{isRequired ? 'Choose…' : 'None'}</option>
-          {choicesOf(property).map(({ value, label }) => (
+          {choicesOf(property).map(([value, label]) => (
             <option key={value} value={value}>
               {label}
             </option>
@@ -153,19 +153,16 @@ function Field({ name, property, isRequired }: FieldProps): ReactElement {
   )
 }
 
-/** Choices of an `enum` (with the older `enumNames`), or of a `oneOf` or `anyOf` of titled constants. */
-function choicesOf(source: SingleSelectEnumSchema | MultiSelectEnumSchema['items']): Choice[] {
+type Choices = SingleSelectEnumSchema | MultiSelectEnumSchema['items']
+
+/** Values and labels of an `enum` (with the older `enumNames`), or of a `oneOf` or `anyOf` of titled constants. */
+function choicesOf(source: Choices): (readonly [string, string])[] {
   if ('enum' in source) {
     const { enum: values, enumNames: names }: LegacyTitledEnumSchema = source
-    return values.map((value, index) => ({ value, label: names?.[index] ?? value }))
+    return values.map((value, index) => [value, names?.[index] ?? value])
   }
   const titled = 'oneOf' in source ? source.oneOf : source.anyOf
-  return titled.map(({ const: value, title: label }) => ({ value, label }))
-}
-
-interface Choice {
-  readonly value: string
-  readonly label: string
+  return titled.map(({ const: value, title }) => [value, title])
 }
 
 /** Checks how many boxes are checked: no attribute does. If the field is not required, none is right too. */
