@@ -385,6 +385,18 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     await many.context().close()
   })
 
+  test('shows audio, resources and structured content of a result', async () => {
+    const other = await openWith(RESULT)
+    const audio = other.getByLabel('audio of the result')
+    await expect.poll(() => audio.evaluate((element) => Reflect.get(element, 'duration'))).toBe(1)
+    await other.getByLabel('file:///list.txt').getByText('apples').waitFor()
+    await other.getByText('file:///data.bin: data of an unknown type, 3 B.').waitFor()
+    await other.getByText('Structured content').click()
+    await other.getByLabel('Structured content').getByText('"total": 2').waitFor()
+    await expectAccessible(other)
+    await other.context().close()
+  })
+
   test('treats what servers send as text', async () => {
     const hostile = await openWith(HOSTILE)
     await hostile.getByText('<img src=x onerror=document.title=1>').waitFor()
@@ -480,6 +492,43 @@ const FORM: PlaygroundState = {
 /** A name that is neither well-formed XML nor harmless as HTML. */
 const HOSTILE_NAME = '</text><script>document.title=1</script>\0\u001B\uFFFE\uD800'
 const SVG_ELEMENTS = new Set(['title', 'style', 'rect', 'svg', 'text', 'path', 'tspan'])
+
+/** One second of silence: a header of 44 bytes, and 8,000 samples of 8 bits. */
+const WAV = Buffer.alloc(8044, 128)
+WAV.write('RIFF', 0)
+WAV.writeUInt32LE(8036, 4)
+WAV.write('WAVEfmt ', 8)
+WAV.writeUInt32LE(16, 16)
+WAV.writeUInt16LE(1, 20)
+WAV.writeUInt16LE(1, 22)
+WAV.writeUInt32LE(8000, 24)
+WAV.writeUInt32LE(8000, 28)
+WAV.writeUInt16LE(1, 32)
+WAV.writeUInt16LE(8, 34)
+WAV.write('data', 36)
+WAV.writeUInt32LE(8000, 40)
+
+const RESULT: PlaygroundState = {
+  ...EMPTY_STATE,
+  conversation: [
+    {
+      type: 'tool-call',
+      id: 'call',
+      agent: 'shopper',
+      name: 'everything',
+      args: {},
+      result: {
+        isError: false,
+        content: [
+          { type: 'audio', mimeType: 'audio/wav', data: WAV.toString('base64') },
+          { type: 'resource', resource: { uri: 'file:///list.txt', text: 'apples' } },
+          { type: 'resource', resource: { uri: 'file:///data.bin', blob: 'AAAA' } },
+        ],
+        structuredContent: { total: 2 },
+      },
+    },
+  ],
+}
 
 const HOSTILE: PlaygroundState = {
   ...EMPTY_STATE,

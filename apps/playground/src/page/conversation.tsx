@@ -64,7 +64,8 @@ export function Conversation({
 
 /** Text for screen readers, which would read streamed words one by one. */
 function announcementOf(last: ConversationItem | undefined): string | undefined {
-  if (last?.type === 'question') return `${last.server} asks: ${last.message}`
+  if (last?.type === 'question' && last.action === undefined)
+    return `${last.server} asks: ${last.message}`
   return last?.type === 'message' && last.from === 'agent' ? last.text.slice(0, 500) : undefined
 }
 
