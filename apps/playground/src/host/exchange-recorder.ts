@@ -12,12 +12,16 @@ const KEPT_DETAILS = 2000
 /** Session ids that are shortened in bodies. */
 const KEPT_IDS = 1000
 
-export interface RecordedRoute {
+/** Who sends requests. */
+export interface Caller {
   readonly from: Exchange['from']
+  /** Its process id now. */
+  readonly pid: () => number
+}
+
+interface Route extends Caller {
   /** Name of the server. */
   readonly to: string
-  /** Process id of the sender now. */
-  readonly pid: () => number
 }
 
 interface Kept {
@@ -42,7 +46,7 @@ export class ExchangeRecorder {
   }
 
   /** Starts a proxy in front of a server. `target` is called for each exchange, and once at the start. */
-  async startProxy(target: () => string, route: RecordedRoute): Promise<RecordingProxy> {
+  async startProxy(target: () => string, route: Route): Promise<RecordingProxy> {
     const proxy = await startRecordingProxy(target, { keepExchanges: 0, keepBodies: BODY_BYTES })
     const senders = new WeakMap<RecordedExchange, string>()
     proxy.on(({ type, exchange: recorded }) => {
@@ -72,10 +76,7 @@ export class ExchangeRecorder {
     }
   }
 
-  #record(
-    recorded: RecordedExchange,
-    { from, to, kind }: RecordedRoute & { kind: ExchangeKind },
-  ): void {
+  #record(recorded: RecordedExchange, { from, to, kind }: Route & { kind: ExchangeKind }): void {
     const id = this.#ids.get(recorded) ?? ++this.#count
     this.#ids.set(recorded, id)
     const sessionId = recorded.sessionId ?? recorded.assignedSessionId

@@ -1,9 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { McpClient } from '@x/mcp-client'
 import { startLegacyServer, startTestServer } from '@x/mcp-testing'
+import type { ServerDefinition } from '../servers/servers.ts'
 import type { Trouble } from '../timeline/commands.ts'
 import type { Exchange } from '../timeline/events.ts'
 import type { ConversationItem } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
+import { EventLog } from './event-log.ts'
+import { ExchangeRecorder } from './exchange-recorder.ts'
+import { HostedServer } from './hosted-server.ts'
 import { Playground } from './playground.ts'
 import { createWeb, listen } from './web.ts'
 import type { Listening } from './web.ts'
@@ -87,6 +92,29 @@ describe('the playground', { timeout: SLOW }, () => {
     expect(lastText()).toMatch(/is empty$/)
   })
 
+  test.each([
+    ['basket', 'Show my basket', /is empty$/],
+    ['everything', 'Echo "hello"', /hello/],
+  ])('goes on in a new session after a restart of %s', async (server, text, answer) => {
+    await say(text)
+    const before = lastExchangeId()
+    await trouble({ name: 'restart-server', server })
+    await say(text)
+    expect(lastText()).toMatch(answer)
+    const handshakes = exchangesAfter(before).filter(({ rpcMethod }) => rpcMethod === 'initialize')
+    expect(handshakes).toHaveLength(1)
+  })
+
+  test('keeps the revision of a server after a restart', async () => {
+    const revision = (): string | undefined =>
+      playground.state.servers.find(({ name }) => name === 'basket')?.revision
+    await trouble({ name: 'switch-era', server: 'basket' })
+    await trouble({ name: 'restart-server', server: 'basket' })
+    expect(revision()).toBe('2026-07-28')
+    await trouble({ name: 'switch-era', server: 'basket' })
+    expect(revision()).toBe('2025-11-25')
+  })
+
   test('continues a run that waits for an answer in a new agent process', async () => {
     await trouble({ name: 'switch-era', server: 'basket' })
     await say('Add a plum to my basket, then check out')
@@ -153,6 +181,19 @@ describe('the playground', { timeout: SLOW }, () => {
     })
     await say('What is 2 plus 3?')
     expect(lastText()).toContain('5')
+  })
+
+  test('tells requests of other programs from those of the agent', async () => {
+    const before = lastExchangeId()
+    const { BASKET_URL: url = '' } = playground.environment
+    await using client = new McpClient({ url })
+    await client.callTool('basket_show', {})
+    const exchanges = exchangesAfter(before).filter(({ to }) => to === 'basket')
+    expect(exchanges.map(({ from, rpcMethod }) => [from, rpcMethod])).toContainEqual([
+      'other client',
+      'tools/call',
+    ])
+    expect(exchanges.every(({ from }) => from === 'other client')).toBe(true)
   })
 
   test('refuses a trouble that a server cannot make', async () => {
@@ -224,56 +265,55 @@ describe('the web server', () => {
   })
 })
 
-test(
-  'goes on without a server that does not start, and with a wrong key',
-  { timeout: SLOW },
-  async () => {
-    await using service = await startTestServer((_request, response) => {
-      response.writeHead(401, { 'content-type': 'application/json' })
-      response.end(JSON.stringify({ error: { message: 'Incorrect API key provided: sk-1234' } }))
-    })
-    let starts = 0
-    await using started = await Playground.start({
-      env: {
-        PLAYGROUND_MODEL: 'openai:gpt-5-mini',
-        OPENAI_API_KEY: 'sk-1234',
-        OPENAI_BASE_URL: service.url,
-      },
-      servers: [
-        {
-          name: 'basket',
-          title: 'Basket',
-          troubles: ['restart-server'],
-          start: async () => {
-            if (++starts === 1) throw new Error('no space left')
-            const server = await startLegacyServer()
-            return {
-              url: server.url,
-              revision: () => '2025-11-25',
-              [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
-            }
-          },
-        },
-      ],
-    })
-    expect(started.state.servers.find(({ name }) => name === 'basket')).toMatchObject({
-      state: 'failed',
-      problem: 'It did not start: no space left. Restart it to try again.',
-    })
-    await started.run({ type: 'trouble', trouble: { name: 'restart-server', server: 'basket' } })
-    expect(started.state.servers.find(({ name }) => name === 'basket')?.state).toBe('running')
-    expect(started.state.processes['agent']).toMatchObject({
-      state: 'running',
-      model: 'openai:gpt-5-mini',
-    })
-    await started.run({ type: 'say', text: 'Show my basket' })
-    expect(started.state.run).toMatchObject({
-      state: 'failed',
-      problem: expect.stringContaining('The model refused the API key (status 401)'),
-    })
-    expect(JSON.stringify(started.state)).not.toContain('sk-1234')
-  },
-)
+test('goes on with a wrong key of the model, and shows it nowhere', { timeout: SLOW }, async () => {
+  await using service = await startTestServer((_request, response) => {
+    response.writeHead(401, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ error: { message: 'Incorrect API key provided: sk-1234' } }))
+  })
+  await using started = await Playground.start({
+    env: {
+      PLAYGROUND_MODEL: 'openai:gpt-5-mini',
+      OPENAI_API_KEY: 'sk-1234',
+      OPENAI_BASE_URL: service.url,
+    },
+  })
+  expect(started.state.processes['agent']).toMatchObject({
+    state: 'running',
+    model: 'openai:gpt-5-mini',
+  })
+  await started.run({ type: 'say', text: 'Show my basket' })
+  expect(started.state.run).toMatchObject({
+    state: 'failed',
+    problem: expect.stringContaining('The model refused the API key (status 401)'),
+  })
+  expect(JSON.stringify(started.state)).not.toContain('sk-1234')
+})
+
+test('says that a server did not start, and starts it again', async () => {
+  const log = new EventLog()
+  let starts = 0
+  const definition: ServerDefinition = {
+    name: 'shop',
+    title: 'Shop',
+    troubles: ['restart-server', 'forget-sessions'],
+    start: async () => {
+      if (++starts === 1) throw new Error('no space left')
+      const started = await startLegacyServer()
+      return {
+        url: started.url,
+        era: 'legacy',
+        [Symbol.asyncDispose]: () => started[Symbol.asyncDispose](),
+      }
+    },
+  }
+  await using server = new HostedServer(definition, log, new ExchangeRecorder([], () => {}))
+  const problem = 'It did not start: no space left. Restart it to try again.'
+  await expect(server.start()).rejects.toThrow(`The server shop failed. ${problem}`)
+  expect(log.state.servers).toMatchObject([{ name: 'shop', state: 'failed', problem }])
+  await expect(server.makeTrouble('forget-sessions')).rejects.toThrow('does not run: restart it')
+  await server.makeTrouble('restart-server')
+  expect(log.state.servers).toMatchObject([{ state: 'running', revision: '2025-11-25' }])
+})
 
 function stateOf(snapshot: string): PlaygroundState {
   return JSON.parse(/^data: (.*)$/m.exec(snapshot)?.[1] ?? '')

@@ -1,27 +1,24 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
-import { createDebugStateServer, SqliteDebugStateStore } from '@x/agents-debugstate/server'
-import { deferred, startRedisServer } from '@x/internal/testing'
+import { startRedisServer } from '@x/internal/testing'
 import type { FromAgent, ToAgent } from '../agent/agent-messages.ts'
-import { modelName } from '../agent/models.ts'
-import { memoryServer } from '../servers/npm-servers.ts'
+import { memoryServer, SERVERS } from '../servers/servers.ts'
+import type { ServerDefinition } from '../servers/servers.ts'
 import type { Command, ExecutionType, ProcessName, Trouble } from '../timeline/commands.ts'
 import { DEBUG_STATE } from '../timeline/events.ts'
-import type { ExchangeDetails, ProcessState, TimelineEvent } from '../timeline/events.ts'
+import type { ExchangeDetails, TimelineEvent } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
 import { lineFrom, UserError } from '../user-error.ts'
-import { ChildProgram } from './child-program.ts'
 import { Conversation } from './conversation.ts'
+import { DebugState } from './debug-state.ts'
 import { EventLog } from './event-log.ts'
 import { ExchangeRecorder } from './exchange-recorder.ts'
-import { HOSTED_SERVERS } from './hosted-servers.ts'
-import type { HostedServer } from './hosted-servers.ts'
-import { NOWHERE, ServerLanes } from './server-lanes.ts'
-import { readSessionRecords } from './session-records.ts'
+import type { Caller } from './exchange-recorder.ts'
+import { HostedServer, NOWHERE } from './hosted-server.ts'
+import { ManagedProcess } from './managed-process.ts'
 
 export interface PlaygroundOptions {
   /** Folder of the SQLite files. @default a temporary one */
@@ -34,16 +31,10 @@ export interface PlaygroundOptions {
   readonly env?: Readonly<Record<string, string>> | undefined
   /** Time that a report takes. @default 10_000 */
   readonly reportMs?: number | undefined
-  /** @default HOSTED_SERVERS */
-  readonly servers?: readonly HostedServer[] | undefined
 }
 
-const AGENT_FILE = new URL('../agent/agent-process.ts', import.meta.url)
-const GATEWAY_FILE = new URL('../servers/gateway-process.ts', import.meta.url)
 const AGENT_ID = 'playground'
 const PARALLEL_CALLS = 50
-/** Time that a process has to start. */
-const START_MS = 30_000
 
 /**
  * Everything that the page and the terminal story show: the servers, the debug-state service, and the processes
@@ -55,17 +46,15 @@ export class Playground implements AsyncDisposable {
   readonly #debugStateToken = randomBytes(32).toString('hex')
   readonly #log = new EventLog()
   readonly #recorder: ExchangeRecorder
-  readonly #lanes: ServerLanes
+  readonly #servers = new Map<string, HostedServer>()
   readonly #conversation: Conversation
+  readonly #agent: ManagedProcess<FromAgent>
+  readonly #gateway: ManagedProcess<{ readonly type: 'ready'; readonly url: string }>
   readonly #stack = new AsyncDisposableStack()
-  #store: SqliteDebugStateStore | undefined
-  #agent: ChildProgram<FromAgent> | undefined
-  #gateway: ChildProgram<string> | undefined
+  #debugState: DebugState | undefined
   #gatewayUrl = NOWHERE
-  /** Environment of the agent process. */
-  #env: Record<string, string> = {}
-  /** The same for the gateway process, which has proxies of its own: the page shows who calls. */
-  #gatewayEnv: Record<string, string> = {}
+  /** Environments of the callers, which have proxies of their own: the page shows who calls. */
+  #env: Partial<Record<Caller['from'], Record<string, string>>> = {}
   #executionType: ExecutionType
   /** Ends when the trouble before it has ended. */
   #trouble: Promise<unknown> = Promise.resolve()
@@ -83,8 +72,23 @@ export class Playground implements AsyncDisposable {
         }
       },
     )
-    this.#lanes = new ServerLanes(this.#log, this.#recorder, () => this.#agent?.pid ?? 0)
-    this.#conversation = new Conversation(this.#log, (message) => this.#agent?.send(message))
+    this.#conversation = new Conversation(this.#log, (message) => this.#agent.send(message))
+    this.#agent = new ManagedProcess({
+      name: 'agent',
+      file: new URL('../agent/agent-process.ts', import.meta.url),
+      log: this.#log,
+      onMessage: (message) => {
+        if (message.type !== 'ready') this.#conversation.add(message)
+      },
+      onCrash: () =>
+        this.#conversation.lose('The agent process ended in the middle of the run: say it again.'),
+    })
+    this.#gateway = new ManagedProcess({
+      name: 'gateway',
+      file: new URL('../servers/gateway-process.ts', import.meta.url),
+      log: this.#log,
+      onMessage: ({ url }) => (this.#gatewayUrl = url),
+    })
   }
 
   /**
@@ -122,9 +126,9 @@ export class Playground implements AsyncDisposable {
     return this.#recorder.detailsOf(id)
   }
 
-  /** Environment in which another process, such as that of LangGraph Studio, uses the same servers. */
+  /** Environment in which other programs, such as LangGraph Studio, use the same servers. */
   get environment(): Readonly<Record<string, string>> {
-    return { ...this.#env, AGENT_EXECUTION_TYPE: this.#executionType }
+    return { ...this.#env['other client'], AGENT_EXECUTION_TYPE: this.#executionType }
   }
 
   /** Where other programs call the agents as an MCP server. The URL changes when the gateway restarts. */
@@ -134,7 +138,7 @@ export class Playground implements AsyncDisposable {
 
   /** With Redis, a task of the gateway outlives its process. */
   get hasRedis(): boolean {
-    return this.#env['REDIS_URL'] !== ''
+    return this.#env.agent?.['REDIS_URL'] !== ''
   }
 
   notify(level: 'info' | 'problem', text: string): void {
@@ -166,64 +170,57 @@ export class Playground implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([this.#exitAgent(), this.#gateway?.kill()])
-    await this.#lanes[Symbol.asyncDispose]()
+    await Promise.all([this.#exitAgent(), this.#gateway.kill()])
+    await Promise.all([...this.#servers.values()].map((server) => server[Symbol.asyncDispose]()))
     await this.#stack.disposeAsync()
   }
 
   async #start(): Promise<void> {
     const folder = await this.#openFolder()
-    const debugStateUrl = await this.#startDebugState(folder)
+    const { databaseFile = join(folder, 'debugstate.db'), reportMs } = this.#options
+    const debugState = new DebugState(databaseFile, AGENT_ID, this.#debugStateToken)
+    this.#debugState = this.#stack.use(debugState)
+    await this.#emitRecords() // a file that cannot be used shows here
     const redis = await startRedisServer().catch(() => undefined)
     if (redis !== undefined) this.#stack.use(redis)
     else this.notify('info', 'There is no redis-server: a task ends when its gateway is killed.')
 
-    const hosted = this.#options.servers ?? HOSTED_SERVERS
-    const urls = await Promise.all(
-      hosted.map(async (server) => [
-        `${server.name.toUpperCase()}_URL`,
-        await this.#lanes.start(server),
-      ]),
-    )
-    const gatewayUrl = await this.#lanes.add(
-      {
-        name: 'gateway',
-        title: 'Gateway: agents as an MCP server',
-        troubles: ['cut-connections'],
-        revision: '2026-07-28',
-      },
-      () => this.#gatewayUrl,
-    )
+    for (const definition of [debugState.definition, ...SERVERS, this.#gatewayDefinition()]) {
+      const hosted = new HostedServer(definition, this.#log, this.#recorder)
+      this.#servers.set(definition.name, hosted)
+    }
+    await Promise.allSettled([...this.#servers.values()].map((hosted) => hosted.start()))
     const memory = memoryServer(folder)
     const title = 'Memory: a knowledge graph, from npm. The agent starts it.'
     const server = { name: 'memory', title, transport: 'stdio', state: 'running' } as const
     this.#log.append({ type: 'server', server: { ...server, troubles: [] } })
-    this.#env = {
+
+    const env = {
       DATA_FOLDER: folder,
       REDIS_URL: redis?.url ?? '',
-      ...Object.fromEntries(urls),
-      ...(this.#options.reportMs !== undefined && { REPORT_MS: String(this.#options.reportMs) }),
-      MEMORY_SERVER: memory.args?.[0] ?? '',
-      MEMORY_FILE: memory.env?.['MEMORY_FILE_PATH'] ?? '',
-      GATEWAY_URL: gatewayUrl,
+      ...(reportMs !== undefined && { REPORT_MS: String(reportMs) }),
+      MEMORY_SERVER: memory.args[0],
+      MEMORY_FILE: memory.env.MEMORY_FILE_PATH,
       GATEWAY_TOKEN: this.#gatewayToken,
-      DEBUGSTATE_URL: new URL(debugStateUrl).origin,
       DEBUGSTATE_AGENT_ID: AGENT_ID,
       DEBUGSTATE_TOKEN: this.#debugStateToken,
     }
-    const gateway = { from: 'gateway', pid: () => this.#gateway?.pid ?? 0 } as const
-    const gatewayUrls = hosted.map(async ({ name }) => [
-      `${name.toUpperCase()}_URL`,
-      await this.#lanes.addCaller(name, gateway),
-    ])
-    this.#gatewayEnv = { ...this.#env, ...Object.fromEntries(await Promise.all(gatewayUrls)) }
-    await Promise.all([this.#startGateway(), this.#startAgent()])
+    const callers: Caller[] = [
+      { from: 'agent', pid: () => this.#agent.pid },
+      { from: 'gateway', pid: () => this.#gateway.pid },
+      { from: 'other client', pid: () => 0 },
+    ]
+    for (const caller of callers)
+      this.#env[caller.from] = { ...env, ...(await this.#urlsFor(caller)) }
+    await Promise.all([this.#startProcess('gateway'), this.#startProcess('agent')])
   }
 
+  /** Returns the folder of the SQLite files. */
   async #openFolder(): Promise<string> {
     const { folder } = this.#options
     if (folder === undefined) {
-      const temporary = await mkdtemp(join(tmpdir(), 'mcp-playground-'))
+      await removeLeftFolders()
+      const temporary = await mkdtemp(join(tmpdir(), `${FOLDER_PREFIX}${process.pid}-`))
       this.#stack.defer(() => rm(temporary, { recursive: true, force: true }))
       return temporary
     }
@@ -237,93 +234,41 @@ export class Playground implements AsyncDisposable {
     return path
   }
 
-  /** Returns the URL of its proxy. */
-  async #startDebugState(folder: string): Promise<string> {
-    const { databaseFile = join(folder, 'debugstate.db') } = this.#options
-    const store = this.#stack.use(new SqliteDebugStateStore(databaseFile))
-    this.#store = store
-    await this.#emitRecords() // a file that cannot be used shows here
-    const tokens = [{ token: this.#debugStateToken, agentIds: [AGENT_ID] }]
-    const service = this.#stack.use(createDebugStateServer({ store, tokens }))
-    const url = await service.listen()
-    const title = 'Debug state: stores the sessions of the agent, on SQLite'
-    return this.#lanes.add({ name: DEBUG_STATE, title, troubles: ['cut-connections'] }, () => url)
-  }
-
-  async #startAgent(): Promise<void> {
-    const env = { ...this.#env, ...this.#options.env, AGENT_EXECUTION_TYPE: this.#executionType }
-    const started = deferred<string | undefined>()
-    const agent = new ChildProgram<FromAgent>({
-      file: AGENT_FILE,
-      env,
-      onMessage: (message) => {
-        if (message.type === 'ready') started.resolve(undefined)
-        else this.#conversation.add(message)
-      },
-      onCrash: (reason) => {
-        started.resolve(reason)
-        if (agent !== this.#agent) return
-        this.#emitCrash('agent', reason)
-        this.#conversation.lose('The agent process ended in the middle of the run: say it again.')
-      },
-    })
-    this.#agent = agent
-    const model = modelName({ ...process.env, ...env })
-    const executionType = this.#executionType
-    await this.#follow(agent, started.promise, { name: 'agent', model, executionType })
-  }
-
-  async #exitAgent(): Promise<void> {
-    await this.#agent?.exit({ type: 'exit' } satisfies ToAgent)
-  }
-
-  async #startGateway(): Promise<void> {
-    const env = { ...this.#gatewayEnv, ...this.#options.env }
-    const started = deferred<string | undefined>()
-    const gateway = new ChildProgram<string>({
-      file: GATEWAY_FILE,
-      env,
-      onMessage: (url) => {
-        this.#gatewayUrl = url
-        started.resolve(undefined)
-      },
-      onCrash: (reason) => {
-        started.resolve(reason)
-        if (gateway === this.#gateway) this.#emitCrash('gateway', reason)
-      },
-    })
-    this.#gateway = gateway
-    const model = modelName({ ...process.env, ...env })
-    const state = { name: 'gateway', model, executionType: 'runtime' } as const
-    await this.#follow(gateway, started.promise, state)
-  }
-
-  /** Waits until a process has started. `started` resolves to the reason if it cannot. A failure is part of its state. */
-  async #follow(
-    program: ChildProgram<never>,
-    started: Promise<string | undefined>,
-    state: Omit<ProcessState, 'state'>,
-  ): Promise<void> {
-    this.#emitProcess({ ...state, state: 'starting' })
-    const late = `It did not start in ${START_MS / 1000} s.`
-    const problem = await Promise.race([started, sleep(START_MS, late, { ref: false })])
-    if (problem === undefined) {
-      this.#emitProcess({ ...state, state: 'running', pid: program.pid })
-    } else {
-      await program.kill()
-      this.#emitProcess({ ...state, state: 'failed', problem })
+  /** The gateway as a server: its process has another URL after each start. */
+  #gatewayDefinition(): ServerDefinition {
+    const url = (): string => this.#gatewayUrl
+    return {
+      name: 'gateway',
+      title: 'Gateway: agents as an MCP server',
+      troubles: ['cut-connections'],
+      start: async () => ({
+        get url() {
+          return url()
+        },
+        era: 'modern',
+        async [Symbol.asyncDispose]() {},
+      }),
     }
   }
 
-  #emitCrash(name: ProcessName, reason: string): void {
-    const known = this.state.processes[name]
-    if (known === undefined) return
-    const problem = `${reason} Kill it to start a new one.`
-    this.#emitProcess({ ...known, pid: undefined, state: 'failed', problem })
+  /** Returns variables with the URLs of all servers for one caller, such as `BASKET_URL`. */
+  async #urlsFor(caller: Caller): Promise<Record<string, string>> {
+    const urls = [...this.#servers].map(async ([name, server]) => [
+      `${name.replace('-', '').toUpperCase()}_URL`,
+      await server.openProxy(caller),
+    ])
+    return Object.fromEntries(await Promise.all(urls))
   }
 
-  #emitProcess(process: ProcessState): void {
-    this.#log.append({ type: 'process', process })
+  async #startProcess(name: ProcessName): Promise<void> {
+    const env = { ...this.#env[name], ...this.#options.env }
+    return name === 'agent'
+      ? this.#agent.start(env, this.#executionType)
+      : this.#gateway.start(env, 'runtime')
+  }
+
+  async #exitAgent(): Promise<void> {
+    await this.#agent.exit({ type: 'exit' } satisfies ToAgent)
   }
 
   /** Runs one trouble after the other: two pages may ask at once. */
@@ -334,6 +279,11 @@ export class Playground implements AsyncDisposable {
   }
 
   async #makeTrouble(trouble: Exclude<Trouble, { name: 'long-task' }>): Promise<void> {
+    if ('server' in trouble) {
+      const server = this.#servers.get(trouble.server)
+      if (server === undefined) throw new UserError(`No server is called "${trouble.server}".`)
+      return server.makeTrouble(trouble.name)
+    }
     switch (trouble.name) {
       case 'kill-process':
         return this.#killProcess(trouble.process)
@@ -341,27 +291,21 @@ export class Playground implements AsyncDisposable {
         return this.#setExecutionType(trouble.executionType)
       case 'parallel-calls':
         return this.#callInParallel()
-      case 'forget-sessions':
-      case 'restart-server':
-      case 'cut-connections':
-      case 'switch-era':
-        return this.#lanes.makeTrouble(trouble)
     }
   }
 
   /** A run that the agent process leaves is continued by the new one, from its last checkpoint. */
   async #killProcess(name: ProcessName): Promise<void> {
     const program = name === 'agent' ? this.#agent : this.#gateway
-    const known = this.state.processes[name]
-    await program?.kill()
-    if (known?.pid) this.notify('info', `The ${name} process ${known.pid} was killed (SIGKILL).`)
-    if (known) this.#emitProcess({ ...known, pid: undefined, state: 'killed', problem: undefined })
-    if (name === 'gateway') return this.#startGateway()
+    const { pid } = program
+    await program.kill()
+    if (pid !== 0) this.notify('info', `The ${name} process ${pid} was killed (SIGKILL).`)
+    if (name === 'gateway') return this.#startProcess('gateway')
     const { openRun } = this.#conversation
     if (openRun !== undefined) this.#conversation.pause(openRun)
-    await this.#startAgent()
+    await this.#startProcess('agent')
     if (openRun === undefined) return undefined
-    if (!isAgentRunning(this.state)) {
+    if (!this.#agent.isRunning) {
       this.#conversation.lose('No new agent process could be started to continue the run.')
       return undefined
     }
@@ -370,14 +314,14 @@ export class Playground implements AsyncDisposable {
   }
 
   async #callInParallel(): Promise<void> {
-    if (!isAgentRunning(this.state)) {
+    if (!this.#agent.isRunning) {
       throw new UserError('The agent process does not run: kill it to start a new one.')
     }
     const last = this.state.notices.at(-1)?.id ?? 0
-    this.#agent?.send({ type: 'parallel-calls', count: PARALLEL_CALLS } satisfies ToAgent)
+    this.#agent.send({ type: 'parallel-calls', count: PARALLEL_CALLS } satisfies ToAgent)
     // The agent reports the outcome as a notice.
     await this.#log.until(
-      (state) => !isAgentRunning(state) || state.notices.some(({ id }) => id > last),
+      ({ notices }) => !this.#agent.isRunning || notices.some(({ id }) => id > last),
     )
   }
 
@@ -385,7 +329,7 @@ export class Playground implements AsyncDisposable {
     this.#conversation.refuseWhileRunning()
     await this.#exitAgent()
     this.#executionType = executionType
-    await this.#startAgent()
+    await this.#startProcess('agent')
     this.notify(
       'info',
       executionType === 'playground'
@@ -416,13 +360,30 @@ export class Playground implements AsyncDisposable {
   }
 
   async #emitRecords(): Promise<void> {
-    if (this.#store === undefined) return
-    const records = await readSessionRecords(this.#store, AGENT_ID)
+    const records = (await this.#debugState?.records()) ?? []
     if (isDeepStrictEqual(records, this.state.records)) return
     this.#log.append({ type: 'records', records })
   }
 }
 
-function isAgentRunning({ processes }: PlaygroundState): boolean {
-  return processes['agent']?.state === 'running'
+/** Start of the names of temporary folders; the id of the process that uses the folder follows. */
+const FOLDER_PREFIX = 'mcp-playground-'
+
+/** Removes the folders of processes that were killed. */
+async function removeLeftFolders(): Promise<void> {
+  const names = await readdir(tmpdir())
+  const left = names.filter((name) => {
+    const [, pid] = new RegExp(`^${FOLDER_PREFIX}(\\d+)-`).exec(name) ?? []
+    return pid !== undefined && !isAlive(Number(pid))
+  })
+  const removals = left.map((name) => rm(join(tmpdir(), name), { recursive: true }))
+  await Promise.allSettled(removals) // another user's cannot be removed
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM'
+  }
 }

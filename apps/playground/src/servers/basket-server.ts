@@ -10,13 +10,13 @@ export interface BasketServer extends AsyncDisposable {
   era: 'legacy' | 'modern'
   /** The face with sessions forgets them, and their baskets. The other has none to forget. */
   forgetSessions(): void
-  /** A crash of the face that answers now: connections are reset, sessions are gone, the port stays. */
-  restart(): Promise<void>
 }
 
-/** Starts the shop on a free port of 127.0.0.1. It answers with its sessions first. */
-export async function startBasketServer(): Promise<BasketServer> {
-  const server = await startReplaceableServer('legacy')
+/** Starts the shop on a free port of 127.0.0.1. */
+export async function startBasketServer(
+  first: BasketServer['era'] = 'legacy',
+): Promise<BasketServer> {
+  const server = await startReplaceableServer(first)
   server.legacy.tools = server.modern.tools = TOOLS
   return {
     url: server.url,
@@ -27,7 +27,6 @@ export async function startBasketServer(): Promise<BasketServer> {
       server.kind = era
     },
     forgetSessions: () => server.legacy.forgetSessions(),
-    restart: () => server[server.kind].restart(),
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   }
 }

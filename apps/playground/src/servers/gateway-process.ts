@@ -103,4 +103,4 @@ const gateway = createGateway({
 if (REDIS_URL !== '') await gateway.work()
 const { url } = await gateway.listen({ port: 0 })
 process.once('disconnect', () => process.exit())
-process.send?.(url)
+process.send?.({ type: 'ready', url })

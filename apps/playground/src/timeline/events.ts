@@ -65,7 +65,8 @@ export type ExchangeKind =
 /** One HTTP request and its answer, as a proxy in front of the server saw it. */
 export interface Exchange {
   readonly id: number
-  readonly from: ProcessName
+  /** Programs that read `.playground.env`, such as LangGraph Studio, are other clients. */
+  readonly from: ProcessName | 'other client'
   /** Name of the server. */
   readonly to: string
   readonly kind: ExchangeKind

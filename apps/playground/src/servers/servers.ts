@@ -1,0 +1,59 @@
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { startEverythingServer } from '@x/internal/testing'
+import type { ServerTrouble } from '../timeline/commands.ts'
+import { startBasketServer } from './basket-server.ts'
+
+const require = createRequire(import.meta.url)
+
+type Era = 'legacy' | 'modern'
+
+export interface RunningServer extends AsyncDisposable {
+  readonly url: string
+  /** Legacy: sessions, revision 2025-11-25. Modern: revision 2026-07-28. Absent if it is not an MCP server. */
+  era?: Era
+  /** Absent if the server cannot be told to forget them. */
+  forgetSessions?(): void
+}
+
+/** An HTTP server that the host starts. */
+export interface ServerDefinition {
+  /** As in `agent.json`. */
+  readonly name: string
+  readonly title: string
+  readonly troubles: readonly ServerTrouble['name'][]
+  /** What becomes of calls whose connection is cut, if they are not healed. */
+  readonly afterCut?: string
+  /** `era` is that of the server before a restart. */
+  readonly start: (era?: Era) => Promise<RunningServer>
+}
+
+export const SERVERS: readonly ServerDefinition[] = [
+  {
+    name: 'basket',
+    title: 'Basket: keeps a shopping basket in the session',
+    troubles: ['forget-sessions', 'restart-server', 'cut-connections', 'switch-era'],
+    start: startBasketServer,
+  },
+  {
+    name: 'everything',
+    title: 'Everything: the reference server, from npm',
+    troubles: ['restart-server', 'cut-connections'],
+    afterCut: 'This server does not send a lost answer again: an open call fails after 60 s.',
+    start: async () => ({ ...(await startEverythingServer()), era: 'legacy' }),
+  },
+]
+
+/** Command of `@modelcontextprotocol/server-memory` on stdio. It keeps what it learns in `folder`. */
+export function memoryServer(folder: string): {
+  readonly command: string
+  readonly args: [string]
+  readonly env: { readonly MEMORY_FILE_PATH: string }
+} {
+  const manifest = require.resolve('@modelcontextprotocol/server-memory/package.json')
+  return {
+    command: process.execPath,
+    args: [join(dirname(manifest), 'dist', 'index.js')],
+    env: { MEMORY_FILE_PATH: join(folder, 'memory.jsonl') },
+  }
+}
