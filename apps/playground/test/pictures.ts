@@ -46,7 +46,7 @@ async function take(
   prepare?: (page: Page) => Promise<void>,
 ): Promise<void> {
   const context = await browser?.newContext({
-    viewport: { width: 1310, height: 690 },
+    viewport: { width: 1310, height: 900 },
     colorScheme,
     reducedMotion: 'reduce',
   })

@@ -24,16 +24,11 @@ interface Route extends Caller {
   readonly to: string
 }
 
-interface Kept {
-  readonly exchange: Exchange
-  readonly recorded: RecordedExchange
-}
-
 /** Records the exchanges of all proxies under one sequence of ids, and keeps what they show when they are opened. */
 export class ExchangeRecorder {
   readonly #classifier = new Classifier()
   readonly #ids = new WeakMap<RecordedExchange, number>()
-  readonly #kept = new BoundedMap<number, Kept>(KEPT_DETAILS)
+  readonly #kept = new BoundedMap<number, RecordedExchange>(KEPT_DETAILS)
   readonly #sessionIds = new BoundedMap<string, true>(KEPT_IDS)
   readonly #secrets: readonly string[]
   readonly #onExchange: (exchange: Exchange) => void
@@ -52,7 +47,7 @@ export class ExchangeRecorder {
     proxy.on(({ type, exchange: recorded }) => {
       if (type === 'started') senders.set(recorded, `${route.from} ${route.pid()}`)
       const from = senders.get(recorded) ?? route.from
-      const kind = this.#classifier.kindOf({ from, to: route.to }, recorded)
+      const kind = this.#classifier.kindOf(from, route.to, recorded)
       this.#record(recorded, { ...route, kind })
     })
     return proxy
@@ -60,9 +55,8 @@ export class ExchangeRecorder {
 
   /** Returns headers and bodies without secrets, or undefined if they are not kept any more. */
   detailsOf(id: number): ExchangeDetails | undefined {
-    const kept = this.#kept.get(id)
-    if (kept === undefined) return undefined
-    const { exchange, recorded } = kept
+    const recorded = this.#kept.get(id)
+    if (recorded === undefined) return undefined
     const sensitive = { ids: [...this.#sessionIds.keys()], secrets: this.#secrets }
     const show = (message: RecordedExchange['request']): ExchangeDetails['request'] => ({
       headers: maskHeaders(message?.headers ?? {}, sensitive),
@@ -70,9 +64,8 @@ export class ExchangeRecorder {
       isCut: (message?.bytes ?? 0) > BODY_BYTES,
     })
     return {
-      exchange,
       request: show(recorded.request),
-      ...(recorded.response && { response: show(recorded.response) }),
+      response: recorded.response && show(recorded.response),
     }
   }
 
@@ -99,7 +92,7 @@ export class ExchangeRecorder {
       requestBytes: recorded.request?.bytes ?? 0,
       responseBytes: recorded.response?.bytes ?? 0,
     }
-    this.#kept.set(id, { exchange, recorded })
+    this.#kept.set(id, recorded)
     this.#onExchange(exchange)
   }
 }

@@ -165,22 +165,12 @@ export function DiagramRow(props: DiagramRowProps): ReactElement {
           {row.time}
         </text>
       )}
-      {exchange === undefined ? (
-        <NoticeContent notice={row.notice} layout={layout} />
-      ) : (
-        <ExchangeContent exchange={exchange} layout={layout} />
-      )}
+      {exchange === undefined ? drawNotice(row.notice, layout) : drawExchange(exchange, layout)}
     </svg>
   )
 }
 
-function ExchangeContent({
-  exchange,
-  layout,
-}: {
-  exchange: Exchange
-  layout: Layout
-}): ReactElement {
+function drawExchange(exchange: Exchange, layout: Layout): ReactElement {
   const { kind, label, from, to, sessionId } = exchange
   const [start = 0, end = 0] = [layout.lanes.get(from), layout.lanes.get(to)]
   const left = Math.min(start, end) + 10
@@ -204,7 +194,7 @@ function ExchangeContent({
   )
 }
 
-function NoticeContent({ notice, layout }: { notice: Notice; layout: Layout }): ReactElement {
+function drawNotice(notice: Notice, layout: Layout): ReactElement {
   const left = layout.isNarrow ? 4 : 68
   const text = cut(notice.text, layout.width - left - 20)
   const width = Array.from(text).length * CHARACTER + 16

@@ -27,7 +27,7 @@ async function watched(url: string) {
     [Symbol.asyncDispose]: () => proxy[Symbol.asyncDispose](),
   }
   proxy.on(({ exchange }) => {
-    kinds.set(exchange.n, classifier.kindOf({ from: watcher.process, to: 'shop' }, exchange))
+    kinds.set(exchange.n, classifier.kindOf(watcher.process, 'shop', exchange))
   })
   return watcher
 }
@@ -109,7 +109,7 @@ test('tells a switch of the era, and one loss for each of many parallel calls', 
   expect(switched).toContain('recovery server/discover')
 })
 
-const AGENT = { from: 'agent 1', to: 'shop' }
+const AGENT = ['agent 1', 'shop'] as const
 
 function post(rpcMethod: string, rest: Partial<ObservedExchange> = {}): ObservedExchange {
   return { httpMethod: 'POST', rpcMethod, ...rest }
@@ -117,7 +117,7 @@ function post(rpcMethod: string, rest: Partial<ObservedExchange> = {}): Observed
 
 test('a late refusal of an earlier session does not make the next handshake a recovery', () => {
   const classifier = new Classifier()
-  const kindOf = (exchange: ObservedExchange) => classifier.kindOf(AGENT, exchange)
+  const kindOf = (exchange: ObservedExchange) => classifier.kindOf(...AGENT, exchange)
   kindOf(post('initialize', { status: 200, assignedSessionId: 'one' }))
   expect(kindOf(post('tools/call', { sessionId: 'one', status: 404 }))).toBe('loss')
   expect(kindOf(post('initialize', { status: 200, assignedSessionId: 'two' }))).toBe('recovery')
@@ -127,7 +127,7 @@ test('a late refusal of an earlier session does not make the next handshake a re
 
 test('a failed handshake after a loss is followed by another recovery', () => {
   const classifier = new Classifier()
-  const kindOf = (exchange: ObservedExchange) => classifier.kindOf(AGENT, exchange)
+  const kindOf = (exchange: ObservedExchange) => classifier.kindOf(...AGENT, exchange)
   kindOf(post('initialize', { status: 200, assignedSessionId: 'one' }))
   kindOf(post('tools/call', { sessionId: 'one', status: 404 }))
   expect(kindOf(post('initialize', { status: 503 }))).toBe('recovery')
@@ -137,7 +137,7 @@ test('a failed handshake after a loss is followed by another recovery', () => {
 test('a new process loses a stored session also by the stream with which it begins', () => {
   const classifier = new Classifier()
   const refused = { status: 400, response: { body: '{"error":{"code":-32000}}' } }
-  const kindOf = (exchange: ObservedExchange) => classifier.kindOf(AGENT, exchange)
+  const kindOf = (exchange: ObservedExchange) => classifier.kindOf(...AGENT, exchange)
   expect(kindOf({ httpMethod: 'GET', sessionId: 'one', ...refused })).toBe('loss')
   expect(kindOf(post('initialize', { status: 200, assignedSessionId: 'two' }))).toBe('recovery')
 })
@@ -145,12 +145,12 @@ test('a new process loses a stored session also by the stream with which it begi
 test('probes of an unknown server are handshakes, and other processes are apart', () => {
   const classifier = new Classifier()
   const refused = { status: 400, response: { body: '{"error":{"code":-32022}}' } }
-  expect(classifier.kindOf(AGENT, post('tools/call', refused))).toBe('handshake')
-  classifier.kindOf(AGENT, post('server/discover', { status: 200 }))
-  expect(classifier.kindOf(AGENT, post('tools/call'))).toBe('call')
-  const gateway = { from: 'gateway 2', to: 'shop' }
-  expect(classifier.kindOf(gateway, post('tools/call'))).toBe('resume')
-  expect(classifier.kindOf(gateway, post('server/discover'))).toBe('handshake')
+  expect(classifier.kindOf(...AGENT, post('tools/call', refused))).toBe('handshake')
+  classifier.kindOf(...AGENT, post('server/discover', { status: 200 }))
+  expect(classifier.kindOf(...AGENT, post('tools/call'))).toBe('call')
+  const gateway = ['gateway 2', 'shop'] as const
+  expect(classifier.kindOf(...gateway, post('tools/call'))).toBe('resume')
+  expect(classifier.kindOf(...gateway, post('server/discover'))).toBe('handshake')
 })
 
 test.each<[ObservedExchange, string]>([
@@ -161,12 +161,13 @@ test.each<[ObservedExchange, string]>([
   [post('tools/call', { status: 404 }), 'call'],
   [post('tools/call', { status: 400, response: { body: 'no JSON' } }), 'call'],
 ])('%j is %s', (exchange, kind) => {
-  expect(new Classifier().kindOf(AGENT, exchange)).toBe(kind)
+  expect(new Classifier().kindOf(...AGENT, exchange)).toBe(kind)
 })
 
 test('everything that goes to the debug state is of kind state', () => {
-  const route = { from: 'agent 1', to: DEBUG_STATE }
-  expect(new Classifier().kindOf(route, { httpMethod: 'GET', status: 404 })).toBe('state')
+  expect(new Classifier().kindOf('agent 1', DEBUG_STATE, { httpMethod: 'GET', status: 404 })).toBe(
+    'state',
+  )
 })
 
 test.each<[Partial<ObservedExchange>, string]>([

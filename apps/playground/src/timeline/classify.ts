@@ -1,25 +1,17 @@
 import { DEBUG_STATE } from './events.ts'
 import type { ExchangeKind } from './events.ts'
 
-/** What a proxy has seen of an exchange so far. Its fields fill up while the exchange goes on. */
+/** What a proxy has seen of an exchange so far. Session ids are in full. */
 export interface ObservedExchange {
   readonly httpMethod: string
   readonly rpcMethod?: string | undefined
   readonly toolName?: string | undefined
-  /** In full. */
   readonly sessionId?: string | undefined
-  /** Session id of the answer to `initialize`, in full. */
+  /** Session id of the answer to `initialize`. */
   readonly assignedSessionId?: string | undefined
   readonly status?: number | undefined
   readonly request?: { readonly headers: Readonly<Record<string, string>> } | undefined
   readonly response?: { readonly body: string } | undefined
-}
-
-/** Who sends an exchange to whom. */
-export interface Route {
-  /** A process: its name and process id, because a new process knows nothing of its predecessor. */
-  readonly from: string
-  readonly to: string
 }
 
 /** Codes of JSON-RPC errors with which servers refuse a session or a protocol revision. */
@@ -47,9 +39,10 @@ export class Classifier {
 
   /**
    * Kind of an exchange. Ask again with the same object when the exchange was answered, and when it has
-   * ended: a refused call turns out to be the loss of a session.
+   * ended: a refused call turns out to be the loss of a session. `from` names the process together with its
+   * process id, because a new process knows nothing of its predecessor.
    */
-  kindOf({ from, to }: Route, exchange: ObservedExchange): ExchangeKind {
+  kindOf(from: string, to: string, exchange: ObservedExchange): ExchangeKind {
     if (to === DEBUG_STATE) return 'state'
     const key = JSON.stringify([from, to])
     const known: Acquaintance = this.#acquaintances.get(key) ?? {

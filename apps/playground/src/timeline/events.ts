@@ -22,8 +22,6 @@ export type Happening =
   /** What a command did, or why it failed; for the person, in one or two sentences. */
   | { readonly type: 'notice'; readonly level: 'info' | 'problem'; readonly text: string }
 
-type Era = 'legacy' | 'modern'
-
 /** One of the processes that run for the playground. */
 export interface ProcessState {
   readonly name: ProcessName
@@ -91,7 +89,6 @@ export interface Exchange {
 
 /** `GET /api/exchanges/:id`: what an exchange shows when it is opened. Ids are shortened, secrets are masked. */
 export interface ExchangeDetails {
-  readonly exchange: Exchange
   readonly request: MessageDetails
   readonly response?: MessageDetails | undefined
 }
@@ -109,7 +106,7 @@ export interface SessionRecord {
   /** Shortened. */
   readonly sessionId?: string | undefined
   readonly revision?: string | undefined
-  readonly era: Era
+  readonly era: 'legacy' | 'modern'
   readonly savedAt: number
 }
 

@@ -1,27 +1,7 @@
 import type { Exchange } from './events.ts'
 
-/** Totals of exchanges. */
-export interface Figures {
-  /** Answered tool calls. */
-  readonly calls: number
-  /** Handshakes that succeeded: answers to `initialize` and `server/discover`. */
-  readonly handshakes: number
-  /** Handshakes that a client would need beyond that if it opened a session for each call. */
-  readonly handshakesSaved: number
-  /** Sessions that were replaced after their loss, and streams that were opened again after the server ended them. */
-  readonly reconnects: number
-  /** Sessions that a process took up without a handshake. */
-  readonly resumes: number
-  /** Median duration of the answered tool calls; absent without any. */
-  readonly p50Ms?: number | undefined
-  /** 95 % of the answered tool calls took at most this long. */
-  readonly p95Ms?: number | undefined
-  /** Bytes of the bodies of requests and answers. */
-  readonly bytes: number
-}
-
 /** Figures of exchanges of MCP servers; those with the debug-state service count as bytes only. */
-export function figuresOf(exchanges: readonly Exchange[]): Figures {
+export function figuresOf(exchanges: readonly Exchange[]) {
   const durations: number[] = []
   const lastStreams = new Map<string, Exchange>()
   let handshakes = 0
@@ -48,13 +28,20 @@ export function figuresOf(exchanges: readonly Exchange[]): Figures {
   }
   const sorted = durations.toSorted((a, b) => a - b)
   return {
+    /** Answered tool calls. */
     calls: sorted.length,
+    /** Answers to `initialize` and `server/discover`. */
     handshakes,
+    /** Handshakes that a client would need beyond that if it opened a session for each call. */
     handshakesSaved: Math.max(0, sorted.length - handshakes),
+    /** Sessions that were replaced after their loss, and streams that were opened again after the server ended them. */
     reconnects,
+    /** Sessions that a process took up without a handshake. */
     resumes,
+    /** Median duration of the answered tool calls; absent without any. */
     p50Ms: quantile(sorted, 0.5),
     p95Ms: quantile(sorted, 0.95),
+    /** Bytes of the bodies of requests and answers. */
     bytes,
   }
 }
