@@ -17,7 +17,6 @@ await using web = await listen(createWeb(playground, await buildPage()), 0)
 const say = (text: string): Promise<void> => playground.run({ type: 'say', text })
 await say('Add two apples to my basket')
 await playground.run({ type: 'trouble', trouble: { name: 'forget-sessions', server: 'basket' } })
-await say('Show my basket')
 await say('Add three pears to my basket')
 await playground.run({ type: 'trouble', trouble: { name: 'kill-process', process: 'agent' } })
 await say('Show me the receipt')
@@ -46,7 +45,7 @@ async function take(
   prepare?: (page: Page) => Promise<void>,
 ): Promise<void> {
   const context = await browser?.newContext({
-    viewport: { width: 1310, height: 900 },
+    viewport: { width: 1260, height: 800 },
     colorScheme,
     reducedMotion: 'reduce',
   })
