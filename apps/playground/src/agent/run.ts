@@ -1,5 +1,6 @@
 import { AIMessage, AIMessageChunk, HumanMessage, ToolMessage } from '@langchain/core/messages'
 import type { BaseMessage } from '@langchain/core/messages'
+import type { RunnableConfig } from '@langchain/core/runnables'
 import { Command } from '@langchain/langgraph'
 import type { Interrupt } from '@langchain/langgraph'
 import { ElicitRequestFormParamsSchema } from '@modelcontextprotocol/sdk/types.js'
@@ -111,12 +112,13 @@ export class TeamRunner implements AsyncDisposable {
     const emitRun = (state: RunState['state'], problem?: string): void =>
       this.#emit({ type: 'run', run: { id: run.runId, state, problem } })
     const { signal } = (this.#stopping = new AbortController())
+    const config = { configurable: { thread_id: run.threadId }, signal }
     emitRun('running')
     try {
       const team = (this.#team ??= await openTeam(this.#options))
-      const input = toInput(await lastCheckpoint(team, run))
-      if (input !== undefined) await this.#stream(team, input, { ...configOf(run), signal })
-      const { asked } = await lastCheckpoint(team, run)
+      const input = toInput(await lastCheckpoint(team, config))
+      if (input !== undefined) await this.#stream(team, input, config)
+      const { asked } = await lastCheckpoint(team, config)
       for (const { question } of asked.flatMap(questionsOf)) {
         this.#emit({ type: 'item', item: question })
       }
@@ -131,11 +133,7 @@ export class TeamRunner implements AsyncDisposable {
     }
   }
 
-  async #stream(
-    team: Team,
-    input: Input,
-    config: ReturnType<typeof configOf> & { readonly signal: AbortSignal },
-  ): Promise<void> {
+  async #stream(team: Team, input: Input, config: RunnableConfig): Promise<void> {
     const stream = await team.supervisor.graph.stream(input, {
       ...config,
       streamMode: ['messages', 'updates', 'custom'],
@@ -191,12 +189,8 @@ export class TeamRunner implements AsyncDisposable {
   }
 }
 
-function configOf({ threadId }: RunReference): { configurable: { thread_id: string } } {
-  return { configurable: { thread_id: threadId } }
-}
-
-async function lastCheckpoint({ supervisor }: Team, run: RunReference): Promise<Checkpoint> {
-  const { values, tasks } = await supervisor.graph.getState(configOf(run))
+async function lastCheckpoint({ supervisor }: Team, config: RunnableConfig): Promise<Checkpoint> {
+  const { values, tasks } = await supervisor.graph.getState(config)
   const interrupts: Interrupt[] = tasks.flatMap((task) => task.interrupts)
   return { messages: values.messages ?? [], asked: interrupts.filter(isAsked) }
 }
