@@ -825,6 +825,40 @@ test('continues a run however often its processes are stopped', async () => {
   })
 })
 
+test.each([
+  { mode: 'run', status: 'completed', attempts: [1, 2] },
+  { mode: 'thread', status: 'failed', attempts: [1] },
+] as const)(
+  'continues the task of a dead process, but not within a conversation ($mode)',
+  async (row) => {
+    const engine = new EngineAtHand()
+    const ada = { id: 'ada', scopes: ['agent:long:call'], isAnonymous: false, claims: {} }
+    await using world = twoReplicas({
+      engine,
+      tools: { tasks: 'always' },
+      runs: { mode: row.mode },
+      auth: { authenticate: async () => ada },
+    })
+    const behaviour: Behaviour = async function* (agentCall) {
+      if (agentCall.attempt === 1) yield* endless(agentCall)
+      yield { type: 'done', text: 'Done' }
+    }
+    world.agents.join('long', behaviour, { canContinue: true })
+    await world.assemblies[0].work()
+    const long = (await call(world.a, 'long', { token: 'ada' })).result?.['taskId']
+    const dead = engine.next()
+    await vi.waitUntil(() => world.agents.calls.length === 1)
+    await world.assemblies[1].work() // the engine now uses this process
+    expect(await engine.next()).toBe('ended')
+    expect((await get(world.b, long, { token: 'ada' })).result).toMatchObject({
+      status: row.status,
+      ...(row.status === 'failed' && { error: { data: { reason: 'outcome_unknown' } } }),
+    })
+    expect(world.agents.calls.map(({ attempt }) => attempt)).toEqual(row.attempts)
+    await dead
+  },
+)
+
 test('cancels a task of an engine whose client leaves before it has its id', async () => {
   const engine = new EngineAtHand()
   await using world = twoReplicas({ engine, tools: { tasks: 'always' } })

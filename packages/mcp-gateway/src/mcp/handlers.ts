@@ -52,7 +52,7 @@ export interface HandlerParts {
   readonly info: Implementation
   readonly instructions: string | undefined
   readonly registry: Pick<AgentRegistry, 'plan' | 'ownerOf'>
-  readonly runs: Pick<Runs, 'call' | 'forget' | 'idempotent' | 'maxRunMs'>
+  readonly runs: Pick<Runs, 'call' | 'canContinue' | 'forget' | 'idempotent' | 'maxRunMs'>
   /** `undefined`: no call becomes a task. */
   readonly tasks: Tasks | undefined
   /** Time for which the outcome of a call with an idempotency key is stored. */

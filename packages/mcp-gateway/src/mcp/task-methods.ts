@@ -86,7 +86,7 @@ export function prepareTask(
       return executeOrder(parts, { tool, order, sink, onRefused })
     },
     maxRunMs: parts.runs.maxRunMs(tool),
-    canContinue: tool.agent.canContinue === true,
+    canContinue: parts.runs.canContinue(tool, order),
     forget: (remote) => {
       parts.runs.forget(tool, order, remote)
       // An earlier round or process may have reached the agent.

@@ -14,7 +14,7 @@ import { PausedRuns } from './paused-runs.ts'
 import { ProgressFeed } from './progress-feed.ts'
 import { failedOutcome, failureResult, runAgent } from './result.ts'
 import { ActiveRun, forgetState } from './run.ts'
-import { artifactCallerOf } from './order.ts'
+import { artifactCallerOf, namespaceOf } from './order.ts'
 import type { Execution, RunEnding, RunOrder, RunSink, RunStorage, ToolOutcome } from './order.ts'
 import { RunSlots } from './slots.ts'
 
@@ -76,6 +76,13 @@ export class Runs {
     if (order.resume !== undefined) return this.#paused.resume(execution, order.resume)
     if (order.idempotencyKey === undefined) return this.#paused.begin(execution)
     return this.#callOnce(execution)
+  }
+
+  /** Returns whether another process can continue a call after its process died. */
+  canContinue({ agent }: RunTool, order: RunOrder): boolean {
+    // The thread of a conversation does not show whether its last checkpoint belongs to this call or to the one before.
+    const isConversation = this.#conversations !== undefined && namespaceOf(order) !== undefined
+    return agent.canContinue === true && !isConversation
   }
 
   /**
