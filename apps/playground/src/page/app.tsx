@@ -8,12 +8,11 @@ import { loadExchange, useHost } from './host-connection.ts'
 import { Servers } from './servers.tsx'
 import { Timeline } from './timeline.tsx'
 
-const VIEWS = ['conversation', 'timeline', 'servers'] as const
-const VIEW_LABELS = { conversation: 'Conversation', timeline: 'Timeline', servers: 'Servers' }
+const VIEWS = { conversation: 'Conversation', timeline: 'Timeline', servers: 'Servers' }
 
 export function App(): ReactElement {
   const { state, lostSince, problem, closeProblem, send } = useHost()
-  const [shown, setShown] = useState<(typeof VIEWS)[number]>('conversation')
+  const [shown, setShown] = useState('conversation')
   const [openId, setOpenId] = useState<number>()
   const open = state.exchanges.find(({ id }) => id === openId)
 
@@ -40,14 +39,14 @@ export function App(): ReactElement {
       )}
       {/* On a narrow screen one part is shown at a time; on a wide one, all three. */}
       <nav className="views" aria-label="Parts of the page">
-        {VIEWS.map((name) => (
+        {Object.entries(VIEWS).map(([name, label]) => (
           <button
             type="button"
             key={name}
             aria-pressed={name === shown}
             onClick={() => setShown(name)}
           >
-            {VIEW_LABELS[name]}
+            {label}
             {name === 'conversation' && state.run?.state === 'waiting' && ' •'}
           </button>
         ))}

@@ -144,8 +144,7 @@ function Composer({ isRunning, send }: { isRunning: boolean; send: Send }): Reac
   }
   function sayInput(event: FormEvent<HTMLFormElement>): void {
     event.preventDefault()
-    const text = input.current?.value.trim() ?? ''
-    if (text === '' || isRunning) return
+    const text = input.current?.value ?? ''
     event.currentTarget.reset()
     void say(text)
   }
@@ -166,6 +165,7 @@ function Composer({ isRunning, send }: { isRunning: boolean; send: Send }): Reac
         aria-label="Message to the agent"
         placeholder="Message to the agent"
         rows={1}
+        required
         // On a small screen, the focus would open a keyboard over the page.
         autoFocus={matchMedia('(min-width: 821px)').matches}
         onKeyDown={sendWithEnter}

@@ -24,20 +24,13 @@ export function formatAge(ms: number): string {
   return `${Math.floor(ms / 3_600_000)} h ago`
 }
 
-/** JSON with indents; the `data:` lines of an event stream too. Text that is neither stays as it is. */
+/** Indents each line that is JSON, or that is JSON in an event stream. Other lines stay as they are. */
 export function prettyBody(body: string): string {
-  return (
-    prettyJson(body) ??
-    body.replaceAll(/^data: (.+)$/gm, (_line, data: string) => {
-      return `data: ${prettyJson(data) ?? data}`
-    })
-  )
-}
-
-function prettyJson(text: string): string | undefined {
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2)
-  } catch {
-    return undefined
-  }
+  return body.replaceAll(/^(data: )?([{[].*)$/gm, (line, field: string = '', json: string) => {
+    try {
+      return `${field}${JSON.stringify(JSON.parse(json), null, 2)}`
+    } catch {
+      return line
+    }
+  })
 }
