@@ -1,5 +1,6 @@
 // A process of a gateway with an engine. It listens, or executes tasks, or both. Its graphs count their nodes in a folder,
 // and wait there for files. Runs until its input ends, or until it is killed.
+import { flushCompileCache } from 'node:module'
 import { join } from 'node:path'
 import { Annotation, interrupt, StateGraph } from '@langchain/langgraph'
 import type { BaseCheckpointSaver } from '@langchain/langgraph'
@@ -100,6 +101,7 @@ await using gateway = createGateway({
 })
 if (works) await gateway.work()
 const address = listens ? (await gateway.listen()).url : ''
+flushCompileCache() // a killed process loses its compiled code
 process.stdout.write(`ready ${address}\n`)
 await new Promise<void>((resolve) => {
   process.stdin.once('end', resolve).resume()
