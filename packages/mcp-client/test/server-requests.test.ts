@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { startEverythingServer } from '@x/internal/testing'
+import type { EverythingServer } from '@x/internal/testing'
 import {
   deferred,
   startModernServer,
@@ -13,7 +14,7 @@ import {
   startTestServer,
 } from '@x/mcp-testing'
 import type { Exchange, TestServer, TestTool } from '@x/mcp-testing'
-import { describe, expect, test, vi } from 'vitest'
+import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { isInputRequired, McpClient } from '../src/index.ts'
 import type { ClientHandlers } from '../src/index.ts'
 import { rejectionOf, textOf } from './setting.ts'
@@ -43,6 +44,12 @@ function answering(): { readonly handlers: ClientHandlers; readonly asked: strin
 }
 
 describe('on a server with sessions', () => {
+  let everything: EverythingServer
+  beforeAll(async () => {
+    everything = await startEverythingServer()
+    return () => everything[Symbol.asyncDispose]()
+  })
+
   test.each<{ tool: string; args: Record<string, unknown>; what: string; answer: string }>([
     { tool: 'trigger-elicitation-request', args: {}, what: 'form', answer: 'Ada' },
     {
@@ -59,9 +66,8 @@ describe('on a server with sessions', () => {
     },
     { tool: 'get-roots-list', args: {}, what: 'roots', answer: 'file:///shop' },
   ])('answers $tool with its handler', async ({ tool, args, what, answer }) => {
-    await using server = await startEverythingServer()
     const { handlers, asked } = answering()
-    await using client = new McpClient({ url: server.url }, { handlers })
+    await using client = new McpClient({ url: everything.url }, { handlers })
     expect(textOf(await client.callTool(tool, args))).toContain(answer)
     expect(asked).toContain(what)
   })
@@ -80,8 +86,7 @@ describe('on a server with sessions', () => {
   })
 
   test('rejects a call, and does not repeat it, if the answer of its handler does not reach the server', async () => {
-    await using server = await startEverythingServer()
-    await using proxy = await startRecordingProxy(server.url)
+    await using proxy = await startRecordingProxy(everything.url)
     const { handlers, asked } = answering()
     await using client = new McpClient({ url: proxy.url }, { handlers })
     await client.ping()
@@ -98,8 +103,7 @@ describe('on a server with sessions', () => {
   })
 
   test('completes arguments', async () => {
-    await using server = await startEverythingServer()
-    await using client = new McpClient({ url: server.url })
+    await using client = new McpClient({ url: everything.url })
     const ref = { type: 'ref/prompt', name: 'completable-prompt' } as const
     const asked = { ref, argument: { name: 'department', value: 'E' } }
     const { completion } = await client.complete(asked)
