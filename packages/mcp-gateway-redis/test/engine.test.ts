@@ -362,6 +362,26 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     expect(await world.nodes()).toEqual(['first A', 'second A', 'second A', 'third A'])
   })
 
+  test(
+    'is finished by a process that is stopped, if no other one can continue it',
+    { timeout: SLOW },
+    async () => {
+      await using world = await newWorld()
+      await world.put('wait-second')
+      const web = await world.start({ listens: true })
+      const first = await world.start({ works: true })
+      const taskId = await taskOf(web.url, 'fragile')
+      await untilNodes(world, 2)
+      first.kill('SIGTERM')
+      await sleep(1000) // enough to stop a graph
+      await world.put('go-second')
+      const task = await until(web.url, taskId, 'completed')
+      expect(task).toMatchObject({ status: 'completed', result: text('first second third ') })
+      expect(await first.exited).toEqual([0, null])
+      expect(await world.nodes()).toEqual(['first A', 'second A', 'third A'])
+    },
+  )
+
   test('is not changed by a frozen process that wakes up', { timeout: SLOW }, async () => {
     await using world = await newWorld()
     await world.put('wait-second')

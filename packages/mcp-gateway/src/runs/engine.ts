@@ -14,7 +14,7 @@ export interface RunEngine {
   /**
    * Executes runs in this process. `execute` must not reject: it stores how the run ended.
    *
-   * @returns the function that ends it: stops the attempts in this process, hands their runs to other processes, and waits
+   * @returns the function that ends it: takes no more runs, aborts the attempts in this process, and waits for their ends
    */
   work(execute: ExecuteRun): Promise<() => Promise<void>>
 }
@@ -24,6 +24,9 @@ export type ExecuteRun = (runId: string, attempt: RunAttempt) => Promise<'ended'
 
 /** One execution of a run. Another process executes the run again if this one dies or freezes. */
 export interface RunAttempt {
-  /** Aborts with one of these words: another process has the run now (`lost`), or this process ends (`stopping`). */
+  /**
+   * Aborts with one of these words: the run was `cancelled`, another process has it now (`lost`), or this process ends
+   * (`stopping`). Then the run is handed to another process, or ends here soon.
+   */
   readonly signal: AbortSignal
 }

@@ -357,7 +357,11 @@ export class TaskExecutions {
       return 'ended'
     }
     const execution = this.#run(found, prepared, { leaving })
-    const leave = (): void => execution.stop(leaving?.reason)
+    const leave = (): void => {
+      // A call that nobody else can continue gets the time that calls have when the gateway stops.
+      const isFinishedHere = leaving?.reason === 'stopping' && !this.#isLeft(execution)
+      if (!isFinishedHere) execution.stop(leaving?.reason)
+    }
     if (leaving?.aborted === true) leave()
     else leaving?.addEventListener('abort', leave, { once: true })
     const isEnded = await execution.done
