@@ -212,7 +212,7 @@ export class Playground implements AsyncDisposable {
     ]
     for (const caller of callers)
       this.#env[caller.from] = { ...env, ...(await this.#urlsFor(caller)) }
-    await Promise.all([this.#startProcess('gateway'), this.#startProcess('agent')])
+    await Promise.all([this.#startProcess('agent'), this.#startProcess('gateway')])
   }
 
   /** Returns the folder of the SQLite files. */

@@ -1,15 +1,28 @@
 import { useEffect, useState } from 'react'
 import type { ReactElement, ReactNode } from 'react'
-import type { ExecutionType, ServerTrouble, Trouble } from '../timeline/commands.ts'
+import type { ExecutionType, Trouble } from '../timeline/commands.ts'
 import type { ProcessState, ServerState, SessionRecord } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
 import { formatAge } from './format.ts'
 import type { Send } from './host-connection.ts'
 
+const EXECUTION_TYPES: readonly ExecutionType[] = ['playground', 'runtime']
+
+const LOAD: readonly (readonly [string, Trouble])[] = [
+  ['Run 50 parallel calls', { name: 'parallel-calls' }],
+  ['Long task', { name: 'long-task', kill: 'none' }],
+  ['Long task, kill agent', { name: 'long-task', kill: 'agent' }],
+  ['Long task, kill gateway', { name: 'long-task', kill: 'gateway' }],
+]
+
 /** Processes, servers and stored sessions, with the buttons that make trouble. */
 export function Servers({ state, send }: { state: PlaygroundState; send: Send }): ReactElement {
-  const { processes, servers } = state
-  const running = [processes['agent'], processes['gateway']].filter((one) => one !== undefined)
+  const processes = Object.values(state.processes)
+  const ofServer = ({ name: server, troubles, revision }: ServerState): ReactElement[] =>
+    troubles.map((name) => {
+      const text = name === 'switch-era' && revision === MODERN ? 'Switch to sessions' : TEXTS[name]
+      return <Button key={name} text={text} of={server} trouble={{ name, server }} send={send} />
+    })
   return (
     <section className="panel servers" aria-labelledby="servers-title">
       <header className="bar">
@@ -17,42 +30,45 @@ export function Servers({ state, send }: { state: PlaygroundState; send: Send })
       </header>
       <div className="scroll stack">
         <h3>Processes</h3>
-        {running.length === 0 && <p className="quiet">No process was started yet.</p>}
-        {running.map((process) => (
-          <ProcessCard
-            key={process.name}
-            process={process}
-            server={servers.find(({ name }) => name === process.name)}
-            send={send}
-          />
-        ))}
+        {processes.length === 0 && <p className="quiet">No process was started yet.</p>}
+        {processes.map((process) => {
+          const { name, pid, model, executionType: current } = process
+          const server = state.servers.find((one) => one.name === name)
+          const facts = [name === 'agent' && model, pid && `pid ${pid}`, server?.revision]
+          const kill = { name: 'kill-process', process: name } as const
+          return (
+            <Card key={name} of={process} facts={facts}>
+              <Button text="Kill and restart" of={name} trouble={kill} send={send} />
+              {server && ofServer(server)}
+              {name === 'agent' && (
+                <div className="bar" role="group" aria-label="Execution type">
+                  {EXECUTION_TYPES.map((executionType) => (
+                    <Button
+                      key={executionType}
+                      text={executionType}
+                      isPressed={executionType === current}
+                      trouble={{ name: 'set-execution-type', executionType }}
+                      send={send}
+                    />
+                  ))}
+                </div>
+              )}
+            </Card>
+          )
+        })}
         <h3>Servers</h3>
-        {servers
-          .filter(({ name }) => !(name in processes))
+        {state.servers
+          .filter(({ name }) => !(name in state.processes))
           .map((server) => (
-            <Card
-              key={server.name}
-              of={server}
-              title={server.title}
-              facts={[server.transport, server.revision]}
-            >
-              <ServerTroubles server={server} send={send} />
+            <Card key={server.name} of={server} facts={[server.transport, server.revision]}>
+              {ofServer(server)}
             </Card>
           ))}
         <h3>Load</h3>
         <div className="bar">
-          <TroubleButton trouble={{ name: 'parallel-calls' }} send={send}>
-            Run 50 parallel calls
-          </TroubleButton>
-          <TroubleButton trouble={{ name: 'long-task', kill: 'none' }} send={send}>
-            Long task
-          </TroubleButton>
-          <TroubleButton trouble={{ name: 'long-task', kill: 'agent' }} send={send}>
-            Long task, kill agent
-          </TroubleButton>
-          <TroubleButton trouble={{ name: 'long-task', kill: 'gateway' }} send={send}>
-            Long task, kill gateway
-          </TroubleButton>
+          {LOAD.map(([text, trouble]) => (
+            <Button key={text} text={text} trouble={trouble} send={send} />
+          ))}
         </div>
         <h3>Stored sessions</h3>
         <Records records={state.records} />
@@ -61,34 +77,36 @@ export function Servers({ state, send }: { state: PlaygroundState; send: Send })
   )
 }
 
-interface TroubleButtonProps {
-  readonly trouble: Trouble
-  readonly send: Send
-  /** What a screen reader says, where the text of the button alone does not name its target. */
-  readonly label?: string
+interface CardProps {
+  readonly of: ProcessState | ServerState
+  /** Shown if they are there: process id, model, revision. */
+  readonly facts: readonly (string | number | false | undefined)[]
   readonly children: ReactNode
 }
 
-function TroubleButton({ trouble, send, label, children }: TroubleButtonProps): ReactElement {
-  const [isBusy, setBusy] = useState(false)
+function Card({ of, facts, children }: CardProps): ReactElement {
+  const { name, state, problem } = of
   return (
-    <button
-      type="button"
-      aria-label={label}
-      aria-busy={isBusy}
-      title={HELP[trouble.name]}
-      onClick={() => {
-        if (isBusy) return
-        setBusy(true)
-        void send({ type: 'trouble', trouble }).finally(() => setBusy(false))
-      }}
-    >
-      {children}
-    </button>
+    <article className="box bar" data-card={name}>
+      <h4 title={'title' in of ? of.title : undefined}>{name}</h4>
+      <span className={`dot is-${state}`}>{state}</span>
+      <span className="quiet meta">{facts.filter(Boolean).join(' · ')}</span>
+      {problem !== undefined && <p className="error">{problem}</p>}
+      <div className="bar">{children}</div>
+    </article>
   )
 }
 
-const HELP: Record<Trouble['name'], string> = {
+const MODERN = '2026-07-28'
+
+const TEXTS = {
+  'forget-sessions': 'Forget sessions',
+  'restart-server': 'Restart',
+  'cut-connections': 'Cut connections',
+  'switch-era': `Switch to ${MODERN}`,
+}
+
+const HELP: Readonly<Record<Trouble['name'], string>> = {
   'forget-sessions':
     'The server forgets its sessions: the next call gets 404, opens a new session and arrives.',
   'restart-server': 'Stops the server and starts it again, without its sessions.',
@@ -101,123 +119,32 @@ const HELP: Record<Trouble['name'], string> = {
   'long-task': 'A task of about ten seconds at the gateway.',
 }
 
-interface CardProps {
-  readonly of: ProcessState | ServerState
-  readonly title?: string
-  /** Shown if they are there: process id, model, revision. */
-  readonly facts: readonly (string | undefined)[]
-  readonly children: ReactNode
-}
-
-function Card({ of: { name, state, problem }, title, facts, children }: CardProps): ReactElement {
-  return (
-    <article className="box bar" data-card={name}>
-      <h4 title={title}>{name}</h4>
-      <span className={`dot is-${state}`}>{state}</span>
-      <span className="quiet meta">{facts.filter(Boolean).join(' · ')}</span>
-      {problem !== undefined && <p className="error">{problem}</p>}
-      <div className="bar">{children}</div>
-    </article>
-  )
-}
-
-interface ProcessCardProps {
-  readonly process: ProcessState
-  /** The same process as a server, if it is one. */
-  readonly server: ServerState | undefined
+interface ButtonProps {
+  readonly text: string
+  /** Process or server that it is about: a screen reader says it too. */
+  readonly of?: string
+  readonly isPressed?: boolean
+  readonly trouble: Trouble
   readonly send: Send
 }
 
-function ProcessCard({ process, server, send }: ProcessCardProps): ReactElement {
-  const { name, pid, model, executionType } = process
-  const isAgent = name === 'agent'
-  const facts = [
-    isAgent ? model : undefined,
-    pid === undefined ? undefined : `pid ${pid}`,
-    server?.revision,
-  ]
+function Button({ text, of, isPressed, trouble, send }: ButtonProps): ReactElement {
+  const [isBusy, setBusy] = useState(false)
   return (
-    <Card of={process} facts={facts}>
-      <TroubleButton
-        trouble={{ name: 'kill-process', process: name }}
-        send={send}
-        label={`Kill and restart: ${name}`}
-      >
-        Kill and restart
-      </TroubleButton>
-      {server !== undefined && (
-        <ServerTroubles server={server} except="restart-server" send={send} />
-      )}
-      {isAgent && <ExecutionTypeSwitch current={executionType} send={send} />}
-    </Card>
-  )
-}
-
-const EXECUTION_TYPES: readonly ExecutionType[] = ['playground', 'runtime']
-
-function ExecutionTypeSwitch({
-  current,
-  send,
-}: {
-  current: ExecutionType
-  send: Send
-}): ReactElement {
-  return (
-    <div className="bar" role="group" aria-label="Execution type">
-      {EXECUTION_TYPES.map((executionType) => (
-        <button
-          type="button"
-          key={executionType}
-          aria-pressed={executionType === current}
-          title={HELP['set-execution-type']}
-          onClick={() => {
-            if (executionType === current) return
-            void send({ type: 'trouble', trouble: { name: 'set-execution-type', executionType } })
-          }}
-        >
-          {executionType}
-        </button>
-      ))}
-    </div>
-  )
-}
-
-type ServerTroubleName = ServerTrouble['name']
-
-const SERVER_TROUBLES: readonly ServerTroubleName[] = [
-  'forget-sessions',
-  'restart-server',
-  'cut-connections',
-  'switch-era',
-]
-
-const MODERN = '2026-07-28'
-
-interface ServerTroublesProps {
-  readonly server: ServerState
-  readonly except?: ServerTroubleName
-  readonly send: Send
-}
-
-function ServerTroubles({ server, except, send }: ServerTroublesProps): ReactElement[] {
-  const { name, revision, troubles } = server
-  const labels: Record<ServerTroubleName, string> = {
-    'forget-sessions': 'Forget sessions',
-    'restart-server': 'Restart',
-    'cut-connections': 'Cut connections',
-    'switch-era': revision === MODERN ? 'Switch to sessions' : `Switch to ${MODERN}`,
-  }
-  return SERVER_TROUBLES.filter((trouble) => troubles.includes(trouble) && trouble !== except).map(
-    (trouble) => (
-      <TroubleButton
-        key={trouble}
-        trouble={{ name: trouble, server: name }}
-        send={send}
-        label={`${labels[trouble]}: ${name}`}
-      >
-        {labels[trouble]}
-      </TroubleButton>
-    ),
+    <button
+      type="button"
+      aria-label={of && `${text}: ${of}`}
+      aria-pressed={isPressed}
+      aria-busy={isBusy}
+      title={HELP[trouble.name]}
+      onClick={() => {
+        if (isBusy || isPressed) return
+        setBusy(true)
+        void send({ type: 'trouble', trouble }).finally(() => setBusy(false))
+      }}
+    >
+      {text}
+    </button>
   )
 }
 
