@@ -31,7 +31,10 @@ await runInProcess(async (context) => {
       'Shows MCP sessions live in a web page: an agent, its servers, and what goes wrong.',
     )
     .option('--port <number>', 'port of the page; 0 for any free port', toPort, PORT)
-    .option('--db <folder>', 'folder of the SQLite files (default: a temporary one)')
+    .option(
+      '--db <folder>',
+      'folder that keeps the conversation and the sessions (default: a temporary one)',
+    )
     .option('--no-open', 'do not open the page in a browser')
     .action((options: Options) => serve(options, context))
   const args = context.args.filter((arg) => arg !== '--') // pnpm passes it on

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
 import type { ElicitationAnswer } from '@x/langchain-mcp'
 import type { RunReference, ToAgent } from '../agent/agent-messages.ts'
 import type { Answer } from '../timeline/commands.ts'
@@ -11,6 +12,7 @@ export class Conversation {
   readonly #log: EventLog
   readonly #send: (message: ToAgent) => void
   #threadId: string = randomUUID()
+  #file: string | undefined
   /** Answers to questions of the run that waits, until all of them are there. */
   #answers: Record<string, ElicitationAnswer> = {}
 
@@ -18,6 +20,26 @@ export class Conversation {
   constructor(log: EventLog, send: (message: ToAgent) => void) {
     this.#log = log
     this.#send = send
+  }
+
+  /** Goes on with the conversation that is stored in a file, if there is one, and stores this one there. */
+  open(file: string): void {
+    this.#file = file
+    try {
+      const { threadId, answers, items, run } = JSON.parse(readFileSync(file, 'utf8'))
+      this.#threadId = threadId
+      this.#answers = answers
+      this.#log.append({ type: 'conversation', items, run })
+    } catch {
+      this.#store() // there is none, or it is damaged
+    }
+  }
+
+  #store(): void {
+    if (this.#file === undefined) return
+    const { conversation: items, run } = this.#log.state
+    const stored = { threadId: this.#threadId, answers: this.#answers, items, run }
+    writeFileSync(this.#file, JSON.stringify(stored), { mode: 0o600 })
   }
 
   /** Starts a run. Resolves when it has ended, or waits for an answer. */
@@ -49,7 +71,7 @@ export class Conversation {
     }
     this.#answers[toAskedId(questionId)] = { action, ...(content && { content }) }
     this.#log.append({ type: 'item', item: { ...question, action } })
-    if (this.#openQuestions().length > 0) return
+    if (this.#openQuestions().length > 0) return this.#store()
     this.#setRun({ id: run.id, state: 'running' })
     this.#send({ type: 'answer', answers: this.#answers, ...this.#reference(run.id) })
     this.#answers = {}
@@ -70,7 +92,8 @@ export class Conversation {
   startAnew(): void {
     this.refuseWhileRunning()
     this.#threadId = randomUUID()
-    this.#log.append({ type: 'conversation-cleared' })
+    this.#log.append({ type: 'conversation', items: [] })
+    this.#store()
   }
 
   refuseWhileRunning(): void {
@@ -142,7 +165,9 @@ export class Conversation {
   #setRun(run: RunState): void {
     const { run: known } = this.#log.state
     const isNew = run.id !== known?.id || run.state !== known.state
-    if (isNew) this.#log.append({ type: 'run', run })
+    if (!isNew) return
+    this.#log.append({ type: 'run', run })
+    this.#store()
   }
 
   #reference(runId: string): RunReference {

@@ -1,3 +1,8 @@
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { McpClient } from '@x/mcp-client'
 import { startLegacyServer, startTestServer } from '@x/mcp-testing'
@@ -264,6 +269,42 @@ describe('the web server', () => {
     )
   })
 })
+
+test('goes on with the stored conversation after a restart', { timeout: SLOW }, async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'playground-test-'))
+  const options = { folder, env: { PLAYGROUND_MODEL: 'scripted' } }
+  let first: readonly ConversationItem[]
+  {
+    await using started = await Playground.start(options)
+    await started.run({ type: 'say', text: 'Add a plum to my basket, then check out' })
+    expect(started.state.run?.state).toBe('waiting')
+    first = started.state.conversation
+  }
+  await using second = await Playground.start(options)
+  expect(second.state.run?.state).toBe('waiting')
+  expect(second.state.conversation).toHaveLength(first.length)
+  expect(second.state.conversation.at(-1)).toEqual(first.at(-1))
+  await second.run({ type: 'stop-run' })
+  await second.run({ type: 'new-conversation' })
+  expect(second.state.conversation).toEqual([])
+  await rm(folder, { recursive: true })
+})
+
+test(
+  'removes the temporary folder of a killed playground at the next start',
+  async () => {
+    const { pid } = spawnSync(process.execPath, ['--version']) // it has ended
+    const [left, used] = await Promise.all(
+      [pid, process.pid].map((owner) => mkdtemp(join(tmpdir(), `mcp-playground-${owner}-`))),
+    )
+    await using started = await Playground.start({ env: { PLAYGROUND_MODEL: 'scripted' } })
+    expect(started.state.processes['agent']?.state).toBe('running')
+    expect(existsSync(left ?? '')).toBe(false)
+    expect(existsSync(used ?? '')).toBe(true)
+    await rm(used ?? '', { recursive: true })
+  },
+  SLOW,
+)
 
 test('goes on with a wrong key of the model, and shows it nowhere', { timeout: SLOW }, async () => {
   await using service = await startTestServer((_request, response) => {

@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { startRedisServer } from '@x/internal/testing'
 import type { FromAgent, ToAgent } from '../agent/agent-messages.ts'
-import { memoryServer, SERVERS } from '../servers/servers.ts'
+import { MEMORY_SERVER, SERVERS } from '../servers/servers.ts'
 import type { ServerDefinition } from '../servers/servers.ts'
 import type { Command, ExecutionType, ProcessName, Trouble } from '../timeline/commands.ts'
 import { DEBUG_STATE } from '../timeline/events.ts'
@@ -21,7 +21,7 @@ import { HostedServer, NOWHERE } from './hosted-server.ts'
 import { ManagedProcess } from './managed-process.ts'
 
 export interface PlaygroundOptions {
-  /** Folder of the SQLite files. @default a temporary one */
+  /** Keeps the conversation, and the SQLite files. @default a temporary one */
   readonly folder?: string | undefined
   /** SQLite file of the debug-state service. @default one in the folder */
   readonly databaseFile?: string | undefined
@@ -50,9 +50,14 @@ export class Playground implements AsyncDisposable {
   readonly #conversation: Conversation
   readonly #agent: ManagedProcess<FromAgent>
   readonly #gateway: ManagedProcess<{ readonly type: 'ready'; readonly url: string }>
+  /** The gateway as a server: its process has another URL after each start. */
+  readonly #gatewayServer = {
+    url: NOWHERE,
+    era: 'modern' as const,
+    async [Symbol.asyncDispose]() {},
+  }
   readonly #stack = new AsyncDisposableStack()
   #debugState: DebugState | undefined
-  #gatewayUrl = NOWHERE
   /** Environments of the callers, which have proxies of their own: the page shows who calls. */
   #env: Partial<Record<Caller['from'], Record<string, string>>> = {}
   #executionType: ExecutionType
@@ -87,7 +92,7 @@ export class Playground implements AsyncDisposable {
       name: 'gateway',
       file: new URL('../servers/gateway-process.ts', import.meta.url),
       log: this.#log,
-      onMessage: ({ url }) => (this.#gatewayUrl = url),
+      onMessage: ({ url }) => (this.#gatewayServer.url = url),
     })
   }
 
@@ -133,7 +138,7 @@ export class Playground implements AsyncDisposable {
 
   /** Where other programs call the agents as an MCP server. The URL changes when the gateway restarts. */
   get gateway(): { readonly url: string; readonly token: string } {
-    return { url: this.#gatewayUrl, token: this.#gatewayToken }
+    return { url: this.#gatewayServer.url, token: this.#gatewayToken }
   }
 
   /** With Redis, a task of the gateway outlives its process. */
@@ -171,7 +176,6 @@ export class Playground implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#exitAgent(), this.#gateway.kill()])
-    await Promise.all([...this.#servers.values()].map((server) => server[Symbol.asyncDispose]()))
     await this.#stack.disposeAsync()
   }
 
@@ -181,16 +185,22 @@ export class Playground implements AsyncDisposable {
     const debugState = new DebugState(databaseFile, AGENT_ID, this.#debugStateToken)
     this.#debugState = this.#stack.use(debugState)
     await this.#emitRecords() // a file that cannot be used shows here
+    this.#conversation.open(join(folder, 'conversation.json'))
     const redis = await startRedisServer().catch(() => undefined)
     if (redis !== undefined) this.#stack.use(redis)
     else this.notify('info', 'There is no redis-server: a task ends when its gateway is killed.')
 
-    for (const definition of [debugState.definition, ...SERVERS, this.#gatewayDefinition()]) {
+    const gateway: ServerDefinition = {
+      name: 'gateway',
+      title: 'Gateway: agents as an MCP server',
+      troubles: ['cut-connections'],
+      start: async () => this.#gatewayServer,
+    }
+    for (const definition of [debugState.definition, ...SERVERS, gateway]) {
       const hosted = new HostedServer(definition, this.#log, this.#recorder)
-      this.#servers.set(definition.name, hosted)
+      this.#servers.set(definition.name, this.#stack.use(hosted))
     }
     await Promise.allSettled([...this.#servers.values()].map((hosted) => hosted.start()))
-    const memory = memoryServer(folder)
     const title = 'Memory: a knowledge graph, from npm. The agent starts it.'
     const server = { name: 'memory', title, transport: 'stdio', state: 'running' } as const
     this.#log.append({ type: 'server', server: { ...server, troubles: [] } })
@@ -199,8 +209,7 @@ export class Playground implements AsyncDisposable {
       DATA_FOLDER: folder,
       REDIS_URL: redis?.url ?? '',
       ...(reportMs !== undefined && { REPORT_MS: String(reportMs) }),
-      MEMORY_SERVER: memory.args[0],
-      MEMORY_FILE: memory.env.MEMORY_FILE_PATH,
+      MEMORY_SERVER,
       GATEWAY_TOKEN: this.#gatewayToken,
       DEBUGSTATE_AGENT_ID: AGENT_ID,
       DEBUGSTATE_TOKEN: this.#debugStateToken,
@@ -212,10 +221,10 @@ export class Playground implements AsyncDisposable {
     ]
     for (const caller of callers)
       this.#env[caller.from] = { ...env, ...(await this.#urlsFor(caller)) }
-    await Promise.all([this.#startProcess('agent'), this.#startProcess('gateway')])
+    await Promise.all([this.#startAgent(), this.#startGateway()])
   }
 
-  /** Returns the folder of the SQLite files. */
+  /** Returns the folder of all files. */
   async #openFolder(): Promise<string> {
     const { folder } = this.#options
     if (folder === undefined) {
@@ -234,23 +243,6 @@ export class Playground implements AsyncDisposable {
     return path
   }
 
-  /** The gateway as a server: its process has another URL after each start. */
-  #gatewayDefinition(): ServerDefinition {
-    const url = (): string => this.#gatewayUrl
-    return {
-      name: 'gateway',
-      title: 'Gateway: agents as an MCP server',
-      troubles: ['cut-connections'],
-      start: async () => ({
-        get url() {
-          return url()
-        },
-        era: 'modern',
-        async [Symbol.asyncDispose]() {},
-      }),
-    }
-  }
-
   /** Returns variables with the URLs of all servers for one caller, such as `BASKET_URL`. */
   async #urlsFor(caller: Caller): Promise<Record<string, string>> {
     const urls = [...this.#servers].map(async ([name, server]) => [
@@ -260,11 +252,22 @@ export class Playground implements AsyncDisposable {
     return Object.fromEntries(await Promise.all(urls))
   }
 
-  async #startProcess(name: ProcessName): Promise<void> {
-    const env = { ...this.#env[name], ...this.#options.env }
-    return name === 'agent'
-      ? this.#agent.start(env, this.#executionType)
-      : this.#gateway.start(env, 'runtime')
+  async #startGateway(): Promise<void> {
+    await this.#gateway.start({ ...this.#env.gateway, ...this.#options.env }, 'runtime')
+  }
+
+  /** Starts an agent process. It continues the run that another one has left, from its last checkpoint. */
+  async #startAgent(): Promise<void> {
+    const { openRun } = this.#conversation
+    if (openRun !== undefined) this.#conversation.pause(openRun)
+    await this.#agent.start({ ...this.#env.agent, ...this.#options.env }, this.#executionType)
+    if (openRun === undefined) return
+    if (!this.#agent.isRunning) {
+      this.#conversation.lose('No new agent process could be started to continue the run.')
+      return
+    }
+    this.#conversation.continue(openRun)
+    if (openRun.state === 'waiting') await this.#conversation.untilIdle()
   }
 
   async #exitAgent(): Promise<void> {
@@ -294,23 +297,12 @@ export class Playground implements AsyncDisposable {
     }
   }
 
-  /** A run that the agent process leaves is continued by the new one, from its last checkpoint. */
   async #killProcess(name: ProcessName): Promise<void> {
     const program = name === 'agent' ? this.#agent : this.#gateway
     const { pid } = program
     await program.kill()
     if (pid !== 0) this.notify('info', `The ${name} process ${pid} was killed (SIGKILL).`)
-    if (name === 'gateway') return this.#startProcess('gateway')
-    const { openRun } = this.#conversation
-    if (openRun !== undefined) this.#conversation.pause(openRun)
-    await this.#startProcess('agent')
-    if (openRun === undefined) return undefined
-    if (!this.#agent.isRunning) {
-      this.#conversation.lose('No new agent process could be started to continue the run.')
-      return undefined
-    }
-    this.#conversation.continue(openRun)
-    return openRun.state === 'waiting' ? this.#conversation.untilIdle() : undefined
+    return name === 'agent' ? this.#startAgent() : this.#startGateway()
   }
 
   async #callInParallel(): Promise<void> {
@@ -329,7 +321,7 @@ export class Playground implements AsyncDisposable {
     this.#conversation.refuseWhileRunning()
     await this.#exitAgent()
     this.#executionType = executionType
-    await this.#startProcess('agent')
+    await this.#startAgent()
     this.notify(
       'info',
       executionType === 'playground'

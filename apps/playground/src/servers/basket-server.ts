@@ -1,7 +1,7 @@
+import { readFile } from 'node:fs/promises'
 import { isRecord } from '@x/internal'
 import { startReplaceableServer } from '@x/mcp-testing'
 import type { TestTool, TestToolResult, ToolContext } from '@x/mcp-testing'
-import { receiptPicture } from './receipt-picture.ts'
 
 /** A shop with two faces behind one URL: with sessions (2025-11-25), and stateless (2026-07-28). */
 export interface BasketServer extends AsyncDisposable {
@@ -30,6 +30,9 @@ export async function startBasketServer(
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   }
 }
+
+/** Picture on each receipt. */
+const STAMP = new URL('stamp.png', import.meta.url)
 
 /** Number of pieces of each item. */
 type Basket = Map<string, number>
@@ -101,16 +104,17 @@ const TOOLS: readonly TestTool[] = [
   },
   {
     name: 'basket_receipt',
-    description: 'Returns the receipt of the last order: a picture, its data, and a link.',
+    description:
+      'Returns the receipt of the last order: its data, a link, and the stamp of the shop.',
     annotations: { readOnlyHint: true },
-    run(_args, context) {
+    async run(_args, context) {
       const order = context.state.get(keyOf(context, 'order'))
       const basket: Basket = order instanceof Map ? order : basketOf(context)
       const items = itemsOf(basket)
       return {
         content: [
           { type: 'text', text: `Receipt: ${listOf(basket)}` },
-          { type: 'image', mimeType: 'image/png', data: receiptPicture(items).toString('base64') },
+          { type: 'image', mimeType: 'image/png', data: await readFile(STAMP, 'base64') },
           {
             type: 'resource_link',
             uri: 'https://shop.example/receipts/1',

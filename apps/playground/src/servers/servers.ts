@@ -44,16 +44,9 @@ export const SERVERS: readonly ServerDefinition[] = [
   },
 ]
 
-/** Command of `@modelcontextprotocol/server-memory` on stdio. It keeps what it learns in `folder`. */
-export function memoryServer(folder: string): {
-  readonly command: string
-  readonly args: [string]
-  readonly env: { readonly MEMORY_FILE_PATH: string }
-} {
-  const manifest = require.resolve('@modelcontextprotocol/server-memory/package.json')
-  return {
-    command: process.execPath,
-    args: [join(dirname(manifest), 'dist', 'index.js')],
-    env: { MEMORY_FILE_PATH: join(folder, 'memory.jsonl') },
-  }
-}
+/** Program of `@modelcontextprotocol/server-memory`, which speaks stdio. */
+export const MEMORY_SERVER: string = join(
+  dirname(require.resolve('@modelcontextprotocol/server-memory/package.json')),
+  'dist',
+  'index.js',
+)

@@ -17,8 +17,12 @@ export type Happening =
   | { readonly type: 'text'; readonly id: string; readonly text: string }
   | { readonly type: 'tool-call-changed'; readonly id: string; readonly change: ToolCallChange }
   | { readonly type: 'run'; readonly run: RunState }
-  /** A new conversation started; the old one is not shown any more. */
-  | { readonly type: 'conversation-cleared' }
+  /** A new or a stored conversation takes the place of the one before. */
+  | {
+      readonly type: 'conversation'
+      readonly items: readonly ConversationItem[]
+      readonly run?: RunState | undefined
+    }
   /** What a command did, or why it failed; for the person, in one or two sentences. */
   | { readonly type: 'notice'; readonly level: 'info' | 'problem'; readonly text: string }
 

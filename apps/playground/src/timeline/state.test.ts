@@ -76,7 +76,7 @@ test('tells a conversation with text, progress, a result and a question', () => 
     { type: 'question', action: 'accept' },
   ])
   expect(state.run?.state).toBe('done')
-  expect(after([{ type: 'conversation-cleared' }], state)).toMatchObject({ conversation: [] })
+  expect(after([{ type: 'conversation', items: [] }], state)).toMatchObject({ conversation: [] })
 })
 
 test('ignores an event about an item that it does not have', () => {

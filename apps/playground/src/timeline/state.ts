@@ -80,8 +80,8 @@ function changeOf(state: PlaygroundState, event: TimelineEvent): Partial<Playgro
       }
     case 'run':
       return { run: event.run }
-    case 'conversation-cleared':
-      return { conversation: [], run: undefined }
+    case 'conversation':
+      return { conversation: event.items, run: event.run }
     case 'notice': {
       const { at, level, text } = event
       const id = (state.notices.at(-1)?.id ?? 0) + 1
