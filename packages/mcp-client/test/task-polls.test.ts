@@ -1,0 +1,448 @@
+// When a client asks for the status of a task, and what it does if it gets none.
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import type { Server, Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { deferred, startRecordingProxy } from '@x/mcp-testing'
+import { describe, expect, test } from 'vitest'
+import { McpClient } from '../src/index.ts'
+import type { Progress } from '../src/index.ts'
+import { rejectionOf, textOf } from './setting.ts'
+import { given, isOfTasks, polled, startedTask, stored } from './task-setting.ts'
+
+describe.concurrent('a poll', () => {
+  const failures = [
+    ['status 503', { instead: { status: 503, body: 'busy' } }],
+    ['a reset connection', { instead: 'reset' }],
+    ['a cut answer', { answer: 'cut' }],
+    [
+      'an internal error',
+      { instead: { status: 200, body: (id: unknown): string => rpcError(id, -32603) } },
+    ],
+  ] as const
+
+  test.each(failures)('is repeated after %s', async (_what, fault) => {
+    await using all = await given()
+    const { client, server } = all
+    server.inject({ method: 'tasks/get', times: 2, ...fault })
+    expect(textOf(await client.callTool('slow_compute', { seconds: 0.02 }))).toBe('computed')
+    expect(server.runs).toEqual(['slow_compute'])
+    expect(server.count('tasks/get')).toBeGreaterThan(2)
+  })
+
+  test('is repeated no sooner than the error of the server says', async () => {
+    const waits: number[] = []
+    const wait = (ms: number): Promise<void> => {
+      waits.push(ms)
+      return new Promise((resolve) => setImmediate(resolve))
+    }
+    await using all = await given({ retryTiming: { random: () => 0, wait } })
+    const { client, server } = all
+    const body = (id: unknown): string => {
+      const error = { code: -32603, message: 'Not now', data: { retryAfterMs: 7000 } }
+      return JSON.stringify({ jsonrpc: '2.0', id, error })
+    }
+    server.inject({ method: 'tasks/get', times: 1, instead: { status: 200, body } })
+    expect(textOf(await client.callTool('slow_compute', { seconds: 0.02 }))).toBe('computed')
+    expect(Math.max(...waits)).toBeGreaterThanOrEqual(7000)
+  })
+
+  test('is repeated while the server restarts', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const call = client.callTool('slow_compute')
+    await polled(server)
+    await server.restart()
+    server.complete('survived')
+    expect(textOf(await call)).toBe('survived')
+    expect(server.runs).toEqual(['slow_compute'])
+  })
+
+  test('is refused with another task, and the call rejects without its data', async () => {
+    await using all = await given()
+    const { client, server } = all
+    server.onGet = (task) => ({
+      ...task,
+      taskId: 'somebody-elses',
+      status: 'completed',
+      result: { content: [{ type: 'text', text: 'secret' }] },
+    })
+    const error = await rejectionOf(client.callTool('slow_compute'))
+    expect(error).toMatchObject({ code: 'UNEXPECTED_RESPONSE', outcome: 'unknown' })
+    expect(String(error)).not.toContain('secret')
+  })
+
+  test('says that the task expired if the server has forgotten it, and the tool is not called again', async () => {
+    await using all = await given({ maxRetries: 5 }, { honoursKeys: true })
+    const { client, server } = all
+    const call = client.callTool('slow_compute', {}, { idempotencyKey: 'k' })
+    await polled(server)
+    server.tasks.clear()
+    expect(await rejectionOf(call)).toMatchObject({ code: 'TASK_EXPIRED', outcome: 'unknown' })
+    expect(server.runs).toEqual(['slow_compute'])
+  })
+
+  test('goes on until the time to live ends while the server is away', async () => {
+    await using all = await given({}, { ttlMs: 600 })
+    const { client, server } = all
+    const call = client.callTool('slow_compute')
+    await polled(server)
+    server.inject({ method: 'tasks/get', times: 1000, instead: { status: 503 } })
+    expect(await rejectionOf(call)).toMatchObject({ code: 'TASK_EXPIRED', outcome: 'unknown' })
+  })
+
+  test.each([0, 1, 300])(
+    'goes on while the server keeps the task beyond its ttlMs of %i',
+    async (ttlMs) => {
+      await using all = await given({}, { ttlMs, notifies: false })
+      const { client, server } = all
+      const result = await client.callTool('slow_compute', { seconds: 0.5, label: 'late' })
+      expect(textOf(result)).toBe('late')
+      expect(server.count('tasks/get')).toBeLessThan(12)
+    },
+  )
+
+  test.each([401, 403, 404])('is not repeated after status %i', async (status) => {
+    await using all = await given()
+    const { client, server } = all
+    server.inject({ method: 'tasks/get', times: 1000, instead: { status, body: 'no' } })
+    const error = await rejectionOf(client.callTool('slow_compute'))
+    expect(error).toMatchObject({ outcome: 'unknown', task: { tool: 'slow_compute' } })
+    expect(server.count('tasks/get')).toBe(1)
+  })
+
+  test('is sent at the interval of the server, never below 100 ms, with jitter upwards', async () => {
+    const waits: number[] = []
+    const retryTiming = {
+      random: () => 1,
+      wait: (ms: number): Promise<void> => {
+        waits.push(ms)
+        return new Promise((resolve) => setImmediate(resolve))
+      },
+    }
+    await using all = await given(
+      { retryTiming },
+      { pollIntervalMs: 5, ttlMs: null, notifies: false },
+    )
+    const call = all.client.callTool('slow_compute')
+    await polled(all.server)
+    all.server.onGet = (task) => ({ ...task, pollIntervalMs: 1e9 })
+    await all.server.waitFor(() => waits.length > 4)
+    all.server.complete('done')
+    await call
+    const [first = 0] = waits
+    const last = waits.at(-1) ?? 0
+    // Polls start at multiples of 100 ms.
+    expect(first).toBeGreaterThanOrEqual(125)
+    expect(first).toBeLessThanOrEqual(225)
+    expect(last).toBeGreaterThanOrEqual(75_000)
+    expect(last).toBeLessThanOrEqual(75_100)
+  })
+
+  test('is sent later with many tasks: at most 250 times a second for all of them', async () => {
+    const waits: number[] = []
+    const retryTiming = {
+      random: () => 0,
+      wait: (ms: number, signal: AbortSignal): Promise<void> => {
+        waits.push(ms)
+        return sleep(ms, undefined, { signal })
+      },
+    }
+    await using all = await given({ retryTiming }, { notifies: false })
+    const { client, server } = all
+    const started = await Promise.all(Array.from({ length: 100 }, () => startedTask(client)))
+    const results = Promise.all(started.map((task) => task.result()))
+    await server.waitFor(() => waits.length >= 200)
+    for (const task of server.tasks.values()) server.complete('done', task)
+    await results
+    const later = waits.slice(100, 200)
+    expect(Math.min(...later)).toBeGreaterThanOrEqual(400)
+    expect(Math.max(...later)).toBeLessThanOrEqual(500)
+  })
+})
+
+function rpcError(id: unknown, code: number): string {
+  return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message: 'try later' } })
+}
+
+describe.concurrent('beside a listen stream', () => {
+  test.each([
+    [0, 10_000],
+    [1, 20_000],
+  ])('polls are 10 to 20 s apart: with random number %i after %i ms', async (random, ms) => {
+    const slow = deferred<number>()
+    const retryTiming = {
+      random: () => random,
+      wait: async (waitMs: number): Promise<void> => {
+        if (waitMs > 5000) slow.resolve(waitMs)
+        await sleep(Math.min(waitMs, 50))
+      },
+    }
+    await using all = await given({ retryTiming })
+    const call = all.client.callTool('slow_compute')
+    const waitMs = await slow.promise
+    expect(waitMs).toBeGreaterThanOrEqual(ms)
+    expect(waitMs).toBeLessThanOrEqual(ms + 100)
+    all.server.complete('done')
+    await call
+  })
+
+  test('a status line is reported, and the wait for the next poll goes on', async () => {
+    const slow = deferred()
+    let waits = 0
+    const retryTiming = {
+      random: () => 0,
+      wait: (ms: number, signal: AbortSignal): Promise<void> => {
+        waits += 1
+        if (ms > 5000) slow.resolve()
+        return sleep(ms, undefined, { signal })
+      },
+    }
+    await using all = await given({ retryTiming })
+    const reported = deferred()
+    const onProgress = ({ message }: Progress): void => {
+      if (message === 'second') reported.resolve()
+    }
+    const call = all.client.callTool('slow_compute', {}, { onProgress })
+    await slow.promise
+    const before = waits
+    all.server.change({ statusMessage: 'first' })
+    all.server.change({ statusMessage: 'second' })
+    await reported.promise
+    await sleep(20)
+    expect(waits).toBe(before)
+    all.server.complete('done')
+    expect(textOf(await call)).toBe('done')
+  })
+
+  test('polls are frequent again when the stream ends', async () => {
+    const slow = deferred()
+    const retryTiming = {
+      random: () => 0,
+      wait: (ms: number, signal: AbortSignal): Promise<void> => {
+        if (ms > 5000) slow.resolve()
+        return sleep(ms > 5000 ? 60_000 : ms, undefined, { signal })
+      },
+    }
+    await using all = await given({ retryTiming })
+    const { client, server } = all
+    const call = client.callTool('slow_compute')
+    await slow.promise
+    const { lastTask: task } = server
+    const result = { content: [{ type: 'text', text: 'polled' }] }
+    server.tasks.set(task.taskId, { ...task, status: 'completed', result })
+    server.listeners.find(isOfTasks)?.drop()
+    expect(textOf(await call)).toBe('polled')
+  })
+
+  test('the client polls slowly, and gets the result from the stream', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const call = client.callTool('slow_compute')
+    const listener = await server.waitForListener(isOfTasks, { timeoutMs: 5000 })
+    expect(listener.requested).toEqual({ taskIds: [server.lastTask.taskId] })
+    // One poll may be on its way. From then on, polls are 10 s apart.
+    await server.waitFor(({ rpcMethod, end }) => rpcMethod === 'tasks/get' && end === 'complete')
+    const polls = server.count('tasks/get')
+    server.change({ statusMessage: 'soon' })
+    server.complete('pushed')
+    expect(textOf(await call)).toBe('pushed')
+    expect(server.count('tasks/get')).toBeLessThanOrEqual(polls + 1)
+    await server.waitForListener((one) => isOfTasks(one) && !one.isOpen)
+  })
+
+  test('of a server that does not send notifications, the client goes on polling', async () => {
+    await using all = await given({}, { notifies: false })
+    const { client, server } = all
+    const call = client.callTool('slow_compute')
+    await server.waitForListener((one) => isOfTasks(one) && !one.isOpen, { timeoutMs: 5000 })
+    server.complete('polled')
+    expect(textOf(await call)).toBe('polled')
+  })
+
+  test('of a server that accepts some of the tasks, the client opens one stream, and polls the others', async () => {
+    await using all = await given()
+    const { client, server } = all
+    let streams = 0
+    server.acknowledge = (requested) => {
+      const { taskIds } = requested as { readonly taskIds?: readonly string[] }
+      if (taskIds !== undefined) streams += 1
+      return { taskIds: taskIds?.slice(0, 1) }
+    }
+    const calls = [client.callTool('slow_compute'), client.callTool('slow_compute')]
+    await server.waitForListener(isOfTasks, { timeoutMs: 5000 })
+    // Each poll of the second task could open a stream, one second after the last one.
+    await sleep(2500)
+    expect(streams).toBe(1)
+    for (const task of server.tasks.values()) server.complete('done', task)
+    expect((await Promise.all(calls)).map(textOf)).toEqual(['done', 'done'])
+  })
+
+  test('the first final status counts', async () => {
+    await using all = await given()
+    const { client, server } = all
+    const task = await startedTask(client)
+    const result = task.result()
+    await server.waitForListener(isOfTasks, { timeoutMs: 5000 })
+    server.complete('first')
+    server.change({ status: 'failed', error: { code: 1, message: 'second' } })
+    expect(textOf(await result)).toBe('first')
+    expect(textOf(await task.result())).toBe('first')
+  })
+})
+
+/** Forwards connections to a server while it is open. While it is closed, its port refuses connections. */
+async function startGate(url: string) {
+  const target = Number(new URL(url).port)
+  const sockets = new Set<Socket>()
+  const listen = async (port: number): Promise<Server> => {
+    const server = createServer((socket) => {
+      const other = connect(target, '127.0.0.1')
+      for (const one of [socket, other]) {
+        sockets.add(one)
+        one.on('error', () => {})
+        one.on('close', () => (one === socket ? other : socket).destroy())
+      }
+      socket.pipe(other).pipe(socket)
+    }).listen(port, '127.0.0.1')
+    await once(server, 'listening')
+    return server
+  }
+  let server = await listen(0)
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('The gate has no port')
+  const { port } = address
+  const close = async (): Promise<void> => {
+    const closed = once(server, 'close')
+    server.close()
+    for (const socket of sockets) socket.destroy()
+    sockets.clear()
+    await closed
+  }
+  return {
+    url: `http://127.0.0.1:${port}/mcp`,
+    close,
+    async open() {
+      server = await listen(port)
+    },
+    async [Symbol.asyncDispose]() {
+      if (server.listening) await close()
+    },
+  }
+}
+
+/** Short pauses between polls, and the end of so many of them. */
+function shortPauses(count: number) {
+  const done = deferred()
+  let pauses = 0
+  const wait = async (_ms: number, signal: AbortSignal): Promise<void> => {
+    await sleep(10, undefined, { signal })
+    if (++pauses === count) done.resolve()
+  }
+  return { retryTiming: { random: () => 0, wait }, done: done.promise }
+}
+
+describe.concurrent('a server that is away', () => {
+  test.each([429, 500, 502, 503])(
+    'delays a resumed task while it answers the handshake with status %i',
+    async (status) => {
+      await using all = await given()
+      const { client, server } = all
+      const task = await startedTask(client)
+      let isAway = true
+      await using proxy = await startRecordingProxy(server.url)
+      proxy.inject({ match: () => isAway, times: 1000, action: { status, body: 'away' } })
+      const { retryTiming, done } = shortPauses(1)
+      await using other = new McpClient({ url: proxy.url }, { retryTiming })
+      const result = other.resumeTask({ ...stored(task), server: proxy.url }).result()
+      // The first handshake has failed.
+      await Promise.race([done, result])
+      isAway = false
+      server.complete('back')
+      expect(textOf(await result)).toBe('back')
+    },
+  )
+
+  test('delays a resumed task while it refuses connections', async () => {
+    await using all = await given()
+    await using gate = await startGate(all.server.url)
+    const task = await startedTask(all.client)
+    await gate.close()
+    const { retryTiming, done } = shortPauses(5)
+    await using other = new McpClient({ url: gate.url }, { retryTiming })
+    const result = other.resumeTask({ ...stored(task), server: gate.url }).result()
+    await Promise.race([done, result])
+    await gate.open()
+    all.server.complete('back')
+    expect(textOf(await result)).toBe('back')
+    expect(all.server.runs).toEqual(['slow_compute'])
+  })
+
+  test('delays a call whose polls it refuses', async () => {
+    await using all = await given()
+    await using gate = await startGate(all.server.url)
+    const { retryTiming, done } = shortPauses(10)
+    await using other = new McpClient({ url: gate.url }, { retryTiming })
+    const result = other.callTool('slow_compute')
+    await polled(all.server)
+    await gate.close()
+    await Promise.race([done, result])
+    await gate.open()
+    all.server.complete('back')
+    expect(textOf(await result)).toBe('back')
+    expect(all.server.runs).toEqual(['slow_compute'])
+  })
+
+  test('does not delay a resumed task beyond timeoutMs: the error says why, and has the reference', async () => {
+    await using all = await given()
+    await using gate = await startGate(all.server.url)
+    const reference = { ...stored(await startedTask(all.client)), server: gate.url }
+    await gate.close()
+    await using other = new McpClient({ url: gate.url })
+    const error = await rejectionOf(other.resumeTask(reference).result({ timeoutMs: 200 }))
+    expect(error).toMatchObject({
+      code: 'TIMEOUT',
+      outcome: 'unknown',
+      task: reference,
+      cause: { code: 'UNREACHABLE' },
+    })
+    expect(String(error)).toMatch(/may still be running.*ECONNREFUSED.*resumeTask\(\)/u)
+  })
+
+  test('does not delay an abort', async () => {
+    await using all = await given()
+    await using gate = await startGate(all.server.url)
+    const reference = { ...stored(await startedTask(all.client)), server: gate.url }
+    await gate.close()
+    const { retryTiming, done } = shortPauses(1)
+    await using other = new McpClient({ url: gate.url }, { retryTiming })
+    const abort = new AbortController()
+    const result = rejectionOf(other.resumeTask(reference).result({ signal: abort.signal }))
+    await done
+    const reason = new Error('enough')
+    const abortedAt = performance.now()
+    abort.abort(reason)
+    expect(await result).toBe(reason)
+    // A server that can be reached has 1 s to answer the cancellation.
+    expect(performance.now() - abortedAt).toBeLessThan(800)
+  })
+
+  test.each([401, 403, 404])(
+    'is not awaited if it refuses the handshake with status %i',
+    async (status) => {
+      await using all = await given()
+      const task = await startedTask(all.client)
+      await using proxy = await startRecordingProxy(all.server.url)
+      proxy.inject({ match: () => true, times: 1000, action: { status, body: 'no' } })
+      const wait = (): Promise<never> => Promise.reject(new Error('The client waited'))
+      await using other = new McpClient(
+        { url: proxy.url },
+        { retryTiming: { random: () => 0, wait } },
+      )
+      const reference = { ...stored(task), server: proxy.url }
+      const error = await rejectionOf(other.resumeTask(reference).result())
+      const code = status === 404 ? 'REJECTED' : 'UNAUTHORIZED'
+      expect(error).toMatchObject({ code, outcome: 'unknown', task: reference })
+    },
+  )
+})
