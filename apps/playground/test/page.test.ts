@@ -134,6 +134,8 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     )
     expect(await rows('handshake', 'initialize').count()).toBe(2) // and its notification
     expect(await rows('call', 'basket_add').count()).toBe(1)
+    const lanes = await page.locator('.lane-names text').allTextContents()
+    expect(lanes).toEqual(['agent', 'gateway', 'basket', 'everything', 'debug-state'])
     await page.getByRole('row', { name: 'basket' }).waitFor()
 
     await say('Show me the receipt')
@@ -153,6 +155,7 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     await say('Show my basket')
     await expectMessage(/is empty/)
     expect(await rows('loss', 'basket_show').count()).toBe(1)
+    await page.locator('.row.notice:has-text("forgot") ~ [data-kind=loss]').first().waitFor()
     expect(await rows('recovery', 'initialize').filter({ hasNotText: 'initialized' }).count()).toBe(
       1,
     )
@@ -373,7 +376,7 @@ describe.skipIf(browser === undefined)('the page of the playground', { timeout: 
     const many = await openWith(MANY)
     await many.locator('#exchange-2000').waitFor()
     expect(await many.locator('.row').count()).toBe(500)
-    expect(await many.locator('#exchange-2000').boundingBox()).toMatchObject({ height: 34 })
+    expect(await many.locator('#exchange-2000').boundingBox()).toMatchObject({ height: 30 })
     await many.getByRole('listbox').focus()
     await many.keyboard.press('Home')
     await many.locator('#exchange-1501.is-active').waitFor()

@@ -45,7 +45,7 @@ async function take(
   prepare?: (page: Page) => Promise<void>,
 ): Promise<void> {
   const context = await browser?.newContext({
-    viewport: { width: 1260, height: 800 },
+    viewport: { width: 1310, height: 666 },
     colorScheme,
     reducedMotion: 'reduce',
   })

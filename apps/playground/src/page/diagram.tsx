@@ -10,7 +10,7 @@ import { formatDuration, formatTime } from './format.ts'
 /** Rows of a diagram; older ones are left out. */
 const MAX_ROWS = 500
 /** Heights of a row and of the names of the lanes, in pixels. */
-const ROW = 34
+const ROW = 30
 const HEAD = 30
 /** Width of a character of the diagram, in pixels: its font has one width. */
 const CHARACTER = 7.25
@@ -161,7 +161,7 @@ export function DiagramRow(props: DiagramRowProps): ReactElement {
     >
       <path className="lane" d={[...layout.lanes.values()].map((x) => `M${x} 0v${ROW}`).join('')} />
       {!layout.isNarrow && (
-        <text className="quiet" x={10} y={27}>
+        <text className="quiet" x={10} y={25}>
           {row.time}
         </text>
       )}
@@ -178,15 +178,15 @@ function drawExchange(exchange: Exchange, layout: Layout): ReactElement {
   return (
     <>
       <title>{`${kind} ${label} from ${from} to ${to}, ${outcome}`}</title>
-      <path className="line" d={`M${start} 25H${end}`} />
-      <path className="shape" d={SHAPES[kind]} transform={`translate(${end - 6} 19) scale(.75)`} />
-      <text x={left} y={14}>
+      <path className="line" d={`M${start} 22H${end}`} />
+      <path className="shape" d={SHAPES[kind]} transform={`translate(${end - 6} 16) scale(.75)`} />
+      <text x={left} y={13}>
         <tspan className="kind-name">{kind}</tspan>{' '}
         {cut(label, layout.width - left - (kind.length + 1) * CHARACTER)}
         {sessionId !== undefined && <tspan className="quiet"> {sessionId}</tspan>}
       </text>
       {!layout.isNarrow && (
-        <text className="quiet outcome" x={layout.width - 10} y={29}>
+        <text className="quiet outcome" x={layout.width - 10} y={26}>
           {outcome}
         </text>
       )}
@@ -201,8 +201,8 @@ function drawNotice(notice: Notice, layout: Layout): ReactElement {
   return (
     <>
       <title>{notice.text}</title>
-      <rect className="box" x={left} y={6} width={width} height={23} rx={5} />
-      <text x={left + 8} y={22}>
+      <rect className="box" x={left} y={4} width={width} height={22} rx={5} />
+      <text x={left + 8} y={19}>
         {text}
       </text>
     </>
