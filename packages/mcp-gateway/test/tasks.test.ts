@@ -871,6 +871,22 @@ test('cancels a task of an engine whose client leaves before it has its id', asy
   expect(records.map(({ value }) => isRecord(value) && value['status'])).toEqual(['cancelled'])
 })
 
+test('lets an agent delete the thread of a task that is cancelled while it waits for an answer', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  const forgotten: unknown[] = []
+  Object.assign(world.agents, {
+    forgetThread: async (...thread: unknown[]): Promise<void> => void forgotten.push(thread),
+  })
+  world.agents.join('asking', asking)
+  await world.assemblies[0].work()
+  const taskId = (await call(world.a, 'asking')).result?.['taskId']
+  expect(await engine.next()).toBe('ended')
+  expect(forgotten).toEqual([])
+  await cancel(world.a, taskId)
+  expect(forgotten).toEqual([['asking', world.agents.calls[0]?.runId]])
+})
+
 test('makes a call of an engine again if its agent did not get the first one', async () => {
   const engine = new EngineAtHand()
   await using world = twoReplicas({ engine, tools: { tasks: 'always' } })

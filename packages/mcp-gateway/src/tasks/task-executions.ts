@@ -221,7 +221,14 @@ export class TaskExecutions {
     running?.stop()
     // A process that misses this learns of the end when it stores its own.
     await engine?.cancel(`${key}/${task.round}`).catch(() => {})
-    if (running || task.remote === undefined) return
+    if (running) return
+    if (task.remote === undefined) {
+      // The agent of an engine's task keeps a thread for the answer.
+      if (engine && task.status === 'input_required' && this.#hasAgent(task)) {
+        this.#options.prepare(task).forget()
+      }
+      return
+    }
     void this.#stopRemote(task).catch(() => {}) // the run goes on, and nobody gets its result
   }
 
