@@ -56,7 +56,7 @@ export class Conversation {
     this.#log.append({ type: 'item', item: { type: 'message', id, from: 'user', text } })
     this.#setRun({ id, state: 'running' })
     this.#send({ type: 'say', text, ...this.#reference(id) })
-    await this.untilIdle()
+    await this.#untilIdle()
   }
 
   /** Answers a question. The run continues when all of its questions are answered. */
@@ -75,7 +75,7 @@ export class Conversation {
     this.#setRun({ id: run.id, state: 'running' })
     this.#send({ type: 'answer', answers: this.#answers, ...this.#reference(run.id) })
     this.#answers = {}
-    await this.untilIdle()
+    await this.#untilIdle()
   }
 
   async stopRun(): Promise<void> {
@@ -86,7 +86,7 @@ export class Conversation {
     this.#send({ type: 'stop-run' })
     if (run.state === 'waiting')
       this.#end({ id: run.id, state: 'done', problem: 'You stopped this run.' })
-    await this.untilIdle()
+    await this.#untilIdle()
   }
 
   startAnew(): void {
@@ -106,26 +106,24 @@ export class Conversation {
     }
   }
 
-  /** Returns the run that the agent process works on, or that waits for an answer. */
-  get openRun(): RunState | undefined {
-    const { run } = this.#log.state
-    return run?.state === 'running' || run?.state === 'waiting' ? run : undefined
-  }
-
-  /** Closes the run for answers until a new agent process continues it. */
-  pause({ id }: RunState): void {
-    this.#setRun({ id, state: 'running' })
-  }
-
-  /** Lets a new agent process continue the run that another one has left. */
-  continue({ id }: RunState): void {
-    this.#send({ type: 'continue', ...this.#reference(id) })
+  /** Starts an agent process by `start`. It continues the run that another one has left, from its last checkpoint. */
+  async continueAfter(start: () => Promise<void>): Promise<void> {
+    const run = this.#openRun
+    if (run !== undefined) this.#setRun({ id: run.id, state: 'running' }) // closed for answers
+    await start()
+    if (run === undefined) return
+    if (this.#log.state.processes['agent']?.state !== 'running') {
+      this.lose('No new agent process could be started to continue the run.')
+      return
+    }
+    this.#send({ type: 'continue', ...this.#reference(run.id) })
+    if (run.state === 'waiting') await this.#untilIdle()
   }
 
   /** The run is over, because no process continues it. */
   lose(problem: string): void {
-    const { openRun } = this
-    if (openRun !== undefined) this.#end({ id: openRun.id, state: 'lost', problem })
+    const run = this.#openRun
+    if (run !== undefined) this.#end({ id: run.id, state: 'lost', problem })
   }
 
   /** Takes in what the agent process reports. */
@@ -137,7 +135,7 @@ export class Conversation {
   }
 
   /** Resolves when the run has ended, or waits for an answer. */
-  untilIdle(): Promise<void> {
+  async #untilIdle(): Promise<void> {
     return this.#log.until(({ run }) => run?.state !== 'running')
   }
 
@@ -149,7 +147,7 @@ export class Conversation {
   }
 
   #addRun(run: RunState): void {
-    if (run.id !== this.openRun?.id) return // it was stopped, or is lost
+    if (run.id !== this.#openRun?.id) return // it was stopped, or is lost
     if (run.state === 'running' || run.state === 'waiting') this.#setRun(run)
     else this.#end(run)
   }
@@ -168,6 +166,12 @@ export class Conversation {
     if (!isNew) return
     this.#log.append({ type: 'run', run })
     this.#store()
+  }
+
+  /** The run that the agent process works on, or that waits for an answer. */
+  get #openRun(): RunState | undefined {
+    const { run } = this.#log.state
+    return run?.state === 'running' || run?.state === 'waiting' ? run : undefined
   }
 
   #reference(runId: string): RunReference {

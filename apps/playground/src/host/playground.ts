@@ -256,18 +256,9 @@ export class Playground implements AsyncDisposable {
     await this.#gateway.start({ ...this.#env.gateway, ...this.#options.env }, 'runtime')
   }
 
-  /** Starts an agent process. It continues the run that another one has left, from its last checkpoint. */
   async #startAgent(): Promise<void> {
-    const { openRun } = this.#conversation
-    if (openRun !== undefined) this.#conversation.pause(openRun)
-    await this.#agent.start({ ...this.#env.agent, ...this.#options.env }, this.#executionType)
-    if (openRun === undefined) return
-    if (!this.#agent.isRunning) {
-      this.#conversation.lose('No new agent process could be started to continue the run.')
-      return
-    }
-    this.#conversation.continue(openRun)
-    if (openRun.state === 'waiting') await this.#conversation.untilIdle()
+    const env = { ...this.#env.agent, ...this.#options.env }
+    await this.#conversation.continueAfter(() => this.#agent.start(env, this.#executionType))
   }
 
   async #exitAgent(): Promise<void> {

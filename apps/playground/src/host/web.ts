@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { getRequestListener } from '@hono/node-server'
 import { serveStatic } from '@hono/node-server/serve-static'
 import { isLoopback } from '@x/internal'
-import { deferred } from '@x/internal/testing'
 import { Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { secureHeaders } from 'hono/secure-headers'
@@ -38,7 +38,8 @@ export function createWeb(playground: Playground, pageFolder: string): Hono {
     const host = context.req.header('host') ?? ''
     const origin = context.req.header('origin')
     const isOwn =
-      isLoopback(hostNameOf(host)) && (origin === undefined || origin === `http://${host}`)
+      isLoopback(URL.parse(`http://${host}`)?.hostname ?? '') &&
+      (origin === undefined || origin === `http://${host}`)
     if (!isOwn) return context.json({ error: 'Open the playground by its own address.' }, 403)
     await next()
     return undefined
@@ -132,18 +133,7 @@ function openEvents(playground: Playground): ReadableStream<Uint8Array> {
 /** Resolves when a command is done, or was not refused in `ANSWER_MS`. */
 async function answered(playground: Playground, command: Command): Promise<void> {
   const done = playground.run(command)
-  const timeout = deferred<'late'>()
-  const timer = setTimeout(() => timeout.resolve('late'), ANSWER_MS)
-  try {
-    const outcome = await Promise.race([done, timeout.promise])
-    if (outcome === 'late') {
-      done.catch((error: unknown) => playground.notify('problem', lineFrom(error)))
-    }
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-function hostNameOf(host: string): string {
-  return URL.canParse(`http://${host}`) ? new URL(`http://${host}`).hostname : ''
+  const outcome = await Promise.race([done, sleep(ANSWER_MS, 'late', { ref: false })])
+  if (outcome !== 'late') return
+  done.catch((error: unknown) => playground.notify('problem', lineFrom(error)))
 }
