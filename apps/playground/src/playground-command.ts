@@ -6,6 +6,7 @@ import {
   listenToStopSignals,
   runInProcess,
   runProgram,
+  toLine,
   UsageError,
 } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
@@ -13,7 +14,6 @@ import { Hono } from 'hono'
 import { Playground } from './host/playground.ts'
 import { createWeb, listen } from './host/web.ts'
 import { buildPage } from './host/build-page.ts'
-import { lineFrom } from './user-error.ts'
 
 const PORT = 4747
 /** Read by `agent/studio.ts`, so that LangGraph Studio uses the servers of the playground that runs. */
@@ -39,7 +39,7 @@ await runInProcess(async (context) => {
     .action((options: Options) => serve(options, context))
   const args = context.args.filter((arg) => arg !== '--') // pnpm passes it on
   return runProgram(program, args, (error) =>
-    context.stderr.write(`playground: ${lineFrom(error)}\n`),
+    context.stderr.write(`playground: ${toLine(error)}\n`),
   )
 })
 

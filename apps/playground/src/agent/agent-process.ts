@@ -1,7 +1,7 @@
 // The agent in a process of its own. It does what the host asks, until the host tells it to exit, or kills it.
 import { join } from 'node:path'
 import { SqliteSaver, SqliteStore } from '@x/internal/testing/langgraph'
-import { lineFrom } from '../user-error.ts'
+import { toLine } from '@x/internal/command-line'
 import type { FromAgent, ToAgent } from './agent-messages.ts'
 import { createModel, modelName } from './models.ts'
 import { TeamRunner } from './run.ts'
@@ -42,7 +42,7 @@ async function handle(message: ToAgent): Promise<void> {
 
 process.on('message', (message: ToAgent) => {
   handle(message).catch((error: unknown) => {
-    const text = `The agent process could not do "${message.type}": ${lineFrom(error)}`
+    const text = `The agent process could not do "${message.type}": ${toLine(error)}`
     send({ type: 'notice', level: 'problem', text })
   })
 })

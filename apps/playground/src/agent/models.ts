@@ -1,6 +1,6 @@
 import type { BaseChatModel } from '@langchain/core/language_models/chat_models'
 import { initChatModel } from 'langchain'
-import { UserError } from '../user-error.ts'
+import { CommandError } from '@x/internal/command-line'
 import { ScriptedModel } from './scripted-model.ts'
 
 /**
@@ -17,22 +17,24 @@ export function modelName(env: Readonly<Record<string, string | undefined>> = pr
 /**
  * Creates a model by name. The package of its provider, which also reads `OPENAI_BASE_URL`, is loaded only here.
  *
- * @throws UserError for an unknown name, a missing key, or a package that is not installed
+ * @throws CommandError for an unknown name, a missing key, or a package that is not installed
  */
 export async function createModel(name: string): Promise<BaseChatModel> {
   if (name === 'scripted') return new ScriptedModel()
   const provider = /^(openai|anthropic):./.exec(name)?.[1]
   if (provider === undefined) {
-    throw new UserError(
+    throw new CommandError(
       `PLAYGROUND_MODEL is "${name.slice(0, 60)}": set it to scripted, openai:<model> or anthropic:<model>, and start the playground again`,
     )
   }
   const key = `${provider.toUpperCase()}_API_KEY`
   if (!process.env[key]) {
-    throw new UserError(`The model ${name} needs a key: set ${key}, or PLAYGROUND_MODEL=scripted`)
+    throw new CommandError(
+      `The model ${name} needs a key: set ${key}, or PLAYGROUND_MODEL=scripted`,
+    )
   }
   return initChatModel(name, { maxRetries: 1 }).catch((cause: unknown) => {
     const message = `The package @langchain/${provider} cannot be loaded: install it, or set PLAYGROUND_MODEL=scripted`
-    throw new UserError(message, { cause })
+    throw new CommandError(message, { cause })
   })
 }

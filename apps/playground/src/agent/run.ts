@@ -5,10 +5,10 @@ import { Command } from '@langchain/langgraph'
 import type { Interrupt } from '@langchain/langgraph'
 import { ElicitRequestFormParamsSchema } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord } from '@x/internal'
+import { CommandError, toLine } from '@x/internal/command-line'
 import { elicitationResume, isElicitationInterrupt } from '@x/langchain-mcp'
 import type { ElicitationAnswer, McpElicitationInterrupt, McpProgressEvent } from '@x/langchain-mcp'
 import type { Happening, Question, RunState } from '../timeline/events.ts'
-import { lineFrom, UserError } from '../user-error.ts'
 import type { RunReference } from './agent-messages.ts'
 import { openTeam } from './graph.ts'
 import type { Team, TeamOptions } from './graph.ts'
@@ -66,7 +66,7 @@ export class TeamRunner implements AsyncDisposable {
   continue(run: RunReference): Promise<void> {
     return this.#run(run, ({ messages, asked }) => {
       if (!messages.some(({ id }) => id === run.runId)) {
-        throw new UserError('The process ended before the first checkpoint: say it again.')
+        throw new CommandError('The process ended before the first checkpoint: say it again.')
       }
       return asked.length > 0 ? undefined : null
     })
@@ -238,9 +238,9 @@ function resultsOfOpenCalls(messages: readonly BaseMessage[]): ToolMessage[] {
 
 /** One or two sentences for the person: what failed, and what to do. */
 function problemOf(error: unknown): string {
-  const line = lineFrom(error)
+  const line = toLine(error)
   const { status, lc_error_code: code } = isRecord(error) ? error : {}
-  if (error instanceof UserError) return line
+  if (error instanceof CommandError) return line
   if (status === 401 || status === 403) {
     return `The model refused the API key (status ${status}): check OPENAI_API_KEY or ANTHROPIC_API_KEY, and start the playground again.`
   }

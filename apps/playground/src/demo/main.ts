@@ -1,13 +1,14 @@
 import {
+  CommandError,
   createProgram,
   listenToStopSignals,
   runInProcess,
   runProgram,
+  toLine,
   UsageError,
 } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
 import type { ExecutionType } from '../timeline/commands.ts'
-import { lineFrom, UserError } from '../user-error.ts'
 import { Terminal } from './terminal.ts'
 import type { StepResult } from './terminal.ts'
 
@@ -39,10 +40,10 @@ await runInProcess(async (context) => {
     .option('--json', 'print the figures as one JSON object in the last line')
     .action((options: Options) => demo(options, context))
   const args = context.args.filter((arg) => arg !== '--') // pnpm passes it on
-  return runProgram(program, args, (error) => context.stderr.write(`demo: ${lineFrom(error)}\n`))
+  return runProgram(program, args, (error) => context.stderr.write(`demo: ${toLine(error)}\n`))
 })
 
-/** @throws UserError if a figure is wrong */
+/** @throws CommandError if a figure is wrong */
 async function demo(options: Options, context: CommandContext): Promise<void> {
   const { stdout, onSignal, exit } = context
   if (options.step && !process.stdin.isTTY)
@@ -88,5 +89,5 @@ async function demo(options: Options, context: CommandContext): Promise<void> {
   if (ok) terminal.line(`All ${steps.length} steps have the figures that they must have.`)
   if (options.json) terminal.line(JSON.stringify({ ok, steps }))
   if (ok) return
-  throw new UserError(`${wrong.length} of ${steps.length} steps are wrong: ${wrong.join(', ')}.`)
+  throw new CommandError(`${wrong.length} of ${steps.length} steps are wrong: ${wrong.join(', ')}.`)
 }

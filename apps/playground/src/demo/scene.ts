@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { CommandError, toLine } from '@x/internal/command-line'
 import type { Playground } from '../host/playground.ts'
 import type { Command, Trouble } from '../timeline/commands.ts'
 import type { Exchange } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
-import { lineFrom, UserError } from '../user-error.ts'
 import type { Figures, StepResult, Terminal } from './terminal.ts'
 
 /** Limit of a step, in milliseconds. */
@@ -48,7 +48,7 @@ export class Scene {
     this.terminal.step(title, hint)
     this.#mark()
     const late = sleep(STEP_MS, undefined, { ref: false }).then(() => {
-      throw new UserError(`The step did not end in ${STEP_MS / 1000} s`)
+      throw new CommandError(`The step did not end in ${STEP_MS / 1000} s`)
     })
     let figures: Figures = {}
     let differences: readonly string[]
@@ -56,7 +56,7 @@ export class Scene {
       figures = await Promise.race([act(this), late])
       differences = differencesOf(figures, expected)
     } catch (error) {
-      differences = [lineFrom(error)]
+      differences = [toLine(error)]
     }
     const result = { name, ok: differences.length === 0, figures }
     this.terminal.result(result, differences)
@@ -72,13 +72,13 @@ export class Scene {
   /**
    * Gives a command that starts or continues a run, and resolves to the answer of the agent.
    *
-   * @throws UserError if the run fails
+   * @throws CommandError if the run fails
    */
   async ask(command: Command): Promise<string> {
     await this.playground.run(command)
     const { run, conversation } = this.state
     if (run?.state === 'failed' || run?.state === 'lost') {
-      throw new UserError(`The run of the agent ${run.state}: ${run.problem ?? 'no reason'}`)
+      throw new CommandError(`The run of the agent ${run.state}: ${run.problem ?? 'no reason'}`)
     }
     return conversation.findLast((item) => item.type === 'message')?.text ?? ''
   }

@@ -1,10 +1,10 @@
 import { isRecord } from '@x/internal'
+import { CommandError } from '@x/internal/command-line'
 import { McpClient } from '@x/mcp-client'
 import type { Progress } from '@x/mcp-client'
 import { startRecordingProxy } from '@x/mcp-testing'
 import type { ExecutionType } from '../timeline/commands.ts'
 import type { Exchange } from '../timeline/events.ts'
-import { UserError } from '../user-error.ts'
 import type { Scene, Step } from './scene.ts'
 import { connectSdkClient } from './sdk-client.ts'
 import type { Caller } from './sdk-client.ts'
@@ -175,7 +175,7 @@ const STORY: readonly StepOfStory[] = [
     async act(scene) {
       await scene.say('Check out')
       const question = scene.state.conversation.findLast((item) => item.type === 'question')
-      if (question === undefined) throw new UserError('The server asked nothing')
+      if (question === undefined) throw new CommandError('The server asked nothing')
       await scene.trouble({ name: 'kill-process', process: 'agent' })
       const content = { name: 'Ada', address: '1 Main Street', express: true, payment: 'invoice' }
       const { id: questionId } = question

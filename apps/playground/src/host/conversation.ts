@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import type { ElicitationAnswer } from '@x/langchain-mcp'
+import { CommandError } from '@x/internal/command-line'
 import type { RunReference, ToAgent } from '../agent/agent-messages.ts'
 import type { Answer } from '../timeline/commands.ts'
 import type { Happening, Question, RunState } from '../timeline/events.ts'
-import { UserError } from '../user-error.ts'
 import type { EventLog } from './event-log.ts'
 
 /** The conversation that all pages share. It has one run at a time, which outlives the agent process. */
@@ -44,11 +44,11 @@ export class Conversation {
 
   /** Starts a run. Resolves when it has ended, or waits for an answer. */
   async say(text: string): Promise<void> {
-    if (text.trim() === '') throw new UserError('Say something first.')
+    if (text.trim() === '') throw new CommandError('Say something first.')
     this.refuseWhileRunning()
     const agent = this.#log.state.processes['agent']
     if (agent?.state !== 'running') {
-      throw new UserError(
+      throw new CommandError(
         `The agent process does not run. ${agent?.problem ?? 'Wait until it has started.'}`,
       )
     }
@@ -64,10 +64,10 @@ export class Conversation {
     const { run } = this.#log.state
     const question = this.#openQuestions().find(({ id }) => id === questionId)
     if (question === undefined || run === undefined) {
-      throw new UserError('This question is closed: it was answered, or its run has ended.')
+      throw new CommandError('This question is closed: it was answered, or its run has ended.')
     }
     if (run.state !== 'waiting') {
-      throw new UserError('The agent process starts again: answer in a moment.')
+      throw new CommandError('The agent process starts again: answer in a moment.')
     }
     this.#answers[toAskedId(questionId)] = { action, ...(content && { content }) }
     this.#log.append({ type: 'item', item: { ...question, action } })
@@ -81,7 +81,7 @@ export class Conversation {
   async stopRun(): Promise<void> {
     const { run } = this.#log.state
     if (run?.state !== 'running' && run?.state !== 'waiting') {
-      throw new UserError('Nothing runs that could be stopped.')
+      throw new CommandError('Nothing runs that could be stopped.')
     }
     this.#send({ type: 'stop-run' })
     if (run.state === 'waiting')
@@ -99,10 +99,10 @@ export class Conversation {
   refuseWhileRunning(): void {
     const { run } = this.#log.state
     if (run?.state === 'running') {
-      throw new UserError('The agent is still working: wait for it, or stop the run.')
+      throw new CommandError('The agent is still working: wait for it, or stop the run.')
     }
     if (run?.state === 'waiting') {
-      throw new UserError('A server waits for an answer: answer its question, or stop the run.')
+      throw new CommandError('A server waits for an answer: answer its question, or stop the run.')
     }
   }
 

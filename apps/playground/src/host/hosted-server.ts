@@ -1,8 +1,8 @@
 import type { RecordingProxy } from '@x/mcp-testing'
+import { CommandError, toLine } from '@x/internal/command-line'
 import type { RunningServer, ServerDefinition } from '../servers/servers.ts'
 import type { ServerTrouble } from '../timeline/commands.ts'
 import type { ServerState } from '../timeline/events.ts'
-import { lineFrom, UserError } from '../user-error.ts'
 import type { EventLog } from './event-log.ts'
 import type { Caller, ExchangeRecorder } from './exchange-recorder.ts'
 
@@ -28,7 +28,7 @@ export class HostedServer implements AsyncDisposable {
   /**
    * Starts the server, and ends the one that ran before, with its sessions. A failure is a part of its state.
    *
-   * @throws UserError if it does not start
+   * @throws CommandError if it does not start
    */
   async start(): Promise<void> {
     const { name, start } = this.#definition
@@ -40,10 +40,10 @@ export class HostedServer implements AsyncDisposable {
       this.#running = await start(previous?.era)
       this.#emit('running')
     } catch (cause) {
-      const reason = lineFrom(cause).slice(0, 300).replace(/\.$/, '')
+      const reason = toLine(cause).slice(0, 300).replace(/\.$/, '')
       const problem = `It did not start: ${reason}. Restart it to try again.`
       this.#emit('failed', problem)
-      throw new UserError(`The server ${name} failed. ${problem}`, { cause })
+      throw new CommandError(`The server ${name} failed. ${problem}`, { cause })
     }
   }
 
@@ -55,18 +55,18 @@ export class HostedServer implements AsyncDisposable {
     return proxy.url
   }
 
-  /** @throws UserError if the server cannot do that */
+  /** @throws CommandError if the server cannot do that */
   async makeTrouble(trouble: ServerTrouble['name']): Promise<void> {
     const { name, troubles, afterCut = '' } = this.#definition
     if (!troubles.includes(trouble)) {
-      throw new UserError(`The server ${name} cannot do "${trouble}".`)
+      throw new CommandError(`The server ${name} cannot do "${trouble}".`)
     }
     if (trouble === 'restart-server') {
       await this.start()
       return this.#notify(`The server ${name} was started again.`)
     }
     const server = this.#running
-    if (server === undefined) throw new UserError(`The server ${name} does not run: restart it.`)
+    if (server === undefined) throw new CommandError(`The server ${name} does not run: restart it.`)
     switch (trouble) {
       case 'cut-connections':
         for (const proxy of this.#proxies) proxy.dropConnections('both')

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { startRedisServer } from '@x/internal/testing'
+import { CommandError, toLine } from '@x/internal/command-line'
 import type { FromAgent, ToAgent } from '../agent/agent-messages.ts'
 import { MEMORY_SERVER, SERVERS } from '../servers/servers.ts'
 import type { ServerDefinition } from '../servers/servers.ts'
@@ -11,7 +12,6 @@ import type { Command, ExecutionType, ProcessName, Trouble } from '../timeline/c
 import { DEBUG_STATE } from '../timeline/events.ts'
 import type { ExchangeDetails, TimelineEvent } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
-import { lineFrom, UserError } from '../user-error.ts'
 import { Conversation } from './conversation.ts'
 import { DebugState } from './debug-state.ts'
 import { EventLog } from './event-log.ts'
@@ -99,7 +99,7 @@ export class Playground implements AsyncDisposable {
   /**
    * Starts everything. A server or process that does not start is a part of the state, and the rest goes on.
    *
-   * @throws UserError if the folder cannot be used
+   * @throws CommandError if the folder cannot be used
    */
   static async start(options: PlaygroundOptions = {}): Promise<Playground> {
     const playground = new Playground(options)
@@ -153,7 +153,7 @@ export class Playground implements AsyncDisposable {
   /**
    * Does what a person asks. Resolves when it is done; a run is done when it has ended, or waits for an answer.
    *
-   * @throws UserError with a message for the person
+   * @throws CommandError with a message for the person
    */
   async run(command: Command): Promise<void> {
     switch (command.type) {
@@ -237,8 +237,8 @@ export class Playground implements AsyncDisposable {
     try {
       await mkdir(path, { recursive: true, mode: 0o700 })
     } catch (cause) {
-      const message = `The folder ${path} cannot be made: ${lineFrom(cause)}. Choose another with --db`
-      throw new UserError(message, { cause })
+      const message = `The folder ${path} cannot be made: ${toLine(cause)}. Choose another with --db`
+      throw new CommandError(message, { cause })
     }
     return path
   }
@@ -275,7 +275,7 @@ export class Playground implements AsyncDisposable {
   async #makeTrouble(trouble: Exclude<Trouble, { name: 'long-task' }>): Promise<void> {
     if ('server' in trouble) {
       const server = this.#servers.get(trouble.server)
-      if (server === undefined) throw new UserError(`No server is called "${trouble.server}".`)
+      if (server === undefined) throw new CommandError(`No server is called "${trouble.server}".`)
       return server.makeTrouble(trouble.name)
     }
     switch (trouble.name) {
@@ -298,7 +298,7 @@ export class Playground implements AsyncDisposable {
 
   async #callInParallel(): Promise<void> {
     if (!this.#agent.isRunning) {
-      throw new UserError('The agent process does not run: kill it to start a new one.')
+      throw new CommandError('The agent process does not run: kill it to start a new one.')
     }
     const last = this.state.notices.at(-1)?.id ?? 0
     this.#agent.send({ type: 'parallel-calls', count: PARALLEL_CALLS } satisfies ToAgent)

@@ -4,12 +4,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { getRequestListener } from '@hono/node-server'
 import { serveStatic } from '@hono/node-server/serve-static'
 import { isLoopback } from '@x/internal'
+import { CommandError, toLine } from '@x/internal/command-line'
 import { Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
 import { secureHeaders } from 'hono/secure-headers'
 import { COMMAND } from '../timeline/commands.ts'
 import type { Command } from '../timeline/commands.ts'
-import { lineFrom, UserError } from '../user-error.ts'
 import type { Playground } from './playground.ts'
 
 const MAX_COMMAND_BYTES = 1_048_576
@@ -46,8 +46,8 @@ export function createWeb(playground: Playground, pageFolder: string): Hono {
   })
   app.use(secureHeaders({ contentSecurityPolicy: CONTENT_POLICY, strictTransportSecurity: false }))
   app.onError((error, context) => {
-    const status = error instanceof UserError ? 409 : 500
-    return context.json({ error: lineFrom(error) }, status)
+    const status = error instanceof CommandError ? 409 : 500
+    return context.json({ error: toLine(error) }, status)
   })
 
   app.get('/api/events', ({ body }) =>
@@ -84,7 +84,7 @@ export interface Listening extends AsyncDisposable {
 /**
  * Listens on 127.0.0.1.
  *
- * @throws UserError if the port cannot be used
+ * @throws CommandError if the port cannot be used
  */
 export async function listen(app: Hono, port: number): Promise<Listening> {
   const server = createServer(getRequestListener(app.fetch))
@@ -94,7 +94,7 @@ export async function listen(app: Hono, port: number): Promise<Listening> {
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
     const reason = code === 'EADDRINUSE' ? 'is in use' : `cannot be used (${String(code)})`
-    throw new UserError(
+    throw new CommandError(
       `Port ${port} ${reason}: end the program that uses it, or choose another with --port`,
       { cause },
     )
@@ -135,5 +135,5 @@ async function answered(playground: Playground, command: Command): Promise<void>
   const done = playground.run(command)
   const outcome = await Promise.race([done, sleep(ANSWER_MS, 'late', { ref: false })])
   if (outcome !== 'late') return
-  done.catch((error: unknown) => playground.notify('problem', lineFrom(error)))
+  done.catch((error: unknown) => playground.notify('problem', toLine(error)))
 }
