@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { rm, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import {
@@ -22,7 +21,6 @@ const STUDIO_FILE = fileURLToPath(new URL('../.playground.env', import.meta.url)
 interface Options {
   readonly port: number
   readonly db?: string
-  readonly open: boolean
 }
 
 await runInProcess(async (context) => {
@@ -35,7 +33,6 @@ await runInProcess(async (context) => {
       '--db <folder>',
       'folder that keeps the conversation and the sessions (default: a temporary one)',
     )
-    .option('--no-open', 'do not open the page in a browser')
     .action((options: Options) => serve(options, context))
   const args = context.args.filter((arg) => arg !== '--') // pnpm passes it on
   return runProgram(program, args, (error) =>
@@ -43,7 +40,7 @@ await runInProcess(async (context) => {
   )
 })
 
-async function serve({ port, db, open }: Options, context: CommandContext): Promise<void> {
+async function serve({ port, db }: Options, context: CommandContext): Promise<void> {
   const { stdout, onSignal, exit } = context
   using signals = listenToStopSignals(onSignal, exit)
   await (await listen(new Hono(), port))[Symbol.asyncDispose]() // finds out early that the port is in use
@@ -57,7 +54,6 @@ async function serve({ port, db, open }: Options, context: CommandContext): Prom
   stack.defer(() => rm(STUDIO_FILE, { force: true }))
   await writeFile(STUDIO_FILE, lines.join(''), { mode: 0o600 })
   stdout.write(`\n  ${url}\n\nPress Ctrl-C to end it.\n`)
-  if (open && stdout.isTTY) openBrowser(url)
   await signals.stopped
 }
 
@@ -65,12 +61,4 @@ function toPort(text: string): number {
   const port = Number(text)
   if (/^\d+$/.test(text) && port <= 65_535) return port
   throw new UsageError(`--port must be a number from 0 to 65535, not "${text.slice(0, 20)}"`)
-}
-
-/** Without a browser, the person opens the printed address. */
-function openBrowser(url: string): void {
-  const command = { darwin: 'open', win32: 'explorer' }[process.platform as string] ?? 'xdg-open'
-  spawn(command, [url], { stdio: 'ignore', detached: true })
-    .on('error', () => {})
-    .unref()
 }

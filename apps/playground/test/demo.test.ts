@@ -1,7 +1,4 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
@@ -68,15 +65,4 @@ test('refuses a wrong option with one line that names it', { timeout: 60_000 }, 
   )
   expect(option.stderr).toMatch(/^demo: unknown option '--bogus'.*--help\)\n$/)
   expect([type.code, option.code]).toEqual([2, 2])
-})
-
-test('leaves a damaged SQLite file as it is', { timeout: 60_000 }, async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'demo-test-'))
-  const file = join(folder, 'state.db')
-  await writeFile(file, 'this is no database')
-  const { code, stderr } = await demo('--db', file)
-  expect(stderr).toMatch(/^demo: [^\n]*state\.db[^\n]*move it away[^\n]*\n$/)
-  expect(code).toBe(1)
-  expect(await readFile(file, 'utf8')).toBe('this is no database')
-  await rm(folder, { recursive: true })
 })

@@ -13,7 +13,6 @@ import { Terminal } from './terminal.ts'
 import type { StepResult } from './terminal.ts'
 
 interface Options {
-  readonly db?: string
   readonly executionType: ExecutionType | 'eval'
   readonly step?: true
   readonly json?: true
@@ -35,7 +34,6 @@ await runInProcess(async (context) => {
         .env('AGENT_EXECUTION_TYPE')
         .default('playground'),
     )
-    .option('--db <file>', 'SQLite file that keeps the sessions (default: a temporary one)')
     .option('--step', 'wait for a key before each step')
     .option('--json', 'print the figures as one JSON object in the last line')
     .action((options: Options) => demo(options, context))
@@ -60,10 +58,8 @@ async function demo(options: Options, context: CommandContext): Promise<void> {
   const executionType = options.executionType === 'playground' ? 'playground' : 'runtime'
   const playground = stack.use(
     await Playground.start({
-      databaseFile: options.db,
       executionType,
-      reportMs: 2000,
-      env: { PLAYGROUND_MODEL: 'scripted' },
+      env: { PLAYGROUND_MODEL: 'scripted', REPORT_MS: '2000' },
     }),
   )
   for (const { name, title, problem } of playground.state.servers) {

@@ -3,7 +3,7 @@ import { sessionRecordFrom } from '@x/mcp-transport'
 import type { ServerDefinition } from '../servers/servers.ts'
 import { DEBUG_STATE } from '../timeline/events.ts'
 import type { SessionRecord } from '../timeline/events.ts'
-import { shortId } from '../timeline/mask.ts'
+import { shortId } from './mask.ts'
 
 /** The debug-state service, which stores the sessions of an agent on SQLite. */
 export class DebugState implements AsyncDisposable {

@@ -1,9 +1,9 @@
 import { BoundedMap } from '@x/internal'
 import { startRecordingProxy } from '@x/mcp-testing'
 import type { Exchange as RecordedExchange, RecordingProxy } from '@x/mcp-testing'
-import { Classifier, labelOf } from '../timeline/classify.ts'
+import { Classifier, labelOf } from './classify.ts'
 import type { Exchange, ExchangeDetails, ExchangeKind } from '../timeline/events.ts'
-import { maskHeaders, maskText, shortId } from '../timeline/mask.ts'
+import { maskHeaders, maskText, shortId } from './mask.ts'
 
 /** Bytes of each body that are kept. */
 const BODY_BYTES = 65_536

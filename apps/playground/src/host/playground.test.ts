@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -25,7 +25,7 @@ let playground: Playground
 let page: Listening
 
 beforeAll(async () => {
-  playground = await Playground.start({ env: { PLAYGROUND_MODEL: 'scripted' }, reportMs: 500 })
+  playground = await Playground.start({ env: { PLAYGROUND_MODEL: 'scripted', REPORT_MS: '500' } })
   page = await listen(createWeb(playground, import.meta.dirname), 0)
 }, SLOW)
 
@@ -287,6 +287,15 @@ test('goes on with the stored conversation after a restart', { timeout: SLOW }, 
   await second.run({ type: 'stop-run' })
   await second.run({ type: 'new-conversation' })
   expect(second.state.conversation).toEqual([])
+  await rm(folder, { recursive: true })
+})
+
+test('refuses a damaged SQLite file, and leaves it as it is', { timeout: SLOW }, async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'playground-test-'))
+  const file = join(folder, 'debugstate.db')
+  await writeFile(file, 'this is no database')
+  await expect(Playground.start({ folder })).rejects.toThrow(/debugstate\.db.*move it away/s)
+  expect(await readFile(file, 'utf8')).toBe('this is no database')
   await rm(folder, { recursive: true })
 })
 

@@ -23,14 +23,10 @@ import { ManagedProcess } from './managed-process.ts'
 export interface PlaygroundOptions {
   /** Keeps the conversation, and the SQLite files. @default a temporary one */
   readonly folder?: string | undefined
-  /** SQLite file of the debug-state service. @default one in the folder */
-  readonly databaseFile?: string | undefined
   /** @default 'playground' */
   readonly executionType?: ExecutionType | undefined
-  /** Variables of both processes beside those of this process, such as `PLAYGROUND_MODEL`. */
+  /** Variables of both processes beside those of this process: `PLAYGROUND_MODEL`, `REPORT_MS`. */
   readonly env?: Readonly<Record<string, string>> | undefined
-  /** Time that a report takes. @default 10_000 */
-  readonly reportMs?: number | undefined
 }
 
 const AGENT_ID = 'playground'
@@ -181,8 +177,8 @@ export class Playground implements AsyncDisposable {
 
   async #start(): Promise<void> {
     const folder = await this.#openFolder()
-    const { databaseFile = join(folder, 'debugstate.db'), reportMs } = this.#options
-    const debugState = new DebugState(databaseFile, AGENT_ID, this.#debugStateToken)
+    const file = join(folder, 'debugstate.db')
+    const debugState = new DebugState(file, AGENT_ID, this.#debugStateToken)
     this.#debugState = this.#stack.use(debugState)
     await this.#emitRecords() // a file that cannot be used shows here
     this.#conversation.open(join(folder, 'conversation.json'))
@@ -208,7 +204,6 @@ export class Playground implements AsyncDisposable {
     const env = {
       DATA_FOLDER: folder,
       REDIS_URL: redis?.url ?? '',
-      ...(reportMs !== undefined && { REPORT_MS: String(reportMs) }),
       MEMORY_SERVER,
       GATEWAY_TOKEN: this.#gatewayToken,
       DEBUGSTATE_AGENT_ID: AGENT_ID,

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { startBasketServer } from '../servers/basket-server.ts'
 import { Classifier, labelOf } from './classify.ts'
 import type { ObservedExchange } from './classify.ts'
-import { DEBUG_STATE } from './events.ts'
+import { DEBUG_STATE } from '../timeline/events.ts'
 
 /** A proxy whose exchanges are classified while they happen. `process` names who calls. */
 async function watched(url: string) {

@@ -1,15 +1,12 @@
-import { DEBUG_STATE } from './events.ts'
-import type { ExchangeKind } from './events.ts'
+import type { Exchange as RecordedExchange } from '@x/mcp-testing'
+import { DEBUG_STATE } from '../timeline/events.ts'
+import type { ExchangeKind } from '../timeline/events.ts'
 
 /** What a proxy has seen of an exchange so far. Session ids are in full. */
-export interface ObservedExchange {
-  readonly httpMethod: string
-  readonly rpcMethod?: string | undefined
-  readonly toolName?: string | undefined
-  readonly sessionId?: string | undefined
-  /** Session id of the answer to `initialize`. */
-  readonly assignedSessionId?: string | undefined
-  readonly status?: number | undefined
+export type ObservedExchange = Pick<
+  RecordedExchange,
+  'httpMethod' | 'rpcMethod' | 'toolName' | 'sessionId' | 'assignedSessionId' | 'status'
+> & {
   readonly request?: { readonly headers: Readonly<Record<string, string>> } | undefined
   readonly response?: { readonly body: string } | undefined
 }
