@@ -11,7 +11,7 @@ import { McpClient, McpClientError } from '../src/index.ts'
 import { jitter } from './jitter.ts'
 import { startSetting, textOf } from './setting.ts'
 
-const seeds = Array.from({ length: 100 }, (_, n) => n + 1)
+const seeds = Array.from({ length: 200 }, (_, n) => n + 1)
 
 /** Counts outcomes, because a race that always ends in the same way proves nothing. */
 class Tally {
@@ -90,7 +90,7 @@ describe.each(Object.entries(eras))('ten calls at once, %s', (_era, { start }) =
   )
 })
 
-describe('races, a hundred times each', () => {
+describe('races, two hundred times each', () => {
   test.each(Object.entries(eras))(
     'first calls, %s: share one initialization whenever they arrive',
     async (_era, { start, opening }) => {

@@ -3,9 +3,9 @@ import { expect, test } from 'vitest'
 import { McpClientError, runInSessionScope, SessionPool } from '../src/index.ts'
 import { jitter } from './jitter.ts'
 
-const seeds = Array.from({ length: 100 }, (_, n) => n + 1)
+const seeds = Array.from({ length: 200 }, (_, n) => n + 1)
 
-test('shares one session among concurrent callers and none between two runs: 100 times', async () => {
+test('shares one session among concurrent callers and none between two runs: 200 times', async () => {
   await using server = await startLegacyServer()
   await using pool = new SessionPool({ era: 'legacy' })
   for (const seed of seeds) {
@@ -26,7 +26,7 @@ test('shares one session among concurrent callers and none between two runs: 100
   }
 }, 60_000)
 
-test('answers or refuses calls while their run ends, and terminates its session: 100 times', async () => {
+test('answers or refuses calls while their run ends, and terminates its session: 200 times', async () => {
   await using server = await startLegacyServer()
   await using pool = new SessionPool({ era: 'legacy' })
   const client = pool.acquire({ url: server.url })
@@ -55,7 +55,7 @@ test('answers or refuses calls while their run ends, and terminates its session:
   }
 }, 60_000)
 
-test('answers calls or rejects them with the reason while their run is aborted: 100 times', async () => {
+test('answers calls or rejects them with the reason while their run is aborted: 200 times', async () => {
   await using server = await startLegacyServer()
   await using pool = new SessionPool({ era: 'legacy' })
   const client = pool.acquire({ url: server.url })
