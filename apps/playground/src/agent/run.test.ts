@@ -2,12 +2,12 @@ import { AIMessage, ToolMessage } from '@langchain/core/messages'
 import { MemorySaver } from '@langchain/langgraph-checkpoint'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { startBasketServer } from '../servers/basket-server.ts'
-import type { BasketServer } from '../servers/basket-server.ts'
+import type { ReplaceableServer } from '@x/mcp-testing'
 import type { Happening } from '../timeline/events.ts'
 import { TeamRunner } from './run.ts'
 import { ScriptedModel } from './scripted-model.ts'
 
-let basket: BasketServer
+let basket: ReplaceableServer
 beforeAll(async () => {
   basket = await startBasketServer()
 })

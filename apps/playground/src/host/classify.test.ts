@@ -58,7 +58,7 @@ test('tells the kinds in the life of a session', async () => {
     'call basket_show',
     'call basket_show',
   ])
-  server.forgetSessions()
+  server.legacy.forgetSessions()
   await first.callTool('basket_show')
   expect(await watcher.take()).toEqual([
     'loss basket_show',
@@ -75,7 +75,7 @@ test('tells the kinds in the life of a session', async () => {
   expect(await watcher.take()).toEqual(['resume basket_show', 'call basket_show'])
   await second.dispose()
 
-  server.forgetSessions()
+  server.legacy.forgetSessions()
   watcher.process = 'agent 3'
   await using third = open()
   await third.callTool('basket_show')
@@ -93,7 +93,7 @@ test('tells a switch of the era, and one loss for each of many parallel calls', 
   await using client = new McpClient({ url: watcher.proxy.url })
   await client.callTool('basket_show')
   await watcher.take()
-  server.forgetSessions()
+  server.legacy.forgetSessions()
   await Promise.all(Array.from({ length: 20 }, () => client.callTool('basket_show')))
   const kinds = await watcher.take()
   expect(kinds.filter((kind) => kind === 'recovery initialize')).toHaveLength(1)
@@ -101,7 +101,7 @@ test('tells a switch of the era, and one loss for each of many parallel calls', 
   expect(kinds).toContain('loss basket_show')
   expect(kinds.some((kind) => kind.startsWith('handshake'))).toBe(false)
 
-  server.era = 'modern'
+  server.kind = 'modern'
   await client.callTool('basket_show')
   const switched = await watcher.take()
   expect(switched.at(-1)).toBe('call basket_show')

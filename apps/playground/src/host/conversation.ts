@@ -69,7 +69,7 @@ export class Conversation {
     if (run.state !== 'waiting') {
       throw new CommandError('The agent process starts again: answer in a moment.')
     }
-    this.#answers[toAskedId(questionId)] = { action, ...(content && { content }) }
+    this.#answers[questionId] = { action, ...(content && { content }) }
     this.#log.append({ type: 'item', item: { ...question, action } })
     if (this.#openQuestions().length > 0) return this.#store()
     this.#setRun({ id: run.id, state: 'running' })
@@ -128,22 +128,13 @@ export class Conversation {
 
   /** Takes in what the agent process reports. */
   add(happening: Happening): void {
-    const isQuestion = happening.type === 'item' && happening.item.type === 'question'
-    if (isQuestion) this.#addQuestion(happening.item)
-    else if (happening.type === 'run') this.#addRun(happening.run)
+    if (happening.type === 'run') this.#addRun(happening.run)
     else this.#log.append(happening)
   }
 
   /** Resolves when the run has ended, or waits for an answer. */
   async #untilIdle(): Promise<void> {
     return this.#log.until(({ run }) => run?.state !== 'running')
-  }
-
-  #addQuestion(question: Question): void {
-    const asked = this.#questions().filter(({ id }) => toAskedId(id) === question.id)
-    if (asked.some(({ action }) => action === undefined)) return // a new process asks it again
-    const id = asked.length === 0 ? question.id : `${question.id}#${asked.length + 1}`
-    this.#log.append({ type: 'item', item: { ...question, id } })
   }
 
   #addRun(run: RunState): void {
@@ -178,16 +169,8 @@ export class Conversation {
     return { runId, threadId: this.#threadId }
   }
 
-  #questions(): Question[] {
-    return this.#log.state.conversation.filter((item) => item.type === 'question')
-  }
-
   #openQuestions(): Question[] {
-    return this.#questions().filter(({ action }) => action === undefined)
+    const questions = this.#log.state.conversation.filter((item) => item.type === 'question')
+    return questions.filter(({ action }) => action === undefined)
   }
-}
-
-/** The id of a question without the number that it gets when it is asked again. */
-function toAskedId(questionId: string): string {
-  return questionId.replace(/#\d+$/, '')
 }

@@ -37,7 +37,7 @@ export class HostedServer implements AsyncDisposable {
     this.#emit('starting')
     try {
       await previous?.[Symbol.asyncDispose]()
-      this.#running = await start(previous?.era)
+      this.#running = await start(previous?.kind)
       this.#emit('running')
     } catch (cause) {
       const reason = toLine(cause).slice(0, 300).replace(/\.$/, '')
@@ -72,12 +72,12 @@ export class HostedServer implements AsyncDisposable {
         for (const proxy of this.#proxies) proxy.dropConnections('both')
         return this.#notify(`All connections to ${name} were cut. ${afterCut}`.trim())
       case 'forget-sessions':
-        server.forgetSessions?.()
+        server.legacy?.forgetSessions()
         return this.#notify(`The server ${name} forgot its sessions.`)
       case 'switch-era':
-        server.era = server.era === 'legacy' ? 'modern' : 'legacy'
+        server.kind = server.kind === 'legacy' ? 'modern' : 'legacy'
         this.#emit('running')
-        return this.#notify(`The server ${name} answers with ${REVISIONS[server.era]} now.`)
+        return this.#notify(`The server ${name} answers with ${REVISIONS[server.kind]} now.`)
     }
   }
 
@@ -92,8 +92,8 @@ export class HostedServer implements AsyncDisposable {
 
   #emit(state: ServerState['state'], problem?: string): void {
     const { name, title, troubles } = this.#definition
-    const era = this.#running?.era
-    const revision = era && REVISIONS[era]
+    const kind = this.#running?.kind
+    const revision = kind && REVISIONS[kind]
     const server = { name, title, troubles, transport: 'http', state, revision, problem } as const
     this.#log.append({ type: 'server', server })
   }

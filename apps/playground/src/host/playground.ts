@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
@@ -49,7 +49,7 @@ export class Playground implements AsyncDisposable {
   /** The gateway as a server: its process has another URL after each start. */
   readonly #gatewayServer = {
     url: NOWHERE,
-    era: 'modern' as const,
+    kind: 'modern' as const,
     async [Symbol.asyncDispose]() {},
   }
   readonly #stack = new AsyncDisposableStack()
@@ -223,8 +223,7 @@ export class Playground implements AsyncDisposable {
   async #openFolder(): Promise<string> {
     const { folder } = this.#options
     if (folder === undefined) {
-      await removeLeftFolders()
-      const temporary = await mkdtemp(join(tmpdir(), `${FOLDER_PREFIX}${process.pid}-`))
+      const temporary = await mkdtemp(join(tmpdir(), 'mcp-playground-'))
       this.#stack.defer(() => rm(temporary, { recursive: true, force: true }))
       return temporary
     }
@@ -341,27 +340,5 @@ export class Playground implements AsyncDisposable {
     const records = (await this.#debugState?.records()) ?? []
     if (isDeepStrictEqual(records, this.state.records)) return
     this.#log.append({ type: 'records', records })
-  }
-}
-
-/** Start of the names of temporary folders; the id of the process that uses the folder follows. */
-const FOLDER_PREFIX = 'mcp-playground-'
-
-/** Removes the folders of processes that were killed. */
-async function removeLeftFolders(): Promise<void> {
-  const names = await readdir(tmpdir())
-  const left = names.filter((name) => {
-    const [, pid] = new RegExp(`^${FOLDER_PREFIX}(\\d+)-`).exec(name) ?? []
-    return pid !== undefined && !isAlive(Number(pid))
-  })
-  const removals = left.map((name) => rm(join(tmpdir(), name), { recursive: true }))
-  await Promise.allSettled(removals) // another user's cannot be removed
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0)
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM'
   }
 }

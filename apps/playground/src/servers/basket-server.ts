@@ -1,34 +1,18 @@
 import { readFile } from 'node:fs/promises'
 import { isRecord } from '@x/internal'
 import { startReplaceableServer } from '@x/mcp-testing'
-import type { TestTool, TestToolResult, ToolContext } from '@x/mcp-testing'
+import type { ReplaceableServer, TestTool, TestToolResult, ToolContext } from '@x/mcp-testing'
 
-/** A shop with two faces behind one URL: with sessions (2025-11-25), and stateless (2026-07-28). */
-export interface BasketServer extends AsyncDisposable {
-  readonly url: string
-  /** The face that answers now. Set it to switch to the other. */
-  era: 'legacy' | 'modern'
-  /** The face with sessions forgets them, and their baskets. The other has none to forget. */
-  forgetSessions(): void
-}
-
-/** Starts the shop on a free port of 127.0.0.1. */
+/**
+ * Starts a shop on a free port of 127.0.0.1. It has two faces behind one URL: with sessions, which keep the baskets
+ * (2025-11-25), and stateless (2026-07-28).
+ */
 export async function startBasketServer(
-  first: BasketServer['era'] = 'legacy',
-): Promise<BasketServer> {
+  first: ReplaceableServer['kind'] = 'legacy',
+): Promise<ReplaceableServer> {
   const server = await startReplaceableServer(first)
   server.legacy.tools = server.modern.tools = TOOLS
-  return {
-    url: server.url,
-    get era() {
-      return server.kind
-    },
-    set era(era) {
-      server.kind = era
-    },
-    forgetSessions: () => server.legacy.forgetSessions(),
-    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
-  }
+  return server
 }
 
 /** Picture on each receipt. */

@@ -30,8 +30,7 @@ const TOKEN = 'a-token-of-this-test-that-is-long-enough'
 const ADDRESS = { name: 'Ada', address: '1 Main Street', express: true, payment: 'invoice' }
 
 test.each(['legacy', 'modern'] as const)('sells what is in the basket (%s)', async (era) => {
-  await using server = await startBasketServer()
-  server.era = era
+  await using server = await startBasketServer(era)
   await using client = clientOf({ url: server.url }, ADDRESS)
   expect(await text(client, 'basket_add', { item: 'apple', quantity: 2 })).toMatch(
     era === 'legacy'
@@ -63,7 +62,7 @@ test('a basket is lost with its session, and each caller has one of its own', as
   await using bob = clientOf({ url: server.url })
   await text(ada, 'basket_add', { item: 'apple' })
   expect(await text(bob, 'basket_show')).toMatch(/is empty$/)
-  server.forgetSessions()
+  server.legacy.forgetSessions()
   expect(await text(ada, 'basket_add', { item: 'pear' })).toMatch(
     /^A new basket .* holds 1 × pear$/,
   )

@@ -1,19 +1,18 @@
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { startEverythingServer } from '@x/internal/testing'
+import type { LegacyServer, ReplaceableServer } from '@x/mcp-testing'
 import type { ServerTrouble } from '../timeline/commands.ts'
 import { startBasketServer } from './basket-server.ts'
 
 const require = createRequire(import.meta.url)
 
-type Era = 'legacy' | 'modern'
-
 export interface RunningServer extends AsyncDisposable {
   readonly url: string
   /** Legacy: sessions, revision 2025-11-25. Modern: revision 2026-07-28. Absent if it is not an MCP server. */
-  era?: Era
-  /** Absent if the server cannot be told to forget them. */
-  forgetSessions?(): void
+  kind?: ReplaceableServer['kind']
+  /** The face with sessions, if there are two. */
+  readonly legacy?: Pick<LegacyServer, 'forgetSessions'>
 }
 
 /** An HTTP server that the host starts. */
@@ -24,8 +23,8 @@ export interface ServerDefinition {
   readonly troubles: readonly ServerTrouble['name'][]
   /** What becomes of calls whose connection is cut, if they are not healed. */
   readonly afterCut?: string
-  /** `era` is that of the server before a restart. */
-  readonly start: (era?: Era) => Promise<RunningServer>
+  /** `kind` is that of the server before a restart. */
+  readonly start: (kind?: RunningServer['kind']) => Promise<RunningServer>
 }
 
 export const SERVERS: readonly ServerDefinition[] = [
@@ -40,7 +39,7 @@ export const SERVERS: readonly ServerDefinition[] = [
     title: 'Everything: the reference server, from npm',
     troubles: ['restart-server', 'cut-connections'],
     afterCut: 'This server does not send a lost answer again: an open call fails after 60 s.',
-    start: async () => ({ ...(await startEverythingServer()), era: 'legacy' }),
+    start: async () => ({ ...(await startEverythingServer()), kind: 'legacy' }),
   },
 ]
 
