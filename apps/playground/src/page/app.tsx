@@ -4,7 +4,7 @@ import { Conversation } from './conversation.tsx'
 import { DetailsDialog } from './exchange-details.tsx'
 import { Figures } from './figures.tsx'
 import { formatTime } from './format.ts'
-import { loadExchange, useHost } from './host-connection.ts'
+import { useHost } from './host-connection.ts'
 import { Servers } from './servers.tsx'
 import { Timeline } from './timeline.tsx'
 
@@ -56,9 +56,7 @@ export function App(): ReactElement {
         <Timeline state={state} selectedId={openId} onOpen={({ id }) => setOpenId(id)} />
         <Servers state={state} send={send} />
       </main>
-      {open !== undefined && (
-        <DetailsDialog exchange={open} load={loadExchange} onClose={() => setOpenId(undefined)} />
-      )}
+      {open !== undefined && <DetailsDialog exchange={open} onClose={() => setOpenId(undefined)} />}
     </>
   )
 }

@@ -116,7 +116,7 @@ function ToolCallCard({ call }: { call: ToolCall }): ReactElement {
         <summary className="bar">
           <span className="agent">{agent}</span>
           <code>{name}</code>
-          <code className="spacer quiet cut">{shortArgs(args)}</code>
+          <code className="spacer quiet cut">{JSON.stringify(args)}</code>
           <span className={`dot is-${state}`}>{state}</span>
         </summary>
         <Code text={JSON.stringify(args, null, 2)} label={`Arguments of ${name}`} />
@@ -125,14 +125,6 @@ function ToolCallCard({ call }: { call: ToolCall }): ReactElement {
       {result !== undefined && <ResultView result={result} />}
     </div>
   )
-}
-
-/** `item: "apples", quantity: 2`, on one line. */
-function shortArgs(args: unknown): string {
-  const parts = Object.entries(args ?? {}).map(
-    ([name, value]) => `${name}: ${JSON.stringify(value)}`,
-  )
-  return parts.join(', ').slice(0, 200)
 }
 
 function Composer({ isRunning, send }: { isRunning: boolean; send: Send }): ReactElement {

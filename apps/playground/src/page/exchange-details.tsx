@@ -4,15 +4,15 @@ import type { Exchange, ExchangeDetails, MessageDetails } from '../timeline/even
 import { Code } from './content.tsx'
 import { formatBytes, formatDuration, formatTime, prettyBody } from './format.ts'
 import { KINDS, Shape } from './diagram.tsx'
+import { loadExchange } from './host-connection.ts'
 
 export interface DetailsDialogProps {
   readonly exchange: Exchange
-  readonly load: (id: number) => Promise<ExchangeDetails>
   readonly onClose: () => void
 }
 
 /** An exchange in full: a modal dialog, so that the browser keeps the focus in it and gives it back. */
-export function DetailsDialog({ exchange, load, onClose }: DetailsDialogProps): ReactElement {
+export function DetailsDialog({ exchange, onClose }: DetailsDialogProps): ReactElement {
   const dialog = useRef<HTMLDialogElement>(null)
   const [loaded, setLoaded] = useState<ExchangeDetails | Error>()
   const { id, kind, label, from, to, status, durationMs } = exchange
@@ -23,11 +23,11 @@ export function DetailsDialog({ exchange, load, onClose }: DetailsDialogProps): 
     const show = (result: ExchangeDetails | Error): void => {
       if (isCurrent) setLoaded(result)
     }
-    load(id).then(show, show)
+    loadExchange(id).then(show, show)
     return () => {
       isCurrent = false
     }
-  }, [load, id, status, durationMs])
+  }, [id, status, durationMs])
   return (
     <dialog
       ref={dialog}

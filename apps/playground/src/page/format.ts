@@ -16,14 +16,6 @@ export function formatTime(at: number): string {
   return new Date(at).toTimeString().slice(0, 8)
 }
 
-/** `now`, `12 s ago`, `5 min ago`, `3 h ago`. */
-export function formatAge(ms: number): string {
-  if (ms < 2000) return 'now'
-  if (ms < 60_000) return `${Math.floor(ms / 1000)} s ago`
-  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ago`
-  return `${Math.floor(ms / 3_600_000)} h ago`
-}
-
 /** Indents each line that is JSON, or that is JSON in an event stream. Other lines stay as they are. */
 export function prettyBody(body: string): string {
   return body.replaceAll(/^(data: )?([{[].*)$/gm, (line, field: string = '', json: string) => {

@@ -3,7 +3,7 @@ import type { ReactElement, ReactNode } from 'react'
 import type { ExecutionType, Trouble } from '../timeline/commands.ts'
 import type { ProcessState, ServerState, SessionRecord } from '../timeline/events.ts'
 import type { PlaygroundState } from '../timeline/state.ts'
-import { formatAge } from './format.ts'
+import { formatDuration } from './format.ts'
 import type { Send } from './host-connection.ts'
 
 const EXECUTION_TYPES: readonly ExecutionType[] = ['playground', 'runtime']
@@ -183,7 +183,7 @@ function Records({ records }: { records: readonly SessionRecord[] }): ReactEleme
               <code>{sessionId ?? 'none'}</code>
             </td>
             <td title={revision}>{era}</td>
-            <td>{formatAge(now - savedAt)}</td>
+            <td>{`${formatDuration(Math.max(0, now - savedAt))} ago`}</td>
           </tr>
         ))}
       </tbody>
