@@ -6,7 +6,6 @@ import {
   runInProcess,
   runProgram,
   toLine,
-  UsageError,
 } from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
 import { Hono } from 'hono'
@@ -28,7 +27,7 @@ await runInProcess(async (context) => {
     .description(
       'Shows MCP sessions live in a web page: an agent, its servers, and what goes wrong.',
     )
-    .option('--port <number>', 'port of the page; 0 for any free port', toPort, PORT)
+    .option('--port <number>', 'port of the page; 0 for any free port', Number, PORT)
     .option(
       '--db <folder>',
       'folder that keeps the conversation and the sessions (default: a temporary one)',
@@ -55,10 +54,4 @@ async function serve({ port, db }: Options, context: CommandContext): Promise<vo
   await writeFile(STUDIO_FILE, lines.join(''), { mode: 0o600 })
   stdout.write(`\n  ${url}\n\nPress Ctrl-C to end it.\n`)
   await signals.stopped
-}
-
-function toPort(text: string): number {
-  const port = Number(text)
-  if (/^\d+$/.test(text) && port <= 65_535) return port
-  throw new UsageError(`--port must be a number from 0 to 65535, not "${text.slice(0, 20)}"`)
 }

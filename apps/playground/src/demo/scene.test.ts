@@ -14,8 +14,7 @@ function idleScene() {
     until: async () => {},
     run: async () => {},
     exchangeDetails: () => undefined,
-    gateway: { url: '', token: '' },
-    hasRedis: false,
+    environment: {},
   }
   return { scene: new Scene(playground, terminal), written: () => text }
 }

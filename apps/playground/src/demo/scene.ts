@@ -22,10 +22,7 @@ export interface Step {
 }
 
 /** Part of the playground that the demo uses. */
-type Stage = Pick<
-  Playground,
-  'state' | 'until' | 'run' | 'exchangeDetails' | 'gateway' | 'hasRedis'
->
+type Stage = Pick<Playground, 'state' | 'until' | 'run' | 'exchangeDetails' | 'environment'>
 
 /** The playground while a step of the demo runs. */
 export class Scene {

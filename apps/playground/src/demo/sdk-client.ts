@@ -12,11 +12,13 @@ export interface Caller extends AsyncDisposable {
   ): Promise<{ readonly content?: unknown }>
 }
 
+export interface GatewayAddress {
+  readonly url: string
+  readonly headers: Record<string, string>
+}
+
 /** Connects the client of SDK v1 as it comes from npm: revision 2025-11-25, with a session, which it ends. */
-export async function connectSdkClient(
-  url: string,
-  headers: Readonly<Record<string, string>>,
-): Promise<Caller> {
+export async function connectSdkClient({ url, headers }: GatewayAddress): Promise<Caller> {
   const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
   const client = new Client({ name: 'sdk-v1', version: '1.0.0' })
   await client.connect(transport)

@@ -2,12 +2,11 @@ import { isRecord } from '@x/internal'
 import { CommandError } from '@x/internal/command-line'
 import { McpClient } from '@x/mcp-client'
 import type { Progress } from '@x/mcp-client'
-import { startRecordingProxy } from '@x/mcp-testing'
 import type { ExecutionType } from '../timeline/commands.ts'
 import type { Exchange } from '../timeline/events.ts'
 import type { Scene, Step } from './scene.ts'
 import { connectSdkClient } from './sdk-client.ts'
-import type { Caller } from './sdk-client.ts'
+import type { Caller, GatewayAddress } from './sdk-client.ts'
 import type { Figures } from './terminal.ts'
 
 /** Requests of the first call: the client asks for the revision, opens a session, and calls. */
@@ -204,11 +203,14 @@ const STORY: readonly StepOfStory[] = [
     title: 'The agents are an MCP server, too',
     hint: 'The gateway offers them to other programs. One without the token gets a 401.',
     async act(scene) {
-      await using proxy = await startRecordingProxy(scene.playground.gateway.url)
       scene.terminal.says('sdk-v1', 'connects without a token')
-      const stranger = await connectSdkClient(proxy.url, {}).catch(() => undefined)
+      const stranger = await connectSdkClient({ ...gatewayOf(scene), headers: {} }).catch(
+        () => undefined,
+      )
       await stranger?.[Symbol.asyncDispose]()
-      return { requests: proxy.count(), refused: proxy.count({ status: 401 }) }
+      const requests = await scene.endedExchanges('gateway', 'other client')
+      const refused = requests.filter(({ status }) => status === 401)
+      return { requests: requests.length, refused: refused.length }
     },
     expected: { requests: 1, refused: 1 },
   },
@@ -223,8 +225,7 @@ const STORY: readonly StepOfStory[] = [
     name: 'caller without a session',
     title: 'McpClient does the same, at the same URL',
     hint: 'Revision 2026-07-28, without a session: one question about the revision, and nothing to end.',
-    act: (scene) =>
-      callTeam(scene, 'mcp-client', async (url, headers) => new McpClient({ url, headers })),
+    act: (scene) => callTeam(scene, 'mcp-client', async (gateway) => new McpClient(gateway)),
     expected: { ...TEAM_CALLED, revision: '2026-07-28', initialize: 0, 'server/discover': 1 },
   },
   {
@@ -232,8 +233,7 @@ const STORY: readonly StepOfStory[] = [
     title: 'A caller gives up while the agents wait for a server',
     hint: 'The gateway ends their run, and their own call is cancelled at the server.',
     async act(scene) {
-      const { url } = scene.playground.gateway
-      await using client = new McpClient({ url, headers: tokenOf(scene) })
+      await using client = new McpClient(gatewayOf(scene))
       const abort = new AbortController()
       scene.terminal.says('mcp-client', 'asks: Count to 9')
       const outcome = client
@@ -258,7 +258,7 @@ const STORY: readonly StepOfStory[] = [
     title: 'A call outlives the processes that work on it',
     hint: 'The gateway makes the call a task. With a redis-server, the next gateway process goes on with the part that was not finished. The next agent process waits for the same task.',
     async act(scene) {
-      const { hasRedis } = scene.playground
+      const hasRedis = scene.playground.environment['REDIS_URL'] !== ''
       const before = scene.state.processes
       const kill = hasRedis ? 'gateway' : 'agent'
       const trouble = { name: 'long-task', kill } as const
@@ -302,15 +302,14 @@ async function shop(scene: Scene, text: string): Promise<Figures> {
 async function callTeam(
   scene: Scene,
   program: string,
-  connect: (url: string, headers: { authorization: string }) => Promise<Caller>,
+  connect: (gateway: GatewayAddress) => Promise<Caller>,
 ): Promise<Figures> {
-  await using proxy = await startRecordingProxy(scene.playground.gateway.url)
   const says = (what: string): void => scene.terminal.says(program, what)
   const message = 'Add two figs to my basket, then show my basket'
   let answer: string
   let progress = false
   {
-    await using caller = await connect(proxy.url, tokenOf(scene))
+    await using caller = await connect(gatewayOf(scene))
     const tools = await caller.listTools()
     says(`finds ${tools.map(({ name }) => name).join(', ')}, and asks: ${message}`)
     const onProgress = ({ message: text = '' }: Progress): void => {
@@ -321,10 +320,11 @@ async function callTeam(
     says(`gets: ${answer}`)
   }
   const atShop = requestsIn(await scene.endedExchanges('basket', 'gateway'))
-  const call = proxy.exchanges.find(({ rpcMethod }) => rpcMethod === 'tools/call')
+  const exchanges = await scene.endedExchanges('gateway', 'other client')
+  const call = exchanges.find(({ rpcMethod }) => rpcMethod === 'tools/call')
   return {
-    ...requestsIn(proxy.exchanges),
-    revision: call?.protocolVersion ?? 'none',
+    ...requestsIn(exchanges),
+    revision: call?.revision ?? 'none',
     progress,
     'sessions with the shop': atShop.initialize,
     'ended sessions with the shop': atShop.DELETE,
@@ -332,8 +332,10 @@ async function callTeam(
   }
 }
 
-function tokenOf({ playground }: Scene): { authorization: string } {
-  return { authorization: `Bearer ${playground.gateway.token}` }
+/** Where programs other than the agent call the gateway. */
+function gatewayOf({ playground }: Scene): GatewayAddress {
+  const { GATEWAY_URL: url = '', GATEWAY_TOKEN: token } = playground.environment
+  return { url, headers: { authorization: `Bearer ${token}` } }
 }
 
 function textOf(content: unknown): string {

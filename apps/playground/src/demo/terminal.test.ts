@@ -49,8 +49,8 @@ test('writes an exchange once, when it has ended, and a stream when it is opened
     { type: 'exchange', exchange: stream },
   ])
   expect(lines).toEqual([
-    '   0.3s agent > basket       call      basket_add                 200     3 ms',
-    '   0.3s agent > basket       stream    listening stream           200',
+    '   0.3s agent > basket         call      basket_add               200     3 ms',
+    '   0.3s agent > basket         stream    listening stream         200',
   ])
 })
 
@@ -115,7 +115,7 @@ test('counts exchanges that look the same', () => {
   ])
   expect(lines).toHaveLength(4)
   expect(lines.slice(2)).toEqual([
-    '    +48 agent > basket       call      basket_add                 200',
+    '    +48 agent > basket         call      basket_add               200',
     '  playground  Done',
   ])
 })

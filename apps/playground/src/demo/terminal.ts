@@ -133,9 +133,9 @@ export class Terminal {
     if (kind === 'stream' ? this.#streams.has(id) : durationMs === undefined) return
     if (kind === 'stream') this.#streams.add(id)
     const row = [
-      cut(`${from} > ${to}`, 20).padEnd(20),
+      cut(`${from} > ${to}`, 22).padEnd(22),
       kind.padEnd(9),
-      cut(exchange.label, 25).padEnd(25),
+      cut(exchange.label, 23).padEnd(23),
       String(status ?? (problem === undefined ? 'open' : 'none')).padStart(4),
     ].join(' ')
     const count = (this.#alike.get(row) ?? 0) + 1

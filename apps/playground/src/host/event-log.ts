@@ -1,7 +1,7 @@
 import { Listeners } from '@x/internal'
 import type { Happening, TimelineEvent } from '../timeline/events.ts'
 import { EMPTY_STATE, reduce } from '../timeline/state.ts'
-import type { PlaygroundState } from '../timeline/state.ts'
+import type { Notice, PlaygroundState } from '../timeline/state.ts'
 
 /** State of the playground, which changes by events only. */
 export class EventLog {
@@ -16,6 +16,11 @@ export class EventLog {
     const event = { ...happening, at: Date.now() }
     this.#state = reduce(this.#state, event)
     this.#listeners.emit(event)
+  }
+
+  /** Tells the person what a command did, or why it failed. */
+  notify(level: Notice['level'], text: string): void {
+    this.append({ type: 'notice', level, text })
   }
 
   /** Calls `listener` with each later event. Returns a function that removes it. */

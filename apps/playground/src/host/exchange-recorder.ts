@@ -2,7 +2,7 @@ import { BoundedMap } from '@x/internal'
 import { startRecordingProxy } from '@x/mcp-testing'
 import type { Exchange as RecordedExchange, RecordingProxy } from '@x/mcp-testing'
 import { Classifier, labelOf } from './classify.ts'
-import type { Exchange, ExchangeDetails, ExchangeKind } from '../timeline/events.ts'
+import type { Exchange, ExchangeDetails } from '../timeline/events.ts'
 import { maskHeaders, maskText, shortId } from './mask.ts'
 
 /** Bytes of each body that are kept. */
@@ -27,7 +27,8 @@ interface Route extends Caller {
 /** Records the exchanges of all proxies under one sequence of ids, and keeps what they show when they are opened. */
 export class ExchangeRecorder {
   readonly #classifier = new Classifier()
-  readonly #ids = new WeakMap<RecordedExchange, number>()
+  /** Id of each exchange, and the process that has sent it. */
+  readonly #seen = new WeakMap<RecordedExchange, { readonly id: number; readonly sender: string }>()
   readonly #kept = new BoundedMap<number, RecordedExchange>(KEPT_DETAILS)
   readonly #sessionIds = new BoundedMap<string, true>(KEPT_IDS)
   readonly #secrets: readonly string[]
@@ -43,13 +44,7 @@ export class ExchangeRecorder {
   /** Starts a proxy in front of a server. `target` is called for each exchange, and once at the start. */
   async startProxy(target: () => string, route: Route): Promise<RecordingProxy> {
     const proxy = await startRecordingProxy(target, { keepExchanges: 0, keepBodies: BODY_BYTES })
-    const senders = new WeakMap<RecordedExchange, string>()
-    proxy.on(({ type, exchange: recorded }) => {
-      if (type === 'started') senders.set(recorded, `${route.from} ${route.pid()}`)
-      const from = senders.get(recorded) ?? route.from
-      const kind = this.#classifier.kindOf(from, route.to, recorded)
-      this.#record(recorded, { ...route, kind })
-    })
+    proxy.on(({ exchange }) => this.#record(exchange, route))
     return proxy
   }
 
@@ -69,16 +64,17 @@ export class ExchangeRecorder {
     }
   }
 
-  #record(recorded: RecordedExchange, { from, to, kind }: Route & { kind: ExchangeKind }): void {
-    const id = this.#ids.get(recorded) ?? ++this.#count
-    this.#ids.set(recorded, id)
+  #record(recorded: RecordedExchange, { from, pid, to }: Route): void {
+    const seen = this.#seen.get(recorded) ?? { id: ++this.#count, sender: `${from} ${pid()}` }
+    this.#seen.set(recorded, seen)
+    const { id, sender } = seen
     const sessionId = recorded.sessionId ?? recorded.assignedSessionId
     if (sessionId !== undefined) this.#sessionIds.set(sessionId, true)
     const exchange: Exchange = {
       id,
       from,
       to,
-      kind,
+      kind: this.#classifier.kindOf(sender, to, recorded),
       label: labelOf(to, recorded),
       httpMethod: recorded.httpMethod,
       rpcMethod: recorded.rpcMethod,

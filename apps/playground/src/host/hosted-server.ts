@@ -63,31 +63,30 @@ export class HostedServer implements AsyncDisposable {
     }
     if (trouble === 'restart-server') {
       await this.start()
-      return this.#notify(`The server ${name} was started again.`)
+      return this.#log.notify('info', `The server ${name} was started again.`)
     }
     const server = this.#running
     if (server === undefined) throw new CommandError(`The server ${name} does not run: restart it.`)
     switch (trouble) {
       case 'cut-connections':
         for (const proxy of this.#proxies) proxy.dropConnections('both')
-        return this.#notify(`All connections to ${name} were cut. ${afterCut}`.trim())
+        return this.#log.notify('info', `All connections to ${name} were cut. ${afterCut}`.trim())
       case 'forget-sessions':
         server.legacy?.forgetSessions()
-        return this.#notify(`The server ${name} forgot its sessions.`)
+        return this.#log.notify('info', `The server ${name} forgot its sessions.`)
       case 'switch-era':
         server.kind = server.kind === 'legacy' ? 'modern' : 'legacy'
         this.#emit('running')
-        return this.#notify(`The server ${name} answers with ${REVISIONS[server.kind]} now.`)
+        return this.#log.notify(
+          'info',
+          `The server ${name} answers with ${REVISIONS[server.kind]} now.`,
+        )
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#proxies.map((proxy) => proxy.stop()))
     await this.#running?.[Symbol.asyncDispose]()
-  }
-
-  #notify(text: string): void {
-    this.#log.append({ type: 'notice', level: 'info', text })
   }
 
   #emit(state: ServerState['state'], problem?: string): void {

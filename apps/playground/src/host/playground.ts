@@ -10,8 +10,7 @@ import { MEMORY_SERVER, SERVERS } from '../servers/servers.ts'
 import type { ServerDefinition } from '../servers/servers.ts'
 import type { Command, ExecutionType, ProcessName, Trouble } from '../timeline/commands.ts'
 import { DEBUG_STATE } from '../timeline/events.ts'
-import type { ExchangeDetails, TimelineEvent } from '../timeline/events.ts'
-import type { PlaygroundState } from '../timeline/state.ts'
+import type { ExchangeDetails } from '../timeline/events.ts'
 import { Conversation } from './conversation.ts'
 import { DebugState } from './debug-state.ts'
 import { EventLog } from './event-log.ts'
@@ -36,11 +35,10 @@ const PARALLEL_CALLS = 50
  * Everything that the page and the terminal story show: the servers, the debug-state service, and the processes
  * of the agent and of the gateway. Nothing is simulated. The servers listen on loopback only.
  */
-export class Playground implements AsyncDisposable {
+export class Playground extends EventLog implements AsyncDisposable {
   readonly #options: PlaygroundOptions
   readonly #gatewayToken = randomBytes(32).toString('hex')
   readonly #debugStateToken = randomBytes(32).toString('hex')
-  readonly #log = new EventLog()
   readonly #recorder: ExchangeRecorder
   readonly #servers = new Map<string, HostedServer>()
   readonly #conversation: Conversation
@@ -61,23 +59,24 @@ export class Playground implements AsyncDisposable {
   #trouble: Promise<unknown> = Promise.resolve()
 
   private constructor(options: PlaygroundOptions) {
+    super()
     this.#options = options
     this.#executionType = options.executionType ?? 'playground'
     this.#recorder = new ExchangeRecorder(
       [this.#gatewayToken, this.#debugStateToken],
       (exchange) => {
-        this.#log.append({ type: 'exchange', exchange })
+        this.append({ type: 'exchange', exchange })
         const isWrite = exchange.httpMethod !== 'GET' && exchange.durationMs !== undefined
         if (exchange.to === DEBUG_STATE && isWrite) {
           this.#emitRecords().catch(() => {}) // the store is closed at the end
         }
       },
     )
-    this.#conversation = new Conversation(this.#log, (message) => this.#agent.send(message))
+    this.#conversation = new Conversation(this, (message) => this.#agent.send(message))
     this.#agent = new ManagedProcess({
       name: 'agent',
       file: new URL('../agent/agent-process.ts', import.meta.url),
-      log: this.#log,
+      log: this,
       onMessage: (message) => {
         if (message.type !== 'ready') this.#conversation.add(message)
       },
@@ -87,7 +86,7 @@ export class Playground implements AsyncDisposable {
     this.#gateway = new ManagedProcess({
       name: 'gateway',
       file: new URL('../servers/gateway-process.ts', import.meta.url),
-      log: this.#log,
+      log: this,
       onMessage: ({ url }) => (this.#gatewayServer.url = url),
     })
   }
@@ -108,20 +107,6 @@ export class Playground implements AsyncDisposable {
     return playground
   }
 
-  get state(): PlaygroundState {
-    return this.#log.state
-  }
-
-  /** Calls `listener` with each later event. Returns a function that removes it. */
-  on(listener: (event: TimelineEvent) => void): () => void {
-    return this.#log.on(listener)
-  }
-
-  /** Resolves when a condition is true. */
-  until(isTrue: (state: PlaygroundState) => boolean): Promise<void> {
-    return this.#log.until(isTrue)
-  }
-
   /** Returns headers and bodies of an exchange without secrets, or undefined if they are not kept any more. */
   exchangeDetails(id: number): ExchangeDetails | undefined {
     return this.#recorder.detailsOf(id)
@@ -130,20 +115,6 @@ export class Playground implements AsyncDisposable {
   /** Environment in which other programs, such as LangGraph Studio, use the same servers. */
   get environment(): Readonly<Record<string, string>> {
     return { ...this.#env['other client'], AGENT_EXECUTION_TYPE: this.#executionType }
-  }
-
-  /** Where other programs call the agents as an MCP server. The URL changes when the gateway restarts. */
-  get gateway(): { readonly url: string; readonly token: string } {
-    return { url: this.#gatewayServer.url, token: this.#gatewayToken }
-  }
-
-  /** With Redis, a task of the gateway outlives its process. */
-  get hasRedis(): boolean {
-    return this.#env.agent?.['REDIS_URL'] !== ''
-  }
-
-  notify(level: 'info' | 'problem', text: string): void {
-    this.#log.append({ type: 'notice', level, text })
   }
 
   /**
@@ -193,13 +164,13 @@ export class Playground implements AsyncDisposable {
       start: async () => this.#gatewayServer,
     }
     for (const definition of [debugState.definition, ...SERVERS, gateway]) {
-      const hosted = new HostedServer(definition, this.#log, this.#recorder)
+      const hosted = new HostedServer(definition, this, this.#recorder)
       this.#servers.set(definition.name, this.#stack.use(hosted))
     }
     await Promise.allSettled([...this.#servers.values()].map((hosted) => hosted.start()))
     const title = 'Memory: a knowledge graph, from npm. The agent starts it.'
     const server = { name: 'memory', title, transport: 'stdio', state: 'running' } as const
-    this.#log.append({ type: 'server', server: { ...server, troubles: [] } })
+    this.append({ type: 'server', server: { ...server, troubles: [] } })
 
     const env = {
       DATA_FOLDER: folder,
@@ -297,9 +268,7 @@ export class Playground implements AsyncDisposable {
     const last = this.state.notices.at(-1)?.id ?? 0
     this.#agent.send({ type: 'parallel-calls', count: PARALLEL_CALLS } satisfies ToAgent)
     // The agent reports the outcome as a notice.
-    await this.#log.until(
-      ({ notices }) => !this.#agent.isRunning || notices.some(({ id }) => id > last),
-    )
+    await this.until(({ notices }) => !this.#agent.isRunning || notices.some(({ id }) => id > last))
   }
 
   async #setExecutionType(executionType: ExecutionType): Promise<void> {
@@ -321,7 +290,7 @@ export class Playground implements AsyncDisposable {
     const done = this.#conversation.say('Write a report about tides')
     if (kill !== 'none') {
       // The agent has stored the task before it asks for its state.
-      const isPolled = this.#log.until(({ run, exchanges }) => {
+      const isPolled = this.until(({ run, exchanges }) => {
         if (run?.state !== 'running') return true
         return exchanges.some(
           ({ rpcMethod, status, startedAt: at }) =>
@@ -339,6 +308,6 @@ export class Playground implements AsyncDisposable {
   async #emitRecords(): Promise<void> {
     const records = (await this.#debugState?.records()) ?? []
     if (isDeepStrictEqual(records, this.state.records)) return
-    this.#log.append({ type: 'records', records })
+    this.append({ type: 'records', records })
   }
 }

@@ -88,8 +88,8 @@ export interface Listening extends AsyncDisposable {
  */
 export async function listen(app: Hono, port: number): Promise<Listening> {
   const server = createServer(getRequestListener(app.fetch))
-  server.listen(port, '127.0.0.1')
   try {
+    server.listen(port, '127.0.0.1')
     await once(server, 'listening')
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? cause.code : undefined

@@ -63,14 +63,11 @@ const team = new StateGraph(MessagesAnnotation)
     const model = await createModel(modelName())
     const opened = waiting.get(thread) ?? (await openTeam({ model, executionType: 'runtime' }))
     waiting.delete(thread)
-    await using stack = new AsyncDisposableStack()
-    stack.use(opened)
     try {
       return await opened.supervisor.invoke({ messages }, config)
     } catch (error) {
       if (isGraphInterrupt(error)) {
         waiting.set(thread, opened)
-        stack.move() // stays open
         const [oldest] = waiting
         if (oldest !== undefined && waiting.size > MAX_WAITING) {
           waiting.delete(oldest[0])
@@ -78,6 +75,8 @@ const team = new StateGraph(MessagesAnnotation)
         }
       }
       throw error
+    } finally {
+      if (!waiting.has(thread)) await opened[Symbol.asyncDispose]()
     }
   })
   .addEdge(START, 'team')
