@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { bearer, createAuthProvider, memoryTokenStore } from '@x/mcp-transport/auth'
 import { startLegacyServer, type LegacyServer } from '@x/mcp-testing'
 import { array, assert, asyncProperty, constantFrom } from 'fast-check'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import {
   createMcpTools,
   createMcpToolsFromAgent,
@@ -232,11 +232,10 @@ test.each([307, 302])(
   'does not follow a redirect (%i) to another origin with credentials',
   async (status) => {
     const [target] = servers
-    await using stack = new AsyncDisposableStack()
     const moved = createServer((_request, response) => {
       response.writeHead(status, { location: target?.url }).end()
     }).listen(0, '127.0.0.1')
-    stack.defer(() => void moved.close())
+    onTestFinished(() => void moved.close())
     await new Promise((resolve) => moved.once('listening', resolve))
     const { port } = moved.address() as AddressInfo
     const url = `http://127.0.0.1:${port}/mcp`

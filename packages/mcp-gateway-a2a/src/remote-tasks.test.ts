@@ -1,6 +1,7 @@
 import { isRecord } from '@x/internal'
 import { MemoryGatewayStore } from '@x/mcp-gateway'
 import { deferred } from '@x/mcp-testing'
+import { OpenResources } from '@x/internal/testing'
 import { describe, expect, test, vi } from 'vitest'
 
 import {
@@ -19,16 +20,21 @@ const TOOL = 'weather_forecast'
 
 /** Gateways over one store, with one agent. */
 async function newWorld(script: AgentScript, options: Parameters<typeof startA2aAgent>[1]) {
-  const stack = new AsyncDisposableStack()
-  const agent = stack.use(await startA2aAgent(script, options))
-  const memory = stack.use(new MemoryGatewayStore())
+  const resources = new OpenResources()
+  const agent = resources.use(await startA2aAgent(script, options))
+  const memory = resources.use(new MemoryGatewayStore())
   const { blobs, logs, rates, records } = memory
   const isReady = (): Promise<boolean> => memory.isReady()
   const parts = { blobs, logs, rates, records, isReady, close: async () => {} }
   const store = { ...parts, isDurable: true, isShared: true }
   const startGateway = (): MortalGateway =>
-    stack.use(startMortalGateway(store, () => sourceOf(agent)))
-  return { agent, store, startGateway, [Symbol.asyncDispose]: () => stack.disposeAsync() }
+    resources.use(startMortalGateway(store, () => sourceOf(agent)))
+  return {
+    agent,
+    store,
+    startGateway,
+    [Symbol.asyncDispose]: () => resources[Symbol.asyncDispose](),
+  }
 }
 
 function sourceOf({ url, origin }: A2aAgent): ReturnType<typeof a2aSource> {

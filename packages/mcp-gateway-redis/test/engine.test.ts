@@ -8,7 +8,12 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { sourceNode, startPostgresServer, startRedisServer } from '@x/internal/testing'
+import {
+  OpenResources,
+  sourceNode,
+  startPostgresServer,
+  startRedisServer,
+} from '@x/internal/testing'
 import { deferred } from '@x/mcp-testing'
 import { afterAll, describe, expect, test, vi } from 'vitest'
 import { answered, startRemoteLangGraph } from '../../mcp-gateway/test/remote-langgraph.ts'
@@ -66,12 +71,12 @@ async function newWorld(
   redisUrl = redis?.url ?? '',
 ): Promise<World> {
   const folder = await mkdtemp(join(tmpdir(), 'engine-'))
-  const stack = new AsyncDisposableStack()
+  const resources = new OpenResources()
   const lines = async (): Promise<readonly string[]> => {
     const content = await readFile(join(folder, 'nodes'), 'utf8').catch(() => '')
     return content.split('\n').filter(Boolean)
   }
-  stack.defer(() => rm(folder, { recursive: true, force: true }))
+  resources.defer(() => rm(folder, { recursive: true, force: true }))
   const command: World['command'] = async (name, ...flags) => {
     const graph = fileURLToPath(new URL('worker-graph.ts', import.meta.url))
     const graphs = join(folder, 'langgraph.json')
@@ -89,12 +94,12 @@ async function newWorld(
       GATEWAY_STATE_KEY: 'a key that all processes of this test share',
       GATEWAY_TOKEN_HASH: hash('sha256', TOKEN),
     })
-    return stack.use({ ...started, url: started.line })
+    return resources.use({ ...started, url: started.line })
   }
   return {
     prefix,
     start: async (what) =>
-      stack.use(await startProcess({ redis: redisUrl, prefix, folder, ...what })),
+      resources.use(await startProcess({ redis: redisUrl, prefix, folder, ...what })),
     put: (name) => writeFile(join(folder, name), ''),
     nodes: async () => (await lines()).map((line) => line.split(' ').slice(0, -1).join(' ')),
     pids: async () => (await lines()).map((line) => Number(line.split(' ').at(-1))),
@@ -111,7 +116,7 @@ async function newWorld(
       if (!first || !second) throw new Error('There are not two gateways in the compose file')
       return { gateways: [first, second], workers }
     },
-    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+    [Symbol.asyncDispose]: () => resources[Symbol.asyncDispose](),
   }
 }
 

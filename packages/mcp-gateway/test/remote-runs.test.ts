@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
+import { OpenResources } from '@x/internal/testing'
 import { afterAll, describe, expect, test, vi } from 'vitest'
 
 import { langGraphServerSource } from '../src/agents/langgraph-server.ts'
@@ -22,11 +23,11 @@ let stores = 0
 
 /** Two gateways over one SQLite store, with the agent of one LangGraph server. */
 async function newWorld() {
-  const stack = new AsyncDisposableStack()
-  const server = stack.use(await startRemoteLangGraph())
-  const store = stack.use(new DiskGatewayStore(join(folder, String(++stores))))
+  const resources = new OpenResources()
+  const server = resources.use(await startRemoteLangGraph())
+  const store = resources.use(new DiskGatewayStore(join(folder, String(++stores))))
   const startProcess = (): Process => {
-    return stack.use(
+    return resources.use(
       startMortalGateway(store, (dying) =>
         langGraphServerSource({
           url: server.url,
@@ -41,7 +42,7 @@ async function newWorld() {
   return {
     server,
     startProcess,
-    [Symbol.asyncDispose]: () => stack.disposeAsync(),
+    [Symbol.asyncDispose]: () => resources[Symbol.asyncDispose](),
   }
 }
 
