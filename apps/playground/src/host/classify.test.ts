@@ -179,6 +179,7 @@ test.each<[Partial<ObservedExchange>, string]>([
   [{ rpcMethod: 'subscriptions/listen' }, 'listening stream'],
   [{ httpMethod: 'DELETE' }, 'end of the session'],
   [{ httpMethod: 'PATCH' }, 'PATCH'],
+  [{ rpcMethod: undefined }, 'answer'],
 ])('%j is labelled "%s"', (exchange, label) => {
   expect(labelOf('shop', { httpMethod: 'POST', ...exchange })).toBe(label)
 })

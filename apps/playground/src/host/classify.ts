@@ -107,7 +107,8 @@ export function labelOf(to: string, exchange: ObservedExchange): string {
     // A client sends the id of the last event that it has got of a stream, and gets the rest.
     return request?.headers['last-event-id'] === undefined ? 'listening stream' : 'resumed stream'
   }
-  return toolName ?? rpcMethod?.replace('notifications/', '') ?? httpMethod
+  if (httpMethod !== 'POST') return httpMethod
+  return toolName ?? rpcMethod?.replace('notifications/', '') ?? 'answer'
 }
 
 function isHandshake({ rpcMethod }: ObservedExchange): boolean {
