@@ -4,7 +4,7 @@ import type { ElicitationAnswer } from '@x/langchain-mcp'
 import { CommandError } from '@x/internal/command-line'
 import type { RunReference, ToAgent } from '../agent/agent-messages.ts'
 import type { Answer } from '../timeline/commands.ts'
-import type { Happening, Question, RunState } from '../timeline/events.ts'
+import type { Happening, Question, RunState, ToolResult } from '../timeline/events.ts'
 import type { EventLog } from './event-log.ts'
 
 /** The conversation that all pages share. It has one run at a time, which outlives the agent process. */
@@ -84,7 +84,9 @@ export class Conversation {
       throw new CommandError('Nothing runs that could be stopped.')
     }
     this.#send({ type: 'stop-run' })
-    if (run.state === 'waiting')
+    // A process that starts does not know the run yet.
+    const isStarting = this.#log.state.processes['agent']?.state !== 'running'
+    if (run.state === 'waiting' || isStarting)
       this.#end({ id: run.id, state: 'done', problem: 'You stopped this run.' })
     await this.#untilIdle()
   }
@@ -111,7 +113,7 @@ export class Conversation {
     const run = this.#openRun
     if (run !== undefined) this.#setRun({ id: run.id, state: 'running' }) // closed for answers
     await start()
-    if (run === undefined) return
+    if (run === undefined || this.#openRun === undefined) return // none, or stopped meanwhile
     if (this.#log.state.processes['agent']?.state !== 'running') {
       this.lose('No new agent process could be started to continue the run.')
       return
@@ -147,6 +149,10 @@ export class Conversation {
     for (const question of this.#openQuestions()) {
       this.#log.append({ type: 'item', item: { ...question, action: 'cancel' } })
     }
+    for (const call of this.#log.state.conversation) {
+      if (call.type !== 'tool-call' || call.result !== undefined) continue
+      this.#log.append({ type: 'tool-call-changed', id: call.id, change: { result: NO_RESULT } })
+    }
     this.#answers = {}
     this.#setRun(run)
   }
@@ -173,4 +179,9 @@ export class Conversation {
     const questions = this.#log.state.conversation.filter((item) => item.type === 'question')
     return questions.filter(({ action }) => action === undefined)
   }
+}
+
+const NO_RESULT: ToolResult = {
+  isError: true,
+  content: [{ type: 'text', text: 'The run ended before the result came.' }],
 }

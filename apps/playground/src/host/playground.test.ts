@@ -151,8 +151,21 @@ describe('the playground', { timeout: SLOW }, () => {
     await playground.run({ type: 'stop-run' })
     expect(playground.state.run).toMatchObject({ state: 'done', problem: 'You stopped this run.' })
     expect(itemsOf('question').at(-1)?.action).toBe('cancel')
+    expect(itemsOf('tool-call').at(-1)).toMatchObject({ result: { isError: true } })
     await say('Show my basket')
     expect(playground.state.run?.state).toBe('done')
+  })
+
+  test('stops a run while a new agent process starts', async () => {
+    const counting = say('Count to 9')
+    await playground.until(() => itemsOf('tool-call').at(-1)?.name.startsWith('trigger') ?? false)
+    const restart = trouble({ name: 'kill-process', process: 'agent' })
+    await playground.until(({ processes }) => processes['agent']?.state === 'starting')
+    await playground.run({ type: 'stop-run' })
+    await Promise.all([counting, restart])
+    expect(playground.state.run).toMatchObject({ state: 'done', problem: 'You stopped this run.' })
+    await say('What is 2 plus 3?')
+    expect(lastText()).toContain('5')
   })
 
   test('makes 50 calls at once in one session', async () => {
@@ -162,6 +175,18 @@ describe('the playground', { timeout: SLOW }, () => {
     const calls = exchangesAfter(before).filter(({ toolName }) => toolName === 'basket_show')
     expect(calls).toHaveLength(50)
     expect(new Set(calls.map(({ sessionId }) => sessionId)).size).toBe(1)
+  })
+
+  test('loses the session in the middle of 50 calls, and answers each of them', async () => {
+    await say('Show my basket')
+    const before = lastExchangeId()
+    const calling = trouble({ name: 'parallel-calls' })
+    await playground.until(() => exchangesAfter(before).some(({ kind }) => kind === 'call'))
+    await trouble({ name: 'forget-sessions', server: 'basket' })
+    await playground.until(({ notices }) => notices.at(-1)?.text.includes(' at once: ') ?? false)
+    await calling
+    expect(playground.state.notices.at(-1)?.text).toMatch(/50 answered, 0 failed/)
+    expect(exchangesAfter(before).map(({ kind }) => kind)).toContain('loss')
   })
 
   test('finishes a report in a new agent process, which resumes the session of the shop', async () => {
