@@ -134,9 +134,10 @@ export class Playground extends EventLog implements AsyncDisposable {
         return this.#conversation.startAnew()
       case 'trouble': {
         const { trouble } = command
-        return trouble.name === 'long-task'
-          ? this.#longTask(trouble.kill)
-          : this.#afterOthers(() => this.#makeTrouble(trouble))
+        // Calls and tasks go on while other trouble is made.
+        if (trouble.name === 'long-task') return this.#longTask(trouble.kill)
+        if (trouble.name === 'parallel-calls') return this.#callInParallel()
+        return this.#afterOthers(() => this.#makeTrouble(trouble))
       }
     }
   }
@@ -237,7 +238,9 @@ export class Playground extends EventLog implements AsyncDisposable {
     return done
   }
 
-  async #makeTrouble(trouble: Exclude<Trouble, { name: 'long-task' }>): Promise<void> {
+  async #makeTrouble(
+    trouble: Exclude<Trouble, { name: 'long-task' | 'parallel-calls' }>,
+  ): Promise<void> {
     if ('server' in trouble) {
       const server = this.#servers.get(trouble.server)
       if (server === undefined) throw new CommandError(`No server is called "${trouble.server}".`)
@@ -248,8 +251,6 @@ export class Playground extends EventLog implements AsyncDisposable {
         return this.#killProcess(trouble.process)
       case 'set-execution-type':
         return this.#setExecutionType(trouble.executionType)
-      case 'parallel-calls':
-        return this.#callInParallel()
     }
   }
 
@@ -263,7 +264,9 @@ export class Playground extends EventLog implements AsyncDisposable {
 
   async #callInParallel(): Promise<void> {
     if (!this.#agent.isRunning) {
-      throw new CommandError('The agent process does not run: kill it to start a new one.')
+      throw new CommandError(
+        'The agent process does not run: wait until it has started, or kill it.',
+      )
     }
     const last = this.state.notices.at(-1)?.id ?? 0
     this.#agent.send({ type: 'parallel-calls', count: PARALLEL_CALLS } satisfies ToAgent)
