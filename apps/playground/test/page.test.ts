@@ -538,7 +538,9 @@ const HOSTILE: PlaygroundState = {
   exchanges: MANY.exchanges.slice(0, 1).map((one) => {
     return { ...one, to: HOSTILE_NAME, label: HOSTILE_NAME, sessionId: HOSTILE_NAME }
   }),
-  notices: [{ id: 1, at: Date.now(), level: 'problem', text: HOSTILE_NAME.repeat(20) }],
+  notices: [
+    { type: 'notice', id: 1, at: Date.now(), level: 'problem', text: HOSTILE_NAME.repeat(20) },
+  ],
   run: { id: 'run', state: 'waiting' },
   conversation: [
     {

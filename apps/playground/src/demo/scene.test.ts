@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { ExchangeRecorder } from '../host/exchange-recorder.ts'
 import type { Exchange } from '../timeline/events.ts'
 import { EMPTY_STATE } from '../timeline/state.ts'
 import { Scene } from './scene.ts'
@@ -13,7 +14,7 @@ function idleScene() {
     state: EMPTY_STATE,
     until: async () => {},
     run: async () => {},
-    exchangeDetails: () => undefined,
+    recorder: new ExchangeRecorder([], () => {}),
     environment: {},
   }
   return { scene: new Scene(playground, terminal), written: () => text }

@@ -22,7 +22,7 @@ export interface Step {
 }
 
 /** Part of the playground that the demo uses. */
-type Stage = Pick<Playground, 'state' | 'until' | 'run' | 'exchangeDetails' | 'environment'>
+type Stage = Pick<Playground, 'state' | 'until' | 'run' | 'recorder' | 'environment'>
 
 /** The playground while a step of the demo runs. */
 export class Scene {

@@ -90,7 +90,7 @@ const STORY: readonly StepOfStory[] = [
       const answer = await scene.say('Echo "hello"')
       const first = await scene.endedExchanges('everything')
       const call = first.find(({ toolName }) => toolName === 'echo')
-      const details = scene.playground.exchangeDetails(call?.id ?? 0)
+      const details = scene.playground.recorder.detailsOf(call?.id ?? 0)
       await scene.trouble({ name: 'restart-server', server: 'everything' })
       const answers = `${answer}, ${await scene.say('Echo "hello again"')}`
       const second = requestsIn(await scene.endedExchanges('everything'))

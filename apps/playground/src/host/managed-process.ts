@@ -41,10 +41,6 @@ export class ManagedProcess<Message extends { readonly type: string }> {
     return this.#child?.pid ?? 0
   }
 
-  get isRunning(): boolean {
-    return this.#state.state === 'running'
-  }
-
   /** Starts a new process. Resolves when it has started; a failure is a part of its state. */
   async start(
     given: Readonly<Record<string, string>>,

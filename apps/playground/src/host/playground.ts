@@ -10,7 +10,6 @@ import { MEMORY_SERVER, SERVERS } from '../servers/servers.ts'
 import type { ServerDefinition } from '../servers/servers.ts'
 import type { Command, ExecutionType, ProcessName, Trouble } from '../timeline/commands.ts'
 import { DEBUG_STATE } from '../timeline/events.ts'
-import type { ExchangeDetails } from '../timeline/events.ts'
 import { Conversation } from './conversation.ts'
 import { DebugState } from './debug-state.ts'
 import { EventLog } from './event-log.ts'
@@ -39,7 +38,7 @@ export class Playground extends EventLog implements AsyncDisposable {
   readonly #options: PlaygroundOptions
   readonly #gatewayToken = randomBytes(32).toString('hex')
   readonly #debugStateToken = randomBytes(32).toString('hex')
-  readonly #recorder: ExchangeRecorder
+  readonly recorder: ExchangeRecorder
   readonly #servers = new Map<string, HostedServer>()
   readonly #conversation: Conversation
   readonly #agent: ManagedProcess<FromAgent>
@@ -62,7 +61,7 @@ export class Playground extends EventLog implements AsyncDisposable {
     super()
     this.#options = options
     this.#executionType = options.executionType ?? 'playground'
-    this.#recorder = new ExchangeRecorder(
+    this.recorder = new ExchangeRecorder(
       [this.#gatewayToken, this.#debugStateToken],
       (exchange) => {
         this.append({ type: 'exchange', exchange })
@@ -105,11 +104,6 @@ export class Playground extends EventLog implements AsyncDisposable {
       throw error
     }
     return playground
-  }
-
-  /** Returns headers and bodies of an exchange without secrets, or undefined if they are not kept any more. */
-  exchangeDetails(id: number): ExchangeDetails | undefined {
-    return this.#recorder.detailsOf(id)
   }
 
   /** Environment in which other programs, such as LangGraph Studio, use the same servers. */
@@ -165,7 +159,7 @@ export class Playground extends EventLog implements AsyncDisposable {
       start: async () => this.#gatewayServer,
     }
     for (const definition of [debugState.definition, ...SERVERS, gateway]) {
-      const hosted = new HostedServer(definition, this, this.#recorder)
+      const hosted = new HostedServer(definition, this, this.recorder)
       this.#servers.set(definition.name, this.#stack.use(hosted))
     }
     await Promise.allSettled([...this.#servers.values()].map((hosted) => hosted.start()))
@@ -263,7 +257,7 @@ export class Playground extends EventLog implements AsyncDisposable {
   }
 
   async #callInParallel(): Promise<void> {
-    if (!this.#agent.isRunning) {
+    if (this.state.processes['agent']?.state !== 'running') {
       throw new CommandError(
         'The agent process does not run: wait until it has started, or kill it.',
       )
@@ -271,7 +265,10 @@ export class Playground extends EventLog implements AsyncDisposable {
     const last = this.state.notices.at(-1)?.id ?? 0
     this.#agent.send({ type: 'parallel-calls', count: PARALLEL_CALLS } satisfies ToAgent)
     // The agent reports the outcome as a notice.
-    await this.until(({ notices }) => !this.#agent.isRunning || notices.some(({ id }) => id > last))
+    await this.until(
+      ({ processes, notices }) =>
+        processes['agent']?.state !== 'running' || notices.some(({ id }) => id > last),
+    )
   }
 
   async #setExecutionType(executionType: ExecutionType): Promise<void> {

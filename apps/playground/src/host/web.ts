@@ -67,7 +67,7 @@ export function createWeb(playground: Playground, pageFolder: string): Hono {
     return context.body(null, 202)
   })
   app.get('/api/exchanges/:id', (context) => {
-    const details = playground.exchangeDetails(Number(context.req.param('id')))
+    const details = playground.recorder.detailsOf(Number(context.req.param('id')))
     return details === undefined
       ? context.json({ error: 'This exchange is not kept any more.' }, 404)
       : context.json(details)

@@ -36,11 +36,9 @@ export function useHost(): Host {
       const events = waiting
       waiting = []
       setState((before) => events.reduce(reduce, before))
-      const problems = events.filter(
-        (event) => event.type === 'notice' && event.level === 'problem',
-      )
-      const newest = problems.at(-1)
-      if (newest?.type === 'notice') setProblem(newest.text)
+      for (const event of events) {
+        if (event.type === 'notice' && event.level === 'problem') setProblem(event.text)
+      }
     }
     const open = (): void => {
       source = new EventSource('/api/events')

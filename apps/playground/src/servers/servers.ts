@@ -1,11 +1,8 @@
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
 import { startEverythingServer } from '@x/internal/testing'
 import type { LegacyServer, ReplaceableServer } from '@x/mcp-testing'
 import type { ServerTrouble } from '../timeline/commands.ts'
 import { startBasketServer } from './basket-server.ts'
-
-const require = createRequire(import.meta.url)
 
 export interface RunningServer extends AsyncDisposable {
   readonly url: string
@@ -44,8 +41,6 @@ export const SERVERS: readonly ServerDefinition[] = [
 ]
 
 /** Program of `@modelcontextprotocol/server-memory`, which speaks stdio. */
-export const MEMORY_SERVER: string = join(
-  dirname(require.resolve('@modelcontextprotocol/server-memory/package.json')),
-  'dist',
-  'index.js',
+export const MEMORY_SERVER: string = createRequire(import.meta.url).resolve(
+  '@modelcontextprotocol/server-memory/dist/index.js',
 )

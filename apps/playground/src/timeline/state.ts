@@ -23,12 +23,7 @@ export interface PlaygroundState {
   readonly notices: readonly Notice[]
 }
 
-export interface Notice {
-  readonly id: number
-  readonly at: number
-  readonly level: 'info' | 'problem'
-  readonly text: string
-}
+export type Notice = Extract<TimelineEvent, { type: 'notice' }> & { readonly id: number }
 
 export const EMPTY_STATE: PlaygroundState = {
   processes: {},
@@ -83,9 +78,8 @@ function changeOf(state: PlaygroundState, event: TimelineEvent): Partial<Playgro
     case 'conversation':
       return { conversation: event.items, run: event.run }
     case 'notice': {
-      const { at, level, text } = event
       const id = (state.notices.at(-1)?.id ?? 0) + 1
-      return { notices: [...state.notices, { id, at, level, text }].slice(-MAX_NOTICES) }
+      return { notices: [...state.notices, { ...event, id }].slice(-MAX_NOTICES) }
     }
   }
 }
