@@ -142,7 +142,9 @@ test.each(['reset', 'close'] as const)('breaks off within the answer: %s', async
   await using all = await scene({ type: 'break-answer', how, after: 10 })
   all.client.post()
   const end = await all.client.ended()
-  expect(end.how).toBe(how)
+  // Node 22 reports a reset as a close if it arrives with the bytes before it, as within one process.
+  const isReported = Number(process.versions.node.split('.')[0]) >= 24
+  expect(end.how).toBe(isReported ? how : 'close')
   expect(bodyOf(end.received)).toBe(result.slice(0, 10))
   expect(all.executed).toEqual([question])
   expect(all.proxy.exchanges).toMatchObject([{ delivered: 'whole', status: 200, end: 'cut' }])
