@@ -51,7 +51,9 @@ export class Scene {
     let differences: readonly string[]
     try {
       figures = await Promise.race([act(this), late])
-      differences = differencesOf(figures, expected)
+      differences = Object.entries(expected)
+        .filter(([key, value]) => figures[key] !== value)
+        .map(([key, value]) => `${key} is ${String(figures[key])} and must be ${String(value)}`)
     } catch (error) {
       differences = [toLine(error)]
     }
@@ -104,11 +106,4 @@ export class Scene {
   #mark(): void {
     this.#lastExchangeId = this.state.exchanges.at(-1)?.id ?? 0
   }
-}
-
-/** One sentence for each figure that is not what it must be. */
-function differencesOf(figures: Figures, expected: Figures): string[] {
-  return Object.entries(expected)
-    .filter(([key, value]) => figures[key] !== value)
-    .map(([key, value]) => `${key} is ${String(figures[key])} and must be ${String(value)}`)
 }

@@ -14,16 +14,14 @@ export type ObservedExchange = Pick<
 /** Codes of JSON-RPC errors with which servers refuse a session or a protocol revision. */
 const REFUSALS: readonly unknown[] = [-32_000, -32_001, -32_022, -32_600]
 
-/** What is known about a process at a server. */
+/** What is known about a process that has sent a handshake, or gone on in a session of another process. */
 interface Acquaintance {
-  /** The process has sent a handshake, or gone on in a session of another process. */
-  isKnown: boolean
   /** Session of the last handshake, or the stored session that the process took up. */
-  sessionId?: string | undefined
+  readonly sessionId?: string | undefined
   /** The server has refused that session, and no handshake has succeeded since. */
-  isLost: boolean
+  readonly isLost?: boolean
   /** Kind of the last handshake: the notification that ends a handshake is of the same kind. */
-  handshake: 'handshake' | 'recovery'
+  readonly handshake: ExchangeKind
 }
 
 /** Tells the kinds of exchanges. It remembers which process has which session at which server. */
@@ -42,49 +40,41 @@ export class Classifier {
   kindOf(from: string, to: string, exchange: ObservedExchange): ExchangeKind {
     if (to === DEBUG_STATE) return 'state'
     const key = JSON.stringify([from, to])
-    const known: Acquaintance = this.#acquaintances.get(key) ?? {
-      isKnown: false,
-      isLost: false,
-      handshake: 'handshake',
-    }
-    this.#acquaintances.set(key, known)
-    const kind = this.#started.get(exchange) ?? this.#kindAtStart(to, exchange, known)
+    const kind = this.#started.get(exchange) ?? this.#kindAtStart(key, to, exchange)
     this.#started.set(exchange, kind)
 
+    const known = this.#acquaintances.get(key)
     const { httpMethod, sessionId, assignedSessionId, status } = exchange
     if (status === undefined) return kind
     if (isHandshake(exchange)) {
       if (status >= 400) return kind
       this.#servers.add(to)
-      known.isKnown = true
       // The end of this answer may come after the loss of the session that it has opened.
-      if (assignedSessionId !== known.sessionId || assignedSessionId === undefined) {
-        known.sessionId = assignedSessionId
-        known.isLost = false
+      if (assignedSessionId !== known?.sessionId || assignedSessionId === undefined) {
+        this.#acquaintances.set(key, { sessionId: assignedSessionId, handshake: kind })
       }
       return kind
     }
     if (httpMethod === 'DELETE' || !isRefusal(exchange)) return kind
-    if (!known.isKnown) {
-      if (sessionId === undefined) return 'handshake' // the client finds out which revision the server speaks
-      known.isKnown = true
-      known.sessionId = sessionId
-    }
+    // A client that is not known finds out which revision the server speaks.
+    if (known === undefined && sessionId === undefined) return 'handshake'
     // A late refusal of an earlier session does not lose the new one.
-    if (sessionId === known.sessionId) known.isLost = true
+    if (known === undefined || sessionId === known.sessionId) {
+      this.#acquaintances.set(key, { handshake: 'handshake', ...known, sessionId, isLost: true })
+    }
     return 'loss'
   }
 
-  #kindAtStart(to: string, exchange: ObservedExchange, known: Acquaintance): ExchangeKind {
+  #kindAtStart(key: string, to: string, exchange: ObservedExchange): ExchangeKind {
     const { httpMethod, rpcMethod, sessionId } = exchange
-    if (isHandshake(exchange)) return (known.handshake = known.isLost ? 'recovery' : 'handshake')
-    if (rpcMethod === 'notifications/initialized') return known.handshake
+    const known = this.#acquaintances.get(key)
+    if (isHandshake(exchange)) return known?.isLost ? 'recovery' : 'handshake'
+    if (rpcMethod === 'notifications/initialized') return known?.handshake ?? 'handshake'
     if (httpMethod === 'GET' || rpcMethod === LISTEN) return 'stream'
     if (rpcMethod === undefined) return 'other'
     const isStored = sessionId !== undefined || this.#servers.has(to)
-    if (!known.isKnown && isStored) {
-      known.isKnown = true
-      known.sessionId = sessionId
+    if (known === undefined && isStored) {
+      this.#acquaintances.set(key, { sessionId, handshake: 'handshake' })
       return 'resume'
     }
     return rpcMethod === 'tools/call' ? 'call' : 'other'

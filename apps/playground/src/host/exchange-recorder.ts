@@ -19,11 +19,6 @@ export interface Caller {
   readonly pid: () => number
 }
 
-interface Route extends Caller {
-  /** Name of the server. */
-  readonly to: string
-}
-
 /** Records the exchanges of all proxies under one sequence of ids, and keeps what they show when they are opened. */
 export class ExchangeRecorder {
   readonly #classifier = new Classifier()
@@ -41,10 +36,13 @@ export class ExchangeRecorder {
     this.#onExchange = onExchange
   }
 
-  /** Starts a proxy in front of a server. `target` is called for each exchange, and once at the start. */
-  async startProxy(target: () => string, route: Route): Promise<RecordingProxy> {
+  /**
+   * Starts a proxy for the requests of one caller in front of the server with the name `to`. `target` is called
+   * for each exchange, and once at the start.
+   */
+  async startProxy(target: () => string, to: string, caller: Caller): Promise<RecordingProxy> {
     const proxy = await startRecordingProxy(target, { keepExchanges: 0, keepBodies: BODY_BYTES })
-    proxy.on(({ exchange }) => this.#record(exchange, route))
+    proxy.on(({ exchange }) => this.#record(exchange, to, caller))
     return proxy
   }
 
@@ -64,7 +62,7 @@ export class ExchangeRecorder {
     }
   }
 
-  #record(recorded: RecordedExchange, { from, pid, to }: Route): void {
+  #record(recorded: RecordedExchange, to: string, { from, pid }: Caller): void {
     const seen = this.#seen.get(recorded) ?? { id: ++this.#count, sender: `${from} ${pid()}` }
     this.#seen.set(recorded, seen)
     const { id, sender } = seen

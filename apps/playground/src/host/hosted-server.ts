@@ -50,7 +50,7 @@ export class HostedServer implements AsyncDisposable {
   /** Returns the URL of a new proxy for the requests of one caller. */
   async openProxy(caller: Caller): Promise<string> {
     const target = (): string => this.#running?.url ?? NOWHERE
-    const proxy = await this.#recorder.startProxy(target, { ...caller, to: this.#definition.name })
+    const proxy = await this.#recorder.startProxy(target, this.#definition.name, caller)
     this.#proxies.push(proxy)
     return proxy.url
   }

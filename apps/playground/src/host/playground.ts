@@ -240,12 +240,9 @@ export class Playground extends EventLog implements AsyncDisposable {
       if (server === undefined) throw new CommandError(`No server is called "${trouble.server}".`)
       return server.makeTrouble(trouble.name)
     }
-    switch (trouble.name) {
-      case 'kill-process':
-        return this.#killProcess(trouble.process)
-      case 'set-execution-type':
-        return this.#setExecutionType(trouble.executionType)
-    }
+    return trouble.name === 'kill-process'
+      ? this.#killProcess(trouble.process)
+      : this.#setExecutionType(trouble.executionType)
   }
 
   async #killProcess(name: ProcessName): Promise<void> {
