@@ -183,5 +183,10 @@ export class Conversation {
 
 const NO_RESULT: ToolResult = {
   isError: true,
-  content: [{ type: 'text', text: 'The run ended before the result came.' }],
+  content: [
+    {
+      type: 'text',
+      text: 'The run ended before the result came. The call may have been executed.',
+    },
+  ],
 }
