@@ -30,6 +30,7 @@ export interface ManagedProcessOptions<Message> {
 export class ManagedProcess<Message extends { readonly type: string }> {
   readonly #options: ManagedProcessOptions<Message>
   #child: ChildProcess | undefined
+  #pid = 0
   #state: ProcessState
 
   constructor(options: ManagedProcessOptions<Message>) {
@@ -37,8 +38,9 @@ export class ManagedProcess<Message extends { readonly type: string }> {
     this.#state = { name: options.name, state: 'killed', executionType: 'runtime', model: '' }
   }
 
+  /** Id of the newest process, also while it exits: it may still send requests. 0 without any. */
   get pid(): number {
-    return this.#child?.pid ?? 0
+    return this.#pid
   }
 
   /** Starts a new process. Resolves when it has started; a failure is a part of its state. */
@@ -56,6 +58,7 @@ export class ManagedProcess<Message extends { readonly type: string }> {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     })
     this.#child = child
+    this.#pid = child.pid ?? 0
     const started = deferred<undefined>()
     const ended = reasonOfEnd(child)
     child.on('message', (message: Message) => {
