@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url'
 import {
   createProgram,
   listenToStopSignals,
+  parseWholeNumber,
   runInProcess,
   runProgram,
   toLine,
@@ -27,7 +28,12 @@ await runInProcess(async (context) => {
     .description(
       'Shows MCP sessions live in a web page: an agent, its servers, and what goes wrong.',
     )
-    .option('--port <number>', 'port of the page; 0 for any free port', Number, PORT)
+    .option(
+      '--port <number>',
+      'port of the page; 0 for any free port',
+      parseWholeNumber(0, 65_535),
+      PORT,
+    )
     .option(
       '--db <folder>',
       'folder that keeps the conversation and the sessions (default: a temporary one)',

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import * as module from 'node:module' // a named import of a new function fails on an old Node.js, before the check
 import { debuglog } from 'node:util'
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { isRecord } from './is-record.ts'
 
 /** An error that the user can fix. It is shown as one line, without a stack. */
@@ -40,6 +40,15 @@ export function createProgram(name: string, url: string, write: (text: string) =
       writeErr: () => {}, // runProgram() reports errors
       getOutHelpWidth: () => 100,
     })
+}
+
+/** Returns the parser of an option whose value is a whole number. */
+export function parseWholeNumber(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
+    if (number >= least && number <= most) return number
+    throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`)
+  }
 }
 
 /** Runs a program and resolves to the exit code. Never rejects: `onError` receives the error. */

@@ -1,4 +1,10 @@
-import { createProgram, runProgram, toLine, UsageError } from '@x/internal/command-line'
+import {
+  createProgram,
+  parseWholeNumber,
+  runProgram,
+  toLine,
+  UsageError,
+} from '@x/internal/command-line'
 import type { CommandContext } from '@x/internal/command-line'
 import { InvalidArgumentError, Option } from 'commander'
 import type { Command } from 'commander'
@@ -135,14 +141,6 @@ function getLogLevel(env: CommandContext['env']): string {
   const level = env['DEBUGSTATE_LOG_LEVEL'] || 'info'
   if (LOG_LEVELS.includes(level)) return level
   throw new UsageError(`DEBUGSTATE_LOG_LEVEL must be ${LOG_LEVELS.join(', ')}, not "${level}"`)
-}
-
-function parseWholeNumber(least: number, most: number): (text: string) => number {
-  return (text) => {
-    const number = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
-    if (number >= least && number <= most) return number
-    throw new InvalidArgumentError(`It must be a whole number from ${least} to ${most}.`)
-  }
 }
 
 /** Parses a time such as `90s`, `15m`, `12h` or `30d`. Returns milliseconds. */
