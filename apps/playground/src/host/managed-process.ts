@@ -30,7 +30,6 @@ export interface ManagedProcessOptions<Message> {
 export class ManagedProcess<Message extends { readonly type: string }> {
   readonly #options: ManagedProcessOptions<Message>
   #child: ChildProcess | undefined
-  #pid = 0
   #state: ProcessState
 
   constructor(options: ManagedProcessOptions<Message>) {
@@ -38,9 +37,8 @@ export class ManagedProcess<Message extends { readonly type: string }> {
     this.#state = { name: options.name, state: 'killed', executionType: 'runtime', model: '' }
   }
 
-  /** Id of the newest process, also while it exits: it may still send requests. 0 without any. */
   get pid(): number {
-    return this.#pid
+    return this.#child?.pid ?? 0
   }
 
   /** Starts a new process. Resolves when it has started; a failure is a part of its state. */
@@ -58,7 +56,6 @@ export class ManagedProcess<Message extends { readonly type: string }> {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
     })
     this.#child = child
-    this.#pid = child.pid ?? 0
     const started = deferred<undefined>()
     const ended = reasonOfEnd(child)
     child.on('message', (message: Message) => {

@@ -189,19 +189,6 @@ describe('the playground', { timeout: SLOW }, () => {
     expect(exchangesAfter(before).map(({ kind }) => kind)).toContain('loss')
   })
 
-  test('switches the execution type in the middle of 50 calls', async () => {
-    await say('Show my basket')
-    const before = lastExchangeId()
-    const calling = trouble({ name: 'parallel-calls' })
-    await playground.until(() => exchangesAfter(before).some(({ kind }) => kind === 'call'))
-    await trouble({ name: 'set-execution-type', executionType: 'runtime' })
-    await calling
-    // While the old process exits, its requests are not those of a new one.
-    expect(exchangesAfter(before).map(({ kind }) => kind)).not.toContain('resume')
-    await trouble({ name: 'set-execution-type', executionType: 'playground' })
-    expect(playground.state.processes['agent']).toMatchObject({ executionType: 'playground' })
-  })
-
   test('finishes a report in a new agent process, which resumes the session of the shop', async () => {
     await say('Add a pear to my basket')
     const before = lastExchangeId()

@@ -247,9 +247,9 @@ export class Playground extends EventLog implements AsyncDisposable {
 
   async #killProcess(name: ProcessName): Promise<void> {
     const program = name === 'agent' ? this.#agent : this.#gateway
-    const { pid } = this.state.processes[name] ?? {}
+    const { pid } = program
     await program.kill()
-    if (pid !== undefined) this.notify('info', `The ${name} process ${pid} was killed (SIGKILL).`)
+    if (pid !== 0) this.notify('info', `The ${name} process ${pid} was killed (SIGKILL).`)
     return name === 'agent' ? this.#startAgent() : this.#startGateway()
   }
 
