@@ -4,6 +4,8 @@ import type { LegacyServer, ReplaceableServer } from '@x/mcp-testing'
 import type { ServerTrouble } from '../timeline/commands.ts'
 import { startBasketServer } from './basket-server.ts'
 
+const require = createRequire(import.meta.url)
+
 export interface RunningServer extends AsyncDisposable {
   readonly url: string
   /** Legacy: sessions, revision 2025-11-25. Modern: revision 2026-07-28. Absent if it is not an MCP server. */
@@ -41,6 +43,5 @@ export const SERVERS: readonly ServerDefinition[] = [
 ]
 
 /** Program of `@modelcontextprotocol/server-memory`, which speaks stdio. */
-export const MEMORY_SERVER: string = createRequire(import.meta.url).resolve(
-  '@modelcontextprotocol/server-memory/dist/index.js',
-)
+export const MEMORY_SERVER: string =
+  require.resolve('@modelcontextprotocol/server-memory/dist/index.js')

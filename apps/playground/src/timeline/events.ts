@@ -116,7 +116,7 @@ export interface SessionRecord {
 
 export type ConversationItem = Message | ToolCall | Question
 
-export interface Message {
+interface Message {
   readonly type: 'message'
   readonly id: string
   readonly from: 'user' | 'agent'
@@ -134,7 +134,7 @@ export interface ToolCall extends ToolCallChange {
   readonly args: unknown
 }
 
-export interface ToolCallChange {
+interface ToolCallChange {
   /** How far the call is, in a few words. */
   readonly progress?: string | undefined
   readonly result?: ToolResult | undefined
