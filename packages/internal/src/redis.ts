@@ -127,7 +127,7 @@ export class RedisOperations {
       this.#nextAt = undefined
       return value
     } catch (error) {
-      // An operation that fails at once makes nobody wait: the next one may start.
+      // After an operation that fails at once, the next one may start.
       if (this.#nextAt === Infinity) this.#nextAt = undefined
       throw toRedisError(error, this.#server)
     } finally {

@@ -55,7 +55,7 @@ export function isInputRequired(result: CallToolResult | InputRequired): result 
   return 'type' in result && result.type === 'input_required'
 }
 
-/** Returns the requests of the server if the transport returned them in place of a result. */
+/** Returns the requests of the server if the transport returned them instead of a result. */
 export function toInputRequired(result: CallToolResult): InputRequired | undefined {
   if (result['resultType'] !== 'input_required') return undefined
   const { inputRequests, requestState } = result

@@ -178,7 +178,7 @@ export class McpClient implements AsyncDisposable {
 
   /**
    * Calls a tool. A tool that failed returns a result with `isError`; the call does not reject. With
-   * `inputRequired: 'surface'`, requests of the server are returned in place of the result.
+   * `inputRequired: 'surface'`, requests of the server are returned instead of the result.
    *
    * @throws McpClientError with `outcome: 'unknown'` if the tool may or may not have run; `INVALID_OUTPUT` if it has
    * run, and its result does not fit the output schema in the last list of tools (the call requests no list)

@@ -25,7 +25,7 @@ export interface FailedAttempt {
   readonly certain?: boolean | undefined
   /** HTTP status of the response that failed. */
   readonly status?: number | undefined
-  /** Whether the server executed the request in this attempt. */
+  /** The server has executed the request in this attempt. */
   readonly outcome?: OperationOutcome | undefined
   /** Delay that the server asked for, in milliseconds. */
   readonly retryAfterMs?: number | undefined

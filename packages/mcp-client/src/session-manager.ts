@@ -18,7 +18,7 @@ export interface IdleScopeOptions {
 export interface DisposeOptions {
   /** Closes only the session of this scope. @default all sessions */
   readonly scope?: SessionScope | undefined
-  /** Whether sessions are terminated on the server. @default the option `terminateOnClose` */
+  /** Terminates sessions on the server. @default the option `terminateOnClose` */
   readonly terminate?: boolean | undefined
 }
 

@@ -17,7 +17,7 @@ export type SessionState =
   /** Phase 2: the MCP handshake. `isFirst` is false when a lost session is replaced. */
   | { readonly phase: 'handshaking'; readonly isFirst: boolean }
   | { readonly phase: 'active'; readonly generation: Generation }
-  /** Phase 1 is done, but there is no session. The next operation opens one. */
+  /** Phase 1 is done, and no session is open. The next operation opens one. */
   | { readonly phase: 'idle' }
   | { readonly phase: 'disposing' }
 

@@ -160,7 +160,7 @@ export class TaskReader {
   }
 }
 
-/** Most characters to keep of messages of a working task. They are the answer if there is no other text. */
+/** Most characters to keep of messages of a working task. They are the answer if the task has no other text. */
 const MAX_NOTE_CHARS = 1_048_576
 
 function withoutData(message: Message): Message {

@@ -282,7 +282,7 @@ function isLeftBehind(end: FinalUpdate): boolean {
   return end.type === 'authorization' && end.state === undefined
 }
 
-/** Whether the agent does not know the task (any more). */
+/** Returns whether the agent does not know the task (any more). */
 function isForgotten(error: unknown): boolean {
   return error instanceof Error && error.name.includes('TaskNotFound')
 }

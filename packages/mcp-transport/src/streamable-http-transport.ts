@@ -129,7 +129,7 @@ export class StreamableHttpTransport implements AsyncDisposable {
   setProtocolVersion(_version: string): void {}
 
   /**
-   * Opens another session in place of the one with this generation (`epoch`), with the `initialize` of the client.
+   * Replaces the session with this generation (`epoch`), with the `initialize` of the client.
    * Sends no request of the client again: `McpClient` decides about that. Does nothing if the session has been
    * replaced. A session that is not lost stays open until its last call has ended. Requests that belong to no call are
    * sent in the async context of this call from now on.

@@ -17,7 +17,7 @@ export interface Step {
   readonly hint: string
   /** Does the step, and returns what it has measured. */
   readonly act: (scene: Scene) => Promise<Figures>
-  /** What figures must be. The others are only shown. */
+  /** Expected values of figures. The others are only shown. */
   readonly expected: Figures
 }
 

@@ -41,7 +41,7 @@ const STATELESS = {
 const TEAM = 'shopping_team'
 
 interface StepOfStory extends Step {
-  /** What differs where sessions end with their run; `null` leaves the step out. */
+  /** Differences where sessions end with their run; `null` leaves the step out. */
   readonly runtime?: Partial<Step> | null
 }
 

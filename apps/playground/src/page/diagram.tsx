@@ -214,7 +214,7 @@ function describeOutcome({ durationMs, status, problem }: Exchange): string {
   return problem ?? `${status ?? 'no answer'} · ${formatDuration(durationMs)}`
 }
 
-/** A status of 4xx alone is no failure: servers answer so without a record, or for another revision. */
+/** A status of 4xx alone does not count as a failure: servers answer so without a record, or for another revision. */
 function hasFailed({ kind, status = 0, problem }: Exchange): boolean {
   return kind === 'loss' || status >= 500 || problem === 'connection broke'
 }

@@ -52,7 +52,7 @@ export function useHost(): Host {
       })
       source.addEventListener('error', () => {
         setLostSince((since) => since ?? Date.now())
-        // The browser reconnects by itself, except after an answer that is not a stream of events.
+        // The browser reconnects, except after an answer that is not a stream of events.
         if (source.readyState === EventSource.CLOSED) reopening = setTimeout(open, REOPEN_MS)
       })
     }

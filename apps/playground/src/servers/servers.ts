@@ -20,7 +20,7 @@ export interface ServerDefinition {
   readonly name: string
   readonly title: string
   readonly troubles: readonly ServerTrouble['name'][]
-  /** What becomes of calls whose connection is cut, if they are not healed. */
+  /** Effect of a cut connection on calls that are not healed. */
   readonly afterCut?: string
   /** `kind` is that of the server before a restart. */
   readonly start: (kind?: RunningServer['kind']) => Promise<RunningServer>

@@ -121,7 +121,7 @@ export interface AgentCall {
 
 /** A run at the server of its agent, which any process can join. */
 export interface RemoteRun {
-  /** What an earlier process has stored for this run: join it, and start no other. @default no process has started it */
+  /** State that an earlier process has stored for this run: join it, and start no other. @default a new run */
   readonly joined: unknown
   /** Stores what another process needs to join the run (JSON), once it is known. Resolves when it is stored. */
   store(state: unknown): Promise<void>

@@ -26,7 +26,7 @@ const PREVIEW_CHARS = 2000
 /**
  * Makes a block with the file itself, and takes its room. A file with the type of a text that is not UTF-8 counts as binary.
  *
- * @returns `undefined` if there is no room for it
+ * @returns `undefined` if it does not fit
  */
 export function inlineBlock(
   { uri, mimeType, kind, isStored }: InlineFile,

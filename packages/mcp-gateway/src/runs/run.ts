@@ -17,7 +17,7 @@ import type { RunFailureReason, RunNames } from '../internal/run-event.ts'
 import type { ProgressFeed } from './progress-feed.ts'
 import { artifactCallerOf, type Execution, type RunStorage } from './order.ts'
 
-/** What an execution gets when it has a slot. */
+/** Context of an execution that has a slot. */
 export interface RunStart {
   /** Time for the whole run, in milliseconds. */
   readonly timeoutMs: number

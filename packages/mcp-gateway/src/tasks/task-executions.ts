@@ -14,7 +14,7 @@ export interface TaskExecutionsOptions {
   readonly lease: ProcessLease
   /** Executes tasks in any process. `undefined`: a task is executed in the process that began it. */
   readonly engine: RunEngine | undefined
-  /** Whether another process, or this one after a restart, can read the tasks of this process. */
+  /** Another process, or this one after a restart, can read the tasks of this process. */
   readonly outlive: boolean
   /** Returns what executes a stored call, with other parts of its order. @throws if its agent is not there */
   readonly prepare: (task: Task, over?: Partial<RunOrder>) => PreparedTask
@@ -26,12 +26,12 @@ export interface TaskExecutionsOptions {
   readonly onError: (error: Error) => void
 }
 
-/** What executes the call of a stored task, or continues it with the answers to its last questions. */
+/** Executes the call of a stored task, or continues it with the answers to its last questions. */
 export interface PreparedTask {
   readonly execute: Execute
   /** Time after which the execution has ended. */
   readonly maxRunMs: number
-  /** Whether another process can continue the call after the one that executed it died. */
+  /** Another process can continue the call after the one that executed it died. */
   readonly canContinue: boolean
   /** Lets the agent delete what it kept for the call. @param remote as `Task.remote`: the run is stopped */
   readonly forget: (remote?: unknown) => void
@@ -43,7 +43,7 @@ export type Questions = Extract<ToolOutcome, { type: 'input' }>
 /** Executes a call, up to its result or its next questions. */
 export type Execute = (sink: RunSink) => Promise<CallToolResult | Questions>
 
-/** What begins an execution. */
+/** Input of an execution. */
 interface Beginning extends Partial<Pick<PreparedTask, 'canContinue'>> {
   /** Gets progress until the call becomes a task. */
   readonly progress?: RunProgress | undefined
@@ -229,7 +229,7 @@ export class TaskExecutions {
       }
       return
     }
-    void this.#stopRemote(task).catch(() => {}) // the run goes on, and nobody gets its result
+    void this.#stopRemote(task).catch(() => {}) // the run goes on, and its result is dropped
   }
 
   /** Stops a run at the server of its agent, which this process may have to find first. */
@@ -365,7 +365,7 @@ export class TaskExecutions {
     }
     const execution = this.#run(found, prepared, { leaving })
     const leave = (): void => {
-      // A call that nobody else can continue gets the time that calls have when the gateway stops.
+      // A call that no other process can continue gets the time that calls have when the gateway stops.
       const isFinishedHere = leaving?.reason === 'stopping' && !this.#isLeft(execution)
       if (!isFinishedHere) execution.stop(leaving?.reason)
     }
@@ -379,7 +379,7 @@ export class TaskExecutions {
     return 'released'
   }
 
-  /** Executes a task, and does so again while its agent cannot get the call: there is no room, or it is not there. */
+  /** Executes a task, and does so again while its agent is busy or absent. */
   #run(
     found: StoredTask,
     { canContinue, execute, maxRunMs }: PreparedTask,
@@ -494,7 +494,7 @@ const STOPPED: TaskError = {
   data: { reason: 'cancelled' },
 }
 
-/** Returns the error for a call of which nobody knows whether it was executed. */
+/** Returns the error for a call with an unknown outcome. */
 function toUnknown({ content, _meta: meta }: CallToolResult): TaskError {
   const [first] = content
   const message = first?.type === 'text' ? first.text : DIED.message
@@ -509,7 +509,7 @@ function toTaskError(error: unknown): TaskError {
   return { code, message, data }
 }
 
-/** Whether an execution ended because its run was stopped. */
+/** Returns whether an execution ended because its run was stopped. */
 function isCancellation(event: TaskEvent): boolean {
   return event.type === 'ended' ? reasonOf(event.result) === 'cancelled' : event.type === 'failed'
 }

@@ -78,7 +78,7 @@ const TaskRow: z.ZodType<Task> = z.object({
     .optional(),
 })
 
-/** What happens to a task. Events of an execution have its number. */
+/** A change of a task. Events of an execution have its number. */
 export type TaskEvent =
   | { readonly type: 'progress'; readonly attempt: number; readonly message: string }
   /** The server of the agent has the run now, or will have it soon. */

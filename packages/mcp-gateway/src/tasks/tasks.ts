@@ -47,13 +47,13 @@ export interface TaskCall {
   readonly isRepeated: boolean
   /** Returns the id that the first call with the same idempotency key has chosen. */
   readonly claimedId: () => Promise<string | undefined>
-  /** Claims the idempotency key for the task, before an engine executes it. `undefined`: there is no key. */
+  /** Claims the idempotency key for the task, before an engine executes it. `undefined`: the call has none. */
   readonly claim: () => Promise<TaskClaim | undefined>
   /** `true`: from the start. `false`: after two seconds, or at the first question. */
   readonly isAlways: boolean
   /** Time after which the execution has ended. */
   readonly maxRunMs: number
-  /** Aborts when the client leaves. That cancels a call which is no task yet. */
+  /** Aborts when the client leaves. That cancels a call which has not become a task. */
   readonly signal: AbortSignal
   /** Gets progress until the call becomes a task. */
   readonly progress: RunProgress | undefined
@@ -294,7 +294,7 @@ export class Tasks {
     await this.#executions.submit(found)
     const task = isAlways ? found.task : await this.#records.settled(found, signal, PATIENCE_MS)
     if (signal.aborted && !isClaimed) {
-      await this.cancel({ owner, taskId: task.taskId }) // nobody got its id
+      await this.cancel({ owner, taskId: task.taskId }) // no client has its id
       signal.throwIfAborted()
     }
     const isEarlyEnd = !isAlways && (task.status === 'completed' || task.status === 'failed')

@@ -107,7 +107,7 @@ export class Authorizer {
    * Resolves when the current token is not the refused one. Runs one renewal at a time for all requests with the
    * same provider; a request with an older token than the current one needs no renewal.
    *
-   * @throws AuthError, TransportError or an error of the provider, if there is no other token. TransportError
+   * @throws AuthError, TransportError or an error of the provider, if no other token is left. TransportError
    * `CLOSED` after `signal` aborted.
    */
   async renew(renewal: Renewal): Promise<void> {

@@ -50,7 +50,7 @@ export interface LegacyProtocolOptions {
   readonly timeouts: Timeouts
   readonly reconnect: Reconnect
   readonly listen: boolean
-  /** Called after a lost session was replaced. Set if the transport sends lost requests again by itself. */
+  /** Called after a lost session was replaced. Set if the transport sends lost requests again. */
   readonly onReplaced: ((event: SessionReplaced) => void) | undefined
   /** Passes a message to the client. */
   readonly deliver: (message: JsonRpcMessage) => void
