@@ -73,6 +73,8 @@ const MAX_POLL_MS = 60_000
 const POLL_SHARE_MS = 4
 /** Polls start at multiples of this time, so that those of many tasks wake the process together. */
 const TICK_MS = 100
+/** The same beside notifications: polls are rare then, and waking the process costs more than a poll. */
+const WATCHED_TICK_MS = 1000
 /** Least time between two polls while the server sends notifications. */
 const WATCHED_POLL_MS = 10_000
 /** A poll is later than the interval by up to this share of it, so that tasks that started together spread. */
@@ -401,7 +403,8 @@ export class McpTask {
     const spread = this.#owner.timing.random() * (isWatched ? WATCHED_JITTER : JITTER)
     const now = performance.now()
     const dueAt = now + (isWatched ? Math.max(ms, WATCHED_POLL_MS) : ms) * (1 + spread)
-    return Math.ceil(dueAt / TICK_MS) * TICK_MS - now
+    const tick = isWatched ? WATCHED_TICK_MS : TICK_MS
+    return Math.ceil(dueAt / tick) * tick - now
   }
 
   /** Waits until it is time to poll, at most until the task expires. Returns false if the task has changed before. */
