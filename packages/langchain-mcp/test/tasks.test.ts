@@ -201,7 +201,7 @@ describe("taskMode: 'interrupt'", () => {
     const second = await graph.resume({ [first.interrupts[0]?.id ?? '']: {} })
     expect(second.interrupts).toMatchObject([{ value: { type: 'mcp_elicitation' } }])
     const [question] = second.interrupts
-    if (question === undefined) throw new Error('Nobody was asked')
+    if (question === undefined) throw new Error('The server asked no question')
     const answer = { confirm: { action: 'accept' as const, content: { value: 'yes' } } }
     const { answers } = await graph.resume(elicitationResume(question, answer))
     expect(answers['call-0']?.text).toContain('yes')
@@ -214,7 +214,7 @@ describe("taskMode: 'interrupt'", () => {
     const graph = await all.graph([{ name: 'confirm_delete', args: { filename: 'a' } }])
     const [first] = (await graph.start()).interrupts
     const [question] = (await graph.resume({ [first?.id ?? '']: {} })).interrupts
-    if (question === undefined) throw new Error('Nobody was asked')
+    if (question === undefined) throw new Error('The server asked no question')
     server.onGet = (answer) => ({ ...answer, status: 'working' })
     const answer = { confirm: { action: 'accept' as const, content: { value: 'yes' } } }
     const third = await graph.resume(elicitationResume(question, answer))

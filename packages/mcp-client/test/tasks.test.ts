@@ -85,7 +85,7 @@ describe.concurrent('callTool()', () => {
     await using all = await given()
     const { server, client, asked } = all
     const elicitation = (): never => {
-      throw new Error('nobody is there')
+      throw new Error('The person is away')
     }
     await using other = new McpClient({ url: server.url }, { handlers: { elicitation } })
     const error = await rejectionOf(other.callTool('confirm_delete', { filename: 'a' }))
@@ -102,7 +102,7 @@ describe.concurrent('callTool()', () => {
     const asked: string[] = []
     const elicitation = ({ message }: { readonly message: string }): never => {
       asked.push(message)
-      throw new Error('nobody is there')
+      throw new Error('The person is away')
     }
     await using all = await given({ handlers: { elicitation } })
     const error = await rejectionOf(all.client.callTool('confirm_delete', { filename: 'a' }))

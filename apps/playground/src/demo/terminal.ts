@@ -21,7 +21,7 @@ const STYLES: Readonly<Record<ExchangeKind, Style>> = {
   other: 'dim',
 }
 
-/** What a step has measured, by name. */
+/** Measured values of a step, by name. */
 export type Figures = Readonly<Record<string, string | number | boolean>>
 
 /** One step of the demo, as `--json` prints it. */

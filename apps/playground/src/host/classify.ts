@@ -2,7 +2,7 @@ import type { Exchange as RecordedExchange } from '@x/mcp-testing'
 import { DEBUG_STATE } from '../timeline/events.ts'
 import type { ExchangeKind } from '../timeline/events.ts'
 
-/** What a proxy has seen of an exchange so far. Session ids are in full. */
+/** An exchange as a proxy has recorded it so far. Session ids are in full. */
 export type ObservedExchange = Pick<
   RecordedExchange,
   'httpMethod' | 'rpcMethod' | 'toolName' | 'sessionId' | 'assignedSessionId' | 'status'
@@ -14,8 +14,8 @@ export type ObservedExchange = Pick<
 /** Codes of JSON-RPC errors with which servers refuse a session or a protocol revision. */
 const REFUSALS: readonly unknown[] = [-32_000, -32_001, -32_022, -32_600]
 
-/** What is known about a process that has sent a handshake, or gone on in a session of another process. */
-interface Acquaintance {
+/** State of a process at one server, after its handshake or after it went on in a stored session. */
+interface KnownProcess {
   /** Session of the last handshake, or the stored session that the process took up. */
   readonly sessionId?: string | undefined
   /** The server has refused that session, and no handshake has succeeded since. */
@@ -26,7 +26,7 @@ interface Acquaintance {
 
 /** Tells the kinds of exchanges. It remembers which process has which session at which server. */
 export class Classifier {
-  readonly #acquaintances = new Map<string, Acquaintance>()
+  readonly #processes = new Map<string, KnownProcess>()
   /** Servers that have answered a handshake of any process. */
   readonly #servers = new Set<string>()
   /** Kinds at the start of exchanges. */
@@ -43,7 +43,7 @@ export class Classifier {
     const kind = this.#started.get(exchange) ?? this.#kindAtStart(key, to, exchange)
     this.#started.set(exchange, kind)
 
-    const known = this.#acquaintances.get(key)
+    const known = this.#processes.get(key)
     const { httpMethod, sessionId, assignedSessionId, status } = exchange
     if (status === undefined) return kind
     if (isHandshake(exchange)) {
@@ -51,7 +51,7 @@ export class Classifier {
       this.#servers.add(to)
       // The end of this answer may come after the loss of the session that it has opened.
       if (assignedSessionId !== known?.sessionId || assignedSessionId === undefined) {
-        this.#acquaintances.set(key, { sessionId: assignedSessionId, handshake: kind })
+        this.#processes.set(key, { sessionId: assignedSessionId, handshake: kind })
       }
       return kind
     }
@@ -60,21 +60,21 @@ export class Classifier {
     if (known === undefined && sessionId === undefined) return 'handshake'
     // A late refusal of an earlier session does not lose the new one.
     if (known === undefined || sessionId === known.sessionId) {
-      this.#acquaintances.set(key, { handshake: 'handshake', ...known, sessionId, isLost: true })
+      this.#processes.set(key, { handshake: 'handshake', ...known, sessionId, isLost: true })
     }
     return 'loss'
   }
 
   #kindAtStart(key: string, to: string, exchange: ObservedExchange): ExchangeKind {
     const { httpMethod, rpcMethod, sessionId } = exchange
-    const known = this.#acquaintances.get(key)
+    const known = this.#processes.get(key)
     if (isHandshake(exchange)) return known?.isLost ? 'recovery' : 'handshake'
     if (rpcMethod === 'notifications/initialized') return known?.handshake ?? 'handshake'
     if (httpMethod === 'GET' || rpcMethod === LISTEN) return 'stream'
     if (rpcMethod === undefined) return 'other'
     const isStored = sessionId !== undefined || this.#servers.has(to)
     if (known === undefined && isStored) {
-      this.#acquaintances.set(key, { sessionId, handshake: 'handshake' })
+      this.#processes.set(key, { sessionId, handshake: 'handshake' })
       return 'resume'
     }
     return rpcMethod === 'tools/call' ? 'call' : 'other'

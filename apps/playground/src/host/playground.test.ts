@@ -318,9 +318,9 @@ test('goes on with the stored conversation after a restart', { timeout: SLOW }, 
 test('refuses a damaged SQLite file, and leaves it as it is', { timeout: SLOW }, async () => {
   const folder = await mkdtemp(join(tmpdir(), 'playground-test-'))
   const file = join(folder, 'debugstate.db')
-  await writeFile(file, 'this is no database')
+  await writeFile(file, 'This is not a database')
   await expect(Playground.start({ folder })).rejects.toThrow(/debugstate\.db.*move it away/s)
-  expect(await readFile(file, 'utf8')).toBe('this is no database')
+  expect(await readFile(file, 'utf8')).toBe('This is not a database')
   await rm(folder, { recursive: true })
 })
 
