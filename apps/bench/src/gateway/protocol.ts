@@ -32,7 +32,7 @@ export function toolNames(count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => toolName(index))
 }
 
-interface Message {
+export interface Message {
   readonly method: string
   readonly id?: number | undefined
   readonly params?: Readonly<Record<string, unknown>> | undefined

@@ -4,6 +4,7 @@ import { McpClient } from '@x/mcp-client'
 import { onConnections } from '../measure/raw-http.ts'
 import type { Connection } from '../measure/raw-http.ts'
 import { cpuUs, serve } from '../measure/worker.ts'
+import type { Message } from './protocol.ts'
 import {
   callOf,
   checkAnswer,
@@ -29,29 +30,31 @@ interface Task {
   readonly result?: { readonly content?: readonly { readonly text?: string }[] }
 }
 
-/** Sends a request of a client that knows tasks, and returns the task. */
-async function taskFrom(
-  connection: Connection,
-  method: string,
-  params: Readonly<Record<string, unknown>>,
-): Promise<Task> {
-  const message = { method, id: ++lastId, params: { ...params, _meta: DECLARED } }
-  const { body } = await connection.request(postOf('modern', message))
+/** Sends a request of a client that knows tasks, and returns the body of the answer. */
+async function bodyFor(connection: Connection, { method, id, params }: Message): Promise<string> {
+  const message = { method, id, params: { ...params, _meta: DECLARED } }
+  return (await connection.request(postOf('modern', message))).body
+}
+
+async function taskFrom(connection: Connection, message: Message): Promise<Task> {
+  const body = await bodyFor(connection, message)
   const task = messageFrom(body).result as Task | undefined
   if (task?.taskId === undefined) throw new Error(`The answer is not a task: ${body.slice(0, 300)}`)
   return task
 }
 
 const created = (connection: Connection, name: string): Promise<Task> =>
-  taskFrom(connection, 'tools/call', { name, arguments: { message: MESSAGE } })
+  taskFrom(connection, callOf(++lastId, name))
+
+const polled = (connection: Connection, taskId: unknown): Promise<Task> =>
+  taskFrom(connection, { method: 'tasks/get', id: ++lastId, params: { taskId } })
 
 const api = {
-  /** Calls a tool, without tasks. Returns 0, because nothing is polled. */
+  /** Calls a tool whose calls do not become tasks, by the same client. Returns 0, because nothing is polled. */
   async calls(times: number) {
     await onConnections({ port, connections: CONNECTIONS, times }, async (connection) => {
       const id = ++lastId
-      const { body } = await connection.request(postOf('modern', callOf(id, 'bench_echo')))
-      checkAnswer(body, id)
+      checkAnswer(await bodyFor(connection, callOf(id, 'bench_call')), id)
     })
     return 0
   },
@@ -62,7 +65,7 @@ const api = {
       const { taskId } = await created(connection, 'bench_echo')
       for (;;) {
         polls += 1
-        const { status, result } = await taskFrom(connection, 'tasks/get', { taskId })
+        const { status, result } = await polled(connection, taskId)
         if (status === 'working') continue
         if (result?.content?.[0]?.text === echoOf(MESSAGE)) return
         throw new Error(`A task ended as ${status} with a wrong result`)
@@ -75,7 +78,7 @@ const api = {
     await onConnections({ port, connections: CONNECTIONS, times }, async (connection) => {
       const { taskId } = await created(connection, 'bench_ask')
       let status: string | undefined
-      do ({ status } = await taskFrom(connection, 'tasks/get', { taskId }))
+      do ({ status } = await polled(connection, taskId))
       while (status === 'working')
       if (status !== 'input_required') throw new Error(`A task that asked is ${status}`)
     })

@@ -1,11 +1,11 @@
-// A gateway whose calls become tasks at once, for clients that know tasks.
+// A gateway whose calls become tasks at once, for clients that know tasks. One tool is left out of that.
 import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import type { AgentCall, AgentListener, AgentSource, AgentUpdate } from '@x/mcp-gateway'
 import { cpuUs, memory, serve } from '../measure/worker.ts'
 import { echoOf, PATH, TOKEN } from './protocol.ts'
 
 const MANY = 1_000_000_000
-const SKILLS = ['echo', 'ask', 'wait']
+const SKILLS = ['echo', 'call', 'ask', 'wait']
 
 class TaskAgent implements AgentSource {
   readonly name = 'bench'
@@ -37,7 +37,7 @@ const gateway = createGateway({
   limits: { requestsPerMinutePerPrincipal: MANY },
   runs: { maxConcurrent: MANY, maxConcurrentPerPrincipal: MANY },
   tasks: { maxPerPrincipal: MANY },
-  tools: { tasks: 'always' },
+  tools: { tasks: 'always', overrides: { 'bench/call': { tasks: 'never' } } },
 })
 const { port } = await gateway.listen({ port: 0 })
 await gateway.registry.start()

@@ -6,7 +6,11 @@ import { Contender } from '../measure/worker.ts'
 import type { TaskLoadApi } from './task-load-process.ts'
 import type { TaskServerApi } from './task-server-process.ts'
 
-const TIMES = 1000
+/** Calls or tasks of one turn. */
+const TIMES = 250
+const TURNS = 4
+/** Until then, the code is compiled. */
+const WARM_UP = 20
 const WAITING = 10_000
 const FOLLOWED = 1000
 /** Twice the time between two status lines of a silent task, which the gateway sends as notifications. */
@@ -37,14 +41,17 @@ export async function taskFigures(options: BenchOptions): Promise<BenchResult> {
     const polls = (await client.call(way, TIMES)) / TIMES
     return { cpuUs: ((await server.call('cpu')) - before) / TIMES, polls }
   }
-  for (const way of WAYS) {
-    options.progress(`tasks: warm-up of ${way}`)
-    await measure(way)
-  }
+  options.progress('tasks: warm-up')
+  for (let turn = 0; turn < WARM_UP; turn += 1) for (const way of WAYS) await measure(way)
   const cycle = await compareInTurns(
     {
       label: 'tasks',
       names: WAYS,
+      turns: TURNS,
+      sum: (costs) => ({
+        cpuUs: mean(costs.map(({ cpuUs }) => cpuUs)),
+        polls: mean(costs.map(({ polls }) => polls)),
+      }),
       measure,
       control: ({ calls }) => calls.cpuUs,
       figures: (rounds: readonly Round<Way, Cost>[]) => [
@@ -78,6 +85,10 @@ export async function taskFigures(options: BenchOptions): Promise<BenchResult> {
     plainFigure({ name: 'tasks/client/polls', unit: 'per second', values: [polls] }),
   ]
   return joined([cycle, { figures, invalid: [] }])
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length
 }
 
 function measured(way: Way, rounds: readonly Round<Way, Cost>[]): Measured {
