@@ -67,3 +67,16 @@ export async function* endless({ signal }: AgentCall): AsyncIterable<AgentUpdate
     signal.addEventListener('abort', () => reject(signal.reason as Error))
   })
 }
+
+/** Asks for a name and a colour, and then answers with both. */
+export function* asking({ resume }: AgentCall): Iterable<AgentUpdate> {
+  if (resume) {
+    yield { type: 'done', text: JSON.stringify(resume.answers) }
+    return
+  }
+  const questions = [
+    { id: 'name', message: 'Name?' },
+    { id: 'colour', message: 'Colour?' },
+  ]
+  yield { type: 'asked', questions, state: { at: 1 } }
+}

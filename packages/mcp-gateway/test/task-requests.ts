@@ -55,3 +55,17 @@ export const update = (fetch: Fetch, taskId: unknown, inputResponses: Json): Pro
 
 export const cancel = (fetch: Fetch, taskId: unknown): Promise<Message> =>
   send(fetch, request('tasks/cancel', { taskId }))
+
+/** The answer to a form. */
+export const accepted = (content: Json): Json => ({ action: 'accept', content })
+
+export const KEY = 'a-key-of-the-client-that-is-long-enough-to-be-unknown-to-others'
+
+/** The metadata of a result that was given before. */
+export const REPLAYED = { 'io.github.x-mcp/idempotency': { replayed: true } }
+
+/** A call with an idempotency key. */
+export function keyed(name: string, message = 'Hi', over = {}): Request {
+  const meta = { 'io.github.x-mcp/idempotency-key': KEY }
+  return request('tools/call', { name, arguments: { message }, _meta: meta }, over)
+}

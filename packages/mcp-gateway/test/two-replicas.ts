@@ -4,8 +4,7 @@ import type { EventLogs, GatewayStore } from '../src/store/gateway-store.ts'
 import { MemoryGatewayStore } from '../src/store/memory-store.ts'
 import { AgentsAtHand, echo, endless } from './agents-at-hand.ts'
 import { ManualClock } from './manual-clock.ts'
-
-type Fetch = (request: Request) => Promise<Response>
+import type { Fetch } from './task-requests.ts'
 
 export interface TwoReplicas extends AsyncDisposable {
   readonly a: Fetch

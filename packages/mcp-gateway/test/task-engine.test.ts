@@ -1,0 +1,297 @@
+import { isRecord } from '@x/internal'
+import { deferred } from '@x/mcp-testing'
+import { expect, test, vi } from 'vitest'
+
+import { GatewayError } from '../src/errors.ts'
+import type { ExecuteRun, RunEngine } from '../src/runs/engine.ts'
+import { asking, endless, type Behaviour } from './agents-at-hand.ts'
+import { settled } from './manual-clock.ts'
+import {
+  call,
+  cancel,
+  get,
+  KEY,
+  keyed,
+  REPLAYED,
+  request,
+  send,
+  type Fetch,
+} from './task-requests.ts'
+import { twoReplicas } from './two-replicas.ts'
+
+/** An engine in this process, whose runs the test executes. */
+class EngineAtHand implements RunEngine {
+  readonly queued = new Set<string>()
+  execute: ExecuteRun | undefined
+  isStopped = false
+  onSubmit = (): void => {}
+
+  async submit(runId: string): Promise<void> {
+    this.queued.add(runId)
+    this.onSubmit()
+  }
+
+  async cancel(): Promise<void> {}
+
+  async work(execute: ExecuteRun): Promise<() => Promise<void>> {
+    this.execute = execute
+    return async () => {
+      this.isStopped = true
+    }
+  }
+
+  /** Executes the oldest queued run. */
+  async next(signal: AbortSignal = new AbortController().signal): Promise<unknown> {
+    const [runId = ''] = this.queued
+    const end = await this.execute?.(runId, { signal })
+    if (end === 'ended') this.queued.delete(runId)
+    return end
+  }
+}
+
+test('makes a call with a key where its principal has too many tasks for an engine', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({
+    engine,
+    tasks: { maxPerPrincipal: 1 },
+    tools: { tasks: 'always' },
+  })
+  expect(await call(world.a, 'echo')).toMatchObject({ result: { resultType: 'task' } })
+  const first = await send(world.a, keyed('echo'))
+  expect(first.result).toMatchObject({ resultType: 'complete', content: [{ text: 'Hi' }] })
+  const again = await send(world.b, keyed('echo'))
+  expect(again.result).toMatchObject({ content: [{ text: 'Hi' }], _meta: REPLAYED })
+  expect(world.agents.calls).toHaveLength(1)
+})
+
+test('waits with a call for a store that is away, and executes it once', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  const { records } = world.store
+  const put = records.put.bind(records)
+  let writes = 0
+  // The first writes of the claim and of the task happen, but their answers are lost.
+  const away = vi.spyOn(records, 'put').mockImplementation(async (...entry) => {
+    const version = await put(...entry)
+    if (++writes === 1 || writes === 3) throw new GatewayError('UNAVAILABLE', 'Away')
+    return version
+  })
+  const calling = send(world.a, keyed('echo'))
+  for (let waited = 0; waited < 4; waited++) {
+    await settled()
+    await world.clock.advance(250)
+  }
+  const { result } = await calling
+  expect(result).toMatchObject({ resultType: 'task', status: 'working' })
+  away.mockRestore()
+  await world.assemblies[0].work()
+  expect(engine.queued.size).toBe(1)
+  expect(await engine.next()).toBe('ended')
+  expect((await get(world.b, result?.['taskId'])).result).toMatchObject({ status: 'completed' })
+  expect(world.agents.calls).toHaveLength(1)
+})
+
+test.each([
+  { isRepeated: false, lost: 'task:' },
+  { isRepeated: true, lost: 'process:' },
+])('answers with the task if the store goes away behind it ($isRepeated)', async (row) => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'auto' } })
+  const go = deferred()
+  world.agents.join('long', async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Long' }
+  })
+  await world.assemblies[0].work()
+  const begin = async (fetch: Fetch): Promise<unknown> => {
+    const calling = send(fetch, keyed('long'))
+    await settled()
+    await world.clock.advance(2000)
+    return (await calling).result
+  }
+  if (row.isRepeated) await begin(world.b)
+  const run = row.isRepeated ? engine.next() : undefined
+  await settled()
+  const { records } = world.store
+  const read = records.get.bind(records)
+  const away = vi.spyOn(records, 'get').mockImplementation(async (key) => {
+    if (key.startsWith(row.lost)) throw new GatewayError('UNAVAILABLE', 'Away')
+    return read(key)
+  })
+  expect(await begin(world.b)).toMatchObject({ resultType: 'task', status: 'working' })
+  away.mockRestore()
+  go.resolve()
+  await run
+})
+
+test('hands a run of an engine over when the store fails at its start', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  await world.assemblies[0].work()
+  const { result } = await call(world.a, 'echo')
+  await world.clock.advance(1000)
+  const { records } = world.store
+  const put = records.put.bind(records)
+  const away = vi.spyOn(records, 'put').mockImplementation(async (key, ...entry) => {
+    if (key.startsWith('process:')) throw new GatewayError('UNAVAILABLE', 'Away')
+    return put(key, ...entry)
+  })
+  let isReleased = false
+  const attempt = engine.next().finally(() => {
+    isReleased = true
+  })
+  await settled()
+  expect(isReleased).toBe(false) // else processes would take it again and again while the store is away
+  await world.clock.advance(1000)
+  expect(await attempt).toBe('released')
+  away.mockRestore()
+  expect(await engine.next()).toBe('ended')
+  expect(world.agents.calls).toHaveLength(1)
+  expect((await get(world.b, result?.['taskId'])).result).toMatchObject({ status: 'completed' })
+})
+
+test('continues a run however often its processes are stopped', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  let stop = new AbortController()
+  world.agents.join(
+    'long',
+    function* ({ attempt = 0, signal }) {
+      if (world.agents.calls.length <= 8) {
+        stop.abort('stopping')
+        signal.throwIfAborted()
+      }
+      yield { type: 'done', text: `Attempt ${attempt}` }
+    },
+    { canContinue: true },
+  )
+  await world.assemblies[0].work()
+  const long = (await call(world.a, 'long')).result?.['taskId']
+  while (engine.queued.size > 0) {
+    stop = new AbortController()
+    await engine.next(stop.signal)
+  }
+  // Each later process knows that it continues the call.
+  expect((await get(world.b, long)).result).toMatchObject({
+    status: 'completed',
+    result: { content: [{ text: 'Attempt 2' }] },
+  })
+})
+
+test.each([
+  { mode: 'run', status: 'completed', attempts: [1, 2] },
+  { mode: 'thread', status: 'failed', attempts: [1] },
+] as const)(
+  'continues the task of a dead process, but not within a conversation ($mode)',
+  async (row) => {
+    const engine = new EngineAtHand()
+    const ada = { id: 'ada', scopes: ['agent:long:call'], isAnonymous: false, claims: {} }
+    await using world = twoReplicas({
+      engine,
+      tools: { tasks: 'always' },
+      runs: { mode: row.mode },
+      auth: { authenticate: async () => ada },
+    })
+    const behaviour: Behaviour = async function* (agentCall) {
+      if (agentCall.attempt === 1) yield* endless(agentCall)
+      yield { type: 'done', text: 'Done' }
+    }
+    world.agents.join('long', behaviour, { canContinue: true })
+    await world.assemblies[0].work()
+    const long = (await call(world.a, 'long', { token: 'ada' })).result?.['taskId']
+    const dead = engine.next()
+    await vi.waitUntil(() => world.agents.calls.length === 1)
+    await world.assemblies[1].work() // the engine now uses this process
+    expect(await engine.next()).toBe('ended')
+    expect((await get(world.b, long, { token: 'ada' })).result).toMatchObject({
+      status: row.status,
+      ...(row.status === 'failed' && { error: { data: { reason: 'outcome_unknown' } } }),
+    })
+    expect(world.agents.calls.map(({ attempt }) => attempt)).toEqual(row.attempts)
+    await dead
+  },
+)
+
+test('cancels a task of an engine whose client leaves before it has its id', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  const left = new AbortController()
+  engine.onSubmit = () => left.abort()
+  const message = request('tools/call', { name: 'echo', arguments: { message: 'Hi' } })
+  await world.a(new Request(message, { signal: left.signal })).catch(() => {})
+  await settled()
+  const records = await world.store.records.list('task:')
+  expect(records.map(({ value }) => isRecord(value) && value['status'])).toEqual(['cancelled'])
+})
+
+test('lets an agent delete the thread of a task that is cancelled while it waits for an answer', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  const forgotten: unknown[] = []
+  Object.assign(world.agents, {
+    forgetThread: async (...thread: unknown[]): Promise<void> => void forgotten.push(thread),
+  })
+  world.agents.join('asking', asking)
+  await world.assemblies[0].work()
+  const taskId = (await call(world.a, 'asking')).result?.['taskId']
+  expect(await engine.next()).toBe('ended')
+  expect(forgotten).toEqual([])
+  await cancel(world.a, taskId)
+  expect(forgotten).toEqual([['asking', world.agents.calls[0]?.runId]])
+})
+
+test('makes a call of an engine again if its agent did not get the first one', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  await world.assemblies[0].work()
+  const meta = { 'io.github.x-mcp/idempotency-key': KEY }
+  const args = { message: 'Hi', files: ['artifact://gone'] }
+  const params = { name: 'echo', arguments: args, _meta: meta }
+  const refused = (await send(world.a, request('tools/call', params))).result?.['taskId']
+  expect(await engine.next()).toBe('ended')
+  expect((await get(world.b, refused)).result).toMatchObject({
+    status: 'completed',
+    result: { isError: true, _meta: { reason: 'invalid_arguments' } },
+  })
+  await settled()
+  const again = (await send(world.b, keyed('echo'))).result?.['taskId']
+  expect(again).not.toBe(refused)
+  expect(await engine.next()).toBe('ended')
+  expect((await get(world.a, again)).result).toMatchObject({
+    result: { content: [{ text: 'Hi' }] },
+  })
+})
+
+test('hands the tasks of an engine over before the delay for load balancers', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, http: { drainDelayMs: 5000 } })
+  await world.assemblies[0].work()
+  const closing = Promise.all(world.assemblies.map((each) => each.close()))
+  await settled()
+  expect(engine.isStopped).toBe(true)
+  await world.clock.advance(5000)
+  await closing
+})
+
+test('leaves a task of an engine to a process that has its agent, for a minute', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  await world.assemblies[0].work()
+  const { result } = await call(world.a, 'echo')
+  world.agents.leave('echo')
+  await world.clock.advance(2000)
+  const attempt = async (): Promise<unknown> => {
+    const end = engine.next()
+    await settled()
+    await world.clock.advance(1000)
+    return end
+  }
+  expect(await attempt()).toBe('released')
+  expect((await get(world.b, result?.['taskId'])).result).toMatchObject({ status: 'working' })
+  await world.clock.advance(60_000)
+  expect(await attempt()).toBe('ended')
+  expect((await get(world.b, result?.['taskId'])).result).toMatchObject({
+    status: 'failed',
+    error: { data: { reason: 'agent_gone' } },
+  })
+})

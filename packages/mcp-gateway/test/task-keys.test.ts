@@ -1,0 +1,97 @@
+import { deferred } from '@x/mcp-testing'
+import { expect, test, vi } from 'vitest'
+
+import { settled } from './manual-clock.ts'
+import { EXTENSION, get, keyed, REPLAYED, request, send } from './task-requests.ts'
+import { twoReplicas } from './two-replicas.ts'
+
+test('advertises that it honours keys', async () => {
+  await using world = twoReplicas()
+  const { result } = await send(world.a, request('server/discover', {}))
+  expect(result?.['capabilities']).toMatchObject({
+    extensions: {
+      [EXTENSION]: {},
+      'io.github.x-mcp/idempotency': { retentionMs: 86_400_000, inFlight: 'join' },
+    },
+  })
+})
+
+test('gives all calls with one key the same task, and the same result', async () => {
+  const go = deferred()
+  await using world = twoReplicas()
+  world.agents.join('slow', async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Three' }
+  })
+  const calls = [
+    send(world.a, keyed('slow')),
+    send(world.a, keyed('slow')),
+    send(world.b, keyed('slow')),
+  ]
+  await vi.waitUntil(() => world.agents.calls.length === 1)
+  for (let ms = 0; ms < 3000; ms += 500) await world.clock.advance(500)
+  const tasks = await Promise.all(calls)
+  tasks.push(await send(world.b, keyed('slow')))
+  const [taskId, ...others] = new Set(tasks.map(({ result }) => result?.['taskId']))
+  expect(others).toEqual([])
+  expect(tasks.at(-1)?.result).toMatchObject({ resultType: 'task', taskId, _meta: REPLAYED })
+  go.resolve()
+  await settled()
+  expect((await get(world.b, taskId)).result).toMatchObject({ status: 'completed' })
+  expect((await send(world.b, keyed('slow'))).result).toMatchObject({ taskId, status: 'completed' })
+  const plain = await send(world.b, keyed('slow', 'Hi', { extensions: {} }))
+  expect(plain.result).toMatchObject({ content: [{ text: 'Three' }], _meta: REPLAYED })
+  expect(await send(world.b, keyed('slow', 'Other'))).toMatchObject({
+    error: { code: -32_602, data: { reason: 'idempotency_conflict' } },
+  })
+  expect(world.agents.calls).toHaveLength(1)
+})
+
+test('lets a client come back with its key to a call that it lost', async () => {
+  const go = deferred()
+  await using world = twoReplicas()
+  world.agents.join('slow', async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Three' }
+  })
+  const left = new AbortController()
+  const lost = world.a(
+    new Request(keyed('slow', 'Hi', { extensions: {} }), { signal: left.signal }),
+  )
+  await vi.waitUntil(() => world.agents.calls.length === 1)
+  left.abort()
+  await world.clock.advance(5000)
+  const again = send(world.b, keyed('slow', 'Hi', { extensions: {} }))
+  await settled()
+  go.resolve()
+  await settled()
+  await world.clock.advance(500)
+  expect((await again).result).toMatchObject({ content: [{ text: 'Three' }], _meta: REPLAYED })
+  await lost
+  expect(world.agents.calls).toHaveLength(1)
+})
+
+test('cancels a call with a key whose client does not come back', async () => {
+  await using world = twoReplicas()
+  const left = new AbortController()
+  const lost = world.a(
+    new Request(keyed('endless', 'Hi', { extensions: {} }), { signal: left.signal }),
+  )
+  await vi.waitUntil(() => world.agents.calls.length === 1)
+  left.abort()
+  await world.clock.advance(10_000)
+  await lost
+  expect(world.agents.calls.map(({ signal }) => signal.aborted)).toEqual([true])
+})
+
+test('refuses keys that it could not honour', async () => {
+  await using world = twoReplicas()
+  for (const key of ['short', 'ä'.repeat(30), 'x'.repeat(256), 1]) {
+    const meta = { 'io.github.x-mcp/idempotency-key': key }
+    const params = { name: 'echo', arguments: { message: 'Hi' }, _meta: meta }
+    expect(await send(world.a, request('tools/call', params))).toMatchObject({
+      result: { isError: true, _meta: { reason: 'invalid_arguments' } },
+    })
+  }
+  expect(world.agents.calls).toEqual([])
+})
