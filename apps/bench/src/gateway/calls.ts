@@ -66,16 +66,13 @@ export async function callFigures(
     const { server, load } = stack.use(await startServer(name, profileTo))
     const measure = async (times: number) => {
       const before = await server.call('cpu')
-      const turn = await load.call('calls', era, times, ...(tool === undefined ? [] : [tool]))
-      return { times, cpuUs: (await server.call('cpu')) - before, ...turn }
+      const wallUs = await load.call('calls', era, times, ...(tool === undefined ? [] : [tool]))
+      return { times, cpuUs: (await server.call('cpu')) - before, wallUs }
     }
     return [name, { times: 500, warmUp: 6000, measure }] as const
   })
   const contenders = Object.fromEntries(await Promise.all(started))
-  const others = (['rate', 'p99'] as const).flatMap((kind) =>
-    names.map((name) => [name, kind] as const),
-  )
-  const rows = [...compared, ...others]
+  const rows = [...compared, ...names.map((name) => [name, 'rate'] as const)]
   const label = tool === undefined ? era : `later/${era}`
   return await compareCosts({ label, contenders, control: 'control', turns: 4, rows }, options)
 }

@@ -2,10 +2,10 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
-import { percentile } from '../measure/figure.ts'
+import { median } from '../measure/figure.ts'
 import { onConnections } from '../measure/raw-http.ts'
 import type { Connection } from '../measure/raw-http.ts'
-import { cpuUs, serve } from '../measure/worker.ts'
+import { serve } from '../measure/worker.ts'
 import {
   callOf,
   checkAnswer,
@@ -37,37 +37,34 @@ let waiting: readonly { stream: Stream; id: number; session: string | undefined 
 let lastId = 0
 
 const api = {
-  /** Calls one tool, or all echo tools in turn; in a session for each connection, where the era has sessions. */
+  /**
+   * Calls one tool, or all echo tools in turn; in a session for each connection, where the era has sessions.
+   * Returns microseconds.
+   */
   async calls(era: Era, times: number, tool?: string) {
     if (era === 'legacy') sessions.push(...(await openSessions(CONNECTIONS - sessions.length)))
     const sessionOf = new Map<Connection, string | undefined>()
-    const latencies = new Float64Array(times)
-    const cpu = cpuUs()
     const startedAt = performance.now()
-    const all = { port, connections: CONNECTIONS, times }
-    await onConnections(all, async (connection, turn) => {
+    await onConnections({ port, connections: CONNECTIONS, times }, async (connection) => {
       if (!sessionOf.has(connection)) sessionOf.set(connection, sessions[sessionOf.size])
       const id = ++lastId
       const call = callOf(id, tool ?? toolName(id % TOOLS))
-      latencies[turn] = await answeredIn(connection, postOf(era, call, sessionOf.get(connection)), {
-        id,
-      })
+      await answeredIn(connection, postOf(era, call, sessionOf.get(connection)), { id })
     })
-    const wallUs = (performance.now() - startedAt) * 1000
-    return { wallUs, p99Us: percentile(latencies, 0.99) * 1000, loadCpuUs: cpuUs() - cpu }
+    return (performance.now() - startedAt) * 1000
   },
 
   /** Calls one tool again and again, on one connection. Returns the median latency. */
   async singleCalls(times: number, call: { era: Era; tool: string; answer: string }) {
     const { era, tool, answer } = call
     const [session] = era === 'legacy' ? await openSessions(1) : []
-    const latencies = new Float64Array(times)
-    await onConnections({ port, connections: 1, times }, async (connection, turn) => {
+    const latencies: number[] = []
+    await onConnections({ port, connections: 1, times }, async (connection) => {
       const id = ++lastId
       const request = postOf(era, callOf(id, tool), session)
-      latencies[turn] = await answeredIn(connection, request, { id, answer })
+      latencies.push(await answeredIn(connection, request, { id, answer }))
     })
-    return percentile(latencies, 0.5)
+    return median(latencies)
   },
 
   async openSessions(count: number) {

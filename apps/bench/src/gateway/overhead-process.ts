@@ -4,7 +4,7 @@ import { bearerAuth, createGateway } from '@x/mcp-gateway'
 import type { GatewayOptions } from '@x/mcp-gateway'
 import { startCoverage } from '../measure/coverage.ts'
 import type { PathCounts } from '../measure/coverage.ts'
-import { percentile } from '../measure/figure.ts'
+import { median } from '../measure/figure.ts'
 import { Connection } from '../measure/raw-http.ts'
 import { cpuUs, serve } from '../measure/worker.ts'
 import {
@@ -50,14 +50,14 @@ const api = {
   called: () => ({ tool: agent.tool, answer: agent.answer }),
   /** Calls the agent directly. Returns the median latency. */
   async direct(times: number) {
-    const latencies = new Float64Array(times)
+    const latencies: number[] = []
     for (let turn = 0; turn < times; turn += 1) {
       const startedAt = performance.now()
       const answer = await agent.call()
-      latencies[turn] = performance.now() - startedAt
+      latencies.push(performance.now() - startedAt)
       if (answer !== agent.answer) throw new Error(`Wrong answer: ${answer.slice(0, 200)}`)
     }
-    return percentile(latencies, 0.5)
+    return median(latencies)
   },
   /** Counts our functions and files that one warm call runs, until the graph streams. */
   async path(era: Era): Promise<PathCounts> {

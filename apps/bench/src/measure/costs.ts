@@ -1,4 +1,4 @@
-import { comparedFigure, median, plainFigure } from './figure.ts'
+import { comparedFigure, plainFigure } from './figure.ts'
 import type { Bar, BenchOptions, BenchResult, Measured } from './figure.ts'
 import { compareInTurns } from './rounds.ts'
 
@@ -8,14 +8,11 @@ export interface Cost {
   /** CPU time of the process that is measured. */
   readonly cpuUs: number
   readonly wallUs: number
-  /** `NaN` where latencies are not measured. */
-  readonly p99Us: number
 }
 
 const KINDS = {
   rate: { unit: 'requests per second', value: ({ times, wallUs }) => (times * 1e6) / wallUs },
   cpu: { unit: 'µs CPU per request', value: ({ times, cpuUs }) => cpuUs / times },
-  p99: { unit: 'ms', value: ({ p99Us }) => p99Us / 1000 },
 } satisfies Record<string, { unit: string; value: (cost: Cost) => number }>
 
 /** A figure of one contender; the contender whose same figure it is compared with; and the bar of their ratio. */
@@ -75,7 +72,7 @@ export async function compareCosts<Name extends string>(
   return await compareInTurns(comparison, options)
 }
 
-/** Cost of several turns: sums, and the median of their p99. */
+/** Cost of several turns. */
 function summed(costs: readonly Cost[]): Cost {
   const sumOf = (part: (cost: Cost) => number): number =>
     costs.reduce((sum, cost) => sum + part(cost), 0)
@@ -83,6 +80,5 @@ function summed(costs: readonly Cost[]): Cost {
     times: sumOf(({ times }) => times),
     cpuUs: sumOf(({ cpuUs }) => cpuUs),
     wallUs: sumOf(({ wallUs }) => wallUs),
-    p99Us: median(costs.map(({ p99Us }) => p99Us)),
   }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { comparedFigure, median, percentile, plainFigure, table } from './figure.ts'
+import { comparedFigure, median, plainFigure, table } from './figure.ts'
 
 const ours = { name: 'ours/rate', unit: 'calls per second', values: [400, 900, 500] }
 const theirs = { name: 'theirs/rate', unit: 'calls per second', values: [100, 100, 250] }
@@ -34,24 +34,4 @@ test('takes the middle value as the median, or the mean of the two in the middle
   expect(median([9, 1, 2])).toBe(2)
   expect(median([9, 1, 2, 4])).toBe(3)
   expect(() => median([])).toThrow(RangeError)
-})
-
-const hundred = Float64Array.from({ length: 100 }, (_, index) => 100 - index)
-
-test('takes the smallest value that the given part does not exceed as the percentile', () => {
-  expect(percentile(hundred, 0.99)).toBe(99)
-  expect(percentile(hundred, 0.5)).toBe(50)
-  expect(percentile(hundred, 1)).toBe(100)
-  expect(percentile(hundred, 0)).toBe(1)
-  expect(percentile(Float64Array.of(7), 0.99)).toBe(7)
-})
-
-test('leaves the values of a percentile in their order', () => {
-  percentile(hundred, 0.99)
-  expect(hundred[0]).toBe(100)
-})
-
-test('rejects a percentile without values, and a part above 1', () => {
-  expect(() => percentile(new Float64Array(), 0.99)).toThrow(RangeError)
-  expect(() => percentile(hundred, 99)).toThrow(RangeError)
 })
