@@ -9,6 +9,7 @@ import type {
   Skill,
 } from '@x/mcp-gateway'
 import { cpuUs, memory } from '../measure/worker.ts'
+import type { GatewayName } from './contender.ts'
 import { BRIEF_MS, echoOf, GRACE_MS, nowUs, PATH, TOKEN } from './protocol.ts'
 
 const IDLE_TTL_MS = 1_800_000
@@ -17,15 +18,12 @@ const MANY = 100_000
 /** Time between two agents that join. */
 const JOIN_MS = 5
 
-export interface GatewayServerOptions {
-  readonly tools: number
-  /** Merges changes that follow each other closely, which is the default. */
-  readonly isDebounced: boolean
-}
-
-/** The gateway with tokens and metrics, and with limits that the load does not reach. */
-export async function startGateway({ tools, isDebounced }: GatewayServerOptions) {
-  const agent = new BenchAgent(tools)
+/**
+ * The gateway with tokens and metrics, and with limits that the load does not reach. Only `gateway-debounced`
+ * merges changes that follow each other closely, which is the default.
+ */
+export async function startGateway(name: GatewayName) {
+  const agent = new BenchAgent(name === 'gateway-200' ? 200 : 10)
   const clock = new AdjustableClock()
   const gateway = createGateway({
     sources: [agent],
@@ -38,9 +36,13 @@ export async function startGateway({ tools, isDebounced }: GatewayServerOptions)
       initializePerMinutePerIp: 10 * MANY,
       disconnectGraceMs: GRACE_MS,
     },
-    tools: { overrides: { 'bench/brief': { timeoutMs: BRIEF_MS } } },
-    ...(!isDebounced && { registry: { debounceMs: 0 } }),
+    tools: {
+      ...(name === 'gateway-tasks' && { tasks: 'always' }),
+      overrides: { 'bench/brief': { timeoutMs: BRIEF_MS }, 'bench/echo 0': { tasks: 'never' } },
+    },
+    ...(name !== 'gateway-debounced' && { registry: { debounceMs: 0 } }),
     runs: { maxConcurrent: MANY, maxConcurrentPerPrincipal: MANY },
+    tasks: { maxPerPrincipal: MANY },
     limits: {
       requestsPerMinutePerPrincipal: 10_000 * MANY,
       subscriptions: MANY,
@@ -90,7 +92,7 @@ class BenchAgent implements AgentSource {
 
   constructor(tools: number) {
     const echoes = Array.from({ length: tools }, (_, index) => skillOf(`echo ${index}`))
-    this.#skills = [...echoes, skillOf('later'), skillOf('wait'), skillOf('brief')]
+    this.#skills = [...echoes, ...['later', 'wait', 'brief', 'ask'].map(skillOf)]
   }
 
   async start(listener: AgentListener): Promise<void> {
@@ -109,6 +111,10 @@ class BenchAgent implements AgentSource {
         })
         this.#times.stoppedAt.push(nowUs())
         throw signal.reason
+      }
+      if (skillId === 'ask') {
+        yield { type: 'asked', questions: [{ id: 'name', message: 'Name?' }], state: {} }
+        return
       }
       if (skillId === 'later') await setImmediate()
       yield { type: 'done', text: echoOf(input.kind === 'message' ? input.text : '') }

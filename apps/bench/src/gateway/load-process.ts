@@ -1,21 +1,30 @@
 // The load on one server, in a process of its own: `<port>`.
+import { subscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { median } from '../measure/figure.ts'
 import { onConnections } from '../measure/raw-http.ts'
 import type { Connection } from '../measure/raw-http.ts'
-import { serve } from '../measure/worker.ts'
+import { cpuUs, serve } from '../measure/worker.ts'
 import {
+  ASK_TOOL,
+  CALL_TOOL,
   callOf,
   checkAnswer,
+  echoOf,
   INITIALIZE,
+  MESSAGE,
+  messageFrom,
   nowUs,
+  PATH,
   postOf,
   sessionRequest,
+  TOKEN,
   toolName,
+  WAIT_TOOL,
 } from './protocol.ts'
-import type { Era } from './protocol.ts'
+import type { Era, Message, Result } from './protocol.ts'
 
 const port = Number(process.argv[2])
 /** Connections of `calls`, each with one call in flight. */
@@ -26,6 +35,14 @@ const TOOLS = 10
 const STREAMS_AT_ONCE = 50
 const CHANGED = 'notifications/tools/list_changed'
 const SUBSCRIBED = 'notifications/subscriptions/acknowledged'
+/** Until then, each task has been polled beside the stream of notifications, and the code is compiled. */
+const FOLLOW_WARM_UP_MS = 16_000
+const KNOWS_TASKS = {
+  'io.modelcontextprotocol/clientCapabilities': {
+    elicitation: {},
+    extensions: { 'io.modelcontextprotocol/tasks': {} },
+  },
+}
 
 /** Sessions of `calls`. */
 const sessions: string[] = []
@@ -44,14 +61,12 @@ const api = {
   async calls(era: Era, times: number, tool?: string) {
     if (era === 'legacy') sessions.push(...(await openSessions(CONNECTIONS - sessions.length)))
     const sessionOf = new Map<Connection, string | undefined>()
-    const startedAt = performance.now()
-    await onConnections({ port, connections: CONNECTIONS, times }, async (connection) => {
+    return onAll(times, async (connection) => {
       if (!sessionOf.has(connection)) sessionOf.set(connection, sessions[sessionOf.size])
       const id = ++lastId
       const call = callOf(id, tool ?? toolName(id % TOOLS))
       await answeredIn(connection, postOf(era, call, sessionOf.get(connection)), { id })
     })
-    return (performance.now() - startedAt) * 1000
   },
 
   /** Calls one tool again and again, on one connection. Returns the median latency. */
@@ -65,6 +80,51 @@ const api = {
       latencies.push(await answeredIn(connection, request, { id, answer }))
     })
     return median(latencies)
+  },
+
+  /** Makes calls as a client that knows tasks. They do not become tasks. Returns microseconds. */
+  plainCalls: (times: number) =>
+    onAll(times, async (connection) => {
+      const id = ++lastId
+      checkAnswer(await bodyFor(connection, callOf(id, CALL_TOOL)), id)
+    }),
+  /** Creates tasks, and polls each of them until it has its result. Returns microseconds. */
+  tasks: (times: number) =>
+    onAll(times, async (connection) => {
+      const { status, result } = await taskThatSettles(connection, toolName(1))
+      if (result?.content?.[0]?.text === echoOf(MESSAGE)) return
+      throw new Error(`A task ended as ${status} with a wrong result`)
+    }),
+  /** Creates tasks that wait for an answer. */
+  waitingTasks: (times: number) =>
+    onAll(times, async (connection) => {
+      const { status } = await taskThatSettles(connection, ASK_TOOL)
+      if (status !== 'input_required') throw new Error(`A task that asked is ${status}`)
+    }),
+  /** Waits for many tasks with one client. Returns its share of a core in percent, and its polls per second. */
+  async follow(count: number, ms: number) {
+    let polls = 0
+    subscribe('x:mcp:exchange', (event) => {
+      if ((event as { readonly rpcMethod?: string }).rpcMethod === 'tasks/get') polls += 1
+    })
+    const { McpClient } = await import('@x/mcp-client')
+    const headers = { authorization: `Bearer ${TOKEN}` }
+    await using client = new McpClient({ url: `http://127.0.0.1:${port}${PATH}`, headers })
+    const started = await Promise.all(
+      Array.from({ length: count }, () => client.startTool(WAIT_TOOL, { message: MESSAGE })),
+    )
+    for (const { task } of started) {
+      if (task === undefined) throw new Error('A call did not become a task')
+      task.result().catch(() => undefined) // rejects when the client is disposed of
+    }
+    await new Promise((resolve) => setTimeout(resolve, FOLLOW_WARM_UP_MS))
+    const before = { cpuUs: cpuUs(), at: performance.now(), polls }
+    await new Promise((resolve) => setTimeout(resolve, ms))
+    const passedMs = performance.now() - before.at
+    return {
+      share: (cpuUs() - before.cpuUs) / passedMs / 10,
+      polls: ((polls - before.polls) / passedMs) * 1000,
+    }
   },
 
   async openSessions(count: number) {
@@ -128,6 +188,35 @@ const api = {
   endSessions: () => forEachCall(({ session }) => sessionRequest('DELETE', session ?? '')),
 }
 export type LoadApi = typeof api
+
+/** Runs `work` so many times on all connections. Returns microseconds. */
+async function onAll(
+  times: number,
+  work: (connection: Connection) => Promise<void>,
+): Promise<number> {
+  const startedAt = performance.now()
+  await onConnections({ port, connections: CONNECTIONS, times }, work)
+  return (performance.now() - startedAt) * 1000
+}
+
+/** Sends a request of a client that knows tasks, and returns the body of the answer. */
+async function bodyFor(connection: Connection, { method, id, params }: Message): Promise<string> {
+  const message = { method, id, params: { ...params, _meta: KNOWS_TASKS } }
+  return (await connection.request(postOf('modern', message))).body
+}
+
+/** Creates a task, and polls it until it does not work any more. */
+async function taskThatSettles(connection: Connection, tool: string): Promise<Result> {
+  let message = callOf(++lastId, tool)
+  for (;;) {
+    const body = await bodyFor(connection, message)
+    const { result } = messageFrom(body)
+    const taskId = result?.taskId
+    if (taskId === undefined) throw new Error(`The answer is not a task: ${body.slice(0, 300)}`)
+    if (message.method === 'tasks/get' && result?.status !== 'working') return result ?? {}
+    message = { method: 'tasks/get', id: ++lastId, params: { taskId } }
+  }
+}
 
 /** Sends a call, and checks its answer. Returns the latency in milliseconds. */
 async function answeredIn(

@@ -2,10 +2,9 @@ import { median, plainFigure } from '../measure/figure.ts'
 import type { BenchOptions, BenchResult, Figure } from '../measure/figure.ts'
 import { compareInTurns, joined } from '../measure/rounds.ts'
 import type { Round } from '../measure/rounds.ts'
-import { Contender, Worker } from '../measure/worker.ts'
+import { Worker } from '../measure/worker.ts'
 import type { A2aApi } from './a2a-process.ts'
-import { LOAD } from './contender.ts'
-import type { LoadApi } from './load-process.ts'
+import { startContender } from './contender.ts'
 import type { OverheadApi } from './overhead-process.ts'
 import { ERAS } from './protocol.ts'
 import type { Era } from './protocol.ts'
@@ -52,9 +51,7 @@ async function overheadOf(name: keyof typeof BARS, options: BenchOptions): Promi
     urls.push(...(await remote.call('urls')))
   }
   const command = ['src/gateway/overhead-process.ts', name, ...urls]
-  const { server, load } = stack.use(
-    await Contender.start<OverheadApi, LoadApi>(command, LOAD, options.profileTo),
-  )
+  const { server, load } = stack.use(await startContender<OverheadApi>(command, options.profileTo))
   const called = await server.call('called')
   const latencyOf = (way: Way, times: number): Promise<number> =>
     way === 'direct'

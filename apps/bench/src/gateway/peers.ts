@@ -7,6 +7,7 @@ import { setImmediate } from 'node:timers/promises'
 import { z } from 'zod'
 import { freePort } from '@x/mcp-testing'
 import { listen } from '../measure/worker.ts'
+import type { PeerName } from './contender.ts'
 import { echoOf, LATER_TOOL, PATH, toolNames } from './protocol.ts'
 
 const TOOLS = 10
@@ -14,7 +15,7 @@ const DESCRIPTION = 'Repeats the message.'
 const INPUT = z.object({ message: z.string() })
 
 /** The control: parses a call, and answers with the same text as the others. It checks nothing. */
-export function startControl(): Promise<number> {
+function startControl(): Promise<number> {
   return listenWith(async (request, response) => {
     const call = JSON.parse(await text(request))
     if (call.id === undefined) {
@@ -38,7 +39,7 @@ export function startControl(): Promise<number> {
  * SDK v2 as its documentation shows it, with checks of Host and Origin: `createMcpHandler` for the stateless
  * revision, else a transport and a server for each session.
  */
-export async function startSdkV2(): Promise<number> {
+async function startSdkV2(): Promise<number> {
   const { createMcpHandler, McpServer } = await import('@modelcontextprotocol/server')
   const node = await import('@modelcontextprotocol/node')
   const newServer = () => {
@@ -76,7 +77,7 @@ export async function startSdkV2(): Promise<number> {
 }
 
 /** FastMCP for TypeScript with its defaults. It has sessions only. */
-export async function startFastMcp(): Promise<number> {
+async function startFastMcp(): Promise<number> {
   const { FastMCP } = await import('fastmcp')
   const logger = { debug: noop, error: noop, info: noop, log: noop, warn: noop }
   const server = new FastMCP({ name: 'fastmcp', version: '1.0.0', logger })
@@ -97,7 +98,7 @@ export async function startFastMcp(): Promise<number> {
 }
 
 /** `MCPServer` of Mastra with its defaults. It has the stateless revision only. */
-export async function startMastra(): Promise<number> {
+async function startMastra(): Promise<number> {
   const { createTool } = await import('@mastra/core/tools')
   const { MCPServer } = await import('@mastra/mcp')
   const echo = (id: string) =>
@@ -113,6 +114,14 @@ export async function startMastra(): Promise<number> {
     const url = new URL(req.url ?? '/', 'http://127.0.0.1')
     void server.startHTTP({ url, httpPath: PATH, req, res })
   })
+}
+
+/** Each function starts a server, and returns its port. */
+export const PEERS: Readonly<Record<PeerName, () => Promise<number>>> = {
+  control: startControl,
+  'sdk-v2': startSdkV2,
+  fastmcp: startFastMcp,
+  mastra: startMastra,
 }
 
 function noop(): void {}

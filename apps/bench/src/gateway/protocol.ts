@@ -8,6 +8,10 @@ export const TOKEN: string = `bench-${'7f3a9c'.repeat(6)}`
 
 /** A tool of every server but Mastra. It answers in a later turn of the event loop, as most tools do. */
 export const LATER_TOOL = 'bench_later'
+/** A tool of every server. Its calls never become tasks. */
+export const CALL_TOOL = 'bench_echo_0'
+/** A tool of the gateway that asks a question. */
+export const ASK_TOOL = 'bench_ask'
 /** A tool of the gateway that runs until it is cancelled. */
 export const WAIT_TOOL = 'bench_wait'
 /** The same with a time limit. */
@@ -96,7 +100,11 @@ function headOf(method: string, session: string | undefined, era: Era): string {
   return `${lines.join('\r\n')}\r\n`
 }
 
-interface Result {
+export interface Result {
+  /** Of a task, as `status` and `result`. */
+  readonly taskId?: unknown
+  readonly status?: string
+  readonly result?: Result
   readonly content?: readonly { readonly text?: string }[]
   readonly tools?: readonly unknown[]
   readonly isError?: boolean

@@ -1,36 +1,13 @@
-// A server in a process of its own: `<contender>`.
+// A server in a process of its own: `<contender>`. Loads the library of this server only.
 import { cpuUs, serve } from '../measure/worker.ts'
-import type { ServerName } from './contender.ts'
+import type { GatewayName, PeerName, ServerName } from './contender.ts'
 
 const name = process.argv[2] as ServerName
-
-// Loads the library of this server only.
-switch (name) {
-  case 'control':
-    servePeer(await (await import('./peers.ts')).startControl())
-    break
-  case 'sdk-v2':
-    servePeer(await (await import('./peers.ts')).startSdkV2())
-    break
-  case 'fastmcp':
-    servePeer(await (await import('./peers.ts')).startFastMcp())
-    break
-  case 'mastra':
-    servePeer(await (await import('./peers.ts')).startMastra())
-    break
-  case 'gateway':
-  case 'gateway-200':
-  case 'gateway-debounced': {
-    const { startGateway } = await import('./gateway-server.ts')
-    serve(
-      await startGateway({
-        tools: name === 'gateway-200' ? 200 : 10,
-        isDebounced: name === 'gateway-debounced',
-      }),
-    )
-  }
-}
-
-function servePeer(port: number): void {
+if (name.startsWith('gateway')) {
+  const { startGateway } = await import('./gateway-server.ts')
+  serve(await startGateway(name as GatewayName))
+} else {
+  const { PEERS } = await import('./peers.ts')
+  const port = await PEERS[name as PeerName]()
   serve({ port: () => port, cpu: cpuUs })
 }

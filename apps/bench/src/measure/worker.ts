@@ -100,38 +100,3 @@ export async function memory(): Promise<{ heapBytes: number; rssBytes: number }>
   const { heapUsed, rss } = process.memoryUsage()
   return { heapBytes: heapUsed, rssBytes: rss }
 }
-
-/** A server on core 0, and the process that puts load on it on core 1. */
-export class Contender<Server extends PortApi, Load extends Api> implements AsyncDisposable {
-  readonly server: Worker<Server>
-  readonly load: Worker<Load>
-
-  private constructor(server: Worker<Server>, load: Worker<Load>) {
-    this.server = server
-    this.load = load
-  }
-
-  /** `load` is a script that gets the port of the server as its argument. */
-  static async start<Server extends PortApi, Load extends Api>(
-    command: readonly string[],
-    load: string,
-    profileTo?: string,
-  ): Promise<Contender<Server, Load>> {
-    const server = new Worker<Server>(command, { core: 0, profileTo })
-    try {
-      const port = await (server as Worker<PortApi>).call('port')
-      return new Contender(server, new Worker<Load>([load, String(port)], { core: 1 }))
-    } catch (error) {
-      await server[Symbol.asyncDispose]()
-      throw error
-    }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.load[Symbol.asyncDispose]()
-    await this.server[Symbol.asyncDispose]()
-  }
-}
-
-/** Functions that every server process offers. */
-export type PortApi = Api & { readonly port: () => number; readonly cpu: () => number }
