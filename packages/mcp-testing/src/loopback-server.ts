@@ -1,6 +1,7 @@
+import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener } from 'node:http'
-import type { Socket } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 /** Longer than any test: idle connections stay open. */
@@ -37,16 +38,11 @@ export async function startTestServer(
     socket.on('error', () => {}) // clients in tests reset connections
   })
 
-  const listen = (onPort: number): Promise<number> =>
-    new Promise((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(onPort, '127.0.0.1', () => {
-        server.off('error', reject)
-        const address = server.address()
-        if (address === null || typeof address === 'string') throw new TypeError('Not a TCP server')
-        resolve(address.port)
-      })
-    })
+  const listen = async (onPort: number): Promise<number> => {
+    server.listen(onPort, '127.0.0.1')
+    await once(server, 'listening') // rejects when the port is taken
+    return (server.address() as AddressInfo).port
+  }
 
   const stop = async (end: (socket: Socket) => void): Promise<void> => {
     if (!server.listening) return
