@@ -182,6 +182,7 @@ describe('a journal', () => {
       graph: '',
       namespace: '',
       toolCallId: 'c1',
+      call: 'c1',
       isAlone: true,
       hasSiblings: false,
       store,

@@ -1,8 +1,8 @@
 // Calls in graphs that a server continues as tasks (the extension io.modelcontextprotocol/tasks of 2026-07-28).
-import { InMemoryStore, MemorySaver } from '@langchain/langgraph'
+import { InMemoryStore, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
 import { startTaskServer, type TaskServer, type TaskServerOptions } from '@x/mcp-testing'
 import { createAgent, fakeModel } from 'langchain'
-import { AIMessage } from '@langchain/core/messages'
+import { AIMessage, type ToolMessage } from '@langchain/core/messages'
 import { describe, expect, test } from 'vitest'
 import {
   createMcpTools,
@@ -344,6 +344,32 @@ describe('the idempotency key', () => {
     expect(keys).toHaveLength(4)
     expect(new Set(keys).size).toBe(4)
     for (const key of keys) expect(key).toMatch(/^[\x21-\x7e]{1,255}$/)
+  })
+
+  test.each([
+    { graph: 'a graph with a checkpointer', checkpointer: new MemorySaver() },
+    { graph: 'a graph without one', checkpointer: undefined },
+  ])('differs for calls of one node that have the same id, in $graph', async ({ checkpointer }) => {
+    await using all = await given({}, { honoursKeys: true })
+    const tools = await all.mcp.listTools()
+    const node = async (
+      _state: typeof MessagesAnnotation.State,
+      config: object,
+    ): Promise<typeof MessagesAnnotation.Update> => {
+      const messages: ToolMessage[] = []
+      for (const name of ['Ada', 'Bob']) {
+        const call = { type: 'tool_call' as const, id: 'call_0', name: 'greet', args: { name } }
+        messages.push(await tools.find((one) => one.name === 'greet')?.invoke(call, config))
+      }
+      return { messages }
+    }
+    const graph = new StateGraph(MessagesAnnotation)
+      .addNode('loop', node)
+      .addEdge('__start__', 'loop')
+      .compile({ ...(checkpointer && { checkpointer }), store: new InMemoryStore() })
+    const config = { configurable: { thread_id: 't1' } }
+    const { messages } = await graph.invoke({ messages: [] }, config)
+    expect(messages.map(({ text }) => text)).toEqual(['Hello, Ada!', 'Hello, Bob!'])
   })
 
   test('is new for each call that is made by hand', async () => {

@@ -79,8 +79,8 @@ export class CallJournal {
    * @throws the error of `send`; the error of the store, before anything is sent
    */
   async once(sending: Sending, send: Send): Promise<CallOutcome> {
-    const { thread, task, toolCallId } = sending.place
-    const key = JSON.stringify([thread, task, toolCallId, sending.number])
+    const { thread, task, call } = sending.place
+    const key = JSON.stringify([thread, task, call, sending.number])
     const known = this.#sent.get(key)
     if (known !== undefined && known !== 'sent') return known
     const outcome = known === 'sent' ? this.#repeated(sending) : this.#recorded(sending, send)
@@ -220,12 +220,12 @@ type StoredRound =
 
 /** Returns undefined if the graph has no store. */
 function recordOf({ place, number }: Sending): RoundRecord | undefined {
-  const { store, thread, task, toolCallId, graph, checkpoints } = place
+  const { store, thread, task, call, graph, checkpoints } = place
   if (store === undefined) return undefined
   return {
     store,
     namespace: threadNamespace('call', thread),
-    key: digest([task, toolCallId, number]),
+    key: digest([task, call, number]),
     place: { thread, task, graph, root: checkpoints[''], checkpoint: checkpoints[graph] },
   }
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
-import { isRecord } from '@x/internal'
+import { canonicalJson, isRecord } from '@x/internal'
 import { currentRun } from '@x/mcp-client'
 import { digest, toGraphStore, toThreadId, type GraphStore } from '../sessions/call-context.ts'
 
@@ -65,6 +65,8 @@ export interface GraphPlace {
   /** Namespace of the task. */
   readonly namespace: string
   readonly toolCallId: string
+  /** Identifies the call among those of the task. A model may use an id again in a later answer. */
+  readonly call: string
   /**
    * True if the task makes only this call. Only then may it be interrupted, because a resumed task is
    * executed again from its start, with all its calls.
@@ -96,7 +98,12 @@ export function idempotencyKeyOf({
   // Outside a graph, a model may use the same id for the calls of each turn.
   if (typeof task !== 'string' || typeof namespace !== 'string') return randomUUID()
   const owner = toThreadId(thread) ?? currentRun()?.id ?? randomUUID()
-  return digest([owner, namespace, task, toolCall.id])
+  return digest([owner, namespace, task, callOf(toolCall)])
+}
+
+/** As the model made the call: an interceptor may add another argument each time. */
+function callOf({ id, name, args }: NonNullable<ToolRunnableConfig['toolCall']>): string {
+  return digest([id ?? '', name, canonicalJson(args)])
 }
 
 /** Trigger of a task for a `Send`, and of a `task()` of the functional API. */
@@ -109,7 +116,7 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
   const { __pregel_checkpointer: saver, __pregel_resume_map: byId } = configurable
   const toolCallId = toolCall?.id
   const isInGraph = Boolean(saver) && typeof configurable['__pregel_call'] === 'function'
-  if (!isInGraph || !toolCallId) return undefined
+  if (!isInGraph || toolCall === undefined || !toolCallId) return undefined
   if (typeof task !== 'string' || typeof namespace !== 'string') return undefined
   if (typeof thread !== 'string' && typeof thread !== 'number') return undefined
   const graph = namespace.split('|').slice(0, -1).join('|')
@@ -119,6 +126,7 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
     graph,
     namespace,
     toolCallId,
+    call: callOf(toolCall),
     ...neighborsOf(config, toolCallId),
     store: 'store' in config ? toGraphStore(config.store) : undefined,
     saver: isReader(saver) ? saver : undefined,

@@ -239,6 +239,6 @@ export class HeldCalls {
   }
 }
 
-function keyOf({ thread, task, toolCallId }: GraphPlace): string {
-  return JSON.stringify([thread, task, toolCallId])
+function keyOf({ thread, task, call }: GraphPlace): string {
+  return JSON.stringify([thread, task, call])
 }
