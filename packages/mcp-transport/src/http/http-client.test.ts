@@ -1,8 +1,10 @@
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { deferred, startTestServer } from '@x/mcp-testing'
 import { Agent } from 'undici'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { createOAuthFetch } from './http-client.ts'
+
+afterEach(() => vi.useRealTimers())
 
 test('sends the given body and headers, and returns a Response', async () => {
   const dispatcher = handlerDispatcher(async (request) =>
@@ -43,10 +45,12 @@ test('fails if the response is too large', async () => {
 })
 
 test('fails without a response in time', async () => {
-  await using server = await startTestServer(() => {})
-  await using agent = disposableAgent()
-  const fetch = createOAuthFetch(agent.agent, 20)
-  await expect(fetch(server.url)).rejects.toMatchObject({ code: 'TIMEOUT' })
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  const fetch = createOAuthFetch(handlerDispatcher(() => new Promise(() => {})))
+  const answer = fetch('https://as.test/token?code=secret').catch((error: unknown) => error)
+  await vi.advanceTimersByTimeAsync(30_000)
+  const message = 'https://as.test/token sent no answer in 30000 ms'
+  await expect(answer).resolves.toMatchObject({ code: 'TIMEOUT', message })
 })
 
 test('fails when the signal aborts', async () => {

@@ -262,16 +262,12 @@ export class HttpClient {
     this.#lingerTimer ??= setTimeout(() => this.#closeLingering(), LINGER_MS).unref()
   }
 
-  /** Ends all open exchanges with `error`. */
-  abort(error: TransportError): void {
-    for (const exchange of this.open.slice()) exchange.abort(error)
-  }
-
   /** Aborts all open exchanges and sends nothing more. */
   async close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#lingerTimer)
-    this.abort(closedError('The transport was closed', this.url.display))
+    const closed = closedError('The transport was closed', this.url.display)
+    for (const exchange of this.open.slice()) exchange.abort(closed)
     const own = this.#ownDispatcher
     this.#ownDispatcher = undefined
     await own?.destroy()
@@ -327,26 +323,26 @@ export class HttpClient {
 
 type ExchangeResult = Pick<ExchangeEvent, 'ms' | 'attempt' | 'status' | 'responseBytes' | 'error'>
 
+const OAUTH_MS = 30_000
+
 /**
  * `fetch` for metadata and authorization servers, over the transport's dispatcher. Follows redirects only
- * within the origin, limits time (`requestMs`, body included) and size, and shows no query in errors. Sends
- * only the given headers, and none of the transport's user.
+ * within the origin, limits time (30 s, body included) and size, and shows no query in errors. Sends only the
+ * given headers, and none of the transport's user.
  */
-export function createOAuthFetch(dispatcher: Dispatcher, requestMs = 30_000): FetchFunction {
+export function createOAuthFetch(dispatcher: Dispatcher): FetchFunction {
   return async function oauthFetch(input, init = {}) {
     const { body, signal } = init
     if (body != null && typeof body !== 'string' && !(body instanceof URLSearchParams)) {
       throw new TypeError('The body must be a string or URLSearchParams')
     }
     const url = parseServerUrl(input)
-    const abandoned = closedError('No request waits for this authorization any more', url.display)
-    if (signal?.aborted === true) throw abandoned
     const request: HttpRequest = {
       method: init.method === 'POST' ? 'POST' : 'GET',
       era: undefined,
       headers: [...new Headers(init.headers)].flat(),
       body: body == null ? undefined : String(body),
-      headersMs: 0, // one timer for the whole request
+      headersMs: 0, // one limit for the whole request
       idleMs: 0,
     }
     const limits = resolveLimits()
@@ -358,19 +354,10 @@ export function createOAuthFetch(dispatcher: Dispatcher, requestMs = 30_000): Fe
       limits,
       observer: {},
     })
-    const ended = new Promise<AnswerOutcome>((outcome) => {
-      void client.send(request, { message: () => {}, outcome })
+    const limit = { signal: signal ?? undefined, limitMs: OAUTH_MS }
+    const outcome = await new Promise<AnswerOutcome>((resolve) => {
+      client.sendWithin(limit, request, { message: () => {}, outcome: resolve })
     })
-    const stop = (): void => client.abort(abandoned)
-    const late = `${url.display} did not answer within ${requestMs} ms`
-    const timer = setTimeout(() => {
-      client.abort(new TransportError('TIMEOUT', late, { url: url.display }))
-    }, requestMs)
-    timer.unref()
-    signal?.addEventListener('abort', stop, { once: true })
-    const outcome = await ended
-    clearTimeout(timer)
-    signal?.removeEventListener('abort', stop)
     if (outcome.kind === 'failed') throw outcome.error
     if (outcome.kind === 'ended' || outcome.refusal.isPartial === true) {
       const message = `${url.display} sent a response that is encoded, or larger than 1 MiB`
