@@ -141,6 +141,13 @@ export function closedError(
   return new TransportError('CLOSED', why, { url, outcome })
 }
 
+/** Converts the error with which a server answered `initialize`. `data` may be the error of this transport. */
+export function refusedSessionError({ error }: JsonRpcError, url: string): TransportError {
+  if (TransportError.is(error.data)) return error.data
+  const message = `${url} refused a new session: ${error.message}`
+  return new TransportError('REJECTED', message, { url, serverError: error })
+}
+
 /**
  * Converts a failure to an error answer, so that the client settles the request and removes its handler; a
  * rejected `send()` would leak it. `data` is the `TransportError`.

@@ -24,8 +24,13 @@ import {
   shortSessionId,
   toInitializeResult,
 } from '../session-record.ts'
-import { closedError, errorAnswer, TransportError, toTransportError } from '../transport-error.ts'
-import type { ServerError } from '../transport-error.ts'
+import {
+  closedError,
+  errorAnswer,
+  refusedSessionError,
+  TransportError,
+  toTransportError,
+} from '../transport-error.ts'
 import type { CallOptions, EraOption, PassthroughOptions } from '../transport-options.ts'
 import { detectEra } from './probe.ts'
 
@@ -232,7 +237,7 @@ export class EraRouter implements Router {
       if (!signal.aborted) throw error
     })
     if (!answer || signal.aborted) throw this.#closedError()
-    if ('error' in answer) throw rejectedError(answer.error, http.url.display)
+    if ('error' in answer) throw refusedSessionError(answer, http.url.display)
     if (this.#modern === before) this.#modern = undefined
     void before?.replaced().then(() => removeFrom(this.#protocols, before))
     this.#modern?.notify({ jsonrpc: '2.0', method: 'notifications/initialized' })
@@ -376,12 +381,6 @@ export class EraRouter implements Router {
   #closedError(): TransportError {
     return closedError('The transport was closed', this.#options.http.url.display)
   }
-}
-
-function rejectedError(error: ServerError, url: string): TransportError {
-  if (TransportError.is(error.data)) return error.data
-  const message = `${url} refused a new session: ${error.message}`
-  return new TransportError('REJECTED', message, { url, serverError: error })
 }
 
 /** The server supports only revisions that the transport may not use. */

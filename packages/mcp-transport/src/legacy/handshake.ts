@@ -4,7 +4,7 @@ import { headerValue, POST_HEADERS } from '../headers.ts'
 import type { AnswerOutcome, Refusal } from '../http/answer-reader.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isAnswerTo, isResponse, METHOD_NOT_FOUND } from '../json-rpc.ts'
-import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import type { JsonRpcError, JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
 import { errorAnswer, TransportError } from '../transport-error.ts'
@@ -59,7 +59,7 @@ export type Initialized =
   /** `answer` is the error for the client. */
   | {
       readonly kind: 'failed'
-      readonly answer: JsonRpcResponse
+      readonly answer: JsonRpcError
       /** Verdict about the stored session in which `initialize` was sent. */
       readonly verdict: InitializeVerdict
     }

@@ -12,7 +12,12 @@ import type {
 } from '../json-rpc.ts'
 import type { SessionKeeper } from '../session-keeper.ts'
 import { modernEvidence, shortSessionId } from '../session-record.ts'
-import { closedError, toTransportError, TransportError } from '../transport-error.ts'
+import {
+  closedError,
+  refusedSessionError,
+  toTransportError,
+  TransportError,
+} from '../transport-error.ts'
 import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
 import { listen } from './event-stream.ts'
 import { LegacyCalls } from './legacy-calls.ts'
@@ -110,27 +115,18 @@ export class LegacyProtocol {
     return (this.#loading = this.#opener.load())
   }
 
-  /** @throws TransportError for a notification or response that was not accepted, and after `close`. */
+  /**
+   * Sends a message of the client, except `initialize` and cancellations, which have methods of their own.
+   *
+   * @throws TransportError for a notification or response that was not accepted, and after `close`.
+   */
   async send(message: JsonRpcMessage, options: CallOptions): Promise<void> {
     await this.load() // awaited even if done, so that no answer arrives while the client is still sending
     this.#assertOpen()
-    if (isRequest(message)) {
-      if (message.method === 'initialize') {
-        const answer = await this.initialize(message)
-        if (answer !== undefined) this.#options.deliver(answer)
-        return
-      }
-      return this.start(message, options)
-    }
+    if (isRequest(message)) return this.start(message, options)
     if (isResponse(message)) return this.#reply(message)
-    switch (message.method) {
-      case 'notifications/initialized':
-        return this.#initialized(message)
-      case 'notifications/cancelled':
-        return this.cancel(message)
-      default:
-        return this.#notify(message, this.#current())
-    }
+    if (message.method === 'notifications/initialized') return this.#initialized(message)
+    return this.#notify(message, this.#current())
   }
 
   /**
@@ -262,7 +258,8 @@ export class LegacyProtocol {
     const outcome = await this.#repeatHandshake(request, options)
     if (outcome.kind === 'failed') {
       const { answer } = outcome
-      if (modernEvidence(answer) === undefined) throw toFailure(answer)
+      if (modernEvidence(answer) === undefined)
+        throw refusedSessionError(answer, this.#options.http.url.display)
       await this.router.changeToStateless(options.signal, answer)
       return 'stateless'
     }
@@ -517,12 +514,4 @@ export class LegacyProtocol {
   #closed(why: string): TransportError {
     return closedError(why, this.#options.http.url.display)
   }
-}
-
-/** Returns why the server opened no session. */
-function toFailure(answer: JsonRpcResponse): TransportError {
-  const serverError = 'error' in answer ? answer.error : undefined
-  if (TransportError.is(serverError?.data)) return serverError.data
-  const message = `The server refused a new session: ${serverError?.message ?? 'no reason given'}`
-  return new TransportError('REJECTED', message, { serverError })
 }

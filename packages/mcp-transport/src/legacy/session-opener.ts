@@ -1,6 +1,6 @@
 import { within } from '@x/internal'
 import type { HttpClient } from '../http/http-client.ts'
-import type { JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } from '../json-rpc.ts'
+import type { JsonRpcError, JsonRpcMessage, JsonRpcRequest } from '../json-rpc.ts'
 import type { SessionKeeper, StoredSession } from '../session-keeper.ts'
 import { LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
@@ -49,7 +49,7 @@ export type OpenOutcome =
       readonly result: InitializeResult
     }
   /** `answer` is the error for the client. */
-  | { readonly kind: 'failed'; readonly answer: JsonRpcResponse }
+  | { readonly kind: 'failed'; readonly answer: JsonRpcError }
 
 /**
  * Opens a session for the client's `initialize`: the stored one, answered from its record without a request, or
