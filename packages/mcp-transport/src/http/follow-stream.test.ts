@@ -62,6 +62,23 @@ describe('follow stream', () => {
     expect(attempts).toEqual([0, 1, 2, 3, 4, 5, 6])
   })
 
+  test.each([
+    [9_999, [0, 1, 2]],
+    [10_000, [0, 1, 2, 3, 4]],
+  ])('counts a quiet stream that was open for 10 s as progress (%d ms)', async (ms, expected) => {
+    vi.useFakeTimers({ toFake: ['performance'] })
+    const attempts: number[] = []
+    await follow([], {
+      open: async (attempt) => {
+        attempts.push(attempt)
+        if (attempt < 3) vi.advanceTimersByTime(ms)
+        return { ...nothing, wasOpen: true }
+      },
+    })
+    vi.useRealTimers()
+    expect(attempts).toEqual(expected)
+  })
+
   test('returns the last error', async () => {
     const error = new TransportError('UNREACHABLE', 'no connection')
     const { outcome } = await follow([nothing, nothing, { ...nothing, error }])

@@ -6,7 +6,7 @@ export type StreamEnd =
   | { readonly kind: 'refused'; readonly error: TransportError }
   | {
       readonly kind: 'ended'
-      /** The stream delivered a message or a new cursor, or was open for a long time. */
+      /** The stream delivered a message or a new cursor. */
       readonly progressed: boolean
       /** The server had accepted the stream. */
       readonly wasOpen?: boolean | undefined
@@ -69,6 +69,11 @@ export interface FollowOptions {
   readonly wait?: (ms: number, signal: AbortSignal, slowly?: SlowReopening) => Promise<void>
 }
 
+/**
+ * A stream that was open for this long counts as progress, even without messages: proxies close quiet streams.
+ */
+const LIVED_MS = 10_000
+
 const RETRY_FLOOR_MS = 100
 const RETRY_CEILING_MS = 300_000
 /** Share of a slow delay that always passes, even if the server answers again. */
@@ -107,10 +112,13 @@ export async function followStream(options: FollowOptions): Promise<FollowOutcom
       if (signal.aborted) break
     }
     const isFirst = end === undefined && !isBroken
+    const openedAt = performance.now()
     end = await open(attempt++)
-    if (end.kind === 'ended' && end.wasOpen === true) hasBeenOpen = true
+    const wasOpen = end.kind === 'ended' && end.wasOpen === true
+    hasBeenOpen ||= wasOpen
+    const hasLived = wasOpen && performance.now() - openedAt >= LIVED_MS
     // Reset on progress, not on connect: otherwise a server that accepts and drops the stream is asked without end.
-    if (end.kind === 'ended' && end.progressed) {
+    if (hasLived || (end.kind === 'ended' && end.progressed)) {
       failures = 0
       slowAttempts = undefined
     } else if (!isFirst) {

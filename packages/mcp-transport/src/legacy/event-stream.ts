@@ -133,11 +133,6 @@ interface EventStreamRequest extends Pick<HttpRequest, 'headersMs' | 'idleMs' | 
   readonly onOpen: (() => void) | undefined
 }
 
-/**
- * A stream that was open for this long counts as progress, even without messages: proxies close quiet streams.
- */
-const LIVED_MS = 10_000
-
 /** A repetition would fail in the same way. */
 const FINAL: ReadonlySet<TransportErrorCode> = new Set(['UNEXPECTED_RESPONSE', 'CLOSED'])
 
@@ -149,7 +144,6 @@ export async function openEventStream(
 ): Promise<StreamEnd> {
   const { cursor, signal, isPolled, handlers, onOpen, ...timing } = request
   const { display: url } = http.url
-  const startedAt = performance.now()
   let progressed = false
   let isStream = false
   const outcome = await new Promise<AnswerOutcome>((resolve) => {
@@ -199,8 +193,7 @@ export async function openEventStream(
   if (error !== undefined && FINAL.has(error.code)) return { kind: 'refused', error }
   const isAnnounced = cursor.lastEventId !== undefined && cursor.retryMs !== undefined
   const isOnPurpose = isPolled && error === undefined && isAnnounced
-  const lived = isStream && performance.now() - startedAt >= LIVED_MS
-  progressed ||= lived || isOnPurpose
+  progressed ||= isOnPurpose
   return { kind: 'ended', progressed, wasOpen: isStream, error }
 }
 

@@ -198,10 +198,6 @@ const TASK_SHARE_MS = 10
 const TASKS_REFUSED_MS = 60_000
 
 const ACK_MS = 30_000
-/**
- * A stream that was open for this long counts as progress, even without messages: proxies close quiet streams.
- */
-const LIVED_MS = 10_000
 
 /** A repetition would fail in the same way. */
 const FINAL: ReadonlySet<TransportErrorCode> = new Set(['UNAUTHORIZED', 'CLOSED', 'CONFIG'])
@@ -281,7 +277,6 @@ class Listener {
   async #open(attempt: number): Promise<StreamEnd> {
     const { http } = this.#protocol
     const url = http.url.display
-    const startedAt = performance.now()
     let progressed = false
     // The response head is not enough: the server must acknowledge the filter.
     const unacknowledged = new AbortController()
@@ -303,7 +298,6 @@ class Listener {
     this.isBroken = true
     clearTimeout(timer)
     if (this.#isAcknowledged && !this.#closing.signal.aborted) this.#announceTasks()
-    progressed ||= this.#isAcknowledged && performance.now() - startedAt >= LIVED_MS
     const error = toFailure(outcome, url)
     return error !== undefined && isRefusal(error)
       ? { kind: 'refused', error }
