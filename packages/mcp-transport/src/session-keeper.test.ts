@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { deferred } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { SessionInfo } from './session-info.ts'
 import { SessionKeeper } from './session-keeper.ts'
 import type { SessionPart } from './session-keeper.ts'
@@ -15,7 +15,13 @@ const initializeResult = {
 }
 const part = { sessionId: 'first', protocolVersion: '2025-11-25', initializeResult }
 
-const now = (): number => Date.parse('2026-11-20T10:00:00.000Z')
+beforeEach(() => {
+  vi.useFakeTimers({
+    toFake: ['Date', 'setTimeout', 'clearTimeout'],
+    now: new Date('2026-11-20T10:00:00.000Z'),
+  })
+})
+afterEach(() => vi.useRealTimers())
 
 interface Setup {
   readonly info?: SessionInfo
@@ -29,7 +35,7 @@ function keeperOf({ info = new SessionInfo(), principal }: Setup = {}): {
 } {
   const reports: TransportError[] = []
   const report = (error: TransportError): void => void reports.push(error)
-  const keeper = new SessionKeeper({ info, serverUrl, principal, report, now, storeMs: 20 })
+  const keeper = new SessionKeeper({ info, serverUrl, principal, report })
   return { keeper, info, reports }
 }
 
@@ -283,7 +289,9 @@ describe('a store that', () => {
       throw new Error('answered late')
     })
     const { keeper, reports } = keeperOf({ info })
-    await expect(keeper.load()).resolves.toEqual({ record: undefined })
+    const loaded = keeper.load()
+    await vi.advanceTimersByTimeAsync(2000)
+    await expect(loaded).resolves.toEqual({ record: undefined })
     expect(asked).toBe(2) // record and id concurrently
     const { keeper: next } = keeperOf({ info })
     await expect(opened(keeper, part)).resolves.toMatchObject({ sessionId: 'first', epoch: 1 })

@@ -11,9 +11,6 @@ export interface SessionKeeperOptions {
   readonly principal: string | undefined
   /** Called once for each kind of store failure. */
   readonly report: (error: TransportError) => void
-  readonly now?: () => number
-  /** Limit for each access to the store. @default 2000 */
-  readonly storeMs?: number
 }
 
 export interface StoredSession {
@@ -45,6 +42,7 @@ const NO_SESSION: { readonly [Key in keyof SessionPart]-?: undefined } = {
   lastEventId: undefined,
 }
 
+/** Limit for each access to the store. */
 const STORE_MS = 2000
 /** Time until a store that did not answer is used again. */
 const RETRY_STORE_MS = 30_000
@@ -63,21 +61,16 @@ export class SessionKeeper {
   readonly #serverUrl: string
   readonly #principal: string | undefined
   readonly #report: (error: TransportError) => void
-  readonly #now: () => number
-  readonly #storeMs: number
   #reported: Set<string> | undefined
   #record: SessionRecord | undefined
   #verdict: Pick<SessionRecord, 'era' | 'eraCheckedAt'> | undefined
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor(options: SessionKeeperOptions) {
-    const { info, serverUrl, principal, report, now = Date.now, storeMs = STORE_MS } = options
+  constructor({ info, serverUrl, principal, report }: SessionKeeperOptions) {
     this.#info = info
     this.#serverUrl = serverUrl
     this.#principal = principal
     this.#report = report
-    this.#now = now
-    this.#storeMs = storeMs
   }
 
   get record(): SessionRecord | undefined {
@@ -104,14 +97,14 @@ export class SessionKeeper {
 
   /** Sets the era that was just detected. Stored with the next record. */
   checkedEra(era: Era): void {
-    this.#verdict = { era, eraCheckedAt: this.#timestamp() }
+    this.#verdict = { era, eraCheckedAt: timestamp() }
   }
 
   /** Stores the tool headers of a modern server for the next process. */
   learned(toolHeaders: ToolHeaderMap): Promise<void> {
     return this.#inOrder(async () => {
       if (this.#record?.era !== 'modern') return
-      await this.#write({ ...this.#record, toolHeaders, updatedAt: this.#timestamp() })
+      await this.#write({ ...this.#record, toolHeaders, updatedAt: timestamp() })
     })
   }
 
@@ -138,7 +131,7 @@ export class SessionKeeper {
       if (record.lastEventId === lastEventId) return
       const current = await this.#bounded('read', () => this.#info.getSessionId())
       if (current !== sessionId) return
-      await this.#write({ ...record, lastEventId, updatedAt: this.#timestamp() })
+      await this.#write({ ...record, lastEventId, updatedAt: timestamp() })
     })
   }
 
@@ -181,7 +174,7 @@ export class SessionKeeper {
 
   /** Returns the part of the record that outlives a session. */
   #base(): SessionRecord {
-    const now = this.#timestamp()
+    const now = timestamp()
     return withoutUndefined({
       epoch: 0,
       eraCheckedAt: now,
@@ -204,10 +197,6 @@ export class SessionKeeper {
     const epoch = isSame ? last.epoch : Math.max(atLeast, (last?.epoch ?? 0) + 1)
     generations.set(this.#info, { epoch, sessionId })
     return epoch
-  }
-
-  #timestamp(): string {
-    return new Date(this.#now()).toISOString()
   }
 
   /** Runs one access at a time: a slow write must not overtake a later one. */
@@ -252,11 +241,11 @@ export class SessionKeeper {
     if (performance.now() < (silentStores.get(info) ?? 0)) return undefined
     try {
       const answer = access()
-      return await within(answer, this.#storeMs, () => {
+      return await within(answer, STORE_MS, () => {
         silentStores.set(info, performance.now() + RETRY_STORE_MS)
         const answered = (): unknown => silentStores.delete(info)
         answer.then(answered, answered)
-        throw new Error(`No answer within ${this.#storeMs} ms`)
+        throw new Error(`No answer within ${STORE_MS} ms`)
       })
     } catch (cause) {
       const how = what === 'read' ? 'read from' : 'written to'
@@ -264,6 +253,10 @@ export class SessionKeeper {
       return undefined
     }
   }
+}
+
+function timestamp(): string {
+  return new Date().toISOString()
 }
 
 function withoutUndefined<T extends object>(value: T): T {
