@@ -23,8 +23,6 @@ export interface Opening {
   readonly limitMs: number | undefined
   /** Time limit until each response head, in milliseconds; 0 for none. */
   readonly headersMs: number
-  /** 0 … 1 */
-  readonly random: () => number
   /** Called with each message that arrives before an answer. */
   readonly onMessage: (message: JsonRpcMessage) => void
 }
@@ -193,7 +191,7 @@ function askIn(
   id: string,
   protocolVersion: string,
 ): (method: string) => Promise<Reply | { readonly kind: 'refused' } | 'other-version'> {
-  const ids = RequestIds.inRandomBlock(opening.random)
+  const ids = RequestIds.inRandomBlock()
   const session = new LegacySession({ id, epoch: 0, protocolVersion, isResumed: true, ids })
   const { postHeaders: headers } = session
   let next = 0

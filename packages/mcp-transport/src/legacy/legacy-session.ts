@@ -131,7 +131,7 @@ export class RequestIds {
   }
 
   /** `random` returns 0 to 1. The block is a 31-bit number, so that every id is a safe integer. */
-  static inRandomBlock(random: () => number): RequestIds {
+  static inRandomBlock(random: () => number = Math.random): RequestIds {
     return new RequestIds((1 + Math.floor(random() * (2 ** 31 - 1))) * BLOCK_SIZE)
   }
 

@@ -86,7 +86,7 @@ export class SessionOpener {
     const { keeper, http, timeouts, deliver: onMessage } = this.#options
     const { signal, limitMs, isReplacement } = options
     const { headersMs } = timeouts
-    const opening = { http, request, signal, limitMs, headersMs, random: Math.random, onMessage }
+    const opening = { http, request, signal, limitMs, headersMs, onMessage }
     let stored = this.#stored ?? (await keeper.load())
     this.#stored = undefined
     for (let attempt = 1; ; attempt++) {
@@ -208,7 +208,7 @@ export class SessionOpener {
     if (outcome.kind === 'opened') {
       const { sessionId = stored?.sessionId, result } = outcome
       const isResumed = sessionId !== undefined && sessionId === stored?.sessionId
-      return this.#halfOpened(opening, { sessionId, result, isResumed })
+      return this.#halfOpened(opening.request, { sessionId, result, isResumed })
     }
     if (stored === undefined || outcome.verdict === 'unknown') return outcome
     if (outcome.verdict === 'refused') return 'refused'
@@ -220,7 +220,7 @@ export class SessionOpener {
 
   /** A session that the server has just opened, or initialized again (`isResumed`). */
   async #halfOpened(
-    { request, random }: Opening,
+    request: JsonRpcRequest,
     opened: {
       readonly sessionId: string | undefined
       readonly result: InitializeResult
@@ -241,7 +241,7 @@ export class SessionOpener {
       protocolVersion,
       isResumed,
       // Other processes may have used the small request ids of an earlier session.
-      ids: isResumed ? RequestIds.inRandomBlock(random) : RequestIds.asTheyAre(),
+      ids: isResumed ? RequestIds.inRandomBlock() : RequestIds.asTheyAre(),
       unstored: record,
     })
     return { kind: 'opened', session, result }
@@ -271,7 +271,7 @@ export class SessionOpener {
       protocolVersion: record?.protocolVersion,
       lastEventId: record?.lastEventId,
       isResumed: true,
-      ids: RequestIds.inRandomBlock(Math.random),
+      ids: RequestIds.inRandomBlock(),
     })
   }
 
