@@ -12,6 +12,7 @@ import {
   interrupt,
   MemorySaver,
   MessagesAnnotation,
+  Send,
   START,
   StateGraph,
 } from '@langchain/langgraph'
@@ -521,5 +522,34 @@ test.each([
       ['L', 'red'],
       ['L', 'red'],
     ])
+  },
+)
+
+test.each([{ part: 'edge' }, { part: 'send' }])(
+  'does not pass off a part of the call as its result if the next node is gone ($part)',
+  async ({ part }) => {
+    const checkpointer = new MemorySaver()
+    const asking = (name: string) =>
+      new StateGraph(MessagesAnnotation)
+        .addNode('plan', () => ({ messages: [new AIMessage('A plan')] }))
+        .addNode(name, () => ({ messages: [new AIMessage(String(interrupt('Which size?')))] }))
+        .addEdge(START, 'plan')
+        .addConditionalEdges(
+          'plan',
+          (state) => (part === 'send' ? [new Send(name, state)] : name),
+          [name],
+        )
+        .compile({ checkpointer })
+    const support = (name: string) => ({ graph: asking(name), description: 'Asks' })
+    const [asked] = (await updatesOf(support('ask'), { attempt: 1 })).slice(-1)
+    if (asked?.type !== 'asked') throw new Error('It did not ask')
+    const answers = { '0': { action: 'accept' as const, content: { answer: 'L' } } }
+    const resume = { state: asked.state, answers }
+    for (const over of [{ attempt: 2 }, { attempt: 2, resume }, { attempt: 1, resume }]) {
+      const next = updatesOf(support('question'), over)
+      await expect(next).rejects.toMatchObject({ reason: 'outcome_unknown' })
+    }
+    const [done] = (await updatesOf(support('ask'), { resume })).slice(-1)
+    expect(done).toMatchObject({ type: 'done' })
   },
 )

@@ -243,6 +243,7 @@ async function* updatesOf(
   let isStarted = false
   try {
     const isTakenOver = (call.attempt ?? 1) > 1
+    if (isTakenOver || call.resume !== undefined) await assertKnownNodes(graph, thread)
     const input = isTakenOver
       ? await inputAfterDeath(loaded, call, thread)
       : await inputOf(loaded, call)
@@ -340,6 +341,27 @@ async function inputAfterDeath(
   // The checkpoint has an answer when the node that asked has ended, or asks again. Until then, the node needs it again.
   const value = resumeOf(call.resume, open)
   return value === undefined ? null : commandOf(value)
+}
+
+/**
+ * LangGraph drops nodes that a new version of the graph does not have, and returns the state so far as the result.
+ *
+ * @throws RunFailure `outcome_unknown` if such a node is next in a thread
+ */
+async function assertKnownNodes(graph: RunnableGraph, thread: string): Promise<void> {
+  const tuple = await threadKeeperOf(graph)?.getTuple?.({ configurable: { thread_id: thread } })
+  const checkpoint = isRecord(tuple) ? tuple['checkpoint'] : undefined
+  const values = isRecord(checkpoint) ? checkpoint['channel_values'] : undefined
+  const { channels } = graph
+  if (!isRecord(values) || !channels) return
+  const { __pregel_tasks: sends } = values
+  const targets = Array.isArray(sends) ? sends.filter(isRecord) : []
+  const next = [...Object.keys(values), ...targets.map(({ node }) => `branch:to:${String(node)}`)]
+  const gone = next.find((key) => /^(?:branch:to|join):/.test(key) && !(key in channels))
+  if (gone === undefined) return
+  const node = gone.split(':').at(-1)
+  const text = `The graph has changed since the call began: the node "${node}", which is next, does not exist any more. Check what the call did before you call again.`
+  throw new RunFailure('outcome_unknown', text)
 }
 
 /** Returns the questions that are open in a thread. `undefined`: it has no checkpoint. */
