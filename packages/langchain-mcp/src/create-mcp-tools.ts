@@ -4,7 +4,10 @@ import { clientOptionChecks, McpClientError } from '@x/mcp-client'
 import { logOnce, processWarnings, type ToolLog } from './base/log.ts'
 import { mapBounded } from './base/map-bounded.ts'
 import { assertOptions, wordOrFunction, wrongValue } from './base/options.ts'
-import { answeringFrom } from './interrupts/elicitation-to-interrupt.ts'
+import {
+  answeringFrom,
+  type ElicitationToInterrupt,
+} from './interrupts/elicitation-to-interrupt.ts'
 import { LiveServer, type McpServerHandle } from './servers/live-server.ts'
 import {
   assertOneOrigin,
@@ -143,6 +146,7 @@ export function createMcpTools(options: CreateMcpToolsOptions): McpTools {
 
 class LiveTools implements McpTools {
   readonly #options: CreateMcpToolsOptions
+  readonly #elicitation: ElicitationToInterrupt
   readonly #log: ToolLog
   readonly #listLog: ToolLog
   readonly #clients: ServerClients
@@ -163,6 +167,7 @@ class LiveTools implements McpTools {
     const { log = processWarnings, session = 'shared', principal } = options
     const { elicitation, handlers } = answeringFrom(options.elicitation, options.handlers, log)
     // All lists share the pins, because `'first-use'` compares with the first list.
+    this.#elicitation = elicitation
     this.#options = { ...options, elicitation, pin: toolPinsFrom(options.pin) }
     this.#log = log
     this.#listLog = logOnce(log)
@@ -241,12 +246,10 @@ class LiveTools implements McpTools {
       throw new McpClientError('CONFIG', message, { server: 'all', outcome: 'not-executed' })
     }
     await this.#clients.endThread(threadId)
-    const { elicitation } = this.#options
     for (const one of given === undefined ? stores : [given]) {
       if (one === undefined) continue
       await deleteItems(one, threadNamespace('session', threadId))
-      if (elicitation) await elicitation.deleteThread(threadId, one)
-      else await deleteItems(one, threadNamespace('call', threadId))
+      await this.#elicitation.deleteThread(threadId, one)
     }
   }
 
@@ -262,8 +265,7 @@ class LiveTools implements McpTools {
   async #close(): Promise<void> {
     this.#toolsChanged.clear()
     for (const server of this.#servers) server.close()
-    const { elicitation } = this.#options
-    await Promise.all([this.#clients.disconnect(), elicitation ? elicitation.settle() : undefined])
+    await Promise.all([this.#clients.disconnect(), this.#elicitation.settle()])
   }
 
   #liveServer(name: string, server: McpToolsServerConfig): LiveServer {

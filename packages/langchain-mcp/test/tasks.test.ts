@@ -44,6 +44,8 @@ async function given(
   }
 }
 
+const accept = () => ({ action: 'accept' as const, content: { value: 'yes' } })
+
 /** Resolves when a poll after the first `after` requests was answered. */
 function polled(server: TaskServer, after = 0): Promise<unknown> {
   const from = after
@@ -152,6 +154,47 @@ describe('questions of a task', () => {
     for (const message of row.asked) expect(answers['call-0']?.text).toContain(`re: ${message}`)
     expect(all.server.runs).toEqual([row.tool])
   })
+})
+
+describe.each([
+  { questions: 'handlers of the client', options: { handlers: { elicitation: accept } } },
+  { questions: 'nobody', options: { elicitation: false as const } },
+])('a graph, where $questions answer questions,', ({ options }) => {
+  test('continues a task with new tools', async () => {
+    const shared = { checkpointer: new MemorySaver(), store: new InMemoryStore() }
+    await using all = await given(options, { notifies: false })
+    const { server, mcp } = all
+    const calls = [{ name: 'slow_compute' }]
+    const graphOf = async (tools: McpTools): Promise<AskingGraph> =>
+      askingGraph({ kind: 'createAgent', tools: await tools.listTools(), calls, ...shared })
+    const turn = (await graphOf(mcp)).start()
+    await polled(server)
+    await Promise.all([expect(turn).rejects.toMatchObject({ code: 'CLOSED' }), mcp.close()])
+    server.complete('computed once')
+    await using next = createMcpTools({ servers: { jobs: { url: server.url } }, ...options })
+    const { answers } = await (await graphOf(next)).goOn()
+    expect(answers['call-0']?.text).toBe('computed once')
+    expect(server.runs).toEqual(['slow_compute'])
+    expect(server.count('tools/call')).toBe(1)
+  })
+
+  test("is interrupted while a task works, with taskMode: 'interrupt'", async () => {
+    await using all = await given({ ...options, taskMode: 'interrupt' })
+    const graph = await all.graph([{ name: 'slow_compute' }])
+    const [first] = (await graph.start()).interrupts
+    expect(first?.value).toMatchObject({ type: 'mcp_task' })
+    all.server.complete('done')
+    const { answers } = await graph.resume({ [first?.id ?? '']: {} })
+    expect(answers['call-0']?.text).toBe('done')
+  })
+})
+
+test('asks the handlers of the client in the place of a person', async () => {
+  await using all = await given({ handlers: { elicitation: accept } })
+  const graph = await all.graph([{ name: 'confirm_delete', args: { filename: 'a' } }])
+  const { answers, interrupts } = await graph.start()
+  expect(interrupts).toEqual([])
+  expect(answers['call-0']?.text).toContain('accept')
 })
 
 describe("taskMode: 'interrupt'", () => {

@@ -119,9 +119,7 @@ export async function createMcpToolsFromAgent(
   assertOptions('createMcpToolsFromAgent()', options, optionChecks)
   const { createClient = createMcpClient, log = processWarnings, onServerError } = options
   const { elicitation, handlers } = answeringFrom(options.elicitation, options.handlers, log)
-  // While a person can be asked, the tool keeps the time, because it stops the clock for the question.
-  const timeoutMs = elicitation === undefined ? undefined : options.timeoutMs
-  const toolOptions = { ...options, log, timeoutMs, elicitation }
+  const toolOptions = { ...options, log, elicitation }
   const clientOptions = { ...clientOptionsFrom(options), handlers }
   const all = agentDefinitionFrom(agent).resources ?? []
   const names = all.flatMap(toNamedResource)

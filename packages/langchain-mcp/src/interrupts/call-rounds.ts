@@ -54,8 +54,8 @@ export interface InterruptibleCall {
   readonly interruptsForTasks: boolean
 }
 
-/** Who answers questions to a person: an interrupt of the graph, a handler, or none (the call then fails). */
-export type Answering = 'interrupt' | 'handler' | 'none'
+/** Who answers questions to a person: an interrupt of the graph, a handler, the client itself, or none (the call then fails). */
+export type Answering = 'interrupt' | 'handler' | 'client' | 'none'
 
 /** The part of an `ElicitationToInterrupt` that its calls share. */
 export interface SharedByCalls {
@@ -133,7 +133,7 @@ export class CallRounds {
       if (outcome.kind === 'failed') throw this.#thrown ?? errorFrom(outcome, origin)
       if (outcome.kind === 'task') {
         const { reference, message } = outcome
-        if (this.#interruptsForTasks) {
+        if (this.#interruptsForTasks(place)) {
           const key = `${place.toolCallId}:task`
           const about = { key, server: serverTitle(origin.server), tool: origin.toolName }
           const value: McpTaskInterrupt = { type: 'mcp_task', ...about, task: reference, message }
@@ -205,7 +205,7 @@ export class CallRounds {
       // If this gives no tokens, the server answers 401 again, and the person is asked again.
       if (callback !== undefined) problem = await finishError(authorization, callback)
       const given = asked === undefined ? task && { task } : resumeFrom(asked, answers)
-      if (given?.task === undefined || !this.#interruptsForTasks) {
+      if (given?.task === undefined || !this.#interruptsForTasks(place)) {
         return await this.send(given, place, sentAt)
       }
       return await this.#continueTask(given, place)
@@ -272,11 +272,12 @@ export class CallRounds {
 
   #optionsWith(own: ToolCallOptions): ToolCallOptions {
     const ownSession = this.#ownSession
-    return { ...this.#call.options, inputRequired: 'surface', ownSession, ...own }
+    const inputRequired = this.#answering === 'client' ? 'answer' : 'surface'
+    return { ...this.#call.options, inputRequired, ownSession, ...own }
   }
 
-  get #interruptsForTasks(): boolean {
-    return this.#call.interruptsForTasks && this.#answering === 'interrupt'
+  #interruptsForTasks({ isAlone }: GraphPlace): boolean {
+    return this.#call.interruptsForTasks && isAlone
   }
 
   /** Answers the questions of a task. Returns its result or next questions, or at once if it still works. */

@@ -66,16 +66,21 @@ export class ElicitationToInterrupt {
   /** Who answers calls that share a task with other calls. The graph cannot be interrupted for them. */
   readonly #amongSiblings: 'handler' | 'none'
   readonly #log: ToolLog
+  readonly #isOfClient: boolean
   /** Tools whose questions do not arrive on the response stream of their call. */
   readonly #askingAside = new Set<string>()
 
   /** @throws {McpClientError} `CONFIG` for an option that is unknown or has a wrong value */
-  constructor(options: ElicitationToInterruptOptions = {}) {
+  constructor(
+    options: ElicitationToInterruptOptions = {},
+    { isOfClient = false }: { readonly isOfClient?: boolean } = {},
+  ) {
     assertOptions('elicitationToInterrupt()', options, optionChecks)
     const { authorization, humanTimeoutMs = HUMAN_MS, maxRounds = MAX_ROUNDS } = options
     const { log = processWarnings } = options
     const handlers = ownHandlersFrom(options, log)
     this.#log = log
+    this.#isOfClient = isOfClient
     this.#amongSiblings = options.elicitation === undefined ? 'none' : 'handler'
     const [journal, held] = [new CallJournal(), new HeldCalls()]
     this.#shared = { handlers, authorization, humanTimeoutMs, maxRounds, journal, held }
@@ -101,6 +106,15 @@ export class ElicitationToInterrupt {
     const { config, caller } = call.options
     const place = graphPlaceOf(config)
     const graph = place && (await loadLangGraph())
+    if (this.#isOfClient) {
+      const { source, origin, args, options } = call
+      // Without tasks, LangGraph decides what is executed again.
+      if (place === undefined || graph === undefined || source.startTool === undefined) {
+        return source.callTool(origin.toolName, args, options)
+      }
+      const rules = { answering: 'client', ownSession: undefined } as const
+      return new CallRounds(this.#shared, call, rules).callInGraph(graph, place)
+    }
     const asksAside = this.#askingAside.size > 0 && this.#askingAside.has(caller.tool)
     if (place === undefined || graph === undefined) {
       const ownSession = asksAside ? 'when-shared' : undefined
@@ -161,6 +175,12 @@ export function elicitationToInterrupt(
   return new ElicitationToInterrupt(options)
 }
 
+/** For clients that answer questions themselves. A graph is interrupted only for tasks. */
+export const answeredByClient: ElicitationToInterrupt = new ElicitationToInterrupt(
+  {},
+  { isOfClient: true },
+)
+
 /**
  * Returns who answers questions of servers: the given `elicitation`, or a new one unless `handlers` answer or
  * it is `false`; and the handlers for clients.
@@ -170,13 +190,13 @@ export function answeringFrom(
   handlers: ClientHandlers | undefined,
   log: ToolLog | undefined,
 ): {
-  readonly elicitation: ElicitationToInterrupt | undefined
+  readonly elicitation: ElicitationToInterrupt
   readonly handlers: ClientHandlers | undefined
 } {
   const { sampling, roots } = handlers ?? {}
   const isNew = given === undefined && handlers?.elicitation === undefined
-  const elicitation = isNew ? elicitationToInterrupt({ sampling, roots, log }) : given || undefined
-  if (elicitation === undefined) return { elicitation, handlers }
+  if (!isNew && !given) return { elicitation: answeredByClient, handlers }
+  const elicitation = given || elicitationToInterrupt({ sampling, roots, log })
   return {
     elicitation,
     handlers: {

@@ -3,6 +3,7 @@ import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { withoutSecrets, withoutSecretsInError } from '../arguments/secrets.ts'
 import { isForTheCaller, McpToolError, toolErrorFrom } from '../base/errors.ts'
 import { serverTitle, type ToolResult } from '../base/tool-source.ts'
+import { answeredByClient } from '../interrupts/elicitation-to-interrupt.ts'
 import { idempotencyKeyOf } from '../interrupts/langgraph.ts'
 import { ToolCaller } from '../interrupts/live-call.ts'
 import { runNotificationsFor } from '../interrupts/run-notifications.ts'
@@ -114,17 +115,9 @@ export class ToolCall {
     }
     const { secrets } = this.#prepared
     const interruptsForTasks = toolOptions.taskMode === 'interrupt'
+    const call = { origin, source, args, options, secrets, interruptsForTasks }
     try {
-      return elicitation === undefined || elicitation === false
-        ? await source.callTool(origin.toolName, args, options)
-        : await elicitation.callTool({
-            origin,
-            source,
-            args,
-            options,
-            secrets,
-            interruptsForTasks,
-          })
+      return await (elicitation || answeredByClient).callTool(call)
     } finally {
       notifications?.end()
     }
