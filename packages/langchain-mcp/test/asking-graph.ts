@@ -38,7 +38,7 @@ export interface Turn {
 /** A graph whose model makes the given calls once, and then answers `done`. */
 export interface AskingGraph {
   start(signal?: AbortSignal): Promise<Turn>
-  resume(resume: InterruptResume): Promise<Turn>
+  resume(resume: InterruptResume, signal?: AbortSignal): Promise<Turn>
   /** Continues after a process that was killed. */
   goOn(): Promise<Turn>
 }
@@ -86,7 +86,7 @@ export function askingGraph({
   const run = runOf(kind, { tools: [...tools], toolCalls, given, config })
   return {
     start: (signal) => invoke({ messages: [{ role: 'user', content: 'go' }] }, signal),
-    resume: (resume) => invoke(new Command({ resume })),
+    resume: (resume, signal) => invoke(new Command({ resume }), signal),
     goOn: () => invoke(null),
   }
 }

@@ -3,7 +3,7 @@ import { InMemoryStore, MemorySaver, MessagesAnnotation, StateGraph } from '@lan
 import { startTaskServer, type TaskServer, type TaskServerOptions } from '@x/mcp-testing'
 import { createAgent, fakeModel } from 'langchain'
 import { AIMessage, type ToolMessage } from '@langchain/core/messages'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import {
   createMcpTools,
   elicitationResume,
@@ -120,6 +120,37 @@ test('cancels the task of a run that is aborted', async () => {
     ({ rpcMethod, end }) => rpcMethod === 'tasks/cancel' && end === 'complete',
   )
   expect(all.server.lastTask.status).toBe('cancelled')
+})
+
+test('cancels the task of a run that is aborted while its reference is stored', async () => {
+  await using all = await given()
+  const { server } = all
+  const aborting = new AbortController()
+  const store = new InMemoryStore()
+  const put = store.put.bind(store)
+  vi.spyOn(store, 'put').mockImplementation(async (...item) => {
+    if (server.tasks.size > 0) aborting.abort(new Error('The user left'))
+    await put(...item)
+  })
+  const tools = await all.mcp.listTools()
+  const calls = [{ name: 'slow_compute' }]
+  const graph = askingGraph({ kind: 'createAgent', tools, calls, store })
+  await expect(graph.start(aborting.signal)).rejects.toThrow(/The user left|Abort/)
+  await expect.poll(() => server.lastTask.status).toBe('cancelled')
+})
+
+test('cancels the task of a run that is aborted while it asks for the status', async () => {
+  await using all = await given({ taskMode: 'interrupt' })
+  const { server } = all
+  const graph = await all.graph([{ name: 'slow_compute' }])
+  const [interrupt] = (await graph.start()).interrupts
+  server.inject({ method: 'tasks/get', instead: 'hang' })
+  const aborting = new AbortController()
+  const turn = graph.resume({ [interrupt?.id ?? '']: {} }, aborting.signal)
+  await server.waitFor(({ rpcMethod }) => rpcMethod === 'tasks/get')
+  aborting.abort(new Error('The user left'))
+  await expect(turn).rejects.toThrow(/The user left|Abort/)
+  await expect.poll(() => server.lastTask.status).toBe('cancelled')
 })
 
 describe('questions of a task', () => {

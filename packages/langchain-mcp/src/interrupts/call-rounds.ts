@@ -124,7 +124,11 @@ export class CallRounds {
       const execute = (sentAt?: number): Promise<CallOutcome> => this.#execute(round, place, sentAt)
       // Only this process can answer an open request, and only once, so no record is needed.
       if (round.asked?.isHeld === true || round.task !== undefined) return execute()
-      return journal.once({ origin, place, number: round.number }, execute)
+      const outcome = await journal.once({ origin, place, number: round.number }, execute)
+      // The run was aborted while the reference was stored. `callTool()` then cancels the task.
+      const isAborted = this.#call.options.config.signal?.aborted === true
+      if (outcome.kind === 'task' && isAborted) return this.send({ task: outcome.reference }, place)
+      return outcome
     })
     let round = FIRST_ROUND
     for (;;) {
@@ -283,12 +287,17 @@ export class CallRounds {
   /** Answers the questions of a task. Returns its result or next questions, or at once if it still works. */
   async #continueTask(resume: InputResume, place: GraphPlace): Promise<CallOutcome> {
     const { source, origin, args, options } = this.#call
+    const { signal } = options.config
     const started = await source.startTool?.(origin.toolName, args, this.#optionsWith({ resume }))
     if (started?.task === undefined) return this.send(resume, place)
     const { task } = started
-    const { signal } = options.config
-    const { status, statusMessage: message, inputRequests = {} } = await task.status({ signal })
+    const current = await task.status({ signal }).catch((error: unknown) => {
+      if (signal?.aborted !== true) throw error
+    })
     const { reference } = task
+    // Of an aborted run, `callTool()` cancels the task.
+    if (current === undefined) return this.send({ task: reference }, place)
+    const { status, statusMessage: message, inputRequests = {} } = current
     // A server may still show questions that were just answered.
     const isAsked = Object.keys(inputRequests).some((key) => !reference.answeredKeys.includes(key))
     const isOpen = status === 'working' || (status === 'input_required' && !isAsked)
