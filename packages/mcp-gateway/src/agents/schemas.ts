@@ -1,7 +1,8 @@
+import { createRequire } from 'node:module'
 import { isPattern, isRecord, longestTextFor, mapSubschemas, SchemaDocument } from '@x/internal'
-import { Ajv } from 'ajv'
+import type * as Draft7 from 'ajv'
 import type { ErrorObject, Options, ValidateFunction } from 'ajv'
-import { Ajv2020 } from 'ajv/dist/2020.js'
+import type * as Draft2020 from 'ajv/dist/2020.js'
 import type { JsonSchema } from './agent.ts'
 
 /** Returns why a value does not match a schema. `undefined` if it matches. */
@@ -61,12 +62,23 @@ const OPTIONS: Options = {
   code: { regExp: boundedRegExp },
 }
 
+/** Loads the library with the first schema, because tools that take a message do not need its 86 modules. */
+const require = createRequire(import.meta.url)
+
+function compilerFor(dialect: unknown): Draft7.Ajv | Draft2020.Ajv2020 {
+  if (/draft-0[4-7]/.test(String(dialect))) {
+    const { Ajv }: typeof Draft7 = require('ajv')
+    return new Ajv(OPTIONS)
+  }
+  const { Ajv2020 }: typeof Draft2020 = require('ajv/dist/2020.js')
+  return new Ajv2020(OPTIONS)
+}
+
 function compile(schema: JsonSchema): Compiled {
   const { $schema: dialect, ...rest } = schema
   try {
     // A new instance for each schema, because two schemas may have the same ids and anchors.
-    const ajv = /draft-0[4-7]/.test(String(dialect)) ? new Ajv(OPTIONS) : new Ajv2020(OPTIONS)
-    return ajv.compile(rest)
+    return compilerFor(dialect).compile(rest)
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     return { defect: `the schema of this tool cannot be used: ${message.slice(0, 200)}` }

@@ -111,7 +111,7 @@ export async function readConfig({
     return line === undefined ? name : `${name}:${line}`
   }
   mistakes.push(...missing)
-  const result = schema.safeParse(value)
+  const result = schema.safeParse(value, { jitless: true }) // parses once, as completeSettings() does
   if (result.success && mistakes.length === 0) {
     const config = result.data
     return { config, schema, sections: found, placeOf: (path) => placeOf(parsePath(path)) }

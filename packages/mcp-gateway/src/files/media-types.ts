@@ -1,6 +1,6 @@
 import { wholeCharacters } from '../internal/text.ts'
 import { extname } from 'node:path'
-import { lookup } from 'mime-types'
+import mime from 'mime'
 
 const MIME_TYPE =
   /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(?:\s*;\s*[\w!#$&^.+-]+=(?:[\w!#$&^.+-]+|"[\w !#$&^.+:/-]*"))*$/
@@ -45,7 +45,7 @@ function kindOf(type: string): FileKind {
 export function namedTypeOf(name: string): string | undefined {
   const extension = extname(name).toLowerCase()
   if (['.ts', '.mts'].includes(extension)) return undefined
-  return lookup(extension) || undefined
+  return mime.getType(extension) ?? undefined
 }
 
 interface Signature {

@@ -296,7 +296,8 @@ export const settingsSchema: z.ZodType<GatewaySettings> = z.strictObject(setting
  * @throws GatewayError `CONFIG` with the path of the first setting that is unknown or wrong
  */
 export function completeSettings(owner: string, given: Given<GatewaySettings>): GatewaySettings {
-  const result = settingsSchema.safeParse(given)
+  // To compile the parser takes longer than to use it once.
+  const result = settingsSchema.safeParse(given, { jitless: true })
   if (result.success) return result.data
   const problems = result.error.issues.flatMap((issue) => problemsOf(settingsSchema, issue, given))
   // A misspelled setting explains why another one is missing.

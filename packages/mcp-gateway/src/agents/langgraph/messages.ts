@@ -1,5 +1,5 @@
 import { isRecord } from '@x/internal'
-import { extension } from 'mime-types'
+import mime from 'mime'
 import { bareType, isTextType, textFrom } from '../../files/media-types.ts'
 import type { InputFile, OutputFile } from '../../files/result-files.ts'
 import { messageFieldOf } from '../agent.ts'
@@ -275,8 +275,8 @@ function nameOf(
   const given = names.map(textOf).find((name) => name !== undefined)
   if (given !== undefined) return given
   const kind = block['type'] === 'image_url' ? 'image' : String(block['type'])
-  const ending = mimeType === undefined ? false : extension(mimeType)
-  return `${kind}-${count}${ending === false ? '' : `.${ending}`}`
+  const ending = mime.getExtension(mimeType ?? '')
+  return `${kind}-${count}${ending === null ? '' : `.${ending}`}`
 }
 
 function textOf(value: unknown): string | undefined {
