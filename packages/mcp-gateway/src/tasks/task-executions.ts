@@ -188,10 +188,11 @@ export class TaskExecutions {
 
   /** Returns whether a process executes a task, or will do so soon. @throws GatewayError `UNAVAILABLE` */
   async isExecuted({ process, status, taskId, updatedAt }: Task): Promise<boolean> {
-    const { clock, lease } = this.#options
+    const { clock, engine, lease } = this.#options
     if (status !== 'working') return true
-    if (process === '') return clock.now() - updatedAt < BEGIN_MS
-    if (process !== lease.id) return lease.isAlive(process)
+    // The process that stored the task may have died before it queued it. `takeOver()` makes sure that it is queued.
+    if (process === '' && engine) return false
+    if (process !== '' && process !== lease.id) return lease.isAlive(process)
     return this.#running.has(taskId) || clock.now() - updatedAt < BEGIN_MS
   }
 
