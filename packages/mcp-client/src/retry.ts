@@ -6,11 +6,11 @@ import type { McpClientErrorCode, OperationOutcome } from './errors.ts'
 /**
  * When a request may be sent again.
  *
- * - `session-loss`: if the server refused the session before it ran anything. If that is uncertain, only requests
- *   that may run twice are sent again: list, read, get, complete, ping, subscribe, unsubscribe and setLevel.
- * - `idempotent`: also after a broken connection, if the request may run twice: the requests above, and tools whose
- *   annotations say read-only or idempotent (this option trusts the annotations). Requests that never reached the
- *   server are sent once more.
+ * - `session-loss`: if the server refused the session before it ran anything. If that is uncertain, and after a broken
+ *   connection, only requests that may run twice are sent again: list, read, get, complete, ping, subscribe,
+ *   unsubscribe and setLevel.
+ * - `idempotent`: also tools whose annotations say read-only or idempotent (this option trusts the annotations), and
+ *   requests that never reached the server.
  * - `never`: the client opens a new session, and the call rejects.
  *
  * With the first two, a call with `idempotent: true` may always run twice. After 429 with `Retry-After` the client
@@ -63,17 +63,20 @@ const RESOLVED_BY_KEY: ReadonlySet<McpClientErrorCode> = new Set([
 
 /** Returns true if the failed request can be sent again without the risk of an unwanted second execution. */
 export function mayRetry(error: FailedAttempt, rules: RetryRules): boolean {
-  const { policy, isSafe, isAllowed, isDeclaredIdempotent, hasKey } = rules
+  const { policy, isAllowed, hasKey } = rules
   if (policy === 'never') return false
   if (hasKey && RESOLVED_BY_KEY.has(error.code)) return true
   const { status = 0, serverError } = error
   if (hasKey && error.code === 'REJECTED' && status >= 500) return serverError === undefined
-  const mayRunTwice = isAllowed || (policy === 'idempotent' && (isSafe || isDeclaredIdempotent))
   // Only a certain refusal proves that nothing was executed.
-  if (error.code === 'SESSION_LOST') return error.certain === true || isSafe || mayRunTwice
+  if (error.code === 'SESSION_LOST') return error.certain === true || mayRunTwice(rules)
   // The request was not sent, so a retry is safe. By default, the caller decides when to try again.
   if (error.code === 'UNREACHABLE') return isAllowed || policy === 'idempotent'
-  return error.code === 'OUTCOME_UNKNOWN' && mayRunTwice
+  return error.code === 'OUTCOME_UNKNOWN' && mayRunTwice(rules)
+}
+
+function mayRunTwice({ policy, isSafe, isAllowed, isDeclaredIdempotent }: RetryRules): boolean {
+  return isSafe || isAllowed || (policy === 'idempotent' && isDeclaredIdempotent)
 }
 
 /**
@@ -83,13 +86,10 @@ export function mayRetry(error: FailedAttempt, rules: RetryRules): boolean {
  * requests that may run twice are sent again.
  */
 export function overloadDelayMs(error: FailedAttempt, rules: RetryRules): number | undefined {
-  const { policy, isSafe, isAllowed, isDeclaredIdempotent, hasKey } = rules
-  if (policy === 'never' || error.code !== 'REJECTED') return undefined
-  const mayRunTwice =
-    isSafe || isAllowed || hasKey || (policy === 'idempotent' && isDeclaredIdempotent)
+  if (rules.policy === 'never' || error.code !== 'REJECTED') return undefined
   const isUnread = error.status === 429 && error.outcome !== 'unknown'
   const isOverload = error.status === 429 || error.status === 503
-  const isHarmless = isUnread || (isOverload && mayRunTwice)
+  const isHarmless = isUnread || (isOverload && (rules.hasKey || mayRunTwice(rules)))
   return isHarmless ? error.retryAfterMs : undefined
 }
 

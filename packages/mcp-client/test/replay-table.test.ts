@@ -43,7 +43,7 @@ const all = (answer: string): Expected => ({
 /** An ambiguous refusal without a retry. A tool has another code than a ping. */
 const doubtful: Expected = { ...all('OUTCOME_UNKNOWN'), ping: 'SESSION_LOST', list: 'SESSION_LOST' }
 const broken: Readonly<Record<ReplayPolicy, Expected>> = {
-  'session-loss': { ...all('OUTCOME_UNKNOWN'), allowed: 'answered' },
+  'session-loss': { ...all('answered'), tool: 'OUTCOME_UNKNOWN', declared: 'OUTCOME_UNKNOWN' },
   idempotent: { ...all('answered'), tool: 'OUTCOME_UNKNOWN' },
   never: all('OUTCOME_UNKNOWN'),
 }
