@@ -19,7 +19,11 @@ import { afterAll, describe, expect, test, vi } from 'vitest'
 import { answered, startRemoteLangGraph } from '../../mcp-gateway/test/remote-langgraph.ts'
 import { startA2aAgent, type AgentTurn } from '../../mcp-gateway-a2a/test/a2a-agent.ts'
 import { bullmqEngine, redisStore } from '../src/index.ts'
-import type { EngineProcessSettings } from './engine-process.ts'
+import {
+  startEngineGateway,
+  type EngineGateway,
+  type EngineGatewaySettings,
+} from './engine-gateway.ts'
 
 const [redis, postgres] = await Promise.all([startRedisServer(), startPostgresServer()])
 afterAll(async () => {
@@ -50,9 +54,10 @@ interface Process extends AsyncDisposable {
 
 interface World extends AsyncDisposable {
   readonly prefix: string
-  start(
-    what: Pick<EngineProcessSettings, 'a2a' | 'langGraph' | 'listens' | 'works' | 'postgres'>,
-  ): Promise<Process>
+  /** Starts a gateway in this process. It listens, and executes no task. */
+  listen(what?: Partial<EngineGatewaySettings>): Promise<EngineGateway>
+  /** Starts a process that executes tasks. */
+  work(what?: Partial<EngineGatewaySettings>): Promise<Process>
   /** Lets a node wait, or go on. */
   put(name: `wait-${string}` | `go-${string}`): Promise<void>
   /** Executions of nodes, in order: `node message`. */
@@ -71,6 +76,7 @@ async function newWorld(
   redisUrl = redis?.url ?? '',
 ): Promise<World> {
   const folder = await mkdtemp(join(tmpdir(), 'engine-'))
+  const common = { redis: redisUrl, prefix, folder }
   const resources = new OpenResources()
   const lines = async (): Promise<readonly string[]> => {
     const content = await readFile(join(folder, 'nodes'), 'utf8').catch(() => '')
@@ -98,8 +104,9 @@ async function newWorld(
   }
   return {
     prefix,
-    start: async (what) =>
-      resources.use(await startProcess({ redis: redisUrl, prefix, folder, ...what })),
+    listen: async (what) =>
+      resources.use(await startEngineGateway({ ...common, listens: true, ...what })),
+    work: async (what) => resources.use(await startProcess({ ...common, works: true, ...what })),
     put: (name) => writeFile(join(folder, name), ''),
     nodes: async () => (await lines()).map((line) => line.split(' ').slice(0, -1).join(' ')),
     pids: async () => (await lines()).map((line) => Number(line.split(' ').at(-1))),
@@ -120,7 +127,7 @@ async function newWorld(
   }
 }
 
-async function startProcess(settings: EngineProcessSettings): Promise<Process> {
+async function startProcess(settings: EngineGatewaySettings): Promise<Process> {
   const program = fileURLToPath(new URL('engine-process.ts', import.meta.url))
   const started = await spawnProcess([program, JSON.stringify(settings)])
   if (!started.line.startsWith('ready')) throw new Error(started.line)
@@ -249,8 +256,8 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     { timeout: SLOW },
     async () => {
       await using world = await newWorld()
-      const web = await world.start({ listens: true })
-      await world.start({ works: true })
+      const web = await world.listen()
+      await world.work()
       const call = { name: 'durable', arguments: { message: 'B' } }
       const all = { resultType: 'complete', ...text('first second third ') }
       expect(await send(web.url, 'tools/call', call)).toMatchObject(all)
@@ -272,13 +279,13 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     async () => {
       await using world = await newWorld()
       await world.put('wait-second')
-      const web = await world.start({ listens: true })
-      const first = await world.start({ works: true })
+      const web = await world.listen()
+      const first = await world.work()
       const taskId = await taskOf(web.url, 'durable', { meta: KEY })
       expect(await taskOf(web.url, 'durable', { meta: KEY })).toBe(taskId) // it joins
       const fragile = await taskOf(web.url, 'fragile', { message: 'B' })
       await untilNodes(world, 4)
-      await world.start({ works: true })
+      await world.work()
       first.kill('SIGKILL')
       const killedAt = performance.now()
       await untilNodes(world, 5)
@@ -303,15 +310,15 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     'is continued on another machine, from checkpoints in PostgreSQL',
     { timeout: SLOW },
     async () => {
-      const settings = { listens: true, works: true, postgres: postgres?.url }
+      const settings = { listens: true, postgres: postgres?.url }
       await using here = await newWorld()
       await using there = await newWorld(here.prefix)
       await here.put('wait-second')
-      const first = await here.start(settings)
+      const first = await here.work(settings)
       const taskId = await taskOf(first.url, 'durable')
       await untilNodes(here, 2)
       first.kill('SIGKILL')
-      const second = await there.start(settings)
+      const second = await there.work(settings)
       const task = await until(second.url, taskId, 'completed')
       expect(task).toMatchObject({ status: 'completed', result: text('first second third ') })
       expect(await here.nodes()).toEqual(['first A', 'second A'])
@@ -324,7 +331,7 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     await using own = await startRedisServer({ args })
     await using world = await newWorld(undefined, own?.url)
     await world.put('wait-second')
-    const gateway = await world.start({ listens: true, works: true })
+    const gateway = await world.work({ listens: true })
     const taskId = await taskOf(gateway.url, 'durable')
     const asked = await askedTaskOf(gateway.url)
     await untilNodes(world, 2)
@@ -373,8 +380,8 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     async () => {
       await using world = await newWorld()
       await world.put('wait-second')
-      const web = await world.start({ listens: true })
-      const first = await world.start({ works: true })
+      const web = await world.listen()
+      const first = await world.work()
       const taskId = await taskOf(web.url, 'fragile')
       await untilNodes(world, 2)
       first.kill('SIGTERM')
@@ -391,12 +398,12 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
     await using world = await newWorld()
     await world.put('wait-second')
     await world.put('wait-third')
-    const web = await world.start({ listens: true })
-    const first = await world.start({ works: true })
+    const web = await world.listen()
+    const first = await world.work()
     const taskId = await taskOf(web.url, 'durable')
     await untilNodes(world, 2)
     first.kill('SIGSTOP')
-    await world.start({ works: true })
+    await world.work()
     await untilNodes(world, 3)
     await world.put('go-second')
     await untilNodes(world, 4)
@@ -421,20 +428,20 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
       await using world = await newWorld()
       await world.put('wait-answered')
       await world.put('wait-after')
-      const web = await world.start({ listens: true })
-      const zeroth = await world.start({ works: true })
+      const web = await world.listen()
+      const zeroth = await world.work()
       const taskId = await askedTaskOf(web.url)
       zeroth.kill('SIGKILL')
       await zeroth.exited
-      const first = await world.start({ works: true })
+      const first = await world.work()
       await answer(web.url, taskId)
       await untilNodes(world, 1)
-      const second = await world.start({ works: true })
+      const second = await world.work()
       first.kill('SIGKILL')
       await untilNodes(world, 2)
       await world.put('go-answered')
       await untilNodes(world, 3)
-      await world.start({ works: true })
+      await world.work()
       second.kill('SIGKILL')
       await untilNodes(world, 4)
       await world.put('go-after')
@@ -481,12 +488,12 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
   test('keeps its answer if its process is stopped', { timeout: SLOW }, async () => {
     await using world = await newWorld()
     await world.put('wait-after')
-    const web = await world.start({ listens: true })
-    const first = await world.start({ works: true })
+    const web = await world.listen()
+    const first = await world.work()
     const taskId = await askedTaskOf(web.url)
     await answer(web.url, taskId)
     await untilNodes(world, 2)
-    await world.start({ works: true })
+    await world.work()
     first.kill('SIGTERM')
     await untilNodes(world, 3)
     await world.put('go-after')
@@ -505,8 +512,8 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
       const langGraph = server.url
       const joined = (run: string, times: number) => (): boolean =>
         server.lines.filter((line) => line.endsWith(`/runs/${run}/stream`)).length >= times
-      const web = await world.start({ listens: true, langGraph })
-      const first = await world.start({ works: true, langGraph })
+      const web = await world.listen({ langGraph })
+      const first = await world.work({ langGraph })
       const [taskId, other] = await Promise.all([
         taskOf(web.url, 'support'),
         taskOf(web.url, 'support', { message: 'B' }),
@@ -514,12 +521,12 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
       first.kill('SIGKILL')
       const otherRun = server.runs[1]
       await send(web.url, 'tasks/cancel', { taskId: other }) // its process looks alive
-      const second = await world.start({ works: true, langGraph })
+      const second = await world.work({ langGraph })
       const limits = { timeout: TAKEOVER_MS }
       await vi.waitUntil(() => otherRun?.status === 'interrupted', limits)
       await vi.waitUntil(joined('r1', 1), limits)
       second.kill('SIGTERM')
-      await world.start({ works: true, langGraph })
+      await world.work({ langGraph })
       await vi.waitUntil(joined('r1', 2), limits)
       server.end('success', answered('Done'))
       expect(await until(web.url, taskId, 'completed')).toMatchObject({ result: text('Done') })
@@ -560,8 +567,8 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
           { timeout: TAKEOVER_MS },
         )
       const a2a = agent.url
-      const web = await world.start({ listens: true, a2a })
-      const first = await world.start({ works: true, a2a })
+      const web = await world.listen({ a2a })
+      const first = await world.work({ a2a })
       const [taskId, other] = await Promise.all([
         taskOf(web.url, 'weather_forecast'),
         taskOf(web.url, 'weather_forecast', { message: 'B' }),
@@ -569,12 +576,12 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
       await untilAttempt(1, taskId, other)
       first.kill('SIGKILL')
       await send(web.url, 'tasks/cancel', { taskId: other }) // its process looks alive
-      const second = await world.start({ works: true, a2a })
+      const second = await world.work({ a2a })
       await untilAttempt(2, taskId)
       await isCancelled.promise
       second.kill('SIGTERM')
       await second.exited
-      await world.start({ works: true, a2a })
+      await world.work({ a2a })
       await untilAttempt(3, taskId)
       go.resolve()
       const task = await until(web.url, taskId, 'input_required')
