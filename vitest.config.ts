@@ -1,11 +1,13 @@
+import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 import type { Reporter } from 'vitest/node'
 
-/** Tests that change, or measure, what belongs to the whole process. */
+/** Tests that change, or measure, what belongs to the whole process. They start first. */
 const IN_A_PROCESS_OF_THEIR_OWN = [
   'apps/playground/test/*.test.ts',
   'packages/langchain-mcp/test/tool-pins.test.ts', // loads modules again
+  'packages/mcp-client/test/leaks-of-calls.test.ts', // takes long, and must not be the last one
   'packages/mcp-client/test/leaks.test.ts', // measures the heap
   'packages/mcp-client/test/stdio/stdio-server.test.ts', // counts handles
   'packages/mcp-client/test/two-copies.test.ts', // loads modules again
@@ -44,7 +46,7 @@ export default defineConfig({
   ssr: { resolve: { conditions: ['mcp-source'] } }, // both are needed: vitest resolves tests through the ssr environment
   test: {
     reporters: ['default', leftOut],
-    maxWorkers: '100%', // else one core is left to vitest itself, which is half of a small machine
+    maxWorkers: availableParallelism() + 1, // many tests wait for timers or for processes that start
     env: { NODE_COMPILE_CACHE: COMPILED },
     testTimeout: 20_000, // ends what hangs, also on a machine that has more to do: no test measures by it
     // Projects run in the order of their names: the processes that serve one file each come first.
