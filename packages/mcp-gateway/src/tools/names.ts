@@ -107,8 +107,6 @@ export interface NameShape {
 
 /** A shorter name has no room for a part and its digits. */
 const MIN_BUDGET = 16
-/** Limit of MCP (2026-07-28, "Tool Names"). */
-const MAX_LENGTH = 128
 
 /** @throws GatewayError `CONFIG` */
 export function toNameShape(settings: NameSettings): NameShape {
@@ -118,13 +116,7 @@ export function toNameShape(settings: NameSettings): NameShape {
   }
   const unknown = /\{(?!agent\}|skill\})[^}]*\}/.exec(pattern)
   if (unknown !== null) throw wrong('pattern', `${unknown[0]} is neither {agent} nor {skill}`)
-  if (!Number.isInteger(maxLength) || maxLength > MAX_LENGTH) {
-    throw wrong(
-      'maxLength',
-      `it is not a whole number up to ${MAX_LENGTH}, which is what MCP allows`,
-    )
-  }
-  if (!Number.isInteger(reserve) || reserve < 0 || maxLength - reserve < MIN_BUDGET) {
+  if (maxLength - reserve < MIN_BUDGET) {
     throw wrong('reserve', `it leaves less than ${MIN_BUDGET} characters of maxLength for names`)
   }
   return { pattern, budget: maxLength - reserve, splitCamelCase }

@@ -154,7 +154,6 @@ describe('overrides', () => {
 test.each([
   [{ pattern: 'tool' }, 'pattern'],
   [{ pattern: '{skill}_{version}' }, 'pattern'],
-  [{ maxLength: 200 }, 'maxLength'],
   [{ maxLength: 20, reserve: 10 }, 'reserve'],
 ])('refuses the settings of names %j', (options, path) => {
   expect(() => new ToolPlanner(planOptions({ names: options }))).toThrow(
