@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 
 import { DEFAULTS } from '../../test/settings.ts'
 import type { HttpExchange, Reply } from '../mcp/reply.ts'
@@ -17,7 +17,6 @@ function unexpected(error: Error): never {
 
 const OPTIONS = {
   maxBodyBytes: 1_048_576,
-  bodyTimeoutMs: 50,
   isStreamed: (path: string) => path === '/streamed',
   unread: new UnreadBytes(DEFAULTS.limits),
   onError: unexpected,
@@ -106,8 +105,12 @@ test.each([
 
 test('gives up a body that arrives too slowly, and ends its connection', async () => {
   const head = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{'
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
   const answer = await send(head, async (exchange) => {
-    const body = await exchange.readBody()
+    const reading = exchange.readBody()
+    vi.advanceTimersByTime(20_000)
+    vi.useRealTimers()
+    const body = await reading
     return { status: 408, body: JSON.stringify(body.ok ? 'all' : body.why) }
   })
   expect(answer).toMatch(/^HTTP\/1.1 408 /)

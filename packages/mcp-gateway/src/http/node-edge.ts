@@ -10,8 +10,6 @@ import type { UnreadBytes } from './unread-bytes.ts'
 export interface NodeListenerOptions {
   /** Limit of bodies that are read as a whole. */
   readonly maxBodyBytes: number
-  /** Time for the body of a POST after its head. Milliseconds. @default 20_000 */
-  readonly bodyTimeoutMs?: number | undefined
   /** Never rejects. */
   readonly serve: (exchange: HttpExchange) => Promise<Reply>
   /** Returns true for paths of requests whose bodies are read as streams. */
@@ -138,12 +136,11 @@ class NodeExchange implements HttpExchange {
   get request(): Request {
     if (this.#request) return this.#request
     const { method, url, headers, signal } = this
-    const { bodyTimeoutMs = BODY_TIMEOUT_MS, isStreamed } = this.#options
-    const hasBody = method !== 'GET' && method !== 'HEAD' && isStreamed(pathOf(url))
+    const hasBody = method !== 'GET' && method !== 'HEAD' && this.#options.isStreamed(pathOf(url))
     // An upload is a PUT, and may take as long as the server allows. A POST carries a form.
     const incoming = this.#incoming
     if (hasBody && method === 'POST') {
-      const timer = setTimeout(() => incoming.destroy(), bodyTimeoutMs)
+      const timer = setTimeout(() => incoming.destroy(), BODY_TIMEOUT_MS)
       incoming.once('close', () => clearTimeout(timer))
     }
     const body = hasBody ? Readable.toWeb(incoming) : null
@@ -153,7 +150,7 @@ class NodeExchange implements HttpExchange {
 
   /** Keeps no bytes beyond the limit. Never rejects. */
   readBody(): Promise<BodyText> {
-    const { bodyTimeoutMs = BODY_TIMEOUT_MS, maxBodyBytes } = this.#options
+    const { maxBodyBytes } = this.#options
     const incoming = this.#incoming
     const tooLarge: BodyText = { ok: false, why: 'too-large' }
     if (Number(incoming.headers['content-length']) > maxBodyBytes) return Promise.resolve(tooLarge)
@@ -178,7 +175,7 @@ class NodeExchange implements HttpExchange {
       // Most bodies arrive with the head, and need no timer.
       const timer = incoming.complete
         ? undefined
-        : setTimeout(() => settle({ ok: false, why: 'slow' }), bodyTimeoutMs)
+        : setTimeout(() => settle({ ok: false, why: 'slow' }), BODY_TIMEOUT_MS)
       incoming.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
     })
   }
