@@ -1,5 +1,6 @@
 import { GatewayError } from '../errors.ts'
 import { systemClock, type Clock } from '../internal/clock.ts'
+import { readBounded } from '../internal/guarded-fetch.ts'
 import { EventStream } from '../mcp/event-stream.ts'
 import { headersOf, type BodyText, type HttpExchange, type Reply } from '../mcp/reply.ts'
 
@@ -20,21 +21,14 @@ export function webExchange(request: Request, maxBodyBytes: number): HttpExchang
 
 /** Reads the whole body of a request. Keeps no bytes beyond the limit. Never rejects. */
 export async function readWebBody(request: Request, maxBytes: number): Promise<BodyText> {
-  const tooLarge: BodyText = { ok: false, why: 'too-large' }
-  if (Number(request.headers.get('content-length')) > maxBytes) return tooLarge
-  if (request.body === null) return { ok: true, text: '' }
-  const chunks: Uint8Array[] = []
-  let size = 0
-  try {
-    for await (const chunk of request.body) {
-      size += chunk.byteLength
-      if (size > maxBytes) return tooLarge // leaving the loop cancels the stream
-      chunks.push(chunk)
-    }
-  } catch {
-    return { ok: false, why: 'broken' }
+  if (Number(request.headers.get('content-length')) > maxBytes) {
+    return { ok: false, why: 'too-large' }
   }
-  return { ok: true, text: Buffer.concat(chunks, size).toString('utf8') }
+  try {
+    return { ok: true, text: (await readBounded(request, maxBytes)).toString('utf8') }
+  } catch (error) {
+    return { ok: false, why: GatewayError.is(error) ? 'too-large' : 'broken' }
+  }
 }
 
 /**

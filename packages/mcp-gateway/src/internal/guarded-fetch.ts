@@ -300,15 +300,15 @@ function hasCredentials({ username, password }: URL): boolean {
 }
 
 /**
- * Reads the whole body of a response. It stops reading after `maxBytes`.
+ * Reads the whole body of a response or a request. It stops reading after `maxBytes`.
  *
  * @throws GatewayError `LIMIT` for a larger body; errors of the stream
  */
-export async function readBounded(response: Response, maxBytes: number): Promise<Buffer> {
-  if (response.body === null) return Buffer.alloc(0)
+export async function readBounded({ body }: Response | Request, maxBytes: number): Promise<Buffer> {
+  if (body === null) return Buffer.alloc(0)
   const chunks: Uint8Array[] = []
   let size = 0
-  for await (const chunk of response.body) {
+  for await (const chunk of body) {
     size += chunk.byteLength
     if (size > maxBytes) throw tooLarge(maxBytes) // leaving the loop cancels the stream
     chunks.push(chunk)
