@@ -43,7 +43,6 @@ import { readerChanged, resumeStream, streamOver, unknownEvent } from './session
 import {
   LiveSession,
   newRecord,
-  parseHandshake,
   Sessions,
   toSessionLimits,
   type SessionParts,
@@ -198,16 +197,16 @@ export class SessionHttp {
       const text = `A handshake may have ${MAX_HANDSHAKE_CHARS} characters`
       return refused(413, RPC_ERROR.refused, text)
     }
-    const handshake = isInitializeRequest(body) ? parseHandshake(body.params) : undefined
     const [message] = parseMessages(body) ?? []
-    if (!handshake || !message || !isRequest(message)) {
+    if (!isInitializeRequest(body) || !message || !isRequest(message)) {
       return refused(400, RPC_ERROR.invalidRequest, 'Invalid Request: not a valid "initialize"')
     }
-    const { protocolVersion: requested } = handshake
+    const { protocolVersion: requested, capabilities: ofClient, clientInfo } = body.params
     const protocolVersion = SUPPORTED_PROTOCOL_VERSIONS.includes(requested)
       ? requested
       : LATEST_PROTOCOL_VERSION
-    const session = caller && (await this.sessions.open({ ...handshake, protocolVersion }, caller))
+    const handshake = { protocolVersion, capabilities: ofClient, clientInfo }
+    const session = caller && (await this.sessions.open(handshake, caller))
     if (session && !(session instanceof LiveSession)) return session
     const { handlers } = this.#options
     const { serverInfo, instructions } = handlers

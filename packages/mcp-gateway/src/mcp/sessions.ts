@@ -1,6 +1,7 @@
 import { hash, randomBytes } from 'node:crypto'
 
 import { isRecord, removeFrom } from '@x/internal'
+import { z } from 'zod'
 import { newScopeId } from '../files/namespaces.ts'
 import { type Principal, subnetOf } from '../internal/principal.ts'
 import type { Clock } from '../internal/clock.ts'
@@ -537,29 +538,25 @@ export function newRecord(handshake: Handshake, createdAt: number): SessionRecor
   return { ...none, createdAt, handshake, followed: [] }
 }
 
-/** Reads `params` of an `initialize`. `undefined`: they are not valid. */
-export function parseHandshake(params: unknown): Handshake | undefined {
-  if (!isRecord(params)) return undefined
-  const { protocolVersion, capabilities, clientInfo } = params
-  if (typeof protocolVersion !== 'string') return undefined
-  if (!isRecord(capabilities) || !isRecord(clientInfo)) return undefined
-  return { protocolVersion, capabilities, clientInfo }
-}
+const jsonObject = z.custom<Params>(isRecord)
 
-/** Reads a stored record, also of earlier versions. */
+const StoredSession = z.object({
+  createdAt: z.number(),
+  scope: z.string().optional(),
+  handshake: z.object({
+    protocolVersion: z.string(),
+    capabilities: jsonObject,
+    clientInfo: jsonObject,
+  }),
+  level: z.string().optional(),
+  followed: z.array(z.string()),
+  listener: z.string().optional(),
+})
+
+/** Reads a stored record. JSON has no key for a field without a value. */
 function parseSessionRecord(value: unknown): SessionRecord | undefined {
-  if (!isRecord(value)) return undefined
-  const { createdAt, scope, level, followed, listener } = value
-  const handshake = parseHandshake(value['handshake'])
-  if (!handshake || typeof createdAt !== 'number' || !Array.isArray(followed)) return undefined
-  return {
-    createdAt,
-    scope: textOrNone(scope),
-    handshake,
-    level: textOrNone(level),
-    followed: followed.filter((uri) => typeof uri === 'string'),
-    listener: textOrNone(listener),
-  }
+  const record = StoredSession.safeParse(value).data
+  return record && { ...newRecord(record.handshake, record.createdAt), ...record }
 }
 
 /** `undefined` for signals that this version does not know. */
@@ -583,8 +580,4 @@ function sessionName(principalId: string, id: string): string {
 
 function hashOf(text: string): string {
   return hash('sha256', text).slice(0, 32)
-}
-
-function textOrNone(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined
 }
