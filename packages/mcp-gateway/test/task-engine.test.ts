@@ -319,3 +319,24 @@ test('leaves a task of an engine to a process that has its agent, for a minute',
     error: { data: { reason: 'agent_gone' } },
   })
 })
+
+test('lets a client without the extension repeat a call that is a task of an engine', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tools: { tasks: 'always' } })
+  world.agents.join('asking', asking)
+  await world.assemblies[0].work()
+  const repeat = (name: string) => send(world.b, keyed(name, 'Hi', { extensions: {} }))
+  await send(world.a, keyed('echo'))
+  const repeating = repeat('echo')
+  await settled()
+  expect(await engine.next()).toBe('ended')
+  const { result } = await repeating
+  expect(result).toMatchObject({ content: [{ text: 'Hi' }], _meta: REPLAYED })
+  expect((await repeat('echo')).result).toEqual(result)
+  const taskId = (await send(world.a, keyed('asking'))).result?.['taskId']
+  expect(await engine.next()).toBe('ended')
+  expect((await repeat('asking')).result).toMatchObject({ _meta: { reason: 'busy' } })
+  await cancel(world.a, taskId)
+  expect((await repeat('asking')).result).toMatchObject({ _meta: { reason: 'cancelled' } })
+  expect(world.agents.calls.map(({ agentId }) => agentId)).toEqual(['echo', 'asking'])
+})

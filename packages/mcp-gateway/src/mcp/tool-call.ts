@@ -26,10 +26,10 @@ import type {
   RunSink,
 } from '../runs/order.ts'
 import type { Runs } from '../runs/runs.ts'
-import { TASKS_EXTENSION } from '../tasks/task.ts'
+import { isTerminal, TASKS_EXTENSION, type Task } from '../tasks/task.ts'
 import type { Questions } from '../tasks/task-executions.ts'
 import { newTaskId, taskOwnerOf } from '../tasks/task-records.ts'
-import type { BegunTask } from '../tasks/tasks.ts'
+import { resultOf, type BegunTask } from '../tasks/tasks.ts'
 import type { CheckedArguments, PlannedTool, ToolDefinition } from '../tools/plan.ts'
 import { agentsPage, resolveAgentCall } from '../tools/meta-tools.ts'
 import { nearestTools } from '../tools/plan.ts'
@@ -90,6 +90,7 @@ interface ObservedExecution {
 /** Rounds of questions within one call. */
 const MAX_ROUNDS = 8
 const MAX_KEY_CHARS = 128
+const REPLAYED = { [IDEMPOTENCY]: { replayed: true } }
 
 /** A call that fails before its run begins, as a result that the model can read. */
 export function toolError(reason: RunFailureReason, text: string): CallToolResult {
@@ -110,11 +111,10 @@ export async function callTool(
   const call: ToolCall = { parts, context, name, args, target: undefined }
   let resume: RunResume | undefined = context.continuation
   for (let round = 1; ; round++) {
-    const canBeTask = parts.tasks && declaresTasks(context.client)
-    const outcome = await (canBeTask ? beginTask(call, resume) : run(call, { resume }))
+    const outcome = await beginCall(call, resume)
     if ('content' in outcome) return outcome
     if (!('forms' in outcome)) {
-      const replayed = outcome.isReplayed && { _meta: { [IDEMPOTENCY]: { replayed: true } } }
+      const replayed = outcome.isReplayed && { _meta: REPLAYED }
       return { ...parts.tasks?.toAnswer(outcome.task), ...replayed }
     }
     if (round > MAX_ROUNDS) {
@@ -160,8 +160,8 @@ export function reportRefusedCall(
   observer?.callEnded(observed, { outcome, durationMs: 0, requestBytes: 0, resultBytes: 0 })
 }
 
-/** Runs the agent up to its result or its next questions, or makes the call a task. */
-async function beginTask(
+/** Runs the agent up to its result or its next questions, or makes the call a task. Joins an earlier call with the same key. */
+async function beginCall(
   call: ToolCall,
   resume: RunResume | undefined,
 ): Promise<CallToolResult | Questions | BegunTask> {
@@ -171,12 +171,20 @@ async function beginTask(
   if (!prepared) return run(call, { resume })
   const { tool } = prepared
   const earlier = await earlierCall(runs, prepared)
+  const owner = taskOwnerOf(context.principal, context.namespace)
+  if (!declaresTasks(context.client)) {
+    const taskId = earlier?.taskId
+    const joining = taskId && tasks.join({ owner, taskId }, context.signal, runs.maxRunMs(tool))
+    // If the store is away, the run reports that.
+    const task = joining ? await joining.catch(() => undefined) : undefined
+    return task ? repeated(task) : run(call, { resume, prepared })
+  }
   const order = { ...prepared.order, taskId: earlier?.taskId ?? newTaskId(clock.now()) }
   return tasks.begin({
     isRepeated: earlier?.taskId !== undefined,
     claimedId: async () => (await earlierCall(runs, prepared))?.taskId,
     claim: () => runs.idempotent.claim({ tool, order }),
-    owner: taskOwnerOf(context.principal, context.namespace),
+    owner,
     tool: tool.name,
     order,
     isAlways: tool.tasks !== 'auto',
@@ -185,6 +193,18 @@ async function beginTask(
     progress: progressOf(context, channel),
     execute: (sink) => run(call, { resume, prepared: { ...prepared, order }, sink }),
   })
+}
+
+/** Returns the result of a task to a client that does not know tasks. @throws ProtocolError */
+function repeated(task: Task): CallToolResult {
+  if (task.status === 'cancelled') return toolError('cancelled', 'This call was cancelled.')
+  if (!isTerminal(task)) {
+    const text =
+      'The first call with this idempotency key still works, or waits for an answer to its question. Call again later.'
+    return toolError('busy', text)
+  }
+  const result = resultOf(task)
+  return { ...result, _meta: { ...metaOf(result), ...REPLAYED } }
 }
 
 /** @returns `undefined` for a call that cannot become a task, or fails before its run */

@@ -313,7 +313,7 @@ const UNKNOWN = { phase: 'unknown' }
 
 function resultExpired(): RunFailure {
   const text =
-    'This call was made before, and its result is not kept here any more. If it became a task, clients that declare tasks still get it. It is not made again. To make it again all the same, use another idempotency key.'
+    'This call was made before, and its result is not kept here any more. It is not made again. To make it again all the same, use another idempotency key.'
   return new RunFailure('expired', text)
 }
 

@@ -208,6 +208,22 @@ export class Tasks {
     }
   }
 
+  /**
+   * Waits until the task of an engine ends or asks, for at most `ms`: for a repeat of its call by a client that does not
+   * know tasks.
+   *
+   * @returns `undefined` if no task of an engine has this id
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  async join(reference: TaskReference, signal: AbortSignal, ms: number): Promise<Task | undefined> {
+    if (!this.#options.engine) return undefined
+    await this.#records.start()
+    const found = await this.#records.read(keyOf(reference))
+    if (!found) return undefined
+    await this.#current(found)
+    return this.#records.settled(found, signal, ms)
+  }
+
   /** Ends a task as cancelled, unless it has ended. @throws ProtocolError -32602; GatewayError `UNAVAILABLE` */
   async cancel(reference: TaskReference): Promise<void> {
     const found = await this.#records.find(reference)
@@ -300,9 +316,7 @@ export class Tasks {
     const isEarlyEnd = !isAlways && (task.status === 'completed' || task.status === 'failed')
     if (!isEarlyEnd) return { task, isReplayed: false }
     if (!isClaimed) await this.#records.delete(found.key).catch(() => {}) // then it is deleted when it expires
-    if (task.result) return task.result
-    const { code, message, data } = task.error ?? DIED
-    throw new ProtocolError(code, message, data)
+    return resultOf(task)
   }
 
   /**
@@ -364,4 +378,11 @@ export class Tasks {
       else this.#creating.delete(owner)
     }
   }
+}
+
+/** @throws ProtocolError the error of a task that has failed */
+export function resultOf({ error, result }: Task): CallToolResult {
+  if (result) return result
+  const { code, message, data } = error ?? DIED
+  throw new ProtocolError(code, message, data)
 }
