@@ -446,6 +446,32 @@ describe('the idempotency key', () => {
     expect(messages.map(({ text }) => text)).toEqual(['Hello, Ada!', 'Hello, Bob!'])
   })
 
+  test('is the same in another attempt of a node, which chooses other arguments', async () => {
+    await using all = await given({}, { honoursKeys: true })
+    const greet = (await all.mcp.listTools()).find(({ name }) => name === 'greet')
+    let attempt = 0
+    const node = async (
+      _state: typeof MessagesAnnotation.State,
+      config: object,
+    ): Promise<typeof MessagesAnnotation.Update> => {
+      attempt += 1
+      const args = { name: `Ada ${attempt}` }
+      const message = await greet?.invoke(
+        { type: 'tool_call', id: 'c1', name: 'greet', args },
+        config,
+      )
+      if (attempt === 1) throw new Error('Fails once')
+      return { messages: [message] }
+    }
+    const graph = new StateGraph(MessagesAnnotation)
+      .addNode('once', node, { retryPolicy: { initialInterval: 1, logWarning: false } })
+      .addEdge('__start__', 'once')
+      .compile({ checkpointer: new MemorySaver(), store: new InMemoryStore() })
+    const { messages } = await graph.invoke({ messages: [] }, { configurable: { thread_id: 't1' } })
+    expect(messages.map(({ text }) => text)).toEqual(['Hello, Ada 1!'])
+    expect(keysOf(all.server)).toHaveLength(1)
+  })
+
   test('is new for each call that is made by hand', async () => {
     await using all = await given()
     const greet = (await all.mcp.listTools()).find(({ name }) => name === 'greet')

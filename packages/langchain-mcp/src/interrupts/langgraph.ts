@@ -65,7 +65,7 @@ export interface GraphPlace {
   /** Namespace of the task. */
   readonly namespace: string
   readonly toolCallId: string
-  /** Identifies the call among those of the task. A model may use an id again in a later answer. */
+  /** Identifies the call among those of the task. A model may use its id again within one node. */
   readonly call: string
   /**
    * True if the task makes only this call. Only then may it be interrupted, because a resumed task is
@@ -89,21 +89,35 @@ export interface GraphPlace {
  * Returns a key that identifies a call of a model in a graph. It is the same after a resume, in any process, and no other
  * call has it. Undefined for a call that a model did not make.
  */
-export function idempotencyKeyOf({
-  configurable = {},
-  toolCall,
-}: ToolRunnableConfig): string | undefined {
+export function idempotencyKeyOf(config: ToolRunnableConfig): string | undefined {
+  const { configurable = {}, toolCall } = config
   const { thread_id: thread, checkpoint_ns: namespace, __pregel_task_id: task } = configurable
   if (toolCall?.id === undefined) return undefined
   // Outside a graph, a model may use the same id for the calls of each turn.
   if (typeof task !== 'string' || typeof namespace !== 'string') return randomUUID()
   const owner = toThreadId(thread) ?? currentRun()?.id ?? randomUUID()
-  return digest([owner, namespace, task, callOf(toolCall)])
+  return digest([owner, namespace, task, callOf(config)])
 }
 
-/** As the model made the call: an interceptor may add another argument each time. */
-function callOf({ id, name, args }: NonNullable<ToolRunnableConfig['toolCall']>): string {
-  return digest([id ?? '', name, canonicalJson(args)])
+/** The different calls with the same id, in their order, by the attempts of tasks that made them. */
+const callsOfAttempts = new WeakMap<object, Map<string, string[]>>()
+
+/**
+ * Returns the id of a call, with a number from the second call on that has this id in one attempt of the task. The
+ * arguments are no part of it: in another attempt, a model or a middleware may choose others for the same call.
+ */
+function callOf(config: ToolRunnableConfig): string {
+  const { id = '', name = '', args } = config.toolCall ?? {}
+  const attempt: unknown = 'executionInfo' in config ? config.executionInfo : undefined
+  if (!isRecord(attempt)) return id
+  const calls = callsOfAttempts.get(attempt) ?? new Map<string, string[]>()
+  callsOfAttempts.set(attempt, calls)
+  const sameId = calls.get(id) ?? []
+  calls.set(id, sameId)
+  const call = digest([name, canonicalJson(args)])
+  if (!sameId.includes(call)) sameId.push(call)
+  const number = sameId.indexOf(call)
+  return number === 0 ? id : JSON.stringify([id, number])
 }
 
 /** Trigger of a task for a `Send`, and of a `task()` of the functional API. */
@@ -116,7 +130,7 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
   const { __pregel_checkpointer: saver, __pregel_resume_map: byId } = configurable
   const toolCallId = toolCall?.id
   const isInGraph = Boolean(saver) && typeof configurable['__pregel_call'] === 'function'
-  if (!isInGraph || toolCall === undefined || !toolCallId) return undefined
+  if (!isInGraph || !toolCallId) return undefined
   if (typeof task !== 'string' || typeof namespace !== 'string') return undefined
   if (typeof thread !== 'string' && typeof thread !== 'number') return undefined
   const graph = namespace.split('|').slice(0, -1).join('|')
@@ -126,7 +140,7 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
     graph,
     namespace,
     toolCallId,
-    call: callOf(toolCall),
+    call: callOf(config),
     ...neighborsOf(config, toolCallId),
     store: 'store' in config ? toGraphStore(config.store) : undefined,
     saver: isReader(saver) ? saver : undefined,
