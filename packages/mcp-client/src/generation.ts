@@ -88,12 +88,13 @@ export interface Attempt extends SendOptions {
   /** The round of a call to repeat, instead of the whole call. */
   resume: InputAnswers | undefined
   /** Called before the request is sent. @throws if it must not be sent in the current session */
-  assertSendable?: (() => void) | undefined
+  assertSendable?: (() => void | Promise<void>) | undefined
   /** The request of the current attempt was passed to the transport. */
   isSent: boolean
 }
 
-const PING_MS = 2000
+/** Limit of one ping, in milliseconds. */
+export const PING_MS = 2000
 
 /**
  * Sends a `ping`. Returns the reason why the server does not accept requests in this session. Returns undefined if

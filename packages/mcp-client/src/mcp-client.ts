@@ -740,7 +740,14 @@ class KeyedCall {
   }
 
   /** Called before each attempt: a server that has replaced another one may not know the key. */
-  assertSendable(): void {
+  async assertSendable(): Promise<void> {
+    this.#assertHonoured()
+    if (this.#failure === undefined) return
+    await this.#session.refreshCapabilities()
+    this.#assertHonoured()
+  }
+
+  #assertHonoured(): void {
     this.#retentionMs = this.#session.keyRetentionMs ?? 0
     if (this.#failure !== undefined && !this.isHonoured) throw this.#failure
   }

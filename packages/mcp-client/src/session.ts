@@ -15,7 +15,7 @@ import type { Connection, ConnectionOwner } from './connection.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
 import { getTransportError, isConnectionFailure, McpClientError, toOpeningError } from './errors.ts'
-import { pingFailure, shortIdOf, terminateSession } from './generation.ts'
+import { PING_MS, pingFailure, shortIdOf, terminateSession } from './generation.ts'
 import type { Attempt, Generation, Link, Operation, SessionTransport } from './generation.ts'
 import { forwardNotifications, installHandlers, toCapabilities } from './handlers.ts'
 import type { ReceivingSession } from './handlers.ts'
@@ -188,7 +188,11 @@ export class Session implements ConnectionOwner, ReceivingSession {
           // During the check, another session may have replaced this one.
           if (this.#generationFor(attempt) !== generation) continue
         }
-        attempt.assertSendable?.()
+        const asserted = attempt.assertSendable?.()
+        if (asserted !== undefined) {
+          await untilAborted(asserted, signal)
+          if (this.#generationFor(attempt) !== generation) continue
+        }
         attempt.isSent = true
         const result = await this.#send(operation, attempt, generation)
         if (this.generation === generation) this.#history.addSuccess(generation)
@@ -243,6 +247,26 @@ export class Session implements ConnectionOwner, ReceivingSession {
     )
     const { retentionMs } = advertised.find(isRecord) ?? {}
     return typeof retentionMs === 'number' && retentionMs > 0 ? retentionMs : undefined
+  }
+
+  /**
+   * Asks the server whether it honours keys now: another server may have taken over without a new session.
+   *
+   * @throws TransportError `UNREACHABLE` if the server does not say
+   */
+  async refreshCapabilities(): Promise<void> {
+    const { generation } = this
+    if (generation === undefined) return
+    try {
+      const client = this.#clientOf(generation)
+      const ping = () => client.send({ method: 'ping' }, EmptyResultSchema, { timeout: PING_MS })
+      await this.#inContext(ping)
+    } catch (cause) {
+      const failure = getTransportError(cause)
+      if (failure?.code === 'SESSION_LOST') throw failure.with({ outcome: 'not-executed' })
+      const message = 'The server did not say whether it still honours idempotency keys'
+      throw new TransportError('UNREACHABLE', message, { cause, url: failure?.url })
+    }
   }
 
   /** Calls a listener with each status of a task that the server sends. Returns a function that removes the listener. */

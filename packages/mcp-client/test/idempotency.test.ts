@@ -2,6 +2,7 @@
 import { text } from 'node:stream/consumers'
 import { startRecordingProxy, startTaskServer, startTestServer } from '@x/mcp-testing'
 import type { ServerFault } from '@x/mcp-testing'
+import { SessionInfo } from '@x/mcp-transport'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientError } from '../src/index.ts'
@@ -86,6 +87,35 @@ test.each([
   const call = { idempotencyKey, sentAt: Date.now() - 1000 }
   expect(textOf(await client.callTool('greet', { name: 'Ada' }, call))).toBe('Hello, Ada!')
   expect(server.runs).toEqual(['greet'])
+})
+
+test.each([
+  ['a reset connection', lostAnswer],
+  ['status 502 of a proxy', { answer: { status: 502, body: 'Bad Gateway' } }],
+])('a call is not sent again if the server stopped honouring keys before %s', async (...row) => {
+  const [, fault] = row
+  await using server = await startTaskServer({ honoursKeys: true })
+  await using client = new McpClient({ url: server.url }, { retryTiming })
+  await client.callTool('greet', { name: 'Ada' })
+  server.inject(fault)
+  server.honoursKeys = false
+  const error = await rejectionOf(client.callTool('slow_compute', {}, { idempotencyKey }))
+  expect(error).toMatchObject({ outcome: 'unknown' })
+  expect(server.runs).toEqual(['greet', 'slow_compute'])
+})
+
+test('a call of another process is not sent if the server stopped honouring keys since', async () => {
+  await using server = await startTaskServer({ honoursKeys: true })
+  const sessionInfo = new SessionInfo()
+  const options = { sessionInfoFactory: { createSession: () => sessionInfo, durable: true } }
+  await using first = new McpClient({ url: server.url }, options)
+  await first.listTools()
+  server.honoursKeys = false
+  await using second = new McpClient({ url: server.url }, options)
+  const call = { idempotencyKey, sentAt: Date.now() - 1000 }
+  const error = await rejectionOf(second.callTool('greet', { name: 'Ada' }, call))
+  expect(error).toMatchObject({ code: 'OUTCOME_UNKNOWN', outcome: 'unknown' })
+  expect(server.runs).toEqual([])
 })
 
 test('sentAt without a key is refused before a request', async () => {

@@ -64,6 +64,8 @@ export class TaskServer extends ScriptedServer {
   readonly tasks: Map<string, TestTask> = new Map<string, TestTask>()
   /** Tools in the order in which they ran. A call that joins another one by its key does not run. */
   readonly runs: string[] = []
+  /** Runs calls with the same idempotency key once, and says so. */
+  honoursKeys: boolean
   /** Changes the answers to `tasks/get`. */
   onGet: ((answer: Record<string, unknown>) => Record<string, unknown>) | undefined
   readonly #options: TaskServerOptions
@@ -72,6 +74,7 @@ export class TaskServer extends ScriptedServer {
   constructor(options: TaskServerOptions) {
     super({}, options)
     this.#options = options
+    this.honoursKeys = options.honoursKeys ?? false
     this.answers = (request) => this.#answerTo(request)
     this.acknowledge = (requested) => {
       if (!isRecord(requested)) return {}
@@ -141,7 +144,7 @@ export class TaskServer extends ScriptedServer {
     const { capabilities } = discoverResult
     const extensions = {
       [TASKS]: {},
-      ...(this.#options.honoursKeys === true && {
+      ...(this.honoursKeys && {
         [IDEMPOTENCY]: { retentionMs: 86_400_000, inFlight: 'join' },
       }),
     }
@@ -153,7 +156,7 @@ export class TaskServer extends ScriptedServer {
     principal: string | undefined,
   ): ScriptedAnswer | undefined {
     const meta = isRecord(params['_meta']) ? params['_meta'] : {}
-    const key = this.#options.honoursKeys === true ? meta[IDEMPOTENCY_KEY] : undefined
+    const key = this.honoursKeys ? meta[IDEMPOTENCY_KEY] : undefined
     if (key === undefined) return this.#run(params, principal)
     const { name, arguments: given, inputResponses } = params
     const args = JSON.stringify([given, inputResponses])

@@ -1,7 +1,7 @@
 import { within } from '@x/internal'
 import type { SessionInfo } from './session-info.ts'
 import { sessionRecordFrom, isSessionId } from './session-record.ts'
-import type { ToolHeaderMap, Era, SessionRecord } from './session-record.ts'
+import type { Era, SessionRecord } from './session-record.ts'
 import { TransportError } from './transport-error.ts'
 
 export interface SessionKeeperOptions {
@@ -100,11 +100,11 @@ export class SessionKeeper {
     this.#verdict = { era, eraCheckedAt: timestamp() }
   }
 
-  /** Stores the tool headers of a modern server for the next process. */
-  learned(toolHeaders: ToolHeaderMap): Promise<void> {
+  /** Stores what a modern server has said of itself since, also for the next process. */
+  learned(part: Pick<SessionRecord, 'toolHeaders' | 'discoverResult'>): Promise<void> {
     return this.#inOrder(async () => {
       if (this.#record?.era !== 'modern') return
-      await this.#write({ ...this.#record, toolHeaders, updatedAt: timestamp() })
+      await this.#write({ ...this.#record, ...part, updatedAt: timestamp() })
     })
   }
 

@@ -1,3 +1,4 @@
+import { canonicalJson } from '@x/internal'
 import type { HttpClient } from '../http/http-client.ts'
 import { OpenCalls } from '../http/open-calls.ts'
 import type { CallRecovery } from '../http/open-calls.ts'
@@ -10,6 +11,7 @@ import type {
 } from '../json-rpc.ts'
 import type { LegacyProtocolOptions } from '../legacy/legacy-protocol.ts'
 import { discardAssignedSession } from '../legacy/one-way.ts'
+import { isDiscoverResult } from '../session-record.ts'
 import type { DiscoverResult, ToolHeaderMap } from '../session-record.ts'
 import { closedError, errorAnswer, TransportError, toTransportError } from '../transport-error.ts'
 import type { CallOptions } from '../transport-options.ts'
@@ -228,9 +230,18 @@ export class ModernProtocol {
     const asked = await this.ask('server/discover', {}, { signal: undefined, call })
     const outcome = await this.checked(asked, true)
     if (outcome.kind !== 'answered') return errorAnswer(id, outcome.error)
-    return 'result' in outcome.answer
-      ? { jsonrpc: '2.0', id, result: {} }
-      : { ...outcome.answer, id }
+    if (!('result' in outcome.answer)) return { ...outcome.answer, id }
+    await this.#discovered(outcome.answer.result)
+    return { jsonrpc: '2.0', id, result: {} }
+  }
+
+  /** Another version of the server may have taken over. */
+  async #discovered(result: unknown): Promise<void> {
+    const { keeper } = this.#options
+    if (!isDiscoverResult(result)) return
+    const known = keeper.record?.discoverResult?.capabilities
+    if (canonicalJson(known) === canonicalJson(result.capabilities)) return
+    await keeper.learned({ discoverResult: result })
   }
 
   async #checkedAgain(outcome: PostOutcome, isFirst: boolean): Promise<PostOutcome> {

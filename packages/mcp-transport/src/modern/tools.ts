@@ -68,7 +68,7 @@ export class ToolCatalog {
     }
     if (isNew) {
       const withHeaders = [...this.#headers].filter(([, headers]) => headers.length > 0)
-      void keeper.learned(Object.fromEntries(withHeaders))
+      void keeper.learned({ toolHeaders: Object.fromEntries(withHeaders) })
     }
     const { display: url } = http.url
     for (const { name, reason } of leftOut) {
