@@ -19,7 +19,7 @@ export interface BullmqEngineOptions {
 }
 
 /** An engine that executes runs in any process that works. */
-export interface BullmqEngine extends RunEngine, AsyncDisposable {
+export interface BullmqEngine extends Required<RunEngine>, AsyncDisposable {
   /** Closes the connections. */
   close(): Promise<void>
 }
@@ -95,6 +95,11 @@ class Engine implements BullmqEngine {
     } catch (cause) {
       throw new GatewayError('UNAVAILABLE', 'The run could not be queued in Redis', { cause })
     }
+  }
+
+  async countQueued(): Promise<number> {
+    const { queue } = await this.#open()
+    return queue.getWaitingCount()
   }
 
   async cancel(runId: string): Promise<void> {

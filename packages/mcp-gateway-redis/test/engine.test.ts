@@ -601,3 +601,15 @@ test('rejects with UNAVAILABLE without Redis, and with CONFIG for unknown option
     expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining('"url"') }),
   )
 })
+
+test.runIf(redis)('counts the runs that wait for a process', async () => {
+  await using engine = bullmqEngine({ url: redis?.url, prefix: 'count' })
+  await using away = bullmqEngine({ url: 'redis://127.0.0.1:1' })
+  await engine.submit('run-1')
+  await engine.submit('run-1')
+  expect(await engine.countQueued()).toBe(1)
+  const stop = await engine.work(async () => 'ended')
+  await vi.waitUntil(async () => (await engine.countQueued()) === 0)
+  await stop()
+  await expect(away.countQueued()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+})

@@ -31,6 +31,10 @@ class EngineAtHand implements RunEngine {
     this.onSubmit()
   }
 
+  async countQueued(): Promise<number> {
+    return this.queued.size
+  }
+
   async cancel(): Promise<void> {}
 
   async work(execute: ExecuteRun): Promise<() => Promise<void>> {
@@ -339,4 +343,35 @@ test('lets a client without the extension repeat a call that is a task of an eng
   await cancel(world.a, taskId)
   expect((await repeat('asking')).result).toMatchObject({ _meta: { reason: 'cancelled' } })
   expect(world.agents.calls.map(({ agentId }) => agentId)).toEqual(['echo', 'asking'])
+})
+
+test('shows tasks that wait for a process, and reports those that lose it', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({
+    engine,
+    tools: { tasks: 'always' },
+    http: { metricsPath: '/metrics' },
+  })
+  world.agents.join('fragile', endless)
+  const metrics = async (): Promise<string> =>
+    (await world.a(new Request('http://localhost/metrics'))).text()
+  const status = async (taskId: unknown): Promise<unknown> => (await get(world.b, taskId)).result
+  const taskId = (await call(world.a, 'fragile')).result?.['taskId']
+  const waiting = { status: 'working', statusMessage: 'Waits for a process that executes tasks' }
+  expect(await status(taskId)).toMatchObject(waiting)
+  expect(await metrics()).toContain('mcp_gateway_queued_tasks 1\n')
+  await world.assemblies[0].work()
+  const dead = engine.next()
+  await vi.waitUntil(() => world.agents.calls.length === 1)
+  expect(await status(taskId)).not.toHaveProperty('statusMessage')
+  await world.assemblies[1].work() // the engine now uses this process
+  await engine.next()
+  await dead
+  const run = world.agents.calls[0]?.runId
+  expect(world.warnings).toEqual([
+    `The run ${run} of fragile is taken over: its process died or froze`,
+    expect.stringContaining(`The task of the run ${run} of fragile failed: The process that`),
+  ])
+  vi.spyOn(engine, 'countQueued').mockRejectedValue(new GatewayError('UNAVAILABLE', 'Away'))
+  expect(await metrics()).toContain('mcp_gateway_queued_tasks Nan\n')
 })

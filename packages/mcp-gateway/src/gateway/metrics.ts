@@ -43,9 +43,11 @@ function loadPromClient(): typeof PromClient {
  * Makes the metrics of one gateway.
  *
  * @param registry returns the registry when the metrics are read
+ * @param countQueued as `RunEngine.countQueued`; must not reject
  */
 export function gatewayMetrics(
   registry: () => Pick<AgentRegistry, 'agents' | 'plan'>,
+  countQueued: () => Promise<number> = async () => 0,
 ): GatewayMetrics {
   const { Counter, Gauge, Histogram, Registry } = loadPromClient()
   const metrics = new Registry()
@@ -56,12 +58,12 @@ export function gatewayMetrics(
     new Counter({ name, help, labelNames, registers })
   const durations = (name: string, help: string) =>
     new Histogram({ name, help, labelNames: ['tool'], buckets: DURATIONS, registers })
-  const gauge = (name: string, help: string, read: () => number): void => {
+  const gauge = (name: string, help: string, read: () => number | Promise<number>): void => {
     const metric: PromClient.Gauge = new Gauge({
       name,
       help,
       registers,
-      collect: () => metric.set(read()),
+      collect: async () => metric.set(await read()),
     })
   }
 
@@ -114,6 +116,7 @@ export function gatewayMetrics(
   const running = new Set<string>()
   gauge('mcp_gateway_active_calls', 'Tool calls in flight.', () => activeCalls)
   gauge('mcp_gateway_active_runs', 'Agent runs in flight.', () => activeRuns)
+  gauge('mcp_gateway_queued_tasks', 'Tasks that wait for a process.', countQueued)
   gauge('mcp_gateway_sessions', 'Open sessions.', () => sessions)
   gauge('mcp_gateway_agents', 'Current agents.', () => registry().agents().length)
   gauge('mcp_gateway_degraded_agents', 'Current agents that do not work.', () => {

@@ -56,6 +56,8 @@ const LAST_RESPONSES_MS = 1000
 const STDIO_WAIT_MS = 5000
 /** 31 years. */
 const ENDLESS_MS = 1e12
+/** Time within which Redis counts the queued tasks for the metrics. */
+const COUNT_MS = 1000
 
 /** Limits of the feed of changes where events of calls are not stored, but other processes need the changes. */
 const FEED_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
@@ -107,7 +109,12 @@ export class Runtime implements AsyncDisposable {
     this.#options = options
     this.#settings = options
     this.#clock = clock
-    this.#metrics = http.metricsPath === undefined ? undefined : gatewayMetrics(() => this.registry)
+    if (http.metricsPath !== undefined) {
+      this.#metrics = gatewayMetrics(
+        () => this.registry,
+        () => this.#countQueued(),
+      )
+    }
     this.#observer = observerOf(options, this.#metrics)
     const onWarning = this.#observer.warned
     this.#store = store ?? new MemoryGatewayStore({ now: () => clock.now() })
@@ -451,6 +458,14 @@ export class Runtime implements AsyncDisposable {
       onListChanged: () => this.#observer.listChanged('resources'),
       onError: this.#onError,
     })
+  }
+
+  /** Returns NaN if Redis is away: the other metrics are needed most then. */
+  async #countQueued(): Promise<number> {
+    const { engine } = this.#options
+    if (!engine?.countQueued) return 0
+    const counted = engine.countQueued().catch(() => NaN)
+    return inTime(counted, { clock: this.#clock, ms: COUNT_MS, late: () => NaN })
   }
 
   /** True if an observer receives calls and files. */

@@ -9,6 +9,8 @@ export interface RunEngine {
    * @throws GatewayError `UNAVAILABLE`, `CLOSED`
    */
   submit(runId: string): Promise<void>
+  /** Returns the number of runs that wait for a process, for metrics. @throws GatewayError `UNAVAILABLE`, `CLOSED` */
+  countQueued?(): Promise<number>
   /** Tells the process that executes a run to stop it. Does nothing if no process does. */
   cancel(runId: string): Promise<void>
   /**

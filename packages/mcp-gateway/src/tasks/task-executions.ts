@@ -199,8 +199,11 @@ export class TaskExecutions {
   /** Continues a task that no process executes, or ends it as failed. @throws GatewayError `UNAVAILABLE` */
   async takeOver(found: StoredTask): Promise<Task> {
     const { key, task } = found
-    if (this.#options.engine) await this.submit(found) // has no effect for a task that waits in the queue
-    else if (task.remote !== undefined) void this.#execute(`${key}/${task.round}`)
+    if (this.#options.engine) {
+      await this.submit(found) // has no effect for a task that waits in the queue
+      return { ...task, process: '' }
+    }
+    if (task.remote !== undefined) void this.#execute(`${key}/${task.round}`)
     else return this.#records.apply(found, { type: 'failed', attempt: task.attempt, error: DIED })
     return task
   }
@@ -324,7 +327,7 @@ export class TaskExecutions {
    *   another one, or come
    */
   async #claim(key: string, round: number): Promise<StoredTask | 'absent' | undefined> {
-    const { clock, engine, lease } = this.#options
+    const { clock, engine, lease, onError } = this.#options
     for (;;) {
       const found = await this.#records.read(key)
       if (found?.task.round !== round || found.task.status !== 'working') return undefined
@@ -334,7 +337,13 @@ export class TaskExecutions {
       if (isWaitedFor && !this.#hasAgent(found.task)) return 'absent'
       const next = nextTask(found.task, { type: 'claimed', process: lease.id }, clock.now())
       const claimed = await this.#records.put(key, next, found.version)
-      if (claimed) return claimed
+      if (!claimed) continue
+      const { process, runId, tool } = found.task
+      if (process !== '') {
+        const text = `The run ${runId} of ${tool} is taken over: its process died or froze`
+        onError(new Error(text))
+      }
+      return claimed
     }
   }
 

@@ -141,7 +141,14 @@ export class TaskRecords {
     while (latest) {
       const { key, task, version } = latest
       const next = nextTask(task, event, this.#options.clock.now())
-      if (next === task || (await this.put(key, next, version))) return next
+      if (next === task) return next
+      if (await this.put(key, next, version)) {
+        if (event.type === 'failed') {
+          const text = `The task of the run ${task.runId} of ${task.tool} failed: ${event.error.message}`
+          this.#options.onError(new Error(text))
+        }
+        return next
+      }
       latest = await this.read(key)
     }
     return found.task // it has expired

@@ -146,6 +146,15 @@ test('shows a task as its status demands', () => {
   expect(toTaskFields(after(asked), 100)).not.toHaveProperty('inputRequests')
 })
 
+test('says that a task waits for a process, until one executes it', () => {
+  const waiting = 'Waits for a process that executes tasks'
+  const counting: TaskEvent = { type: 'progress', attempt: 2, message: 'Counting' }
+  const shown = (...events: readonly TaskEvent[]) => toTaskFields(after(...events), 100)
+  expect(shown(claimed, counting)).toMatchObject({ statusMessage: 'Counting' })
+  expect(shown(claimed, counting, released(2))).toMatchObject({ statusMessage: waiting })
+  expect(shown(cancelled)).not.toHaveProperty('statusMessage')
+})
+
 test('reads a task as it was stored, and nothing else', () => {
   for (const task of [after(), after(asked, answers('1.i0')), after(ended(1)), after(failed)]) {
     expect(parseTask(JSON.parse(JSON.stringify(task)))).toEqual(JSON.parse(JSON.stringify(task)))

@@ -7,6 +7,8 @@ import { StoredOrder, type RunOrder } from '../runs/order.ts'
 /** Extension of MCP with which a server may answer `tools/call` with a task (SEP-2663). */
 export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks'
 
+const QUEUED = 'Waits for a process that executes tasks'
+
 type Values = Readonly<Record<string, unknown>>
 
 /** A task, as it is stored. Times are milliseconds since 1970. */
@@ -146,7 +148,7 @@ export function nextTask(task: Task, event: TaskEvent, now: number): Task {
     case 'remote':
       return { ...task, remote: event.remote, updatedAt: now }
     case 'released': // the call does not kill its processes; from its second claim on, it is continued
-      return { ...task, claims: Math.min(task.claims, 1), updatedAt: now }
+      return { ...task, process: '', claims: Math.min(task.claims, 1), updatedAt: now }
     case 'asked': {
       const round = task.round + 1
       const questions = Object.entries(event.questions).map(
@@ -186,7 +188,8 @@ export function roundAnswers({ answers, round }: Task): Values {
 
 /** Returns the fields that each message about a task has (SEP-2663, "Task"). */
 export function toTaskFields(task: Task, pollIntervalMs: number): Values {
-  const { taskId, status, message, createdAt, updatedAt, expiresAt } = task
+  const { taskId, status, createdAt, updatedAt, expiresAt } = task
+  const message = status === 'working' && task.process === '' ? QUEUED : task.message
   return {
     taskId,
     status,
