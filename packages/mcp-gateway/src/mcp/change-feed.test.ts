@@ -138,18 +138,6 @@ describe('a client that listens', () => {
     await listening.leave()
   })
 
-  test('has at most 256 subscriptions', async () => {
-    await using w = sessionWorld()
-    const headers = inSession(await openSession(w.a))
-    const ask = async (uri: string, method?: string): Promise<string> =>
-      (await w.a(post(subscribe(uri, method), headers))).text()
-    for (let n = 0; n < 256; n++) expect(await ask(`${n}`)).toContain('"result":{}')
-    expect(await ask('256')).toContain('too many')
-    expect(await ask('0')).toContain('"result":{}')
-    await ask('0', 'resources/unsubscribe')
-    expect(await ask('256')).toContain('"result":{}')
-  })
-
   test.each([
     ['the same process', (w: SessionWorld) => w.a],
     ['another process', (w: SessionWorld) => w.b],

@@ -347,30 +347,6 @@ describe('a cancelled request', () => {
   })
 })
 
-describe('a lost connection', () => {
-  test('cancels the call after the grace period', async () => {
-    const { tool, signals } = endless()
-    await using w = sessionWorld({ tools: { endless: tool } })
-    const headers = inSession(await openSession(w.a))
-    const { events } = await first(await w.a(post(call(1, 'endless'), headers)))
-    await events.return(undefined)
-    await w.clock.advance(9999)
-    expect(signals[0]?.aborted).toBe(false)
-    await w.clock.advance(1)
-    expect(signals[0]?.aborted).toBe(true)
-  })
-
-  test('cancels the call at once where streams cannot be resumed', async () => {
-    const { tool, signals } = endless()
-    await using w = sessionWorld({ tools: { endless: tool }, settings: { events: undefined } })
-    const headers = inSession(await openSession(w.a))
-    const response = await w.a(post(call(1, 'endless'), headers))
-    await response.body?.cancel()
-    await turnsPass()
-    expect(signals[0]?.aborted).toBe(true)
-  })
-})
-
 describe('a store that is away', () => {
   test('does not stop a call: its client gets events without ids, and cannot resume', async () => {
     const finish = deferred<string>()
