@@ -157,23 +157,6 @@ describe('runs', () => {
     expect(await runOf(world.registry)).toBe('done')
   })
 
-  test('are refused for 30 s after five failures', async () => {
-    const source = new FakeSource([agentOf('a')])
-    source.script = failing
-    source.isLocal = true
-    await using world = worldOf([source])
-    await world.registry.start()
-    for (let failure = 0; failure < 5; failure++) {
-      expect(await runOf(world.registry)).toBe('down')
-    }
-    expect(await runOf(world.registry)).toContain('Try again in 30 s')
-    expect(world.registry.agent('a')?.health).toBe('degraded')
-    await world.clock.advance(30_000)
-    source.script = working
-    expect(await runOf(world.registry)).toBe('done')
-    expect(world.registry.agent('a')?.health).toBe('healthy')
-  })
-
   test('that their callers cancelled do not count as failures', async () => {
     const source = new FakeSource([agentOf('a')])
     source.script = failing

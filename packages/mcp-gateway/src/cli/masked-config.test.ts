@@ -29,20 +29,23 @@ test('masks the secrets of all sections', async () => {
       sources: [
         {
           type: 'langgraph-server',
-          url: 'https://a.test',
+          url: 'https://a.test/?k=S7',
           apiKey: 'S1',
           headers: { 'x-key': 'S2' },
         },
         { type: 'a2a', cards: [{ url: 'https://b.test', headers: { authorization: 'S3' } }] },
       ],
     },
-    auth: { mode: 'bearer', tokens: { ci: { token: 'S4', scopes: ['*'] } } },
+    auth: {
+      mode: 'bearer',
+      tokens: { ci: { token: 'S4', scopes: ['*'] }, cd: { sha256: 'a'.repeat(64) } },
+    },
     secrets: { stateKey: 'S5'.repeat(20) },
     store: { type: 'redis', url: 'redis://user:S6@localhost:6379' },
   }
   const { config, schema } = await readConfig({ content })
   const shown = JSON.stringify(maskedConfig(config, schema))
-  expect(shown).not.toMatch(/S[1-6]/)
+  expect(shown).not.toMatch(/S[1-7]|aaaa/)
   expect(shown).toContain('"x-key":"[masked]"')
   expect(shown).toContain('https://b.test')
   expect(shown).toContain('"scopes":["*"]')

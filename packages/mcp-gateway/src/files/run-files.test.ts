@@ -59,19 +59,6 @@ async function* chunks(count: number, size: number): AsyncGenerator<Uint8Array> 
   for (let index = 0; index < count; index++) yield Buffer.alloc(size, 'x')
 }
 
-test('shows a small file in the result, with a URI that its owner can read', async () => {
-  await using it = world()
-  await it.files.write({ name: 'naïve plan.md', data: Buffer.from('# Plan') })
-  const [block] = await it.files.blocks()
-  expect(block).toMatchObject({
-    type: 'resource',
-    resource: { text: '# Plan', uri: expect.stringContaining('na%C3%AFve') },
-  })
-  const uri = block?.type === 'resource' ? block.resource.uri : ''
-  const { bytes } = await it.artifacts.read({ principal: ada }, uri)
-  expect(Buffer.from(bytes ?? []).toString()).toBe('# Plan')
-})
-
 test('links a large file without a declared size, with its real size', async () => {
   await using it = world({ inline: { textMaxBytes: 1000 } })
   await it.files.write({ name: 'log.txt', mimeType: 'text/plain', data: chunks(10, 1000) })
@@ -84,17 +71,6 @@ test('links a large file without a declared size, with its real size', async () 
       description: 'text/plain, 10000 bytes',
     }),
     { type: 'text', text: `log.txt begins:\n${'x'.repeat(2000)}` },
-  ])
-})
-
-test('stores the same name as a new version, and shows equal bytes once', async () => {
-  await using it = world()
-  const write = (text: string) => it.files.write({ name: 'a.txt', data: Buffer.from(text) })
-  const versions = await Promise.all([write('one'), write('two'), write('one')])
-  expect(versions.map(({ version }) => version)).toEqual([1, 2, 3])
-  expect(await it.files.blocks()).toMatchObject([
-    { resource: { text: 'one', uri: expect.stringMatching(/version=1$/) } },
-    { resource: { text: 'two', uri: expect.stringMatching(/version=2$/) } },
   ])
 })
 

@@ -1,6 +1,6 @@
 import { START, StateGraph } from '@langchain/langgraph'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { context, propagation, trace } from '@opentelemetry/api'
+import { context, propagation, SpanStatusCode, trace } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { W3CTraceContextPropagator } from '@opentelemetry/core'
 import { InMemorySpanExporter, SimpleSpanProcessor, TracerProvider } from '@opentelemetry/sdk-trace'
@@ -9,6 +9,7 @@ import * as z from 'zod'
 
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
 import { createGateway } from '../gateway.ts'
+import type { ObservedCall } from '../internal/observer.ts'
 import { callSpans, spansOnDemand } from './call-spans.ts'
 
 const TRACE_ID = '0af7651916cd43dd8448eb211c80319c'
@@ -138,6 +139,33 @@ test('passes the trace of the client to the agent without an SDK', async () => {
   expect(await call({ mode: MODES[1], meta: TRACE })).toEqual(TRACE)
 })
 
+const OBSERVED: ObservedCall = {
+  tool: 'support',
+  isKnown: true,
+  principal: 'somebody',
+  isAnonymous: false,
+  era: 'modern',
+}
+
+test.each([
+  ['ok', SpanStatusCode.UNSET],
+  ['asked', SpanStatusCode.UNSET],
+  ['agent_failed', SpanStatusCode.ERROR],
+  ['cancelled', SpanStatusCode.ERROR],
+])('sets the status of the span of a call that ended with %s to %i', async (outcome, code) => {
+  registerSdk()
+  const spans = await callSpans()
+  spans?.callStarted?.(OBSERVED)
+  const end = { runId: 'run_1', durationMs: 1, requestBytes: 1, resultBytes: 1 }
+  spans?.callEnded?.(OBSERVED, { ...end, outcome })
+  const [span] = exporter.getFinishedSpans()
+  expect(span?.status.code).toBe(code)
+  expect(span?.attributes['mcp.gateway.run.id']).toBe('run_1')
+  const error = code === SpanStatusCode.ERROR ? outcome : undefined
+  expect(span?.attributes['error.type']).toBe(error)
+  expect(JSON.stringify(span?.attributes)).not.toContain('somebody')
+})
+
 test('loads nothing before there is an SDK, which an agent may bring', async () => {
   let loads = 0
   const load: typeof callSpans = () => {
@@ -145,18 +173,11 @@ test('loads nothing before there is an SDK, which an agent may bring', async () 
     return callSpans()
   }
   const spans = await spansOnDemand(load)
-  const asked = {
-    tool: 'a',
-    isKnown: true,
-    principal: 'p',
-    isAnonymous: true,
-    era: 'modern',
-  } as const
-  spans.callStarted?.(asked)
+  spans.callStarted?.(OBSERVED)
   expect(loads).toBe(0)
   registerSdk()
-  spans.callStarted?.(asked)
-  spans.callStarted?.(asked)
+  spans.callStarted?.(OBSERVED)
+  spans.callStarted?.(OBSERVED)
   expect(loads).toBe(1)
   await spansOnDemand(load)
   expect(loads).toBe(2)

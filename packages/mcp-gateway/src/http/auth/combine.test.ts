@@ -53,11 +53,6 @@ const token = bearerAuth('s3cret')
 const dev = devModeAuth({ onWarning: () => undefined })
 const http = (host: string, insecure = false) => ({ host, insecure })
 
-test('refuses auth over stdio', () => {
-  expect(() => checkAuthFits(token, 'stdio')).toThrow('stdio')
-  expect(() => checkAuthFits(undefined, 'stdio')).not.toThrow()
-})
-
 test('refuses a public address without auth, unless --insecure is given', () => {
   for (const host of ['0.0.0.0', '::', '192.168.1.7', 'gateway.example', '']) {
     expect(() => checkAuthFits(undefined, http(host))).toThrow('--insecure')
