@@ -1,11 +1,18 @@
 // Calls in graphs that a server continues as tasks (the extension io.modelcontextprotocol/tasks of 2026-07-28).
 import { InMemoryStore, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
-import { startTaskServer, type TaskServer, type TaskServerOptions } from '@x/mcp-testing'
+import { McpClient } from '@x/mcp-client'
+import {
+  startTaskServer,
+  type ScriptHandler,
+  type TaskServer,
+  type TaskServerOptions,
+} from '@x/mcp-testing'
 import { createAgent, fakeModel } from 'langchain'
 import { AIMessage, type ToolMessage } from '@langchain/core/messages'
 import { describe, expect, test, vi } from 'vitest'
 import {
   createMcpTools,
+  createMcpToolsFromMetadataForMcpServer,
   elicitationResume,
   isTaskInterrupt,
   type CreateMcpToolsOptions,
@@ -253,6 +260,35 @@ describe("taskMode: 'interrupt'", () => {
     expect(answers['call-0']?.text).toBe('done')
     expect(answers['call-1']?.text).toBe('Hello, Ada!')
     expect(server.runs).toEqual(['slow_compute', 'greet'])
+  })
+
+  test.each([
+    { change: 'removed', tools: [] },
+    {
+      change: 'changed',
+      tools: [{ name: 'slow_compute', inputSchema: { type: 'object', required: ['seed'] } }],
+    },
+  ])('continues the task of a tool that the server has $change since', async ({ tools }) => {
+    await using server = await startTaskServer()
+    const availableTools = [{ name: 'slow_compute' }]
+    const resource = { $resourceType: 'mcp', name: 'Jobs', slug: 'jobs', availableTools }
+    const checkpointer = new MemorySaver()
+    const graphOf = async (client: McpClient): Promise<AskingGraph> => {
+      const options = { taskMode: 'interrupt' } as const
+      const stored = await createMcpToolsFromMetadataForMcpServer(resource, client, options)
+      const calls = [{ name: 'slow_compute' }]
+      return askingGraph({ kind: 'createAgent', tools: stored, calls, checkpointer })
+    }
+    await using one = new McpClient({ url: server.url })
+    const [interrupt] = (await (await graphOf(one)).start()).interrupts
+    const list = { result: { tools, ttlMs: 0, cacheScope: 'private' } }
+    const answer = server.answers as ScriptHandler
+    server.answers = (request) => (request.message.method === 'tools/list' ? list : answer(request))
+    server.complete('done')
+    await using other = new McpClient({ url: server.url })
+    const { answers } = await (await graphOf(other)).resume({ [interrupt?.id ?? '']: {} })
+    expect(answers['call-0']?.text).toBe('done')
+    expect(server.runs).toEqual(['slow_compute'])
   })
 
   test('asks for the status as the principal of the call', async () => {

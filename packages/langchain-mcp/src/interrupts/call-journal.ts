@@ -2,6 +2,7 @@ import { BoundedMap, isRecord, within } from '@x/internal'
 import type { McpToolOrigin } from '../base/tool-source.ts'
 import { deleteItems, digest, threadNamespace, type GraphStore } from '../sessions/call-context.ts'
 import { callOutcomeFrom, unknownOutcome, type CallOutcome } from './call-outcome.ts'
+import { isElicitationInterrupt, isTaskInterrupt } from './interrupt-value.ts'
 import { tasksIn, type CheckpointReader, type GraphPlace } from './langgraph.ts'
 
 /** A round of a call that is about to be sent. */
@@ -96,6 +97,19 @@ export class CallJournal {
       if (isExecuted) this.#sent.set(key, 'sent')
       else this.#sent.delete(key)
     }
+  }
+
+  /** Returns true if a call was sent when its task was executed before. */
+  async wasSent(place: GraphPlace): Promise<boolean> {
+    const { thread, task, call, graph, checkpoints, saver } = place
+    if (this.#sent.has(JSON.stringify([thread, task, call, 0]))) return true
+    const record = recordOf({ place, number: 0 })
+    if (record && (await record.store.get(record.namespace, record.key)) != null) return true
+    const tuple = await saver?.getTuple({
+      configurable: { thread_id: thread, checkpoint_ns: graph, checkpoint_id: checkpoints[graph] },
+    })
+    const interrupt = tasksIn(tuple?.pendingWrites).get(task)?.interrupt
+    return isTaskInterrupt(interrupt) || isElicitationInterrupt(interrupt)
   }
 
   /** Deletes the records of this process that checkpoints contain. Takes at most 2 s. Never rejects. */
@@ -219,7 +233,7 @@ type StoredRound =
   | { readonly sentAt: number; readonly outcome?: undefined }
 
 /** Returns undefined if the graph has no store. */
-function recordOf({ place, number }: Sending): RoundRecord | undefined {
+function recordOf({ place, number }: Pick<Sending, 'place' | 'number'>): RoundRecord | undefined {
   const { store, thread, task, call, graph, checkpoints } = place
   if (store === undefined) return undefined
   return {

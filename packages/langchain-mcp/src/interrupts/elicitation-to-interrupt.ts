@@ -1,3 +1,4 @@
+import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { check, type Checks } from '@x/internal'
 import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
 import { processWarnings, type ToolLog } from '../base/log.ts'
@@ -128,6 +129,12 @@ export class ElicitationToInterrupt {
     const ownSession = place.hasSiblings ? 'always' : 'when-shared'
     const rules = { answering, ownSession: asksAside ? ownSession : undefined } as const
     return new CallRounds(this.#shared, call, rules).callInGraph(graph, place)
+  }
+
+  /** Returns true if a call was sent before the graph was resumed. */
+  async wasSent(config: ToolRunnableConfig): Promise<boolean> {
+    const place = graphPlaceOf(config)
+    return place !== undefined && (await this.#shared.journal.wasSent(place))
   }
 
   /** Deletes obsolete call records from the store of the graph. Takes at most 2 s. Never rejects. */

@@ -11,6 +11,7 @@ import {
   type McpToolSource,
   type ToolDefinition,
 } from '../base/tool-source.ts'
+import { answeredByClient } from '../interrupts/elicitation-to-interrupt.ts'
 import { breakingChanges, parameterText } from '../schema/definition-drift.ts'
 import { linesOf, SchemaCheck, withinTimeLimit } from '@x/internal/schema-check'
 import { schemaDefectOf } from '../schema/json-schema.ts'
@@ -138,7 +139,10 @@ export class ToolBinding {
     // As JSON: an `undefined` argument is left out, and `__proto__` is a name like any other. Models call tools
     // without parameters with no arguments at all.
     const given: unknown = JSON.parse(JSON.stringify(input ?? {}) ?? '{}')
-    const refusal = this.#refreshBeforeCall ? await this.#refusal(name, config) : undefined
+    const calls = this.options.elicitation || answeredByClient
+    // A call that was sent continues, whatever its definition is now.
+    const isCompared = this.#refreshBeforeCall && !(await calls.wasSent(config))
+    const refusal = isCompared ? await this.#refusal(name, config) : undefined
     if (refusal !== undefined) {
       const args = objectOf(given, given)
       return { name, args, redacted: args, secrets: [], refusal }
