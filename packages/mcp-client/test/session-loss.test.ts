@@ -1,3 +1,4 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
 import { TransportError } from '@x/mcp-transport'
 import {
@@ -61,11 +62,20 @@ describe('a session that the server refuses', () => {
       textOf(await client.callTool('echo', { text }))
     await client.ping()
     // Each of the hundred calls has a connection before the loss, so that only the cost of the loss is counted.
+    const free = deferred()
+    let complete = 0
+    const countComplete = (message: unknown): void => {
+      const { origin } = (message as { readonly request: { readonly origin: string } }).request
+      if (origin === new URL(proxy.url).origin && ++complete === 100) free.resolve()
+    }
+    subscribe('undici:request:trailers', countComplete)
     const calls = hundred.map(() => client.callTool('slow'))
     await server.waitFor(() => server.count('tools/call') === 100)
     server.release()
     await Promise.all(calls)
-    await new Promise(setImmediate) // the last responses have left their connections
+    await free.promise // a result can arrive before the end of its response
+    unsubscribe('undici:request:trailers', countComplete)
+    await new Promise(setImmediate)
 
     server.forgetSessions()
     const mark = proxy.mark()
