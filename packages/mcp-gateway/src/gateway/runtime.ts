@@ -331,7 +331,7 @@ export class Runtime implements AsyncDisposable {
       tasks: this.#tasks,
       retentionMs: runs.repeatTtlMs,
       resources: this.#artifacts?.resources,
-      ownTools: this.#artifacts?.tools,
+      ownTools: this.#artifacts?.tools ?? [],
       cursors: new SignedCursors(this.#key),
       states: new RequestStates({ key: this.#key, ttlMs: runs.needsInputTtlMs }),
       lists: {

@@ -53,8 +53,7 @@ export interface HandlerParts {
   readonly instructions: string | undefined
   readonly registry: Pick<AgentRegistry, 'plan' | 'ownerOf'>
   readonly runs: Pick<Runs, 'call' | 'canContinue' | 'forget' | 'idempotent' | 'maxRunMs'>
-  /** `undefined`: no call becomes a task. */
-  readonly tasks: Tasks | undefined
+  readonly tasks: Tasks
   /** Time for which the outcome of a call with an idempotency key is stored. */
   readonly retentionMs: number
   readonly cursors: SignedCursors
@@ -62,9 +61,8 @@ export interface HandlerParts {
   readonly lists: ListRules
   /** `undefined`: the capability is not declared. */
   readonly resources: ArtifactResources | undefined
-  readonly ownTools: readonly OwnTool[] | undefined
-  /** `undefined`: no result is used twice. */
-  readonly results: ResultCache | undefined
+  readonly ownTools: readonly OwnTool[]
+  readonly results: ResultCache
   /** Limit for the arguments of one call, as JSON. */
   argumentBytes: number
   /** Channel for pieces of an answer before it is complete. */
@@ -107,7 +105,7 @@ export class GatewayHandlers implements McpHandlers {
     this.#methods = new Map(
       Object.entries({
         ...TOOL_METHODS,
-        ...(parts.tasks && taskMethods(parts, parts.tasks)),
+        ...taskMethods(parts),
         ...(parts.hasPrompts && PROMPT_METHODS),
         ...(parts.resources && resourceMethods(parts.resources)),
         ...((parts.hasPrompts || parts.resources) && COMPLETION_METHODS),
@@ -117,7 +115,7 @@ export class GatewayHandlers implements McpHandlers {
 
   /** Clients without a session have no stream on which they could learn of changes. */
   capabilities(kind: ClientKind): ServerCapabilities {
-    const { channel, hasPrompts, resources, retentionMs, tasks } = this.#parts
+    const { channel, hasPrompts, resources, retentionMs } = this.#parts
     const keys = { [IDEMPOTENCY]: { retentionMs, inFlight: 'join' } }
     const changes = kind === 'stateless' ? {} : { listChanged: true }
     const subscriptions = kind === 'stateless' ? {} : { subscribe: true }
@@ -127,7 +125,7 @@ export class GatewayHandlers implements McpHandlers {
       ...(resources && { resources: { ...changes, ...subscriptions } }),
       ...((hasPrompts || resources) && { completions: {} }),
       ...(kind === 'modern'
-        ? { extensions: { ...(tasks && { [TASKS_EXTENSION]: {} }), ...keys } }
+        ? { extensions: { [TASKS_EXTENSION]: {}, ...keys } }
         : { experimental: keys }),
       // Without a session, a level comes with each request, if at all (specification 2026-07-28, "Logging").
       ...((kind === 'session' || channel !== 'progress') && { logging: {} }),

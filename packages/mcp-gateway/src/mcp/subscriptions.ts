@@ -137,10 +137,10 @@ const MAX_TASKS = 1000
 export async function tasksToFollow(
   { notifications, _meta: meta }: Params,
   { principal, scope }: Caller,
-  tasks: Tasks | undefined,
+  tasks: Tasks,
 ): Promise<TaskFeed | undefined> {
   const taskIds = isRecord(notifications) ? notifications['taskIds'] : undefined
-  if (!tasks || taskIds === undefined) return undefined
+  if (taskIds === undefined) return undefined
   const capabilities = isRecord(meta) ? meta[CLIENT_CAPABILITIES_META_KEY] : undefined
   assertDeclared(toClientInfo(undefined, capabilities, MODERN_REVISION))
   if (!Array.isArray(taskIds) || !taskIds.every((id) => typeof id === 'string')) {

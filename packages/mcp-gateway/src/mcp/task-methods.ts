@@ -7,7 +7,6 @@ import { roundAnswers, type Task } from '../tasks/task.ts'
 import type { RunOrder } from '../runs/order.ts'
 import type { PreparedTask } from '../tasks/task-executions.ts'
 import { taskOwnerOf, type TaskReference } from '../tasks/task-records.ts'
-import type { Tasks } from '../tasks/tasks.ts'
 import type { HandlerParts } from './handlers.ts'
 import { invalidParams, methodNotFound, type Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
@@ -17,10 +16,8 @@ import { assertDeclared, clientOf, executeOrder } from './tool-call.ts'
 type TaskMethod = (params: Params, context: RequestContext) => Promise<Result>
 
 /** `tasks/get`, `tasks/update` and `tasks/cancel` (SEP-2663). */
-export function taskMethods(
-  parts: HandlerParts,
-  tasks: Tasks,
-): Readonly<Record<string, TaskMethod>> {
+export function taskMethods(parts: HandlerParts): Readonly<Record<string, TaskMethod>> {
+  const { tasks } = parts
   const methods: Readonly<
     Record<string, (reference: TaskReference, params: Params, context: RequestContext) => unknown>
   > = {

@@ -115,7 +115,7 @@ export async function callTool(
     if ('content' in outcome) return outcome
     if (!('forms' in outcome)) {
       const replayed = outcome.isReplayed && { _meta: REPLAYED }
-      return { ...parts.tasks?.toAnswer(outcome.task), ...replayed }
+      return { ...parts.tasks.toAnswer(outcome.task), ...replayed }
     }
     if (round > MAX_ROUNDS) {
       return failedQuestion(`the agent asked more than ${MAX_ROUNDS} times in one call`)
@@ -167,7 +167,7 @@ async function beginCall(
 ): Promise<CallToolResult | Questions | BegunTask> {
   const { context, parts } = call
   const { channel, clock, runs, tasks } = parts
-  const prepared = tasks && prepareTaskCall(call, resume)
+  const prepared = prepareTaskCall(call, resume)
   if (!prepared) return run(call, { resume })
   const { tool } = prepared
   const earlier = await earlierCall(runs, prepared)
@@ -244,7 +244,7 @@ async function execute(
   trace?: TraceCarrier,
 ): Promise<CallToolResult | Questions> {
   const { args, context, name, parts } = call
-  const { channel, registry, runs } = parts
+  const { channel, registry, results, runs } = parts
   const own = registry.plan().byName(name) ? undefined : ownToolOf(call)
   if (own) return own.call(callerOf(context), args)
   const ready = prepared ?? prepare(call, resume)
@@ -252,8 +252,7 @@ async function execute(
   const { checked, order, tool } = ready
   if (tool.name !== name) call.target = tool.name
   const key = { tool, principal: context.principal, arguments: checked }
-  const results = tool.cache && parts.results
-  const cached = await results?.get(key)
+  const cached = await results.get(key)
   if (cached) return cached
   const outcome = await runs.call(
     tool,
@@ -261,12 +260,12 @@ async function execute(
     sink ?? { signal: context.signal, progress: progressOf(context, channel) },
   )
   if (outcome.type !== 'result') return outcome
-  if (results) await results.put(key, outcome.result)
+  await results.put(key, outcome.result)
   return outcome.result
 }
 
 function ownToolOf({ name, parts }: ToolCall): OwnTool | undefined {
-  return parts.ownTools?.find(({ definition }) => definition.name === name)
+  return parts.ownTools.find(({ definition }) => definition.name === name)
 }
 
 function targetOf({ args, context, name, parts }: ToolCall): Target | CallToolResult {
