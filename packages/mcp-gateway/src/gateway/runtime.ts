@@ -322,7 +322,7 @@ export class Runtime implements AsyncDisposable {
   }
 
   #handlerParts(): HandlerParts {
-    const { auth, limits, runs, server, streaming, tools } = this.#options
+    const { auth, limits, observer, runs, server, streaming, tools } = this.#options
     return {
       info: { name: server.name, version: server.version },
       instructions: server.description,
@@ -343,7 +343,8 @@ export class Runtime implements AsyncDisposable {
       argumentBytes: limits.argumentBytes,
       channel: streaming.channel,
       hasPrompts: tools.prompts,
-      observer: this.#isObserved ? this.#observer : undefined,
+      // Without either of them, nothing reads the time and the size of calls.
+      observer: observer || this.#metrics ? this.#observer : undefined,
       clock: this.#clock,
       onError: this.#onError,
     }
@@ -379,7 +380,7 @@ export class Runtime implements AsyncDisposable {
       isStateless: eras.legacy === 'stateless',
       questionTimeoutMs: runs.questionTimeoutMs,
       resources: this.#artifacts?.resources,
-      observer: this.#isObserved ? this.#observer : undefined,
+      observer: this.#observer,
       clock: this.#clock,
       onError: this.#onError,
       ...own,
@@ -412,8 +413,7 @@ export class Runtime implements AsyncDisposable {
       observer: this.#observer,
     })
     const isDraining = (): boolean => this.#isDraining
-    const observer = this.#isObserved ? this.#observer : undefined
-    const files = this.#artifacts?.route({ admission, isDraining, observer })
+    const files = this.#artifacts?.route({ admission, isDraining, observer: this.#observer })
     const readiness = {
       isStoreReady: () => this.#store.isReady(),
       isListable: () => this.registry.isListable,
@@ -466,11 +466,6 @@ export class Runtime implements AsyncDisposable {
     if (!engine?.countQueued) return 0
     const counted = engine.countQueued().catch(() => NaN)
     return inTime(counted, { clock: this.#clock, ms: COUNT_MS, late: () => NaN })
-  }
-
-  /** True if an observer receives calls and files. */
-  get #isObserved(): boolean {
-    return this.#options.observer !== undefined || this.#metrics !== undefined
   }
 
   #within(ms: number, waiting: Promise<void>): Promise<void> {

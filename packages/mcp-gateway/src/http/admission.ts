@@ -19,7 +19,7 @@ export interface AdmissionOptions {
   /** URL of the MCP endpoint as clients see it. `undefined`: the URL of each request. */
   readonly publicUrl: string | undefined
   /** Receives refused requests. */
-  readonly observer: Pick<GatewayObserver, 'requestRefused'>
+  readonly observer: Pick<Required<GatewayObserver>, 'requestRefused'>
 }
 
 /** Host names that reach this machine from itself only. */
@@ -134,7 +134,7 @@ export class Admission {
   }
 
   #report(reply: Reply, refusal: Omit<RefusedRequest, 'status'>): Reply {
-    this.#options.observer.requestRefused?.({ ...refusal, status: reply.status })
+    this.#options.observer.requestRefused({ ...refusal, status: reply.status })
     return reply
   }
 }

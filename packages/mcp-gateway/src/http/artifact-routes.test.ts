@@ -44,7 +44,7 @@ function open() {
     maxUploadBytes: 1000,
     admission: { admit: notAsked, countAddress: notAsked },
     isDraining: () => false,
-    observer: undefined,
+    observer: { fileTransferred: () => undefined },
     clock,
   })
   return {

@@ -28,7 +28,7 @@ export interface ArtifactRoutesOptions {
   /** Returns true when the gateway is about to stop: new transfers are refused. */
   readonly isDraining: () => boolean
   /** Receives uploads and downloads at their end. */
-  readonly observer: Pick<GatewayObserver, 'fileTransferred'> | undefined
+  readonly observer: Pick<Required<GatewayObserver>, 'fileTransferred'>
   readonly clock: Clock
 }
 
@@ -208,7 +208,7 @@ export class ArtifactRoutes implements HttpRoute {
     { startedAt, ...end }: { startedAt: number; bytes: number; outcome: string },
   ): void {
     const { clock, observer } = this.#options
-    observer?.fileTransferred?.({
+    observer.fileTransferred({
       direction: request.method === 'PUT' ? 'upload' : 'download',
       principal: owner?.principal.id,
       isAnonymous: owner?.principal.isAnonymous ?? false,

@@ -66,7 +66,7 @@ export interface RouterOptions {
   readonly routes: readonly HttpRoute[]
   readonly admission: Admission
   /** Receives calls that are refused. */
-  readonly observer: Required<GatewayObserver> | undefined
+  readonly observer: Required<GatewayObserver>
   readonly auth: Authenticator | undefined
   readonly maxBodyBytes: number
   readonly registry: Pick<AgentRegistry, 'plan' | 'whenListable'>

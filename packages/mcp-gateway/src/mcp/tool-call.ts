@@ -150,14 +150,14 @@ async function ask(
 
 /** Reports a call that its caller may not make. It was refused before it was dispatched. */
 export function reportRefusedCall(
-  observer: Required<GatewayObserver> | undefined,
+  observer: Required<GatewayObserver>,
   call: Pick<ObservedCall, 'tool' | 'address' | 'era'> & { readonly principal: Principal },
 ): void {
   const { id, isAnonymous } = call.principal
   const observed: ObservedCall = { ...call, isKnown: true, principal: id, isAnonymous }
-  observer?.callStarted(observed)
+  observer.callStarted(observed)
   const outcome = 'insufficient_scope'
-  observer?.callEnded(observed, { outcome, durationMs: 0, requestBytes: 0, resultBytes: 0 })
+  observer.callEnded(observed, { outcome, durationMs: 0, requestBytes: 0, resultBytes: 0 })
 }
 
 /** Runs the agent up to its result or its next questions, or makes the call a task. Joins an earlier call with the same key. */
