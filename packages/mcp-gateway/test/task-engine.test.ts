@@ -16,6 +16,7 @@ import {
   request,
   send,
   type Fetch,
+  type Message,
 } from './task-requests.ts'
 import { twoReplicas } from './two-replicas.ts'
 
@@ -374,4 +375,38 @@ test('shows tasks that wait for a process, and reports those that lose it', asyn
   ])
   vi.spyOn(engine, 'countQueued').mockRejectedValue(new GatewayError('UNAVAILABLE', 'Away'))
   expect(await metrics()).toContain('mcp_gateway_queued_tasks Nan\n')
+})
+
+test('does not count calls with a key that ended before they were answered, and repeats none', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine, tasks: { maxPerPrincipal: 1 } })
+  await world.assemblies[0].work()
+  engine.onSubmit = () => void engine.next()
+  const quick = (fetch: Fetch, index: number): Promise<Message> => {
+    const meta = { 'io.github.x-mcp/idempotency-key': `${KEY}-${index}` }
+    const params = { name: 'echo', arguments: { message: 'Hi' }, _meta: meta }
+    return send(fetch, request('tools/call', params))
+  }
+  for (const index of [1, 2, 3]) {
+    expect((await quick(world.a, index)).result).toMatchObject({ content: [{ text: 'Hi' }] })
+  }
+  const { records } = world.store
+  const read = records.get.bind(records)
+  for (const isAway of [false, true]) {
+    // Then the repeat finds the key, but does not see the task at once.
+    const away = vi.spyOn(records, 'get').mockImplementation(async (key) => {
+      if (!isAway || !key.startsWith('task:')) return read(key)
+      away.mockRestore()
+      throw new GatewayError('UNAVAILABLE', 'Away')
+    })
+    const again = await quick(world.b, 1)
+    expect(again.result).toMatchObject({ status: 'completed', _meta: REPLAYED })
+    away.mockRestore()
+  }
+  expect(world.agents.calls).toHaveLength(3)
+  engine.onSubmit = () => {}
+  const calling = call(world.a, 'endless')
+  await settled()
+  await world.clock.advance(2000)
+  expect((await calling).result).toMatchObject({ resultType: 'task', status: 'working' })
 })

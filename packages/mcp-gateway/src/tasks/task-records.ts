@@ -42,6 +42,8 @@ export interface StoredTask {
 type Watcher = (isForeign: boolean) => void
 
 const PREFIX = 'task:'
+/** In front of the keys of tasks that ended before their calls were answered. */
+const EARLY = 'early-'
 /** Log of all processes: ids of tasks that have changed. */
 const CHANGES = 'tasks'
 const CHANGES_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
@@ -105,6 +107,28 @@ export class TaskRecords {
 
   /** @throws GatewayError `UNAVAILABLE` */
   async read(key: string): Promise<StoredTask | undefined> {
+    return (await this.#readAt(key)) ?? this.readEarly(key)
+  }
+
+  /** Reads a task for which `keepEarly()` was called. @throws GatewayError `UNAVAILABLE` */
+  readEarly(key: string): Promise<StoredTask | undefined> {
+    return this.#readAt(EARLY + key)
+  }
+
+  /**
+   * Keeps a task that ended before its call was answered for repeats of the call. It does not count for the limit of its
+   * caller, which has not got its id.
+   *
+   * @throws GatewayError `UNAVAILABLE`
+   */
+  async keepEarly(key: string, task: Task): Promise<void> {
+    const { clock, records } = this.#options
+    const ttlMs = Math.max(1, task.expiresAt - clock.now())
+    await records.put(EARLY + key, task, { ttlMs })
+    await records.delete(key)
+  }
+
+  async #readAt(key: string): Promise<StoredTask | undefined> {
     const { clock, records } = this.#options
     const found = await records.get(key)
     const task = parseTask(found?.value)

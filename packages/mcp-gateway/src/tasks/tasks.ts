@@ -315,7 +315,9 @@ export class Tasks {
     }
     const isEarlyEnd = !isAlways && (task.status === 'completed' || task.status === 'failed')
     if (!isEarlyEnd) return { task, isReplayed: false }
-    if (!isClaimed) await this.#records.delete(found.key).catch(() => {}) // then it is deleted when it expires
+    const { key } = found
+    const kept = isClaimed ? this.#records.keepEarly(key, task) : this.#records.delete(key)
+    await kept.catch(() => {}) // then the task stays until it expires
     return resultOf(task)
   }
 
@@ -364,7 +366,11 @@ export class Tasks {
       // The process of the first call died before it could store the task, or the task has expired.
       const isTooLate = claim?.isNew === false && claim.ageMs > CLAIM_MS
       const first = asked ? nextTask(task, asked, now) : task
-      const stored = isTooLate ? undefined : await this.#records.put(key, first, null)
+      let stored = isTooLate ? undefined : await this.#records.put(key, first, null)
+      if (stored && claim?.isNew === false && (await this.#records.readEarly(key))) {
+        await this.#records.delete(key)
+        stored = undefined
+      }
       // Else a repeat of the call was faster, or this one has stored it by a write whose answer was lost.
       const found = stored ?? (await this.#records.read(key))
       if (!found) return undefined
