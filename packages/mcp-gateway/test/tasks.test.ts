@@ -198,6 +198,20 @@ test('ends a task with an error if its agent stays away', async () => {
   })
 })
 
+test('refuses answers that are no objects, and still waits for them', async () => {
+  await using world = twoReplicas()
+  world.agents.join('asking', asking)
+  const taskId = (await call(world.a, 'asking')).result?.['taskId']
+  for (const answer of ['red', 5, null, ['red']]) {
+    const { error } = await update(world.b, taskId, { '1.i0': answer })
+    expect(error).toMatchObject({ code: -32_602 })
+  }
+  expect((await get(world.a, taskId)).result).toMatchObject({
+    status: 'input_required',
+    inputRequests: { '1.i0': expect.anything(), '1.i1': expect.anything() },
+  })
+})
+
 test('asks again, under another key, after an answer that does not fit', async () => {
   await using world = twoReplicas()
   const schema = { type: 'object', properties: { age: { type: 'integer' } }, required: ['age'] }

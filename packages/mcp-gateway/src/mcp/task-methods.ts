@@ -23,7 +23,9 @@ export function taskMethods(parts: HandlerParts): Readonly<Record<string, TaskMe
   > = {
     'tasks/get': (reference) => tasks.get(reference),
     'tasks/update': (reference, { inputResponses }, context) => {
-      if (!isRecord(inputResponses)) throw invalidParams('"inputResponses" must be an object')
+      if (!isRecord(inputResponses) || !Object.values(inputResponses).every(isRecord)) {
+        throw invalidParams('"inputResponses" must be an object of answers, which are objects too')
+      }
       return tasks.update(reference, inputResponses, (task) => {
         const tool = parts.registry.plan().byName(task.tool)
         if (!tool || !mayUse(context.principal, tool)) throw agentGone(task.tool)
