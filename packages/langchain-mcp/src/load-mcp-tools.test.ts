@@ -124,6 +124,20 @@ describe('the client of SDK v1', () => {
     }
     await expect(toolSourceFrom(old).callTool('x')).resolves.toMatchObject({ content: ['old'] })
   })
+
+  test('refuses a task, which the SDK does not finish', async () => {
+    const declaring: SdkClient = {
+      connect: () => Promise.resolve(),
+      getServerVersion: () => ({ name: 'jobs' }),
+      listTools: () => Promise.resolve({ tools: [] }),
+      callTool: () => Promise.resolve({ content: [], resultType: 'task', taskId: 't1' }),
+    }
+    await expect(toolSourceFrom(declaring).callTool('x')).rejects.toMatchObject({
+      code: 'UNEXPECTED_RESPONSE',
+      outcome: 'unknown',
+      message: expect.stringContaining('use an McpClient'),
+    })
+  })
 })
 
 describe('any source', () => {

@@ -508,6 +508,24 @@ describe('the idempotency key', () => {
     expect(keysOf(all.server)).toHaveLength(1)
   })
 
+  test('is new in a branch that begins at an earlier checkpoint', async () => {
+    await using all = await given({}, { honoursKeys: true })
+    const call = { type: 'tool_call' as const, id: 'c1', name: 'greet', args: { name: 'Ada' } }
+    const model = fakeModel()
+      .respond(new AIMessage({ content: '', tool_calls: [call] }))
+      .respond(new AIMessage('done'))
+      .respond(new AIMessage('done again'))
+    const tools = await all.mcp.listTools()
+    const agent = createAgent({ model, tools, checkpointer: new MemorySaver() })
+    const config = { configurable: { thread_id: 't1' } }
+    await agent.invoke({ messages: 'go' }, config)
+    for await (const { next, config: earlier } of agent.graph.getStateHistory(config)) {
+      if (next.includes('tools')) await agent.invoke(null, earlier)
+    }
+    expect(all.server.runs).toEqual(['greet', 'greet'])
+    expect(new Set(keysOf(all.server)).size).toBe(2)
+  })
+
   test('is new for each call that is made by hand', async () => {
     await using all = await given()
     const greet = (await all.mcp.listTools()).find(({ name }) => name === 'greet')

@@ -120,7 +120,11 @@ export function toolSourceFrom(client: SdkClient): McpToolSource {
         const answer = isSdkV2(client)
           ? await client.callTool(call, options)
           : await client.callTool(call, undefined, options)
-        return toToolResult(answer)
+        if (answer['resultType'] !== 'task') return toToolResult(answer)
+        const server = serverNameOf(client)
+        const message = `MCP server "${server}" continues tool "${name}" as a task, and a Client of the SDK does not wait for tasks: use an McpClient, or a Client that does not declare the extension`
+        const about = { server, tool: name, outcome: 'unknown' } as const
+        throw new McpClientError('UNEXPECTED_RESPONSE', message, about)
       } catch (error) {
         signal?.throwIfAborted()
         throw unansweredError(error, client, name) ?? error
