@@ -110,7 +110,7 @@ describe('rejects the options of', () => {
     [SessionPool, [{ scope: { run: 'x' } }], 'there is no option "scope.run"'],
     [SessionPool, [{ runTtl: 5 }], 'Did you mean "runTtlMs"?'],
     [SessionPool, [{ idleScopes: {} }], 'there is no option "idleScopes"'],
-    [runInSessionScope, [() => {}, { onClose() {} }], 'Did you mean "onCloseError"?'],
+    [runInSessionScope, [() => {}, { isInterupted() {} }], 'Did you mean "isInterrupted"?'],
     [runInSessionScope, [() => {}, { signal: 5 }], '"signal" must be an AbortSignal, not 5'],
     [httpDirectory, [{ base: url }], 'httpDirectory(): there is no option "base"'],
     [httpDirectory, [{ timeout: 5 }], 'Did you mean "timeoutMs"?'],

@@ -23,15 +23,12 @@ export interface SessionRunOptions {
    * updates, values or events
    */
   readonly isInterrupted?: ((outcome: unknown) => boolean) | undefined
-  /** Receives errors of closing at the end of the run. @default a warning of the process */
-  readonly onCloseError?: ((error: unknown) => void) | undefined
 }
 
 const optionChecks: Checks<SessionRunOptions> = {
   id: check.string,
   signal: { ...check.methods('addEventListener'), takes: 'an AbortSignal' },
   isInterrupted: check.func,
-  onCloseError: check.func,
 }
 
 /** Result of `fn`. Streams carry their run; all other results become promises. */
@@ -59,8 +56,8 @@ type StreamInScope<T> = 0 extends 1 & T
  * A stream that `fn` returns or resolves to keeps the run open until the stream ends, fails or is cancelled. A stream
  * that is neither read to its end nor cancelled keeps it open: see `runTtlMs` of `SessionPool`.
  *
- * @throws the error of `fn`, after everything is closed; never an error of closing. TypeError, at once, for an invalid
- * `id` and for an unknown or invalid option
+ * @throws the error of `fn`, after everything is closed; errors of closing are warnings of the process. TypeError, at
+ * once, for an invalid `id` and for an unknown or invalid option
  */
 export function runInSessionScope<T>(fn: () => T, options?: SessionRunOptions): InSessionScope<T>
 export function runInSessionScope(fn: () => unknown, options: SessionRunOptions = {}): unknown {
@@ -135,25 +132,18 @@ export function runIdOf(threadId: string): string {
   return `run_${createHash('sha256').update(threadId).digest('hex').slice(0, 16)}`
 }
 
-type CloseErrorListener = (error: unknown) => void
-
 /** One invocation of a root agent. Knows how to close what was opened in it. Its creator ends it. */
 export class Run implements CurrentRun {
   readonly id: string
   readonly #closers: ((end: RunEnd) => unknown)[] = []
-  readonly #onCloseError: CloseErrorListener
   readonly #aborting = new AbortController()
   #isDetached = false
   #closing: Promise<void> | undefined
 
   /** @throws TypeError for an invalid id */
-  constructor({
-    id = `run_${randomBytes(8).toString('hex')}`,
-    onCloseError = warnOfCloseError,
-  }: Pick<SessionRunOptions, 'id' | 'onCloseError'>) {
+  constructor(id: string = `run_${randomBytes(8).toString('hex')}`) {
     if (!RUN_ID.test(id)) throw new TypeError('The id of a run must be "run_" and 16 hex digits')
     this.id = id
-    this.#onCloseError = onCloseError
     // All code of the run shares this object.
     Object.freeze(this)
   }
@@ -188,7 +178,7 @@ export class Run implements CurrentRun {
     const end = this.#isDetached ? 'detached' : 'ended'
     const closers = this.#closers.splice(0).map((close) => () => close(end))
     // A step later, when the run is marked as ended: a closer may use code that refuses to work in an ended run.
-    this.#closing = Promise.resolve().then(() => closeNewestFirst(closers, this.#onCloseError))
+    this.#closing = Promise.resolve().then(() => closeNewestFirst(closers))
     return this.#closing
   }
 }
@@ -208,7 +198,7 @@ function joinedRun(run: Run): Stay {
 
 function ownedRun(options: SessionRunOptions): Stay {
   const { signal, isInterrupted = isLangGraphInterrupt } = options
-  const run = new Run(options)
+  const run = new Run(options.id)
   const onAbort = (): void => void outsideRun(() => run.abort(signal?.reason))
   if (signal?.aborted === true) onAbort()
   else outsideRun(() => signal?.addEventListener('abort', onAbort, { once: true }))
@@ -363,39 +353,25 @@ function at(value: unknown, path: readonly string[]): unknown {
 const PATIENCE_MS = 5500
 
 /**
- * Closes everything, newest first, each after the one before it, because newer parts may need older ones. After
- * `patienceMs` the rest is closed at once, within the same time again. Never rejects. `onError` receives errors.
+ * Closes everything, newest first, each after the one before it, because newer parts may need older ones. After 5.5 s
+ * the rest is closed at once, within the same time again. Never rejects: errors become warnings of the process.
  */
-export async function closeNewestFirst(
-  closers: readonly (() => unknown)[],
-  onError: CloseErrorListener,
-  patienceMs: number = PATIENCE_MS,
-): Promise<void> {
-  const report = (error: unknown): void => {
-    try {
-      onError(error)
-    } catch {
-      // an error of the error listener cannot be reported
-    }
-  }
-  const end = async (close: () => unknown): Promise<void> => {
-    try {
-      await close()
-    } catch (error) {
-      report(error)
-    }
-  }
+export async function closeNewestFirst(closers: readonly (() => unknown)[]): Promise<void> {
   const closings: Promise<void>[] = []
-  const endsAt = performance.now() + patienceMs
+  const endsAt = performance.now() + PATIENCE_MS
   for (const close of closers.toReversed()) {
-    const closing = end(close)
+    const closing = closed(close)
     closings.push(closing)
     await fulfilledWithin(closing, Math.max(endsAt - performance.now(), 0))
   }
-  const areClosed = await fulfilledWithin(Promise.all(closings), patienceMs)
-  if (!areClosed) report(new DeadlineError(`Not closed within ${2 * patienceMs} ms`))
+  const areClosed = await fulfilledWithin(Promise.all(closings), PATIENCE_MS)
+  if (!areClosed) process.emitWarning(new DeadlineError(`Not closed within ${2 * PATIENCE_MS} ms`))
 }
 
-function warnOfCloseError(error: unknown): void {
-  process.emitWarning(error instanceof Error ? error : String(error))
+async function closed(close: () => unknown): Promise<void> {
+  try {
+    await close()
+  } catch (error) {
+    process.emitWarning(error instanceof Error ? error : String(error))
+  }
 }

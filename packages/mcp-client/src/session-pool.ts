@@ -133,7 +133,6 @@ export class SessionPool implements AsyncDisposable {
     this.#isClosed = true
     await closeNewestFirst(
       Array.from(this.#sessions.values(), (session) => () => this.#close(session, 'ended')),
-      () => {}, // the client logs errors and never rejects
     )
   }
 
@@ -225,7 +224,7 @@ export class SessionPool implements AsyncDisposable {
 }
 
 async function inRunOfItsOwn<T>(operation: () => Promise<T>): Promise<T> {
-  const run = new Run({ onCloseError() {} }) // only sessions are opened in it, and closing them never fails
+  const run = new Run()
   try {
     return await insideRun(run, operation)
   } finally {
