@@ -33,7 +33,6 @@ export type {
 export { httpDirectory } from './directory/http-directory.ts'
 export type { HttpDirectoryOptions } from './directory/http-directory.ts'
 export { mcpJsonDirectory } from './directory/mcp-json-directory.ts'
-export type { McpJsonDirectoryOptions } from './directory/mcp-json-directory.ts'
 export { withOverrides } from './directory/find-server.ts'
 export type { ServerOverride, ServerOverrides } from './directory/find-server.ts'
 export { StaticServerDirectory } from './directory/server-directory.ts'

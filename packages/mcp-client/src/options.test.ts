@@ -115,7 +115,6 @@ describe('rejects the options of', () => {
     [httpDirectory, [{ base: url }], 'httpDirectory(): there is no option "base"'],
     [httpDirectory, [{ timeout: 5 }], 'Did you mean "timeoutMs"?'],
     [mcpJsonDirectory, [], 'option "path" is missing: it must be the path of a file'],
-    [mcpJsonDirectory, ['mcp.json', { env: {} }], 'there is no option "env"'],
     [StaticServerDirectory, [url], 'expected a map from slug to URL'],
     [StaticServerDirectory, [{ shop: 5 }], 'expected a map from slug to URL'],
   ] as const)('%o %o', (factory, given, message) => {

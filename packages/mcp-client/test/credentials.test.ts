@@ -137,7 +137,7 @@ describe('secrets that a config only names', () => {
     await using asked = await startTestServer((_request, response) => {
       response.end(JSON.stringify({ mcpUrl: server.url, secretHeaderKeys: ['x-api-key'] }))
     })
-    const directory = httpDirectory({ baseUrl: asked.url, folderKey: 'f-1', environment: {} })
+    const directory = httpDirectory({ baseUrl: asked.url, folderKey: 'f-1' })
     await using client = new McpClient({ slug: 'shop' }, { directory, secrets: () => 's3cret' })
     await client.ping()
     expect(server.received.every(({ headers }) => !('x-api-key' in headers))).toBe(true)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { createDispatcher } from '@x/mcp-transport'
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { startLegacyServer, startTestServer } from '@x/mcp-testing'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import {
   httpDirectory,
   McpClient,
@@ -21,7 +21,8 @@ test('finds a server in an mcp.json, with a header from the environment', async 
   const path = join(folder.path, 'mcp.json')
   const headers = { authorization: 'Bearer ${SHOP_TOKEN}' }
   await writeFile(path, JSON.stringify({ mcpServers: { shop: { url: server.url, headers } } }))
-  const directory = mcpJsonDirectory(path, { environment: { SHOP_TOKEN: 't0k3n' } })
+  vi.stubEnv('SHOP_TOKEN', 't0k3n')
+  const directory = mcpJsonDirectory(path)
   await using client = new McpClient({ slug: 'shop' }, { directory })
   expect(textOf(await client.callTool('echo', { text: 'x' }))).toBe('x')
   expect(server.received.at(-1)?.headers).toMatchObject({ authorization: 'Bearer t0k3n' })
@@ -35,7 +36,7 @@ test('looks a server up once until dispose(), and passes its description to the 
     response.end(JSON.stringify({ slug: 'shop', mcpUrl: server.url, type: 4 }))
   })
   const factory = new RememberingFactory()
-  const directory = httpDirectory({ baseUrl: asked.url, folderKey: 'f-1', environment: {} })
+  const directory = httpDirectory({ baseUrl: asked.url, folderKey: 'f-1' })
   await using client = new McpClient(
     { name: 'The shop' },
     { directory, sessionInfoFactory: factory },
@@ -59,7 +60,6 @@ test('sends the token of an HTTP directory to a server of the same origin only i
     const directory = httpDirectory({
       baseUrl: new URL('/platform', server.url),
       token: () => token,
-      environment: {},
       dispatcher: handlerDispatcher(() => Response.json({ slug: 'shop', mcpUrl: target, ...also })),
       ...options,
     })
@@ -119,12 +119,9 @@ test('looks a display name up in the folder of the agent, which is known at the 
     asked.push([request.url, request.headers['x-uipath-folderkey']])
     response.end(JSON.stringify({ name: 'The shop', mcpUrl: server.url }))
   })
-  const environment: Record<string, string> = { UIPATH_URL: directory.url }
-  await using client = new McpClient(
-    { name: 'The shop' },
-    { directory: httpDirectory({ environment }) },
-  )
-  environment['UIPATH_FOLDER_KEY'] = 'folder-of-the-run'
+  vi.stubEnv('UIPATH_URL', directory.url)
+  await using client = new McpClient({ name: 'The shop' })
+  vi.stubEnv('UIPATH_FOLDER_KEY', 'folder-of-the-run')
   await client.ping()
   expect(asked).toEqual([
     [expect.stringMatching(/\/agenthub_\/api\/servers\/The%20shop$/), 'folder-of-the-run'],
@@ -133,7 +130,7 @@ test('looks a display name up in the folder of the agent, which is known at the 
 
 test('applies the overrides of the first call, not of the constructor', async () => {
   await using server = await startLegacyServer()
-  const directory = httpDirectory({ baseUrl: 'http://127.0.0.1:1', environment: {} })
+  const directory = httpDirectory({ baseUrl: 'http://127.0.0.1:1' })
   await using client = new McpClient({ slug: 'shop', folderPath: 'Shared' }, { directory })
   const observed = recordEvents(client)
   await withOverrides({ 'mcpServer.shop': { url: server.url } }, () => client.ping())

@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { deferred } from '@x/mcp-testing'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test, vi } from 'vitest'
 import { findServer, withOverrides } from './find-server.ts'
 import type { McpServer, McpServerDirectory, McpServerQuery } from './server-directory.ts'
 
@@ -33,7 +33,8 @@ async function found(
   const logged: string[] = []
   const { signal } = new AbortController()
   const log = (level: string, message: string): void => void logged.push(`${level}: ${message}`)
-  const server = await findServer({ query, directory, signal, log }, environment)
+  for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value)
+  const server = await findServer({ query, directory, signal, log })
   return { server, logged }
 }
 

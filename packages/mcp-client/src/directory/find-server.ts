@@ -12,12 +12,7 @@ import {
   withoutNulls,
 } from '../server-fields.ts'
 import { getIdentifier } from './server-directory.ts'
-import type {
-  Environment,
-  McpServer,
-  McpServerDirectory,
-  McpServerQuery,
-} from './server-directory.ts'
+import type { McpServer, McpServerDirectory, McpServerQuery } from './server-directory.ts'
 
 /**
  * Replaces parts of what is known about a server. Fields that are not set stay as they are. With `slug` or `name`, that
@@ -67,13 +62,10 @@ export interface FindServerOptions {
  *
  * @throws what the directory throws; McpClientError `CONFIG` for overrides that cannot be read
  */
-export async function findServer(
-  options: FindServerOptions,
-  environment: Environment = process.env,
-): Promise<McpServer> {
+export async function findServer(options: FindServerOptions): Promise<McpServer> {
   const { query, directory, signal } = options
   const { slug, name, folderPath } = query
-  const override = (await findOverride(options, environment)) ?? {}
+  const override = (await findOverride(options)) ?? {}
   const { url, headers } = override
   const isRenamed = (override.slug ?? override.name) !== undefined
   const wanted = {
@@ -88,14 +80,15 @@ export async function findServer(
 }
 
 /** Returns the override for the folder, else the one for all folders. Logs and skips invalid overrides. */
-async function findOverride(
-  { query, signal, log }: FindServerOptions,
-  environment: Environment,
-): Promise<ServerOverride | undefined> {
+async function findOverride({
+  query,
+  signal,
+  log,
+}: FindServerOptions): Promise<ServerOverride | undefined> {
   const server = getIdentifier(query)
   let overrides: Readonly<Record<string, unknown>> | undefined = scope.getStore()
   try {
-    overrides ??= await untilAborted(readOverrides(environment), signal)
+    overrides ??= await untilAborted(readOverrides(), signal)
   } catch (error) {
     if (!(error instanceof FieldError)) throw error
     const message = `Cannot look up MCP server "${server}": ${error.message}`
@@ -119,10 +112,8 @@ async function findOverride(
 }
 
 /** Reads the overrides from `MCP_SERVER_OVERRIDES`, else from the file that `MCP_SERVER_OVERRIDES_FILE` names. */
-async function readOverrides(
-  environment: Environment,
-): Promise<Readonly<Record<string, unknown>> | undefined> {
-  const { MCP_SERVER_OVERRIDES: text, MCP_SERVER_OVERRIDES_FILE: path } = environment
+async function readOverrides(): Promise<Readonly<Record<string, unknown>> | undefined> {
+  const { MCP_SERVER_OVERRIDES: text, MCP_SERVER_OVERRIDES_FILE: path } = process.env
   if (text !== undefined && text !== '') return parseJsonObject('MCP_SERVER_OVERRIDES', text)
   if (path === undefined || path === '') return undefined
   return readJsonObject(`MCP_SERVER_OVERRIDES_FILE (${path})`, path)

@@ -2,10 +2,16 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { handlerDispatcher } from '@x/internal/testing/undici'
 import { deferred, freePort, startTestServer } from '@x/mcp-testing'
 import type { TestServer } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { httpDirectory } from './http-directory.ts'
 import type { HttpDirectoryOptions } from './http-directory.ts'
 import type { McpServerQuery } from './server-directory.ts'
+
+beforeEach(() => {
+  for (const name of ['URL', 'ACCESS_TOKEN', 'FOLDER_PATH', 'FOLDER_KEY']) {
+    vi.stubEnv(`UIPATH_${name}`, undefined)
+  }
+})
 
 interface Asked {
   readonly path: string
@@ -47,7 +53,7 @@ async function startDirectory(
   })
   const baseUrl = new URL('/org/tenant', server.url).href
   const retrieve: DirectoryServer['retrieve'] = (query, options) =>
-    httpDirectory({ baseUrl, environment: {}, ...options }).retrieve(query)
+    httpDirectory({ baseUrl, ...options }).retrieve(query)
   return {
     server,
     baseUrl,
@@ -100,7 +106,6 @@ describe('a lookup', () => {
     const found = httpDirectory({
       baseUrl: directory.baseUrl,
       token: async () => `token-${++asked}`,
-      environment: {},
     })
     await found.retrieve({ slug: 'shop' })
     await found.retrieve({ slug: 'shop' })
@@ -196,15 +201,12 @@ describe('folders', () => {
 describe('the environment', () => {
   test('replaces missing options, and is read at each lookup', async () => {
     await using directory = await startDirectory()
-    const environment: Record<string, string> = {}
-    const found = httpDirectory({ environment })
+    const found = httpDirectory()
     await expect(found.retrieve({ slug: 'shop' })).rejects.toMatchObject({ code: 'CONFIG' })
-    Object.assign(environment, {
-      UIPATH_URL: directory.baseUrl,
-      UIPATH_ACCESS_TOKEN: 'env-token',
-      UIPATH_FOLDER_KEY: 'env-folder',
-      UIPATH_FOLDER_PATH: 'Shared',
-    })
+    vi.stubEnv('UIPATH_URL', directory.baseUrl)
+    vi.stubEnv('UIPATH_ACCESS_TOKEN', 'env-token')
+    vi.stubEnv('UIPATH_FOLDER_KEY', 'env-folder')
+    vi.stubEnv('UIPATH_FOLDER_PATH', 'Shared')
     expect(await found.retrieve({ slug: 'shop' })).toMatchObject({ folderKey: 'env-folder' })
     expect(directory.asked[0]?.headers).toMatchObject({
       authorization: 'Bearer env-token',
@@ -214,12 +216,10 @@ describe('the environment', () => {
 
   test('does not replace options', async () => {
     await using directory = await startDirectory()
-    const environment = {
-      UIPATH_URL: 'http://127.0.0.1:1',
-      UIPATH_ACCESS_TOKEN: 'env-token',
-      UIPATH_FOLDER_KEY: 'env-folder',
-    }
-    await directory.retrieve({ slug: 'shop' }, { environment, token: 'mine', folderKey: 'f-1' })
+    vi.stubEnv('UIPATH_URL', 'http://127.0.0.1:1')
+    vi.stubEnv('UIPATH_ACCESS_TOKEN', 'env-token')
+    vi.stubEnv('UIPATH_FOLDER_KEY', 'env-folder')
+    await directory.retrieve({ slug: 'shop' }, { token: 'mine', folderKey: 'f-1' })
     expect(directory.asked[0]?.headers).toMatchObject({
       authorization: 'Bearer mine',
       'x-uipath-folderkey': 'f-1',
@@ -280,19 +280,21 @@ describe('a response', () => {
 describe('a lookup that fails', () => {
   test('rejects with UNREACHABLE if no directory listens', async () => {
     const baseUrl = `http://127.0.0.1:${await freePort()}`
-    await expect(
-      httpDirectory({ baseUrl, environment: {} }).retrieve({ slug: 'shop' }),
-    ).rejects.toMatchObject({ code: 'UNREACHABLE', server: 'shop', cause: expect.anything() })
+    await expect(httpDirectory({ baseUrl }).retrieve({ slug: 'shop' })).rejects.toMatchObject({
+      code: 'UNREACHABLE',
+      server: 'shop',
+      cause: expect.anything(),
+    })
   })
 
   test('rejects at the time limit or when the caller aborts if the directory is silent', async () => {
     const asked = deferred()
     await using silent = await startTestServer(() => asked.resolve())
-    const directory = httpDirectory({ baseUrl: silent.url, timeoutMs: 30, environment: {} })
+    const directory = httpDirectory({ baseUrl: silent.url, timeoutMs: 30 })
     await expect(directory.retrieve({ slug: 'shop' })).rejects.toMatchObject({ code: 'TIMEOUT' })
     await asked.promise
     const controller = new AbortController()
-    const patient = httpDirectory({ baseUrl: silent.url, environment: {} })
+    const patient = httpDirectory({ baseUrl: silent.url })
     const lookup = patient.retrieve({ slug: 'shop', signal: controller.signal })
     controller.abort(new Error('enough'))
     await expect(lookup).rejects.toThrow('enough')
@@ -303,7 +305,6 @@ describe('a lookup that fails', () => {
       baseUrl: 'http://127.0.0.1:1',
       token: () => new Promise(() => {}),
       timeoutMs: 20,
-      environment: {},
     })
     await expect(directory.retrieve({ slug: 'shop' })).rejects.toMatchObject({ code: 'TIMEOUT' })
   })
@@ -312,7 +313,7 @@ describe('a lookup that fails', () => {
     ['localhost:8080', 'baseUrl must be http or https'],
     [' https://host', 'baseUrl starts or ends with white space'],
   ])('rejects the base URL %s with CONFIG', async (baseUrl, what) => {
-    const lookup = httpDirectory({ baseUrl, environment: {} }).retrieve({ slug: 'shop' })
+    const lookup = httpDirectory({ baseUrl }).retrieve({ slug: 'shop' })
     await expect(lookup).rejects.toMatchObject({
       code: 'CONFIG',
       message: expect.stringContaining(what),
@@ -346,7 +347,7 @@ test('uses its own dispatcher, else that of the client, and closes neither', asy
     })
   const own = dispatcherOf('own')
   const query = { slug: 'shop', dispatcher: dispatcherOf('of the client') }
-  const options = { baseUrl: 'http://directory.test', environment: {} }
+  const options = { baseUrl: 'http://directory.test' }
   for (let round = 0; round < 2; round++) {
     await httpDirectory(options).retrieve(query)
     await httpDirectory({ ...options, dispatcher: own }).retrieve(query)

@@ -15,15 +15,10 @@ import {
   withoutNulls,
 } from '../server-fields.ts'
 import { getIdentifier } from './server-directory.ts'
-import type {
-  EnvironmentOption,
-  McpServer,
-  McpServerDirectory,
-  McpServerQuery,
-} from './server-directory.ts'
+import type { McpServer, McpServerDirectory, McpServerQuery } from './server-directory.ts'
 
 /** Options that are not given come from environment variables, which each lookup reads. */
-export interface HttpDirectoryOptions extends EnvironmentOption {
+export interface HttpDirectoryOptions {
   /** Base of `agenthub_/api/servers`, with the path of organization and tenant. @default `UIPATH_URL` */
   readonly baseUrl?: string | URL | undefined
   /** Bearer token. A function is called at each lookup. @default `UIPATH_ACCESS_TOKEN`, or none */
@@ -52,7 +47,6 @@ const optionChecks: Checks<HttpDirectoryOptions> = {
   dispatcher: check.dispatcher,
   timeoutMs: check.number(),
   shareTokenWithSameOrigin: check.flag,
-  environment: check.record,
 }
 
 const TIMEOUT_MS = 10_000
@@ -148,7 +142,7 @@ class Lookup {
     const sources: readonly Folder[] = [
       { path: requested, key: undefined },
       { path: folderPath, key: folderKey },
-      { path: this.#variable('UIPATH_FOLDER_PATH'), key: this.#variable('UIPATH_FOLDER_KEY') },
+      { path: variable('UIPATH_FOLDER_PATH'), key: variable('UIPATH_FOLDER_KEY') },
     ]
     const folder = sources.find(({ path, key }) => (path ?? key) !== undefined)
     const { path, key } = folder ?? { path: undefined, key: undefined }
@@ -224,13 +218,13 @@ class Lookup {
 
   async #token(): Promise<string | undefined> {
     const { token } = this.#options
-    if (typeof token !== 'function') return token ?? this.#variable('UIPATH_ACCESS_TOKEN')
+    if (typeof token !== 'function') return token ?? variable('UIPATH_ACCESS_TOKEN')
     return untilAborted(Promise.resolve().then(token), this.#context.signal)
   }
 
   #url(path: string): URL {
     const { baseUrl } = this.#options
-    const given = baseUrl ?? this.#variable('UIPATH_URL')
+    const given = baseUrl ?? variable('UIPATH_URL')
     return this.#checkOptions(() => {
       if (given === undefined) {
         throw new FieldError('there is no directory. Set the option "directory" or UIPATH_URL')
@@ -254,11 +248,11 @@ class Lookup {
   #error(code: McpClientErrorCode, url: URL, what: string): McpClientError {
     return notExecuted(code, `${describe(url)} ${what}`, { server: this.#context.server })
   }
+}
 
-  #variable(name: string): string | undefined {
-    const value = (this.#options.environment ?? process.env)[name]
-    return value === '' ? undefined : value
-  }
+function variable(name: string): string | undefined {
+  const value = process.env[name]
+  return value === '' ? undefined : value
 }
 
 /** Names the directory in messages, without the query of its URL. */

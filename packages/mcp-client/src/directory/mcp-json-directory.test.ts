@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test, vi } from 'vitest'
 import { McpClientError } from '../errors.ts'
 import { mcpJsonDirectory } from './mcp-json-directory.ts'
 import type { McpServerQuery } from './server-directory.ts'
@@ -17,7 +17,8 @@ async function retrieved(
   environment: Record<string, string | undefined> = {},
 ): Promise<unknown> {
   await writeFile(path, typeof content === 'string' ? content : JSON.stringify(content))
-  return mcpJsonDirectory(path, { environment }).retrieve(query)
+  for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value)
+  return mcpJsonDirectory(path).retrieve(query)
 }
 
 /** Returns the message without the path, and the error. */

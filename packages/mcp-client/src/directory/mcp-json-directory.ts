@@ -10,35 +10,24 @@ import {
   urlFields,
 } from '../server-fields.ts'
 import { getIdentifier, unknownServer } from './server-directory.ts'
-import type {
-  Environment,
-  EnvironmentOption,
-  McpServer,
-  McpServerDirectory,
-} from './server-directory.ts'
+import type { McpServer, McpServerDirectory } from './server-directory.ts'
 
-/** `environment` has the values of `${VAR}`. */
-export type McpJsonDirectoryOptions = EnvironmentOption
-
-const optionChecks: Checks<McpJsonDirectoryOptions & { path: string | URL }> = {
-  environment: check.record,
+const optionChecks: Checks<{ path: string | URL }> = {
   path: check.required({ ...check.url, takes: 'the path of a file' }),
 }
 
 /**
  * Directory made from an `mcp.json` file: the `mcpServers` format of desktop clients. The key of an entry is
- * both its slug and its name. Texts may contain `${VAR}` and `${VAR:-default}`. Folders are ignored.
+ * both its slug and its name. Texts may contain `${VAR}` and `${VAR:-default}`, which come from the environment.
+ * Folders are ignored.
  *
  * Each lookup reads the file, and checks only the entry of the requested server.
  *
  * @throws McpClientError from `retrieve`: `NOT_FOUND`; `CONFIG` for a file or an entry that cannot be used,
- * with the path of the file and the field, never with a value. `CONFIG` at once for an invalid path or option.
+ * with the path of the file and the field, never with a value. `CONFIG` at once for an invalid path.
  */
-export function mcpJsonDirectory(
-  path: string | URL,
-  options: McpJsonDirectoryOptions = {},
-): McpServerDirectory {
-  assertClientOptions('mcpJsonDirectory()', { ...options, path }, { checks: optionChecks })
+export function mcpJsonDirectory(path: string | URL): McpServerDirectory {
+  assertClientOptions('mcpJsonDirectory()', { path }, { checks: optionChecks })
   return {
     async retrieve(query) {
       const server = getIdentifier(query)
@@ -56,8 +45,7 @@ export function mcpJsonDirectory(
           throw notExecuted('NOT_FOUND', `${file}: ${what}`, { server })
         }
         const prefix = `${file}: mcpServers[${JSON.stringify(server)}]`
-        const { environment = process.env } = options
-        return { slug: server, name: server, ...parseEntry(entry, prefix, environment) }
+        return { slug: server, name: server, ...parseEntry(entry, prefix) }
       } catch (error) {
         if (!(error instanceof FieldError)) throw error
         throw notExecuted('CONFIG', error.message, { server, cause: error.cause })
@@ -66,7 +54,7 @@ export function mcpJsonDirectory(
   }
 }
 
-function parseEntry(entry: unknown, prefix: string, environment: Environment): McpServer {
+function parseEntry(entry: unknown, prefix: string): McpServer {
   if (!isRecord(entry)) throw new FieldError(`${prefix} must be an object`)
   const isRemote = isGiven(entry['url'])
   if (isRemote === isGiven(entry['command'])) {
@@ -80,10 +68,7 @@ function parseEntry(entry: unknown, prefix: string, environment: Environment): M
   const expanded = (fields: object): Readonly<Record<string, unknown>> => {
     const given = Object.keys(fields).filter((name) => isGiven(entry[name]))
     return Object.fromEntries(
-      given.map((name) => [
-        name,
-        expandTexts(entry[name], { field: `${prefix}.${name}`, environment }),
-      ]),
+      given.map((name) => [name, expandTexts(entry[name], `${prefix}.${name}`)]),
     )
   }
   if (isRemote) {
@@ -99,28 +84,23 @@ function isGiven(value: unknown): boolean {
   return value !== undefined && value !== null
 }
 
-interface Expansion {
-  readonly field: string
-  readonly environment: Environment
-}
-
 /** `${NAME}`, `${env:NAME}` and `${NAME:-default}`, as in desktop clients. */
 const REFERENCE = /\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g
 
 /** Expands all texts in a value, but not the keys of objects. */
-function expandTexts(value: unknown, context: Expansion): unknown {
-  if (typeof value === 'string') return expandText(value, context)
-  if (Array.isArray(value)) return value.map((part: unknown) => expandTexts(part, context))
+function expandTexts(value: unknown, field: string): unknown {
+  if (typeof value === 'string') return expandText(value, field)
+  if (Array.isArray(value)) return value.map((part: unknown) => expandTexts(part, field))
   if (!isRecord(value)) return value
   return Object.fromEntries(
-    Object.entries(value).map(([key, part]) => [key, expandTexts(part, context)]),
+    Object.entries(value).map(([key, part]) => [key, expandTexts(part, field)]),
   )
 }
 
 /** Replaces the references once: references in the value of a variable stay as they are. */
-function expandText(text: string, { field, environment }: Expansion): string {
+function expandText(text: string, field: string): string {
   return text.replaceAll(REFERENCE, (_reference, name: string, fallback: string | undefined) => {
-    const value = environment[name]
+    const value = process.env[name]
     // As in a shell, `:-` also replaces an empty value.
     if (fallback !== undefined) return value === undefined || value === '' ? fallback : value
     if (value !== undefined) return value

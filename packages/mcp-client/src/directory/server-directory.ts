@@ -51,14 +51,6 @@ export interface McpServerDirectory {
   retrieve(query: McpServerQuery): Promise<McpServer>
 }
 
-/** Environment variables. */
-export type Environment = Readonly<Record<string, string | undefined>>
-
-export interface EnvironmentOption {
-  /** Replaces the environment variables of this process. @default `process.env`, read at each lookup */
-  readonly environment?: Environment | undefined
-}
-
 /** Directory made from a map. The keys are slugs; each value is a URL or a description of the server. */
 export class StaticServerDirectory implements McpServerDirectory {
   readonly #servers: ReadonlyMap<string, McpServer>
