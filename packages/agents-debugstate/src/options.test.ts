@@ -30,7 +30,6 @@ describe('refuses', () => {
       'Did you mean "limits.bodyBytes"?',
     ],
     [createDebugStateServer, [{ store, timeouts: { idle: 1 } }], 'Did you mean "timeouts.idleMs"?'],
-    [MemoryDebugStateStore, [{ now: 5 }], '"now" must be a function, not 5'],
     [SqliteDebugStateStore, ['x.db', { synchronous: 'ful' }], `Did you mean 'full'?`],
     [RedisDebugStateStore, [{ uri: 'redis://h' }], 'Did you mean "url"?'],
     [RedisDebugStateStore, [{ timeoutMs: 0 }], '"timeoutMs" must be a number from 1, not 0'],

@@ -1,5 +1,5 @@
 import { startTestServer } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { debugState, runDebugState } from '../../test/run-debugstate.ts'
 import { temporaryFolder } from '../../test/temporary-folder.ts'
 import { createDebugStateServer } from '../server/create-debug-state-server.ts'
@@ -10,6 +10,8 @@ const TOKEN = 'token-of-the-agent'
 const KEY = 'mcpsession:f1:shop'
 const NOW = Date.parse('2026-11-01T10:00:00.000Z')
 
+afterEach(() => vi.useRealTimers())
+
 interface World extends AsyncDisposable {
   readonly env: Record<string, string>
   readonly server: DebugStateServer
@@ -17,14 +19,13 @@ interface World extends AsyncDisposable {
 
 /** Starts a service with one session of `agent`, written three minutes ago. */
 async function startWorld(): Promise<World> {
-  let now = NOW
-  const clock = { now: () => now }
-  const store = new MemoryDebugStateStore(clock)
+  vi.setSystemTime(NOW)
+  const store = new MemoryDebugStateStore()
   const tokens = [{ token: TOKEN, agentIds: ['agent', 'empty'] }]
-  const server = createDebugStateServer({ store, tokens, ...clock })
+  const server = createDebugStateServer({ store, tokens })
   const address = { agentId: 'agent', key: KEY }
   await store.put(address, Buffer.from('session-1'), { ttlMs: 86_400_000 })
-  now += 185_000
+  vi.setSystemTime(NOW + 185_000)
   const env = { DEBUGSTATE_URL: await server.listen(), DEBUGSTATE_TOKEN: TOKEN }
   return { env, server, [Symbol.asyncDispose]: () => server.close() }
 }

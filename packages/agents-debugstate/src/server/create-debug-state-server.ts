@@ -32,7 +32,6 @@ const optionChecks: Checks<DebugStateServerOptions> = {
   pathPrefix: check.string,
   logger: check.methods('debug', 'info', 'warn', 'error'),
   onError: check.func,
-  now: check.func,
   closeMs: check.number(),
   timeouts: check.section({
     headersMs: check.number(),

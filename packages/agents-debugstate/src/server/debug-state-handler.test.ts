@@ -1,5 +1,5 @@
 import type { Logger } from 'pino'
-import { describe, expect, expectTypeOf, test } from 'vitest'
+import { afterEach, describe, expect, expectTypeOf, test, vi } from 'vitest'
 import { createDebugStateServer } from './create-debug-state-server.ts'
 import { getKeyDigest } from './debug-state-handler.ts'
 import type { DebugStateLogger, DebugStateServerOptions, WriteLog } from './debug-state-handler.ts'
@@ -8,6 +8,8 @@ import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 
 const BASE = 'http://service.test/agenthub_/design/debugstate'
 const KEY = `${BASE}/agent/mcpsession%3Af1%3Ashop`
+
+afterEach(() => vi.useRealTimers())
 
 type Ask = (method: string, url: string, init?: RequestInit) => Promise<Response>
 
@@ -120,14 +122,12 @@ describe('a value', () => {
   })
 
   test('expires after its own time to live', async () => {
-    let now = 0
-    const clock = { now: () => now }
-    const store = new MemoryDebugStateStore(clock)
-    const ask = startService({ store, ...clock, limits: { ttlMs: 1000 } })
+    vi.setSystemTime(0)
+    const ask = startService({ limits: { ttlMs: 1000 } })
     await ask('PUT', KEY, { body: 'early' })
-    now = 600
+    vi.setSystemTime(600)
     await ask('PUT', `${KEY}-2`, { body: 'late' })
-    now = 1000
+    vi.setSystemTime(1000)
     await expectProblem(await ask('GET', KEY), 404, 'NOT_FOUND')
     expect(await (await ask('GET', `${KEY}-2`)).text()).toBe('late')
     expect(await (await ask('GET', `${BASE}/agent`)).json()).toMatchObject({
@@ -218,12 +218,10 @@ describe('a limit', () => {
 
 describe('a list', () => {
   test('has keys, sizes and ages, and never a value', async () => {
-    let now = Date.parse('2026-11-01T10:00:00Z')
-    const clock = (): number => now
-    const store = new MemoryDebugStateStore({ now: clock })
-    const ask = startService({ store, now: clock, limits: { ttlMs: 60_000 } })
+    vi.setSystemTime('2026-11-01T10:00:00Z')
+    const ask = startService({ limits: { ttlMs: 60_000 } })
     await ask('PUT', KEY, { body: 'a-secret' })
-    now += 5000
+    vi.setSystemTime('2026-11-01T10:00:05Z')
     const response = await ask('GET', `${BASE}/agent`)
     expect(response.headers.get('cache-control')).toBe('no-store')
     const text = await response.text()

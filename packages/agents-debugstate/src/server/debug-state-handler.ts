@@ -53,8 +53,6 @@ export interface DebugStateServerOptions {
    * @default process.emitWarning, or nothing if there is a logger
    */
   readonly onError?: ((error: unknown) => void) | undefined
-  /** Milliseconds since the epoch, for the ages in a list. @default Date.now */
-  readonly now?: (() => number) | undefined
 }
 
 /** Writes one line of a structured log. */
@@ -83,7 +81,7 @@ export function createDebugStateHandler(
   options: DebugStateServerOptions,
   getAccess: GetAccess | undefined,
 ): FetchHandler {
-  const { store, limits = {}, logger, now = Date.now } = options
+  const { store, limits = {}, logger } = options
   const { onError = logger === undefined ? warn : undefined } = options
   const { bodyBytes = 65_536, ttlMs = 30 * DAY_MS, listedKeys = 1000 } = limits
   const { pathPrefix = 'agenthub_/design/debugstate' } = options
@@ -194,7 +192,7 @@ export function createDebugStateHandler(
       keys: entries.slice(0, listedKeys).map(({ key, bytes, updatedAt, expiresAt }) => ({
         key,
         bytes,
-        ageMs: Math.max(0, now() - updatedAt),
+        ageMs: Math.max(0, Date.now() - updatedAt),
         updatedAt: new Date(updatedAt).toISOString(),
         expiresAt: new Date(expiresAt).toISOString(),
       })),

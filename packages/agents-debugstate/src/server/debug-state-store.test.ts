@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startRedisServer } from '@x/internal/testing'
 import { createClient } from 'redis'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
 import type {
   DebugStateAddress,
   DebugStateStore,
@@ -29,29 +29,28 @@ interface OpenStore extends AsyncDisposable {
 const redis = await startRedisServer()
 afterAll(() => redis?.[Symbol.asyncDispose]())
 
+afterEach(() => vi.useRealTimers())
+
 const stores: Record<string, () => Promise<OpenStore>> = {
   async memory() {
-    let now = 1_000_000
-    const store = new MemoryDebugStateStore({ now: () => now })
+    const store = new MemoryDebugStateStore()
     return {
       store,
       other: store,
       shortMs: 1000,
-      expiry: async () => void (now += 1000),
+      expiry: async () => void vi.setSystemTime(Date.now() + 1000),
       [Symbol.asyncDispose]: () => store.close(),
     }
   },
   async sqlite() {
-    let now = 1_000_000
     const folder = await mkdtemp(join(tmpdir(), 'debugstate-'))
-    const open = (): SqliteDebugStateStore =>
-      new SqliteDebugStateStore(join(folder, 'state.db'), { now: () => now })
+    const open = (): SqliteDebugStateStore => new SqliteDebugStateStore(join(folder, 'state.db'))
     const [store, other] = [open(), open()]
     return {
       store,
       other,
       shortMs: 1000,
-      expiry: async () => void (now += 1000),
+      expiry: async () => void vi.setSystemTime(Date.now() + 1000),
       async [Symbol.asyncDispose]() {
         await store.close()
         await other.close()

@@ -29,7 +29,6 @@ export type {
   StoredValue,
 } from './debug-state-store.ts'
 export { MemoryDebugStateStore } from './memory-debug-state-store.ts'
-export type { MemoryDebugStateStoreOptions } from './memory-debug-state-store.ts'
 export type { Problem, ProblemCode } from './protocol.ts'
 export type { RedisClient, RedisCommand, RedisCommandOptions } from '@x/internal/redis'
 export { RedisDebugStateStore } from './redis-debug-state-store.ts'

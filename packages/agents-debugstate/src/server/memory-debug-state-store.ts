@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { assertOptions, check, compareBytes } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { compareBytes } from '@x/internal'
 import { DebugStateStoreError, isExpected } from './debug-state-store.ts'
 import type {
   DebugStateAddress,
@@ -13,26 +12,14 @@ import type {
   StoredValue,
 } from './debug-state-store.ts'
 
-export interface MemoryDebugStateStoreOptions {
-  /** Milliseconds since the epoch. @default Date.now */
-  readonly now?: (() => number) | undefined
-}
-
-const optionChecks: Checks<MemoryDebugStateStoreOptions> = { now: check.func }
+const SWEEP_EVERY_MS = 60_000
 
 /** Stores values in memory until the process ends, for tests and trials. */
 export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
   /** By agent id and key. An agent id has no slash. */
   readonly #entries = new Map<string, Entry>()
-  readonly #now: () => number
-  #nextSweepAt: number
+  #nextSweepAt: number = Date.now() + SWEEP_EVERY_MS
   #isClosed = false
-
-  constructor(options: MemoryDebugStateStoreOptions = {}) {
-    assertOptions('MemoryDebugStateStore', options, optionChecks)
-    this.#now = options.now ?? Date.now
-    this.#nextSweepAt = this.#now() + SWEEP_EVERY_MS
-  }
 
   async get(address: DebugStateAddress): Promise<StoredValue | undefined> {
     return this.#find(address)
@@ -44,7 +31,7 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
     options: PutOptions,
   ): Promise<PutOutcome> {
     if (!isExpected(options.expected, this.#find(address)?.version)) return 'conflict'
-    const updatedAt = this.#now()
+    const updatedAt = Date.now()
     if (updatedAt >= this.#nextSweepAt) this.#sweep(updatedAt)
     const version = randomUUID()
     const expiresAt = updatedAt + options.ttlMs
@@ -62,7 +49,7 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
 
   async list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
     this.#checkOpen()
-    const now = this.#now()
+    const now = Date.now()
     const prefix = toName({ agentId, key: '' })
     return [...this.#entries]
       .filter(([name, { expiresAt }]) => name.startsWith(prefix) && expiresAt > now)
@@ -86,7 +73,7 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
   #find(address: DebugStateAddress): Entry | undefined {
     this.#checkOpen()
     const entry = this.#entries.get(toName(address))
-    return entry !== undefined && entry.expiresAt > this.#now() ? entry : undefined
+    return entry !== undefined && entry.expiresAt > Date.now() ? entry : undefined
   }
 
   #sweep(now: number): void {
@@ -100,8 +87,6 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
     if (this.#isClosed) throw new DebugStateStoreError('CLOSED', 'The store is closed')
   }
 }
-
-const SWEEP_EVERY_MS = 60_000
 
 interface Entry extends StoredValue {
   readonly updatedAt: number

@@ -1,7 +1,7 @@
 import { chmod, chown, readFile, readdir, stat, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { temporaryFolder } from '../../test/temporary-folder.ts'
 import type { DebugStateStoreError } from './debug-state-store.ts'
 import { SqliteDebugStateStore, toStoreError } from './sqlite-debug-state-store.ts'
@@ -25,6 +25,8 @@ async function makeStore(path: string): Promise<void> {
     await store.put({ agentId: 'agent', key: `key-${n}` }, bytes('x'.repeat(500)), { ttlMs })
   }
 }
+
+afterEach(() => vi.useRealTimers())
 
 test('creates the folder, and a file that only its owner can read', async () => {
   await using folder = await temporaryFolder()
@@ -261,8 +263,8 @@ test('does not grow with tens of thousands of writes of the same keys', async ()
 test('removes expired values in batches, and uses their space again', async () => {
   await using folder = await temporaryFolder()
   const path = folder.file('state.db')
-  let now = 1_000_000
-  await using store = new SqliteDebugStateStore(path, { now: () => now })
+  vi.setSystemTime(1_000_000)
+  await using store = new SqliteDebugStateStore(path)
   const fill = (round: number): Promise<unknown> =>
     Promise.all(
       Array.from({ length: 1200 }, (_, n) =>
@@ -275,7 +277,7 @@ test('removes expired values in batches, and uses their space again', async () =
   const pages: unknown[] = []
   const counts: unknown[] = []
   for (let round = 1; round <= 5; round++) {
-    now += 120_000
+    vi.setSystemTime(Date.now() + 120_000)
     counts.length = 0
     for (let n = 0; n < 4; n++) {
       await store.put(address, bytes('x'), { ttlMs })

@@ -31,13 +31,10 @@ export interface SqliteDebugStateStoreOptions {
    * `full` survives that too, and is slower. @default 'normal'
    */
   readonly synchronous?: SqliteSynchronous | undefined
-  /** Milliseconds since the epoch. @default Date.now */
-  readonly now?: (() => number) | undefined
 }
 
 const optionChecks: Checks<SqliteDebugStateStoreOptions> = {
   synchronous: check.oneOf('normal', 'full'),
-  now: check.func,
 }
 
 const FILE_FORMAT: SqliteFileFormat = {
@@ -64,11 +61,10 @@ const FILE_FORMAT: SqliteFileFormat = {
 export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
   /** Absolute path of the file. */
   readonly path: string
-  readonly #now: () => number
   readonly #database: DatabaseSync
   readonly #statements: ReturnType<typeof prepareStatements>
   readonly #batches: SqliteBatches
-  #nextSweepAt: number
+  #nextSweepAt: number = Date.now()
 
   /**
    * Opens the file. Creates it and its folder if they are missing.
@@ -78,10 +74,8 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
    */
   constructor(path: string, options: SqliteDebugStateStoreOptions = {}) {
     assertOptions('SqliteDebugStateStore', options, optionChecks)
-    const { synchronous = 'normal', now = Date.now } = options
+    const { synchronous = 'normal' } = options
     this.path = resolve(path)
-    this.#now = now
-    this.#nextSweepAt = now()
     let database: DatabaseSync | undefined
     try {
       database = openSqliteFile(this.path, FILE_FORMAT, { synchronous, isExclusive: false })
@@ -96,7 +90,7 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
 
   get({ agentId, key }: DebugStateAddress): Promise<StoredValue | undefined> {
     return this.#run('read', () => {
-      const row = this.#statements.get.get(agentId, key, this.#now())
+      const row = this.#statements.get.get(agentId, key, Date.now())
       return row && { bytes: toBytes(row['value']), version: columnText(row['version']) }
     })
   }
@@ -109,7 +103,7 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
       if (expected !== undefined && !isExpected(expected, this.#getVersion(address))) {
         return 'conflict'
       }
-      const now = this.#now()
+      const now = Date.now()
       this.#statements.put.run(agentId, key, bytes, version, now, now + ttlMs)
       if (now >= this.#nextSweepAt) this.#sweep(now)
       return { version }
@@ -128,7 +122,7 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
 
   list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
     return this.#run('read', () =>
-      this.#statements.list.all(agentId, this.#now(), limit).map((row) => ({
+      this.#statements.list.all(agentId, Date.now(), limit).map((row) => ({
         key: columnText(row['key']),
         bytes: columnNumber(row['bytes']),
         updatedAt: columnNumber(row['updated_at']),
@@ -148,7 +142,7 @@ export class SqliteDebugStateStore implements DebugStateStore, AsyncDisposable {
   }
 
   #getVersion({ agentId, key }: DebugStateAddress): string | undefined {
-    const row = this.#statements.version.get(agentId, key, this.#now())
+    const row = this.#statements.version.get(agentId, key, Date.now())
     return row && columnText(row['version'])
   }
 
