@@ -204,7 +204,6 @@ test.each([
   [loadMcpResources, ['https://shop.example/mcp'], '"client" must be a connected client'],
   [loadMcpResources, [client, { uri: 'a' }], 'there is no option "uri". Did you mean "uris"?'],
   [loadMcpResources, [client, { uris: 'file:///a' }], '"uris" must be a list'],
-  [loadMcpResources, [client, { onResourceError: 'skp' }], `Did you mean 'skip'?`],
   [loadMcpResources, [client, { timeout: 5 }], 'Did you mean "timeoutMs"?'],
   [loadMcpPrompt, [{}, 'greet'], '"client" must be a connected client'],
   [loadMcpPrompt, [client, ''], '"name" must be a string that is not empty'],

@@ -1,6 +1,5 @@
 import { Document } from '@langchain/core/documents'
 import { describe, expect, test } from 'vitest'
-import type { ToolLogEntry } from './base/log.ts'
 import { loadMcpResources, type McpResourceSource, type SdkResourceClient } from './resources.ts'
 
 const PNG = Buffer.from([0x89, 0x50, 0x4e, 0x47]).toString('base64')
@@ -74,36 +73,18 @@ test('reads only the named resources, and requests no list', async () => {
   expect(source.read).toEqual(['file:///notes.md'])
 })
 
-describe('a resource that cannot be read', () => {
+test('rejects with the original error if a resource cannot be read', async () => {
   const uris = ['file:///gone', 'file:///notes.md']
+  await expect(loadMcpResources(library(), { uris })).rejects.toThrow('file:///gone is not there')
+})
 
-  test('rejects with the original error', async () => {
-    await expect(loadMcpResources(library(), { uris })).rejects.toThrow('file:///gone is not there')
-  })
-
-  test("is left out with 'skip', with a log entry", async () => {
-    const entries: ToolLogEntry[] = []
-    const { documents } = await loadMcpResources(library(), {
-      uris,
-      onResourceError: 'skip',
-      log: (entry) => entries.push(entry),
-    })
-    expect(documents).toHaveLength(1)
-    expect(entries).toMatchObject([
-      { code: 'RESOURCE_SKIPPED', message: expect.stringContaining('file:///gone') },
-    ])
-  })
-
-  test("rejects on an abort also with 'skip'", async () => {
-    const signal = AbortSignal.abort(new Error('enough'))
-    const source: McpResourceSource = {
-      listResources: () => Promise.resolve([]),
-      readResource: (_uri, options) => Promise.reject(options?.signal?.reason),
-    }
-    await expect(
-      loadMcpResources(source, { uris, signal, onResourceError: 'skip' }),
-    ).rejects.toThrow('enough')
-  })
+test('passes the signal on', async () => {
+  const signal = AbortSignal.abort(new Error('enough'))
+  const source: McpResourceSource = {
+    listResources: () => Promise.resolve([]),
+    readResource: (_uri, options) => Promise.reject(options?.signal?.reason),
+  }
+  await expect(loadMcpResources(source, { uris: ['file:///a'], signal })).rejects.toThrow('enough')
 })
 
 describe('the client of the SDK', () => {

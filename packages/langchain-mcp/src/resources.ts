@@ -4,7 +4,6 @@ import { Document } from '@langchain/core/documents'
 import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { requestChecks, type ListedResource, type McpResourceSource } from './base/tool-source.ts'
-import { processWarnings, type ToolLog } from './base/log.ts'
 import { mapBounded } from './base/map-bounded.ts'
 import type { RequestOptions } from './base/tool-source.ts'
 import { assertOptions } from './base/options.ts'
@@ -17,10 +16,6 @@ export type { RequestOptions as ResourceOptions } from './base/tool-source.ts'
 export interface LoadMcpResourcesOptions extends RequestOptions {
   /** URIs to read. Resources of a template must be named here, because servers do not list them. @default all that the server lists */
   readonly uris?: readonly string[] | undefined
-  /** `'skip'` leaves out a resource that cannot be read, with a warning. @default 'throw' */
-  readonly onResourceError?: 'throw' | 'skip' | undefined
-  /** Receives a warning for each skipped resource. @default warnings of the Node process */
-  readonly log?: ToolLog | undefined
 }
 
 const optionChecks: Checks<LoadMcpResourcesOptions & { client: unknown }> = {
@@ -30,8 +25,6 @@ const optionChecks: Checks<LoadMcpResourcesOptions & { client: unknown }> = {
     takes: 'a connected client, an McpClient or what server(name) returns',
   }),
   uris: check.listOf(check.text),
-  onResourceError: check.oneOf('throw', 'skip'),
-  log: check.func,
 }
 
 /** Contents of resources, in the order of the list. */
@@ -62,28 +55,21 @@ const MAX_PARALLEL_READS = 8
  * Reads resources of a server as LangChain documents and blobs. The client may be an `McpClient`, the
  * `Client` of SDK v1 or v2, or `McpTools.server(name)`.
  *
- * @throws the client's error if it cannot list the resources or, with `onResourceError: 'throw'`, read one
+ * @throws the client's error if it cannot list the resources or read one. To do without some of them, call it once
+ * for each URI.
  */
 export async function loadMcpResources(
   client: McpResourceSource | SdkResourceClient,
   options: LoadMcpResourcesOptions = {},
 ): Promise<McpResources> {
   assertOptions('loadMcpResources()', { client, ...options }, optionChecks)
-  const { uris, onResourceError = 'throw', log = processWarnings, ...request } = options
+  const { uris, ...request } = options
   const source = resourceSourceFrom(client)
   const listed = uris?.map((uri): ListedResource => ({ uri }))
   const resources = listed ?? (await source.listResources(request))
   const read = await mapBounded(resources, MAX_PARALLEL_READS, async (resource) => {
-    try {
-      const { contents } = await source.readResource(resource.uri, request)
-      return contents.map((content) => toDocumentOrBlob(content, resource))
-    } catch (error) {
-      if (onResourceError === 'throw' || request.signal?.aborted === true) throw error
-      const reason = error instanceof Error ? error.message : String(error)
-      const message = `A resource is left out, because it could not be read: ${reason}`
-      log({ level: 'warning', code: 'RESOURCE_SKIPPED', message, server: 'unnamed' })
-      return []
-    }
+    const { contents } = await source.readResource(resource.uri, request)
+    return contents.map((content) => toDocumentOrBlob(content, resource))
   })
   const all = read.flat()
   return {

@@ -11,7 +11,6 @@ export interface ToolLogEntry {
     | 'NOBODY_ASKED' // a question for a person was declined, because the graph cannot be interrupted
     | 'QUESTION_DECLINED' // a question did not say which call it belongs to, and was declined
     | 'DEPRECATED' // a field that has a successor
-    | 'RESOURCE_SKIPPED' // a resource could not be read
     | 'LISTENER_FAILED' // a listener for changed tools threw
     | 'SERVER_DOWN' // a server gave no list; the agent goes on without its tools
     | 'SESSION_IN_MEMORY' // a session cannot outlive the process: no store, or no thread
