@@ -30,20 +30,17 @@ const optionChecks: Checks<LoadMcpResourcesOptions & { client: unknown }> = {
 /** Contents of resources, in the order of the list. */
 export interface McpResources {
   /** Texts. `metadata` has `uri`, and `mimeType`, `name`, `title` and `description` if they are known. */
-  readonly documents: readonly Document<ResourceMetadata>[]
+  readonly documents: readonly Document<ListedResource>[]
   /** Contents that are not text, with the same metadata. */
   readonly blobs: readonly McpBlob[]
 }
 
-/** Description of a resource. */
-export type ResourceMetadata = ListedResource
-
 /** The bytes of a resource: a `Blob` with the metadata of the resource. */
 export class McpBlob extends Blob {
-  readonly metadata: ResourceMetadata
+  readonly metadata: ListedResource
 
   /** `base64`: the bytes as the server sent them. */
-  constructor(base64: string, metadata: ResourceMetadata) {
+  constructor(base64: string, metadata: ListedResource) {
     super([Buffer.from(base64, 'base64')], { type: metadata.mimeType ?? '' })
     this.metadata = metadata
   }
@@ -82,12 +79,12 @@ export async function loadMcpResources(
 function toDocumentOrBlob(
   content: Readonly<Record<string, unknown>>,
   { uri: listedUri, mimeType: listedType, name, title, description }: ListedResource,
-): Document<ResourceMetadata> | McpBlob {
+): Document<ListedResource> | McpBlob {
   const uri = typeof content['uri'] === 'string' ? content['uri'] : listedUri
   const mimeType = typeof content['mimeType'] === 'string' ? content['mimeType'] : listedType
   const fields = Object.entries({ mimeType, name, title, description })
   const known = Object.fromEntries(fields.filter(([, value]) => value !== undefined))
-  const metadata: ResourceMetadata = { ...known, uri }
+  const metadata: ListedResource = { ...known, uri }
   const { text, blob } = content
   if (typeof blob === 'string') return new McpBlob(blob, metadata)
   const pageContent = typeof text === 'string' ? text : ''
