@@ -11,6 +11,7 @@ import type {
   JSONRPCRequest,
   Progress,
 } from '@modelcontextprotocol/sdk/types.js'
+import type { jsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/types.js'
 import { isRecord, removeFrom } from '@x/internal'
 import { TransportError } from '@x/mcp-transport'
 import type { StreamableHttpTransport } from '@x/mcp-transport'
@@ -33,6 +34,16 @@ export interface SendOptions {
   readonly onprogress?: ((progress: Progress) => void) | undefined
 }
 
+/**
+ * In place of the SDK's own, which runs code made from the schemas of servers. The SDK asks for a validator only in
+ * `listTools()`, which nobody calls here: `ToolList` reads the list and checks the results.
+ */
+const NO_VALIDATOR: jsonSchemaValidator = {
+  getValidator() {
+    throw new Error('The SDK checks no results here')
+  },
+}
+
 /** A request without a response. */
 interface OpenRequest {
   readonly id: number
@@ -53,7 +64,7 @@ export class SessionClient extends Client {
   #transport: Transport | undefined
 
   constructor(info: Implementation, options: ClientOptions) {
-    super(info, options)
+    super(info, { ...options, jsonSchemaValidator: NO_VALIDATOR })
     this.setNotificationHandler(ProgressNotificationSchema, ({ params }) => {
       const { progressToken, ...progress } = params
       const onprogress = this.#find(Number(progressToken))?.onprogress

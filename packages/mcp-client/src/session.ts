@@ -32,7 +32,7 @@ import type { SessionEvent, SessionState, SessionStatus } from './session-state.
 import { SingleFlight } from './single-flight.ts'
 import { SessionObserver } from './telemetry.ts'
 import type { EndpointInfo } from './telemetry.ts'
-import { schemaValidator, ToolList } from './tool-list.ts'
+import { ToolList } from './tool-list.ts'
 
 /** Values that all sessions of one client share. */
 export interface SessionSetup {
@@ -503,7 +503,6 @@ export class Session implements ConnectionOwner, ReceivingSession {
     const { clientInfo = CLIENT_INFO, handlers = {}, capabilities } = this.#setup.options
     const client = new SessionClient(clientInfo, {
       capabilities: toCapabilities(handlers, capabilities),
-      jsonSchemaValidator: schemaValidator,
     })
     client.onerror = (error) => this.log('warning', error.message, error)
     installHandlers(client, handlers, this)

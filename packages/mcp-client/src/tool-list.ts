@@ -1,8 +1,3 @@
-import type {
-  JsonSchemaType,
-  JsonSchemaValidator,
-  jsonSchemaValidator,
-} from '@modelcontextprotocol/sdk/validation/types.js'
 import { SchemaCheck } from '@x/internal/schema-check'
 import { ToolSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult, Tool } from '@modelcontextprotocol/sdk/types.js'
@@ -200,18 +195,6 @@ function parseTool(value: unknown): Tool | string {
   }
   const [issue] = issues
   return `${issue?.path.join('.') ?? ''} ${issue?.message ?? 'is invalid'}`.trim()
-}
-
-/** For SDK clients. Their own validator would run code made from the schemas of servers. */
-export const schemaValidator: jsonSchemaValidator = {
-  getValidator: <T>(schema: JsonSchemaType): JsonSchemaValidator<T> => {
-    const check = new SchemaCheck(schema, { ignoreFormats: true })
-    const fits = (value: unknown): value is T => check.errors(value).length === 0
-    return (value) =>
-      fits(value)
-        ? { valid: true, data: value, errorMessage: undefined }
-        : { valid: false, data: undefined, errorMessage: 'does not fit its schema' }
-  },
 }
 
 const checks = new WeakMap<object, SchemaCheck>()
