@@ -7,6 +7,7 @@ import type {
   LogHeader,
   LogLimits,
   LogListener,
+  PutEvent,
 } from '@x/mcp-gateway'
 import {
   formatEventId,
@@ -85,15 +86,23 @@ export class RedisLogs implements EventLogs {
     )
   }
 
+  /** Returns the last keys and arguments of a script that writes a record and then appends this event. */
+  toAppend({ log, event, limits }: PutEvent): readonly [keys: string[], args: string[]] {
+    return this.#scriptInput(log, { text: toJsonText(event), limits, isLast: false, isNew: false })
+  }
+
   async #append(log: string, event: NewEvent): Promise<string> {
+    const reply = await this.#commands.run(APPEND_EVENT, ...this.#scriptInput(log, event))
+    return formatEventId(toLogTag(log), toPlace(parseText(reply)))
+  }
+
+  #scriptInput(log: string, event: NewEvent): [keys: string[], args: string[]] {
     const { text, isLast, isNew, limits } = event
     const tag = toLogTag(log)
     const keys = [this.#commands.keys.events(tag), this.#commands.keys.head(tag)]
     const ttl = String(Math.max(1, Math.round(limits.ttlMs)))
     const head = JSON.stringify({ log, header: this.#headers.get(log) })
-    const args = [text, flag(isLast), String(limits.maxEvents), ttl, head, flag(isNew)]
-    const reply = await this.#commands.run(APPEND_EVENT, keys, args)
-    return formatEventId(tag, toPlace(parseText(reply)))
+    return [keys, [text, flag(isLast), String(limits.maxEvents), ttl, head, flag(isNew)]]
   }
 }
 

@@ -3,6 +3,7 @@ import type { ListedRecord, ListOptions, PutOptions, Records, Versioned } from '
 import { randomId, toJsonText } from '@x/mcp-gateway/adapter'
 import { parseJson } from './redis-commands.ts'
 import type { RedisCommands } from './redis-commands.ts'
+import type { RedisLogs } from './redis-logs.ts'
 import { COUNT, DELETE, LIST, PUT, TAKE, TOUCH } from './scripts.ts'
 
 /** Records that one script reads. */
@@ -11,9 +12,11 @@ const PAGE_KEYS = 200
 /** Records as hashes that expire by themselves, and two sorted sets of their keys. */
 export class RedisRecords implements Records {
   readonly #commands: RedisCommands
+  readonly #logs: RedisLogs
 
-  constructor(commands: RedisCommands) {
+  constructor(commands: RedisCommands, logs: RedisLogs) {
     this.#commands = commands
+    this.#logs = logs
   }
 
   async get(key: string): Promise<Versioned | undefined> {
@@ -25,12 +28,17 @@ export class RedisRecords implements Records {
   }
 
   async put(key: string, value: unknown, options: PutOptions = {}): Promise<string | undefined> {
-    const { ttlMs, ifVersion } = options
+    const { ttlMs, ifVersion, event } = options
     const version = randomId()
     const ttl = ttlMs === undefined || ttlMs === Infinity ? '' : wholeMs(ttlMs)
     const held = ifVersion === undefined ? '' : ifVersion === null ? 'none' : `=${ifVersion}`
     const args = [key, toJsonText(value), version, ttl, held]
-    const reply = await this.#commands.run(PUT, this.#of(key), args)
+    const [logKeys, logArgs] = event ? this.#logs.toAppend(event) : [[], []]
+    const reply = await this.#commands.run(
+      PUT,
+      [...this.#of(key), ...logKeys],
+      [...args, ...logArgs],
+    )
     return parseNumber(reply) === 1 ? version : undefined
   }
 

@@ -67,6 +67,7 @@ export function redisStore(options: RedisStoreOptions = {}): RedisStore {
   const { client = url, now = Date.now, onError = warnAboutListener } = options
   const commands = new RedisCommands(client, prefix, timeoutMs)
   const tails = new RedisTails(commands, onError)
+  const logs = new RedisLogs(commands, tails)
   const close = async (): Promise<void> => {
     await tails.close()
     await commands.close()
@@ -74,8 +75,8 @@ export function redisStore(options: RedisStoreOptions = {}): RedisStore {
   return {
     isShared: true,
     isDurable: true,
-    records: new RedisRecords(commands),
-    logs: new RedisLogs(commands, tails),
+    records: new RedisRecords(commands, logs),
+    logs,
     blobs: blobFolder ? new FileBlobs(blobFolder, now) : new RedisBlobs(commands),
     rates: redisRates(commands, now, options.onWarning ?? warnAboutRates),
     isReady: () => commands.isReady(),

@@ -36,8 +36,28 @@ local function remove(key)
 end
 `
 
-/** ARGV key, text, version, time to live or '', expected version: '' for any, 'none', or '=' and a version. Returns 1 if it wrote. */
-export const PUT: RedisScript = script(`${RECORDS}
+/** Function that appends an event to a log, or replaces the log by it. Returns the id of the new entry. */
+const APPEND = `
+local function append(stream, head, content, isLast, maxEvents, ttl, header, isNew)
+  if isNew == '1' then
+    redis.call('XTRIM', stream, 'MAXLEN', 0)
+    redis.call('DEL', head)
+  end
+  if redis.call('PEXPIRE', head, ttl) == 0 then redis.call('SET', head, header, 'PX', ttl) end
+  local before = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
+  local id = redis.call('XADD', stream, 'MAXLEN', maxEvents, '*',
+    'text', content, 'last', isLast, 'before', before and before[1] or '0-0')
+  redis.call('XTRIM', stream, 'MINID', text(now - tonumber(ttl)))
+  redis.call('PEXPIRE', stream, ttl)
+  return id
+end
+`
+
+/**
+ * ARGV key, text, version, time to live or '', expected version: '' for any, 'none', or '=' and a version. More keys and
+ * arguments are an event that is appended if it writes. Returns 1 if it wrote.
+ */
+export const PUT: RedisScript = script(`${RECORDS}${APPEND}
 local before = redis.call('HGET', KEYS[1], 'version')
 if ARGV[5] == 'none' and before then return 0 end
 if string.sub(ARGV[5], 1, 1) == '=' and before ~= string.sub(ARGV[5], 2) then return 0 end
@@ -45,6 +65,7 @@ forgetEnded(8)
 redis.call('HSET', KEYS[1], 'text', ARGV[2], 'version', ARGV[3])
 redis.call('ZADD', KEYS[2], 0, ARGV[1])
 setEnd(ARGV[1], ARGV[4])
+if KEYS[4] then append(KEYS[4], KEYS[5], unpack(ARGV, 6)) end
 return 1
 `)
 
@@ -90,24 +111,9 @@ forgetEnded(4000)
 return redis.call('ZLEXCOUNT', KEYS[2], ARGV[1], ARGV[2])
 `)
 
-/**
- * KEYS stream, head; ARGV text, whether it is the last event, maximum number of events, time to live, head, whether it
- * replaces the log.
- * Returns the id of the new entry.
- */
-export const APPEND_EVENT: RedisScript = script(`
-local ttl = tonumber(ARGV[4])
-if ARGV[6] == '1' then
-  redis.call('XTRIM', KEYS[1], 'MAXLEN', 0)
-  redis.call('DEL', KEYS[2])
-end
-if redis.call('PEXPIRE', KEYS[2], ARGV[4]) == 0 then redis.call('SET', KEYS[2], ARGV[5], 'PX', ARGV[4]) end
-local before = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)[1]
-local id = redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[3], '*',
-  'text', ARGV[1], 'last', ARGV[2], 'before', before and before[1] or '0-0')
-redis.call('XTRIM', KEYS[1], 'MINID', text(now - ttl))
-redis.call('PEXPIRE', KEYS[1], ARGV[4])
-return id
+/** KEYS and ARGV as the parameters of `append`. Returns the id of the new entry. */
+export const APPEND_EVENT: RedisScript = script(`${APPEND}
+return append(KEYS[1], KEYS[2], unpack(ARGV))
 `)
 
 /** KEYS stream, head. The empty stream stays for a moment, so that a new log of the same name gets other ids. */

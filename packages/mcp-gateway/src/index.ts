@@ -138,6 +138,7 @@ export type {
   LogHeader,
   LogLimits,
   LogListener,
+  PutEvent,
   PutOptions,
   Rate,
   Rates,

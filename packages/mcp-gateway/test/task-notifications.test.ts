@@ -90,26 +90,21 @@ test('tells listeners of an end whose write or reading failed, when the store is
   const stream = messagesOf(await world.b(listening))
   await stream.next()
   expect((await stream.next()).value).toMatchObject({ params: { status: 'working' } })
-  const { logs, records } = world.store
-  const [put, append, read] = [
-    records.put.bind(records),
-    logs.append.bind(logs),
-    records.get.bind(records),
-  ]
+  const { records } = world.store
+  const [put, read] = [records.put.bind(records), records.get.bind(records)]
   let failures = 0
   const fail = (): never => {
     failures++
     throw new GatewayError('UNAVAILABLE', 'Away')
   }
-  // The end is stored, and its answer is lost. Then the store is away, until each operation has failed once.
+  // The end is stored, and its answer is lost. Then the store is away for two reads.
   vi.spyOn(records, 'put').mockImplementationOnce(async (...entry) => {
     await put(...entry)
     return fail()
   })
-  vi.spyOn(logs, 'append').mockImplementation(async (...entry) =>
-    failures === 1 ? fail() : append(...entry),
+  vi.spyOn(records, 'get').mockImplementation(async (key) =>
+    failures === 1 || failures === 2 ? fail() : read(key),
   )
-  vi.spyOn(records, 'get').mockImplementation(async (key) => (failures === 2 ? fail() : read(key)))
   go.resolve()
   const next = stream.next()
   for (let waited = 0; waited < 8; waited++) {
@@ -118,6 +113,34 @@ test('tells listeners of an end whose write or reading failed, when the store is
   }
   expect((await next).value).toMatchObject({ params: { taskId, status: 'completed' } })
   expect(failures).toBe(3)
+  await stream.return(undefined)
+})
+
+test('tells listeners of an end although its process died right after it stored the end', async () => {
+  const go = deferred()
+  await using world = twoReplicas({ tools: { tasks: 'always' } })
+  world.agents.join('slow', async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Three' }
+  })
+  const { result } = await call(world.a, 'slow')
+  const taskId = String(result?.['taskId'])
+  const listening = request('subscriptions/listen', { notifications: { taskIds: [taskId] } })
+  const stream = messagesOf(await world.b(listening))
+  await stream.next()
+  await stream.next()
+  const { logs, records } = world.store
+  const put = records.put.bind(records)
+  vi.spyOn(records, 'put').mockImplementation(async (key, ...entry) => {
+    const version = await put(key, ...entry)
+    // Nothing comes from the process any more.
+    if (key.startsWith('task:')) {
+      vi.spyOn(logs, 'append').mockReturnValue(new Promise(() => {}))
+    }
+    return version
+  })
+  go.resolve()
+  expect((await stream.next()).value).toMatchObject({ params: { taskId, status: 'completed' } })
   await stream.return(undefined)
 })
 

@@ -244,6 +244,21 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     expect(listed.map(({ value }) => value)).toEqual(Array.from({ length: 450 }, (_, n) => n + 450))
   })
 
+  test('appends the event of a write to its log, if it writes', async () => {
+    await using world = await open()
+    const { records, logs } = world.store
+    const reader = readerOf(3)
+    await world.other.logs.tail('changes', 'now', reader)
+    const eventOf = (event: number) => ({ event: { log: 'changes', event, limits: LIMITS } })
+    const first = await records.put('key', 'a', { ifVersion: null, ...eventOf(1) })
+    expect(await records.put('key', 'b', { ifVersion: null, ...eventOf(2) })).toBeUndefined()
+    await records.put('key', 'c', { ifVersion: first, ...eventOf(3) })
+    await logs.append('changes', 4, { limits: LIMITS, isLast: false })
+    await reader.done
+    expect(reader.seen).toEqual([1, 3, 4])
+    expect(await records.get('key')).toMatchObject({ value: 'c' })
+  })
+
   test('gives concurrent events one order for all readers', async () => {
     await using opening = await open()
     const { store, other } = opening

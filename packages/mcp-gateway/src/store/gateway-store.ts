@@ -41,6 +41,15 @@ export interface PutOptions {
   readonly ttlMs?: number | undefined
   /** Writes only if the record has this version. `null`: only if the record does not exist. @default always writes */
   readonly ifVersion?: string | null | undefined
+  /** Appended to a log in the same step, if the record is written. So no process that dies leaves one without the other. */
+  readonly event?: PutEvent | undefined
+}
+
+/** An event that tells of a write. */
+export interface PutEvent {
+  readonly log: string
+  readonly event: unknown
+  readonly limits: LogLimits
 }
 
 export interface ListOptions {

@@ -1,6 +1,13 @@
 import { randomId } from '../internal/random-hex.ts'
 import { toJsonText } from './gateway-store.ts'
-import type { ListedRecord, ListOptions, PutOptions, Records, Versioned } from './gateway-store.ts'
+import type {
+  EventLogs,
+  ListedRecord,
+  ListOptions,
+  PutOptions,
+  Records,
+  Versioned,
+} from './gateway-store.ts'
 
 /** Storage of the records of one process, in the order of the bytes of their keys. */
 export interface RecordRows {
@@ -26,10 +33,12 @@ export interface RecordRow {
 export class LocalRecords implements Records {
   readonly #rows: RecordRows
   readonly #now: () => number
+  readonly #logs: Pick<EventLogs, 'append'>
 
-  constructor(rows: RecordRows, now: () => number) {
+  constructor(rows: RecordRows, now: () => number, logs: Pick<EventLogs, 'append'>) {
     this.#rows = rows
     this.#now = now
+    this.#logs = logs
   }
 
   async get(key: string): Promise<Versioned | undefined> {
@@ -38,12 +47,15 @@ export class LocalRecords implements Records {
   }
 
   async put(key: string, value: unknown, options: PutOptions = {}): Promise<string | undefined> {
-    const { ttlMs = Infinity, ifVersion } = options
+    const { ttlMs = Infinity, ifVersion, event } = options
     const text = toJsonText(value)
     if (ifVersion !== undefined && ifVersion !== (this.#live(key)?.version ?? null))
       return undefined
     const version = randomId()
     this.#rows.set(key, { text, version, endsAt: this.#now() + ttlMs })
+    if (event) {
+      await this.#logs.append(event.log, event.event, { limits: event.limits, isLast: false })
+    }
     return version
   }
 

@@ -45,9 +45,9 @@ export class MemoryGatewayStore implements GatewayStore, AsyncDisposable {
     assertGatewayOptions('MemoryGatewayStore', options, optionChecks)
     const { blobBytes = 268_435_456, now = Date.now, onError = warnAboutListener } = options
     this.#now = now
-    this.records = new LocalRecords(this.#recordRows, now)
     this.#logRows = new MemoryLogRows(now)
     this.logs = new LocalLogs(this.#logRows, now, onError)
+    this.records = new LocalRecords(this.#recordRows, now, this.logs)
     this.blobs = new MemoryBlobs(blobBytes)
     this.rates = new TokenBuckets(now)
     this.#sweeping = setInterval(() => this.sweep(), SWEEP_EVERY_MS).unref()

@@ -52,10 +52,10 @@ export class DiskGatewayStore implements GatewayStore, AsyncDisposable {
     this.#path = join(resolve(folder), 'gateway.db')
     this.#database = openDatabase(this.#path)
     const recordRows = new SqliteRecordRows(this.#database)
-    this.records = this.#withErrors(new LocalRecords(recordRows, now))
     const logRows = new SqliteLogRows(this.#database, now)
     this.#localLogs = new LocalLogs(logRows, now, onError)
     this.logs = this.#withErrors(this.#localLogs)
+    this.records = this.#withErrors(new LocalRecords(recordRows, now, this.#localLogs))
     this.blobs = new FileBlobs(join(resolve(folder), 'blobs'), now)
     this.rates = new TokenBuckets(now)
     this.#sweeping = setInterval(() => {

@@ -142,20 +142,23 @@ export class TaskRecords {
    * @throws GatewayError `UNAVAILABLE`
    */
   async put(key: string, task: Task, ifVersion: string | null): Promise<StoredTask | undefined> {
-    const { clock, records } = this.#options
+    const { clock, logs, process, records } = this.#options
     const { expiresAt, taskId } = task
     const ttlMs = Math.max(1, expiresAt - clock.now())
+    const change = { log: CHANGES, event: { taskId, by: process }, limits: CHANGES_LIMITS }
     let version: string | undefined
     try {
-      version = await records.put(key, task, { ttlMs, ifVersion })
+      version = await records.put(key, task, { ttlMs, ifVersion, event: logs && change })
     } catch (cause) {
       // The record may have been written, and the next attempt finds nothing to change.
-      void this.#announce(taskId).then(() => this.#notify(taskId, true))
+      void whenBack(clock, CHANGES_LIMITS.ttlMs, () => records.get(key)).then(
+        () => this.#notify(taskId, true),
+        () => {}, // watchers ask again
+      )
       throw cause
     }
     if (version === undefined) return undefined
     this.#notify(taskId, false)
-    void this.#announce(taskId)
     return { key, task, version }
   }
 
@@ -210,22 +213,6 @@ export class TaskRecords {
       unwatch()
       undo()
       signal.removeEventListener('abort', changed)
-    }
-  }
-
-  /** Makes other processes read a task again. Waits for a store that is away. Never rejects. */
-  async #announce(taskId: string): Promise<void> {
-    const { clock, logs, onError, process } = this.#options
-    if (!logs) return
-    const options = { limits: CHANGES_LIMITS, isLast: false }
-    try {
-      await whenBack(clock, CHANGES_LIMITS.ttlMs, () =>
-        logs.append(CHANGES, { taskId, by: process }, options),
-      )
-    } catch (cause) {
-      onError(
-        new Error('The change of a task could not be announced to other processes', { cause }),
-      )
     }
   }
 
