@@ -8,7 +8,7 @@ import type { JsonRpcError, JsonRpcMessage, JsonRpcRequest, JsonRpcResponse } fr
 import { isSessionId, isInitializeResult, LEGACY_VERSIONS } from '../session-record.ts'
 import type { InitializeResult } from '../session-record.ts'
 import { errorAnswer, TransportError } from '../transport-error.ts'
-import { LegacySession, RequestIds } from './legacy-session.ts'
+import { LegacySession } from './legacy-session.ts'
 import { initializeVerdict, misroutedError, testVerdict, toRefusalError } from './session-loss.ts'
 import type { InitializeVerdict } from './session-loss.ts'
 
@@ -191,9 +191,8 @@ function askIn(
   id: string,
   protocolVersion: string,
 ): (method: string) => Promise<Reply | { readonly kind: 'refused' } | 'other-version'> {
-  const ids = RequestIds.inRandomBlock()
-  const session = new LegacySession({ id, epoch: 0, protocolVersion, isResumed: true, ids })
-  const { postHeaders: headers } = session
+  const session = new LegacySession({ id, epoch: 0, protocolVersion, isResumed: true })
+  const { postHeaders: headers, ids } = session
   let next = 0
   return (method) => {
     const message = { jsonrpc: '2.0', id: ids.toWire(next++), method } as const

@@ -96,7 +96,6 @@ describe('server requests', () => {
       epoch,
       protocolVersion: '2025-11-25',
       isResumed: false,
-      ids: RequestIds.asTheyAre(),
     })
   }
 

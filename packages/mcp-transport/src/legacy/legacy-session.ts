@@ -17,7 +17,6 @@ export interface LegacySessionOptions {
   readonly protocolVersion: string | undefined
   /** Opened by another process or an earlier one. */
   readonly isResumed: boolean
-  readonly ids: RequestIds
   readonly lastEventId?: string | undefined
   /** See {@link LegacySession.unstored}. */
   readonly unstored?: SessionRecord | undefined
@@ -62,12 +61,12 @@ export class LegacySession {
   #listening: AbortController | 'over' | undefined
 
   constructor(options: LegacySessionOptions) {
-    const { id, epoch, protocolVersion, isResumed, ids, lastEventId, unstored } = options
+    const { id, epoch, protocolVersion, isResumed, lastEventId, unstored } = options
     this.id = id
     this.epoch = epoch
     this.protocolVersion = protocolVersion
     this.isResumed = isResumed
-    this.ids = ids
+    this.ids = isResumed ? RequestIds.inRandomBlock() : RequestIds.asTheyAre()
     this.lastEventId = lastEventId
     this.unstored = unstored
     this.isProven = !isResumed

@@ -5,7 +5,7 @@ import type { HttpClient, HttpRequest } from '../http/http-client.ts'
 import type { JsonRpcNotification, JsonRpcResponse } from '../json-rpc.ts'
 import { isSessionId } from '../session-record.ts'
 import { TransportError } from '../transport-error.ts'
-import { RequestIds, LegacySession } from './legacy-session.ts'
+import { LegacySession } from './legacy-session.ts'
 import { isLostSession, toRefusalError } from './session-loss.ts'
 
 /** Callers have no time limit for these requests. */
@@ -77,7 +77,6 @@ export function discardAssignedSession(http: HttpClient, headers: ResponseHeader
     epoch: 0,
     protocolVersion: undefined,
     isResumed: false,
-    ids: RequestIds.asTheyAre(),
   })
   deleteSession(http, unused).catch(() => {}) // best effort
 }

@@ -2,7 +2,7 @@ import { lossForms } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import type { Refusal } from '../http/answer-reader.ts'
 import type { TransportError } from '../transport-error.ts'
-import { LegacySession, RequestIds } from './legacy-session.ts'
+import { LegacySession } from './legacy-session.ts'
 import { parseEvidence, lossVerdict, toRefusalError } from './session-loss.ts'
 import type { LossEvidence, LossVerdict } from './session-loss.ts'
 
@@ -232,7 +232,6 @@ describe('the error for a refused request', () => {
     epoch: 4,
     protocolVersion: '2025-11-25',
     isResumed: false,
-    ids: RequestIds.asTheyAre(),
   })
 
   function errorOn(
@@ -305,8 +304,8 @@ describe('the error for a refused request', () => {
       ['text that names no version of MCP', 'Unsupported protocol version: TLS 1.0', false],
     ])('is SESSION_LOST: %s', (_name, text, certain) => {
       for (const sessionId of [session.id, undefined]) {
-        const { epoch, protocolVersion, isResumed, ids } = session
-        const own = new LegacySession({ id: sessionId, epoch, protocolVersion, isResumed, ids })
+        const { epoch, protocolVersion, isResumed } = session
+        const own = new LegacySession({ id: sessionId, epoch, protocolVersion, isResumed })
         expect(errorOn({ text }, { requestId: 7, session: own })).toMatchObject({
           code: 'SESSION_LOST',
           certain,
@@ -320,8 +319,8 @@ describe('the error for a refused request', () => {
     })
 
     test('is not certain in a new session', () => {
-      const { epoch, protocolVersion, ids } = session
-      const own = new LegacySession({ id, epoch, protocolVersion, isResumed: false, ids })
+      const { epoch, protocolVersion } = session
+      const own = new LegacySession({ id, epoch, protocolVersion, isResumed: false })
       own.isDoubtful = true
       const text = refused(null, {
         code: -32000,

@@ -8,7 +8,7 @@ import { closedError, errorAnswer } from '../transport-error.ts'
 import type { Timeouts } from '../transport-options.ts'
 import { describeLiveSession, initialize, initializeParamsHash, pingSession } from './handshake.ts'
 import type { Opening, StoredId } from './handshake.ts'
-import { LegacySession, RequestIds } from './legacy-session.ts'
+import { LegacySession } from './legacy-session.ts'
 import { deleteSession } from './one-way.ts'
 
 export interface SessionOpenerOptions {
@@ -240,8 +240,6 @@ export class SessionOpener {
       epoch: record.epoch,
       protocolVersion,
       isResumed,
-      // Other processes may have used the small request ids of an earlier session.
-      ids: isResumed ? RequestIds.inRandomBlock() : RequestIds.asTheyAre(),
       unstored: record,
     })
     return { kind: 'opened', session, result }
@@ -271,7 +269,6 @@ export class SessionOpener {
       protocolVersion: record?.protocolVersion,
       lastEventId: record?.lastEventId,
       isResumed: true,
-      ids: RequestIds.inRandomBlock(),
     })
   }
 
