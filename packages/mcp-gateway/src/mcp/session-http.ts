@@ -50,7 +50,7 @@ import {
 } from './sessions.ts'
 
 export interface SessionHttpOptions extends SessionParts {
-  readonly handlers: Pick<McpHandlers, 'serverInfo' | 'instructions' | 'capabilities' | 'handle'>
+  readonly handlers: McpHandlers
   /** Changes of lists and resources. Its owner closes it. */
   readonly changes: ChangeFeed
   /** `undefined`: there are no resources. */
