@@ -410,3 +410,17 @@ test('does not count calls with a key that ended before they were answered, and 
   await world.clock.advance(2000)
   expect((await calling).result).toMatchObject({ resultType: 'task', status: 'working' })
 })
+
+test('answers with the tasks of an engine when its process stops', async () => {
+  const engine = new EngineAtHand()
+  await using world = twoReplicas({ engine })
+  const calling = call(world.a, 'endless')
+  await settled()
+  const closing = world.assemblies[0].close()
+  await settled()
+  await world.clock.advance(1000)
+  const { result } = await calling
+  expect(result).toMatchObject({ resultType: 'task', status: 'working' })
+  expect((await get(world.b, result?.['taskId'])).result).toMatchObject({ status: 'working' })
+  await closing
+})

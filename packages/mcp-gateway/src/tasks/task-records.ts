@@ -55,6 +55,7 @@ export class TaskRecords {
   readonly #watchers = new Map<string, Set<Watcher>>()
   /** Changes by other processes. */
   readonly #changes: LogFollower | undefined
+  #isEnding = false
 
   constructor(options: TaskRecordsOptions) {
     this.#options = options
@@ -186,6 +187,12 @@ export class TaskRecords {
     await this.#options.records.delete(key)
   }
 
+  /** Ends all waits of `settled()`, because this process stops. */
+  endWaits(): void {
+    this.#isEnding = true
+    for (const taskId of this.#watchers.keys()) this.#notify(taskId, false)
+  }
+
   /** Waits until a task does not work any more, for `ms` or until the signal aborts. Returns the task then. */
   async settled(found: StoredTask, signal: AbortSignal, ms: number): Promise<Task> {
     const { clock } = this.#options
@@ -206,7 +213,8 @@ export class TaskRecords {
         })
         // While the store is away, the task counts as working: the client asks again.
         latest = (await this.read(found.key).catch(() => undefined))?.task ?? latest
-        if (latest.status !== 'working' || isLate || signal.aborted) return latest
+        const isOver = isLate || signal.aborted || this.#isEnding
+        if (latest.status !== 'working' || isOver) return latest
         await waiting
       }
     } finally {

@@ -257,6 +257,7 @@ export class Tasks {
 
   /** Resolves when the ends of all executions of this process are stored. The runs are stopped by `Runs`. */
   async close(): Promise<void> {
+    this.#records.endWaits() // clients of an engine's tasks ask another process for the results
     await this.#executions.close()
     await this.#records.stop()
   }
