@@ -35,8 +35,8 @@ export interface SendOptions {
 }
 
 /**
- * In place of the SDK's own, which runs code made from the schemas of servers. The SDK asks for a validator only in
- * `listTools()`, which nobody calls here: `ToolList` reads the list and checks the results.
+ * The SDK's default validator, Ajv, runs code that it makes from the schemas of servers. The SDK needs a validator
+ * only in its `listTools()`, and this package has its own: see `ToolList` and `outputProblem()`.
  */
 const NO_VALIDATOR: jsonSchemaValidator = {
   getValidator() {

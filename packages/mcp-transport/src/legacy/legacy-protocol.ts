@@ -130,8 +130,8 @@ export class LegacyProtocol {
   }
 
   /**
-   * Starts a request in the current session. Call it after `load`. From the return on, `cancel` finds the request: there
-   * is no moment at which a request that is sent again cannot be cancelled.
+   * Starts a request in the current session. Call it after `load`. From the return on, `cancel` finds the request, also
+   * between two attempts.
    */
   async start(request: JsonRpcRequest, options: CallOptions): Promise<void> {
     this.#assertOpen()
