@@ -291,6 +291,20 @@ describe("taskMode: 'interrupt'", () => {
     expect(server.runs).toEqual(['slow_compute'])
   })
 
+  test('says of a tool that differs from its pin now that the call may have been executed', async () => {
+    await using all = await given({ taskMode: 'interrupt', pin: 'first-use' })
+    const { server, mcp } = all
+    const graph = await all.graph([{ name: 'slow_compute' }])
+    const [interrupt] = (await graph.start()).interrupts
+    const tools = [{ name: 'slow_compute', inputSchema: { type: 'object', required: ['seed'] } }]
+    const list = { result: { tools, ttlMs: 0, cacheScope: 'private' } }
+    const answer = server.answers as ScriptHandler
+    server.answers = (request) => (request.message.method === 'tools/list' ? list : answer(request))
+    await mcp.listTools({ forceRefresh: true })
+    const { answers } = await graph.resume({ [interrupt?.id ?? '']: {} })
+    expect(answers['call-0']?.text).toMatch(/pinned definition.* It may have been executed before/)
+  })
+
   test('asks for the status as the principal of the call', async () => {
     await using all = await given({ taskMode: 'interrupt', principal: () => 'ada' })
     const graph = await all.graph([{ name: 'slow_compute' }])

@@ -2,7 +2,7 @@ import type { ToolMessage } from '@langchain/core/messages'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { canonicalJson } from '@x/internal'
 import { createHash } from 'node:crypto'
-import { McpToolError } from '../base/errors.ts'
+import { McpToolError, type ToolOutcome } from '../base/errors.ts'
 import {
   serverTitle,
   type JsonSchema,
@@ -12,6 +12,11 @@ import {
   type ToolDefinition,
   type ToolResult,
 } from '../base/tool-source.ts'
+import {
+  answeredByClient,
+  type ElicitationToInterrupt,
+} from '../interrupts/elicitation-to-interrupt.ts'
+import type { McpToolOptions } from './mcp-tool.ts'
 import { approvalInterceptor, type Approve } from './tool-approval.ts'
 import type { ToolCall } from './tool-call.ts'
 
@@ -119,11 +124,15 @@ export interface ToolHooks {
 }
 
 /** Returns all interceptors, outermost first: pins, the caller's, mock, approval. */
-export function interceptorsFrom(hooks: ToolHooks, source: McpToolSource): ToolInterceptor[] {
+export function interceptorsFrom(
+  hooks: ToolHooks & Pick<McpToolOptions, 'elicitation'>,
+  source: McpToolSource,
+): ToolInterceptor[] {
   const { interceptors = [], approve, mock } = hooks
   const pins = toolPinsFrom(hooks.pin)
+  const calls = hooks.elicitation || answeredByClient
   return [
-    ...(pins === undefined ? [] : [pinInterceptor(pins, source)]),
+    ...(pins === undefined ? [] : [pinInterceptor(pins, source, calls)]),
     ...interceptors,
     ...(mock === undefined ? [] : [mockInterceptor(mock)]),
     ...(approve === undefined ? [] : [approvalInterceptor(approve)]),
@@ -254,7 +263,11 @@ export class ToolPins {
 }
 
 /** Refuses a call of a tool whose definition differs from the pinned one. A cached list needs no request. */
-function pinInterceptor(pins: ToolPins, source: McpToolSource): ToolInterceptor {
+function pinInterceptor(
+  pins: ToolPins,
+  source: McpToolSource,
+  calls: ElicitationToInterrupt,
+): ToolInterceptor {
   return async function pinned({ server, tool, config }, next) {
     const origin = { server, toolName: tool.name }
     const tools = await source.listTools({ config })
@@ -263,18 +276,24 @@ function pinInterceptor(pins: ToolPins, source: McpToolSource): ToolInterceptor 
     // The server itself refuses a removed tool.
     const changed = live === undefined ? undefined : pins.redefinition(origin, live, principal)
     if (changed === undefined) return next()
-    throw new McpToolError('TOOL_REDEFINED', redefinedText(origin, changed), {
-      server,
-      toolName: tool.name,
+    // The definition may have changed while a task worked or a person was asked.
+    const outcome = (await calls.wasSent(config)) ? 'unknown' : 'not-executed'
+    throw new McpToolError('TOOL_REDEFINED', redefinedText(origin, changed, outcome), {
+      ...origin,
       category: 'user',
-      outcome: 'not-executed',
+      outcome,
     })
   }
 }
 
 /** Returns the text for models and people. It does not contain the new description, which may be an attack. */
-export function redefinedText({ server, toolName }: McpToolOrigin, changed: string): string {
-  return `MCP tool "${toolName}" of server "${serverTitle(server)}" differs from its pinned definition: ${changed}. It was not executed. Do not call it again; a person has to check the new definition and pin it.`
+export function redefinedText(
+  { server, toolName }: McpToolOrigin,
+  changed: string,
+  outcome: ToolOutcome = 'not-executed',
+): string {
+  const state = outcome === 'unknown' ? 'may have been executed before' : 'was not executed'
+  return `MCP tool "${toolName}" of server "${serverTitle(server)}" differs from its pinned definition: ${changed}. It ${state}. Do not call it again; a person has to check the new definition and pin it.`
 }
 
 function unlikeHash(
