@@ -6,7 +6,6 @@ import { Runtime } from '../gateway/runtime.ts'
 import { createGateway } from '../gateway.ts'
 import type { AgentCall } from '../agents/agent.ts'
 import { GatewayHandlers, type McpHandlers } from './handlers.ts'
-import { classifyRequest } from './stateless-http.ts'
 import { acceptFilter } from './subscriptions.ts'
 import { anonymousPrincipal } from '../internal/principal.ts'
 
@@ -239,21 +238,4 @@ test.each([
   await expect(acceptFilter(asked, caller, { capabilities, resources })).rejects.toMatchObject({
     code: -32_602,
   })
-})
-
-test('classifies a request with known capabilities as it did the first time', () => {
-  const key = 'io.modelcontextprotocol/clientCapabilities'
-  const known = { elicitation: { form: {} }, extensions: { 'example/test': { at: 1 } } }
-  const headers = new Headers({ 'mcp-protocol-version': '2026-07-28', 'mcp-method': 'tools/call' })
-  const classify = (meta: object) =>
-    classifyRequest({ method: 'POST', headers }, bodyOf({ meta: { [key]: known, ...meta } }))
-  const first = classify({})
-  expect(first).toMatchObject({ message: { params: { _meta: { [key]: known } } } })
-  expect(classify({})).toEqual(first)
-
-  const withoutVersion = { 'io.modelcontextprotocol/clientInfo': { name: 'test' } }
-  expect(classify(withoutVersion)).toMatchObject({ cell: 'envelope-invalid' })
-  const wrong = { [key]: { elicitation: 7 } }
-  expect(classify(wrong)).toMatchObject({ cell: 'envelope-invalid' })
-  expect(classify(wrong)).toMatchObject({ cell: 'envelope-invalid' })
 })

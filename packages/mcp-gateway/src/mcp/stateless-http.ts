@@ -14,13 +14,13 @@ import {
   type RequestId,
 } from '@modelcontextprotocol/server'
 
-import { BoundedMap, isRecord, untilAborted } from '@x/internal'
+import { isRecord, untilAborted } from '@x/internal'
 import type { Clock } from '../internal/clock.ts'
 import type { Principal } from '../internal/principal.ts'
 import type { ChangeFeed } from './change-feed.ts'
 import { EventStream, toEvent } from './event-stream.ts'
 import type { HandlerParts, McpHandlers, McpResult } from './handlers.ts'
-import { invalidParams, paramsOf, RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
+import { invalidParams, RPC_ERROR, toErrorResponse, type Params } from './json-rpc.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { toReply, type HttpExchange, type Reply } from './reply.ts'
 import {
@@ -65,15 +65,8 @@ interface ValidCall {
 }
 
 /**
- * Client capabilities that the classifier has accepted, as JSON. Clients repeat them in every request, and checking
- * them again takes a twentieth of the CPU time of a call.
- */
-const acceptedCapabilities = new BoundedMap<string, true>(100)
-const MAX_KEPT_CHARACTERS = 4096
-
-/**
  * Classifies a request by its headers and its body together. It uses the classifier of the SDK's handler, so that the
- * two agree. The classifier gets empty capabilities in place of those that it has accepted before.
+ * two agree.
  *
  * @param body parsed
  */
@@ -84,29 +77,13 @@ export function classifyRequest(
   const version = headers.get('mcp-protocol-version')
   const mcpMethod = headers.get('mcp-method')
   const name = headers.get('mcp-name')
-  const request = {
+  return classifyInboundRequest({
     httpMethod: method,
     ...(version !== null && { protocolVersionHeader: version }),
     ...(mcpMethod !== null && { mcpMethodHeader: mcpMethod }),
     ...(name !== null && { mcpNameHeader: name }),
     body,
-  }
-  const params = paramsOf(body)
-  const { _meta: meta } = params
-  const capabilities = isRecord(meta) ? meta[CLIENT_CAPABILITIES_META_KEY] : undefined
-  if (!isRecord(body) || !isRecord(meta) || capabilities === undefined) {
-    return classifyInboundRequest(request)
-  }
-  const text = JSON.stringify(capabilities)
-  const isKnown = acceptedCapabilities.has(text)
-  const checked = { ...meta, [CLIENT_CAPABILITIES_META_KEY]: {} }
-  const route = classifyInboundRequest({
-    ...request,
-    body: isKnown ? { ...body, params: { ...params, _meta: checked } } : body,
   })
-  if (route.kind !== 'modern' || route.messageKind !== 'request') return route
-  if (!isKnown && text.length <= MAX_KEPT_CHARACTERS) acceptedCapabilities.set(text, true)
-  return { ...route, message: { ...route.message, params } }
 }
 
 /**
