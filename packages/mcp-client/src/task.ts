@@ -1,5 +1,4 @@
-import { abortReason, check, isRecord, Listeners, optionProblem, untilAborted } from '@x/internal'
-import type { Checks } from '@x/internal'
+import { abortReason, isRecord, Listeners, untilAborted } from '@x/internal'
 import { CallToolResultSchema, ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import type { InputRequest, TransportError } from '@x/mcp-transport'
@@ -10,28 +9,8 @@ import type { InputRequired, InputResume, TaskReference } from './input-required
 import type { CallOptions, CallToolOptions } from './options.ts'
 import type { RetryTiming } from './retry.ts'
 import type { Session } from './session.ts'
-
-/** State of a task on its server (the extension `io.modelcontextprotocol/tasks`). */
-export interface TaskStatus {
-  readonly status: 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
-  /** For people. At most 2000 characters. */
-  readonly statusMessage?: string | undefined
-  /** Questions of the server that wait for answers, by its keys. */
-  readonly inputRequests?: Readonly<Record<string, InputRequest>> | undefined
-  /** Time from the creation for which the server keeps the task, in milliseconds. `null`: no limit. */
-  readonly ttlMs: number | null
-  /** Time between two polls that the server asks for, in milliseconds. */
-  readonly pollIntervalMs?: number | undefined
-}
-
-/** A task as the server describes it. */
-interface Task extends TaskStatus {
-  readonly taskId: string
-  /** In milliseconds since 1970, by the clock of the server. */
-  readonly updatedAt: number | undefined
-  readonly result?: unknown
-  readonly error?: unknown
-}
+import { expiryOf } from './task-reference.ts'
+import { isFinal, parseTask, shortened, type Task, type TaskStatus } from './task-state.ts'
 
 /** A change of a task: its status, or its reference after a question was answered. */
 export interface TaskChange {
@@ -630,12 +609,6 @@ function isAbort(signal: AbortSignal): boolean {
   return signal.aborted && !isTimeout(signal) && !isClosed(signal)
 }
 
-function isFinal(
-  task: Task | undefined,
-): task is Task & { readonly status: 'completed' | 'failed' | 'cancelled' } {
-  return task !== undefined && task.status !== 'working' && task.status !== 'input_required'
-}
-
 function reasonOf({ statusMessage }: TaskStatus): string {
   return statusMessage === undefined ? '' : `: ${statusMessage}`
 }
@@ -672,129 +645,4 @@ function isBusy(status: number): boolean {
 
 function shownUrl(endpoint = 'no URL'): string {
   return endpoint.split('?')[0] ?? endpoint
-}
-
-function expiryOf(createdAt: string, ttlMs: number | null): string | null {
-  return ttlMs === null ? null : new Date(Date.parse(createdAt) + ttlMs).toISOString()
-}
-
-/** Returns the task in the answer to a call, a poll or in a notification. Undefined for anything else. */
-export function parseTask(value: unknown): Task | undefined {
-  if (!isRecord(value)) return undefined
-  const { taskId, status, statusMessage, inputRequests, result, error } = value
-  const { ttlMs, pollIntervalMs, lastUpdatedAt } = value
-  if (typeof taskId !== 'string' || taskId === '' || !isStatus(status)) return undefined
-  return {
-    taskId,
-    status,
-    updatedAt: typeof lastUpdatedAt === 'string' ? toTime(lastUpdatedAt) : undefined,
-    ttlMs: isCount(ttlMs) ? ttlMs : null,
-    ...(typeof statusMessage === 'string' ? { statusMessage: shortened(statusMessage) } : {}),
-    ...(isInputRequests(inputRequests) ? { inputRequests } : {}),
-    ...(isCount(pollIntervalMs) ? { pollIntervalMs } : {}),
-    ...(status === 'completed' ? { result } : {}),
-    ...(status === 'failed' ? { error } : {}),
-  }
-}
-
-/** Limit of a text of the server in errors, progress and events. */
-const MAX_MESSAGE_CHARS = 2000
-
-function shortened(text: string): string {
-  return text.length > MAX_MESSAGE_CHARS ? `${text.slice(0, MAX_MESSAGE_CHARS - 1)}…` : text
-}
-
-function toTime(text: string): number | undefined {
-  const ms = Date.parse(text)
-  return Number.isNaN(ms) ? undefined : ms
-}
-
-/** A longer time has no date. Servers that name one mean: no limit. */
-const MAX_TTL_MS = 1e15
-
-function isCount(value: unknown): value is number {
-  return typeof value === 'number' && value >= 0 && value < MAX_TTL_MS
-}
-
-function isStatus(value: unknown): value is TaskStatus['status'] {
-  return (
-    value === 'working' ||
-    value === 'input_required' ||
-    value === 'completed' ||
-    value === 'failed' ||
-    value === 'cancelled'
-  )
-}
-
-function isInputRequests(value: unknown): value is Readonly<Record<string, InputRequest>> {
-  return (
-    isRecord(value) &&
-    Object.values(value).every((one) => isRecord(one) && typeof one['method'] === 'string')
-  )
-}
-
-/** Returns the reference of a task that the server has just created. */
-export function createReference(
-  { taskId, ttlMs }: Task,
-  tool: string,
-  {
-    session,
-    idempotencyKey,
-  }: { readonly session: Session; readonly idempotencyKey: string | undefined },
-): TaskReference {
-  const { transport, scope } = session
-  const createdAt = new Date().toISOString()
-  return {
-    v: 1,
-    server: transport?.endpoint ?? '',
-    principal: scope?.principal ?? null,
-    taskId,
-    tool,
-    protocolVersion: transport?.protocolVersion ?? '',
-    createdAt,
-    expiresAt: expiryOf(createdAt, ttlMs),
-    idempotencyKey: idempotencyKey ?? null,
-    answeredKeys: [],
-  }
-}
-
-const referenceChecks: Checks<TaskReference> = {
-  v: { takes: '1', accepts: (value) => value === 1 },
-  server: check.required(check.text),
-  principal: { takes: 'a string or null', accepts: isTextOrNull },
-  taskId: check.required(check.text),
-  tool: check.required(check.text),
-  protocolVersion: check.required(check.string),
-  createdAt: { takes: 'a date', accepts: isDate },
-  expiresAt: { takes: 'a date or null', accepts: (value) => value === null || isDate(value) },
-  idempotencyKey: { takes: 'a string or null', accepts: isTextOrNull },
-  answeredKeys: {
-    takes: 'a list of strings',
-    accepts: (value) => Array.isArray(value) && value.every((one) => typeof one === 'string'),
-  },
-}
-
-function isTextOrNull(value: unknown): boolean {
-  return value === null || typeof value === 'string'
-}
-
-function isDate(value: unknown): boolean {
-  return typeof value === 'string' && toTime(value) !== undefined
-}
-
-/** @throws McpClientError `TASK_REFERENCE` for an invalid reference, and for a reference to a task of another tool */
-export function assertReference(
-  given: unknown,
-  { server, tool }: { readonly server: string; readonly tool?: string | undefined },
-): asserts given is TaskReference {
-  const isOther = !isRecord(given) || given['v'] !== 1
-  const isOfOtherTool = tool !== undefined && isRecord(given) && given['tool'] !== tool
-  const problem = isOther
-    ? 'it is not a reference of version 1'
-    : isOfOtherTool
-      ? `it does not belong to a call of "${tool}"`
-      : optionProblem(given, referenceChecks)?.message
-  if (problem === undefined) return
-  const message = `The reference of a task of MCP server "${server}" cannot be used: ${problem}. Pass task.reference unchanged`
-  throw new McpClientError('TASK_REFERENCE', message, { server, outcome: 'unknown' })
 }
