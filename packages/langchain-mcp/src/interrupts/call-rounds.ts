@@ -295,7 +295,7 @@ export class CallRounds {
       if (signal?.aborted !== true) throw error
     })
     const { reference } = task
-    // Of an aborted run, `callTool()` cancels the task.
+    // The run was aborted: `callTool()` then cancels the task.
     if (current === undefined) return this.send({ task: reference }, place)
     const { status, statusMessage: message, inputRequests = {} } = current
     // A server may still show questions that were just answered.

@@ -41,7 +41,7 @@ export interface PutOptions {
   readonly ttlMs?: number | undefined
   /** Writes only if the record has this version. `null`: only if the record does not exist. @default always writes */
   readonly ifVersion?: string | null | undefined
-  /** Appended to a log in the same step, if the record is written. So no process that dies leaves one without the other. */
+  /** Is appended to a log in the same step, if the record is written. A process that dies never leaves one of them alone. */
   readonly event?: PutEvent | undefined
 }
 
