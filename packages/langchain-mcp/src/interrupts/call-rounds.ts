@@ -63,10 +63,12 @@ export interface SharedByCalls {
   readonly authorization: AuthorizationToInterrupt | undefined
   /** Time that a request waits for a person, in milliseconds. */
   readonly humanTimeoutMs: number
-  readonly maxRounds: number
   readonly journal: CallJournal
   readonly held: HeldCalls
 }
+
+/** Limit of rounds of questions in one call. */
+const MAX_ROUNDS = 32
 
 /** One round: a request, up to its result or the next question. */
 interface Round {
@@ -118,7 +120,7 @@ export class CallRounds {
    * stored. Between rounds a person may be asked.
    */
   async callInGraph(graph: LangGraphRuntime, place: GraphPlace): Promise<ToolResult> {
-    const { journal, maxRounds } = this.#shared
+    const { journal } = this.#shared
     const { origin } = this.#call
     const step = taskIn({ graph, place }, `mcp:${place.toolCallId}`, async (round: Round) => {
       const execute = (sentAt?: number): Promise<CallOutcome> => this.#execute(round, place, sentAt)
@@ -147,7 +149,7 @@ export class CallRounds {
         continue
       }
       const number = round.number + 1
-      if (number > maxRounds) throw this.#giveUp(place)
+      if (number > MAX_ROUNDS) throw this.#giveUp(place)
       const key = `${place.toolCallId}:${number}`
       const about = { key, server: serverTitle(origin.server), tool: origin.toolName }
       if (outcome.kind === 'asked') {
@@ -242,7 +244,7 @@ export class CallRounds {
    */
   async send(given?: InputResume, place?: GraphPlace, sentAt?: number): Promise<CallOutcome> {
     let resume = given
-    for (let sent = 0; sent <= this.#shared.maxRounds; sent++) {
+    for (let sent = 0; sent <= MAX_ROUNDS; sent++) {
       // A checkpoint keeps the reference of a task before the result is awaited.
       const keepsTask = place !== undefined && resume?.task === undefined
       const own = { resume, sentAt: resume === given ? sentAt : undefined }
@@ -390,9 +392,8 @@ export class CallRounds {
 
   /** Ends a call whose server keeps asking, with its open request. */
   #giveUp(place: GraphPlace | undefined): McpToolError {
-    const { held, maxRounds } = this.#shared
-    const error = tooManyRoundsError(this.#call.origin, maxRounds)
-    if (place !== undefined) held.take(place)?.abort(error)
+    const error = tooManyRoundsError(this.#call.origin, MAX_ROUNDS)
+    if (place !== undefined) this.#shared.held.take(place)?.abort(error)
     return error
   }
 }

@@ -25,8 +25,6 @@ export interface ElicitationToInterruptOptions {
   readonly roots?: ClientHandlers['roots']
   /** Time that a server with sessions waits for a person, in milliseconds. @default 600_000 */
   readonly humanTimeoutMs?: number | undefined
-  /** Limit of rounds of questions in one call. @default 32 */
-  readonly maxRounds?: number | undefined
   /** Interrupts the graph for a 401 that needs a person. @default none: the call fails */
   readonly authorization?: AuthorizationToInterrupt | undefined
   /**
@@ -41,7 +39,6 @@ const optionChecks: Checks<ElicitationToInterruptOptions> = {
   sampling: check.func,
   roots: check.func,
   humanTimeoutMs: check.number(),
-  maxRounds: check.number(),
   authorization: {
     ...check.methods('urlIn', 'finish'),
     takes: 'what authorizationToInterrupt() returns',
@@ -50,7 +47,6 @@ const optionChecks: Checks<ElicitationToInterruptOptions> = {
 }
 
 const HUMAN_MS = 600_000
-const MAX_ROUNDS = 32
 
 /**
  * Asks a person when a server asks during a call, by an interrupt of the graph. Pass `handlers` to the
@@ -77,14 +73,14 @@ export class ElicitationToInterrupt {
     { isOfClient = false }: { readonly isOfClient?: boolean } = {},
   ) {
     assertOptions('elicitationToInterrupt()', options, optionChecks)
-    const { authorization, humanTimeoutMs = HUMAN_MS, maxRounds = MAX_ROUNDS } = options
+    const { authorization, humanTimeoutMs = HUMAN_MS } = options
     const { log = processWarnings } = options
     const handlers = ownHandlersFrom(options, log)
     this.#log = log
     this.#isOfClient = isOfClient
     this.#amongSiblings = options.elicitation === undefined ? 'none' : 'handler'
     const [journal, held] = [new CallJournal(), new HeldCalls()]
-    this.#shared = { handlers, authorization, humanTimeoutMs, maxRounds, journal, held }
+    this.#shared = { handlers, authorization, humanTimeoutMs, journal, held }
     this.handlers = {
       ...handlers,
       elicitation: (params, context) => {

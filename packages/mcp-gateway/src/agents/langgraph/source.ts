@@ -26,18 +26,18 @@ export interface LangGraphSourceOptions {
   readonly watch?: boolean | undefined
   /** Set it if several processes answer runs. Then graphs with threads in memory cause a warning. @default false */
   readonly isShared?: boolean | undefined
-  /** Time limit in milliseconds for the deletion of a thread. @default 5000 */
-  readonly deleteTimeoutMs?: number | undefined
   /** Called for graphs that cannot be loaded, and for threads that could not be deleted. @default nothing */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
   /** @default systemClock */
   readonly clock?: Clock | undefined
 }
 
+/** Time limit for the deletion of a thread. */
+const DELETE_MS = 5000
+
 const optionChecks: Checks<LangGraphSourceOptions> = {
   watch: check.flag,
   isShared: check.flag,
-  deleteTimeoutMs: check.number(),
   onWarning: check.func,
   clock: check.methods('now', 'after'),
 }
@@ -202,8 +202,8 @@ class LangGraphSource implements AgentSource {
   async #deleteThread({ graph, agent }: LoadedGraph, thread: string): Promise<void> {
     const keeper = threadKeeperOf(graph)
     if (keeper === undefined) return
-    const { deleteTimeoutMs = 5000, onWarning, clock = systemClock } = this.#options
-    const deadline = { clock, ms: deleteTimeoutMs, what: 'Deleting a thread' }
+    const { onWarning, clock = systemClock } = this.#options
+    const deadline = { clock, ms: DELETE_MS, what: 'Deleting a thread' }
     try {
       await withDeadline(keeper.deleteThread(thread), deadline)
     } catch (error) {
