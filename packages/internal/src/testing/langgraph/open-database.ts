@@ -7,3 +7,16 @@ export function openDatabase(path: string, schema: string): DatabaseSync {
   database.exec(schema)
   return database
 }
+
+/** Makes all changes of a function, or none of them. */
+export function inTransaction<T>(database: DatabaseSync, change: () => T): T {
+  database.exec('BEGIN IMMEDIATE')
+  try {
+    const result = change()
+    database.exec('COMMIT')
+    return result
+  } catch (error) {
+    database.exec('ROLLBACK')
+    throw error
+  }
+}

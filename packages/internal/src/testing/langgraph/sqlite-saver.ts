@@ -13,7 +13,7 @@ import type {
   CheckpointTuple,
   PendingWrite,
 } from '@langchain/langgraph-checkpoint'
-import { openDatabase } from './open-database.ts'
+import { inTransaction, openDatabase } from './open-database.ts'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS checkpoints (
@@ -114,15 +114,23 @@ export class SqliteSaver extends BaseCheckpointSaver implements Disposable {
   ): Promise<void> {
     const { thread, ns } = placeOf(config)
     const id = getCheckpointId(config)
-    for (const [position, [channel, content]] of writes.entries()) {
-      const special = WRITES_IDX_MAP[channel]
-      const [type, value] = await this.serde.dumpsTyped(content)
-      // Keeps the writes of a task, and replaces its errors and interrupts by later ones.
-      const verb = special === undefined ? 'INSERT OR IGNORE' : 'INSERT OR REPLACE'
-      this.#database
-        .prepare(`${verb} INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)`)
-        .run(thread, ns, id, task, special ?? position, channel, type, value)
-    }
+    const rows = await Promise.all(
+      writes.map(async ([channel, content], position) => {
+        const special = WRITES_IDX_MAP[channel]
+        const [type, value] = await this.serde.dumpsTyped(content)
+        return { special, index: special ?? position, channel, type, value }
+      }),
+    )
+    // Of a task with a part of its writes, LangGraph would not make the others.
+    inTransaction(this.#database, () => {
+      for (const { special, index, channel, type, value } of rows) {
+        // Keeps the writes of a task, and replaces its errors and interrupts by later ones.
+        const verb = special === undefined ? 'INSERT OR IGNORE' : 'INSERT OR REPLACE'
+        this.#database
+          .prepare(`${verb} INTO writes VALUES (?, ?, ?, ?, ?, ?, ?, ?)`)
+          .run(thread, ns, id, task, index, channel, type, value)
+      }
+    })
   }
 
   override async deleteThread(thread: string): Promise<void> {

@@ -10,7 +10,7 @@ import type {
   PutOperation,
   SearchOperation,
 } from '@langchain/langgraph-checkpoint'
-import { openDatabase } from './open-database.ts'
+import { inTransaction, openDatabase } from './open-database.ts'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS items (
@@ -39,15 +39,8 @@ export class SqliteStore extends BaseStore implements Disposable {
 
   /** Runs all operations in their order, or none of them. */
   override async batch<Op extends Operation[]>(operations: Op): Promise<OperationResults<Op>> {
-    this.#database.exec('BEGIN IMMEDIATE')
-    try {
-      const results = operations.map((operation) => this.#answer(operation))
-      this.#database.exec('COMMIT')
-      return results as OperationResults<Op>
-    } catch (error) {
-      this.#database.exec('ROLLBACK')
-      throw error
-    }
+    const all = () => operations.map((operation) => this.#answer(operation))
+    return inTransaction(this.#database, all) as OperationResults<Op>
   }
 
   override stop(): void {

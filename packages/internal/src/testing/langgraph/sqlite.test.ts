@@ -1,8 +1,9 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { emptyCheckpoint, uuid6 } from '@langchain/langgraph-checkpoint'
-import type { CheckpointMetadata } from '@langchain/langgraph-checkpoint'
+import type { CheckpointMetadata, PendingWrite } from '@langchain/langgraph-checkpoint'
 import { expect, test } from 'vitest'
 import { SqliteSaver, SqliteStore } from './index.ts'
 
@@ -53,6 +54,22 @@ test('reads checkpoints, their parents and their writes with a later saver', asy
   expect(await countOf(saver.list(config, { limit: 1 }))).toBe(1)
   await saver.deleteThread('t1')
   expect(await saver.getTuple(config)).toBeUndefined()
+})
+
+test('stores all writes of a task, or none of them', async () => {
+  await using file = await temporaryFile()
+  using saver = new SqliteSaver(file.path)
+  const config = { configurable: { thread_id: 't1', checkpoint_ns: '' } }
+  const checkpoint = await saver.put(config, emptyCheckpoint(), metadata)
+  using database = new DatabaseSync(file.path)
+  database.exec(`CREATE TRIGGER fails BEFORE INSERT ON writes WHEN NEW.channel = 'b'
+    BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`)
+  const writes: PendingWrite[] = [
+    ['a', 1],
+    ['b', 2],
+  ]
+  await expect(saver.putWrites(checkpoint, writes, 'task-1')).rejects.toThrow('the disk is full')
+  expect((await saver.getTuple(config))?.pendingWrites).toEqual([])
 })
 
 test('reads the items with a later store', async () => {
