@@ -195,9 +195,9 @@ describe('questions of a task', () => {
 })
 
 describe.each([
-  { questions: 'handlers of the client', options: { handlers: { elicitation: accept } } },
-  { questions: 'nobody', options: { elicitation: false as const } },
-])('a graph, where $questions answer questions,', ({ options }) => {
+  { answered: 'handlers of the client answer', options: { handlers: { elicitation: accept } } },
+  { answered: 'nobody answers', options: { elicitation: false as const } },
+])('a graph for which $answered questions', ({ options }) => {
   test('continues a task with new tools', async () => {
     const shared = { checkpointer: new MemorySaver(), store: new InMemoryStore() }
     await using all = await given(options, { notifies: false })

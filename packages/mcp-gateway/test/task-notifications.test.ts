@@ -22,7 +22,7 @@ import {
   type Fetch,
   type Json,
 } from './task-requests.ts'
-import { twoReplicas } from './two-replicas.ts'
+import { twoReplicas, type TwoReplicas } from './two-replicas.ts'
 
 const redis = await startRedisServer()
 afterAll(async () => redis?.[Symbol.asyncDispose]())
@@ -78,18 +78,8 @@ test('notifies listeners at every replica of the changes of their own tasks', as
 })
 
 test('tells listeners of an end whose write or reading failed, when the store is back', async () => {
-  const go = deferred()
   await using world = twoReplicas({ tools: { tasks: 'always' } })
-  world.agents.join('slow', async function* () {
-    await go.promise
-    yield { type: 'done', text: 'Three' }
-  })
-  const { result } = await call(world.a, 'slow')
-  const taskId = String(result?.['taskId'])
-  const listening = request('subscriptions/listen', { notifications: { taskIds: [taskId] } })
-  const stream = messagesOf(await world.b(listening))
-  await stream.next()
-  expect((await stream.next()).value).toMatchObject({ params: { status: 'working' } })
+  const { go, stream, taskId } = await followedTask(world)
   const { records } = world.store
   const [put, read] = [records.put.bind(records), records.get.bind(records)]
   let failures = 0
@@ -117,18 +107,8 @@ test('tells listeners of an end whose write or reading failed, when the store is
 })
 
 test('tells listeners of an end although its process died right after it stored the end', async () => {
-  const go = deferred()
   await using world = twoReplicas({ tools: { tasks: 'always' } })
-  world.agents.join('slow', async function* () {
-    await go.promise
-    yield { type: 'done', text: 'Three' }
-  })
-  const { result } = await call(world.a, 'slow')
-  const taskId = String(result?.['taskId'])
-  const listening = request('subscriptions/listen', { notifications: { taskIds: [taskId] } })
-  const stream = messagesOf(await world.b(listening))
-  await stream.next()
-  await stream.next()
+  const { go, stream, taskId } = await followedTask(world)
   const { logs, records } = world.store
   const put = records.put.bind(records)
   vi.spyOn(records, 'put').mockImplementation(async (key, ...entry) => {
@@ -215,4 +195,20 @@ function isWorking(task: unknown): boolean {
 
 async function* messagesOf(response: Response): AsyncGenerator<Json> {
   for await (const { data } of eventsOf(response)) yield JSON.parse(data) as Json
+}
+
+/** Begins a task at one replica, and listens to it at the other one. The task ends when `go` is resolved. */
+async function followedTask({ a, agents, b }: TwoReplicas) {
+  const go = deferred()
+  agents.join('slow', async function* () {
+    await go.promise
+    yield { type: 'done', text: 'Three' }
+  })
+  const { result } = await call(a, 'slow')
+  const taskId = String(result?.['taskId'])
+  const listening = request('subscriptions/listen', { notifications: { taskIds: [taskId] } })
+  const stream = messagesOf(await b(listening))
+  await stream.next()
+  expect((await stream.next()).value).toMatchObject({ params: { status: 'working' } })
+  return { go, stream, taskId }
 }

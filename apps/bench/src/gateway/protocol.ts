@@ -101,7 +101,7 @@ function headOf(method: string, session: string | undefined, era: Era): string {
 }
 
 export interface Result {
-  /** Of a task, as `status` and `result`. */
+  /** A task has this field, `status` and `result`. */
   readonly taskId?: unknown
   readonly status?: string
   readonly result?: Result

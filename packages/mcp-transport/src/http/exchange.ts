@@ -60,8 +60,8 @@ export class HttpExchange implements Exchange, Sender, Dispatcher.DispatchHandle
   #controller: Dispatcher.DispatchController | undefined
   #isDone = false
   /**
-   * Whether the server may have received a part of the request, since the last redirect. `possible`: an
-   * interceptor or the dispatcher of another package has the request, and may report the start late or not at all.
+   * Says whether the server may have received a part of the request since the last redirect. It is `possible` while an
+   * interceptor or the dispatcher of another package has the request: that may report the start late or not at all.
    */
   #sent: 'no' | 'possible' | 'yes' = 'no'
   #status: number | undefined

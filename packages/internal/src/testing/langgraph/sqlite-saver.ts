@@ -121,7 +121,7 @@ export class SqliteSaver extends BaseCheckpointSaver implements Disposable {
         return { special, index: special ?? position, channel, type, value }
       }),
     )
-    // Of a task with a part of its writes, LangGraph would not make the others.
+    // If only some writes of a task are stored, LangGraph takes the task as done, and drops the others.
     inTransaction(this.#database, () => {
       for (const { special, index, channel, type, value } of rows) {
         // Keeps the writes of a task, and replaces its errors and interrupts by later ones.
