@@ -230,7 +230,13 @@ function isReader(value: unknown): value is CheckpointReader {
 }
 
 /** Channels of writes that do not finish a task. */
-const UNFINISHED = new Set(['__interrupt__', '__resume__', '__error__', '__scheduled__'])
+const UNFINISHED = new Set([
+  '__interrupt__',
+  '__resume__',
+  '__error__',
+  '__error_source_node__',
+  '__scheduled__',
+])
 
 /** The writes of one task in a checkpoint. */
 interface TaskWrites {
@@ -254,11 +260,17 @@ export function tasksIn(writes: readonly unknown[] = []): ReadonlyMap<string, Ta
     const isInterrupt = channel === '__interrupt__'
     const isAnswer = channel === '__resume__'
     tasks.set(id, {
-      interrupt: isInterrupt ? (isRecord(value) ? value['value'] : undefined) : known?.interrupt,
+      interrupt: isInterrupt ? interruptIn(value) : known?.interrupt,
       isInterrupted: isInterrupt || known?.isInterrupted === true,
       answer: isAnswer ? (Array.isArray(value) ? value.at(-1) : value) : known?.answer,
       isFinished: !UNFINISHED.has(channel) || known?.isFinished === true,
     })
   }
   return tasks
+}
+
+/** Value of the newest interrupt in a write: LangGraph 1.7 and newer write an array, older ones an object. */
+function interruptIn(write: unknown): unknown {
+  const newest: unknown = Array.isArray(write) ? write.at(-1) : write
+  return isRecord(newest) ? newest['value'] : undefined
 }
