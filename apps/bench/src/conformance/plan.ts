@@ -168,7 +168,6 @@ const TASKS = [
 /** Server scenarios that no revision requires: the suite added them later, or has not decided about them. */
 const BEYOND: readonly (readonly [Revision, string, TargetKind])[] = [
   ['2025-11-25', 'server-session-lifecycle', 'agents'],
-  ['2025-11-25', 'server-sse-polling', 'fixture'],
   ['2025-11-25', 'json-schema-2020-12', 'agents'],
   ['2026-07-28', 'json-schema-2020-12', 'agents'],
   ['2026-07-28', 'http-header-validation', 'agents'],

@@ -138,12 +138,6 @@ export abstract class RequestContext {
    * @throws QuestionTimeout; ProtocolError with which the client refused; the reason of `signal`
    */
   abstract ask(questions: Questions): Promise<Answers | undefined>
-
-  /**
-   * Ends the stream of this response. The client reads the rest with `Last-Event-ID` (SEP-1699). No effect where
-   * streams cannot be resumed.
-   */
-  closeStream(): void {}
 }
 
 function traceOf(meta: Params, headers: ReceivedRequest['headers']): TraceCarrier | undefined {

@@ -587,22 +587,6 @@ test('serves a client that sends its first request before notifications/initiali
   expect((await w.b(post(call(1, 'quick'), inSession(id)))).status).toBe(200)
 })
 
-test('does not cancel a call with closeStream(): its client reads the rest', async () => {
-  const finish = deferred<string>()
-  const polled: Tool = (context) => {
-    context.closeStream()
-    return finish.promise
-  }
-  await using w = sessionWorld({ tools: { polled } })
-  const id = await openSession(w.a)
-  const events = await rest(eventsOf(await w.a(post(call(1, 'polled'), inSession(id)))))
-  expect(events).toHaveLength(1)
-  finish.resolve('late')
-  await turnsPass()
-  const again = await w.a(get(inSession(id, { 'last-event-id': events[0]?.id ?? '' })))
-  expect(messagesOf(await rest(eventsOf(again)))).toMatchObject([{ id: 1, result: {} }])
-})
-
 test('keeps silent streams open by comments, with one timer', async () => {
   const finish = deferred<string>()
   await using w = sessionWorld({ tools: { slow: () => finish.promise }, keepAliveMs: 1000 })
@@ -617,16 +601,16 @@ test('keeps silent streams open by comments, with one timer', async () => {
 })
 
 describe('the phase of a call after an event', () => {
-  const EVENTS = 'stream lost resume elsewhere left close break end'.split(' ') as CallEvent[]
+  const EVENTS = 'stream lost resume elsewhere left break end'.split(' ') as CallEvent[]
   /** One column per event; `-`: the event has no effect; `a/b`: `b` if the log is not complete. */
   const TABLE: readonly (readonly [CallPhase, string])[] = [
-    //            stream lost        resume   elsewhere   left close  break end
-    ['held', '     direct -           -        -           -    -      -     ended'],
-    ['direct', '   -      away/ended  tailed/- elsewhere/- -    away/- -     ended'],
-    ['tailed', '   -      away/ended  tailed/- elsewhere/- -    away/- ended ended'],
-    ['elsewhere', '-      -           tailed/- elsewhere/- away/- -    ended ended'],
-    ['away', '     -      -           tailed/- elsewhere/- -    -      ended ended'],
-    ['ended', '    -      -           -        -           -    -      -     -'],
+    //            stream lost        resume   elsewhere   left   break end
+    ['held', '     direct -           -        -           -      -     ended'],
+    ['direct', '   -      away/ended  tailed/- elsewhere/- -      -     ended'],
+    ['tailed', '   -      away/ended  tailed/- elsewhere/- -      ended ended'],
+    ['elsewhere', '-      -           tailed/- elsewhere/- away/- ended ended'],
+    ['away', '     -      -           tailed/- elsewhere/- -      ended ended'],
+    ['ended', '    -      -           -        -           -      -     -'],
   ]
 
   test.each(TABLE)('%s: %s', (phase, row) => {

@@ -37,28 +37,18 @@ export type CallPhase = 'held' | 'direct' | 'tailed' | 'elsewhere' | 'away' | 'e
  * - `lost`: the client has left the stream.
  * - `resume`, `elsewhere`: the client came back to this process, or to another one.
  * - `left`: the client has left the stream at the other process.
- * - `close`: the handler ends the stream, and the client shall come back.
  * - `break`: an event could not be stored.
  * - `end`: the last request was answered or cancelled, or the session has ended.
  */
-export type CallEvent =
-  | 'stream'
-  | 'lost'
-  | 'resume'
-  | 'elsewhere'
-  | 'left'
-  | 'close'
-  | 'break'
-  | 'end'
+export type CallEvent = 'stream' | 'lost' | 'resume' | 'elsewhere' | 'left' | 'break' | 'end'
 
 const NEXT: Readonly<Record<CallPhase, Partial<Record<CallEvent, CallPhase>>>> = {
   held: { stream: 'direct', end: 'ended' },
-  direct: { lost: 'away', resume: 'tailed', elsewhere: 'elsewhere', close: 'away', end: 'ended' },
+  direct: { lost: 'away', resume: 'tailed', elsewhere: 'elsewhere', end: 'ended' },
   tailed: {
     lost: 'away',
     resume: 'tailed',
     elsewhere: 'elsewhere',
-    close: 'away',
     break: 'ended',
     end: 'ended',
   },
@@ -186,14 +176,6 @@ export class CallStream implements SessionUse {
     if (this.#phase !== 'held') void this.#write(NO_ANSWER, undefined, true)
     else this.#endHeld(silence())
     return true
-  }
-
-  /** Ends the response. The client comes back for the rest, if it can. */
-  closeStream(): void {
-    this.#stream()
-    void this.#enqueue(async () => {
-      if (this.#isPrimed) this.#move('close')
-    })
   }
 
   /** The client reads the log on this stream from now on. Returns `false` if the call has ended or cannot be resumed. */

@@ -207,10 +207,6 @@ export class SessionContext extends RequestContext implements SessionHandle {
     })
   }
 
-  override closeStream(): void {
-    this.#parts.call.closeStream()
-  }
-
   #progress(progressToken: RequestId, piece: ProgressPiece): Promise<void> {
     return this.#send('notifications/progress', { progressToken, ...piece })
   }

@@ -62,7 +62,6 @@ function racingTools(random: () => number): Readonly<Record<string, Tool>> {
     },
     asking: async (context, text) => {
       if (random() < 0.5) await pause(context, 5)
-      if (random() < 0.2) context.closeStream()
       await context.ask({ q: { method: 'elicitation/create', params } })
       return text
     },

@@ -69,9 +69,6 @@ const TOOLS: Readonly<Record<string, Asking>> = {
   },
 }
 
-/** This tool closes the stream of its own answer. A client gets the answer when it resumes the stream. */
-const LOST_STREAM = 'test_reconnection'
-
 const RESOURCES: Readonly<Record<string, string>> = {
   'test://static-text': 'This is the content of the static text resource.',
   'test://watched-resource': 'This may change.',
@@ -151,10 +148,6 @@ export class FixtureHandlers implements McpHandlers {
 
   async #callTool(params: Params, context: RequestContext): Promise<McpResult> {
     const { name } = params
-    if (name === LOST_STREAM) {
-      context.closeStream()
-      return toolResult('The client resumed the stream.')
-    }
     const tool = TOOLS[String(name)]
     if (!tool) throw invalidParams(`Unknown tool: ${String(name)}`)
     return this.#ask(tool, { method: 'tools/call', params }, context)
