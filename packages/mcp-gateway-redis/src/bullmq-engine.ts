@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { check, isRecord, optionProblem } from '@x/internal'
+import { check, optionProblem } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { GatewayError } from '@x/mcp-gateway'
 import type { ExecuteRun, RunAttempt, RunEngine } from '@x/mcp-gateway'
@@ -14,11 +14,6 @@ export interface BullmqEngineOptions {
   readonly prefix?: string | undefined
   /** Number of runs that this process executes at the same time. @default 10 */
   readonly concurrency?: number | undefined
-  /**
-   * Order of waiting runs by the names of their tools, from 1 to 2,097,151: runs of tools with smaller numbers are executed
-   * first, and those of other tools before them. @default the order in which they came
-   */
-  readonly priorities?: Readonly<Record<string, number>> | undefined
   /** Called with errors of connections. They are repaired without further action. @default a process warning */
   readonly onWarning?: ((error: unknown) => void) | undefined
 }
@@ -29,17 +24,10 @@ export interface BullmqEngine extends Required<RunEngine>, AsyncDisposable {
   close(): Promise<void>
 }
 
-/** Limit of BullMQ. */
-export const MAX_PRIORITY = 2_097_151
-
 const optionChecks: Checks<BullmqEngineOptions> = {
   url: check.string,
   prefix: check.string,
   concurrency: check.number(1),
-  priorities: {
-    takes: `whole numbers from 1 to ${MAX_PRIORITY} by names of tools`,
-    accepts: (value) => isRecord(value) && Object.values(value).every(isPriority),
-  },
   onWarning: check.func,
 }
 
@@ -82,7 +70,6 @@ class Engine implements BullmqEngine {
   readonly #prefix: string
   readonly #url: string
   readonly #concurrency: number
-  readonly #priorities: ReadonlyMap<string, number>
   readonly #onWarning: (error: unknown) => void
   readonly #attempts = new Set<Attempt>()
   readonly #clients: Client[] = []
@@ -91,23 +78,20 @@ class Engine implements BullmqEngine {
 
   constructor(options: BullmqEngineOptions) {
     const { url = 'redis://127.0.0.1:6379', prefix = 'mcp-gateway' } = options
-    const { concurrency = 10, priorities = {}, onWarning = warn } = options
+    const { concurrency = 10, onWarning = warn } = options
     this.#url = url
     // With braces, all keys are in one slot of a cluster, also beside the keys of the store.
     this.#prefix = `{${prefix}}:engine`
     this.#concurrency = concurrency
-    this.#priorities = new Map(Object.entries(priorities))
     this.#onWarning = onWarning
   }
 
-  async submit(runId: string, tool: string): Promise<void> {
+  async submit(runId: string): Promise<void> {
     const { queue } = await this.#open()
     try {
       // BullMQ ignores a job whose id waits or is executed. Ids must have no colon.
       const jobId = hash('sha256', runId)
-      const priority = this.#priorities.get(tool) ?? 0
-      const ended = { removeOnComplete: true, removeOnFail: true }
-      await queue.add(NAME, { runId }, { jobId, priority, ...ended })
+      await queue.add(NAME, { runId }, { jobId, removeOnComplete: true, removeOnFail: true })
     } catch (cause) {
       throw new GatewayError('UNAVAILABLE', 'The run could not be queued in Redis', { cause })
     }
@@ -259,8 +243,4 @@ function warn(cause: unknown): void {
   process.emitWarning(
     new GatewayError('UNAVAILABLE', 'The engine lost Redis for a while', { cause }),
   )
-}
-
-function isPriority(value: unknown): boolean {
-  return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX_PRIORITY
 }

@@ -1,7 +1,7 @@
 import { setting } from '@x/mcp-gateway/adapter'
 import type { StoreSection } from '@x/mcp-gateway/adapter'
 import { z } from 'zod'
-import { bullmqEngine, MAX_PRIORITY } from './bullmq-engine.ts'
+import { bullmqEngine } from './bullmq-engine.ts'
 import { redisStore, type RedisStoreOptions } from './redis-store.ts'
 
 interface RedisFileSettings extends Pick<RedisStoreOptions, 'url' | 'prefix'> {
@@ -9,8 +9,6 @@ interface RedisFileSettings extends Pick<RedisStoreOptions, 'url' | 'prefix'> {
   readonly tasks: boolean
   /** Number of tasks that one process executes at the same time. */
   readonly concurrency: number
-  /** Order of waiting tasks by the names of their tools: smaller numbers first, after all tools that are not named. */
-  readonly priorities?: Readonly<Record<string, number>> | undefined
 }
 
 const schema = z.strictObject({
@@ -18,9 +16,6 @@ const schema = z.strictObject({
   prefix: setting.text.default('mcp-gateway'),
   tasks: setting.flag.default(false),
   concurrency: setting.whole(1).default(10),
-  priorities: z
-    .record(z.string(), setting.whole(1, MAX_PRIORITY), { error: 'priorities by tool' })
-    .optional(),
 })
 
 /** A store with `type: redis` in the configuration file of `mcp-gateway`. */
@@ -36,14 +31,12 @@ export const fileSection: StoreSection = {
     })
   },
   createEngine: (settings, { onWarning }) => {
-    const { url, prefix, tasks, concurrency, priorities }: RedisFileSettings =
-      schema.parse(settings)
+    const { url, prefix, tasks, concurrency }: RedisFileSettings = schema.parse(settings)
     if (!tasks) return undefined
     return bullmqEngine({
       url,
       prefix,
       concurrency,
-      priorities,
       onWarning: (error) => onWarning('The engine of tasks lost Redis for a while', error),
     })
   },

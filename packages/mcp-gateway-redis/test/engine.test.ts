@@ -593,7 +593,7 @@ describe.runIf(redis).concurrent('a task of an engine', () => {
 
 test('rejects with UNAVAILABLE without Redis, and with CONFIG for unknown options', async () => {
   await using engine = bullmqEngine({ url: 'redis://127.0.0.1:1' })
-  await expect(engine.submit('run', 'report')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await expect(engine.submit('run')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   await expect(engine.work(() => Promise.resolve('ended'))).rejects.toMatchObject({
     code: 'UNAVAILABLE',
   })
@@ -605,45 +605,11 @@ test('rejects with UNAVAILABLE without Redis, and with CONFIG for unknown option
 test.runIf(redis)('counts the runs that wait for a process', async () => {
   await using engine = bullmqEngine({ url: redis?.url, prefix: 'count' })
   await using away = bullmqEngine({ url: 'redis://127.0.0.1:1' })
-  await engine.submit('run-1', 'report')
-  await engine.submit('run-1', 'report')
+  await engine.submit('run-1')
+  await engine.submit('run-1')
   expect(await engine.countQueued()).toBe(1)
   const stop = await engine.work(async () => 'ended')
   await vi.waitUntil(async () => (await engine.countQueued()) === 0)
   await stop()
   await expect(away.countQueued()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
-})
-
-test.runIf(redis)(
-  'executes waiting runs by the priorities of their tools, also after a release',
-  async () => {
-    const priorities = { report: 2, index: 1 }
-    await using engine = bullmqEngine({
-      url: redis?.url,
-      prefix: 'order',
-      concurrency: 1,
-      priorities,
-    })
-    for (const tool of ['report', 'index', 'report', 'ask']) {
-      await engine.submit(`${tool}-${await engine.countQueued()}`, tool)
-    }
-    expect(await engine.countQueued()).toBe(4)
-    const executed: string[] = []
-    const stop = await engine.work(async (runId) => {
-      executed.push(runId)
-      return executed.length === 3 ? 'released' : 'ended'
-    })
-    await vi.waitUntil(async () => executed.length === 5)
-    await stop()
-    expect(executed).toEqual(['ask-3', 'index-1', 'report-0', 'report-0', 'report-2'])
-  },
-)
-
-test('rejects priorities that BullMQ does not know', () => {
-  for (const priority of [0, 1.5, 2_097_152, '1']) {
-    const options = { priorities: { report: priority } }
-    expect(() => Reflect.apply(bullmqEngine as never, undefined, [options])).toThrow(
-      expect.objectContaining({ code: 'CONFIG', message: expect.stringContaining('"priorities"') }),
-    )
-  }
 })

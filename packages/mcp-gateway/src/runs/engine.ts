@@ -6,10 +6,9 @@ export interface RunEngine {
   /**
    * Queues a stored run. Resolves when some process will execute it. Has no effect for a run that is queued or executed.
    *
-   * @param tool name of its tool, by which an engine may order runs
    * @throws GatewayError `UNAVAILABLE`, `CLOSED`
    */
-  submit(runId: string, tool: string): Promise<void>
+  submit(runId: string): Promise<void>
   /** Returns the number of runs that wait for a process, for metrics. @throws GatewayError `UNAVAILABLE`, `CLOSED` */
   countQueued?(): Promise<number>
   /** Tells the process that executes a run to stop it. Does nothing if no process does. */

@@ -212,7 +212,7 @@ export class TaskExecutions {
   async submit({ key, task }: StoredTask): Promise<void> {
     const { engine, onError } = this.#options
     try {
-      await engine?.submit(`${key}/${task.round}`, task.tool)
+      await engine?.submit(`${key}/${task.round}`)
     } catch (cause) {
       onError(new Error('A task cannot be queued now', { cause }))
     }
