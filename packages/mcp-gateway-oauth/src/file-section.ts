@@ -6,7 +6,6 @@ import { oauthFacade } from './oauth-facade.ts'
 const schema = z.strictObject({
   upstreamUrl: setting.url.default('http://localhost:8050'),
   provider: setting.text.default('azure'),
-  requirePkce: z.literal(true, { error: 'true: a client without PKCE is refused' }).default(true),
   stateTtlMs: setting.ms(1).default(300_000),
   codeTtlMs: setting.ms(1).default(300_000),
   upstreamTimeoutMs: setting.ms(1).default(10_000),

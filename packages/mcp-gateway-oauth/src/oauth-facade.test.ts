@@ -133,7 +133,6 @@ test('answers 503 while the store is down', async () => {
 })
 
 test.each<[Partial<OAuthFacadeOptions>, string]>([
-  [{ requirePkce: false }, 'requirePkce'],
   [{ resource: 'http://gateway.example/mcp' }, 'https'],
   [{ upstreamUrl: 'http://identity.example' }, 'https'],
   [{ upstreamUrl: undefined }, 'upstreamUrl'],

@@ -41,8 +41,6 @@ export interface OAuthFacadeOptions {
   readonly refreshTtlMs?: number | undefined
   /** Time that a client stays registered after the last sign-in. Before the first one, it is a day. Milliseconds. @default 90 days */
   readonly registrationTtlMs?: number | undefined
-  /** PKCE with S256 is always required: `false` is refused. @default true */
-  readonly requirePkce?: boolean | undefined
   /** Claim with the name of the caller. The id of the principal is `<issuer>|<name>`. @default 'sub' */
   readonly principalClaim?: string | undefined
   /** Scopes that a signed-in user has. A client may ask for a part of them. @default ['*'] */
@@ -77,7 +75,6 @@ const optionChecks: Checks<OAuthFacadeOptions> = {
   codeTtlMs: check.number(),
   refreshTtlMs: check.number(),
   registrationTtlMs: check.number(),
-  requirePkce: check.flag,
   principalClaim: check.text,
   scopes: check.or(check.func, check.listOf(check.text)),
   scopesSupported: check.listOf(check.text),
@@ -185,12 +182,7 @@ function facadeFrom(options: OAuthFacadeOptions): Facade {
   const { redirectUris = [], principalClaim = 'sub', scopes = ['*'] } = options
   const { stateTtlMs = 300_000, codeTtlMs = 300_000, refreshTtlMs = 30 * DAY_MS } = options
   const { registrationTtlMs = 90 * DAY_MS, onError = () => undefined, now = Date.now } = options
-  const { guardedFetch = createGuardedFetch(), requirePkce = true } = options
-  if (!requirePkce) {
-    const message =
-      'requirePkce cannot be false: without PKCE, a stolen code gives access. Leave it out'
-    throw new GatewayError('CONFIG', message, { path: 'auth.facade.requirePkce' })
-  }
+  const { guardedFetch = createGuardedFetch() } = options
   const { identity = upstreamIdentity(options) } = options
   const resource = secureUrlFrom(options.resource, 'auth.resource').href
   const issuer = new URL(resource).origin

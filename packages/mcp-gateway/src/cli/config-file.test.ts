@@ -158,10 +158,10 @@ describe('readConfig', () => {
     ],
     ['- a', 'g.yaml: The configuration is a list; expected a section with keys of its own'],
     [
-      'auth:\n  mode: facade\n  facade: { requirePkce: false, provider: "" }',
+      'auth:\n  mode: facade\n  facade: { codeTtlMs: 0, provider: "" }',
       [
         'g.yaml:3: auth.facade.provider is ""; expected text that is not empty',
-        'g.yaml:3: auth.facade.requirePkce is false; expected true: a client without PKCE is refused',
+        'g.yaml:3: auth.facade.codeTtlMs is 0; expected a whole number from 1 to 2147483647',
       ].join('\n'),
     ],
     [
