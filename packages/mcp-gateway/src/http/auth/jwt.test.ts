@@ -1,12 +1,10 @@
 import type { ServerResponse } from 'node:http'
-import { inspect } from 'node:util'
 import { startTestServer } from '@x/mcp-testing'
 import { SignJWT, exportJWK, generateKeyPair } from 'jose'
 import type { JWK, JWTPayload } from 'jose'
 import { expect, test } from 'vitest'
-import type { Principal } from '../../internal/principal.ts'
 import type { Authenticator } from './authenticator.ts'
-import { VerifiedTokens, jwtAuth } from './jwt.ts'
+import { jwtAuth } from './jwt.ts'
 import type { JwtAuthOptions } from './jwt.ts'
 
 const AUDIENCE = 'https://gateway.example/mcp'
@@ -80,7 +78,7 @@ async function startIssuer(): Promise<Issuer> {
 const inSeconds = (seconds: number): number => Math.floor(Date.now() / 1000) + seconds
 
 const authOf = (issuer: Issuer, options: Partial<JwtAuthOptions> = {}): Authenticator =>
-  jwtAuth({ issuers: [{ issuer: issuer.issuer, audience: AUDIENCE }], rememberMs: 0, ...options })
+  jwtAuth({ issuers: [{ issuer: issuer.issuer, audience: AUDIENCE }], ...options })
 
 async function answerOf(auth: Authenticator, token: string): Promise<unknown> {
   const answer = await auth.authenticate({
@@ -228,34 +226,6 @@ test('does not read the keys again for each token with an unknown key', async ()
   await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
 })
 
-test('serves the metadata of the issuer where clients of 2025-03-26 look for it, and reads it once', async () => {
-  await using issuer = await startIssuer()
-  let ms = 0
-  const auth = authOf(issuer, { now: () => Date.now() + ms })
-  const ask = (method = 'GET'): Promise<Response | undefined> =>
-    Promise.resolve(
-      auth.handle?.(
-        new Request(`https://g.example/.well-known/oauth-authorization-server`, { method }),
-      ),
-    )
-  expect(auth.paths).toContain('/.well-known/oauth-authorization-server')
-  const document = { issuer: issuer.issuer, jwks_uri: `${issuer.issuer}/keys` }
-  for (let n = 0; n < 3; n++) await expect((await ask())?.json()).resolves.toEqual(document)
-  await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
-  const path = '/realm/.well-known/openid-configuration'
-  expect(issuer.asked.filter((each) => each === path)).toHaveLength(1)
-  expect((await ask('POST'))?.status).toBe(405)
-  issuer.isDown = true
-  ms = 300_001
-  const away = await ask()
-  expect([away?.status, away?.headers.get('retry-after')]).toEqual([503, '5'])
-  const asked = issuer.asked.length
-  expect((await ask())?.status).toBe(503)
-  expect(issuer.asked).toHaveLength(asked)
-  // Who is known stays known.
-  await expect(answerOf(auth, await issuer.tokenOf())).resolves.toHaveProperty('id')
-})
-
 test('refuses metadata that names another issuer', async () => {
   await using issuer = await startIssuer()
   issuer.metadata = { issuer: 'https://evil.example', jwks_uri: `${issuer.issuer}/keys` }
@@ -298,28 +268,6 @@ test.each<[string, string, (response: ServerResponse, issuer: string) => void]>(
   expect(issuer.asked).not.toContain('/realm/elsewhere')
 })
 
-test('remembers an accepted token until it expires', async () => {
-  await using issuer = await startIssuer()
-  let ms = 0
-  const auth = authOf(issuer, {
-    issuers: [
-      {
-        issuer: issuer.issuer,
-        audience: AUDIENCE,
-        jwksUrl: `${issuer.issuer}/keys`,
-        clockToleranceSec: 0,
-      },
-    ],
-    rememberMs: 60_000,
-    now: () => Date.now() + ms,
-  })
-  const token = await issuer.tokenOf({ exp: inSeconds(30) })
-  const first = await answerOf(auth, token)
-  await expect(answerOf(auth, token)).resolves.toBe(first)
-  ms = 31_000
-  await expect(answerOf(auth, token)).resolves.toBe(401)
-})
-
 test.each<[Partial<JwtAuthOptions['issuers'][number]>, string]>([
   [{ audience: [] }, 'audience'],
   [{ audience: '' }, 'audience'],
@@ -338,27 +286,4 @@ test.each<[Partial<JwtAuthOptions['issuers'][number]>, string]>([
 
 test('refuses a configuration without issuers', () => {
   expect(() => jwtAuth({ issuers: [] })).toThrow('needs an issuer')
-})
-
-const ada: Principal = { id: 'ada', scopes: [], isAnonymous: false, claims: {} }
-const times = { now: 0, expiresAt: 60_000 }
-
-test('remembers 1000 tokens, as hashes only', () => {
-  const tokens = new VerifiedTokens(30_000)
-  for (let n = 0; n < 1001; n++) tokens.set(`token-${n}`, ada, times)
-  expect(tokens.get('token-0', 0)).toBeUndefined()
-  expect(tokens.get('token-1', 0)).toBe(ada)
-  expect(tokens.get('token-1000', 0)).toBe(ada)
-  expect(inspect(tokens, { depth: null, showHidden: true })).not.toContain('token-1')
-})
-
-test('remembers a token for the configured time, and not after it expires', () => {
-  const tokens = new VerifiedTokens(30_000)
-  tokens.set('long', ada, times)
-  tokens.set('short', ada, { now: 0, expiresAt: 10_000 })
-  expect([tokens.get('long', 29_999), tokens.get('long', 30_000)]).toEqual([ada, undefined])
-  expect([tokens.get('short', 9999), tokens.get('short', 10_000)]).toEqual([ada, undefined])
-  const none = new VerifiedTokens(0)
-  none.set('long', ada, times)
-  expect(none.get('long', 0)).toBeUndefined()
 })

@@ -1,17 +1,13 @@
-import { createHash } from 'node:crypto'
-import { BoundedMap, check, isRecord } from '@x/internal'
+import { check, isRecord } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createRemoteJWKSet, customFetch, decodeJwt, errors, jwtVerify } from 'jose'
 import type { JWTPayload, JWTVerifyGetKey, JWTVerifyOptions } from 'jose'
 import { GatewayError, assertGatewayOptions } from '../../errors.ts'
 import { readBounded } from '../../internal/guarded-fetch.ts'
-import type { Principal } from '../../internal/principal.ts'
 import {
   ProtectedResource,
   authenticateToken,
-  cannotVerify,
   challengeResponse,
-  publicDocument,
   secureUrlFrom,
 } from './authenticator.ts'
 import type { Authenticator, Verdict } from './authenticator.ts'
@@ -51,8 +47,6 @@ export interface JwtAuthOptions {
   readonly scopesSupported?: readonly string[] | undefined
   /** Name for people in the RFC 9728 document. */
   readonly resourceName?: string | undefined
-  /** Time for which an accepted token is not checked again, at most until it expires. 0: each time. Milliseconds. @default 30_000 */
-  readonly rememberMs?: number | undefined
   /** Limit of one request to an issuer. Milliseconds. @default 5000 */
   readonly timeoutMs?: number | undefined
   /** Shortest time between two reads of the keys because of unknown keys. Milliseconds. @default 30_000 */
@@ -70,14 +64,11 @@ const optionChecks: Checks<JwtAuthOptions> = {
   resource: check.string,
   scopesSupported: check.listOf(check.text),
   resourceName: check.text,
-  rememberMs: check.number(),
   timeoutMs: check.number(1),
   keyCooldownMs: check.number(),
   fetch: check.func,
   now: check.func,
 }
-
-const AS_METADATA = '/.well-known/oauth-authorization-server'
 
 /**
  * Authenticates callers with JWTs of trusted issuers. Checks signature, `iss`, `aud`, `exp` and `nbf`. If an issuer
@@ -89,8 +80,7 @@ export function jwtAuth(options: JwtAuthOptions): Authenticator {
   assertGatewayOptions('jwtAuth()', options, optionChecks)
   const { fetch = globalThis.fetch, now = Date.now, timeoutMs = 5000 } = options
   const { issuers, resource, scopesSupported = [], resourceName } = options
-  const { rememberMs = 30_000, keyCooldownMs = 30_000 } = options
-  const { principalClaim = 'sub', scopesClaim } = options
+  const { principalClaim = 'sub', scopesClaim, keyCooldownMs = 30_000 } = options
   if (issuers.length === 0) {
     throw new GatewayError('CONFIG', 'jwtAuth() needs an issuer: name one in `issuers`', {
       path: 'auth.issuers',
@@ -99,42 +89,33 @@ export function jwtAuth(options: JwtAuthOptions): Authenticator {
   if (resource !== undefined) secureUrlFrom(resource, 'auth.resource')
   const context = { fetch, now, timeoutMs, keyCooldownMs }
   const byIssuer = new Map(issuers.map((each) => [each.issuer, new JwtIssuer(each, context)]))
-  const remembered = new VerifiedTokens(rememberMs)
-  const authorizationServers = [...byIssuer.keys()]
   const metadata = new ProtectedResource({
     resource,
-    authorizationServers,
+    authorizationServers: [...byIssuer.keys()],
     scopesSupported,
     resourceName,
   })
 
   const verify = async (token: string): Promise<Verdict> => {
-    const known = remembered.get(token, now())
-    if (known) return known
     const issuer = byIssuer.get(issuerOf(token) ?? '')
     if (issuer === undefined) return 'refused'
     const claims = await issuer.verify(token)
     if (typeof claims === 'string') return claims
     const name = claims[principalClaim]
     if (typeof name !== 'string' || name === '') return 'refused'
-    const principal = {
+    return {
       id: `${issuer.issuer}|${name}`,
       scopes: claimedScopes(claims, scopesClaim),
       isAnonymous: false,
       claims,
     }
-    remembered.set(token, principal, { now: now(), expiresAt: (claims.exp ?? 0) * 1000 })
-    return principal
   }
 
   return {
     authenticate: (request) =>
       authenticateToken(request, verify, { resourceMetadata: metadata.metadataUrl(request.url) }),
-    paths: [...metadata.paths, AS_METADATA],
-    handle: async (request) => {
-      const { pathname } = new URL(request.url)
-      return pathname === AS_METADATA ? issuerDocument(request, byIssuer) : metadata.handle(request)
-    },
+    paths: metadata.paths,
+    handle: async (request) => metadata.handle(request),
     refuseScopes: (request, scopes) =>
       challengeResponse({
         error: 'insufficient_scope',
@@ -142,16 +123,6 @@ export function jwtAuth(options: JwtAuthOptions): Authenticator {
         resourceMetadata: metadata.metadataUrl(request.url),
       }),
   }
-}
-
-/** Serves the metadata of the first issuer at the gateway, where clients of 2025-03-26 look for it. */
-async function issuerDocument(
-  request: Request,
-  issuers: ReadonlyMap<string, JwtIssuer>,
-): Promise<Response> {
-  const [first] = issuers.values()
-  const document = await first?.metadata().catch(() => undefined)
-  return document ? publicDocument(request, document) : cannotVerify()
 }
 
 /** Issuer that an unverified token names, to find the keys. */
@@ -182,9 +153,6 @@ const ASYMMETRIC = /^(?:RS|PS|ES)(?:256|384|512)$|^EdDSA$|^Ed25519$/
 const MAX_KEYS_BYTES = 1_048_576
 const MAX_DOCUMENT_BYTES = 262_144
 
-/** Time for which the metadata is cached. Milliseconds. */
-const KEPT_MS = 300_000
-
 /** Pause after a failed read of metadata or keys, because any token that names the issuer causes a read. */
 const PAUSE_MS = 5000
 
@@ -197,7 +165,7 @@ class JwtIssuer {
   readonly #context: IssuerContext
   readonly #rules: JWTVerifyOptions
   #keys: Promise<JWTVerifyGetKey> | undefined
-  #metadata: Promise<IssuerDocument> | undefined
+  /** Time at which keys that could not be read are read again. */
   #readAgainAt = Infinity
 
   /** @throws GatewayError `CONFIG` */
@@ -232,27 +200,15 @@ class JwtIssuer {
   /** Never throws. */
   async verify(token: string): Promise<JwtVerdict> {
     try {
-      this.#keys ??= this.#readKeys()
       const currentDate = new Date(this.#context.now())
-      const { payload } = await jwtVerify(token, await this.#keys, { ...this.#rules, currentDate })
+      const { payload } = await jwtVerify(token, await this.#currentKeys(), {
+        ...this.#rules,
+        currentDate,
+      })
       return payload
     } catch (error) {
       return isAboutToken(error) ? 'refused' : 'unavailable'
     }
-  }
-
-  /** Reads the metadata once for all callers that wait. @throws Error if the read fails, or failed a moment ago */
-  metadata(): Promise<IssuerDocument> {
-    const { now } = this.#context
-    if (this.#metadata && now() < this.#readAgainAt) return this.#metadata
-    const reading = this.#readMetadata()
-    this.#metadata = reading
-    this.#readAgainAt = Infinity
-    reading.then(
-      () => (this.#readAgainAt = now() + KEPT_MS),
-      () => (this.#readAgainAt = now() + PAUSE_MS),
-    )
-    return reading
   }
 
   /**
@@ -263,7 +219,7 @@ class JwtIssuer {
     const { origin, pathname } = new URL(this.issuer)
     const path = pathname.replace(/\/$/, '')
     const urls = [
-      `${origin}${AS_METADATA}${path}`,
+      `${origin}/.well-known/oauth-authorization-server${path}`,
       `${origin}${path}/.well-known/openid-configuration`,
     ]
     const causes: unknown[] = []
@@ -296,15 +252,21 @@ class JwtIssuer {
     return document
   }
 
+  /** Reads the keys once for all tokens that wait. @throws Error if the read fails, or failed a moment ago */
+  #currentKeys(): Promise<JWTVerifyGetKey> {
+    const { now } = this.#context
+    if (this.#keys && now() < this.#readAgainAt) return this.#keys
+    const reading = this.#readKeys()
+    this.#keys = reading
+    this.#readAgainAt = Infinity
+    reading.catch(() => (this.#readAgainAt = now() + PAUSE_MS))
+    return reading
+  }
+
   async #readKeys(): Promise<JWTVerifyGetKey> {
-    try {
-      const { jwks_uri: url } = await this.metadata()
-      if (typeof url !== 'string') throw new Error('The metadata has no jwks_uri')
-      return this.#keysAt(secureUrlFrom(url, 'jwks_uri'))
-    } catch (error) {
-      this.#keys = undefined
-      throw error
-    }
+    const { jwks_uri: url } = await this.#readMetadata()
+    if (typeof url !== 'string') throw new Error('The metadata has no jwks_uri')
+    return this.#keysAt(secureUrlFrom(url, 'jwks_uri'))
   }
 
   #keysAt(url: URL): JWTVerifyGetKey {
@@ -359,42 +321,4 @@ function claimedScopes(
   if (typeof value === 'string') return value.split(' ').filter((scope) => scope !== '')
   if (!Array.isArray(value)) return []
   return value.filter((scope): scope is string => typeof scope === 'string' && scope !== '')
-}
-
-const MAX_ENTRIES = 1000
-
-/** Tokens that were accepted a moment ago, by their hashes. Checking a signature costs more than the rest of a call. */
-export class VerifiedTokens {
-  readonly #ttlMs: number
-  readonly #entries: Map<string, { readonly principal: Principal; readonly until: number }> =
-    new BoundedMap(MAX_ENTRIES)
-
-  /** @param ttlMs time for which a token is remembered. 0: not at all. Milliseconds */
-  constructor(ttlMs: number) {
-    this.#ttlMs = ttlMs
-  }
-
-  get(token: string, now: number): Principal | undefined {
-    if (this.#ttlMs === 0) return undefined
-    const key = keyOf(token)
-    const entry = this.#entries.get(key)
-    if (entry === undefined || entry.until > now) return entry?.principal
-    this.#entries.delete(key)
-    return undefined
-  }
-
-  /** @param expiresAt end of the token. Milliseconds since 1970 */
-  set(
-    token: string,
-    principal: Principal,
-    { now, expiresAt }: { now: number; expiresAt: number },
-  ): void {
-    const until = Math.min(expiresAt, now + this.#ttlMs)
-    if (until <= now) return
-    this.#entries.set(keyOf(token), { principal, until })
-  }
-}
-
-function keyOf(token: string): string {
-  return createHash('sha256').update(token).digest('base64')
 }
