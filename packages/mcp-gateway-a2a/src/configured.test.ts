@@ -1,8 +1,5 @@
 import { expect, test } from 'vitest'
 
-import { start } from '../../mcp-gateway/test/command-line.ts'
-import { configFolder } from '../../mcp-gateway/test/config-folder.ts'
-import { connect } from '../../mcp-gateway/test/mcp-clients.ts'
 import { readConfig } from '../../mcp-gateway/src/cli/config-file.ts'
 import { toOptions } from '../../mcp-gateway/src/cli/file-settings.ts'
 import { startA2aAgent } from '../test/a2a-agent.ts'
@@ -20,39 +17,15 @@ agents:
       trustedOrigins: [${agent.origin}]
 `
   const { config, sections } = await readConfig({ content, env: { AGENT_KEY: 'k1' } })
-  const context = { folder: '', watch: false, onWarning: () => undefined, sections }
+  const context = { folder: '', onWarning: () => undefined, sections }
   await using configured = await toOptions(config, context)
-  const source = configured.sources[0]?.source
+  const [source] = configured.sources
   if (source === undefined) throw new Error('There is no source')
   const found: string[] = []
   await source.start({ found: ({ name }) => found.push(name), seen() {}, gone() {} })
   expect(found).toEqual(['Weather'])
   expect(agent.requests[0]?.headers.authorization).toBe('Bearer k1')
   await source.close()
-})
-
-test('replaces a source after a change of its settings, and keeps its tools', async () => {
-  await using agent = await startA2aAgent((turn) => turn.answer('Rain'))
-  const yaml = (key: string): string => `agents:
-  sources:
-    - type: a2a
-      cards: [{ url: '${agent.url}', headers: { authorization: 'Bearer ${key}' } }]
-      trustedOrigins: ['${agent.origin}']
-`
-  await using folder = await configFolder()
-  const running = start([await folder.file('g.yaml', yaml('old')), '--port', '0'])
-  const [url = ''] = await running.said('stdout', /http:\S+/)
-  let changes = 0
-  await using client = await connect('v1', url, { onToolsChanged: () => (changes += 1) })
-  expect((await client.listTools()).tools).toMatchObject([{ name: 'weather_forecast' }])
-  await folder.file('g.yaml', yaml('new'))
-  running.signal('SIGHUP')
-  await running.said('stderr', /the file was read again/)
-  await client.callTool('weather_forecast', 'Rain?')
-  expect(agent.requests.at(-1)?.headers.authorization).toBe('Bearer new')
-  expect(changes).toBe(0)
-  running.signal('SIGTERM')
-  expect(await running.code).toBe(0)
 })
 
 const url = 'https://agent.example'

@@ -85,6 +85,36 @@ test('lets calls end when it closes, refuses new calls, and leaves nothing', asy
   await expect(gateway.listen({ port: 0 })).rejects.toMatchObject({ code: 'CLOSED' })
 })
 
+test('completes a call in flight when its agent is removed', async () => {
+  const finish = deferred()
+  const agents = new AgentsAtHand({
+    echo,
+    async *slow() {
+      await finish.promise
+      yield { type: 'done', text: 'finished' }
+    },
+  })
+  await using gateway = createGateway({
+    sources: [agents],
+    runs: { maxConcurrentPerPrincipal: 1 },
+  })
+  const { url } = await gateway.listen({ port: 0 })
+  await using client = await connect('v2 pinned', url)
+  const begun = deferred()
+  const running = client.callTool('slow', 'Go', { onProgress: () => begun.resolve() })
+  await begun.promise
+  const waiting = client.callTool('echo', 'Hello')
+  await client.listTools()
+  await gateway.registry.removeSource(agents)
+  finish.resolve()
+  expect((await running)['content']).toEqual([{ type: 'text', text: 'finished' }])
+  // It had begun nothing yet.
+  await expect(waiting).resolves.toMatchObject({
+    isError: true,
+    _meta: { reason: 'agent_gone' },
+  })
+})
+
 test('aborts and answers a call that does not end in time', async () => {
   const agents = new AgentsAtHand({ endless })
   const clock = new ManualClock()

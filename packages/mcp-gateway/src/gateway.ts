@@ -3,7 +3,7 @@ import { Runtime } from './gateway/runtime.ts'
 import { assertGatewayOptions } from './errors.ts'
 import { listenChecks, stdioChecks } from './gateway/checked-options.ts'
 import type { GatewayListener } from './http/server.ts'
-import type { GatewayOptions, ListenOptions, LiveOptions } from './options.ts'
+import type { GatewayOptions, ListenOptions } from './options.ts'
 import type { StdioConnection, StdioOptions } from './mcp/stdio.ts'
 
 /** Agents as an MCP server. Nothing starts before the first use. */
@@ -27,13 +27,6 @@ export interface Gateway extends AsyncDisposable {
    * @throws GatewayError `UNAVAILABLE`; `CONFIG` without the option `engine`
    */
   work(): Promise<void>
-  /**
-   * Changes filters, overrides and limits while the gateway runs. Resolves when clients were notified of changed lists.
-   * Sources are added and removed by `registry`.
-   *
-   * @throws GatewayError `CONFIG` for wrong options. Then nothing has changed
-   */
-  update(options: LiveOptions): Promise<void>
   /**
    * Refuses new calls, lets calls in flight end within `http.shutdownGraceMs`, then aborts them. When it resolves, no
    * run, session, timer or socket is left.
@@ -61,7 +54,6 @@ export function createGateway(options: GatewayOptions): Gateway {
       return runtime.serveStdio(stdioOptions)
     },
     work: () => runtime.work(),
-    update: (liveOptions) => runtime.update(liveOptions),
     close,
     [Symbol.asyncDispose]: close,
   }

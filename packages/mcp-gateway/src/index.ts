@@ -20,7 +20,6 @@ export type {
   InlineSettings,
   LimitSettings,
   ListenOptions,
-  LiveOptions,
   NameSettings,
   QuotaSettings,
   RegistrySettings,
@@ -57,7 +56,6 @@ export type {
   AgentStatus,
   PlanChange,
   RegistryStatus,
-  SourceReplacement,
   SourceStatus,
 } from './tools/agent-registry.ts'
 

@@ -1,5 +1,4 @@
-// All settings of a gateway: their types, and what they mean. Defaults, ranges and what may change while the gateway
-// runs are in `gateway/settings.ts`. `docs/gateway-configuration.md` is generated from both files.
+// All settings of a gateway: their types, and what they mean. Defaults and ranges are in `gateway/settings.ts`. `docs/gateway-configuration.md` is generated from both files.
 import type { AgentSource, SkillAnnotations } from './agents/agent.ts'
 import type { Authenticator } from './http/auth/authenticator.ts'
 import type { Clock } from './internal/clock.ts'
@@ -50,26 +49,6 @@ export interface GatewayObjects {
 
 /** Options after they were checked: every setting has a value. */
 export interface CheckedOptions extends GatewayObjects, GatewaySettings {}
-
-// The settings that `live()` marks in `gateway/settings.ts`.
-/** Settings that may change while a gateway runs. A section that is given replaces the whole section; its missing settings get their defaults. */
-export type LiveOptions = Given<
-  Pick<GatewaySettings, 'tools' | 'sessions'> & {
-    readonly registry: Pick<RegistrySettings, 'ttlMs' | 'checkMs'>
-    readonly runs: Omit<
-      RunSettings,
-      'mode' | 'threadTtlMs' | 'needsInputTtlMs' | 'questionTimeoutMs' | 'repeatTtlMs' | 'sweepMs'
-    >
-    readonly streaming: Omit<StreamingSettings, 'channel'>
-    readonly limits: Pick<
-      LimitSettings,
-      | 'requestsPerMinutePerPrincipal'
-      | 'requestsPerMinutePerIp'
-      | 'wrongTokensPerMinutePerIp'
-      | 'argumentBytes'
-    >
-  }
->
 
 /** Options of `gateway.listen()`. What is left out is as in `http`. */
 export type ListenOptions = Given<Pick<HttpSettings, 'host' | 'port' | 'insecure'>>

@@ -59,7 +59,6 @@ test('gives a gateway exactly these members', () => {
     'listen',
     'registry',
     'serveStdio',
-    'update',
     'work',
   ])
 })

@@ -7,7 +7,7 @@ import type { z } from 'zod'
 
 import { readConfig, variableOf } from '../src/cli/config-file.ts'
 import { OWN_SOURCES } from '../src/cli/file-settings.ts'
-import { isMarked, knownKeys, pathText, shapesAt } from '../src/gateway/setting-paths.ts'
+import { isSecret, knownKeys, pathText, shapesAt } from '../src/gateway/setting-paths.ts'
 import type { SettingPath } from '../src/gateway/setting-paths.ts'
 
 const INTRO = `# Gateway: all settings
@@ -20,7 +20,7 @@ A configuration file has these sections. \`createGateway()\` has the same settin
 - \`transport\`, \`agents.sources\`, \`auth\`, \`store\` and \`log\` are objects or methods: \`serveStdio()\`, \`sources\`, \`auth\`, \`store\`, \`logger\`;
 - \`auth.anonymousPrincipal\` is \`anonymousPrincipal\`.
 
-Times are milliseconds and sizes are bytes. Each setting has an environment variable, which is named after it; commas separate the items of a list. Variables of \`auth.facade\` count if \`auth.mode\` is \`facade\`; those of \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` count if \`store.type\` is \`redis\`. A setting marked with ↻ takes effect at once when the file changes, or with \`gateway.update()\`; others need a restart. A setting without a default has no value unless you set it.
+Times are milliseconds and sizes are bytes. Each setting has an environment variable, which is named after it; commas separate the items of a list. Variables of \`auth.facade\` count if \`auth.mode\` is \`facade\`; those of \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` count if \`store.type\` is \`redis\`. A change of a setting takes effect with the next start. A setting without a default has no value unless you set it.
 `
 
 /** Doc comment and type of each field, by interface. */
@@ -139,11 +139,10 @@ interface Entry {
 function entry({ schema, path, doc, value, isInList = false }: Entry): string {
   const kind = kindAt(schema, path)
   const facts = [kind, ...(value === undefined ? [] : [`default ${shown(path, value)}`])]
-  const mark = isMarked(schema, path, 'live') ? ' ↻' : ''
-  const secret = isMarked(schema, path, 'secret') ? ' It is never shown.' : ''
+  const secret = isSecret(schema, path) ? ' It is never shown.' : ''
   const isSettable = !isInList && kind !== 'section' && kind !== 'list'
   const variable = isSettable ? ` \`${variableOf(path)}\`` : ''
-  return `- **\`${pathText(path)}\`**${mark} (${facts.join(', ')}): ${doc}${secret}${variable}`
+  return `- **\`${pathText(path)}\`** (${facts.join(', ')}): ${doc}${secret}${variable}`
 }
 
 function kindAt(schema: z.ZodType, path: SettingPath): string {

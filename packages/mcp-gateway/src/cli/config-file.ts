@@ -8,7 +8,6 @@ import { isCollection, isPair, isScalar, isNode, LineCounter, parseDocument } fr
 import type { Document } from 'yaml'
 import type { z } from 'zod'
 
-import { sleep, systemClock, type Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
 import {
   knownKeys,
@@ -56,17 +55,20 @@ export interface ReadConfig {
  *
  * @throws UsageError for a wrong flag; CommandError for a file that cannot be read; GatewayError `CONFIG`
  */
-export async function readConfigFile(
-  { file, env, flags }: ConfigFile,
-  read: (file: string) => Promise<string> = readText,
-): Promise<ReadConfig> {
+export async function readConfigFile({ file, env, flags }: ConfigFile): Promise<ReadConfig> {
   try {
     await readConfig({ content: {}, flags })
   } catch (error) {
     if (!GatewayError.is(error)) throw error
     throw new UsageError(error.message, { cause: error })
   }
-  return readConfig({ content: await read(file), name: file, folder: dirname(file), env, flags })
+  return readConfig({
+    content: await readText(file),
+    name: file,
+    folder: dirname(file),
+    env,
+    flags,
+  })
 }
 
 export interface ConfigSource {
@@ -368,26 +370,4 @@ async function readText(file: string): Promise<string> {
     const why = isMissing ? `there is no such file${advice}` : `it cannot be read: ${toLine(cause)}`
     throw new CommandError(`${file}: ${why}`, { cause })
   }
-}
-
-/** Time for which a file must not change before it counts as complete. */
-const QUIET_MS = 100
-const MAX_READS = 20
-
-/**
- * Reads the text of a file that an editor may be writing: editors empty a file first, and the first half of a
- * configuration is a configuration. The text must be the same twice, and not empty.
- *
- * @throws CommandError that names the file
- */
-export async function readSettled(file: string, clock: Clock = systemClock): Promise<string> {
-  let before = await readText(file)
-  for (let reads = 0; reads < MAX_READS; reads++) {
-    await sleep(clock, QUIET_MS)
-    const now = await readText(file)
-    if (now === before && now.trim() === '') throw new CommandError(`${file}: it is empty`)
-    if (now === before) return now
-    before = now
-  }
-  throw new CommandError(`${file}: it is being written all the time`)
 }

@@ -21,8 +21,6 @@ export interface SectionContext {
 }
 
 export interface SourceContext extends SectionContext {
-  /** Loads graphs again when their files are written. */
-  readonly watch: boolean
   /** True if several processes use the store of the gateway. */
   readonly isShared: boolean
 }

@@ -3,11 +3,10 @@ import { expect, test } from 'vitest'
 import { packageVersion } from '../version.ts'
 import { environmentSettings, readConfig } from './config-file.ts'
 import { toOptions, type FileOptions } from './file-settings.ts'
-import { configChange } from './serve.ts'
 
 async function optionsOf(content: string): Promise<FileOptions> {
   const { config, sections } = await readConfig({ content })
-  const context = { folder: '', watch: false, onWarning: () => undefined, sections }
+  const context = { folder: '', onWarning: () => undefined, sections }
   return toOptions(config, context)
 }
 
@@ -237,47 +236,4 @@ test('leaves settings without a value to the gateway', async () => {
   const { artifacts, tools } = configured.options
   expect(artifacts?.upload?.linkTool).toBeUndefined()
   expect(tools?.extras).toEqual({ resume: true, idempotencyKey: false })
-})
-
-test('separates changes that take effect from changes that need a restart', async () => {
-  const before = await readConfig({ content: {} })
-  const after = await readConfig({
-    content: {
-      agents: {
-        sources: [{ type: 'langgraph', config: './langgraph.json' }],
-        waitFor: { minAgents: 2 },
-      },
-      http: { port: 9000 },
-      tools: { exclude: ['secret'], overrides: { 'a b/c': { hidden: true } }, pageSize: 5 },
-      runs: { timeoutMs: 5, needsInputTtlMs: 6 },
-      streaming: { heartbeatMs: 1, channel: 'log' },
-      limits: { requestsPerMinutePerPrincipal: 0, subscriptions: 1 },
-      sessions: { max: 2 },
-      log: { level: 'debug' },
-      auth: { principalClaim: 'email' },
-    },
-  })
-  const change = configChange(before.config, after)
-  expect(change.live.toSorted()).toEqual([
-    'agents.sources',
-    'limits.requestsPerMinutePerPrincipal',
-    'log.level',
-    'runs.timeoutMs',
-    'sessions.max',
-    'streaming.heartbeatMs',
-    'tools.exclude',
-    'tools.overrides["a b/c"]',
-  ])
-  expect(change.waiting.toSorted()).toEqual([
-    'agents.waitFor.minAgents',
-    'auth.principalClaim',
-    'http.port',
-    'limits.subscriptions',
-    'runs.needsInputTtlMs',
-    'streaming.channel',
-    'tools.pageSize',
-  ])
-  expect(change.config).toMatchObject({ http: { port: 8000 }, runs: { timeoutMs: 5 } })
-  expect(configChange(change.config, after)).toMatchObject({ live: [], waiting: change.waiting })
-  expect(configChange(change.config, before).live).toEqual(change.live)
 })

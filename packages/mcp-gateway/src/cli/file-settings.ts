@@ -9,11 +9,10 @@ import type { Authenticator } from '../http/auth/authenticator.ts'
 import type { JwtIssuerOptions } from '../http/auth/jwt.ts'
 import type { StaticToken } from '../http/auth/bearer.ts'
 import { GatewayError } from '../errors.ts'
-import { pathText, pickLive, type SettingPath } from '../gateway/setting-paths.ts'
+import { pathText, type SettingPath } from '../gateway/setting-paths.ts'
 import {
   flag,
   headers,
-  live,
   matching,
   ms,
   oneOf,
@@ -25,11 +24,10 @@ import {
   url,
   whole,
 } from '../gateway/setting-kinds.ts'
-import { registryShape, settingsSchema, settingsShape, waitForShape } from '../gateway/settings.ts'
+import { registryShape, settingsShape, waitForShape } from '../gateway/settings.ts'
 import type {
   GatewayOptions,
   GatewaySettings,
-  LiveOptions,
   RegistrySettings,
   WaitForSettings,
 } from '../options.ts'
@@ -186,7 +184,7 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
         transport: oneOf('http', 'stdio').default('http'),
         agents: section({
           ...registry,
-          sources: live(z.array(source, { error: 'a list of sources' }).default([])),
+          sources: z.array(source, { error: 'a list of sources' }).default([]),
           listChangedDebounceMs: debounceMs,
           waitFor: section({ enabled: flag.default(false), ...waitForShape }),
         }),
@@ -207,7 +205,7 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
           ...store?.schema.shape,
         }),
         log: section({
-          level: live(oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent').default('info')),
+          level: oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent').default('info'),
           to: z
             .literal('stderr', { error: 'stderr: stdout may carry the protocol' })
             .default('stderr'),
@@ -270,29 +268,16 @@ function* sharedPaths({ http, artifacts }: FileSettings): Generator<Contradictio
   }
 }
 
-/** A source, and the settings that it was made from. */
-export interface PlacedSource {
-  readonly config: SourceSettings
-  readonly source: AgentSource
-}
-
 /** Context in which sources and stores are made. */
 export interface FileContext extends SectionContext {
-  /** Loads graphs again when their files are written. */
-  readonly watch: boolean
   readonly sections: FileSections
 }
 
 /** Options of a gateway. Dispose of them after the gateway is closed: that closes the engine and the store. */
 export interface FileOptions extends AsyncDisposable {
   readonly options: GatewayOptions
-  readonly sources: readonly PlacedSource[]
-  /** Makes a source, such as one that a new version of the file names. @throws GatewayError `CONFIG` */
-  makeSource: (
-    settings: SourceSettings,
-    index: number,
-    sections: FileSections,
-  ) => Promise<AgentSource>
+  /** In the order of the file. */
+  readonly sources: readonly AgentSource[]
 }
 
 /**
@@ -311,38 +296,30 @@ export async function toOptions(
     await store.close()
   }
   try {
-    const { folder, watch, onWarning, sections } = context
+    const { folder, onWarning, sections } = context
     const { type: kind, dir: _, ...ofPackage } = settings.store
     engine = sections.store[kind]?.createEngine?.(ofPackage, { folder, onWarning })
-    const made = { folder, watch, onWarning, isShared: store.isShared }
-    const makeSource: FileOptions['makeSource'] = ({ type, ...own }, index, { sources }) =>
-      withPath(`agents.sources[${index}]`, async () => {
-        return sectionOf({ ...OWN_SOURCES, ...sources }, type).create(own, made)
-      })
+    const made = { folder, onWarning, isShared: store.isShared }
     const sources = await Promise.all(
-      settings.agents.sources.map(async (config, index) => {
-        return { config, source: await makeSource(config, index, context.sections) }
-      }),
+      settings.agents.sources.map(({ type, ...own }, index) =>
+        withPath(`agents.sources[${index}]`, async () => {
+          return sectionOf({ ...OWN_SOURCES, ...sections.sources }, type).create(own, made)
+        }),
+      ),
     )
     const options = {
       ...toSettings(settings),
-      sources: sources.map((each) => each.source),
+      sources,
       auth: await makeAuth(settings, store, context),
       store,
       engine,
       onWarning,
     }
-    return { options, sources, makeSource, [Symbol.asyncDispose]: close }
+    return { options, sources, [Symbol.asyncDispose]: close }
   } catch (error) {
     await close()
     throw error
   }
-}
-
-/** The settings that a running gateway accepts. */
-export function toLiveOptions(settings: FileSettings): LiveOptions {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the marks of the schema and LiveOptions name the same settings
-  return pickLive(settingsSchema, toSettings(settings)) as LiveOptions
 }
 
 function toSettings(settings: FileSettings): GatewaySettings {
@@ -363,7 +340,7 @@ function toSettings(settings: FileSettings): GatewaySettings {
 /** @throws GatewayError `CONFIG` with the path of the missing setting */
 export async function makeStore(
   { type, dir, ...own }: StoreSettings,
-  { folder, onWarning, sections }: Omit<FileContext, 'watch'>,
+  { folder, onWarning, sections }: FileContext,
 ): Promise<GatewayStore> {
   const onError = (error: unknown): void => onWarning('A listener of the store failed', error)
   if (type === 'memory') {

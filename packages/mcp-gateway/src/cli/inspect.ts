@@ -8,6 +8,7 @@ import { isRecord } from '@x/internal'
 import { CommandError, toLine, UsageError } from '@x/internal/command-line'
 import { stringify } from 'yaml'
 
+import type { AgentSource } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import { errorText } from '../internal/redacted.ts'
@@ -16,14 +17,14 @@ import { storedSessions, type ListedSession } from '../mcp/sessions.ts'
 import type { RunEvent } from '../internal/run-event.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { readConfigFile, type ConfigFile, type ReadConfig } from './config-file.ts'
-import { makeStore, toOptions, type FileSettings, type PlacedSource } from './file-settings.ts'
+import { makeStore, toOptions, type FileSettings } from './file-settings.ts'
 import { maskedConfig } from './masked-config.ts'
 import { checkServable, checkSources, withPlace } from './serve.ts'
 
 interface PlannedGateway extends AsyncDisposable {
   readonly read: ReadConfig
   readonly gateway: Gateway
-  readonly sources: readonly PlacedSource[]
+  readonly sources: readonly AgentSource[]
   readonly warnings: readonly string[]
 }
 
@@ -49,7 +50,7 @@ async function planGateway(
     const folder = dirname(configFile.file)
     const settings = await withoutFolder(read.config, folder)
     const { sections } = read
-    const configured = await toOptions(settings, { folder, watch: false, onWarning, sections })
+    const configured = await toOptions(settings, { folder, onWarning, sections })
     if (isToServe) checkServable(read.config, configured.options, onWarning)
     const store = new MemoryGatewayStore()
     // Nothing that it signs outlives this command, so a random key needs no warning.

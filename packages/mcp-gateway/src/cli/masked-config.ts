@@ -4,7 +4,7 @@ import type { z } from 'zod'
 
 import { redacted } from '../internal/redacted.ts'
 import {
-  isMarked,
+  isSecret,
   pathText,
   type SettingPath,
   type SettingProblem,
@@ -22,7 +22,7 @@ export function maskedConfig(value: unknown, schema: z.ZodType, path: SettingPat
       Object.entries(value).map(([key, each]) => [key, maskedConfig(each, schema, [...path, key])]),
     )
   }
-  if (isMarked(schema, path, 'secret')) return MASK
+  if (isSecret(schema, path)) return MASK
   return typeof value === 'string' && value.includes('://') ? redactedUrl(value) : value
 }
 
@@ -51,7 +51,7 @@ export function problemText(
 }
 
 function shown(value: unknown, schema: z.ZodType, path: SettingPath): string {
-  if (isMarked(schema, path, 'secret')) return MASK
+  if (isSecret(schema, path)) return MASK
   if (Array.isArray(value)) return 'a list'
   if (isRecord(value)) return 'a section'
   const text =

@@ -73,7 +73,7 @@ const SERVE_TEXT = `Offers the agents of a file until SIGTERM or Ctrl-C, and pri
 
 A source that can never work, such as a missing file, fails the start. A source that only cannot be reached now may come later.
 
-A new version of the file takes effect when it is written, and on SIGHUP: sources of agents, filters, overrides and limits at once. The log names other changes, which need a restart. A file with a mistake changes nothing, and the log says where the mistake is.`
+A new version of the file takes effect with the next start.`
 
 function addServeCommand(program: Command, context: CommandContext): void {
   const command = program
@@ -83,13 +83,9 @@ function addServeCommand(program: Command, context: CommandContext): void {
     .argument('[file]', 'configuration', DEFAULT_FILE)
   const toSettings = addSettingOptions(command)
   command
-    .option(
-      '--watch',
-      'load the graphs of a langgraph.json again when it, or a file that it names, is written; for development',
-    )
     .option('--no-work', 'leave queued tasks to other processes, such as mcp-gateway work')
     .option('--json', 'print the address as JSON: {"url"}')
-    .action(async (file: string, flags: { work: boolean; watch?: true; json?: true }) => {
+    .action(async (file: string, flags: { work: boolean; json?: true }) => {
       // Without the name of a command, a single word is more likely a misspelled command than a file.
       if (file === context.args[0] && /^[a-z]+$/.test(file)) {
         throw new UsageError(`Unknown command ${JSON.stringify(file)}: see mcp-gateway --help`)
@@ -101,7 +97,6 @@ function addServeCommand(program: Command, context: CommandContext): void {
         serves: true,
         works: flags.work,
         json: flags.json ?? false,
-        watch: flags.watch ?? false,
       })
     })
 }
@@ -118,7 +113,7 @@ function addWorkCommand(program: Command, context: CommandContext): void {
     .action(async (file: string, { json = false }: { json?: boolean }) => {
       const { serveFile } = await import('./serve.ts')
       const configFile = { file, env: context.env, flags: [] }
-      await serveFile({ context, configFile, serves: false, works: true, json, watch: false })
+      await serveFile({ context, configFile, serves: false, works: true, json })
     })
 }
 

@@ -9,20 +9,12 @@ import { sleep, systemClock, type Clock } from '../internal/clock.ts'
 import { inTime } from '../internal/timers.ts'
 import { GatewayArtifacts } from './gateway-artifacts.ts'
 import { GatewayError } from '../errors.ts'
-import type {
-  ListenOptions,
-  CheckedOptions,
-  GatewayOptions,
-  GatewaySettings,
-  LiveOptions,
-  ToolSettings,
-} from '../options.ts'
+import type { ListenOptions, CheckedOptions, GatewayOptions, ToolSettings } from '../options.ts'
 import { Admission, LOOPBACK_NAMES } from '../http/admission.ts'
 import { clientAddressOf, RateLimits } from '../http/rate-limits.ts'
 import { GatewayListeners, type GatewayListener } from '../http/server.ts'
 import { UnreadBytes } from '../http/unread-bytes.ts'
 import { checkedOptions } from './checked-options.ts'
-import { updatedSettings } from './settings.ts'
 import { gatewayMetrics, metricsRoute, type GatewayMetrics } from './metrics.ts'
 import { healthRoutes } from './health-routes.ts'
 import { loggerObserver, stderrLogger } from '../internal/logger.ts'
@@ -66,8 +58,6 @@ const FEED_LIMITS: LogLimits = { maxEvents: 1000, ttlMs: 60_000 }
 export class Runtime implements AsyncDisposable {
   readonly registry: AgentRegistry
   readonly #options: CheckedOptions
-  /** After the last update. */
-  #settings: GatewaySettings
   readonly #clock: Clock
   readonly #store: GatewayStore
   readonly #key: Uint8Array
@@ -107,7 +97,6 @@ export class Runtime implements AsyncDisposable {
     const options = checkedOptions('createGateway()', given)
     const { clock = systemClock, store, http } = options
     this.#options = options
-    this.#settings = options
     this.#clock = clock
     if (http.metricsPath !== undefined) {
       this.#metrics = gatewayMetrics(
@@ -239,20 +228,6 @@ export class Runtime implements AsyncDisposable {
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
     await this.#start()
     await this.#tasks.work()
-  }
-
-  /** @throws GatewayError `CONFIG`, and then nothing has changed */
-  async update(options: LiveOptions): Promise<void> {
-    if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
-    const settings = updatedSettings('gateway.update()', this.#settings, options)
-    const { registry, tools, runs, streaming, limits, sessions } = settings
-    // The registry comes first, because it may still refuse the new overrides.
-    await this.registry.update({ ...registry, tools: this.#planOptions(tools) })
-    this.#settings = settings
-    this.#runs.update({ runs, streaming })
-    this.#legacy?.limit(sessions)
-    this.#rates.limit(limits)
-    this.#parts.argumentBytes = limits.argumentBytes
   }
 
   close(): Promise<void> {

@@ -45,8 +45,6 @@ export const section = <T extends z.core.$ZodLooseShape>(
 /** A setting without a default. */
 export const unset = <T>(schema: z.ZodType<T>): z.ZodType<T | undefined> => schema.optional()
 
-/** Marks a setting, or a whole section, that may change while the gateway runs. */
-export const live = <T extends z.ZodType>(schema: T): T => schema.meta({ live: true })
 /** Marks a setting, or a whole section, that is never shown. */
 export const secret = <T extends z.ZodType>(schema: T): T => schema.meta({ secret: true })
 /** Headers of requests, by name. They are secret. */

@@ -1,5 +1,5 @@
-// What a schema says about one place: its keys, its kind, whether it may change, whether it is secret; and the
-// sentences for values that do not fit.
+// What a schema says about one place: its keys, its kind, whether it is secret; and the sentences for values that do
+// not fit.
 import { isRecord, nearestWord } from '@x/internal'
 import { z } from 'zod'
 
@@ -66,41 +66,17 @@ export function knownKeys(schema: z.ZodType, path: SettingPath): readonly string
 }
 
 /**
- * Returns whether a place, or the nearest section around it that says so, has a mark. `live`: its value may change while
- * the gateway runs. `secret`: its value must not be shown, also one of a wrong kind. With `tokens: { ci: <the token> }`
- * the message names the mistake, but not the token.
+ * Returns whether the value of a place must not be shown, as the place or the nearest section around it says. This
+ * holds for a value of a wrong kind, too: with `tokens: { ci: <the token> }` the message names the mistake, but not the
+ * token.
  */
-export function isMarked(schema: z.ZodType, path: SettingPath, mark: 'live' | 'secret'): boolean {
+export function isSecret(schema: z.ZodType, path: SettingPath): boolean {
   for (let length = path.length; length >= 0; length--) {
     for (const shape of shapesAt(schema, path.slice(0, length))) {
-      if (typeof shape[mark] === 'boolean') return shape[mark]
+      if (typeof shape['secret'] === 'boolean') return shape['secret']
     }
   }
   return false
-}
-
-/** The settings `before` with all values of `after` that may change. */
-export function mergeLive<T>(schema: z.ZodType, before: T, after: T): T {
-  const merged = (old: unknown, next: unknown, path: SettingPath): unknown => {
-    const keys = knownKeys(schema, path)
-    if (keys.length === 0 || !isRecord(old) || !isRecord(next)) {
-      return isMarked(schema, path, 'live') ? next : old
-    }
-    return Object.fromEntries(keys.map((key) => [key, merged(old[key], next[key], [...path, key])]))
-  }
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each value is one of `before` or `after`
-  return merged(before, after, []) as T
-}
-
-/** Only the values that may change. Sections without such values are left out. */
-export function pickLive(schema: z.ZodType, value: unknown, path: SettingPath = []): unknown {
-  const keys = knownKeys(schema, path)
-  if (keys.length === 0 || !isRecord(value))
-    return isMarked(schema, path, 'live') ? value : undefined
-  const entries = keys
-    .map((key) => [key, pickLive(schema, value[key], [...path, key])] as const)
-    .filter(([, each]) => each !== undefined)
-  return entries.length === 0 ? undefined : Object.fromEntries(entries)
 }
 
 /** One value that does not fit. */

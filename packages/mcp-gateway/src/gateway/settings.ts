@@ -1,15 +1,13 @@
-// The one description of all settings as values: kinds, ranges, defaults, which may change while the gateway runs, and
-// which are secret. `createGateway`, `update`, the configuration file, the environment, flags, masking and the
-// generated reference use it. What each setting means is said in `options.ts`.
-import { check } from '@x/internal'
+// The one description of all settings as values: kinds, ranges, defaults, and which are secret. `createGateway`, the
+// configuration file, the environment, flags, masking and the generated reference use it. What each setting means is
+// said in `options.ts`.
 import { z } from 'zod'
 
-import { assertGatewayOptions, GatewayError } from '../errors.ts'
+import { GatewayError } from '../errors.ts'
 import type {
   ClientProfile,
   GatewaySettings,
   Given,
-  LiveOptions,
   RegistrySettings,
   ToolOverride,
   WaitForSettings,
@@ -18,7 +16,6 @@ import { packageVersion } from '../version.ts'
 import {
   bytes,
   flag,
-  live,
   matching,
   ms,
   oneOf,
@@ -30,14 +27,7 @@ import {
   url,
   whole,
 } from './setting-kinds.ts'
-import {
-  isMarked,
-  mergeLive,
-  optionText,
-  pathText,
-  problemsOf,
-  type SettingPath,
-} from './setting-paths.ts'
+import { optionText, pathText, problemsOf } from './setting-paths.ts'
 
 const path: z.ZodString = matching(/^\/[\w./~-]*$/, 'a path such as /mcp')
 
@@ -53,9 +43,6 @@ const origin = matching(
 )
 
 const func = z.custom<never>((value) => typeof value === 'function')
-
-/** Marks a setting of a live section that may not change: clients know it, or open connections depend on it. */
-const fixed = <T extends z.ZodType>(schema: T): T => schema.meta({ live: false })
 
 // ---- the settings --------------------------------------------------------------------------------------------------
 
@@ -98,8 +85,8 @@ export const waitForShape: Shape<WaitForSettings> = {
 }
 
 export const registryShape: Shape<RegistrySettings> = {
-  ttlMs: live(ms(1).default(60_000)),
-  checkMs: live(ms(1).default(10_000)),
+  ttlMs: ms(1).default(60_000),
+  checkMs: ms(1).default(10_000),
   debounceMs: ms().default(250),
   breaker: section({
     maxFailures: whole(0).default(5),
@@ -151,81 +138,71 @@ export const settingsShape: Shape<GatewaySettings> = {
     modern: flag.default(true),
     legacy: oneOf('sessions', 'stateless', 'off').default('sessions'),
   }),
-  sessions: live(
-    section({
-      idleTtlMs: whole(1).default(1_800_000),
-      absoluteTtlMs: whole(1).default(43_200_000),
-      max: whole(1).default(10_000),
-      maxPerPrincipal: whole(1).default(100),
-      initializePerMinutePerIp: whole(1).default(60),
-      disconnectGraceMs: ms().default(10_000),
-      retryMs: ms().default(1000),
-      eventStore: section({
-        enabled: flag.default(true),
-        maxEventsPerStream: whole(1).default(1000),
-        ttlMs: whole(1).default(300_000),
-      }),
+  sessions: section({
+    idleTtlMs: whole(1).default(1_800_000),
+    absoluteTtlMs: whole(1).default(43_200_000),
+    max: whole(1).default(10_000),
+    maxPerPrincipal: whole(1).default(100),
+    initializePerMinutePerIp: whole(1).default(60),
+    disconnectGraceMs: ms().default(10_000),
+    retryMs: ms().default(1000),
+    eventStore: section({
+      enabled: flag.default(true),
+      maxEventsPerStream: whole(1).default(1000),
+      ttlMs: whole(1).default(300_000),
     }),
-  ),
+  }),
   registry: section(registryShape),
-  tools: live(
-    section({
-      include: texts.default([]),
-      exclude: texts.default([]),
-      names: section({
-        pattern: text.default('{agent}_{skill}'),
-        maxLength: whole(16, 128).default(64),
-        reserve: whole(0, 112).default(16),
-        splitCamelCase: flag.default(false),
-      }),
-      overrides: z
-        .record(z.string(), override, { error: 'overrides by "agent/skill"' })
-        .default({}),
-      parameters: oneOf('message', 'schema', 'auto').default('auto'),
-      schemaFromExamples: flag.default(false),
-      extras: section({
-        files: unset(flag),
-        resume: flag.default(true),
-        scope: unset(flag),
-        idempotencyKey: flag.default(false),
-      }),
-      metaTools: oneOf('off', 'on', 'only').default('off'),
-      tasks: taskPolicy.default('auto'),
-      prompts: fixed(flag.default(true)),
-      listTtlMs: fixed(whole(0).default(5000)),
-      pageSize: fixed(whole(1, 10_000).default(200)),
+  tools: section({
+    include: texts.default([]),
+    exclude: texts.default([]),
+    names: section({
+      pattern: text.default('{agent}_{skill}'),
+      maxLength: whole(16, 128).default(64),
+      reserve: whole(0, 112).default(16),
+      splitCamelCase: flag.default(false),
     }),
-  ),
-  runs: live(
-    section({
-      mode: fixed(oneOf('run', 'thread').default('run')),
-      threadTtlMs: fixed(whole(1).default(86_400_000)),
-      timeoutMs: ms(1).default(300_000),
-      idleTimeoutMs: ms().default(300_000),
-      stopGraceMs: ms().default(2000),
-      maxConcurrent: whole(1).default(64),
-      maxConcurrentPerPrincipal: whole(1).default(8),
-      maxQueued: whole(0).default(64),
-      queueTimeoutMs: ms(1).default(30_000),
-      needsInputTtlMs: fixed(whole(1).default(3_600_000)),
-      questionTimeoutMs: fixed(ms(1).default(600_000)),
-      repeatTtlMs: fixed(whole(1).default(86_400_000)),
-      sweepMs: fixed(ms(1).default(60_000)),
+    overrides: z.record(z.string(), override, { error: 'overrides by "agent/skill"' }).default({}),
+    parameters: oneOf('message', 'schema', 'auto').default('auto'),
+    schemaFromExamples: flag.default(false),
+    extras: section({
+      files: unset(flag),
+      resume: flag.default(true),
+      scope: unset(flag),
+      idempotencyKey: flag.default(false),
     }),
-  ),
+    metaTools: oneOf('off', 'on', 'only').default('off'),
+    tasks: taskPolicy.default('auto'),
+    prompts: flag.default(true),
+    listTtlMs: whole(0).default(5000),
+    pageSize: whole(1, 10_000).default(200),
+  }),
+  runs: section({
+    mode: oneOf('run', 'thread').default('run'),
+    threadTtlMs: whole(1).default(86_400_000),
+    timeoutMs: ms(1).default(300_000),
+    idleTimeoutMs: ms().default(300_000),
+    stopGraceMs: ms().default(2000),
+    maxConcurrent: whole(1).default(64),
+    maxConcurrentPerPrincipal: whole(1).default(8),
+    maxQueued: whole(0).default(64),
+    queueTimeoutMs: ms(1).default(30_000),
+    needsInputTtlMs: whole(1).default(3_600_000),
+    questionTimeoutMs: ms(1).default(600_000),
+    repeatTtlMs: whole(1).default(86_400_000),
+    sweepMs: ms(1).default(60_000),
+  }),
   tasks: section({
     ttlMs: ms(1).default(86_400_000),
     pollIntervalMs: ms(100).default(1000),
     maxPerPrincipal: whole(0).default(1000),
   }),
-  streaming: live(
-    section({
-      enabled: flag.default(true),
-      channel: fixed(oneOf('progress', 'log', 'both').default('progress')),
-      coalesceMs: ms().default(100),
-      heartbeatMs: ms().default(15_000),
-    }),
-  ),
+  streaming: section({
+    enabled: flag.default(true),
+    channel: oneOf('progress', 'log', 'both').default('progress'),
+    coalesceMs: ms().default(100),
+    heartbeatMs: ms().default(15_000),
+  }),
   inline: section({
     imageMaxBytes: whole(0).default(5_242_880),
     audioMaxBytes: whole(0).default(10_485_760),
@@ -262,13 +239,13 @@ export const settingsShape: Shape<GatewaySettings> = {
       .default('guarded'),
   }),
   limits: section({
-    requestsPerMinutePerPrincipal: live(whole(0).default(600)),
-    requestsPerMinutePerIp: live(whole(0).default(0)),
-    wrongTokensPerMinutePerIp: live(whole(0).default(60)),
+    requestsPerMinutePerPrincipal: whole(0).default(600),
+    requestsPerMinutePerIp: whole(0).default(0),
+    wrongTokensPerMinutePerIp: whole(0).default(60),
     subscriptions: whole(1).default(1024),
     subscriptionsPerPrincipal: whole(1).default(8),
     subscriptionsPerAddress: whole(1).default(64),
-    argumentBytes: live(bytes.default(262_144)),
+    argumentBytes: bytes.default(262_144),
     unreadBytes: bytes.default(268_435_456),
     unreadBytesPerConnection: bytes.default(33_554_432),
   }),
@@ -287,7 +264,7 @@ export const settingsShape: Shape<GatewaySettings> = {
 /** All of them. */
 export const settingsSchema: z.ZodType<GatewaySettings> = z.strictObject(settingsShape)
 
-// ---- for createGateway() and update() ------------------------------------------------------------------------------
+// ---- for createGateway() ----------------------------------------------------------------------------------------
 
 /**
  * Returns all settings of a gateway: the given ones, and defaults for the rest.
@@ -303,40 +280,7 @@ export function completeSettings(owner: string, given: Given<GatewaySettings>): 
   // A misspelled setting explains why another one is missing.
   const problem = problems.find(({ type }) => type === 'unknown') ?? problems[0]
   if (problem === undefined) throw result.error
-  throw configError(owner, optionText(settingsSchema, problem), problem.path)
-}
-
-/** Sections of which something may change while the gateway runs: those with a `live()` setting. */
-const LIVE_SECTIONS = ['registry', 'tools', 'runs', 'streaming', 'limits', 'sessions'] as const
-
-/**
- * Returns the settings after an update: each given section replaces the section before, except what is fixed.
- *
- * @throws GatewayError `CONFIG` with the path of the first setting that is unknown, wrong or fixed
- */
-export function updatedSettings(
-  owner: string,
-  before: GatewaySettings,
-  given: LiveOptions,
-): GatewaySettings {
-  assertGatewayOptions(
-    owner,
-    given,
-    Object.fromEntries(LIVE_SECTIONS.map((name) => [name, check.anything])),
-  )
-  const after = completeSettings(owner, given)
-  for (const [name, settings] of Object.entries(given)) {
-    for (const [key, value] of Object.entries(settings ?? {})) {
-      if (value === undefined || isMarked(settingsSchema, [name, key], 'live')) continue
-      const why = 'left out here, because it does not change while the gateway runs'
-      throw configError(owner, `option "${name}.${key}" must be ${why}`, [name, key])
-    }
-  }
-  const untouched = LIVE_SECTIONS.filter((name) => given[name] === undefined)
-  const kept = Object.fromEntries(untouched.map((name) => [name, before[name]]))
-  return mergeLive(settingsSchema, before, { ...after, ...kept })
-}
-
-function configError(owner: string, problem: string, place: SettingPath): GatewayError {
-  return new GatewayError('CONFIG', `${owner}: ${problem}`, { path: pathText(place) })
+  throw new GatewayError('CONFIG', `${owner}: ${optionText(settingsSchema, problem)}`, {
+    path: pathText(problem.path),
+  })
 }

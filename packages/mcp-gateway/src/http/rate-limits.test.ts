@@ -70,8 +70,9 @@ test('allows 600 requests per minute by default, and any number with a limit of 
   expect([...statuses]).toEqual([undefined])
   expect((await rates.byCaller(caller('ann'), undefined))?.status).toBe(429)
   expect(await rates.byAddress('192.0.2.1')).toBeUndefined()
-  rates.limit({ ...DEFAULTS.limits, requestsPerMinutePerPrincipal: 0 })
-  expect(await rates.byCaller(caller('ann'), undefined)).toBeUndefined()
+  const limits = { ...DEFAULTS.limits, requestsPerMinutePerPrincipal: 0 }
+  const unlimited = new RateLimits(store.rates, { ...limits, onError: unexpected })
+  expect(await unlimited.byCaller(caller('ann'), undefined)).toBeUndefined()
 })
 
 test('refuses nothing while the store cannot count, and reports the failure', async () => {

@@ -34,7 +34,7 @@ export class RateLimits {
   readonly #onError: (error: Error) => void
   /** Names of buckets. A bucket does not show who its principal is. */
   readonly #names = new WeakMap<Principal, string>()
-  #limits: RateSettings
+  readonly #limits: RateSettings
   /** Subnets that sent too many wrong credentials, with the end of their penalty (`performance.now()`). */
   readonly #refused: Map<string, number> = new BoundedMap(MAX_REFUSED)
   /** Digests of accepted credentials. */
@@ -43,11 +43,6 @@ export class RateLimits {
   constructor(rates: Rates, { onError, ...limits }: RateLimitsOptions) {
     this.#rates = rates
     this.#onError = onError
-    this.#limits = limits
-  }
-
-  /** Changes the limits for all later requests. */
-  limit(limits: RateSettings): void {
     this.#limits = limits
   }
 

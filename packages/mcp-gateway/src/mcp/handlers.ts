@@ -64,7 +64,7 @@ export interface HandlerParts {
   readonly ownTools: readonly OwnTool[]
   readonly results: ResultCache
   /** Limit for the arguments of one call, as JSON. */
-  argumentBytes: number
+  readonly argumentBytes: number
   /** Channel for pieces of an answer before it is complete. */
   readonly channel: 'progress' | 'log' | 'both'
   /** Offers prompts: one for each example of a skill. */

@@ -10,7 +10,6 @@ import { GatewayError } from '../errors.ts'
 import type { ArtifactResources } from '../files/resources.ts'
 import { systemClock } from '../internal/clock.ts'
 import { inTime } from '../internal/timers.ts'
-import type { SessionSettings } from '../options.ts'
 import { CHANGES, SessionListener, type ChangeFeed } from './change-feed.ts'
 import type { McpHandlers, McpResult } from './handlers.ts'
 import { EventStream, isEndOfStream, toPrimingEvent } from './event-stream.ts'
@@ -40,14 +39,7 @@ import {
   type SessionRequest,
 } from './session-context.ts'
 import { readerChanged, resumeStream, streamOver, unknownEvent } from './session-replay.ts'
-import {
-  LiveSession,
-  newRecord,
-  Sessions,
-  toSessionLimits,
-  type SessionParts,
-  type SessionUse,
-} from './sessions.ts'
+import { LiveSession, newRecord, Sessions, type SessionParts, type SessionUse } from './sessions.ts'
 
 export interface SessionHttpOptions extends SessionParts {
   readonly handlers: McpHandlers
@@ -125,12 +117,6 @@ export class SessionHttp {
       onError(new Error('A request of a session could not be served', { cause: error }))
       return tryLater(503, 'Sessions cannot be reached at the moment. Try again.', 1000)
     }
-  }
-
-  /** Limits of streams hold for those that begin from now on. */
-  limit(settings: SessionSettings): void {
-    const { events, ...limits } = toSessionLimits(settings)
-    this.sessions.settings = { ...limits, events: this.#options.isStateless ? undefined : events }
   }
 
   /** Ends what is in flight. */

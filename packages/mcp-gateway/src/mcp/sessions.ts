@@ -193,8 +193,7 @@ const SWEEP_MS = { min: 1000, max: 60_000 }
 export class Sessions {
   /** Called for signals about calls and streams of sessions that this process serves. */
   onSignal: ((session: LiveSession, signal: SessionSignal, from: string) => void) | undefined
-  /** Limits of streams hold for those that begin from now on. */
-  settings: SessionLimits
+  readonly settings: SessionLimits
   readonly parts: SessionParts
   readonly #live = new Map<string, LiveSession>()
   /** By name, for signals of other processes. */

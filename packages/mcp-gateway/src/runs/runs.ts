@@ -7,7 +7,7 @@ import { GatewayError } from '../errors.ts'
 import type { InputFile } from '../files/result-files.ts'
 import { slotOwnerOf } from '../internal/principal.ts'
 import type { RunEvent, RunFailureReason } from '../internal/run-event.ts'
-import type { GatewaySettings, RunSettings, StreamingSettings } from '../options.ts'
+import type { StreamingSettings } from '../options.ts'
 import { Conversations, type Turn } from './conversations.ts'
 import { IdempotentCalls } from './idempotency.ts'
 import { PausedRuns } from './paused-runs.ts'
@@ -38,15 +38,11 @@ export class Runs {
   readonly #conversations: Conversations | undefined
   /** An array, because it changes with every run: see `removeFrom`. */
   readonly #active: ActiveRun[] = []
-  #settings: RunSettings
-  #streaming: StreamingSettings
   #isClosed = false
   #onIdle: (() => void) | undefined
 
   constructor(options: RunsOptions) {
     this.#options = options
-    this.#settings = options
-    this.#streaming = options.streaming
     const storage = { ...options, maxRunMs: (tool: RunTool) => this.maxRunMs(tool) }
     this.#slots = new RunSlots(options.clock, options)
     this.idempotent = new IdempotentCalls(storage)
@@ -57,13 +53,6 @@ export class Runs {
   /** Number of runs that have not ended, with those that wait for a slot. */
   get size(): number {
     return this.#active.length
-  }
-
-  /** Changes the settings of later runs, and the limits of calls that wait for a slot. */
-  update({ runs, streaming }: Pick<GatewaySettings, 'runs' | 'streaming'>): void {
-    this.#settings = runs
-    this.#slots.limit(runs)
-    this.#streaming = streaming
   }
 
   /**
@@ -160,14 +149,14 @@ export class Runs {
       this.#options.onEvent({ type: 'started', ...run.names })
       run.begin({
         timeoutMs: this.maxRunMs(tool),
-        idleTimeoutMs: tool.idleTimeoutMs ?? this.#settings.idleTimeoutMs,
+        idleTimeoutMs: tool.idleTimeoutMs ?? this.#options.idleTimeoutMs,
         inputFiles,
       })
       feed?.line(`Accepted by ${tool.agent.name}`)
       isStarted = true
       const ending = await run.untilEnd(
         runAgent(run, source, turn?.thread),
-        this.#settings.stopGraceMs,
+        this.#options.stopGraceMs,
       )
       feed?.stop({ flush: true })
       outcome = ending.type === 'result' ? 'done' : 'asked'
@@ -203,11 +192,11 @@ export class Runs {
 
   /** Returns the time after which a run of a tool has ended, once it has begun. */
   maxRunMs(tool: RunTool): number {
-    return tool.timeoutMs ?? this.#settings.timeoutMs
+    return tool.timeoutMs ?? this.#options.timeoutMs
   }
 
   #feedOf({ sink: { progress }, earlier }: Execution): ProgressFeed | undefined {
-    const { enabled, coalesceMs, heartbeatMs } = this.#streaming
+    const { enabled, coalesceMs, heartbeatMs } = this.#options.streaming
     if (progress === undefined || !enabled) return undefined
     return new ProgressFeed(progress, this.#options.clock, {
       coalesceMs,

@@ -25,7 +25,7 @@ const TOO_MANY = 'Too many agents are running. Call again after 5 seconds.'
 export class RunSlots {
   readonly #clock: Clock
   readonly #busyText: string
-  #limits: SlotSettings
+  readonly #limits: SlotSettings
   /** The owner of each slot that is taken. An array, because it changes with every call: see `removeFrom`. */
   readonly #taken: string[] = []
   readonly #queue: Waiter[] = []
@@ -35,12 +35,6 @@ export class RunSlots {
     this.#clock = clock
     this.#limits = limits
     this.#busyText = busyText
-  }
-
-  /** Changes the limits. Runs keep their slots, and waiting calls enter where there is room now. */
-  limit(limits: SlotSettings): void {
-    this.#limits = limits
-    for (const { owner, end } of this.#queue.slice()) if (this.#isFree(owner)) end()
   }
 
   /** Number of runs that have a slot, and of calls that wait for one. */

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
 import { settled } from '../../test/manual-clock.ts'
 import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
-import { agentOf, callWith, FakeSource, never, worldOf } from '../../test/registry-world.ts'
+import { agentOf, FakeSource, never, worldOf } from '../../test/registry-world.ts'
 import type { RegistryWorld } from '../../test/registry-world.ts'
 import type { Agent } from '../agents/agent.ts'
 import { createGateway } from '../gateway.ts'
@@ -216,68 +216,6 @@ describe('sources', () => {
     late.listener?.found(agentOf('late'))
     await world.clock.advance(1000)
     expect(world.tools()).toEqual([])
-  })
-
-  test('replace others at run time, and agents of both stay listed', async () => {
-    const before = new FakeSource([agentOf('a'), agentOf('b')])
-    const after = new FakeSource([agentOf('a', { name: 'a' }), agentOf('c')])
-    after.script = async function* script() {
-      yield { type: 'done', text: 'of the new one' }
-    }
-    await using world = worldOf([before])
-    await world.registry.start()
-    const seen: (readonly string[])[] = []
-    world.registry.on('changed', () => seen.push(world.tools()))
-    expect(await world.registry.replaceSources([{ gone: before, come: after }])).toEqual([])
-    expect(seen.every((tools) => tools.includes('a'))).toBe(true)
-    expect(world.tools()).toEqual(['a', 'c'])
-    expect([before.isClosed, after.isClosed]).toEqual([true, false])
-    const updates = []
-    for await (const update of world.registry.sourceOf('a')?.run(callWith()) ?? [])
-      updates.push(update)
-    expect(updates).toEqual([{ type: 'done', text: 'of the new one' }])
-    expect(world.warnings).toEqual([])
-    before.listener?.gone('a')
-    expect(world.tools()).toEqual(['a', 'c'])
-  })
-
-  test('that cannot be started replace no other', async () => {
-    const before = new FakeSource([agentOf('a')])
-    const broken = new FakeSource([], () => Promise.reject(new Error('no such file')))
-    const other = new FakeSource([agentOf('b')])
-    await using world = worldOf([before])
-    await world.registry.start()
-    const failed = await world.registry.replaceSources([
-      { gone: before, come: broken },
-      { come: other },
-    ])
-    expect(failed).toEqual([broken])
-    expect(world.tools()).toEqual(['a', 'b'])
-    expect([before.isClosed, broken.isClosed]).toEqual([false, true])
-    expect(world.registry.status().sources.map(({ state }) => state)).toEqual([
-      'started',
-      'started',
-    ])
-    before.listener?.found(agentOf('c'))
-    await world.clock.advance(250)
-    expect(world.tools()).toEqual(['a', 'b', 'c'])
-  })
-
-  test('keep their agents until the first search of their replacement', async () => {
-    let found = (): void => undefined
-    const before = new FakeSource([agentOf('a')])
-    const after = new FakeSource([], () => new Promise((resolve) => (found = resolve)))
-    await using world = worldOf([before])
-    await world.registry.start()
-    const replacing = world.registry.replaceSources([{ gone: before, come: after }])
-    before.listener?.found(agentOf('a'))
-    await settled()
-    expect(world.tools()).toEqual(['a'])
-    after.listener?.found(agentOf('a'))
-    before.listener?.found(agentOf('a'))
-    found()
-    await replacing
-    expect([world.tools(), world.changes.length, world.warnings]).toEqual([['a'], 1, []])
   })
 
   test('are closed with the registry, which then calls no listener', async () => {

@@ -25,15 +25,6 @@ export interface AgentRegistryOptions extends RegistrySettings {
   readonly clock: Clock
 }
 
-/** A source to remove, a source to add, or both. */
-export interface SourceReplacement {
-  readonly gone?: AgentSource | undefined
-  readonly come?: AgentSource | undefined
-}
-
-/** Options that can change at run time. */
-export type RegistryUpdate = Pick<AgentRegistryOptions, 'tools' | 'ttlMs' | 'checkMs'>
-
 /** A new plan, and which lists differ. */
 export interface PlanChange {
   readonly plan: ToolPlan
@@ -65,12 +56,6 @@ export interface AgentStatus {
   readonly reason?: string | undefined
 }
 
-interface KnownSource {
-  status: SourceStatus
-  /** `true` while other sources may take its agents, each one when they report it. */
-  isLeaving: boolean
-}
-
 interface KnownAgent {
   readonly source: AgentSource
   readonly breaker: Breaker
@@ -98,12 +83,10 @@ const MAX_KEPT = 1000
 export class AgentRegistry implements RunnableAgents {
   readonly #options: AgentRegistryOptions
   readonly #clock: Clock
-  #ttlMs: number
-  #checkMs: number
-  #planner: ToolPlanner
+  readonly #planner: ToolPlanner
   #plan: ToolPlan
   /** In the order in which they were added. */
-  readonly #sources = new Map<AgentSource, KnownSource>()
+  readonly #sources = new Map<AgentSource, SourceStatus>()
   readonly #agents = new Map<string, KnownAgent>()
   /** Tools whose agents left, by their names. */
   readonly #departed: Map<string, PlannedTool> = new BoundedMap(MAX_KEPT)
@@ -120,11 +103,9 @@ export class AgentRegistry implements RunnableAgents {
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: AgentRegistryOptions) {
-    const { clock, tools, debounceMs, waitFor, onWarning, sources, ttlMs, checkMs } = options
+    const { clock, tools, debounceMs, waitFor, onWarning, sources } = options
     this.#options = options
     this.#clock = clock
-    this.#ttlMs = ttlMs
-    this.#checkMs = checkMs
     this.#planner = new ToolPlanner(tools)
     this.#plan = this.#planner.plan([])
     this.#listeners = new Listeners((error) => onWarning('A listener of changes failed', error))
@@ -160,49 +141,11 @@ export class AgentRegistry implements RunnableAgents {
 
   /** Removes the agents of a source, and closes it. Runs in flight go on. */
   async removeSource(source: AgentSource): Promise<void> {
-    await this.replaceSources([{ gone: source }])
-  }
-
-  /**
-   * Replaces sources. Agents that the old and the new source have stay listed. A new source that cannot be started is
-   * closed, and the old one stays. Resolves after the first search of each new source, when old sources are closed.
-   * Never rejects.
-   *
-   * @returns the new sources that could not be started
-   */
-  async replaceSources(
-    replacements: readonly SourceReplacement[],
-  ): Promise<readonly AgentSource[]> {
-    const setLeaving = (source: AgentSource | undefined, isLeaving: boolean): void => {
-      const known = source && this.#sources.get(source)
-      if (known) known.isLeaving = isLeaving
-    }
-    for (const { gone } of replacements) setLeaving(gone, true)
-    await Promise.all(replacements.map(async ({ come }) => come && this.addSource(come)))
-    const failed: AgentSource[] = []
-    const leaving = replacements.flatMap(({ gone, come }) => {
-      const isFailed = come && this.#sources.get(come)?.status.state === 'failed'
-      if (!gone || !isFailed) return gone ?? []
-      setLeaving(gone, false)
-      failed.push(come)
-      return come
-    })
-    const closing = leaving.map((source) => this.#remove(source))
+    if (!this.#sources.delete(source)) return
+    this.#dropAgents((known) => known.source === source)
+    const closing = this.#close(source)
     this.#makePlan()
-    await Promise.all(closing)
-    return failed
-  }
-
-  /**
-   * Changes settings at run time. Resolves when the new plan is in force.
-   *
-   * @throws GatewayError `CONFIG`, and then nothing has changed
-   */
-  async update({ tools, ttlMs, checkMs }: RegistryUpdate): Promise<void> {
-    this.#planner = new ToolPlanner(tools)
-    this.#ttlMs = ttlMs
-    this.#checkMs = checkMs
-    if (this.#starting !== undefined) this.#makePlan()
+    await closing
   }
 
   /** Sorted by id. */
@@ -274,7 +217,7 @@ export class AgentRegistry implements RunnableAgents {
 
   status(): RegistryStatus {
     return {
-      sources: [...this.#sources.values()].map(({ status }) => status),
+      sources: [...this.#sources.values()],
       agents: this.#knownAgents().map((known) => {
         const { source, seenAt } = known
         return { agent: withHealth(known), source: source.name, seenAt, reason: troubleOf(known) }
@@ -343,15 +286,12 @@ export class AgentRegistry implements RunnableAgents {
   // ---- sources and their agents ------------------------------------------------------------------------------------
 
   #add(source: AgentSource): void {
-    this.#sources.set(source, {
-      status: { name: source.name, state: 'starting' },
-      isLeaving: false,
-    })
+    this.#sources.set(source, { name: source.name, state: 'starting' })
   }
 
   #setStatus(source: AgentSource, change: Partial<SourceStatus>): void {
     const known = this.#sources.get(source)
-    if (known) known.status = { ...known.status, ...change }
+    if (known) this.#sources.set(source, { ...known, ...change })
   }
 
   /** Resolves after the first search of a source, or after its time limit: later agents are listed too. Never rejects. */
@@ -373,12 +313,6 @@ export class AgentRegistry implements RunnableAgents {
     } catch (error) {
       onWarning('A source takes long to start', error)
     }
-  }
-
-  async #remove(source: AgentSource): Promise<void> {
-    if (!this.#sources.delete(source)) return
-    this.#dropAgents((known) => known.source === source)
-    await this.#close(source)
   }
 
   /** Never rejects. */
@@ -407,8 +341,7 @@ export class AgentRegistry implements RunnableAgents {
   }
 
   #found(source: AgentSource, agent: Agent): void {
-    const own = this.#sources.get(source)
-    if (this.#closing !== undefined || own === undefined) return
+    if (this.#closing !== undefined || !this.#sources.has(source)) return
     const defect = agentDefectOf(agent)
     if (defect !== undefined) return this.#refuse(source, `an agent was refused: ${defect}`)
     const seen = { seenAt: this.#clock.now(), unreachable: undefined }
@@ -420,8 +353,7 @@ export class AgentRegistry implements RunnableAgents {
       if (!isSame) this.#planSoon()
       return
     }
-    if (known && own.isLeaving) return
-    if (known && this.#sources.get(known.source)?.isLeaving !== true) {
+    if (known) {
       const reason = `${known.source.name} has an agent with the id "${agent.id}" already`
       return this.#refuse(source, reason)
     }
@@ -458,8 +390,9 @@ export class AgentRegistry implements RunnableAgents {
 
   /** Drops agents of other processes that were not seen for a while, again and again. */
   #expireAgents(): void {
-    this.#stopChecking = this.#clock.after(this.#checkMs, () => {
-      const since = this.#clock.now() - this.#ttlMs
+    const { checkMs, ttlMs } = this.#options
+    this.#stopChecking = this.#clock.after(checkMs, () => {
+      const since = this.#clock.now() - ttlMs
       this.#dropAgents(({ source, seenAt }) => source.isLocal !== true && seenAt <= since)
       this.#expireAgents()
     })

@@ -6,13 +6,6 @@ import { GatewayError } from '../../errors.ts'
 import { isRunnableGraph } from './definition.ts'
 import type { GraphDefinition, RunnableGraph } from './definition.ts'
 
-export interface LoadOptions {
-  /** Makes Node load the files again, but not the files that they import. @default files are loaded once */
-  readonly version?: string | undefined
-  /** Called with the path of each file that is read. */
-  readonly onFile?: ((path: string) => void) | undefined
-}
-
 /**
  * Reads the graphs of a `langgraph.json`: `"name": "./path.ts:export"` or `"name": { "path", "description" }`. The
  * export is a compiled graph, or a function that makes one. A file is imported when its graph is made, so a file that
@@ -22,10 +15,8 @@ export interface LoadOptions {
  */
 export async function graphsFromConfig(
   file: string | URL,
-  { version, onFile = () => undefined }: LoadOptions = {},
 ): Promise<Readonly<Record<string, GraphDefinition>>> {
   const path = resolve(file instanceof URL ? fileURLToPath(file) : file)
-  onFile(path)
   const config = await readJson(path)
   const graphs = isRecord(config) ? config['graphs'] : undefined
   if (!isRecord(graphs)) throw wrong(path, 'graphs', 'must be an object with graphs by name')
@@ -34,8 +25,7 @@ export async function graphsFromConfig(
     if (found instanceof GatewayError) {
       return [name, { graph: () => Promise.reject(found), description: '' }]
     }
-    onFile(found.file)
-    const graph = (): Promise<RunnableGraph> => graphFrom(found, version)
+    const graph = (): Promise<RunnableGraph> => graphFrom(found)
     return [name, { graph, description: found.description }]
   })
   return Object.fromEntries(definitions)
@@ -66,23 +56,18 @@ function entryFrom(name: string, entry: unknown, config: string): Place | Gatewa
   }
 }
 
-async function graphFrom(place: Place, version: string | undefined): Promise<RunnableGraph> {
+async function graphFrom(place: Place): Promise<RunnableGraph> {
   const { config, where, exported } = place
-  const { [exported]: value } = await importFile(place, version)
+  const { [exported]: value } = await importFile(place)
   const made: unknown =
     typeof value === 'function' ? await value({ configurable: {} }) : await value
   if (isRunnableGraph(made)) return made
   throw wrong(config, where, `names the export "${exported}", which is not a compiled graph`)
 }
 
-async function importFile(
-  { file, where }: Place,
-  version: string | undefined,
-): Promise<Readonly<Record<string, unknown>>> {
+async function importFile({ file, where }: Place): Promise<Readonly<Record<string, unknown>>> {
   try {
-    const url = pathToFileURL(file)
-    if (version !== undefined) url.searchParams.set('version', version)
-    const module: unknown = await import(url.href)
+    const module: unknown = await import(pathToFileURL(file).href)
     return isRecord(module) ? module : {}
   } catch (cause) {
     const [why = ''] = cause instanceof Error ? cause.message.split('\n', 1) : []

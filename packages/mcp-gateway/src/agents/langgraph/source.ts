@@ -6,7 +6,6 @@ import { assertGatewayOptions, GatewayError } from '../../errors.ts'
 import { systemClock } from '../../internal/clock.ts'
 import type { Clock } from '../../internal/clock.ts'
 import { withDeadline } from '../../internal/timers.ts'
-import { WatchedFiles } from '../../internal/watch.ts'
 import { RunFailure, skillsOf } from '../agent.ts'
 import type { Agent, AgentCall, AgentListener, AgentSource, AgentUpdate } from '../agent.ts'
 import { graphsFromConfig } from './config.ts'
@@ -19,11 +18,6 @@ import type { GraphEnd } from './messages.ts'
 import { messageDefectOf, skillsOfGraph, takesMessages } from './skills.ts'
 
 export interface LangGraphSourceOptions {
-  /**
-   * Reads a `langgraph.json` and the files that it names again after each change. Files that these import are not read
-   * again. If a new version has an error, the graphs stay as they are, with a warning. @default false
-   */
-  readonly watch?: boolean | undefined
   /** Set it if several processes answer runs. Then graphs with threads in memory cause a warning. @default false */
   readonly isShared?: boolean | undefined
   /** Called for graphs that cannot be loaded, and for threads that could not be deleted. @default nothing */
@@ -36,7 +30,6 @@ export interface LangGraphSourceOptions {
 const DELETE_MS = 5000
 
 const optionChecks: Checks<LangGraphSourceOptions> = {
-  watch: check.flag,
   isShared: check.flag,
   onWarning: check.func,
   clock: check.methods('now', 'after'),
@@ -75,7 +68,6 @@ class LangGraphSource implements AgentSource {
   readonly #graphs: Readonly<Record<string, GraphDefinition>> | string | URL
   readonly #options: LangGraphSourceOptions
   readonly #loaded = new Map<string, LoadedGraph>()
-  #watching: WatchedFiles | undefined
 
   constructor(
     graphs: Readonly<Record<string, GraphDefinition>> | string | URL,
@@ -86,33 +78,8 @@ class LangGraphSource implements AgentSource {
   }
 
   async start(listener: AgentListener): Promise<void> {
-    const { watch = false, onWarning, clock = systemClock } = this.#options
-    const onError = (error: unknown): void => onWarning?.('A langgraph.json is not watched', error)
-    let last = Promise.resolve()
-    const reload = async (): Promise<void> => {
-      try {
-        await last
-        await this.#load(listener, String(clock.now()))
-      } catch (error) {
-        onWarning?.(
-          'A new version of a langgraph.json cannot be used, so the graphs stay as they are',
-          error,
-        )
-      }
-    }
-    const onChange = (): void => {
-      last = reload()
-    }
-    if (watch) this.#watching = new WatchedFiles({ onChange, onError, clock })
-    await this.#load(listener)
-  }
-
-  async #load(listener: AgentListener, version?: string): Promise<void> {
     const isConfig = typeof this.#graphs === 'string' || this.#graphs instanceof URL
-    const onFile = (path: string): void => this.#watching?.add(path)
-    const graphs = isConfig
-      ? await graphsFromConfig(this.#graphs, { version, onFile })
-      : this.#graphs
+    const graphs = isConfig ? await graphsFromConfig(this.#graphs) : this.#graphs
     const names = Object.keys(graphs)
     const results = await Promise.allSettled(
       Object.entries(graphs).map(([name, definition]) => load(name, definition)),
@@ -120,24 +87,17 @@ class LangGraphSource implements AgentSource {
     const [failure] = results.filter(({ status }) => status === 'rejected')
     const isAnyLoaded = results.some(({ status }) => status === 'fulfilled')
     if (failure?.status === 'rejected' && !isAnyLoaded) throw failure.reason
-    const left = new Set(this.#loaded.keys())
     for (const [index, result] of results.entries()) {
       const name = names[index] ?? ''
-      left.delete(name)
       if (result.status === 'rejected') {
-        const isReplaced = this.#loaded.has(name)
-        const what = isReplaced ? 'stays as it was' : 'is not offered'
-        this.#options.onWarning?.(`The graph "${name}" ${what}: it cannot be loaded`, result.reason)
+        const message = `The graph "${name}" is not offered: it cannot be loaded`
+        this.#options.onWarning?.(message, result.reason)
         continue
       }
       const one = result.value
       this.#loaded.set(one.agent.id, one)
       this.#warnOf(one)
       listener.found(one.agent)
-    }
-    for (const id of left) {
-      this.#loaded.delete(id)
-      listener.gone(id)
     }
   }
 
@@ -194,7 +154,6 @@ class LangGraphSource implements AgentSource {
   }
 
   async close(): Promise<void> {
-    this.#watching?.close()
     this.#loaded.clear()
   }
 

@@ -1,0 +1,42 @@
+import * as z from 'zod'
+import { Annotation, MemorySaver, MessagesAnnotation, StateGraph } from '@langchain/langgraph'
+import { expect, test } from 'vitest'
+import { langGraphSource } from './source.ts'
+
+const NOBODY = { found: () => undefined, seen: () => undefined, gone: () => undefined }
+
+test('warns of a graph with threads in memory if several processes answer', async () => {
+  const node = (): object => ({ messages: [] })
+  const made = new StateGraph(MessagesAnnotation).addNode('n', node).addEdge('__start__', 'n')
+  const definition = { graph: made.compile({ checkpointer: new MemorySaver() }), description: '' }
+  const warnings: string[] = []
+  const onWarning = (message: string): void => void warnings.push(message)
+  for (const isShared of [false, true]) {
+    const source = langGraphSource({ shop: definition }, { isShared, onWarning })
+    await source.start(NOBODY)
+    await source.close()
+  }
+  expect(warnings).toEqual([expect.stringContaining('cannot be answered in another')])
+})
+
+test('warns of a graph whose calls all fail, unless it has an input function', async () => {
+  const state = Annotation.Root({ city: Annotation<string> })
+  const made = new StateGraph(state).addNode('n', () => ({})).addEdge('__start__', 'n')
+  const deaf = { graph: made.compile(), description: 'Knows cities' }
+  const told = { ...deaf, input: () => ({ city: 'Oslo' }) }
+  const warnings: string[] = []
+  const needy = new StateGraph({
+    state: z.object({ messages: z.array(z.unknown()), tenant: z.string() }),
+    input: z.object({ messages: z.array(z.unknown()), tenant: z.string() }),
+  })
+    .addNode('n', () => ({}))
+    .addEdge('__start__', 'n')
+  const all = { deaf, told, needy: { graph: needy.compile(), description: 'Needs more' } }
+  const source = langGraphSource(all, { onWarning: (message) => warnings.push(message) })
+  await source.start(NOBODY)
+  await source.close()
+  expect(warnings).toEqual([
+    expect.stringMatching(/^Every call of the graph "deaf" will fail: it takes no messages/),
+    expect.stringMatching(/"needy" will fail: it needs more than messages: tenant\./),
+  ])
+})
