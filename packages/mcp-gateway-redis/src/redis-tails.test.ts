@@ -267,7 +267,7 @@ describe.runIf(redis)('tails in Redis', () => {
 
   test('leave nothing of logs that have ended', async () => {
     await using store = redisStore({ url, prefix: 'gone', timeoutMs })
-    const header = { session: 's', owner: 'p', requestIds: [1] }
+    const header = { session: 's', owner: 'p', requestId: 1 }
     await store.logs.open('one', header, { maxEvents: 5, ttlMs: 20 })
     await store.logs.append('two', 1, { limits: { maxEvents: 5, ttlMs: 20 }, isLast: true })
     await using opened = await openAdmin(url)

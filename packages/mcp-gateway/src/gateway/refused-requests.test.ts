@@ -70,15 +70,11 @@ test('reports a credential that cannot be checked as unavailable', async () => {
   expect(refused).toEqual([{ reason: 'unavailable', status: 503, address }])
 })
 
-test('reports the name of a caller with too many requests, and counts each message of a batch', async () => {
-  const batch = [toolCall(1, 'echo', 'one'), toolCall(2, 'echo', 'two')]
-  const { refused } = await toldOf(
-    [initialize({ authorization }), post(batch, { authorization })],
-    {
-      auth,
-      limits: { requestsPerMinutePerPrincipal: 2 },
-    },
-  )
+test('reports the name of a caller with too many requests', async () => {
+  const { refused } = await toldOf([initialize({ authorization }), initialize({ authorization })], {
+    auth,
+    limits: { requestsPerMinutePerPrincipal: 1 },
+  })
   expect(refused).toEqual([{ reason: 'too_many', status: 429, principal: 'ada', address }])
   const byAddress = await toldOf([initialize(), initialize()], {
     auth,

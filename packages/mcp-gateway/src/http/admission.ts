@@ -106,17 +106,6 @@ export class Admission {
     return this.#report(tooMany, { reason: 'too_many', principal: who.id, address })
   }
 
-  /** Counts messages of a caller. Returns the reply that refuses the whole request. */
-  async countMessages(
-    principal: Principal,
-    address: string | undefined,
-    count: number,
-  ): Promise<Reply | undefined> {
-    const tooMany = await this.#options.rates.byCaller(principal, address, count)
-    if (!tooMany) return undefined
-    return this.#report(tooMany, { reason: 'too_many', principal: principal.id, address })
-  }
-
   /** Counts a request with a credential that `auth` does not know, such as a signed link. */
   async countAddress({ address }: HttpExchange): Promise<Reply | undefined> {
     const tooMany = await this.#options.rates.byAddress(address)

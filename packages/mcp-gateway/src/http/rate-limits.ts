@@ -81,26 +81,15 @@ export class RateLimits {
     return tooMany(waitMs)
   }
 
-  /**
-   * Counts requests of a known caller. Anonymous callers share one principal, so they are counted by address.
-   *
-   * @param count number of messages: a batch counts as that many requests
-   */
-  async byCaller(
-    principal: Principal,
-    address: string | undefined,
-    count = 1,
-  ): Promise<Reply | undefined> {
+  /** Counts a request of a known caller. Anonymous callers share one principal, so they are counted by address. */
+  async byCaller(principal: Principal, address: string | undefined): Promise<Reply | undefined> {
     const { requestsPerMinutePerPrincipal: perMinute } = this.#limits
     if (perMinute === 0 || (principal.isAnonymous && address === undefined)) return undefined
     const bucket = principal.isAnonymous
       ? `anonymous:${subnetOf(address ?? '')}`
       : `principal:${this.#nameOf(principal)}`
-    for (let n = 0; n < count; n++) {
-      const waitMs = await this.#take(bucket, perMinute)
-      if (waitMs > 0) return tooMany(waitMs)
-    }
-    return undefined
+    const waitMs = await this.#take(bucket, perMinute)
+    return waitMs > 0 ? tooMany(waitMs) : undefined
   }
 
   #nameOf(principal: Principal): string {

@@ -166,28 +166,18 @@ describe('the revisions that are served', () => {
   })
 })
 
-describe('a batch counts as many requests as it has messages', () => {
-  const authorization = 'Bearer t0ken'
-  const many = (count: number): readonly object[] =>
-    Array.from({ length: count }, (_, id) => ({ ...list, id }))
-
-  test.each(['sessions', 'stateless'] as const)('for the rate limit: %s', async (legacy) => {
-    await using gateway = gatewayWith({
-      auth: bearerAuth('t0ken'),
-      eras: { legacy },
-      limits: { requestsPerMinutePerPrincipal: 10 },
-    })
-    const refused = await gateway.fetch(post(many(20), { authorization }))
-    expect(refused.status).toBe(429)
-    expect(refused.headers.get('retry-after')).toBe('6')
-  })
-
-  test.each(['sessions', 'stateless'] as const)('and has at most 100: %s', async (legacy) => {
-    await using gateway = gatewayWith({ eras: { legacy } })
-    const refused = await gateway.fetch(post(many(101)))
+test('refuses a JSON-RPC batch of every revision, and executes nothing', async () => {
+  const agents = new AgentsAtHand({ echo })
+  await using gateway = gatewayWith({ sources: [agents] })
+  const batch = [toolCall(1, 'echo', 'one'), toolCall(2, 'echo', 'two')]
+  for (const revision of ['2025-03-26', '2026-07-28']) {
+    const refused = await gateway.fetch(post(batch, { 'mcp-protocol-version': revision }))
     expect(refused.status).toBe(400)
-    await expect(refused.json()).resolves.toMatchObject({ error: { code: -32_600 } })
-  })
+    await expect(refused.json()).resolves.toMatchObject({
+      error: { code: -32_600, message: expect.stringContaining('a request of its own') },
+    })
+  }
+  expect(agents.calls).toEqual([])
 })
 
 test('cancels the call of a modern client that leaves', async () => {

@@ -4,7 +4,7 @@ import { isRecord } from '@x/internal'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { isPrincipal, slotOwnerOf } from '../internal/principal.ts'
 import { EventStream } from '../mcp/event-stream.ts'
-import { hasRequest, RPC_ERROR } from '../mcp/json-rpc.ts'
+import { isAnyRequest, RPC_ERROR } from '../mcp/json-rpc.ts'
 import {
   refused,
   REVISION_REFUSED,
@@ -21,7 +21,7 @@ import { reportRefusedCall } from '../mcp/tool-call.ts'
 import type { AgentRegistry } from '../tools/agent-registry.ts'
 import type { Admission } from './admission.ts'
 import type { Authenticator } from './auth/authenticator.ts'
-import { calledTools, scopeRefusal } from './auth/permissions.ts'
+import { calledTool, scopeRefusal } from './auth/permissions.ts'
 
 /** Requests beside the MCP endpoint: documents of authentication, artifacts, health. */
 export interface HttpRoute {
@@ -75,8 +75,8 @@ export interface RouterOptions {
   readonly onError: (error: Error) => void
 }
 
-/** Messages in a batch (2025-03-26). The SDK has the same limit. */
-const MAX_BATCH = 100
+const NO_BATCHES =
+  'JSON-RPC batches are not served: send each message in a request of its own. Only revision 2025-03-26 has batches.'
 const NO_ROOM =
   'Too many responses wait for clients that do not read them. Nothing was executed: read the responses, then send the request again.'
 
@@ -177,12 +177,7 @@ export class Router {
       const text = 'Parse error: the request body is not valid JSON'
       return refused(400, RPC_ERROR.parseError, text)
     }
-    let refusal = this.#refuse(body, caller)
-    // Each message of a batch counts as a request.
-    if (!refusal && Array.isArray(body)) {
-      refusal = await admission.countMessages(who, address, body.length - 1)
-    }
-    return refusal ?? this.#dispatch(exchange, body, caller)
+    return this.#refuse(body, caller) ?? this.#dispatch(exchange, body, caller)
   }
 
   #unread(why: Exclude<BodyText, { ok: true }>['why']): Reply {
@@ -202,23 +197,23 @@ export class Router {
     }
   }
 
-  /** Checks limits before any message of the body is executed. */
+  /** Checks a body before its message is executed. */
   #refuse(body: unknown, caller: Caller): Reply | undefined {
-    if (this.#options.isDraining() && hasRequest(body)) {
+    if (this.#options.isDraining() && isAnyRequest(body)) {
       return tryLater(503, 'The gateway is stopping', 1000)
     }
-    if (caller.hasRoom?.(slotOwnerOf(caller)) === false && hasRequest(body)) {
+    if (caller.hasRoom?.(slotOwnerOf(caller)) === false && isAnyRequest(body)) {
       return tryLater(503, NO_ROOM, 5000)
     }
-    if (!Array.isArray(body) || body.length <= MAX_BATCH) return undefined
-    return refused(400, RPC_ERROR.invalidRequest, `A batch may have ${MAX_BATCH} messages`)
+    return Array.isArray(body) ? refused(400, RPC_ERROR.invalidRequest, NO_BATCHES) : undefined
   }
 
   async #dispatch(exchange: HttpExchange, body: unknown, caller: Caller): Promise<Reply> {
     const { admission, auth, legacy, modern, observer, registry } = this.#options
     const { principal, address } = caller
     let isEarly = isRecord(body) && FIRST_METHODS.has(body['method'])
-    for (const name of calledTools(body)) isEarly ||= !registry.plan().byName(name)
+    const name = calledTool(body)
+    if (name !== undefined) isEarly ||= !registry.plan().byName(name)
     if (isEarly) await registry.whenListable()
     const route = classifyRequest(exchange, body)
     const era = route.kind === 'legacy' ? 'legacy' : 'modern'

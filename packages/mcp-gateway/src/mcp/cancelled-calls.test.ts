@@ -13,12 +13,6 @@ const cancel = (requestId: number): object => ({
   params: { requestId, reason: 'Enough' },
 })
 
-/** Headers of revision 2025-03-26, which has batches. */
-const inOldSession = (id: string): Record<string, string> => ({
-  ...inSession(id),
-  'mcp-protocol-version': '2025-03-26',
-})
-
 interface Reading {
   readonly text: string
   readonly lastEventId: string
@@ -137,62 +131,6 @@ test('ends the stream of a cancelled call that the client reads at another proce
   expect(w.assemblies.map(({ sessions }) => sessions)).toEqual([0, 0])
 })
 
-test.each([
-  ['with events', {}],
-  ['without events', { sessions: { eventStore: { enabled: false } } }],
-])(
-  'answers the requests of a batch that were not cancelled, then ends its stream: %s',
-  async (_, options) => {
-    const finish = deferred()
-    const agents = new AgentsAtHand({
-      endless,
-      async *slow() {
-        yield { type: 'text', text: 'begun' }
-        await finish.promise
-        yield { type: 'done', text: 'finished' }
-      },
-    })
-    await using w = twoReplicas({ sources: [agents], ...options })
-    const id = await openSession(w.a)
-    const batch = [toolCall(1, 'endless', 'Go'), toolCall(2, 'slow', 'Go')]
-    const response = await w.a(post(batch, inOldSession(id)))
-    const text = response.text()
-    await w.a(post([cancel(1)], inOldSession(id)))
-    finish.resolve()
-    expect(await text).toContain('finished')
-    expect(await text).not.toContain('"id":1,')
-    expect(agents.calls[0]?.signal.aborted).toBe(true)
-    expect(w.warnings).toEqual([])
-  },
-)
-
-test('sends the last answer of a batch that is being stored when another request is cancelled', async () => {
-  const [finish, kept, isKeeping] = [deferred(), deferred(), deferred()]
-  const agents = new AgentsAtHand({
-    endless,
-    async *slow() {
-      await finish.promise
-      yield { type: 'done', text: 'finished' }
-    },
-  })
-  await using w = twoReplicas({ sources: [agents] }, (store) => {
-    return withAppend(store, async (event) => {
-      if (!JSON.stringify(event).includes('finished')) return
-      isKeeping.resolve()
-      await kept.promise
-    })
-  })
-  const id = await openSession(w.a)
-  const batch = [toolCall(1, 'endless', 'Go'), toolCall(2, 'slow', 'Go')]
-  const text = (await w.a(post(batch, inOldSession(id)))).text()
-  finish.resolve()
-  await isKeeping.promise
-  await w.a(post(cancel(1), inOldSession(id)))
-  kept.resolve()
-  expect(await text).toContain('finished')
-  expect(w.warnings).toEqual([])
-})
-
 test('aborts a call that is cancelled before it begins', async () => {
   const [kept, isKeeping] = [deferred(), deferred()]
   let isOpen = false
@@ -205,13 +143,12 @@ test('aborts a call that is cancelled before it begins', async () => {
   })
   const headers = inSession(await openSession(w.a))
   isOpen = true
-  const batch = [toolCall(1, 'endless', 'Go'), toolCall(2, 'echo', 'Hi')]
-  const answering = w.a(post(batch, headers)) // its first event has an id and is stored first
+  const answering = w.a(post(toolCall(1, 'endless', 'Go'), headers)) // its first event is stored first
   await isKeeping.promise
   await w.a(post(cancel(1), headers))
   kept.resolve()
-  expect(await (await answering).text()).toContain('Hi')
-  expect(w.agents.calls.filter(({ signal }) => !signal.aborted)).toHaveLength(1)
+  expect(await (await answering).text()).not.toContain('"id":1')
+  expect(w.agents.calls.filter(({ signal }) => !signal.aborted)).toHaveLength(0)
 })
 
 test('ends the stream of a cancelled call of a client without a session', async () => {

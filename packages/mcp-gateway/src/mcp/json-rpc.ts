@@ -46,10 +46,9 @@ export const RPC_ERROR = {
 const REQUEST_KEYS = new Set(['jsonrpc', 'id', 'method', 'params'])
 const RESPONSE_KEYS = new Set(['jsonrpc', 'id', 'result', 'error'])
 
-/** Returns the messages of a POST body, which may be a batch. `undefined`: one of them is not JSON-RPC. */
-export function parseMessages(body: unknown): readonly RpcMessage[] | undefined {
-  const messages: readonly unknown[] = Array.isArray(body) ? body : [body]
-  return messages.every(isMessage) ? messages : undefined
+/** Returns the message of a POST body. `undefined`: it is not JSON-RPC. */
+export function parseMessage(body: unknown): RpcMessage | undefined {
+  return isMessage(body) ? body : undefined
 }
 
 export function isRequest(message: RpcMessage): message is RpcRequest {
@@ -105,10 +104,9 @@ export function paramsOf(message: unknown): Params {
   return isRecord(message) && isRecord(message['params']) ? message['params'] : {}
 }
 
-/** Returns whether a body that was not checked has a request. It may be a batch. */
-export function hasRequest(body: unknown): boolean {
-  const messages: readonly unknown[] = Array.isArray(body) ? body : [body]
-  return messages.some((message) => isRecord(message) && 'method' in message && 'id' in message)
+/** Returns whether a body that was not checked is a request. */
+export function isAnyRequest(body: unknown): boolean {
+  return isRecord(body) && 'method' in body && 'id' in body
 }
 
 function isMessage(value: unknown): value is RpcMessage {

@@ -36,14 +36,6 @@ test('refuses a request id that is in flight, and answers the first call', async
   expect(agents.calls).toHaveLength(1)
 })
 
-test('refuses a batch that uses a request id twice', async () => {
-  await using w = twoReplicas()
-  const headers = { ...inSession(await openSession(w.a)), 'mcp-protocol-version': '2025-03-26' }
-  const batch = await w.a(post([call(1, 'echo'), call(1, 'echo')], headers))
-  expect(batch.status).toBe(400)
-  expect(w.agents.calls).toEqual([])
-})
-
 test('accepts a request id again after its answer or cancellation', async () => {
   const finish = deferred()
   const agents = slowly(finish.promise)

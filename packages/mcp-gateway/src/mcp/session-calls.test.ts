@@ -28,10 +28,6 @@ const cancel = (requestId: number): object => ({
   params: { requestId },
 })
 
-/** Headers of revision 2025-03-26, which has batches. */
-const inOldSession = (id: string): Record<string, string> =>
-  inSession(id, { 'mcp-protocol-version': '2025-03-26' })
-
 /** A tool that runs until it is cancelled. @returns the signals of its calls */
 function endless(): { readonly tool: Tool; readonly signals: AbortSignal[] } {
   const signals: AbortSignal[] = []
@@ -123,8 +119,8 @@ describe('an answer', () => {
       settings: { retryMs: 700 },
     })
     const id = await openSession(w.a)
-    const texts = [inSession(id), inOldSession(id)].map(async (headers, at) =>
-      (await w.a(post(call(at, 'slow'), headers))).text(),
+    const texts = [inSession(id), inSession(id, { 'mcp-protocol-version': '2025-03-26' })].map(
+      async (headers, at) => (await w.a(post(call(at, 'slow'), headers))).text(),
     )
     await turnsPass()
     finish.resolve('late')
@@ -198,14 +194,6 @@ describe('an answer', () => {
     expect(await ping.json()).toEqual({ jsonrpc: '2.0', id: 3, result: {} })
   })
 
-  test('to a batch has all answers, on one stream', async () => {
-    await using w = sessionWorld({ tools: { quick: () => 'done' } })
-    const headers = inOldSession(await openSession(w.a))
-    const response = await w.a(post([call(1, 'quick'), call(2, 'quick')], headers))
-    const messages = messagesOf(await rest(eventsOf(response))) as { readonly id: number }[]
-    expect(messages.map(({ id }) => id)).toEqual([1, 2])
-  })
-
   test('frees its id, as a cancellation does', async () => {
     const { tool } = endless()
     await using w = sessionWorld({ tools: { quick: () => 'done', endless: tool } })
@@ -260,14 +248,15 @@ describe('a cancelled request', () => {
     expect(w.warnings).toEqual([])
   })
 
-  test('in the turn in which it came gets an empty stream, not an error', async () => {
+  test('gets an empty stream, not an error, if nothing was sent', async () => {
     const { tool, signals } = endless()
-    await using w = sessionWorld({ tools: { endless: tool } })
+    await using w = sessionWorld({ tools: { 'resources/read': tool } })
     const headers = inSession(await openSession(w.a))
-    const batch = [call(1, 'endless'), cancel(1)]
-    const response = await w.a(post(batch, inOldSession(headers['mcp-session-id'] ?? '')))
-    expect(response.status).toBe(200)
-    expect(await response.text()).not.toContain('"id":1')
+    const answering = w.a(post({ jsonrpc: '2.0', id: 1, method: 'resources/read' }, headers))
+    await turnsPass()
+    await w.a(post(cancel(1), headers))
+    const response = await answering
+    expect([response.status, await response.text()]).toEqual([200, ''])
     expect(signals[0]?.aborted).toBe(true)
   })
 
@@ -290,43 +279,6 @@ describe('a cancelled request', () => {
     for (const fetch of [w.a, w.b]) await fetch(post(cancel(1), ours))
     expect(signals[0]?.aborted).toBe(false)
     await response.body?.cancel()
-  })
-
-  test.each([
-    ['with events', {}],
-    ['without events', { settings: { events: undefined } }],
-  ])('of a batch leaves the others, whose answers end the stream: %s', async (_, options) => {
-    const finish = deferred<string>()
-    const { tool, signals } = endless()
-    await using w = sessionWorld({
-      tools: { endless: tool, slow: () => finish.promise },
-      ...options,
-    })
-    const headers = inOldSession(await openSession(w.a))
-    const text = (await w.a(post([call(1, 'endless'), call(2, 'slow')], headers))).text()
-    await w.a(post([cancel(1)], headers))
-    finish.resolve('finished')
-    expect(await text).toContain('finished')
-    expect(await text).not.toContain('"id":1,')
-    expect(signals[0]?.aborted).toBe(true)
-  })
-
-  test('of a batch does not cut off an answer that is still being stored', async () => {
-    const [finish, stored, isStoring] = [deferred<string>(), deferred(), deferred()]
-    const wrap = withAppend((event) => {
-      if (!JSON.stringify(event).includes('finished')) return undefined
-      isStoring.resolve()
-      return stored.promise
-    })
-    const { tool } = endless()
-    await using w = sessionWorld({ tools: { endless: tool, slow: () => finish.promise }, wrap })
-    const headers = inOldSession(await openSession(w.a))
-    const text = (await w.a(post([call(1, 'endless'), call(2, 'slow')], headers))).text()
-    finish.resolve('finished')
-    await isStoring.promise
-    await w.a(post(cancel(1), headers))
-    stored.resolve()
-    expect(await text).toContain('finished')
   })
 
   test('gets no answer that was made while it was cancelled, and an answer that is being stored arrives', async () => {

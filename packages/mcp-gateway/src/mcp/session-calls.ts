@@ -21,14 +21,14 @@ export const PRIMED_SINCE = '2025-11-25'
 const NO_ANSWER: Params = {}
 
 /**
- * Phase of a POST with requests: it decides how its messages reach the client.
+ * Phase of a request: it decides how its messages reach the client.
  *
  * - `held`: nothing was sent. An answer in the turn in which the request came is sent as JSON.
  * - `direct`: the client reads the response of the POST.
  * - `tailed`: the client came back to this process, and reads the log of the call.
  * - `elsewhere`: the client reads the log at another process.
  * - `away`: the client reads nothing. The call is cancelled at the end of the grace period.
- * - `ended`: every request was answered or cancelled.
+ * - `ended`: the request was answered or cancelled.
  */
 export type CallPhase = 'held' | 'direct' | 'tailed' | 'elsewhere' | 'away' | 'ended'
 
@@ -38,7 +38,7 @@ export type CallPhase = 'held' | 'direct' | 'tailed' | 'elsewhere' | 'away' | 'e
  * - `resume`, `elsewhere`: the client came back to this process, or to another one.
  * - `left`: the client has left the stream at the other process.
  * - `break`: an event could not be stored.
- * - `end`: the last request was answered or cancelled, or the session has ended.
+ * - `end`: the request was answered or cancelled, or the session has ended.
  */
 export type CallEvent = 'stream' | 'lost' | 'resume' | 'elsewhere' | 'left' | 'break' | 'end'
 
@@ -88,18 +88,22 @@ interface Place {
 }
 
 interface CallParts {
-  /** None of their ids is in flight. */
-  readonly requests: readonly RpcRequest[]
+  /** Its id is not in flight. */
+  readonly request: RpcRequest
   readonly sessions: Sessions
 }
 
-/** The requests of one POST, from their arrival to the last answer. */
+/** A request of a session, from its arrival to its answer. */
 export class CallStream implements SessionUse {
   readonly isCall = true
   readonly session: LiveSession
   readonly reply: Promise<Reply>
-  /** Requests without an answer. Only this class changes it. */
-  readonly open: Map<RequestId, AbortController> = new Map()
+  readonly requestId: RequestId
+  readonly #stop = new AbortController()
+  /** Aborts when the request is cancelled, when the client stays away, and when the session ends. */
+  readonly signal: AbortSignal = this.#stop.signal
+  /** The request has no answer, and was not cancelled. */
+  #isOpen = true
   readonly #http: SessionRequest
   readonly #parts: CallParts
   readonly #leave: () => void
@@ -116,17 +120,16 @@ export class CallStream implements SessionUse {
   #settle: (reply: Reply) => void = () => undefined
 
   constructor(session: LiveSession, http: SessionRequest, parts: CallParts) {
-    const { requests, sessions } = parts
+    const { request, sessions } = parts
     this.session = session
+    this.requestId = request.id
     this.#http = http
     this.#parts = parts
     this.#isResumable = sessions.settings.events !== undefined
     this.reply = new Promise((resolve) => (this.#settle = resolve))
-    for (const { id } of requests) this.open.set(id, new AbortController())
     this.#leave = session.use(this)
-    if (requests.length > 1) this.#stream()
     // An answer to `resources/read` may be larger than an event that clients accept.
-    else if (requests[0]?.method !== 'resources/read') {
+    if (request.method !== 'resources/read') {
       const endOfTurn = setImmediate(() => this.#stream())
       this.#stopTimer = () => clearImmediate(endOfTurn)
     }
@@ -135,6 +138,10 @@ export class CallStream implements SessionUse {
   /** Name of the event log. Clients do not see it. Empty while the call is held. */
   get log(): string {
     return this.#log
+  }
+
+  get isOpen(): boolean {
+    return this.#isOpen
   }
 
   /** Resolves when the client can take more. */
@@ -149,33 +156,28 @@ export class CallStream implements SessionUse {
     await this.#write(message, text, false)
   }
 
-  /** Answers a request, unless it was cancelled. */
+  /** Answers the request, unless it was cancelled. */
   respond(response: RpcResponse): void {
-    const { id } = response
-    if (!this.open.has(id)) return
+    if (!this.#isOpen) return
     let answer = response
     let text: string
     try {
       text = JSON.stringify(response)
     } catch (error) {
-      answer = toErrorResponse(id, error)
+      answer = toErrorResponse(this.requestId, error)
       text = JSON.stringify(answer)
     }
-    this.open.delete(id)
-    if (this.#phase !== 'held') return void this.#write(answer, text, this.open.size === 0)
+    this.#isOpen = false
+    if (this.#phase !== 'held') return void this.#write(answer, text, true)
     this.#endHeld({ status: 200, body: text })
   }
 
-  /** The client does not want an answer to this request. Returns whether it was in flight. */
-  cancel(id: RequestId): boolean {
-    const request = this.open.get(id)
-    if (!request) return false
-    this.open.delete(id)
-    request.abort(new Error('Cancelled by the client'))
-    if (this.open.size > 0) return true
+  /** The client does not want an answer. */
+  cancel(): void {
+    if (!this.#isOpen) return
+    this.#abort(new Error('Cancelled by the client'))
     if (this.#phase !== 'held') void this.#write(NO_ANSWER, undefined, true)
     else this.#endHeld(silence())
-    return true
   }
 
   /** The client reads the log on this stream from now on. Returns `false` if the call has ended or cannot be resumed. */
@@ -236,7 +238,7 @@ export class CallStream implements SessionUse {
   }
 
   #ended(phase: CallPhase): void {
-    if (this.open.size > 0) this.#abort(new Error('The connection was lost'))
+    if (this.#isOpen) this.#abort(new Error('The connection was lost'))
     this.#leave()
     this.#releaseLease?.()
     if (phase === 'held') return
@@ -246,10 +248,10 @@ export class CallStream implements SessionUse {
     for (const log of old) this.#deleteLog(log)
   }
 
-  /** Aborts all requests. They get no answer. */
+  /** Aborts the request. It gets no answer. */
   #abort(reason: Error): void {
-    for (const request of this.open.values()) request.abort(reason)
-    this.open.clear()
+    if (this.#isOpen) this.#stop.abort(reason)
+    this.#isOpen = false
   }
 
   /** Sends the head of the response, and begins the log. */
@@ -279,12 +281,11 @@ export class CallStream implements SessionUse {
   }
 
   async #openLog(held: Promise<boolean>): Promise<void> {
-    const { requests, sessions } = this.#parts
+    const { sessions } = this.#parts
     const { lease, store } = sessions.parts
     const { events, retryMs } = sessions.settings
     if (!events || this.#hasEnded()) return
-    const ids = requests.map(({ id }) => id)
-    const header = { session: this.session.name, owner: lease.id, requestIds: ids }
+    const header = { session: this.session.name, owner: lease.id, requestId: this.requestId }
     this.session.logs.set(this.#log, { isRead: false, droppedAt: Infinity })
     try {
       const [id, isHeld] = await Promise.all([store.logs.open(this.#log, header, events), held])
@@ -352,14 +353,12 @@ export class CallStream implements SessionUse {
     else this.#abandon()
   }
 
-  /** Cancels all requests, because the client did not come back. If it comes back later, it receives an error for each. */
+  /** Cancels the request, because the client did not come back. If it comes back later, it receives an error. */
   #abandon(): void {
-    const ids = [...this.open.keys()]
+    if (!this.#isOpen) return
     this.#abort(new Error('The connection was lost'))
     const error = { code: RPC_ERROR.refused, message: 'Cancelled: the connection was lost' }
-    for (const [at, id] of ids.entries()) {
-      void this.#write({ jsonrpc: '2.0', id, error }, undefined, at === ids.length - 1)
-    }
+    void this.#write({ jsonrpc: '2.0', id: this.requestId, error }, undefined, true)
   }
 
   /** Logs that cannot be deleted end by themselves. */

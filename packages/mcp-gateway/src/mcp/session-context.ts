@@ -170,7 +170,7 @@ export class SessionContext extends RequestContext implements SessionHandle {
     super({ requestId, meta, caller: { ...caller, scope }, headers })
     this.client = session.client
     this.session = session.isStored ? this : undefined
-    this.signal = parts.call.open.get(requestId)?.signal ?? AbortSignal.abort()
+    this.signal = parts.call.signal
     this.#parts = parts
     const { progressToken: token } = this.meta
     this.progress = isRequestId(token) ? (piece) => this.#progress(token, piece) : undefined
@@ -213,7 +213,7 @@ export class SessionContext extends RequestContext implements SessionHandle {
 
   async #send(method: string, params: Params): Promise<void> {
     const { call } = this.#parts
-    if (!call.open.has(this.requestId)) return
+    if (!call.isOpen) return
     await call.send({ jsonrpc: '2.0', method, params })
     await call.writable()
   }

@@ -32,8 +32,6 @@ interface Rule {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-const oldVersion = { 'mcp-protocol-version': '2025-03-26' }
-
 describe('answers by the table of rules', () => {
   const rules: readonly (readonly [string, Rule])[] = [
     ['no session id', { request: () => post(list), status: 400, code: -32_000 }],
@@ -69,14 +67,6 @@ describe('answers by the table of rules', () => {
     [
       'initialize in an unknown session',
       { request: () => initialize(inSession('chosen-by-a-client')), status: 404, code: -32_001 },
-    ],
-    [
-      'initialize in a batch',
-      {
-        request: () => post([{ jsonrpc: '2.0', id: 0, method: 'initialize', params: {} }, list]),
-        status: 400,
-        code: -32_600,
-      },
     ],
     [
       'a malformed initialize',
@@ -140,14 +130,6 @@ describe('answers by the table of rules', () => {
         request: (id) => post({ jsonrpc: '2.0', method: 'ping', id: { a: 1 } }, inSession(id)),
         status: 400,
         code: -32_700,
-      },
-    ],
-    [
-      'an id that a batch has twice',
-      {
-        request: (id) => post([list, list], inSession(id, oldVersion)),
-        status: 400,
-        code: -32_600,
       },
     ],
     [

@@ -18,7 +18,8 @@ import {
   isRequest,
   isRequestId,
   isResponse,
-  parseMessages,
+  methodOf,
+  parseMessage,
   RPC_ERROR,
   type Params,
   type RpcMessage,
@@ -85,7 +86,7 @@ export class SessionHttp {
         case 'changed':
           return listenerOf(session)?.recordChanged()
         case 'cancel':
-          return void callOf(session, signal.requestId)?.cancel(signal.requestId)
+          return callOf(session, signal.requestId)?.cancel()
         case 'answer':
           if (signal.to === process) this.#takeAnswer(session, signal.message, from)
           return
@@ -133,7 +134,7 @@ export class SessionHttp {
     }
     const id = headers.get('mcp-session-id')
     if (id === null) {
-      if (method === 'POST' && hasInitialize(http.body)) {
+      if (method === 'POST' && methodOf(http.body) === 'initialize') {
         return wrongHeaders(http, true) ?? this.#initialize(http.body, caller)
       }
       return refused(400, RPC_ERROR.refused, 'Bad Request: Mcp-Session-Id header is required')
@@ -156,17 +157,16 @@ export class SessionHttp {
     if (method !== 'POST') {
       return refused(405, RPC_ERROR.refused, 'Method not allowed.', { allow: 'POST' })
     }
-    if (hasInitialize(body)) return wrongHeaders(http, true) ?? this.#initialize(body)
+    if (methodOf(body) === 'initialize') return wrongHeaders(http, true) ?? this.#initialize(body)
     const refusal = wrongHeaders(http)
     if (refusal) return refusal
     const principalId = caller.principal.id
-    for (const message of parseMessages(body) ?? []) {
-      const id = cancelledId(message)
-      if (id === undefined) continue
+    const id = cancelledId(body)
+    if (id !== undefined) {
       const own = [...this.#lone].filter((session) => session.principalId === principalId)
       const [only, ...others] = own.flatMap((session) => callOf(session, id) ?? [])
       // Several clients of one principal may use the same id.
-      if (others.length === 0) only?.cancel(id)
+      if (others.length === 0) only?.cancel()
     }
     const protocolVersion = headers.get('mcp-protocol-version') ?? DEFAULT_REVISION
     const session = new LoneSession(principalId, protocolVersion, this.#lone)
@@ -175,15 +175,11 @@ export class SessionHttp {
 
   /** @param caller to whom the new session belongs. @default no session is opened */
   async #initialize(body: unknown, caller?: Caller): Promise<Reply> {
-    if (Array.isArray(body)) {
-      const text = 'Invalid Request: Only one initialization request is allowed'
-      return refused(400, RPC_ERROR.invalidRequest, text)
-    }
     if (JSON.stringify(body).length > MAX_HANDSHAKE_CHARS) {
       const text = `A handshake may have ${MAX_HANDSHAKE_CHARS} characters`
       return refused(413, RPC_ERROR.refused, text)
     }
-    const [message] = parseMessages(body) ?? []
+    const message = parseMessage(body)
     if (!isInitializeRequest(body) || !message || !isRequest(message)) {
       return refused(400, RPC_ERROR.invalidRequest, 'Invalid Request: not a valid "initialize"')
     }
@@ -206,38 +202,22 @@ export class SessionHttp {
   }
 
   async #post(session: LiveSession, http: SessionRequest): Promise<Reply> {
-    const messages = parseMessages(http.body)
-    if (!messages) {
+    const message = parseMessage(http.body)
+    if (!message) {
       return refused(400, RPC_ERROR.parseError, 'Parse error: Invalid JSON-RPC message')
     }
-    const requests: RpcRequest[] = []
-    const ids = new Set<RequestId>()
-    for (const message of messages) {
-      if (!isRequest(message)) continue
-      const { id, method } = message
-      if (method === 'initialize') {
-        const text = 'Invalid Request: Server already initialized'
-        return refused(400, RPC_ERROR.invalidRequest, text)
-      }
-      if (ids.has(id) || callOf(session, id)) {
-        const text = 'Invalid Request: a request with this id is in flight in the session'
-        return refused(400, RPC_ERROR.invalidRequest, text)
-      }
-      ids.add(id)
-      requests.push(message)
+    if (!isRequest(message)) return (await this.#receive(session, message)) ?? { status: 202 }
+    if (message.method === 'initialize') {
+      const text = 'Invalid Request: Server already initialized'
+      return refused(400, RPC_ERROR.invalidRequest, text)
     }
-    // Before the others, so that a batch can cancel its own requests.
-    const call =
-      requests.length > 0
-        ? new CallStream(session, http, { requests, sessions: this.sessions })
-        : undefined
-    if (call) for (const request of requests) void this.#answer(call, request, http)
-    for (const message of messages) {
-      if (isRequest(message)) continue
-      const refusal = await this.#receive(session, message)
-      if (refusal && messages.length === 1) return refusal
+    if (callOf(session, message.id)) {
+      const text = 'Invalid Request: a request with this id is in flight in the session'
+      return refused(400, RPC_ERROR.invalidRequest, text)
     }
-    return call ? call.reply : { status: 202 }
+    const call = new CallStream(session, http, { request: message, sessions: this.sessions })
+    void this.#answer(call, message, http)
+    return call.reply
   }
 
   async #answer(call: CallStream, request: RpcRequest, http: SessionRequest): Promise<void> {
@@ -260,7 +240,7 @@ export class SessionHttp {
       const shown = resultForRevision(result, session.record.handshake.protocolVersion)
       call.respond({ jsonrpc: '2.0', id, result: shown })
     } catch (error) {
-      if (!(error instanceof ProtocolError) && call.open.has(id)) {
+      if (!(error instanceof ProtocolError) && call.isOpen) {
         const text = `A request "${method.slice(0, 64)}" could not be served`
         this.#options.onError(new Error(text, { cause: error }))
       }
@@ -281,7 +261,8 @@ export class SessionHttp {
     if (message.method === 'notifications/progress') await this.#receiveProgress(session, message)
     const requestId = cancelledId(message)
     if (requestId === undefined) return undefined
-    if (callOf(session, requestId)?.cancel(requestId)) return undefined
+    const call = callOf(session, requestId)
+    if (call) return void call.cancel()
     if (await this.sessions.signal(session, { type: 'cancel', requestId })) return undefined
     return tryLater(503, 'Other processes cannot be reached at the moment. Try again.', 1000)
   }
@@ -445,23 +426,17 @@ function withoutStore(options: SessionHttpOptions): SessionHttpOptions {
   }
 }
 
-/** The call in flight here that has a request with this id. */
+/** The call in flight here with this id. */
 function callOf(session: LiveSession, id: RequestId): CallStream | undefined {
-  for (const use of session.uses) if (use instanceof CallStream && use.open.has(id)) return use
+  for (const use of session.uses) {
+    if (use instanceof CallStream && use.isOpen && use.requestId === id) return use
+  }
   return undefined
 }
 
 function listenerOf(session: LiveSession): SessionListener | undefined {
   const listeners = session.uses.filter((use) => use instanceof SessionListener)
   return listeners.find(({ stream }) => !stream.isClosed)
-}
-
-function hasInitialize(body: unknown): boolean {
-  const messages: readonly unknown[] = Array.isArray(body) ? body : [body]
-  return messages.some(
-    (each) =>
-      typeof each === 'object' && each !== null && 'method' in each && each.method === 'initialize',
-  )
 }
 
 /** Checks `Accept`, and the revision unless the client is still to learn it. */

@@ -1,9 +1,8 @@
-import type { RequestId } from '@modelcontextprotocol/server'
 import { isRecord } from '@x/internal'
 
 import type { LoggedEvent, LogHeader } from '../store/gateway-store.ts'
 import { EventStream, toEvent } from './event-stream.ts'
-import { isRequestId, RPC_ERROR } from './json-rpc.ts'
+import { RPC_ERROR } from './json-rpc.ts'
 import { refused, type Reply } from './reply.ts'
 import { CallStream } from './session-calls.ts'
 import type { LiveSession, SessionParts, Sessions, SessionSignal, SessionUse } from './sessions.ts'
@@ -126,7 +125,6 @@ class LogReader implements SessionUse {
   isAnnounced = false
   readonly #parts: SessionParts
   readonly #header: LogHeader
-  readonly #unanswered: Set<RequestId>
   #lastId: string
   #stopTail: (() => void) | undefined
   #stopCheck: (() => void) | undefined
@@ -137,7 +135,6 @@ class LogReader implements SessionUse {
     this.log = log
     this.#parts = parts
     this.#header = header
-    this.#unanswered = new Set(header.requestIds)
     this.#lastId = lastEventId
     const leave = session.use(this)
     stream.onClose(() => {
@@ -172,9 +169,6 @@ class LogReader implements SessionUse {
   #send({ id, event, isLast }: LoggedEvent): void {
     if (this.stream.isClosed) return
     this.#lastId = id
-    if (isRecord(event) && !('method' in event) && isRequestId(event['id'])) {
-      this.#unanswered.delete(event['id'])
-    }
     if (!isSilent(event)) this.stream.write(toEvent(JSON.stringify(event), id, isLast))
     if (isLast) this.stream.end()
   }
@@ -193,14 +187,14 @@ class LogReader implements SessionUse {
     this.#checkLater()
   }
 
-  /** The owner has died: its unanswered requests get an error. Nothing is executed again. */
+  /** The owner has died: a request without an answer gets an error. Nothing is executed again. */
   async #finish(): Promise<void> {
     const events = await this.#parts.store.logs.read(this.log, this.#lastId)
     this.#stopTail?.()
     for (const event of events ?? []) this.#send(event)
-    for (const id of this.#unanswered) {
-      this.stream.write(toEvent(JSON.stringify({ jsonrpc: '2.0', id, error: OWNER_DIED })))
-    }
+    const { requestId: id } = this.#header
+    // An answer was the last event, and ended the stream.
+    this.stream.write(toEvent(JSON.stringify({ jsonrpc: '2.0', id, error: OWNER_DIED })))
     this.stream.end()
   }
 }

@@ -180,7 +180,7 @@ test('stores nothing after both processes have closed', async () => {
   expect(w.clock.pending).toBe(0)
 })
 
-test('sets a log level at all processes, also by a batch', async () => {
+test('sets a log level at all processes', async () => {
   await using w = twoReplicas()
   const id = await openSession(w.a)
   const levels = async (): Promise<unknown[]> => {
@@ -192,8 +192,7 @@ test('sets a log level at all processes, also by a batch', async () => {
   }
   await statusOf(w.a(post(set('error'), inSession(id))))
   expect(await levels()).toEqual(['error'])
-  const old = { 'mcp-protocol-version': '2025-03-26' }
-  await statusOf(w.a(post([set('debug')], inSession(id, old))))
+  await statusOf(w.b(post(set('debug'), inSession(id))))
   expect(await levels()).toEqual(['debug'])
 })
 /** Reads the whole response: otherwise it stays in flight. */

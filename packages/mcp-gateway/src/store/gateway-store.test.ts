@@ -275,7 +275,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
   test('finds a log by the ids of its events, in another process', async () => {
     await using opening = await open()
     const { store, other } = opening
-    const header = { session: 's1', owner: 'p1', requestIds: [7, 'seven'] }
+    const header = { session: 's1', owner: 'p1', requestId: 'seven' }
     const beginning = await store.logs.open('one', header, LIMITS)
     const event = await store.logs.append('one', { n: 1 }, { limits: LIMITS, isLast: false })
     const named = await other.logs.append('shared', 'x', { limits: LIMITS, isLast: false })
@@ -288,7 +288,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
   test('finds no log for an id that no event has', async () => {
     await using opening = await open()
     const { logs } = opening.store
-    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const header = { session: 's1', owner: 'p1', requestId: 1 }
     const id = await logs.open('one', header, LIMITS)
     const [tag = '', place = ''] = id.split('.')
     const zeros = '0'.repeat(16)
@@ -306,7 +306,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
   test('forgets a log that was deleted or replaced', async () => {
     await using opening = await open()
     const { store, other } = opening
-    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const header = { session: 's1', owner: 'p1', requestId: 1 }
     const deleted = await store.logs.open('one', header, LIMITS)
     await other.logs.delete('one')
     await other.logs.delete('one')
@@ -322,7 +322,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
   test('reads what follows an event, and which event is the last', async () => {
     await using opening = await open()
     const { store, other } = opening
-    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const header = { session: 's1', owner: 'p1', requestId: 1 }
     const ids = [await store.logs.open('one', header, LIMITS)]
     for (let n = 1; n <= 20; n++) {
       ids.push(await store.logs.append('one', { n }, { limits: LIMITS, isLast: n === 20 }))
@@ -338,7 +338,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     await using opening = await open()
     const { logs } = opening.store
     const limits = { maxEvents: 3, ttlMs: 3_600_000 }
-    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const header = { session: 's1', owner: 'p1', requestId: 1 }
     const ids = [await logs.open('one', header, limits)]
     for (let n = 1; n <= 5; n++) {
       ids.push(await logs.append('one', n, { limits, isLast: false }))
@@ -355,7 +355,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
     await using opening = await open()
     const { store, other, shortMs, untilEnded } = opening
     const limits = { maxEvents: 10, ttlMs: shortMs }
-    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const header = { session: 's1', owner: 'p1', requestId: 1 }
     const beginning = await store.logs.open('one', header, limits)
     await untilEnded(async () => (await other.logs.find(beginning)) === undefined)
     const late = await store.logs.append('one', 1, { limits: LIMITS, isLast: true })
@@ -373,7 +373,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
   test('tails 1,000 events of two writers once each and in order', async () => {
     await using opening = await open()
     const { store, other } = opening
-    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const header = { session: 's1', owner: 'p1', requestId: 1 }
     const limits = { maxEvents: 2000, ttlMs: 3_600_000 }
     const beginning = await store.logs.open('one', header, limits)
     const append = async (at: GatewayStore, n: number): Promise<string> =>
@@ -401,7 +401,7 @@ describe.each(Object.entries(stores))('the store %s', (_name, open) => {
   test('tails many logs at once, and keeps them apart', async () => {
     await using opening = await open()
     const { store, other } = opening
-    const header = { session: 's1', owner: 'p1', requestIds: [1] }
+    const header = { session: 's1', owner: 'p1', requestId: 1 }
     const readers = Array.from({ length: 50 }, () => readerOf(3))
     await Promise.all(
       readers.map(async (reader, at) => {

@@ -107,8 +107,8 @@ export interface LogHeader {
   readonly session: string
   /** Process that writes the log. */
   readonly owner: string
-  /** JSON-RPC ids of the requests that the log answers. */
-  readonly requestIds: readonly (string | number)[]
+  /** JSON-RPC id of the request that the log answers. */
+  readonly requestId: string | number
 }
 
 export interface AppendOptions {

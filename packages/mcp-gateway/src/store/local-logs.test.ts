@@ -49,7 +49,7 @@ test('holds nothing of logs that have ended', async () => {
     () => now,
     () => undefined,
   )
-  await logs.open('one', { session: 's', owner: 'p', requestIds: [1] }, limits)
+  await logs.open('one', { session: 's', owner: 'p', requestId: 1 }, limits)
   await logs.append('two', 1, { limits, isLast: true })
   expect(rows.size).toBe(2)
   now = 1000

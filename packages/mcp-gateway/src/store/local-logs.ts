@@ -180,10 +180,11 @@ export function parseFoundLog(text: string): FoundLog | undefined {
   if (!isRecord(found) || typeof found['log'] !== 'string') return undefined
   const { log, header } = found
   if (!isRecord(header)) return { log, header: undefined }
-  const { session, owner, requestIds } = header
-  if (typeof session !== 'string' || typeof owner !== 'string') return undefined
-  const ids: unknown[] = Array.isArray(requestIds) ? requestIds : []
-  return { log, header: { session, owner, requestIds: ids.filter(isRequestId) } }
+  const { session, owner, requestId } = header
+  if (typeof session !== 'string' || typeof owner !== 'string' || !isRequestId(requestId)) {
+    return undefined
+  }
+  return { log, header: { session, owner, requestId } }
 }
 
 function isRequestId(value: unknown): value is string | number {

@@ -61,13 +61,6 @@ test('answers 403 for a call without its scopes, and names exactly these', async
   await expect(response?.json()).resolves.toEqual({ error: 'insufficient_scope' })
 })
 
-test('refuses a batch with one call that is not allowed', () => {
-  expect(scopeRefusal([callOf('shop_order'), callOf('shop_refund')], check)?.response.status).toBe(
-    403,
-  )
-  expect(scopeRefusal([callOf('shop_order')], check)).toBeUndefined()
-})
-
 test.each([
   callOf('shop_order'),
   callOf('no_such_tool'),

@@ -24,23 +24,19 @@ export interface ScopeRefusal {
  */
 export function scopeRefusal(body: unknown, check: ScopeCheck): ScopeRefusal | undefined {
   const { principal, auth, request, plan } = check
-  for (const name of calledTools(body)) {
-    const tool = plan.byName(name)
-    if (tool === undefined || mayUse(principal, tool)) continue
-    const { scopes } = tool
-    const own = auth?.refuseScopes?.(request, scopes)
-    const response = own ?? challengeResponse({ error: 'insufficient_scope', scopes })
-    return { tool: name, response }
-  }
-  return undefined
+  const name = calledTool(body)
+  const tool = name === undefined ? undefined : plan.byName(name)
+  if (name === undefined || tool === undefined || mayUse(principal, tool)) return undefined
+  const { scopes } = tool
+  const own = auth?.refuseScopes?.(request, scopes)
+  const response = own ?? challengeResponse({ error: 'insufficient_scope', scopes })
+  return { tool: name, response }
 }
 
-/** Names of the tools that a message, or a batch of messages (2025-03-26), calls. */
-export function calledTools(body: unknown): readonly string[] {
-  return [body].flat().flatMap((message: unknown) => {
-    if (!isRecord(message) || message['method'] !== 'tools/call') return []
-    const params = message['params']
-    const name = isRecord(params) ? params['name'] : undefined
-    return typeof name === 'string' ? [name] : []
-  })
+/** Returns the name of the tool that a message calls. */
+export function calledTool(body: unknown): string | undefined {
+  if (!isRecord(body) || body['method'] !== 'tools/call') return undefined
+  const params = body['params']
+  const name = isRecord(params) ? params['name'] : undefined
+  return typeof name === 'string' ? name : undefined
 }
