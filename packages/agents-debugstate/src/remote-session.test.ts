@@ -173,23 +173,6 @@ describe('a process that reads or writes between the two writes of another proce
     },
   )
 
-  test.each([undefined, 'a-lost-session'])('loses the race, with the old id %s', async (before) => {
-    const service = new FakeService()
-    if (before !== undefined) service.set(ID, before)
-    const late = startClient(service)
-    await late.info.getSessionId()
-    const first = await startHalf(before)
-    for (const [key, value] of first.service.values) service.set(key, value.text)
-    const superseded: string[] = []
-    late.info.onSuperseded((id) => superseded.push(id))
-    await late.info.setRecord(shopRecord({ sessionId: 'session-2' }))
-    await late.info.flush()
-    expect(superseded).toEqual(['session-2'])
-    expect(await late.info.getRecord()).toEqual(shopRecord())
-    expect(service.values.get(RECORD)?.text).not.toContain('session-2')
-    await first.finish()
-  })
-
   test('completes the session of a process that ended between its writes', async () => {
     const { service } = await startHalf('a-lost-session')
     const { info } = startClient(service)

@@ -1,10 +1,9 @@
-import { fulfilledWithin, Listeners } from '@x/internal'
+import { fulfilledWithin } from '@x/internal'
 import { SessionInfo } from '@x/mcp-transport'
 import type { SessionRecord } from '@x/mcp-transport'
 import { DebugStateError } from './debug-state-client.ts'
 import { RemoteSession } from './remote-session.ts'
 import type { RemoteSessionOptions } from './remote-session.ts'
-import { isInterchangeable } from './stored-session.ts'
 import type { StoredSession } from './stored-session.ts'
 
 export interface SessionInfoDebugStateOptions extends RemoteSessionOptions {
@@ -31,7 +30,6 @@ export class SessionInfoDebugState extends SessionInfo {
   #lastStep: Promise<unknown> = Promise.resolve()
   #isWriteRequested = false
   #loading: Promise<void> | undefined
-  readonly #superseded: Listeners<string> = new Listeners((error) => this.#report(error))
 
   constructor(options: SessionInfoDebugStateOptions) {
     super()
@@ -74,10 +72,6 @@ export class SessionInfoDebugState extends SessionInfo {
     })
   }
 
-  override onSuperseded(listener: (sessionId: string) => void): () => void {
-    return this.#superseded.add(listener)
-  }
-
   /** Resolves when all earlier writes are stored or have failed, or after `flushMs`. */
   override async flush(): Promise<void> {
     await fulfilledWithin(this.#settled(), this.#flushMs)
@@ -112,12 +106,9 @@ export class SessionInfoDebugState extends SessionInfo {
     const wanted = getSession(this.#copy)
     const other = await this.#remote.write(wanted)
     if (other === undefined) return
-    const { sessionId, record } = wanted
+    const { sessionId } = wanted
     if (getSession(this.#copy).sessionId !== sessionId) return this.#remote.forgetRival()
     this.#dispatch({ type: 'superseded', session: other, insteadOf: sessionId })
-    // Listeners switch to the other session. That is possible without a handshake only if the records agree.
-    if (sessionId === undefined || record === undefined || other.record === undefined) return
-    if (isInterchangeable(record, other.record)) this.#superseded.emit(sessionId)
   }
 
   /** Runs a step after all earlier ones. Reports its error. */

@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest'
 import { SERVER_URL, shopRecord } from '../test/session-records.ts'
 import {
   MAX_RECORD_BYTES,
-  isInterchangeable,
   parseRecordHead,
   serializeRecord,
   parseStoredSession,
@@ -92,20 +91,6 @@ test.each(['<html>hi</html>', '{"error":"no"}', '["a"]', '"quoted"'])(
     expect(parseStoredSession({ id, record: own }, owner).session.sessionId).toBe(id)
   },
 )
-
-test('treats sessions of clients with the same parameters as interchangeable', () => {
-  expect(isInterchangeable(record, { ...record, sessionId: 'session-2', epoch: 7 })).toBe(true)
-  const { initializeResult: _, ...bare } = record
-  for (const other of [
-    { ...record, initializeParamsHash: 'other' },
-    { ...record, serverUrl: `${SERVER_URL}?query=1` },
-    { ...record, principal: 'ada' },
-    { ...record, era: 'modern' as const },
-    bare,
-  ]) {
-    expect(isInterchangeable(record, other)).toBe(false)
-  }
-})
 
 test('drops the instructions of a record over the limit, and does not store it if it is still too large', () => {
   const result = { protocolVersion: '2025-11-25', serverInfo: { name: 'shop', version: '1' } }

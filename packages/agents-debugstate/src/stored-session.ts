@@ -70,17 +70,6 @@ export function parseRecordHead(
   return { isNewer: isNewerRecord(value), sessionId: value['sessionId'] ?? undefined }
 }
 
-/** Returns whether the client of one session can go on in the other session without a handshake. */
-export function isInterchangeable(one: SessionRecord, other: SessionRecord): boolean {
-  return (
-    one.era === other.era &&
-    one.serverUrl === other.serverUrl &&
-    one.principal === other.principal &&
-    one.initializeParamsHash === other.initializeParamsHash &&
-    (one.initializeResult === undefined) === (other.initializeResult === undefined)
-  )
-}
-
 /** Returns the text of a stored record without the field `replaces`. */
 export function withoutReplaces(text: string | undefined): string | undefined {
   const value = parseJson(text)

@@ -112,38 +112,6 @@ test('replaces an id whose record is never stored', async () => {
   expect(await shared.stored()).toBe('session-2')
 })
 
-test('calls onSuperseded listeners once with the lost session id, and not after they are removed', async () => {
-  await using shared = await shareState()
-  const [first, second, third] = [shared.process(), shared.process(), shared.process()]
-  const told: string[] = []
-  first.onSuperseded((id) => told.push(`first ${id}`))
-  second.onSuperseded((id) => told.push(`second ${id}`))
-  const undo = third.onSuperseded((id) => told.push(`third ${id}`))
-  await Promise.all([first, second, third].map((info) => info.getRecord()))
-  for (const [n, info] of [first, second, third].entries()) {
-    if (info === third) undo()
-    await info.setRecord(shopRecord({ sessionId: `session-${n + 1}` }))
-    await info.flush()
-    await info.setRecord(shopRecord({ sessionId: `session-${n + 1}`, lastEventId: 'late' }))
-    await info.flush()
-  }
-  expect(told).toEqual(['second session-2'])
-})
-
-test('keeps the session of a client with other parameters, without calling listeners', async () => {
-  await using shared = await shareState()
-  const [first, second] = [shared.process(), shared.process()]
-  const told: string[] = []
-  second.onSuperseded((id) => told.push(id))
-  await Promise.all([first.getRecord(), second.getRecord()])
-  await first.setRecord(shopRecord({ sessionId: 'session-1', initializeParamsHash: 'a' }))
-  await first.flush()
-  await second.setRecord(shopRecord({ sessionId: 'session-2', initializeParamsHash: 'b' }))
-  await second.flush()
-  expect(told).toEqual([])
-  expect(await shared.stored()).toBe('session-1')
-})
-
 test('does not treat its own write as a write of another process if the answer was lost', async () => {
   const values = new Map<string, { text: string; etag: string }>()
   let losesAnswers = true

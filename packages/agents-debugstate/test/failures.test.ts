@@ -140,35 +140,3 @@ test('waits for a slow service in the first call only', async () => {
     proxy.exchanges.filter(({ httpMethod, end }) => httpMethod === 'PUT' && !end),
   ).toHaveLength(1)
 })
-
-test('finds a record that could not be read when it stores its own session', async () => {
-  await using mcp = await startLegacyServer()
-  await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
-  await using proxy = await startRecordingProxy(await service.listen())
-  const warnings: string[] = []
-  const open = (): SessionInfoDebugStateFactory =>
-    factoryAt(proxy.url, ({ code }) => void warnings.push(code))
-  await using before = open()
-  await using earlier = new McpClient({ url: mcp.url }, { sessionInfoFactory: before })
-  await earlier.callTool('counter_add')
-  const id = await earlier.getSessionId()
-  await earlier.dispose()
-
-  const isRecord = (path: string): boolean => path.endsWith('%3Arecord')
-  proxy.inject({
-    match: ({ httpMethod, path }) => httpMethod === 'GET' && isRecord(path),
-    times: 1,
-    action: { status: 500 },
-  })
-  await using after = open()
-  await using client = new McpClient({ url: mcp.url }, { sessionInfoFactory: after })
-  const replaced = new Promise((resolve) => client.on('sessionReplaced', resolve))
-  await client.callTool('echo', { text: 'a' })
-  await replaced
-  const { content } = await client.callTool('counter_add')
-  expect(content).toEqual([{ type: 'text', text: 'counter is 2' }])
-  expect(await client.getSessionId()).toBe(id)
-  await client.dispose()
-  expect(mcp.sessions).toEqual([id])
-  expect(warnings).toEqual(['REJECTED'])
-})

@@ -54,8 +54,6 @@ export interface ConnectionOwner {
   readonly events: ClientEvents
   log(level: 'debug' | 'info' | 'warning', message: string, cause?: unknown): void
   emitExchange(event: ExchangeEvent): void
-  /** Called when the store has kept the session of another process instead of the session with this id. */
-  superseded(sessionId: string): void
   /** Trace context of the caller. Not used if the options have a `traceContext`. */
   traceContext(): TraceContext | undefined
 }
@@ -195,7 +193,6 @@ async function connectToUrl(
   const url = urlOf(server, setup)
   const { timeouts, limits, reconnect } = options
   const sessionInfo = await sessionInfoFor(server, setup, signal)
-  const stopListening = sessionInfo.onSuperseded((sessionId) => owner.superseded(sessionId))
   const dispatcher = options.dispatcher ?? createDispatcher({ connectMs: timeouts?.connectMs })
   const isOwnDispatcher = dispatcher !== options.dispatcher // the caller closes a given dispatcher
   const given = ('url' in config ? config.headers : undefined) ?? server.headers ?? {}
@@ -235,7 +232,6 @@ async function connectToUrl(
     async [Symbol.asyncDispose]() {
       const closers: (() => unknown)[] = [
         () => isOwnDispatcher && dispatcher.destroy(),
-        stopListening,
         () => flushed(sessionInfo),
       ]
       for (const close of closers) {
@@ -311,7 +307,7 @@ function outsideRuns(dispatcher: Dispatcher): Dispatcher {
 }
 
 /** Waits until the session store has written everything, but at most 2 s. */
-export async function flushed(sessionInfo: SessionInfo): Promise<void> {
+async function flushed(sessionInfo: SessionInfo): Promise<void> {
   using deadline = new Deadline(STORE_MS)
   await untilAborted(sessionInfo.flush(), deadline.signal)
 }

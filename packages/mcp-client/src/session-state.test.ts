@@ -100,10 +100,6 @@ test('describes a replacement and its reason, with shortened ids', () => {
   expect(history.loss).toBeUndefined()
   history.addDisconnect('its process ended with exit code 1')
   expect(history.addGeneration(generation(3))?.reason).toBe('its process ended with exit code 1')
-  history.addSwitch('Another process stored its session first')
-  expect(history.addGeneration(generation(4))?.reason).toBe(
-    'Another process stored its session first',
-  )
 })
 
 test('waits before the second recovery in a row, and not after a success', () => {
@@ -111,8 +107,6 @@ test('waits before the second recovery in a row, and not after a success', () =>
   history.addLoss(loss)
   expect(history.delayMs(timing)).toBe(0)
   history.addDisconnect('the connection has ended')
-  expect(history.delayMs(timing)).toBe(100)
-  history.addSwitch('Another process stored its session first') // this is not a loss
   expect(history.delayMs(timing)).toBe(100)
   history.addSuccess(generation(1))
   history.addLoss(loss)

@@ -133,11 +133,6 @@ export class RecoveryHistory {
     this.#lossesInRow++
   }
 
-  /** Records that the client switched to another session. This is not a loss. */
-  addSwitch(reason: string): void {
-    this.#reason = reason
-  }
-
   /** Records a successful call. */
   addSuccess(generation: Generation): void {
     if (this.#lossesInRow === 0) return

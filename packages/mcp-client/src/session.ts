@@ -10,7 +10,7 @@ import { TransportError } from '@x/mcp-transport'
 import type { Era, ExchangeEvent, TraceContext } from '@x/mcp-transport'
 import { DEFAULT_HANDSHAKE_MS } from './options.ts'
 import type { McpClientOptions } from './options.ts'
-import { connect, flushed, storedSessionId } from './connection.ts'
+import { connect, storedSessionId } from './connection.ts'
 import type { Connection, ConnectionOwner } from './connection.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
 import type { ClientEvents } from './events.ts'
@@ -48,7 +48,6 @@ export interface SessionSetup {
 /** A request that changes the state of a session. */
 type Setting = Pick<Operation<unknown>, 'method' | 'params'>
 
-const SUPERSEDED = 'Another process stored its session first'
 const CLIENT_INFO = { name: 'mcp-client', version: '0.1.0' }
 const DISPOSE_MS = 5000
 /** A session that is lost while its settings are restored is replaced. After so many, the next one gets no settings. */
@@ -90,8 +89,6 @@ export class Session implements ConnectionOwner, ReceivingSession {
   /** Time of the last connection problem, by `performance.now()`. */
   #troubleAt: number | undefined
   #checking: { readonly generation: Generation; readonly done: Promise<void> } | undefined
-  /** Id of a session of this client that the store replaced with the session of another process. */
-  #supersededId: string | undefined
   /** Id of the session that this client opened last. `dispose()` terminates no other session by default. */
   #ownSessionId: string | undefined
   /** Option `terminate` of the current `dispose()`. */
@@ -378,7 +375,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   }
 
   /** Waits until a session is open. Joins an initialization in progress. */
-  async #opened(signal?: AbortSignal): Promise<void> {
+  async #opened(signal: AbortSignal): Promise<void> {
     if (this.#handshake.isInside) {
       throw this.#error(
         'REENTRANT',
@@ -537,8 +534,6 @@ export class Session implements ConnectionOwner, ReceivingSession {
       generation.isResumed ? 'session resumed' : 'session opened',
     )
     if (replaced !== undefined) this.#emit(() => this.events.emit('sessionReplaced', replaced))
-    // The store may have reported it before the handshake was over.
-    if (this.#supersededId !== undefined) this.superseded(this.#supersededId)
   }
 
   async #backOff(signal: AbortSignal): Promise<void> {
@@ -582,30 +577,6 @@ export class Session implements ConnectionOwner, ReceivingSession {
     this.#dispatch({ type: 'ended', generation }, reason)
   }
 
-  /**
-   * Replaces a session of this client, because the store holds the session of another process instead. Calls in flight
-   * stay in the old session; later calls use the session in the store. Opens that session at once, so that the client
-   * receives its notifications.
-   *
-   * @param sessionId The session to replace
-   */
-  superseded(sessionId: string): void {
-    this.#supersededId = sessionId
-    const { generation } = this
-    if (generation?.sessionId !== sessionId) return
-    this.#supersededId = undefined
-    this.#history.addSwitch(SUPERSEDED)
-    this.#dispatch({ type: 'ended', generation }, SUPERSEDED)
-    this.#inContext(() => this.#reopen()).catch((error: unknown) => {
-      this.log('debug', 'the session in the store could not be opened yet', error)
-    })
-  }
-
-  async #reopen(): Promise<void> {
-    await this.#opened() // may join an initialization that is about to end
-    if (this.#state.phase === 'idle') await this.#opened()
-  }
-
   // Disposal.
 
   /** Never takes longer than 5 s. The first of several concurrent calls decides about `terminate`. */
@@ -635,7 +606,6 @@ export class Session implements ConnectionOwner, ReceivingSession {
         this.log('warning', `the client was not closed completely within ${DISPOSE_MS} ms`, error)
       })
     this.#terminate = shallTerminate
-    const isBusy = (this.generation?.inFlight ?? 0) > 0
     const { generation: current } = this
     this.#dispatch({ type: 'disposing' }, 'dispose()')
     await inTime(this.#opening.abort(this.#error('CLOSED', 'was disposed of during the handshake')))
@@ -645,17 +615,11 @@ export class Session implements ConnectionOwner, ReceivingSession {
     }
     if (transport !== undefined && this.#mustTerminate(transport)) {
       await inTime(terminateSession(transport, this))
-    } else if (transport?.sessionId !== undefined && this.#connection && !isBusy) {
-      // Now the store may report that it has kept another session. Calls in flight do not wait for that.
-      await inTime(flushed(this.#connection.sessionInfo))
-      const isSuperseded = this.#supersededId === transport.sessionId && !transport.isResumed
-      if (isSuperseded) await inTime(terminateSession(transport, this))
     }
     await inTime(this.#closeLink())
     await inTime(this.#disconnect())
     this.#isInitialized = false
     this.#history = new RecoveryHistory()
-    this.#supersededId = undefined
     this.#terminate = undefined
     this.#context = undefined
     this.#dispatch({ type: 'disposed' }, 'everything is closed')

@@ -104,17 +104,9 @@ describe('two principals on one client', () => {
       const random = seededRandom(seed)
       await using server = await startLegacyServer()
       await using proxy = await startRecordingProxy(server.url)
-      const stores = new Map<string | undefined, SupersededInfo>()
-      const sessionInfoFactory = {
-        createSession: (_server: unknown, of?: SessionScope) => {
-          const info = new SupersededInfo()
-          stores.set(of?.principal, info)
-          return info
-        },
-      }
       const client = new McpClient(
         { url: proxy.url, headers },
-        { scope, sessionInfoFactory, idleScopes: { max: 1 }, reconnect: { firstMs: 1 } },
+        { scope, idleScopes: { max: 1 }, reconnect: { firstMs: 1 } },
       )
       const names = ['ada', 'bob']
       for (let round = 0; round < 25; round++) {
@@ -133,7 +125,6 @@ describe('two principals on one client', () => {
           () => client.dispose(),
           () => server.restart(),
           () => server.dropListenStreams(),
-          () => stores.forEach((info) => info.supersede()),
         ]
         const disturbance = async (): Promise<void> => {
           await jitter(random, 12)
@@ -224,24 +215,6 @@ describe('a client with a scope function', () => {
     expect(server.sessions).toHaveLength(1)
   })
 })
-
-/** A store in which another process can replace the session. */
-class SupersededInfo extends SessionInfo {
-  #listener: ((sessionId: string) => void) | undefined
-
-  override onSuperseded(listener: (sessionId: string) => void): () => void {
-    this.#listener = listener
-    return () => {
-      this.#listener = undefined
-    }
-  }
-
-  async supersede(): Promise<void> {
-    const sessionId = await this.getSessionId()
-    await this.setRecord(undefined)
-    if (sessionId !== undefined) this.#listener?.(sessionId)
-  }
-}
 
 class RecordingFactory extends SessionInfoFactory {
   readonly principals: (string | undefined)[] = []

@@ -53,16 +53,6 @@ describe('session info', () => {
       await expect(info.getRecord()).resolves.toEqual(record)
     })
 
-    test('never calls onSuperseded listeners, because no other process writes', async () => {
-      const events: string[] = []
-      const info = create()
-      const undo = info.onSuperseded((sessionId) => events.push(sessionId))
-      await info.setRecord(record)
-      undo()
-      undo()
-      expect(events).toEqual([])
-    })
-
     test('removes the record when another id is set', async () => {
       const info = create()
       await info.setRecord(record)

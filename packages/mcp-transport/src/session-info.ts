@@ -54,15 +54,6 @@ export class SessionInfo {
   /** Reads again from the store, past a local copy: another process may have changed it. */
   async refresh(): Promise<void> {}
 
-  /**
-   * For stores shared by several processes. Calls the listener with a session id that was set here, when the
-   * store keeps the session of another process instead. This object then returns the other session; the user of
-   * the first one changes over and terminates it. Returns a function that removes the listener.
-   */
-  onSuperseded(_listener: (sessionId: string) => void): () => void {
-    return () => {}
-  }
-
   /** Resolves when all writes are stored or have failed. Limited in time. */
   async flush(): Promise<void> {}
 }
