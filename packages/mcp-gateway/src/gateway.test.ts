@@ -121,22 +121,6 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
   })
 })
 
-test('names the time to try again for an agent that keeps failing', async () => {
-  const agents = new AgentsAtHand({
-    broken() {
-      throw new Error('down')
-    },
-  })
-  await using gateway = createGateway({ sources: [agents], logger: false })
-  const { url } = await gateway.listen({ port: 0 })
-  await using client = await connect('v2 pinned', url)
-  for (let failure = 0; failure < 5; failure++) await client.callTool('broken', 'Go')
-  const { _meta: meta, content } = await client.callTool('broken', 'Go')
-  expect(meta).toMatchObject({ reason: 'unavailable', retryAfterMs: expect.any(Number) })
-  expect(JSON.stringify(content)).toContain('Its last runs failed. Try again in 30 s.')
-  expect(agents.calls).toHaveLength(5)
-})
-
 test('ignores an output schema that cannot be compiled', async () => {
   const agents = new AgentsAtHand()
   const outputSchema = { type: 'array', items: { type: 'string' } }

@@ -49,7 +49,6 @@ test.each([
     { sessions: { eventStore: { ttlMs: NaN } } },
     '"sessions.eventStore.ttlMs" must be a whole number of 1 or more, not NaN',
   ],
-  [{ registry: { breaker: { failures: 3 } } }, 'no option "registry.breaker.failures"'],
   [{ registry: { waitFor: { minAgent: 3 } } }, 'Did you mean "registry.waitFor.minAgents"?'],
   [{ tools: { parameters: 'scheme' } }, `Did you mean 'schema'?`],
   [{ tools: { metaTools: true } }, `"tools.metaTools" must be 'off', 'on' or 'only', not true`],

@@ -207,22 +207,11 @@ export interface RegistrySettings {
   readonly checkMs: number
   /** Clients are notified of a change after this time without another change, and after four times this time at most. */
   readonly debounceMs: number
-  /** When runs of an agent that keeps failing are refused. */
-  readonly breaker: BreakerSettings
   /**
    * Makes first lists wait for agents. If it is left out: they wait for graphs of this process, 10 s at most, and for
    * other agents 1 s.
    */
   readonly waitFor: WaitForSettings | undefined
-}
-
-export interface BreakerSettings {
-  /** Failed runs in a row after which a caller's runs are refused. 0: never. */
-  readonly maxFailures: number
-  /** Number of callers with so many failures, and without a success of any caller, after which all runs are refused. */
-  readonly minCallers: number
-  /** Time for which runs are refused. Then one run is tried. */
-  readonly openMs: number
 }
 
 export interface WaitForSettings {

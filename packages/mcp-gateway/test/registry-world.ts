@@ -112,7 +112,7 @@ export async function runOf(
   const source = registry.sourceOf('a')
   if (source === undefined) return 'gone'
   try {
-    for await (const update of registry.guardedRun(source, call, ''))
+    for await (const update of registry.watchedRun(source, call))
       if (update.type === 'done') return 'done'
     return 'ended'
   } catch (error) {

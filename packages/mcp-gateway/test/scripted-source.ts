@@ -54,7 +54,7 @@ export class ScriptedSource implements AgentSource, RunnableAgents {
     return this.isGone ? undefined : this
   }
 
-  guardedRun(source: AgentSource, call: AgentCall): AsyncIterable<AgentUpdate> {
+  watchedRun(source: AgentSource, call: AgentCall): AsyncIterable<AgentUpdate> {
     return source.run(call)
   }
 

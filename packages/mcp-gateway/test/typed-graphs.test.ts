@@ -139,6 +139,16 @@ test('gives the message to the `input` function of a graph, with and without a s
   }
 })
 
+test('refuses a call whose `input` the graph does not take, as an error of its caller', async () => {
+  const graph = new StateGraph(z.object({ city: z.string() }))
+    .addNode('plan', ({ city }) => ({ city: `${city}!` }))
+    .addEdge(START, 'plan')
+    .compile()
+  await using world = await serving({ graph, input: () => ({ city: 5 }) })
+  const { isError, text } = await world.call({ message: 'Hi' })
+  expect([isError, text]).toEqual([true, expect.stringContaining('does not take these arguments')])
+})
+
 test('takes a message for a graph with messages', async () => {
   const graph = new StateGraph(MessagesAnnotation)
     .addNode('n', ({ messages }) => ({ messages: [new AIMessage(messages[0]?.text ?? '')] }))

@@ -92,9 +92,6 @@ async function timeOutDelay(contender: GatewayServer, era: Era): Promise<number>
   await untilRuns(contender, 0)
   const { startedAt, stoppedAt } = await server.call('takeRunTimes')
   await load.call('dropCalls')
-  // After so many time-outs the circuit of the agent is open. A good call, later, closes it.
-  await server.call('expireSessions')
-  await load.call('calls', 'modern', 1)
   const late = stoppedAt.map((at, index) => at - (startedAt[index] ?? Number.NaN))
   return Math.max(...late) / 1000 - BRIEF_MS
 }

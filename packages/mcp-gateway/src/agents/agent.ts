@@ -267,12 +267,8 @@ export interface AgentListener {
 export interface RunnableAgents {
   /** Returns the source of an agent. `undefined` if the agent left. */
   sourceOf(agentId: string): AgentSource | undefined
-  /**
-   * Runs an agent for a caller. Failures are counted for each caller, until the agent leaves.
-   *
-   * @throws RunFailure `unavailable` for an agent whose last runs failed; what the source throws
-   */
-  guardedRun(source: AgentSource, call: AgentCall, caller: string): AsyncIterable<AgentUpdate>
+  /** Runs an agent. It is degraded after five failed runs in a row. @throws what the source throws */
+  watchedRun(source: AgentSource, call: AgentCall): AsyncIterable<AgentUpdate>
   /** Marks an agent as degraded until one of its runs succeeds. */
   degrade(agentId: string, reason: string): void
 }

@@ -58,11 +58,6 @@ test('gives every setting of an empty file this default', async () => {
       ttlMs: 60_000,
       checkMs: 10_000,
       listChangedDebounceMs: 250,
-      breaker: {
-        maxFailures: 5,
-        minCallers: 3,
-        openMs: 30_000,
-      },
       waitFor: {
         enabled: false,
         timeoutMs: 10_000,

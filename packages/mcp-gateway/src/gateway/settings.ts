@@ -88,11 +88,6 @@ export const registryShape: Shape<RegistrySettings> = {
   ttlMs: ms(1).default(60_000),
   checkMs: ms(1).default(10_000),
   debounceMs: ms().default(250),
-  breaker: section({
-    maxFailures: whole(0).default(5),
-    minCallers: whole(1).default(3),
-    openMs: ms(1).default(30_000),
-  }),
   waitFor: unset(z.strictObject(waitForShape, { error: 'a section with keys of its own' })),
 }
 

@@ -41,4 +41,4 @@ export type RunFailureReason =
   | 'outcome_unknown' // the process of the run died: the call may have been executed, and is not repeated
   | 'timeout' // the run took too long
   | 'too_large' // something that the agent made or was to read exceeds a limit
-  | 'unavailable' // the store cannot be reached, or the agent failed too often
+  | 'unavailable' // the store cannot be reached

@@ -11,7 +11,6 @@ import type {
 import { GatewayError, type GatewayErrorCode } from '../errors.ts'
 import type { AgentArtifacts, InputFile, OutputFile, RunFiles } from '../files/result-files.ts'
 import type { Clock } from '../internal/clock.ts'
-import { slotOwnerOf } from '../internal/principal.ts'
 import { beginningOf, shortened } from '../internal/text.ts'
 import type { RunFailureReason, RunNames } from '../internal/run-event.ts'
 import type { ProgressFeed } from './progress-feed.ts'
@@ -166,7 +165,7 @@ export class ActiveRun {
         resume: earlier?.resume,
       }
       let count = 0
-      for await (const update of this.#agents.guardedRun(source, call, slotOwnerOf(order))) {
+      for await (const update of this.#agents.watchedRun(source, call)) {
         count++
         // An agent that never pauses would let nothing else run: no time limit, and no cancellation.
         if (count % UPDATES_PER_TURN === 0) await setImmediate()

@@ -8,7 +8,7 @@ import type {
   AgentUpdate,
   RunnableAgents,
 } from '../agents/agent.ts'
-import { Breaker } from '../agents/breaker.ts'
+import { watchedRun } from '../agents/watched-run.ts'
 import { agentDefectOf, areEqualAgents } from '../agents/reported-agent.ts'
 import type { Clock } from '../internal/clock.ts'
 import { mayUse, type Principal } from '../internal/principal.ts'
@@ -58,11 +58,12 @@ export interface AgentStatus {
 
 interface KnownAgent {
   readonly source: AgentSource
-  readonly breaker: Breaker
   /** As the source reported it. */
   reported: Agent
   /** Milliseconds since 1970. */
   seenAt: number
+  /** Number of failed runs in a row, of all callers. */
+  failures: number
   /** Why its last runs failed. */
   fault?: string | undefined
   /** Why the source could not reach the agent at the last attempt. */
@@ -76,6 +77,8 @@ const CLOSE_MS = 10_000
 const ONE_CLIENT_MS = 5000
 /** Longest wait of the first list for graphs of this process. */
 const FIRST_LIST_MS = 10_000
+/** Failed runs in a row after which an agent is degraded. */
+const MAX_FAILURES = 5
 /** Most departed tools, and most warnings, that are remembered. */
 const MAX_KEPT = 1000
 
@@ -190,18 +193,17 @@ export class AgentRegistry implements RunnableAgents {
     return this.#agents.get(agentId)?.source
   }
 
-  guardedRun(source: AgentSource, call: AgentCall, caller: string): AsyncIterable<AgentUpdate> {
+  watchedRun(source: AgentSource, call: AgentCall): AsyncIterable<AgentUpdate> {
     const known = this.#agents.get(call.agentId)
     if (known === undefined) return source.run(call)
-    const { breaker } = known
-    return breaker.run(source, call, {
-      caller,
-      onEnd: (end) => {
-        if (end === 'worked') this.#note(known, { fault: undefined })
-        else if (end === 'failed' && breaker.isFailing) {
-          this.#note(known, { fault: 'its last runs failed' })
-        }
-      },
+    return watchedRun(source, call, (end) => {
+      if (end === 'worked') {
+        known.failures = 0
+        this.#note(known, { fault: undefined })
+      } else if (end === 'failed') {
+        known.failures += 1
+        if (known.failures >= MAX_FAILURES) this.#note(known, { fault: 'its last runs failed' })
+      }
     })
   }
 
@@ -357,8 +359,7 @@ export class AgentRegistry implements RunnableAgents {
       const reason = `${known.source.name} has an agent with the id "${agent.id}" already`
       return this.#refuse(source, reason)
     }
-    const breaker = new Breaker(this.#clock, this.#options.breaker)
-    this.#agents.set(agent.id, { source, breaker, reported: agent, ...seen })
+    this.#agents.set(agent.id, { source, failures: 0, reported: agent, ...seen })
     this.#planSoon()
   }
 

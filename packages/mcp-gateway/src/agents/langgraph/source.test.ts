@@ -344,7 +344,7 @@ async function replicas(definition: () => GraphDefinition) {
     if (skill === undefined) throw new Error('there is no skill')
     const known: RunnableAgents = {
       sourceOf: () => source,
-      guardedRun: (_source, call) => source.run(call),
+      watchedRun: (_source, call) => source.run(call),
       degrade: () => {},
     }
     return {
