@@ -82,7 +82,6 @@ const langChainTools: Open = (spec, session) => {
     principal: ({ configurable }) => String(configurable?.['principal']),
     onToolError: 'throw',
     openTelemetry: false,
-    logger: { debug() {}, info() {}, warn() {}, error() {} },
   })
   return {
     async call({ server, principal, tool: name, key, deadlineMs }, { signal, onProgress }) {

@@ -127,7 +127,6 @@ async function startAgent(): Promise<void> {
     servers: { shop: { url, headers: { authorization: `Bearer ${TOKEN}` } } },
     onServerError: 'throw',
     openTelemetry: false,
-    logger: { debug() {}, info() {}, warn() {}, error() {} },
   })
   const checkpointer = new SqliteSaver(join(folder, 'agent.db'))
   const store = new SqliteStore(join(folder, 'agent-store.db'))

@@ -35,7 +35,6 @@ const KINDS = [
   'none',
   'header',
   'header function',
-  'secret',
   'bearer',
   'OAuth',
   'function for all',
@@ -63,8 +62,6 @@ async function entryOf(url: string, kind: Kind, credential: string): Promise<Mcp
       return { url, headers: { 'x-key': credential } }
     case 'header function':
       return { url, headers: () => ({ authorization: `Bearer ${credential}` }) }
-    case 'secret':
-      return { url, secretHeaderKeys: ['x-secret'] }
     case 'bearer':
       return { url, authProvider: bearer(credential) }
     case 'OAuth':
@@ -103,8 +100,6 @@ test('never sends a credential to another origin, for any mix of credentials', a
           session,
           prefixToolNames: true,
           interceptors: [interceptor],
-          secrets: (_key, { mcpUrl }) =>
-            credentials[servers.findIndex(({ url }) => url === mcpUrl)],
           authProvider: ({ name }) =>
             kinds[indexOf(name)] === 'function for all'
               ? bearer(credentials[indexOf(name)] ?? '')

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { ClientEvents } from './events.ts'
 
 test('removes only one listener, also when it is removed twice and the same function was added twice', () => {
@@ -50,4 +50,21 @@ test('passes the scope of the session to the listeners', () => {
   events.forScope({ principal: 'ada' }).emit('resourceUpdated', { uri: 'file:///a' })
   events.emit('resourceUpdated', { uri: 'file:///a' })
   expect(scopes).toEqual([{ principal: 'ada' }, undefined])
+})
+
+test('shows each warning once as a warning of the process, unless somebody listens for "log"', () => {
+  const emitWarning = vi.spyOn(process, 'emitWarning').mockReturnValue()
+  onTestFinished(() => emitWarning.mockRestore())
+  const events = new ClientEvents()
+  const remove = events.on('log', () => {})
+  events.log('warning', 'heard')
+  remove()
+  remove()
+  events.log('info', 'not a warning')
+  events.log('warning', 'no settings', new Error('refused'))
+  events.forScope({ principal: 'ada' }).log('warning', 'no settings', new Error('refused'))
+  const again = events.on('log', () => {})
+  events.log('warning', 'heard again')
+  again()
+  expect(emitWarning.mock.calls).toEqual([['no settings: refused', { type: 'McpClientWarning' }]])
 })

@@ -46,14 +46,24 @@ interface Emitted<Name extends EventName> {
   readonly scope: SessionScope | undefined
 }
 
-/** Events of a client. A listener that throws or rejects is reported as `log`, and the other listeners still run. */
+/** Number of different warnings of one client that are shown without a listener. */
+const MAX_SHOWN = 100
+
+/**
+ * Events of a client. A listener that throws or rejects is reported as `log`, and the other listeners still run. Without
+ * a listener for `log`, each warning is once a warning of the process.
+ */
 export class ClientEvents {
   /** One list for all events and scopes: most clients have few listeners. */
   readonly #listeners: Listeners<Emitted<EventName>>
+  readonly #root: ClientEvents
   readonly #scope: SessionScope | undefined
+  #logListeners = 0
+  #shown: Set<string> | undefined
 
   constructor(parent?: ClientEvents, scope?: SessionScope) {
     this.#scope = scope
+    this.#root = parent === undefined ? this : parent.#root
     this.#listeners = parent === undefined ? this.#createListeners() : parent.#listeners
   }
 
@@ -74,9 +84,17 @@ export class ClientEvents {
     event: Name,
     listener: (payload: McpClientEvents[Name], scope: SessionScope | undefined) => void,
   ): () => void {
-    return this.#listeners.add((emitted) =>
+    const remove = this.#listeners.add((emitted) =>
       isEvent(event, emitted) ? listener(emitted.payload, emitted.scope) : undefined,
     )
+    if (event !== 'log') return remove
+    let isAdded = true
+    this.#root.#logListeners++
+    return () => {
+      if (isAdded) this.#root.#logListeners--
+      isAdded = false
+      remove()
+    }
   }
 
   /** False if there are no listeners: then an expensive payload need not be created. */
@@ -90,6 +108,16 @@ export class ClientEvents {
 
   log(level: LogEvent['level'], message: string, cause?: unknown): void {
     this.emit('log', { level, message, cause })
+    if (level === 'warning' && this.#root.#logListeners === 0) this.#root.#show(message, cause)
+  }
+
+  #show(message: string, cause: unknown): void {
+    const shown = (this.#shown ??= new Set<string>())
+    const reason = cause instanceof Error && !message.includes(cause.message) ? cause.message : ''
+    const text = reason === '' ? message : `${message}: ${reason}`
+    if (shown.has(text) || shown.size >= MAX_SHOWN) return
+    shown.add(text)
+    process.emitWarning(text, { type: 'McpClientWarning' })
   }
 }
 
@@ -99,49 +127,3 @@ function isEvent<Name extends EventName>(
 ): emitted is Emitted<Name> {
   return emitted.event === event
 }
-
-/** Logger like `pino`: each method takes fields, then the message. */
-export interface Logger {
-  debug(fields: object, message: string): void
-  info(fields: object, message: string): void
-  warn(fields: object, message: string): void
-  error(fields: object, message: string): void
-}
-
-/** Writes the events of a client to a logger. The cause of a log event becomes the field `err`. */
-export function logTo(logger: Logger, events: ClientEvents, server: string): void {
-  const fieldsOf = (scope: SessionScope | undefined): object =>
-    scope === undefined ? { server } : { server, scope }
-  events.on('log', ({ level, message, cause }, scope) => {
-    const fields = { ...fieldsOf(scope), ...(cause === undefined ? {} : { err: cause }) }
-    if (level === 'warning') logger.warn(fields, message)
-    else logger[level](fields, message)
-  })
-  events.on('state', ({ from, to, reason }, scope) => {
-    logger.debug({ ...fieldsOf(scope), from, to }, `${from} → ${to}: ${reason}`)
-  })
-  events.on('sessionReplaced', ({ reason, ...session }, scope) => {
-    logger.info({ ...fieldsOf(scope), ...session }, `New session: ${reason}`)
-  })
-  events.on('serverLog', ({ level, logger: name, data }, scope) => {
-    const message = typeof data === 'string' ? data : 'Log message of the server'
-    const fields = {
-      ...fieldsOf(scope),
-      level,
-      ...(name === undefined ? {} : { logger: name }),
-      data,
-    }
-    logger[METHODS[level]](fields, message)
-  })
-}
-
-const METHODS = {
-  debug: 'debug',
-  info: 'info',
-  notice: 'info',
-  warning: 'warn',
-  error: 'error',
-  critical: 'error',
-  alert: 'error',
-  emergency: 'error',
-} as const satisfies Record<ServerLog['level'], keyof Logger>

@@ -26,7 +26,7 @@ import type { RequestOutcome } from '@x/mcp-transport'
 import { clientOptionChecks, DEFAULT_TIMEOUT_MS } from './options.ts'
 import type { AroundOperation, CallOptions, CallToolOptions, McpClientOptions } from './options.ts'
 import { Deadline, LONGEST_MS } from './deadline.ts'
-import { ClientEvents, logTo } from './events.ts'
+import { ClientEvents } from './events.ts'
 import type { McpClientEvents } from './events.ts'
 import {
   assertClientOptions,
@@ -122,7 +122,6 @@ export class McpClient implements AsyncDisposable {
     assertServerConfig(this.#config, options.secrets)
     reserveProvider(this.#config, options)
     const { scope, idleScopes, ...rest } = options
-    if (rest.logger !== undefined) logTo(rest.logger, this.#events, server)
     this.#options = rest
     this.#sessions = new SessionManager({
       config: this.#config,

@@ -59,7 +59,6 @@ describe('McpClient rejects the option', () => {
     ],
     [{ directory: './mcp.json' }, 'a directory, such as mcpJsonDirectory(path), not a string'],
     [{ secrets: { a: 'b' } }, '"secrets" must be a function'],
-    [{ logger: () => {} }, '"logger" must be an object with debug() and info() and warn()'],
     [{ openTelemetry: true }, '"openTelemetry" must be the module @opentelemetry/api, or false'],
     [{ stdio: { cacheFolder: 'c' } }, '"stdio.cacheFolder" must be an absolute path, not a string'],
     ['https://other.test', 'the options must be'],

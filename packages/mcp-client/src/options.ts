@@ -13,7 +13,6 @@ import type { Caller } from './session-calls.ts'
 import type { SessionInfoSource } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { StdioOptions } from './stdio/child-process.ts'
-import type { Logger } from './events.ts'
 import type { OpenTelemetry } from './telemetry.ts'
 import type { IdleScopeOptions } from './session-manager.ts'
 
@@ -73,8 +72,6 @@ export interface McpClientOptions extends Pick<
   readonly secrets?: SecretSource | undefined
   /** Receives spans and metrics. `false` disables them. @default `@opentelemetry/api`, if it is installed */
   readonly openTelemetry?: OpenTelemetry | false | undefined
-  /** Receives the events `log`, `state`, `sessionReplaced` and `serverLog`. @default none */
-  readonly logger?: Logger | undefined
   /** Answer the requests of a server. @default none: the server must not send requests */
   readonly handlers?: ClientHandlers | undefined
   /** Added to the capabilities of `handlers`, and overrides them. @default the capabilities of `handlers` */
@@ -166,7 +163,6 @@ export const clientOptionChecks: Checks<McpClientOptions> = {
     takes: 'the module @opentelemetry/api, or false',
     accepts: (value) => value === false || (typeof value === 'object' && value !== null),
   },
-  logger: check.methods('debug', 'info', 'warn', 'error'),
   handlers: check.section(handlerChecks),
   capabilities: check.record,
   clientInfo: check.record,

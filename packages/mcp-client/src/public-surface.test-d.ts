@@ -18,7 +18,6 @@ import type {
   McpClientEvents,
   McpServerDirectory,
   OperationOutcome,
-  Logger,
   McpClientStatus,
   OpenTelemetry,
 } from './index.ts'
@@ -149,11 +148,6 @@ describe('a run', () => {
 
 test('the module @opentelemetry/api is an OpenTelemetry', () => {
   expectTypeOf<typeof openTelemetry>().toExtend<OpenTelemetry>()
-})
-
-test('the console is a Logger, and an object without `error` is not', () => {
-  expectTypeOf<typeof console>().toExtend<Logger>()
-  expectTypeOf<Pick<typeof console, 'debug' | 'info' | 'warn'>>().not.toExtend<Logger>()
 })
 
 test('the state of a status is a union of literals', () => {

@@ -1,7 +1,6 @@
 import { freePort, startModernServer, startLegacyServer } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 import { McpClient } from '../src/index.ts'
-import type { Logger } from '../src/index.ts'
 import { rejectionOf } from './setting.ts'
 
 test('status() shows the states of a client without a request', async () => {
@@ -93,52 +92,4 @@ test('status() has the sessions of all scopes, without complete session ids', as
   expect(JSON.stringify(status)).not.toContain(anns)
   await client.dispose({ scope: { principal: 'ann' } })
   expect(client.status().sessions).toMatchObject([{ scope: { principal: 'bob' } }])
-})
-
-test('passes events to a logger like pino, with fields', async () => {
-  const logged: [keyof Logger, object, string][] = []
-  const logger: Logger = {
-    debug: (fields, message) => logged.push(['debug', fields, message]),
-    info: (fields, message) => logged.push(['info', fields, message]),
-    warn: (fields, message) => logged.push(['warn', fields, message]),
-    error: (fields, message) => logged.push(['error', fields, message]),
-  }
-  await using server = await startLegacyServer()
-  await using client = new McpClient({ url: server.url }, { logger, scope: { principal: 'ann' } })
-  client.on('state', () => {
-    throw new Error('from a listener')
-  })
-  await client.ping()
-  server.forgetSessions()
-  await client.ping()
-  const about = { server: server.url, scope: { principal: 'ann' } }
-  expect(logged).toContainEqual([
-    'debug',
-    { ...about, from: 'handshaking', to: 'active' },
-    'handshaking → active: session opened',
-  ])
-  expect(logged).toContainEqual([
-    'info',
-    expect.objectContaining(about),
-    'New session: The server no longer knew the session',
-  ])
-  expect(logged).toContainEqual([
-    'warn',
-    expect.objectContaining({ err: new Error('from a listener') }),
-    'A listener of the event "state" failed',
-  ])
-})
-
-function fail(): never {
-  throw new Error('The disk is full')
-}
-
-test('ignores errors of a logger', async () => {
-  await using server = await startLegacyServer()
-  const logger = { debug: fail, info: fail, warn: fail, error: fail }
-  await using client = new McpClient({ url: server.url }, { logger })
-  await client.ping()
-  server.forgetSessions()
-  await client.ping()
-  expect(client.status().state).toBe('active')
 })
