@@ -18,8 +18,6 @@ import type { ClientEvents } from './events.ts'
 import type { SessionTransport } from './generation.ts'
 import { McpClientError } from './errors.ts'
 import { outsideRun } from './run-scope.ts'
-import { secretVariables, withSecretHeaders } from './secret-source.ts'
-import type { SecretsQuestion } from './secret-source.ts'
 import {
   checkServer,
   configError,
@@ -106,12 +104,11 @@ async function lookUp(
   signal: AbortSignal,
 ): Promise<McpServer> {
   if (isCommandConfig(config)) {
-    const { command, args, env, cwd, secretEnvKeys } = config
-    return { command, arguments: args, environmentVariables: env, cwd, secretEnvKeys }
+    const { command, args, env, cwd } = config
+    return { command, arguments: args, environmentVariables: env, cwd }
   }
   if (!isSlugConfig(config) && !isNameConfig(config)) {
-    const { url, secretHeaderKeys } = config
-    return { mcpUrl: String(url), secretHeaderKeys }
+    return { mcpUrl: String(config.url) }
   }
   const { directory = httpDirectory(), dispatcher } = options
   const log = (level: 'info' | 'warning', message: string): void => owner.log(level, message)
@@ -129,7 +126,6 @@ function commandOf(
   { options, owner }: ConnectOptions,
 ): ServerCommand | undefined {
   const { mcpUrl, command, arguments: args, environmentVariables: env, cwd } = server
-  const { secretEnvKeys } = server
   const hasUrl = mcpUrl !== undefined && mcpUrl !== null && mcpUrl !== ''
   if (hasUrl || command === undefined || command === '') return undefined
   if (options.era === 'modern') {
@@ -138,9 +134,7 @@ function commandOf(
       'uses stdio, which supports only revisions with sessions: remove era: "modern"',
     )
   }
-  return checkServer(owner.server, () =>
-    parseServerCommand({ command, args, env, cwd, secretEnvKeys }, options.secrets),
-  )
+  return checkServer(owner.server, () => parseServerCommand({ command, args, env, cwd }))
 }
 
 /**
@@ -149,14 +143,12 @@ function commandOf(
  *
  * @throws McpClientError `CONFIG`
  */
-function urlOf(server: McpServer, { options, owner }: ConnectOptions): string {
-  const { mcpUrl: url, headers, secretHeaderKeys } = server
+function urlOf(server: McpServer, { owner }: ConnectOptions): string {
+  const { mcpUrl: url, headers } = server
   if (url === undefined || url === null || url === '') {
     throw configError(owner.server, 'has no URL in the directory: add one')
   }
-  return checkServer(owner.server, () =>
-    parseServerUrl({ url, headers, secretHeaderKeys }, options.secrets),
-  )
+  return checkServer(owner.server, () => parseServerUrl({ url, headers }))
 }
 
 /** The session of a child process ends with the process, so no store keeps it. */
@@ -169,7 +161,6 @@ function connectToChild(
   const { stdio, limits } = options
   const connection = new StdioConnection({
     server: command,
-    secrets: () => secretVariables(secretsQuestion(server.secretEnvKeys, server, setup)),
     stdio,
     limits,
     log: (level, message) => owner.log(level, message),
@@ -196,13 +187,8 @@ async function connectToUrl(
   const dispatcher = options.dispatcher ?? createDispatcher({ connectMs: timeouts?.connectMs })
   const isOwnDispatcher = dispatcher !== options.dispatcher // the caller closes a given dispatcher
   const given = ('url' in config ? config.headers : undefined) ?? server.headers ?? {}
-  const plain: HeadersOption =
+  const headers: HeadersOption =
     typeof given === 'function' ? (request) => given({ ...request, scope }) : given
-  const { secretHeaderKeys = [] } = server
-  const headers =
-    secretHeaderKeys.length === 0
-      ? plain
-      : withSecretHeaders(plain, secretsQuestion(secretHeaderKeys, server, setup))
   const transportOptions = new ObservedOptions(
     {
       sessionInfo,
@@ -294,8 +280,7 @@ function authProviderFor(
   if (authProvider !== undefined) {
     return typeof authProvider === 'function' ? authProvider(server, scope) : authProvider
   }
-  const names = [...Object.keys(headers), ...(server.secretHeaderKeys ?? [])]
-  const isAuthorized = names.some((name) => name.toLowerCase() === 'authorization')
+  const isAuthorized = Object.keys(headers).some((name) => name.toLowerCase() === 'authorization')
   return isAuthorized ? undefined : server.authProvider
 }
 
@@ -316,12 +301,4 @@ async function flushed(sessionInfo: SessionInfo): Promise<void> {
 export async function storedSessionId(sessionInfo: SessionInfo): Promise<string | undefined> {
   using deadline = new Deadline(STORE_MS)
   return await untilAborted(sessionInfo.getSessionId(), deadline.signal)
-}
-
-function secretsQuestion(
-  keys: readonly string[] = [],
-  server: McpServer,
-  { options: { secrets }, owner: { scope } }: ConnectOptions,
-): SecretsQuestion {
-  return { keys, ask: (key) => secrets?.(key, server, scope) }
 }

@@ -119,7 +119,7 @@ export class McpClient implements AsyncDisposable {
     const name = serverLabel(this.#config)
     assertClientOptions('McpClient', options, { checks: clientOptionChecks, server: name })
     const server = (this.#label = options.label ?? name)
-    assertServerConfig(this.#config, options.secrets)
+    assertServerConfig(this.#config)
     reserveProvider(this.#config, options)
     const { scope, idleScopes, ...rest } = options
     this.#options = rest

@@ -58,7 +58,6 @@ describe('McpClient rejects the option', () => {
       'such as bearer(token), or a function that gives one, not a string',
     ],
     [{ directory: './mcp.json' }, 'a directory, such as mcpJsonDirectory(path), not a string'],
-    [{ secrets: { a: 'b' } }, '"secrets" must be a function'],
     [{ openTelemetry: true }, '"openTelemetry" must be the module @opentelemetry/api, or false'],
     [{ stdio: { cacheFolder: 'c' } }, '"stdio.cacheFolder" must be an absolute path, not a string'],
     ['https://other.test', 'the options must be'],

@@ -7,7 +7,6 @@ import type { ClientHandlers } from './handlers.ts'
 import type { InputResume } from './input-required.ts'
 import type { ReplayPolicy, RetryTiming } from './retry.ts'
 import type { McpServer, McpServerDirectory } from './directory/server-directory.ts'
-import type { SecretSource } from './secret-source.ts'
 import { isAbsolutePath } from './server-fields.ts'
 import type { Caller } from './session-calls.ts'
 import type { SessionInfoSource } from './session-info-factory.ts'
@@ -68,8 +67,6 @@ export interface McpClientOptions extends Pick<
    * that their sessions share its token refreshes. @default none
    */
   readonly authProvider?: AuthProvider | AuthProviderOf | undefined
-  /** Returns the values of secrets that a config or a directory names. @default none */
-  readonly secrets?: SecretSource | undefined
   /** Receives spans and metrics. `false` disables them. @default `@opentelemetry/api`, if it is installed */
   readonly openTelemetry?: OpenTelemetry | false | undefined
   /** Answer the requests of a server. @default none: the server must not send requests */
@@ -157,7 +154,6 @@ export const clientOptionChecks: Checks<McpClientOptions> = {
     takes: `${authProvider.takes}, or a function that gives one`,
     accepts: (value) => check.func.accepts(value) || authProvider.accepts(value),
   },
-  secrets: check.func,
   traceContext,
   openTelemetry: {
     takes: 'the module @opentelemetry/api, or false',

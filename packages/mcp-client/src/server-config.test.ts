@@ -48,26 +48,6 @@ describe('a config', () => {
     expect(attempt).toThrow(McpClientError)
     expect(attempt).not.toThrow('secret')
   })
-
-  test.each([
-    [
-      { url: 'https://h', secretHeaderKeys: [''] },
-      'secretHeaderKeys[0] has an invalid header name',
-    ],
-    [{ url: 'https://h', secretHeaderKeys: ['A', 'a'] }, 'secretHeaderKeys[1] repeats a name'],
-    [{ url: 'https://h', secretHeaderKeys: ['a'] }, 'secretHeaderKeys needs the option "secrets"'],
-    [{ command: 'npx', secretEnvKeys: ['A=B'] }, 'secretEnvKeys[0] has an invalid variable name'],
-    [{ command: 'npx', secretEnvKeys: ['A'] }, 'secretEnvKeys needs the option "secrets"'],
-  ])('is rejected with the secret names %o, because %s', (config, what) => {
-    const attempt = (): void => assertServerConfig(config)
-    expect(attempt).toThrow(what)
-    expect(attempt).toThrow(McpClientError)
-  })
-
-  test('is accepted with secret names and a source for their values', () => {
-    const config = { url: 'https://h', secretHeaderKeys: ['authorization'] }
-    expect(() => assertServerConfig(config, () => 'x')).not.toThrow()
-  })
 })
 
 test.each([

@@ -3,7 +3,6 @@ import { check, isRecord, optionProblem } from '@x/internal'
 import type { RequestContext } from '@x/mcp-transport'
 import { notExecuted } from './errors.ts'
 import type { McpClientError } from './errors.ts'
-import type { SecretSource } from './secret-source.ts'
 import {
   commandFields,
   FieldError,
@@ -41,8 +40,6 @@ export interface UrlConfig {
   readonly url: string | URL
   /** Sent with every request. A function is called before each request. @default none */
   readonly headers?: ScopedHeaders | undefined
-  /** Names of more headers. The client's `secrets` option gives their values. @default none */
-  readonly secretHeaderKeys?: readonly string[] | undefined
 }
 
 /** Server that is a program. It is started at the first call, and uses stdio. */
@@ -53,8 +50,6 @@ export interface CommandConfig {
   readonly args?: readonly string[] | undefined
   /** Added to the few variables that a child process inherits (`PATH`, `HOME` and others). @default none */
   readonly env?: Readonly<Record<string, string>> | undefined
-  /** Names of more variables. The client's `secrets` option gives their values. @default none */
-  readonly secretEnvKeys?: readonly string[] | undefined
   /** Folder in which the program runs: an absolute path. @default a private folder, see `StdioOptions` */
   readonly cwd?: string | undefined
 }
@@ -129,9 +124,9 @@ export function commandLabel(command: string): string {
 /**
  * Checks all fields of a config.
  *
- * @throws McpClientError `CONFIG` that names a field that is unknown or invalid, or a secret without a source
+ * @throws McpClientError `CONFIG` that names a field that is unknown or invalid
  */
-export function assertServerConfig(config: McpServerConfig, secrets?: SecretSource): void {
+export function assertServerConfig(config: McpServerConfig): void {
   checkServer(serverLabel(config), () => {
     const given = Object.fromEntries(
       Object.entries(config).filter(([, value]) => value !== undefined),
@@ -141,9 +136,6 @@ export function assertServerConfig(config: McpServerConfig, secrets?: SecretSour
     const problem = optionProblem(given, Object.fromEntries(known))
     if (problem !== undefined) throw new FieldError(problem.message)
     parseFields<Record<string, unknown>>(FIELDS[kind], given)
-    for (const field of ['secretHeaderKeys', 'secretEnvKeys']) {
-      assertSecretSource(field, given[field], secrets)
-    }
   })
 }
 
@@ -181,29 +173,16 @@ export interface ServerCommand {
 }
 
 /** Checks the fields of a command, of a config or a directory. @throws FieldError */
-export function parseServerCommand(
-  config: CommandConfig,
-  secrets: SecretSource | undefined,
-): ServerCommand {
+export function parseServerCommand(config: CommandConfig): ServerCommand {
   const fields = parseFields(commandFields, { ...config })
-  assertSecretSource('secretEnvKeys', fields.secretEnvKeys, secrets)
   const { command = config.command, args = [], env = {}, cwd } = fields
   return { command, args, env, cwd }
 }
 
 /** Checks the fields of a server at a URL that a config or a directory gives. @throws FieldError */
-export function parseServerUrl(
-  { url, ...others }: UrlConfig,
-  secrets: SecretSource | undefined,
-): string {
-  const { secretHeaderKeys } = parseFields(FIELDS.url, others)
-  assertSecretSource('secretHeaderKeys', secretHeaderKeys, secrets)
+export function parseServerUrl({ url, ...others }: UrlConfig): string {
+  parseFields(FIELDS.url, others)
   return parseUrl('mcpUrl', url)
-}
-
-function assertSecretSource(field: string, keys: unknown, secrets: SecretSource | undefined): void {
-  if (!Array.isArray(keys) || keys.length === 0 || secrets !== undefined) return
-  throw new FieldError(`${field} needs the option "secrets", which gives their values`)
 }
 
 export function isSlugConfig(config: McpServerConfig): config is SlugConfig {

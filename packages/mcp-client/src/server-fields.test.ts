@@ -6,8 +6,6 @@ import {
   parseFolder,
   FieldError,
   parseHeaders,
-  parseSecretEnvKeys,
-  parseSecretHeaderKeys,
   parseUrl,
 } from './server-fields.ts'
 
@@ -110,31 +108,6 @@ describe('fields of a command', () => {
     ['KEY=1', 'linux', 'env must be an object with string values'],
   ] as const)('env %j on %s: %s', (env, platform, problem) => {
     expect(problemOf(() => parseEnvironment('env', env, platform))).toBe(problem)
-  })
-})
-
-describe('lists of secret names', () => {
-  test.each([
-    [[], undefined],
-    [['authorization', 'X-API-Key'], undefined],
-    [[''], 'keys[0] has an invalid header name: use letters, digits and "-"'],
-    [['a', 'a b'], 'keys[1] has an invalid header name: use letters, digits and "-"'],
-    [['a', 1], 'keys[1] must be a string'],
-    [['X-Key', 'x-key'], 'keys[1] repeats a name: list each name once'],
-    ['authorization', 'keys must be an array of strings'],
-  ])('headers %j: %s', (keys, problem) => {
-    expect(problemOf(() => parseSecretHeaderKeys('keys', keys))).toBe(problem)
-  })
-
-  test.each([
-    [['TOKEN', 'Token'], 'linux', undefined],
-    [['TOKEN', 'Token'], 'win32', 'keys[1] repeats a name: list each name once'],
-    [['1X'], 'linux', 'keys[0] has an invalid variable name: use letters, digits and "_"'],
-    [['ProgramFiles(x86)'], 'win32', undefined],
-    [[' '], 'linux', 'keys[0] has an invalid variable name: use letters, digits and "_"'],
-    [[''], 'win32', 'keys[0] has an invalid variable name: use letters, digits and "_"'],
-  ] as const)('variables %j on %s: %s', (keys, platform, problem) => {
-    expect(problemOf(() => parseSecretEnvKeys('keys', keys, platform))).toBe(problem)
   })
 })
 

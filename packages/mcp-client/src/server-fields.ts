@@ -41,7 +41,8 @@ export function parseUrl(field: string, value: unknown): string {
 
 export function parseHeaders(field: string, value: unknown): Strings {
   return parseStrings(field, value, (entry, name, text) => {
-    assertHeaderName(entry, name)
+    if (!HEADER_NAME.test(name))
+      fail(entry, 'has an invalid header name: use letters, digits and "-"')
     if (text.trim() === '') fail(entry, 'is empty: give it a value or leave it out')
     if (FORBIDDEN_IN_HEADER.test(text))
       fail(
@@ -58,28 +59,10 @@ export function parseEnvironment(
   platform: NodeJS.Platform = process.platform,
 ): Strings {
   return parseStrings(field, value, (entry, name, text) => {
-    assertVariableName(entry, name, platform)
+    const allowed = platform === 'win32' ? WINDOWS_VARIABLE_NAME : VARIABLE_NAME
+    if (!allowed.test(name))
+      fail(entry, 'has an invalid variable name: use letters, digits and "_"')
     assertNoNul(entry, text)
-  })
-}
-
-/** Accepts different header names, compared without case. */
-export function parseSecretHeaderKeys(field: string, value: unknown): readonly string[] {
-  return parseKeys(field, value, (entry, key) => {
-    assertHeaderName(entry, key)
-    return key.toLowerCase()
-  })
-}
-
-/** Accepts different names of environment variables; on Windows they are compared without case. */
-export function parseSecretEnvKeys(
-  field: string,
-  value: unknown,
-  platform: NodeJS.Platform = process.platform,
-): readonly string[] {
-  return parseKeys(field, value, (entry, key) => {
-    assertVariableName(entry, key, platform)
-    return platform === 'win32' ? key.toUpperCase() : key
   })
 }
 
@@ -91,7 +74,13 @@ export function parseCommand(field: string, value: unknown): string {
 }
 
 export function parseArguments(field: string, value: unknown): readonly string[] {
-  return parseTexts(field, value, assertNoNul)
+  if (!Array.isArray(value)) fail(field, 'must be an array of strings')
+  return value.map((part: unknown, index) => {
+    const entry = `${field}[${index}]`
+    const text = parseText(entry, part)
+    assertNoNul(entry, text)
+    return text
+  })
 }
 
 /** Accepts an absolute path of `platform`, which does not depend on the current folder of this process. */
@@ -133,11 +122,9 @@ export type Parsers<Fields> = {
 export const urlFields: Parsers<{
   readonly url: string
   readonly headers: Strings
-  readonly secretHeaderKeys: readonly string[]
 }> = {
   url: parseUrl,
   headers: parseHeaders,
-  secretHeaderKeys: parseSecretHeaderKeys,
 }
 
 /** Fields of a server that is a program. */
@@ -145,13 +132,11 @@ export const commandFields: Parsers<{
   readonly command: string
   readonly args: readonly string[]
   readonly env: Strings
-  readonly secretEnvKeys: readonly string[]
   readonly cwd: string
 }> = {
   command: parseCommand,
   args: parseArguments,
   env: parseEnvironment,
-  secretEnvKeys: parseSecretEnvKeys,
   cwd: parseFolder,
 }
 
@@ -208,34 +193,6 @@ export async function readJsonObject(
   return parseJsonObject(field, text)
 }
 
-function parseTexts(
-  field: string,
-  value: unknown,
-  check: (entry: string, text: string) => void,
-): readonly string[] {
-  if (!Array.isArray(value)) fail(field, 'must be an array of strings')
-  return value.map((part: unknown, index) => {
-    const entry = `${field}[${index}]`
-    const text = parseText(entry, part)
-    check(entry, text)
-    return text
-  })
-}
-
-function parseKeys(
-  field: string,
-  value: unknown,
-  /** Checks a key and returns the form in which keys are compared. */
-  normalize: (entry: string, key: string) => string,
-): readonly string[] {
-  const known = new Set<string>()
-  return parseTexts(field, value, (entry, key) => {
-    const normalized = normalize(entry, key)
-    if (known.has(normalized)) fail(entry, 'repeats a name: list each name once')
-    known.add(normalized)
-  })
-}
-
 function parseStrings(
   field: string,
   value: unknown,
@@ -250,16 +207,6 @@ function parseStrings(
       return [name, text]
     }),
   )
-}
-
-function assertHeaderName(entry: string, name: string): void {
-  if (!HEADER_NAME.test(name))
-    fail(entry, 'has an invalid header name: use letters, digits and "-"')
-}
-
-function assertVariableName(entry: string, name: string, platform: NodeJS.Platform): void {
-  const allowed = platform === 'win32' ? WINDOWS_VARIABLE_NAME : VARIABLE_NAME
-  if (!allowed.test(name)) fail(entry, 'has an invalid variable name: use letters, digits and "_"')
 }
 
 function assertNoNul(field: string, text: string): void {

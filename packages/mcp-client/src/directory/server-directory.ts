@@ -1,15 +1,10 @@
 import { isRecord } from '@x/internal'
 import type { AuthProvider, Dispatcher } from '@x/mcp-transport'
 import { notExecuted } from '../errors.ts'
-import type { CommandConfig, InFolder, UrlConfig } from '../server-config.ts'
+import type { CommandConfig, InFolder } from '../server-config.ts'
 
 /** A server as a directory describes it. Directories differ, so every field is optional; unknown fields are kept. */
-export interface McpServer
-  extends
-    Partial<ServerFields>,
-    InFolder,
-    Pick<UrlConfig, 'secretHeaderKeys'>,
-    Pick<CommandConfig, 'secretEnvKeys' | 'cwd'> {
+export interface McpServer extends Partial<ServerFields>, InFolder, Pick<CommandConfig, 'cwd'> {
   readonly [key: string]: unknown
 }
 

@@ -59,8 +59,6 @@ export class LineReader {
 }
 
 export interface SecretSources {
-  /** All values are secrets. */
-  readonly secrets: Readonly<Record<string, string>>
   /** Values that are long enough are treated as secrets. */
   readonly env: Readonly<Record<string, string>>
   /** Values of options such as `--api-key x` and `--token=x` are treated as secrets. */
@@ -78,9 +76,8 @@ export class Redaction {
   /** Longest first: a secret may start with another secret. */
   readonly #secrets: readonly string[]
 
-  constructor({ secrets, env, args }: SecretSources) {
+  constructor({ env, args }: SecretSources) {
     const found = [
-      ...Object.values(secrets).filter((value) => value.trim() !== ''),
       ...Object.entries(env).flatMap(([name, value]) =>
         PLAIN_VARIABLE.test(name) || value.length < MIN_SECRET_LENGTH ? [] : [value],
       ),

@@ -38,7 +38,7 @@ interface Given extends Partial<Launch> {
 
 function launchOf({ command = 'npx', args = [], env = {}, ...rest }: Given): Launch {
   const server = { command, args, env, cwd: undefined }
-  return { server, secrets: {}, stdio: {}, cwd: '/srv', log: () => {}, ...rest }
+  return { server, stdio: {}, cwd: '/srv', log: () => {}, ...rest }
 }
 
 /** A login shell that counts its calls. */

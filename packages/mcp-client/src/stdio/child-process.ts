@@ -66,7 +66,6 @@ export const thisSystem: System = {
 /** A program to start. */
 export interface Launch {
   readonly server: ServerCommand
-  readonly secrets: Readonly<Record<string, string>>
   /** Folder in which the child runs. */
   readonly cwd: string
   readonly stdio: StdioOptions
@@ -79,10 +78,10 @@ export async function createEnvironment(
   system: System = thisSystem,
   shellPath: LoginShellPath = loginShellPath,
 ): Promise<Record<string, string>> {
-  const { server, secrets, stdio, log } = launch
+  const { server, stdio, log } = launch
   const { platform } = system
   const withPath = (path: string | undefined): Record<string, string> =>
-    childEnvironment(system, [{ PATH: path }, server.env, secrets])
+    childEnvironment(system, [{ PATH: path }, server.env])
   const environment = withPath(stdio.path)
   const isGiven =
     stdio.path !== undefined || getVariable(server.env, 'PATH', platform) !== undefined

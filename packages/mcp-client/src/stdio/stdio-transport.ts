@@ -30,8 +30,6 @@ import type { StdioOptions } from './child-process.ts'
 /** Settings that all processes of one server share. */
 export interface StdioSettings {
   readonly server: ServerCommand
-  /** Added to the server's `env`, and removed from its output. Called at every start. */
-  readonly secrets: () => Promise<Readonly<Record<string, string>>>
   readonly stdio: StdioOptions | undefined
   /** `eventBytes` limits one line. @default 16 MiB */
   readonly limits: LimitOptions | undefined
@@ -197,11 +195,10 @@ export class StdioTransport implements AsyncDisposable {
 
   async #start(): Promise<void> {
     const { server, stdio = {}, log } = this.#settings
-    const secrets = await this.#secrets()
-    const output = new ChildOutput(new Redaction({ ...server, secrets }), log)
+    const output = new ChildOutput(new Redaction(server), log)
     this.#output = output
     const cwd = await this.#connection.getFolder()
-    const launch = { server, secrets, stdio, cwd, log: (text: string) => log('info', text) }
+    const launch = { server, stdio, cwd, log: (text: string) => log('info', text) }
     const environment = await createEnvironment(launch)
     if (this.#state.phase !== 'starting') throw closedError()
     const plan = createSpawnPlan(launch, environment)
@@ -214,14 +211,6 @@ export class StdioTransport implements AsyncDisposable {
     child.on('error', (error) => log('warning', error.message)) // the child could not be signalled
     this.#state = { phase: 'open', child }
     this.#read(child, output)
-  }
-
-  async #secrets(): Promise<Readonly<Record<string, string>>> {
-    try {
-      return await this.#settings.secrets()
-    } catch (cause) {
-      throw new StdioError('CONFIG', 'its secrets cannot be read', { cause })
-    }
   }
 
   #read(child: ChildProcessWithoutNullStreams, output: ChildOutput): void {
