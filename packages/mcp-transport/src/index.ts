@@ -13,7 +13,6 @@ export type {
 export { reserveAuthProvider } from './auth/authorizer.ts'
 export { createDispatcher } from './http/dispatcher.ts'
 export type { CreateDispatcherOptions } from './http/dispatcher.ts'
-export type { ExchangeEvent, SessionEvent, SessionReplaced } from './diagnostics.ts'
 export type {
   JsonRpcError,
   JsonRpcMessage,
@@ -52,8 +51,10 @@ export type {
 export { transportOptionChecks } from './transport-options.ts'
 export type {
   EraOption,
+  ExchangeEvent,
   LimitOptions,
   ReconnectOptions,
+  SessionReplaced,
   StreamableHttpTransportOptions,
   TimeoutOptions,
 } from './transport-options.ts'

@@ -2,7 +2,6 @@ import { AsyncResource } from 'node:async_hooks'
 import { assertOptions } from '@x/internal'
 import type { AuthorizationCallback } from './auth/auth-provider.ts'
 import { Authorizer } from './auth/authorizer.ts'
-import type { SessionReplaced } from './diagnostics.ts'
 import { EraRouter } from './era/era-router.ts'
 import { HttpClient } from './http/http-client.ts'
 import { withTraceContext } from './json-rpc.ts'
@@ -20,7 +19,11 @@ import {
   resolveTimeouts,
   transportOptionChecks,
 } from './transport-options.ts'
-import type { SendOptions, StreamableHttpTransportOptions } from './transport-options.ts'
+import type {
+  SendOptions,
+  SessionReplaced,
+  StreamableHttpTransportOptions,
+} from './transport-options.ts'
 
 /**
  * Client side of MCP's Streamable HTTP transport. Replaces the stock transport under the `Client` of the

@@ -2,10 +2,11 @@ import { check } from '@x/internal'
 import type { Check, Checks } from '@x/internal'
 import type { Dispatcher } from 'undici'
 import type { AuthProvider } from './auth/auth-provider.ts'
-import type { ExchangeEvent, SessionReplaced } from './diagnostics.ts'
 import type { HeadersOption } from './headers.ts'
 import type { TraceContext, RequestId } from './json-rpc.ts'
 import type { SessionInfo } from './session-info.ts'
+import type { Era } from './session-record.ts'
+import type { TransportErrorCode } from './transport-error.ts'
 
 export interface StreamableHttpTransportOptions {
   /** Where the session is kept. @default a new `SessionInfo`, in memory */
@@ -64,6 +65,40 @@ export interface StreamableHttpTransportOptions {
    * the cost of events without a listener. @default none
    */
   readonly onExchange?: ((event: ExchangeEvent) => void) | undefined
+}
+
+/** A lost session was replaced. The state that the server kept in it is gone. */
+export interface SessionReplaced {
+  readonly oldEpoch: number
+  readonly newEpoch: number
+  /** Shortened. */
+  readonly oldSessionId: string | undefined
+  /** Shortened. */
+  readonly newSessionId: string | undefined
+}
+
+/** One HTTP exchange that has ended. Contains no header values, no query and no complete session id. */
+export interface ExchangeEvent {
+  readonly httpMethod: 'POST' | 'GET' | 'DELETE'
+  /** Endpoint without query. */
+  readonly url: string
+  /** JSON-RPC method of the request body, if there is one. */
+  readonly rpcMethod: string | undefined
+  readonly era: Era
+  /** Shortened: first 4 characters and length. */
+  readonly sessionId: string | undefined
+  /** HTTP status, if there was a response. */
+  readonly status: number | undefined
+  /** Length of the request body; 0 without a body. */
+  readonly requestBytes: number
+  /** Number of bytes read from the response body. */
+  readonly responseBytes: number
+  /** Milliseconds from the dispatch to the last byte. */
+  readonly ms: number
+  /** 0 for the first attempt. Counts reopened streams and repeated requests. */
+  readonly attempt: number
+  /** Code of the failure, if there was no complete HTTP response. */
+  readonly error: TransportErrorCode | undefined
 }
 
 /** See `StreamableHttpTransportOptions.era`. */

@@ -174,3 +174,16 @@ test.each(['getRecord', 'setRecord'] as const)(
     await closing
   },
 )
+
+test('sends the trace context of the caller in _meta', async () => {
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+  await using server = await startLegacyServer()
+  const client = new Client({ name: 'app', version: '1' })
+  await client.connect(
+    new StreamableHttpTransport(server.url, { traceContext: () => ({ traceparent }) }),
+  )
+  await client.callTool({ name: 'echo', arguments: { text: 'x' } })
+  await client.close()
+  const call = server.received.find(({ rpcMethod }) => rpcMethod === 'tools/call')
+  expect(call?.params).toMatchObject({ _meta: { traceparent } })
+})

@@ -1,5 +1,4 @@
 // The load on one server, in a process of its own: `<port>`.
-import { subscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
@@ -104,12 +103,12 @@ const api = {
   /** Waits for many tasks with one client. Returns its share of a core in percent, and its polls per second. */
   async follow(count: number, ms: number) {
     let polls = 0
-    subscribe('x:mcp:exchange', (event) => {
-      if ((event as { readonly rpcMethod?: string }).rpcMethod === 'tasks/get') polls += 1
-    })
     const { McpClient } = await import('@x/mcp-client')
     const headers = { authorization: `Bearer ${TOKEN}` }
     await using client = new McpClient({ url: `http://127.0.0.1:${port}${PATH}`, headers })
+    client.on('exchange', ({ rpcMethod }) => {
+      if (rpcMethod === 'tasks/get') polls += 1
+    })
     const started = await Promise.all(
       Array.from({ length: count }, () => client.startTool(WAIT_TOOL, { message: MESSAGE })),
     )

@@ -1,5 +1,4 @@
 import { removeFrom, untilAborted } from '@x/internal'
-import { sessionChannel } from '../diagnostics.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isRequest, isResponse, versionOf } from '../json-rpc.ts'
 import type {
@@ -351,7 +350,7 @@ export class EraRouter implements Router {
     version: string,
     server: Pick<ModernProtocolOptions, 'discovered' | 'isResumed' | 'toolHeaders'>,
   ): JsonRpcResponse {
-    const { http, keeper, onReplaced } = this.#options
+    const { http, onReplaced } = this.#options
     const protocol: ModernProtocol = new ModernProtocol({
       ...this.#options,
       ...server,
@@ -363,17 +362,10 @@ export class EraRouter implements Router {
     })
     this.#modern = protocol
     this.#protocols.push(protocol)
-    const { display: url } = http.url
-    sessionChannel.publish({
-      type: server.isResumed ? 'resumed' : 'opened',
-      url,
-      era: 'modern',
-      epoch: keeper.record?.epoch ?? 0,
-    })
     const asked = request.params?.['protocolVersion']
     const result = toInitializeResult(server.discovered, {
       protocolVersion: typeof asked === 'string' ? asked : '2025-11-25',
-      host: new URL(url).host,
+      host: new URL(http.url.display).host,
     })
     return { jsonrpc: '2.0', id: request.id, result }
   }

@@ -3,8 +3,6 @@ import type { Dispatcher } from 'undici'
 import type { AuthorizationCallback } from '../auth/auth-provider.ts'
 import { toResponse } from '../auth/authorizer.ts'
 import type { Authorizer, FetchFunction } from '../auth/authorizer.ts'
-import { exchangeChannel } from '../diagnostics.ts'
-import type { ExchangeEvent } from '../diagnostics.ts'
 import { userHeaderList } from '../headers.ts'
 import type { HeadersOption } from '../headers.ts'
 import { parseServerUrl } from '../server-url.ts'
@@ -13,7 +11,7 @@ import { shortSessionId } from '../session-record.ts'
 import type { Era } from '../session-record.ts'
 import { closedError, toTransportError, TransportError } from '../transport-error.ts'
 import { resolveLimits } from '../transport-options.ts'
-import type { Limits } from '../transport-options.ts'
+import type { ExchangeEvent, Limits } from '../transport-options.ts'
 import type { AnswerHandlers, AnswerOutcome } from './answer-reader.ts'
 import { createDispatcher } from './dispatcher.ts'
 import { AuthorizedExchange, HttpExchange } from './exchange.ts'
@@ -275,8 +273,7 @@ export class HttpClient {
 
   /** Returns whether an exchange that starts now has a listener. */
   isObserved({ era }: HttpRequest): boolean {
-    const hasListener = this.#options.observer.onExchange !== undefined
-    return era !== undefined && (hasListener || exchangeChannel.hasSubscribers)
+    return era !== undefined && this.#options.observer.onExchange !== undefined
   }
 
   /** Emits the event at the end of an exchange. */
@@ -293,7 +290,6 @@ export class HttpClient {
       ...result,
     }
     try {
-      exchangeChannel.publish(event)
       this.#options.observer.onExchange?.(event)
     } catch {
       // A listener that throws must not affect the exchange.

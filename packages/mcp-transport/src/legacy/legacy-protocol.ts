@@ -1,6 +1,4 @@
 import { untilAborted } from '@x/internal'
-import { sessionChannel } from '../diagnostics.ts'
-import type { SessionEvent, SessionReplaced } from '../diagnostics.ts'
 import type { HttpClient } from '../http/http-client.ts'
 import { isRequest, isResponse } from '../json-rpc.ts'
 import type {
@@ -18,7 +16,7 @@ import {
   toTransportError,
   TransportError,
 } from '../transport-error.ts'
-import type { CallOptions, Reconnect, Timeouts } from '../transport-options.ts'
+import type { CallOptions, Reconnect, SessionReplaced, Timeouts } from '../transport-options.ts'
 import { listen } from './event-stream.ts'
 import { LegacyCalls } from './legacy-calls.ts'
 import type { PendingCall } from './legacy-calls.ts'
@@ -215,10 +213,7 @@ export class LegacyProtocol {
     session.endListening()
     this.#opener.removeHalfOpen(session)
     if (isCertain) session.mayBeOpen = false
-    if (session.lost === undefined) {
-      this.#publish('lost', session)
-      this.#stopUsing(session)
-    }
+    if (session.lost === undefined) this.#stopUsing(session)
     return (session.lost ??=
       session.unstored === undefined ? this.#options.keeper.lost(session.id) : Promise.resolve())
   }
@@ -302,7 +297,6 @@ export class LegacyProtocol {
     }
     if (this.#isClosed) throw this.#closed('The transport was closed')
     this.#session = session
-    this.#publish(session.isResumed ? 'resumed' : 'opened', session)
     await this.#listenIn(session)
     return outcome
   }
@@ -330,7 +324,6 @@ export class LegacyProtocol {
     session.mayBeOpen = false
     session.lost ??= Promise.resolve()
     await deleteSession(this.#options.http, session)
-    this.#publish('ended', session)
   }
 
   // Messages of the client
@@ -355,7 +348,6 @@ export class LegacyProtocol {
     }
     const { session, result } = outcome
     this.#session = session
-    this.#publish(session.isResumed ? 'resumed' : 'opened', session)
     return { jsonrpc: '2.0', id: request.id, result }
   }
 
@@ -485,7 +477,6 @@ export class LegacyProtocol {
       session.lost = undefined // the session may still exist, so that a second call tries again
       throw error
     }
-    this.#publish('ended', session)
     await this.#options.keeper.lost(session.id)
   }
 
@@ -496,19 +487,6 @@ export class LegacyProtocol {
 
   #current(): LegacySession {
     return (this.#session ??= this.#opener.adopt())
-  }
-
-  #publish(type: SessionEvent['type'], { epoch, id }: LegacySession): void {
-    if (!sessionChannel.hasSubscribers) return
-    const sessionId = id === undefined ? undefined : shortSessionId(id)
-    const event: SessionEvent = {
-      type,
-      url: this.#options.http.url.display,
-      era: 'legacy',
-      epoch,
-      sessionId,
-    }
-    sessionChannel.publish(event)
   }
 
   #closed(why: string): TransportError {
