@@ -1,6 +1,6 @@
 import { parseBytes, parseNumber } from '@x/internal/redis'
 import { GatewayError } from '@x/mcp-gateway'
-import type { Blobs, ByteRange, WrittenBlob } from '@x/mcp-gateway'
+import type { Blobs, WrittenBlob } from '@x/mcp-gateway'
 import { isRandomId, MeasuredBytes } from '@x/mcp-gateway/adapter'
 import type { RedisCommands } from './redis-commands.ts'
 
@@ -34,35 +34,24 @@ export class RedisBlobs implements Blobs {
     return { sha256: measured.sha256(), size: measured.size }
   }
 
-  async read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
+  async read(id: string): Promise<AsyncIterable<Uint8Array> | undefined> {
     if (!isRandomId(id)) return undefined
     const reply = await this.#commands.send(['HGET', this.#commands.keys.blob(id), 'size'])
     if (reply === null) return undefined
-    const size = parseNumber(reply)
-    return this.#pieces(id, {
-      first: range?.first ?? 0,
-      last: Math.min(range?.last ?? size, size - 1),
-    })
+    return this.#pieces(id, parseNumber(reply))
   }
 
   async delete(id: string): Promise<void> {
     await this.#commands.send(['UNLINK', this.#commands.keys.blob(id)])
   }
 
-  async *#pieces(id: string, { first, last }: ByteRange): AsyncGenerator<Uint8Array> {
-    for (let at = first; at <= last;) {
-      const number = Math.floor(at / CHUNK_BYTES)
-      const start = number * CHUNK_BYTES
-      const reply = await this.#commands.send([
-        'HGET',
-        this.#commands.keys.blob(id),
-        String(number),
-      ])
+  async *#pieces(id: string, size: number): AsyncGenerator<Uint8Array> {
+    const key = this.#commands.keys.blob(id)
+    for (let number = 0; number * CHUNK_BYTES < size; number++) {
+      const reply = await this.#commands.send(['HGET', key, String(number)])
       if (reply === null)
         throw new GatewayError('UNAVAILABLE', 'A stored file was deleted while it was read')
-      const piece = parseBytes(reply).subarray(at - start, last + 1 - start)
-      yield piece
-      at += piece.byteLength
+      yield parseBytes(reply)
     }
   }
 }

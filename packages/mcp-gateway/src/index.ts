@@ -125,7 +125,6 @@ export type { MemoryGatewayStoreOptions } from './store/memory-store.ts'
 export type {
   AppendOptions,
   Blobs,
-  ByteRange,
   EventLogs,
   FoundLog,
   GatewayStore,

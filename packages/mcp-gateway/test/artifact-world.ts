@@ -121,7 +121,7 @@ function spied(store: GatewayStore, written: Set<string>): GatewayStore {
         written.add(id)
         return blobs.write(id, bytes, limit)
       },
-      read: (id, range) => blobs.read(id, range),
+      read: (id) => blobs.read(id),
       delete: (id) => blobs.delete(id),
     },
     isReady: () => store.isReady(),

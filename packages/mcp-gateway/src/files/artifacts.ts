@@ -7,7 +7,7 @@ import { SignedCursors } from '../internal/signing.ts'
 import { Sweeper } from '../internal/timers.ts'
 import type { ArtifactSettings } from '../options.ts'
 import { listAll } from '../store/gateway-store.ts'
-import type { ByteRange, GatewayStore, ListedRecord, WrittenBlob } from '../store/gateway-store.ts'
+import type { GatewayStore, ListedRecord, WrittenBlob } from '../store/gateway-store.ts'
 import { HeldBytes } from './blocks.ts'
 import { fileTypeOf, mediaTypeFrom, namedTypeOf } from './media-types.ts'
 import { ArtifactScopes, accountOf, listKey, listOf } from './namespaces.ts'
@@ -419,8 +419,8 @@ export class Artifacts implements AsyncDisposable {
         (agentId === undefined || each.agentId === agentId),
     )
     if (!stored || !version) return undefined
-    const open = async (range?: ByteRange): Promise<AsyncIterable<Uint8Array>> => {
-      const bytes = await this.#store.blobs.read(version.blob, range)
+    const open = async (): Promise<AsyncIterable<Uint8Array>> => {
+      const bytes = await this.#store.blobs.read(version.blob)
       if (!bytes) throw notFound()
       return bytes
     }
@@ -527,7 +527,7 @@ export interface FoundArtifact extends Artifact {
   /** Key of its name in the list. */
   readonly listedAs: string
   /** Returns its bytes. No file is opened before they are read. @throws GatewayError `NOT_FOUND` */
-  readonly open: (range?: ByteRange) => Promise<AsyncIterable<Uint8Array>>
+  readonly open: () => Promise<AsyncIterable<Uint8Array>>
 }
 
 /** A file to store, as a new name or as the next version of a name. */

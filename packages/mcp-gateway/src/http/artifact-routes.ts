@@ -13,7 +13,6 @@ import type { Clock } from '../internal/clock.ts'
 import type { GatewayObserver } from '../internal/observer.ts'
 import { isPrincipal } from '../internal/principal.ts'
 import { toReply, type HttpExchange, type Reply } from '../mcp/reply.ts'
-import type { ByteRange } from '../store/gateway-store.ts'
 import type { Admission } from './admission.ts'
 import type { HttpRoute } from './router.ts'
 
@@ -53,7 +52,7 @@ const SHOWN_DIGITS = 12
 /**
  * Downloads and uploads of files, for callers with a credential or a signed link:
  *
- * - `GET {path}/{scope}/{name}?version=N` sends a file, whole or a range of it.
+ * - `GET {path}/{scope}/{name}?version=N` sends a file.
  * - `PUT {path}/{name}`, with `?scope=` for an existing scope of the caller, and `PUT {path}/{scope}/{name}` with a
  *   signed link store the body as it arrives. The answer is 201 with `{ uri, version, size, sha256 }`.
  */
@@ -98,16 +97,15 @@ export class ArtifactRoutes implements HttpRoute {
       this.#report(transfer, { startedAt, bytes, outcome: outcomeOf(response) })
       return response
     }
-    if (method !== 'GET' && method !== 'HEAD') {
+    if (method !== 'GET') {
       const refusal = problem(405, 'METHOD', 'A file is read with GET, and sent with PUT')
-      refusal.headers.set('allow', 'GET, HEAD, PUT')
+      refusal.headers.set('allow', 'GET, PUT')
       return refusal
     }
     const response = await this.#download(transfer, ({ bytes, isComplete }) => {
       this.#report(transfer, { startedAt, bytes, outcome: isComplete ? 'ok' : 'lost' })
     })
-    // Other answers below 400 send nothing of the file.
-    if (response.status >= 400) {
+    if (!response.ok) {
       this.#report(transfer, { startedAt, bytes: 0, outcome: outcomeOf(response) })
     }
     return response
@@ -126,24 +124,9 @@ export class ArtifactRoutes implements HttpRoute {
       if (!artifact) return problem(404, 'NOT_FOUND', NOT_FOUND)
       transfer.artifact = artifact
       const headers = headersOf(artifact)
-      if (hasTag(request.headers.get('if-none-match'), artifact)) {
-        return new Response(null, { status: 304, headers })
-      }
-      // A range applies to the version of which the client has the other part.
-      const ifRange = request.headers.get('if-range')
-      const isSame = ifRange === null || ifRange === tagOf(artifact)
-      const range = parseByteRange(isSame ? request.headers.get('range') : null, artifact.size)
-      if (range === 'unsatisfiable') {
-        headers.set('content-range', `bytes */${artifact.size}`)
-        return new Response(null, { status: 416, headers })
-      }
-      const { first, last } = range ?? { first: 0, last: artifact.size - 1 }
-      headers.set('content-length', String(last - first + 1))
-      if (range) headers.set('content-range', `bytes ${first}-${last}/${artifact.size}`)
-      const status = range ? 206 : 200
-      if (request.method === 'HEAD') return new Response(null, { status, headers })
-      const body = countedBody(await artifact.open(range), request.signal, onEnd)
-      return new Response(body, { status, headers })
+      headers.set('content-length', String(artifact.size))
+      const body = countedBody(await artifact.open(), request.signal, onEnd)
+      return new Response(body, { headers })
     } catch (error) {
       return toProblem(error)
     }
@@ -224,13 +207,11 @@ export class ArtifactRoutes implements HttpRoute {
 /** Headers of a file that a stranger may have made: a browser saves it, and runs nothing of it. */
 function headersOf(artifact: Artifact): Headers {
   return new Headers({
-    'accept-ranges': 'bytes',
-    'cache-control': 'private, no-cache',
+    'cache-control': 'no-store',
     'content-disposition': dispositionOf(artifact.name),
     'content-security-policy': "sandbox; default-src 'none'",
     'content-type': artifact.mimeType,
     'cross-origin-resource-policy': 'same-origin',
-    etag: tagOf(artifact),
     'referrer-policy': 'no-referrer',
     'x-content-type-options': 'nosniff',
   })
@@ -244,35 +225,6 @@ function dispositionOf(name: string): string {
     return `%${mark.charCodeAt(0).toString(16).toUpperCase()}`
   })
   return `attachment; filename="${plain}"; filename*=UTF-8''${strict}`
-}
-
-function tagOf({ sha256 }: Artifact): string {
-  return `"${sha256}"`
-}
-
-function hasTag(header: string | null, artifact: Artifact): boolean {
-  const tags = header?.split(',').map((tag) => tag.trim().replace(/^W\//, '')) ?? []
-  return tags.includes('*') || tags.includes(tagOf(artifact))
-}
-
-/**
- * Parses a `Range` header for a file of `size` bytes (RFC 9110, section 14.2). `undefined`: the whole file, also if the
- * header asks for several parts or is malformed. `'unsatisfiable'`: the file has no such bytes.
- */
-export function parseByteRange(
-  header: string | null,
-  size: number,
-): ByteRange | 'unsatisfiable' | undefined {
-  const [, from = '', to = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? '') ?? []
-  if (from === '' && to === '') return undefined
-  if (from === '') {
-    const count = Math.min(Number(to), size)
-    return count === 0 ? 'unsatisfiable' : { first: size - count, last: size - 1 }
-  }
-  const first = Number(from)
-  const last = to === '' ? size - 1 : Math.min(Number(to), size - 1)
-  if (to !== '' && Number(to) < first) return undefined
-  return first >= size ? 'unsatisfiable' : { first, last }
 }
 
 /** Returns the type that the client declared. Some HTTP clients declare every body as a form by default. */
@@ -359,7 +311,6 @@ const OUTCOMES: Readonly<Record<number, string>> = {
   400: 'invalid',
   404: 'not_found',
   413: 'too_large',
-  416: 'invalid',
   503: 'unavailable',
   507: 'no_room',
 }

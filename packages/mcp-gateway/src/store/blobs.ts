@@ -4,7 +4,7 @@ import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { GatewayError } from '../errors.ts'
 import { isRandomId } from '../internal/random-hex.ts'
-import type { Blobs, ByteRange, WrittenBlob } from './gateway-store.ts'
+import type { Blobs, WrittenBlob } from './gateway-store.ts'
 
 /** A partial file of this age was left by a process that ended. */
 const ABANDONED_MS = 86_400_000
@@ -74,9 +74,9 @@ export class MemoryBlobs implements Blobs {
     return { sha256: measured.sha256(), size: measured.size }
   }
 
-  async read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
+  async read(id: string): Promise<AsyncIterable<Uint8Array> | undefined> {
     const blob = this.#blobs.get(id)
-    return blob && readMemory(range ? blob.subarray(range.first, range.last + 1) : blob)
+    return blob && readMemory(blob)
   }
 
   async delete(id: string): Promise<void> {
@@ -127,13 +127,12 @@ export class FileBlobs implements Blobs {
     return { sha256: measured.sha256(), size: measured.size }
   }
 
-  async read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined> {
+  async read(id: string): Promise<AsyncIterable<Uint8Array> | undefined> {
     if (!isRandomId(id)) return undefined
     const path = this.#pathOf(id)
     try {
       const { size } = await stat(path)
-      const last = Math.min(range?.last ?? size - 1, size - 1)
-      return readFilePieces(path, { first: range?.first ?? 0, last })
+      return readFilePieces(path, size)
     } catch (error) {
       if (isAbsent(error)) return undefined
       throw toStorageError(error)
@@ -168,15 +167,11 @@ export class FileBlobs implements Blobs {
 }
 
 /** Opens the file at the first pull, and closes it however the iteration ends. */
-async function* readFilePieces(
-  path: string,
-  { first, last }: ByteRange,
-): AsyncGenerator<Uint8Array> {
-  if (last < first) return
-  let left = last + 1 - first
-  const options = { start: first, end: last, highWaterMark: FILE_PIECE_BYTES }
+async function* readFilePieces(path: string, size: number): AsyncGenerator<Uint8Array> {
+  let left = size
   try {
-    for await (const piece of createReadStream(path, options) as AsyncIterable<Buffer>) {
+    const pieces = createReadStream(path, { highWaterMark: FILE_PIECE_BYTES })
+    for await (const piece of pieces as AsyncIterable<Buffer>) {
       left -= piece.byteLength
       yield piece
     }

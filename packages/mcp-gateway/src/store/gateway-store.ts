@@ -178,8 +178,8 @@ export interface Blobs {
    * @throws GatewayError `LIMIT` for more bytes than `limit`, and the error of `bytes`
    */
   write(id: string, bytes: AsyncIterable<Uint8Array>, limit: number): Promise<WrittenBlob>
-  /** Returns `undefined` for an unknown id. A range may end behind the last byte. */
-  read(id: string, range?: ByteRange): Promise<AsyncIterable<Uint8Array> | undefined>
+  /** Returns `undefined` for an unknown id. */
+  read(id: string): Promise<AsyncIterable<Uint8Array> | undefined>
   /** Does nothing for an unknown id. */
   delete(id: string): Promise<void>
 }
@@ -189,12 +189,6 @@ export interface WrittenBlob {
   readonly sha256: string
   /** bytes */
   readonly size: number
-}
-
-/** First and last byte, inclusive. */
-export interface ByteRange {
-  readonly first: number
-  readonly last: number
 }
 
 /** Token buckets. */
