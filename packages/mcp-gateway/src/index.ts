@@ -7,7 +7,6 @@ export type {
   ClientAddress,
   ArtifactSettings,
   ClientProfile,
-  EraSettings,
   EventStoreSettings,
   ExtraSettings,
   GatewayObjects,

@@ -21,8 +21,6 @@ test.each([
   ],
   [{ sources: [{ name: 'x' }] }, '"sources[0]" must be a source'],
   [{ auth: 'secret' }, '"auth" must be an authenticator, such as bearerAuth(token), not a string'],
-  [{ eras: { legacy: 'session' } }, `Did you mean 'sessions'?`],
-  [{ eras: { modren: true } }, 'Did you mean "eras.modern"?'],
   [{ agents: { a: { grahp: {}, description: 'A' } } }, 'Did you mean "agents.a.graph"?'],
   [{ agents: { a: { graph: {}, description: 'A' } } }, '"agents.a.graph" must be a compiled graph'],
   [{ agents: { a: { graph: () => {} } } }, '"agents.a.description" is missing'],

@@ -70,8 +70,6 @@ export interface GatewaySettings {
   readonly server: ServerSettings
   /** Where the gateway listens, and which requests it answers. */
   readonly http: HttpSettings
-  /** Revisions of MCP that the gateway serves. */
-  readonly eras: EraSettings
   /** Limits of sessions. Only clients of the revisions up to 2025-11-25 have sessions. */
   readonly sessions: SessionSettings
   /** How agents come and go. */
@@ -163,13 +161,6 @@ export interface HealthSettings {
   readonly path: string
   /** Answers 200 while calls may come, else 503 with the reasons. */
   readonly readyPath: string
-}
-
-export interface EraSettings {
-  /** Serves revision 2026-07-28. */
-  readonly modern: boolean
-  /** How the revisions 2025-03-26 to 2025-11-25 are served. `stateless` is for clients that lose the session header. */
-  readonly legacy: 'sessions' | 'stateless' | 'off'
 }
 
 export interface SessionSettings {

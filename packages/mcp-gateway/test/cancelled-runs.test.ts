@@ -146,12 +146,6 @@ const LEGS: readonly Leg[] = [
     },
     graceMs: 0,
   },
-  {
-    name: 'a client of older revisions without a session',
-    options: { eras: { legacy: 'stateless' } },
-    open: async (url) => (id) => begun(url, toolCall(id, 'endless', 'Go'), {}),
-    graceMs: 0,
-  },
 ]
 
 test.each(LEGS)(

@@ -52,7 +52,6 @@ export interface SessionWorldOptions {
   readonly questionTimeoutMs?: number
   readonly keepAliveMs?: number
   readonly isShared?: boolean
-  readonly isStateless?: boolean
   /** @default 2 */
   readonly processes?: number
   readonly wrap?: (store: SessionStore) => SessionStore
@@ -159,7 +158,6 @@ export function sessionWorld(options: SessionWorldOptions = {}): SessionWorld {
       changes,
       settings,
       questionTimeoutMs: options.questionTimeoutMs ?? 60_000,
-      isStateless: options.isStateless ?? false,
       resources: {
         listOf: ({ principal: { id, isAnonymous }, scope }) => (isAnonymous ? scope : id),
       },

@@ -61,7 +61,7 @@ describe('readConfig', () => {
       'g.yaml:2: http.public-url is no known key: did you mean http.publicUrl?',
     ],
     ['limit: 4', 'g.yaml:1: limit is no known key: did you mean limits?'],
-    ['eras:\n  zzzzzz: 4', 'g.yaml:2: eras.zzzzzz is no known key: known here: modern, legacy'],
+    ['secrets:\n  zzzzzz: 4', 'g.yaml:2: secrets.zzzzzz is no known key: known here: stateKey'],
     [
       'tools:\n  overrides:\n    support/ask:\n      timeout: 4',
       'g.yaml:4: tools.overrides["support/ask"].timeout is no known key: did you mean tools.overrides["support/ask"].timeoutMs?',
@@ -75,10 +75,7 @@ describe('readConfig', () => {
       'g.yaml:2: http.port is 70000; expected a whole number from 0 to 65535',
     ],
     ['http: 5', 'g.yaml:1: http is 5; expected a section with keys of its own'],
-    [
-      'eras: { legacy: maybe }',
-      'g.yaml:1: eras.legacy is "maybe"; expected one of sessions, stateless, off',
-    ],
+    ['runs: { mode: maybe }', 'g.yaml:1: runs.mode is "maybe"; expected one of run, thread'],
     [
       'agents:\n  sources:\n    - type: a2a\n    - type: smtp',
       [

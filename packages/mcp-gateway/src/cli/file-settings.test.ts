@@ -35,10 +35,6 @@ test('gives every setting of an empty file this default', async () => {
       },
       insecure: false,
     },
-    eras: {
-      modern: true,
-      legacy: 'sessions',
-    },
     sessions: {
       idleTtlMs: 1_800_000,
       absoluteTtlMs: 43_200_000,

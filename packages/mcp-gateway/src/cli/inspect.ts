@@ -13,7 +13,9 @@ import { GatewayError } from '../errors.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import { errorText } from '../internal/redacted.ts'
 import type { GatewayOptions } from '../options.ts'
+import { MODERN_REVISION } from '../mcp/revisions.ts'
 import { storedSessions, type ListedSession } from '../mcp/sessions.ts'
+import { encodeName } from '../mcp/stateless-http.ts'
 import type { RunEvent } from '../internal/run-event.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
 import { readConfigFile, type ConfigFile, type ReadConfig } from './config-file.ts'
@@ -196,8 +198,7 @@ export async function callTool(
     if (event.type === 'failed') errors.push(errorText(event.error))
   }
   await using planned = await planGateway(file, {
-    // It sends one request, without a session.
-    over: { auth: undefined, eras: { modern: false, legacy: 'stateless' }, onEvent },
+    over: { auth: undefined, onEvent },
   })
   const result = await resultOf(planned, { name: tool, arguments: given })
   stdout.write(`${json ? JSON.stringify(result) : textOf(result)}\n`)
@@ -223,8 +224,18 @@ function parseArguments(message: string | undefined, json: string | undefined): 
 
 type Result = Readonly<Record<string, unknown>>
 
+/** Envelope of a request of 2026-07-28. */
+const META = {
+  'io.modelcontextprotocol/protocolVersion': MODERN_REVISION,
+  'io.modelcontextprotocol/clientInfo': { name: 'mcp-gateway call', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': {},
+}
+
 /** @throws CommandError with the warnings of the file: they may explain why the tool is missing */
-async function resultOf(planned: PlannedGateway, params: object): Promise<Result> {
+async function resultOf(
+  planned: PlannedGateway,
+  params: { readonly name: string; readonly arguments: object },
+): Promise<Result> {
   const { gateway, warnings } = planned
   const response = await gateway.fetch(
     new Request('http://localhost/mcp', {
@@ -233,8 +244,16 @@ async function resultOf(planned: PlannedGateway, params: object): Promise<Result
         host: 'localhost',
         'content-type': 'application/json',
         accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': MODERN_REVISION,
+        'mcp-method': 'tools/call',
+        'mcp-name': encodeName(params.name),
       },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { ...params, _meta: META },
+      }),
     }),
   )
   const answer = messagesFrom(await response.text()).find((each) => each['id'] === 1)

@@ -141,7 +141,6 @@ describe('check of mistakes that only matter when clients are served', () => {
     ['transport: stdio\nauth: { mode: bearer, tokens: { a: { token: t } } }\n', /:5: Over stdio/],
     ['http: { host: 0.0.0.0 }\n', /:4: Without auth, everybody/],
     ['http: { host: 0.0.0.0 }\nauth: { devMode: true }\n', /:5: Development mode accepts/],
-    ['eras: { modern: false, legacy: off }\n', /:4: No revision of the protocol would be served/],
     [shared, /g\.yaml: With a shared store, every process needs the same secrets\.stateKey/],
   ])('refuses %j with the same message as serve', async (text, message) => {
     const path = await file('g.yaml', `${YAML}${text}`)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import { AgentsAtHand, echo } from '../../test/agents-at-hand.ts'
-import { initialize, post, toolCall } from '../../test/rpc-requests.ts'
+import { initialize } from '../../test/rpc-requests.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway } from '../gateway.ts'
 import type { GatewayOptions } from '../options.ts'

@@ -72,10 +72,10 @@ export class Runtime implements AsyncDisposable {
   readonly #tasks: Tasks
   readonly #parts: HandlerParts
   readonly #handlers: McpHandlers
-  /** Serves 2026-07-28, unless `eras.modern` is false. */
-  readonly #modern: StatelessHttp | undefined
-  /** Serves the revisions with sessions, unless `eras.legacy` is `off`. */
-  readonly #legacy: SessionHttp | undefined
+  /** Serves 2026-07-28. */
+  readonly #modern: StatelessHttp
+  /** Serves the revisions with sessions. */
+  readonly #legacy: SessionHttp
   readonly #router: Router
   readonly #rates: RateLimits
   readonly #listeners: GatewayListeners
@@ -161,15 +161,9 @@ export class Runtime implements AsyncDisposable {
     this.#rates = new RateLimits(this.#store.rates, { ...options.limits, onError: this.#onError })
     this.#parts = this.#handlerParts()
     this.#handlers = makeHandlers(this.#parts)
-    const { eras } = options
-    if (!eras.modern && eras.legacy === 'off') {
-      const message =
-        'No revision of the protocol would be served: eras.modern is false, and eras.legacy off'
-      throw new GatewayError('CONFIG', message, { path: 'eras' })
-    }
     const streams = this.#makeStreams()
-    this.#modern = eras.modern ? this.#makeModern(streams) : undefined
-    this.#legacy = eras.legacy === 'off' ? undefined : this.#makeLegacy({ streams })
+    this.#modern = this.#makeModern(streams)
+    this.#legacy = this.#makeLegacy({ streams })
     this.#router = this.#makeRouter()
     const { path } = http
     this.#listeners = new GatewayListeners({
@@ -185,7 +179,7 @@ export class Runtime implements AsyncDisposable {
 
   /** Sessions that are open. */
   get sessions(): number {
-    return this.#legacy?.sessions.size ?? 0
+    return this.#legacy.sessions.size
   }
 
   async fetch(request: Request, context?: unknown): Promise<Response> {
@@ -201,8 +195,7 @@ export class Runtime implements AsyncDisposable {
   }
 
   serveStdio(options: StdioOptions = {}): StdioConnection {
-    const { auth, eras } = this.#options
-    checkAuthFits(auth, 'stdio')
+    checkAuthFits(this.#options.auth, 'stdio')
     if (this.#closing) throw new GatewayError('CLOSED', 'The gateway was closed')
     const started = this.#start()
     const store = new MemoryGatewayStore({ now: () => this.#clock.now() })
@@ -210,7 +203,7 @@ export class Runtime implements AsyncDisposable {
       ...options,
       caller: { principal: this.#anonymous, scope: newScopeId() },
       modern: this.#modern,
-      legacy: eras.legacy === 'off' ? undefined : this.#makePipeSessions(store),
+      legacy: this.#makePipeSessions(store),
       whenListable: async () => {
         await Promise.all([this.#within(STDIO_WAIT_MS, started), this.registry.whenPopulated()])
       },
@@ -252,8 +245,8 @@ export class Runtime implements AsyncDisposable {
     await Promise.all([handedOver, tasksEnd])
     await this.#within(LAST_RESPONSES_MS, this.#router.whenIdle())
     await Promise.all([
-      this.#modern?.close(),
-      this.#legacy?.close(),
+      this.#modern.close(),
+      this.#legacy.close(),
       ...[...this.#pipes].map((pipe) => pipe.close()),
     ])
     await this.#listeners.close()
@@ -345,14 +338,13 @@ export class Runtime implements AsyncDisposable {
   }
 
   #makeLegacy(own: Pick<SessionHttpOptions, 'streams'> & Partial<SessionHttpOptions>): SessionHttp {
-    const { eras, runs, sessions } = this.#options
+    const { runs, sessions } = this.#options
     return new SessionHttp({
       handlers: this.#handlers,
       store: this.#store,
       changes: this.#changes,
       lease: this.#lease,
       settings: toSessionLimits(sessions),
-      isStateless: eras.legacy === 'stateless',
       questionTimeoutMs: runs.questionTimeoutMs,
       resources: this.#artifacts?.resources,
       observer: this.#observer,
@@ -369,7 +361,6 @@ export class Runtime implements AsyncDisposable {
     return this.#makeLegacy({
       store,
       settings: { ...toSessionLimits(sessions), ...endless },
-      isStateless: false,
       observer: undefined,
       streams: this.#makeStreams(),
     })

@@ -129,10 +129,6 @@ export const settingsShape: Shape<GatewaySettings> = {
     metricsPath: unset(path),
     insecure: flag.default(false),
   }),
-  eras: section({
-    modern: flag.default(true),
-    legacy: oneOf('sessions', 'stateless', 'off').default('sessions'),
-  }),
   sessions: section({
     idleTtlMs: whole(1).default(1_800_000),
     absoluteTtlMs: whole(1).default(43_200_000),

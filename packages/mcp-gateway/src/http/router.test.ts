@@ -2,8 +2,7 @@ import { Hono } from 'hono'
 import { describe, expect, test } from 'vitest'
 
 import { AgentsAtHand, echo, endless } from '../../test/agents-at-hand.ts'
-import { connect } from '../../test/mcp-clients.ts'
-import { eventsOf, get, initialize, post, toolCall, URL_OF_TESTS } from '../../test/rpc-requests.ts'
+import { initialize, post, toolCall, URL_OF_TESTS } from '../../test/rpc-requests.ts'
 import { bearerAuth } from './auth/bearer.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
 import type { GatewayOptions } from '../options.ts'
@@ -12,8 +11,6 @@ import type { AgentUpdate } from '../agents/agent.ts'
 function gatewayWith(options: GatewayOptions = {}): Gateway {
   return createGateway({ sources: [new AgentsAtHand({ echo, endless })], ...options })
 }
-
-const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
 
 function modern(
   method: string,
@@ -77,12 +74,6 @@ describe('requests that are refused before they are read', () => {
     expect(response.status).toBe(status)
     await response.text()
   })
-
-  test('names the allowed methods with 405', async () => {
-    await using gateway = gatewayWith({ eras: { legacy: 'off' } })
-    const response = await gateway.fetch(get({}))
-    expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST'])
-  })
 })
 
 test('lets a listed page call and read the reply', async () => {
@@ -99,73 +90,12 @@ test('lets a listed page call and read the reply', async () => {
   expect(response.headers.has('access-control-allow-credentials')).toBe(false)
 })
 
-describe('the revisions that are served', () => {
-  test('refuses a modern request that contradicts its headers', async () => {
-    await using gateway = gatewayWith()
-    const response = await gateway.fetch(modern('tools/list', {}, { 'mcp-method': 'tools/call' }))
-    expect(response.status).toBe(400)
-    await expect(response.json()).resolves.toMatchObject({ error: { code: -32_020 } })
-  })
-
-  test('names the supported versions to legacy clients if only 2026-07-28 is served', async () => {
-    await using gateway = gatewayWith({ eras: { legacy: 'off' } })
-    const response = await gateway.fetch(initialize())
-    expect(response.status).toBe(400)
-    await expect(response.json()).resolves.toMatchObject({
-      error: { code: -32_022, data: { supported: ['2026-07-28'] } },
-    })
-  })
-
-  test('serves only sessions if 2026-07-28 is off', async () => {
-    await using gateway = gatewayWith({ eras: { modern: false } })
-    const refused = await gateway.fetch(modern('tools/list'))
-    expect(refused.status).toBe(400)
-    const { url } = await gateway.listen({ port: 0 })
-    await using client = await connect('v2 auto', url)
-    expect((await client.listTools()).tools).toHaveLength(2)
-  })
-
-  test('serves clients that lose the session id, without a session', async () => {
-    await using gateway = gatewayWith({ eras: { legacy: 'stateless' } })
-    const response = await gateway.fetch(post(list))
-    expect(await response.text()).toContain('"echo"')
-    const { url } = await gateway.listen({ port: 0 })
-    await using client = await connect('v1', url)
-    const result = await client.callTool('echo', 'Hello')
-    expect(result['content']).toEqual([{ type: 'text', text: 'Hello' }])
-  })
-
-  test('offers nothing that needs a session to clients without one', async () => {
-    await using gateway = gatewayWith({ eras: { legacy: 'stateless' } })
-    const params = {
-      protocolVersion: '2025-11-25',
-      capabilities: {},
-      clientInfo: { name: 't', version: '1' },
-    }
-    const hello = await gateway.fetch(post({ jsonrpc: '2.0', id: 1, method: 'initialize', params }))
-    const text = await hello.text()
-    expect(text).toContain('"tools":{},"prompts":{},"resources":{},"completions":{}')
-    expect(text).not.toMatch(/listChanged|subscribe|logging/)
-    const uri = 'artifact://s/a.txt'
-    const follow = await gateway.fetch(
-      post({ jsonrpc: '2.0', id: 2, method: 'resources/subscribe', params: { uri } }),
-    )
-    expect(await follow.text()).toContain('-32601')
-  })
-
-  test('cancels the call of a client without a session', async () => {
-    const agents = new AgentsAtHand({ endless })
-    await using gateway = gatewayWith({ sources: [agents], eras: { legacy: 'stateless' } })
-    const response = await gateway.fetch(post(toolCall(7, 'endless', 'Go')))
-    for await (const { data } of eventsOf(response)) {
-      if (!data.includes('begun')) continue
-      const params = { requestId: 7 }
-      await gateway.fetch(post({ jsonrpc: '2.0', method: 'notifications/cancelled', params }))
-    }
-    expect(agents.calls[0]?.signal.aborted).toBe(true)
-  })
+test('refuses a modern request that contradicts its headers', async () => {
+  await using gateway = gatewayWith()
+  const response = await gateway.fetch(modern('tools/list', {}, { 'mcp-method': 'tools/call' }))
+  expect(response.status).toBe(400)
+  await expect(response.json()).resolves.toMatchObject({ error: { code: -32_020 } })
 })
-
 test('refuses a JSON-RPC batch of every revision, and executes nothing', async () => {
   const agents = new AgentsAtHand({ echo })
   await using gateway = gatewayWith({ sources: [agents] })

@@ -7,7 +7,6 @@ import { EventStream } from '../mcp/event-stream.ts'
 import { isAnyRequest, RPC_ERROR } from '../mcp/json-rpc.ts'
 import {
   refused,
-  REVISION_REFUSED,
   toReply,
   tryLater,
   type BodyText,
@@ -59,10 +58,10 @@ export function documentRoute(path: string, read: () => Promise<Document>): Http
 }
 
 export interface RouterOptions {
-  /** Serves 2026-07-28. `undefined`: that revision is refused. */
-  readonly modern: StatelessHttp | undefined
-  /** Serves the revisions with sessions. `undefined`: they are refused. */
-  readonly legacy: SessionHttp | undefined
+  /** Serves 2026-07-28. */
+  readonly modern: StatelessHttp
+  /** Serves the revisions with sessions. */
+  readonly legacy: SessionHttp
   readonly routes: readonly HttpRoute[]
   readonly admission: Admission
   /** Receives calls that are refused. */
@@ -160,10 +159,7 @@ export class Router {
     const who = await admission.admit(exchange)
     if (!isPrincipal(who)) return who
     const caller: Caller = { principal: who, address, hasRoom }
-    if (method !== 'POST') {
-      if (legacy) return legacy.serve(exchange, undefined, caller)
-      return refused(405, RPC_ERROR.refused, 'Method not allowed.', { allow: 'POST' })
-    }
+    if (method !== 'POST') return legacy.serve(exchange, undefined, caller)
     if (!isJsonContentType(headers.get('content-type'))) {
       const text = 'Unsupported Media Type: Content-Type must be application/json'
       return refused(415, RPC_ERROR.refused, text)
@@ -227,9 +223,9 @@ export class Router {
       reportRefusedCall(observer, { tool: refusal.tool, principal, address, era })
       return toReply(refusal.response)
     }
-    if (legacy && era === 'legacy') return legacy.serve(exchange, body, caller)
-    if (modern) return modern.serve(exchange, { body, route }, caller)
-    return refused(400, RPC_ERROR.refused, REVISION_REFUSED)
+    return era === 'legacy'
+      ? legacy.serve(exchange, body, caller)
+      : modern.serve(exchange, { body, route }, caller)
   }
 }
 

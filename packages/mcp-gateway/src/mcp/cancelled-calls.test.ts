@@ -1,7 +1,6 @@
 import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
-import { AgentsAtHand, endless } from '../../test/agents-at-hand.ts'
 import { connect } from '../../test/mcp-clients.ts'
 import { eventsOf, get, inSession, openSession, post, toolCall } from '../../test/rpc-requests.ts'
 import { twoReplicas, withLogs } from '../../test/two-replicas.ts'
@@ -149,14 +148,6 @@ test('aborts a call that is cancelled before it begins', async () => {
   kept.resolve()
   expect(await (await answering).text()).not.toContain('"id":1')
   expect(w.agents.calls.filter(({ signal }) => !signal.aborted)).toHaveLength(0)
-})
-
-test('ends the stream of a cancelled call of a client without a session', async () => {
-  await using w = twoReplicas({ eras: { legacy: 'stateless' } })
-  const headers = { 'mcp-protocol-version': '2025-11-25' }
-  const reading = await begun(await w.a(post(toolCall(1, 'endless', 'Go'), headers)))
-  expect((await w.a(post(cancel(1), headers))).status).toBe(202)
-  expect((await reading.rest).text).not.toContain('"id":1')
 })
 
 test.each(['v1', 'v2 legacy'] as const)(

@@ -32,10 +32,8 @@ import { callerOf, callTool, type OwnTool } from './tool-call.ts'
 /** Result of a request, before an edge gives it the form of the client's revision: see `resultForRevision()`. */
 export type McpResult = Result | InputRequiredResult
 
-/**
- * Clients with sessions (stdio too), clients of the same revisions without a session, and clients of 2026-07-28.
- */
-export type ClientKind = 'session' | 'stateless' | 'modern'
+/** Clients with sessions (stdio too), and clients of 2026-07-28. */
+export type ClientKind = 'session' | 'modern'
 
 /** Answers the requests of clients of all revisions. Knows no transport. */
 export interface McpHandlers {
@@ -113,16 +111,14 @@ export class GatewayHandlers implements McpHandlers {
     )
   }
 
-  /** Clients without a session have no stream on which they could learn of changes. */
   capabilities(kind: ClientKind): ServerCapabilities {
     const { channel, hasPrompts, resources, retentionMs } = this.#parts
     const keys = { [IDEMPOTENCY]: { retentionMs, inFlight: 'join' } }
-    const changes = kind === 'stateless' ? {} : { listChanged: true }
-    const subscriptions = kind === 'stateless' ? {} : { subscribe: true }
+    const changes = { listChanged: true }
     return {
       tools: changes,
       ...(hasPrompts && { prompts: changes }),
-      ...(resources && { resources: { ...changes, ...subscriptions } }),
+      ...(resources && { resources: { ...changes, subscribe: true } }),
       ...((hasPrompts || resources) && { completions: {} }),
       ...(kind === 'modern'
         ? { extensions: { [TASKS_EXTENSION]: {}, ...keys } }

@@ -51,8 +51,6 @@ export function headersOf({ body, headers }: Reply): Record<string, string> {
   return { ...Object.fromEntries(body.headers), ...headers }
 }
 
-export const REVISION_REFUSED = 'This revision of the protocol is not served here'
-
 /** Returns a JSON-RPC error about a request whose id is not known. */
 export function refused(
   status: number,

@@ -155,7 +155,7 @@ interface ContextParts {
 /** The context of one request of a session. */
 export class SessionContext extends RequestContext implements SessionHandle {
   readonly client: ClientInfo
-  readonly session: SessionHandle | undefined
+  readonly session: SessionHandle = this
   readonly signal: AbortSignal
   readonly progress: RequestContext['progress']
   readonly continuation = undefined
@@ -169,7 +169,6 @@ export class SessionContext extends RequestContext implements SessionHandle {
     const meta = isRecord(given) ? given : {}
     super({ requestId, meta, caller: { ...caller, scope }, headers })
     this.client = session.client
-    this.session = session.isStored ? this : undefined
     this.signal = parts.call.signal
     this.#parts = parts
     const { progressToken: token } = this.meta
@@ -185,7 +184,6 @@ export class SessionContext extends RequestContext implements SessionHandle {
 
   async ask(questions: Questions): Promise<Answers> {
     const { call, questions: open } = this.#parts
-    if (!call.session.isStored) throw new Error('Clients without a session cannot answer questions')
     return open.askAll(call, questions, this.signal)
   }
 

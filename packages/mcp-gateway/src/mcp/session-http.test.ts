@@ -9,7 +9,7 @@ import {
   post,
   URL_OF_TESTS,
 } from '../../test/rpc-requests.ts'
-import { sessionWorld, type SessionWorld, type Tool } from '../../test/session-world.ts'
+import { sessionWorld, type SessionWorld } from '../../test/session-world.ts'
 import { GatewayError } from '../errors.ts'
 
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' }
@@ -408,101 +408,6 @@ describe('a session at several processes', () => {
       error: { code: -32_602 },
     })
     expect(await levelsOf(w)).toEqual(['error'])
-  })
-})
-
-describe('clients without a session', () => {
-  const cancel = (requestId: number, headers = {}): Request =>
-    post({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }, headers)
-
-  /** A world with a tool that ends when it is cancelled, or when the test says so. */
-  function statelessWorld(): SessionWorld & {
-    readonly signals: AbortSignal[]
-    readonly finish: () => void
-  } {
-    const signals: AbortSignal[] = []
-    const finished = deferred()
-    const tools: Record<string, Tool> = {
-      quick: () => 'done',
-      slow: async ({ signal }) => {
-        signals.push(signal)
-        await Promise.race([
-          finished.promise,
-          new Promise((resolve) => {
-            signal.addEventListener('abort', resolve)
-          }),
-        ])
-        return 'finished'
-      },
-      shop: async (context) => {
-        const asked = context.ask({ size: { method: 'roots/list', params: {} } })
-        return asked.then(String, ({ message }: Error) => message)
-      },
-      reports: async ({ progress }) => {
-        await progress?.({ progress: 1, message: 'half' })
-        return 'done'
-      },
-    }
-    const world = sessionWorld({ tools, isStateless: true })
-    return { ...world, signals, finish: () => finished.resolve() }
-  }
-
-  test('get no session id, and nothing of them is stored', async () => {
-    await using w = statelessWorld()
-    const opened = await w.a(initialize())
-    expect(opened.headers.get('mcp-session-id')).toBeNull()
-    expect(await opened.json()).toMatchObject({ result: { protocolVersion: '2025-11-25' } })
-    const answer = await w.b(post(call(1, 'quick')))
-    expect(answer.headers.get('content-type')).toBe('application/json')
-    expect(await answer.json()).toMatchObject({ id: 1, result: { content: [{ text: 'done' }] } })
-    const set = { jsonrpc: '2.0', id: 2, method: 'logging/setLevel', params: { level: 'error' } }
-    expect(await (await w.a(post(set))).json()).toMatchObject({ result: {} })
-    expect(await w.store.records.list('')).toEqual([])
-    expect(w.observed).toEqual([])
-  })
-
-  test.each([
-    ['GET', get({})],
-    ['DELETE', new Request(URL_OF_TESTS, { method: 'DELETE' })],
-  ])('get 405 for %s', async (_, request) => {
-    await using w = statelessWorld()
-    const response = await w.a(request)
-    expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST'])
-  })
-
-  test('read a stream without ids, and cannot resume it', async () => {
-    await using w = statelessWorld()
-    const params = { name: 'reports', arguments: {}, _meta: { progressToken: 1 } }
-    const response = await w.a(post({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }))
-    const text = await response.text()
-    expect(text).toMatch(/notifications\/progress[^]+"result"/)
-    expect(text).not.toMatch(/^id:/m)
-  })
-
-  test('cancel a call by its id, unless the id could mean several calls', async () => {
-    await using w = statelessWorld()
-    const bob = { authorization: 'bob' }
-    const responses = await Promise.all([
-      w.a(post(call(1, 'slow'))),
-      w.a(post(call(1, 'slow'))),
-      w.a(post(call(1, 'slow'), bob)),
-      w.a(post(call(2, 'slow'))),
-    ])
-    const aborted = (): readonly boolean[] => w.signals.map((signal) => signal.aborted)
-    expect((await w.a(cancel(1))).status).toBe(202)
-    expect(aborted()).toEqual([false, false, false, false])
-    await w.a(cancel(1, bob))
-    await w.a(cancel(2))
-    expect(aborted()).toEqual([false, false, true, true])
-    w.finish()
-    const texts = await Promise.all(responses.map((response) => response.text()))
-    expect(texts.map((text) => text.includes('finished'))).toEqual([true, true, false, false])
-  })
-
-  test('are not asked', async () => {
-    await using w = statelessWorld()
-    const answer = await w.a(post(call(1, 'shop')))
-    expect(await answer.text()).toContain('cannot answer questions')
   })
 })
 

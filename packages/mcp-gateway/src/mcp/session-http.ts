@@ -8,7 +8,6 @@ import {
 
 import { GatewayError } from '../errors.ts'
 import type { ArtifactResources } from '../files/resources.ts'
-import { systemClock } from '../internal/clock.ts'
 import { inTime } from '../internal/timers.ts'
 import { CHANGES, SessionListener, type ChangeFeed } from './change-feed.ts'
 import type { McpHandlers, McpResult } from './handlers.ts'
@@ -31,7 +30,7 @@ import {
 import type { OpenStreams } from './open-streams.ts'
 import { refused, tryLater, type Reply } from './reply.ts'
 import type { Caller } from './request-context.ts'
-import { DEFAULT_REVISION, resultForRevision } from './revisions.ts'
+import { resultForRevision } from './revisions.ts'
 import { CallStream, PRIMED_SINCE } from './session-calls.ts'
 import {
   OpenQuestions,
@@ -40,7 +39,7 @@ import {
   type SessionRequest,
 } from './session-context.ts'
 import { readerChanged, resumeStream, streamOver, unknownEvent } from './session-replay.ts'
-import { LiveSession, newRecord, Sessions, type SessionParts, type SessionUse } from './sessions.ts'
+import { LiveSession, Sessions, type SessionParts } from './sessions.ts'
 
 export interface SessionHttpOptions extends SessionParts {
   readonly handlers: McpHandlers
@@ -49,8 +48,6 @@ export interface SessionHttpOptions extends SessionParts {
   /** `undefined`: there are no resources. */
   readonly resources: Pick<ArtifactResources, 'listOf'> | undefined
   readonly streams: OpenStreams
-  /** Serves clients that lose the id of their session: each POST alone, without a session and without GET. */
-  readonly isStateless: boolean
 }
 
 const MAX_HANDSHAKE_CHARS = 32_768
@@ -71,10 +68,8 @@ export class SessionHttp {
   readonly #questions: OpenQuestions
   /** Answers that another process has not confirmed yet, by the id of their question. */
   readonly #forwarded = new Map<string, () => void>()
-  readonly #lone = new Set<LoneSession>()
 
-  constructor(given: SessionHttpOptions) {
-    const options = given.isStateless ? withoutStore(given) : given
+  constructor(options: SessionHttpOptions) {
     const process = options.lease.id
     this.#options = options
     const sessions = new Sessions(options)
@@ -109,13 +104,13 @@ export class SessionHttp {
     body: unknown,
     caller: Caller,
   ): Promise<Reply> {
-    const { isStateless, onError } = this.#options
-    const http = { method, headers, body, caller }
     try {
-      return await (isStateless ? this.#serveAlone(http) : this.#serve(http))
+      return await this.#serve({ method, headers, body, caller })
     } catch (error) {
       if (!GatewayError.is(error)) throw error
-      onError(new Error('A request of a session could not be served', { cause: error }))
+      this.#options.onError(
+        new Error('A request of a session could not be served', { cause: error }),
+      )
       return tryLater(503, 'Sessions cannot be reached at the moment. Try again.', 1000)
     }
   }
@@ -123,7 +118,6 @@ export class SessionHttp {
   /** Ends what is in flight. */
   async close(): Promise<void> {
     await this.sessions.close()
-    for (const session of this.#lone) session.end(new Error('The gateway is stopping'))
     this.#options.streams.close()
   }
 
@@ -148,33 +142,13 @@ export class SessionHttp {
       return { status: 200 }
     }
     const reply = await (method === 'POST' ? this.#post(session, http) : this.#get(session, http))
-    return this.#streamed(reply, { 'mcp-session-id': id })
+    if (!(reply.body instanceof EventStream)) return reply
+    this.#options.streams.keepOpen(reply.body)
+    return { ...reply, headers: { 'mcp-session-id': id } }
   }
 
-  /** Serves a client that has no session. */
-  async #serveAlone(http: SessionRequest): Promise<Reply> {
-    const { body, caller, headers, method } = http
-    if (method !== 'POST') {
-      return refused(405, RPC_ERROR.refused, 'Method not allowed.', { allow: 'POST' })
-    }
-    if (methodOf(body) === 'initialize') return wrongHeaders(http, true) ?? this.#initialize(body)
-    const refusal = wrongHeaders(http)
-    if (refusal) return refusal
-    const principalId = caller.principal.id
-    const id = cancelledId(body)
-    if (id !== undefined) {
-      const own = [...this.#lone].filter((session) => session.principalId === principalId)
-      const [only, ...others] = own.flatMap((session) => callOf(session, id) ?? [])
-      // Several clients of one principal may use the same id.
-      if (others.length === 0) only?.cancel()
-    }
-    const protocolVersion = headers.get('mcp-protocol-version') ?? DEFAULT_REVISION
-    const session = new LoneSession(principalId, protocolVersion, this.#lone)
-    return this.#streamed(await this.#post(session, http), undefined)
-  }
-
-  /** @param caller to whom the new session belongs. @default no session is opened */
-  async #initialize(body: unknown, caller?: Caller): Promise<Reply> {
+  /** @param caller to whom the new session belongs */
+  async #initialize(body: unknown, caller: Caller): Promise<Reply> {
     if (JSON.stringify(body).length > MAX_HANDSHAKE_CHARS) {
       const text = `A handshake may have ${MAX_HANDSHAKE_CHARS} characters`
       return refused(413, RPC_ERROR.refused, text)
@@ -188,15 +162,15 @@ export class SessionHttp {
       ? requested
       : LATEST_PROTOCOL_VERSION
     const handshake = { protocolVersion, capabilities: ofClient, clientInfo }
-    const session = caller && (await this.sessions.open(handshake, caller))
-    if (session && !(session instanceof LiveSession)) return session
+    const session = await this.sessions.open(handshake, caller)
+    if (!(session instanceof LiveSession)) return session
     const { handlers } = this.#options
     const { serverInfo, instructions } = handlers
-    const capabilities = handlers.capabilities(session ? 'session' : 'stateless')
+    const capabilities = handlers.capabilities('session')
     const result = { protocolVersion, capabilities, serverInfo, instructions }
     return {
       status: 200,
-      headers: session && { 'mcp-session-id': session.id },
+      headers: { 'mcp-session-id': session.id },
       body: JSON.stringify({ jsonrpc: '2.0', id: message.id, result }),
     }
   }
@@ -251,7 +225,7 @@ export class SessionHttp {
   async #handleOwn(session: LiveSession, method: string, params: Params): Promise<McpResult> {
     if (method === 'ping') return {}
     const level = parseLevel(params['level'])
-    if (session.isStored) await this.sessions.update(session, (record) => ({ ...record, level }))
+    await this.sessions.update(session, (record) => ({ ...record, level }))
     return {}
   }
 
@@ -262,7 +236,10 @@ export class SessionHttp {
     const requestId = cancelledId(message)
     if (requestId === undefined) return undefined
     const call = callOf(session, requestId)
-    if (call) return void call.cancel()
+    if (call) {
+      call.cancel()
+      return undefined
+    }
     if (await this.sessions.signal(session, { type: 'cancel', requestId })) return undefined
     return tryLater(503, 'Other processes cannot be reached at the moment. Try again.', 1000)
   }
@@ -384,45 +361,6 @@ export class SessionHttp {
       stream.end()
       throw error
     }
-  }
-
-  /** Adds the headers of a stream, and keeps it open while it is silent. */
-  #streamed(reply: Reply, headers: Reply['headers']): Reply {
-    if (!(reply.body instanceof EventStream)) return reply
-    this.#options.streams.keepOpen(reply.body)
-    return { ...reply, headers }
-  }
-}
-
-/** Replaces the session for one POST of a client without one. */
-class LoneSession extends LiveSession {
-  readonly #all: Set<LoneSession>
-
-  /** @param all sessions of this kind with a call in flight */
-  constructor(principalId: string, protocolVersion: string, all: Set<LoneSession>) {
-    const handshake = { protocolVersion, capabilities: {}, clientInfo: {} }
-    super({ id: '', name: '', principalId }, newRecord(handshake, 0), systemClock)
-    this.#all = all
-  }
-
-  override use(use: SessionUse): () => void {
-    const leave = super.use(use)
-    this.#all.add(this)
-    return () => {
-      leave()
-      this.#all.delete(this)
-    }
-  }
-}
-
-/** Clients without a session are not stored, and other processes receive nothing about them. */
-function withoutStore(options: SessionHttpOptions): SessionHttpOptions {
-  const { store, settings } = options
-  const { records, logs, rates } = store
-  return {
-    ...options,
-    store: { records, logs, rates, isShared: false, isDurable: false },
-    settings: { ...settings, events: undefined },
   }
 }
 

@@ -180,21 +180,6 @@ test('stores nothing after both processes have closed', async () => {
   expect(w.clock.pending).toBe(0)
 })
 
-test('sets a log level at all processes', async () => {
-  await using w = twoReplicas()
-  const id = await openSession(w.a)
-  const levels = async (): Promise<unknown[]> => {
-    const listed = await w.store.records.list('session:')
-    return listed.map(({ value }) => (value as { readonly level?: string }).level)
-  }
-  const set = (level: string): object => {
-    return { jsonrpc: '2.0', id: level, method: 'logging/setLevel', params: { level } }
-  }
-  await statusOf(w.a(post(set('error'), inSession(id))))
-  expect(await levels()).toEqual(['error'])
-  await statusOf(w.b(post(set('debug'), inSession(id))))
-  expect(await levels()).toEqual(['debug'])
-})
 /** Reads the whole response: otherwise it stays in flight. */
 async function statusOf(answering: Promise<Response>): Promise<number> {
   const response = await answering

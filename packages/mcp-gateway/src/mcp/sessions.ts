@@ -97,8 +97,6 @@ export class LiveSession {
   /** Stands for the session in the store: it shows neither the id nor the principal. */
   readonly name: string
   readonly principalId: string
-  /** True if the store has a record of this session. */
-  readonly isStored: boolean
   readonly client: ClientInfo
   /** What is in flight here. */
   readonly uses: SessionUse[] = []
@@ -116,7 +114,6 @@ export class LiveSession {
     this.id = names.id
     this.name = names.name
     this.principalId = names.principalId
-    this.isStored = names.name !== ''
     this.record = record
     const { handshake } = record
     this.client = toClientInfo(
@@ -532,7 +529,7 @@ export async function storedSessions(records: Records): Promise<readonly ListedS
 }
 
 /** Returns the record of a session whose client has sent nothing but a handshake. */
-export function newRecord(handshake: Handshake, createdAt: number): SessionRecord {
+function newRecord(handshake: Handshake, createdAt: number): SessionRecord {
   const none = { scope: undefined, level: undefined, listener: undefined }
   return { ...none, createdAt, handshake, followed: [] }
 }

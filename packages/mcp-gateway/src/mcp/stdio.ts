@@ -9,8 +9,8 @@ import {
 import { isRecord } from '@x/internal'
 
 import { EventStream } from './event-stream.ts'
-import { cancelledId, methodOf, paramsOf, RPC_ERROR, toErrorResponse } from './json-rpc.ts'
-import { refused, REVISION_REFUSED, type Reply } from './reply.ts'
+import { cancelledId, methodOf, paramsOf, toErrorResponse } from './json-rpc.ts'
+import type { Reply } from './reply.ts'
 import type { Caller } from './request-context.ts'
 import { DEFAULT_REVISION } from './revisions.ts'
 import type { SessionHttp } from './session-http.ts'
@@ -32,10 +32,9 @@ export interface StdioConnection extends AsyncDisposable {
 
 export interface StdioServing extends StdioOptions {
   readonly caller: Caller
-  /** `undefined`: 2026-07-28 is refused. */
-  readonly modern: StatelessHttp | undefined
-  /** Serves this pipe only, and is closed with it. `undefined`: the revisions with sessions are refused. */
-  readonly legacy: SessionHttp | undefined
+  readonly modern: StatelessHttp
+  /** Serves this pipe only, and is closed with it. */
+  readonly legacy: SessionHttp
   /** Resolves when agents had time to appear in lists. Never rejects. */
   readonly whenListable: () => Promise<void>
   readonly onError: (error: Error) => void
@@ -107,7 +106,7 @@ export class StdioPipe implements StdioConnection {
     this.#input.off('data', this.#read)
     if (this.#input.listenerCount('data') === 0) this.#input.pause()
     for (const request of this.#open.values()) request.abort(new Error('The pipe was closed'))
-    await this.#options.legacy?.close()
+    await this.#options.legacy.close()
     this.#onWritable()
     this.#onAnswered()
     this.#onClosed()
@@ -157,7 +156,7 @@ export class StdioPipe implements StdioConnection {
     await before
     const isInitialize = methodOf(message) === 'initialize'
     const needsSession = this.#sessionId === undefined && 'id' in message && 'method' in message
-    const isOpened = !needsSession || isInitialize || this.#isModern(message)
+    const isOpened = !needsSession || isInitialize || isModern(message)
     if (!isOpened) await this.#serve(INITIALIZE, false)
     const served = this.#serve(message)
     if (isInitialize) await served
@@ -175,8 +174,7 @@ export class StdioPipe implements StdioConnection {
     }
     try {
       const { signal } = request
-      const isModern = this.#isModern(message)
-      const { body } = await (isModern ? this.#call(message, signal) : this.#post(message))
+      const { body } = await (isModern(message) ? this.#call(message, signal) : this.#post(message))
       if (body instanceof EventStream) await this.#sendEvents(body, signal)
       else if (body !== undefined && id !== undefined) {
         const text = typeof body === 'string' ? body : await body.text()
@@ -194,14 +192,8 @@ export class StdioPipe implements StdioConnection {
     if (this.#unanswered.size === 0) this.#onAnswered()
   }
 
-  /** Requests of 2026-07-28 name their revision. Where no other revision is served, every message belongs to it. */
-  #isModern(message: JSONRPCMessage): boolean {
-    return !this.#options.legacy || revisionOf(message) !== undefined
-  }
-
   async #call(message: JSONRPCMessage, signal: AbortSignal): Promise<Reply> {
     const { caller, modern } = this.#options
-    if (!modern) return refused(400, RPC_ERROR.refused, REVISION_REFUSED)
     const [revision, method] = [revisionOf(message), methodOf(message)]
     const name = method === undefined ? undefined : nameIn(method, paramsOf(message))
     const headers = new Headers({ 'content-type': 'application/json' })
@@ -216,17 +208,17 @@ export class StdioPipe implements StdioConnection {
     const { caller, legacy } = this.#options
     const isInitialize = methodOf(message) === 'initialize'
     const headers = headersOf(isInitialize ? undefined : this.#sessionId)
-    const reply = await legacy?.serve({ method: 'POST', headers }, message, caller)
-    this.#sessionId = reply?.headers?.['mcp-session-id'] ?? this.#sessionId
-    return reply ?? { status: 202 }
+    const reply = await legacy.serve({ method: 'POST', headers }, message, caller)
+    this.#sessionId = reply.headers?.['mcp-session-id'] ?? this.#sessionId
+    return reply
   }
 
   /** Opens the stream on which a client with a session is notified of changes. */
   async #listen(): Promise<void> {
     const { caller, legacy } = this.#options
     const headers = headersOf(this.#sessionId)
-    const reply = await legacy?.serve({ method: 'GET', headers }, undefined, caller)
-    if (reply?.body instanceof EventStream) void this.#sendEvents(reply.body)
+    const reply = await legacy.serve({ method: 'GET', headers }, undefined, caller)
+    if (reply.body instanceof EventStream) void this.#sendEvents(reply.body)
   }
 
   /** Sends the messages of a stream until it ends. */
@@ -266,6 +258,11 @@ function headersOf(sessionId: string | undefined): Headers {
   const headers = new Headers({ accept: 'application/json, text/event-stream' })
   if (sessionId !== undefined) headers.set('mcp-session-id', sessionId)
   return headers
+}
+
+/** Requests of 2026-07-28 name their revision. */
+function isModern(message: JSONRPCMessage): boolean {
+  return revisionOf(message) !== undefined
 }
 
 /** Returns the revision that a request of 2026-07-28 names. Nothing in it was checked. */

@@ -431,7 +431,7 @@ function isText(value: unknown, maxLength: number): value is string {
   return typeof value === 'string' && value !== '' && value.length <= maxLength
 }
 
-export function clientOf({ client, session }: RequestContext): RunClient {
+export function clientOf({ client }: RequestContext): RunClient {
   const { capabilities, name, protocolVersion } = client
   const { elicitation } = capabilities
   const modes = isRecord(elicitation) ? elicitation : undefined
@@ -441,8 +441,7 @@ export function clientOf({ client, session }: RequestContext): RunClient {
     // Clients of before the modes declare `{}`, and mean forms.
     canAsk: modes !== undefined && (form !== undefined || url === undefined),
     canVisit: url !== undefined,
-    // Without a session, clients of older revisions are not asked by forms.
-    knowsChoices: session === undefined || hasFormChoices(protocolVersion),
+    knowsChoices: hasFormChoices(protocolVersion),
   }
 }
 

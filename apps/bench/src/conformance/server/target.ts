@@ -38,12 +38,8 @@ export async function startTarget(kind: TargetKind): Promise<Target> {
 
 const MAKERS: Readonly<Record<TargetKind, () => Pick<Gateway, 'listen' | 'close'>>> = {
   agents: () => createGateway(withAgents()),
-  sampling: () => new Runtime(onlyModern(), (parts) => withSampling(new GatewayHandlers(parts))),
+  sampling: () => new Runtime(withAgents(), (parts) => withSampling(new GatewayHandlers(parts))),
   fixture: () => new Runtime({}, (parts) => new FixtureHandlers(parts)),
-}
-
-function onlyModern(): GatewayOptions {
-  return { ...withAgents(), eras: { legacy: 'off' } }
 }
 
 function withAgents(): GatewayOptions {
