@@ -72,15 +72,11 @@ export {
 } from './interrupts/elicitation-to-interrupt.ts'
 export type { InterruptibleCall } from './interrupts/call-rounds.ts'
 export {
-  approvalResume,
   authorizationResume,
   elicitationResume,
-  isApprovalInterrupt,
   isAuthorizationInterrupt,
   isElicitationInterrupt,
   isTaskInterrupt,
-  type ApprovalDecision,
-  type ApprovalRequest,
   type ElicitationAnswer,
   type InterruptResume,
   type McpAuthorizationInterrupt,
@@ -118,18 +114,18 @@ export {
   type ToolInterceptor,
   type ToolMock,
 } from './tools/interceptors.ts'
-export { mayDestroy, type Approve } from './tools/tool-approval.ts'
-export type {
-  JsonSchema,
-  McpServerLabel,
-  McpToolOrigin,
-  McpToolSource,
-  RequestOptions as ToolListOptions,
-  SessionReplaced,
-  ToolAnnotations,
-  ToolCallOptions,
-  ToolDefinition,
-  ToolResult,
+export {
+  mayDestroy,
+  type JsonSchema,
+  type McpServerLabel,
+  type McpToolOrigin,
+  type McpToolSource,
+  type RequestOptions as ToolListOptions,
+  type SessionReplaced,
+  type ToolAnnotations,
+  type ToolCallOptions,
+  type ToolDefinition,
+  type ToolResult,
 } from './base/tool-source.ts'
 export type { OnNameCollision, PrefixToolNames } from './tools/tool-names.ts'
 export type { McpArtifactEntry, ToolOutputOptions } from './tools/tool-output.ts'

@@ -21,8 +21,6 @@ test('an interceptor may answer with a result, a message or a Command', () => {
 })
 
 test('refuses a misspelt hook', () => {
-  // @ts-expect-error -- it is called 'destructive'
-  void createMcpTools({ servers, approve: 'destructiv' })
   // @ts-expect-error -- it is called 'first-use'
   void createMcpTools({ servers, pin: 'first' })
   // @ts-expect-error -- a rule names a server, a tool, or both

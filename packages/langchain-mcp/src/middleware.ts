@@ -5,9 +5,9 @@ import { check } from '@x/internal'
 import type { Checks } from '@x/internal'
 import { createMiddleware, type AgentMiddleware } from 'langchain'
 import { assertOptions } from './base/options.ts'
+import { mayDestroy } from './base/tool-source.ts'
 import type { McpTools } from './create-mcp-tools.ts'
 import { McpTool } from './tools/mcp-tool.ts'
-import { mayDestroy } from './tools/tool-approval.ts'
 
 export interface McpToolsMiddlewareOptions {
   /**
@@ -77,11 +77,10 @@ export interface InterruptOn {
 }
 
 /**
- * Returns the option `interruptOn` of `humanInTheLoopMiddleware()`. That middleware asks once for all calls of
- * a message; the option `approve` asks once for each call. The keys are the names that the model sees.
+ * Returns the option `interruptOn` of `humanInTheLoopMiddleware()`, which asks a person once for all calls of a
+ * message. The keys are the names that the model sees.
  *
- * @param asks selects the tools that a person has to approve. The default goes by annotations, as
- * `approve: 'destructive'` does
+ * @param asks selects the tools that a person has to approve. The default is `mayDestroy()`, by annotations
  */
 export function interruptOnFrom(
   tools: readonly McpTool[],

@@ -32,7 +32,6 @@ describe('createMcpTools(), before anything is opened,', () => {
       { pin: 'always' },
       /"pin" must be 'first-use' or what pinnedToolsFrom\(\) returns, not 'always'$/,
     ],
-    [{ approve: true }, /"approve" must be 'destructive' or a function, not true$/],
     [{ onServerError: 'ignore' }, /"onServerError" must be 'skip', 'throw' or a function/],
     [{ onToolError: 'return' }, /"onToolError" must be 'message', 'throw' or a function/],
     [{ onNameCollision: 'prefix' }, /"onNameCollision" must be .*'prefix'/],
@@ -130,13 +129,11 @@ test('refuses unknown options of elicitationToInterrupt()', () => {
 })
 
 test('accepts known options, and a URL as a server', () => {
-  const ask = (): boolean => true
   expect(() => {
     createMcpTools({
       servers: { shop: 'http://server.test/mcp', bank: new URL('http://server.test/bank') },
       session: 'thread',
       pin: {},
-      approve: ask,
       onServerError: () => {},
       interceptors: [],
       projection: undefined,

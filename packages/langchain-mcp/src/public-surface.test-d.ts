@@ -75,7 +75,6 @@ test('error codes are a closed union', () => {
     | 'NO_RUN'
     | 'CLOSED'
     | 'TOOL_REDEFINED'
-    | 'APPROVAL_REQUIRED'
     | 'INPUT_REQUIRED'
     | 'NAME_COLLISION'
   >()

@@ -166,7 +166,8 @@ function runOf(
 
 function modelOf(toolCalls: NonNullable<AIMessage['tool_calls']>): ReturnType<typeof fakeModel> {
   const answer = (messages: BaseMessage[]): AIMessage => nextOf(messages, toolCalls)
-  return fakeModel().respond(answer).respond(answer)
+  const turns = Array.from({ length: 8 }, () => answer)
+  return turns.reduce((model, turn) => model.respond(turn), fakeModel())
 }
 
 function nextOf(

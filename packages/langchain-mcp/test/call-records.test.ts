@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import {
   Command,
   InMemoryStore,
+  interrupt,
   MemorySaver,
   type BaseCheckpointSaver,
   type BaseStore,
@@ -121,7 +122,12 @@ test('does not repeat a finished call whose record is deleted while another call
   const make = () =>
     createMcpTools({
       servers: { shop: { url: server.url } },
-      approve: ({ tool }) => tool.name === 'cart_add',
+      interceptors: [
+        (request, next) => {
+          if (request.tool.name === 'cart_add') interrupt('May I?')
+          return next()
+        },
+      ],
     })
   {
     await using mcp = make()
@@ -131,7 +137,7 @@ test('does not repeat a finished call whose record is deleted while another call
   expect(await recordsIn(kept.store)).toEqual([])
   await using mcp = make()
   const agent = await agentOf(mcp, kept)
-  await agent.invoke(new Command({ resume: { decisions: [{ type: 'approve' }] } }), configOf('t1'))
+  await agent.invoke(new Command({ resume: 'yes' }), configOf('t1'))
   await mcp.close()
   expect(await recordsIn(kept.store)).toEqual([])
   expect(server.executions('counter_add')).toBe(1)

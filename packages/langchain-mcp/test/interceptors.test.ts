@@ -156,12 +156,11 @@ describe('interceptors', () => {
 })
 
 describe('a mock for evaluations', () => {
-  test('answers instead of the server, or lets it answer, without approval', async () => {
+  test('answers instead of the server, or lets it answer', async () => {
     await using server = await startLegacyServer()
     const asked: unknown[] = []
     await using mcp = createMcpTools({
       servers: { shop: { url: server.url } },
-      approve: () => true,
       mock: (call) => {
         asked.push(call)
         return call.name === 'cart_add' ? 'cart holds a mock' : undefined
@@ -181,7 +180,7 @@ describe('a mock for evaluations', () => {
     ])
     expect(server.count('tools/call')).toBe(0)
     const whoami = await toolOf(mcp, 'whoami')
-    expect(await whoami.invoke(toolCall('whoami'))).toMatchObject({ status: 'error' })
+    expect(await whoami.invoke(toolCall('whoami'))).toMatchObject({ status: 'success' })
     expect(asked[1]).toMatchObject({ outputSchema: { type: 'object', properties: {} } })
   })
 })

@@ -1,5 +1,6 @@
 // A server asks a person during a call: the graph stops, and continues the same call.
 import type { ToolMessage } from '@langchain/core/messages'
+import { tool as toolFrom } from '@langchain/core/tools'
 import {
   Command,
   entrypoint,
@@ -8,6 +9,7 @@ import {
   MemorySaver,
   task,
 } from '@langchain/langgraph'
+import * as langGraph from '@langchain/langgraph'
 import { McpClient } from '@x/mcp-client'
 import { startModernServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
@@ -213,6 +215,61 @@ describe.each(table)('$era, $kind', ({ era, kind, pay, ask, askTwice }) => {
   })
 })
 
+describe.each(['createAgent', 'fanOutToolCalls'] as const)('answers (%s)', (kind) => {
+  const responses = { confirmation: { action: 'accept', content: { value: 'Ada' } } }
+
+  test('that were refused for two calls are never accepted for the one that is left', async () => {
+    await using here = await setting('modern')
+    const graph = askingGraph({
+      kind,
+      tools: here.tools,
+      calls: [modern.ask('A'), modern.ask('B')],
+    })
+    const [first] = (await graph.start()).interrupts
+    await graph.resume({ responses })
+    // From here on, only one call waits, and LangGraph still has the answer for both.
+    await graph.resume(elicitationResume(first ?? {}, { confirmation: { action: 'decline' } }))
+    await graph.goOn()
+    const { interrupts } = await graph.goOn()
+    expect(interrupts).toMatchObject([{ value: { problem: expect.stringMatching(/^Several/) } }])
+    expect(here.server.executions('confirm')).toBe(1)
+  })
+
+  test('to the question of another tool do not count', async () => {
+    await using here = await setting('modern')
+    const other = toolFrom(() => `told ${JSON.stringify(langGraph.interrupt('And you?'))}`, {
+      name: 'other',
+      schema: { type: 'object', properties: {} },
+    })
+    const calls = [{ name: 'other' }, modern.ask('Ada?')]
+    const graph = askingGraph({ kind, tools: [other, ...here.tools], calls })
+    await graph.start()
+    const { interrupts } = await graph.resume({ responses })
+    expect(interrupts).toMatchObject([{ value: { type: 'mcp_elicitation' } }])
+    expect(here.server.executions('confirm')).toBe(0)
+  })
+
+  test('to another thread have no effect', async () => {
+    await using here = await setting('modern')
+    const calls = [modern.ask('Ada?')]
+    const graphOf = (thread: string) => askingGraph({ kind, tools: here.tools, calls, thread })
+    const [ann, bob] = [graphOf('ann'), graphOf('bob')]
+    const asked = await ann.start()
+    await bob.start()
+    expect((await bob.resume(resumeAll(asked, () => 'Ada'))).interrupts).toHaveLength(1)
+    expect(here.server.executions('confirm')).toBe(0)
+  })
+
+  test('that are given twice at the same time continue one call', async () => {
+    await using here = await setting('modern')
+    const graph = askingGraph({ kind, tools: here.tools, calls: [modern.ask('Ada?')] })
+    const resume = resumeAll(await graph.start(), () => 'Ada')
+    await Promise.all([graph.resume(resume), graph.resume(resume), graph.resume({ responses })])
+    await graph.resume(resume)
+    expect(here.server.executions('confirm')).toBe(1)
+  })
+})
+
 describe.each([modern, legacy])('$era, plain ToolNode', ({ era, pay, ask }) => {
   test('interrupts the graph for a single call, and continues it', async () => {
     await using here = await setting(era)
@@ -231,8 +288,8 @@ describe.each([modern, legacy])('$era, plain ToolNode', ({ era, pay, ask }) => {
     await using handled = await setting(era, {
       elicitation: () => ({ action: 'accept', content: { name: 'Grace', value: 'Grace' } }),
     })
-    const tool = handled.tools.find((one) => one.name === name)
-    expect(await tool?.invoke(args ?? {})).toContain('Grace')
+    const asking = handled.tools.find((one) => one.name === name)
+    expect(await asking?.invoke(args ?? {})).toContain('Grace')
     void pay
   })
 })

@@ -140,13 +140,12 @@ test('server-memory keeps data over stdio', async () => {
   expect(await ask(mcp, 'call open_nodes {"names":"Ada"}')).toContain('#/names')
 })
 
-test('server-filesystem reads and writes in its folder, and asks before it destroys', async () => {
+test('server-filesystem reads and writes in its folder', async () => {
   await using folder = await temporaryFolder()
   await writeFile(join(folder.path, 'notes.md'), '# Notes')
   await using mcp = createMcpTools({
     servers: { files: program(filesystem, folder.path) },
     deny: ['move_file'],
-    approve: 'destructive',
   })
   const names = (await mcp.listTools()).map(({ name }) => name)
   expect(names).toContain('read_text_file')
@@ -154,9 +153,8 @@ test('server-filesystem reads and writes in its folder, and asks before it destr
   const path = (name: string): string => JSON.stringify(join(folder.path, name))
   expect(await ask(mcp, `call read_text_file {"path":${path('notes.md')}}`)).toContain('# Notes')
   expect(await ask(mcp, `call read_text_file {"path":"/etc/passwd"}`)).toMatch(/[Aa]ccess denied/)
-  const asked = await ask(mcp, `call write_file {"path":${path('new.md')},"content":"x"}`)
-  expect(asked).toContain('needs the approval of a person')
-  await expect(readFile(join(folder.path, 'new.md'))).rejects.toThrow('ENOENT')
+  await ask(mcp, `call write_file {"path":${path('new.md')},"content":"x"}`)
+  expect(await readFile(join(folder.path, 'new.md'), 'utf8')).toBe('x')
 })
 
 test('calls tools, resources and prompts of a 2026-07-28 server in the same way', async () => {

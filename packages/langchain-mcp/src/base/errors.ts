@@ -15,7 +15,6 @@ export type McpToolErrorCode =
   | 'NO_RUN' // called outside runInSessionScope(), with `session: 'run'`: not executed
   | 'CLOSED' // the client was disposed of during the call
   | 'TOOL_REDEFINED' // the definition differs from the pinned one: not executed, unless `outcome` is 'unknown'
-  | 'APPROVAL_REQUIRED' // a person has to approve the call and cannot be asked: not executed
   | 'SCHEMA_CHANGED' // the parameters differ from the ones that the model saw: not executed
   | 'TOOL_REMOVED' // the server no longer offers the tool: not executed
   | 'INVALID_STATIC_ARGUMENT' // an argument property cannot be used

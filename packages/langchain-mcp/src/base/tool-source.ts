@@ -59,6 +59,15 @@ export interface ToolDefinition {
   readonly _meta?: Readonly<Record<string, unknown>> | undefined
 }
 
+/**
+ * Returns true if a tool may destroy something, by its annotations: all without `readOnlyHint: true` and
+ * `destructiveHint: false` (specification, "Tool Annotations"). These hints come from the server; for an
+ * untrusted server, select by name.
+ */
+export function mayDestroy({ annotations }: ToolDefinition): boolean {
+  return annotations?.readOnlyHint !== true && annotations?.destructiveHint !== false
+}
+
 /** Result of `tools/call`. Blocks are `unknown` because servers may send types that are not known here. */
 export interface ToolResult {
   /** `'input_required'`: the server needs input before it can answer. Only with `inputRequired: 'surface'`. */

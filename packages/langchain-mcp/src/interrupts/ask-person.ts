@@ -24,8 +24,7 @@ type Verdict =
     }
 
 /**
- * Asks a person by an interrupt of the graph, until an answer counts: for an approval, for questions of a
- * server, and for access. A wrong answer asks again with the reason, and sends nothing.
+ * Asks a person by an interrupt of the graph, until an answer counts: for questions of a server, and for access. A wrong answer asks again with the reason, and sends nothing.
  *
  * Each verdict is kept in the checkpoint. Else a refused answer could count when the task is executed again,
  * because other calls have been answered since.
@@ -98,7 +97,7 @@ async function addressProblem(
   const isForThisCall =
     answersById === undefined ? isOnlyOne && !isKeyNeeded : answersById.includes(answer)
   if (isForThisCall) return undefined
-  return 'Several calls waited for an answer, and this one does not say which call it is for. Resume with approvalResume() or elicitationResume(), or with the id of the interrupt: { [id]: answer }'
+  return 'Several calls waited for an answer, and this one does not say which call it is for. Resume with elicitationResume(), or with the id of the interrupt: { [id]: answer }'
 }
 
 /** The interrupts in the checkpoint that wait for an answer. */

@@ -75,16 +75,9 @@ export function isAuthorizationInterrupt(value: unknown): value is McpAuthorizat
   return hasType(value, 'mcp_authorization')
 }
 
-/** Returns true for a request to approve a call of an MCP tool, for `approvalResume()`. */
-export function isApprovalInterrupt(value: unknown): value is ApprovalRequest {
-  return hasType(value, 'mcp_approval')
-}
-
 /** Returns true for every kind of question of this package. */
 export function isQuestionOfOurs(value: unknown): boolean {
-  return (
-    isApprovalInterrupt(value) || isElicitationInterrupt(value) || isAuthorizationInterrupt(value)
-  )
+  return isElicitationInterrupt(value) || isAuthorizationInterrupt(value)
 }
 
 function hasType(value: unknown, type: string): boolean {
@@ -122,22 +115,6 @@ export function authorizationResume(
     return { [id]: { key, ...(callback !== undefined && { callback: String(callback) }) } }
   }
   throw otherKind('does not ask for access to an MCP server', 'isAuthorizationInterrupt()')
-}
-
-/**
- * Returns the value that resumes a graph with this decision. It reaches only the call that was shown. The
- * values for several interrupts can be merged into one object.
- *
- * @throws TypeError for another kind of interrupt
- */
-export function approvalResume(
-  { id, value }: PendingInterrupt,
-  decision: ApprovalDecision,
-): InterruptResume {
-  if (id !== undefined && isApprovalInterrupt(value)) {
-    return { [id]: { key: value.key, decisions: [decision] } }
-  }
-  throw otherKind('does not ask to approve a call of an MCP tool', 'isApprovalInterrupt()')
 }
 
 function otherKind(what: string, check: string): TypeError {
@@ -200,43 +177,3 @@ export function callbackFrom(value: unknown): { readonly callback: string | unde
   const callback = isRecord(value) ? value['callback'] : undefined
   return { callback: typeof callback === 'string' && callback !== '' ? callback : undefined }
 }
-
-/**
- * Value of the interrupt that asks a person to approve a call. It has the fields of LangChain's
- * human-in-the-loop middleware, so that programs for that middleware can show and answer it.
- */
-export interface ApprovalRequest {
-  readonly type: 'mcp_approval'
-  /** Identifies this call with these arguments. An answer with another key approves nothing. */
-  readonly key: string
-  readonly actionRequests: readonly [
-    {
-      readonly name: string
-      readonly args: Readonly<Record<string, unknown>>
-      readonly description: string
-    },
-  ]
-  readonly reviewConfigs: readonly [
-    {
-      readonly actionName: string
-      /** Without `edit` if a sensitive value is hidden. */
-      readonly allowedDecisions: readonly ('approve' | 'edit' | 'reject')[]
-      readonly argsSchema?: Readonly<Record<string, unknown>>
-    },
-  ]
-  /** Why the previous answer was not used. */
-  readonly problem?: string
-}
-
-/** A person's decision about one call. */
-export type ApprovalDecision =
-  | { readonly type: 'approve' }
-  | {
-      readonly type: 'edit'
-      /** `name` is the name of the tool. Only the arguments can be changed. */
-      readonly editedAction: {
-        readonly name: string
-        readonly args: Readonly<Record<string, unknown>>
-      }
-    }
-  | { readonly type: 'reject'; readonly message?: string | undefined }

@@ -30,7 +30,6 @@ export const buildOptionChecks: Checks<BuildToolsOptions> = {
   // assertRules() checks the rules, because it knows the servers.
   allow: check.anything,
   deny: check.anything,
-  approve: wordOrFunction('destructive'),
   elicitation: {
     takes: 'what elicitationToInterrupt() returns, or false',
     accepts: (value) => value === false || (isRecord(value) && 'handlers' in value),

@@ -17,7 +17,6 @@ import {
   type ElicitationToInterrupt,
 } from '../interrupts/elicitation-to-interrupt.ts'
 import type { McpToolOptions } from './mcp-tool.ts'
-import { approvalInterceptor, type Approve } from './tool-approval.ts'
 import type { ToolCall } from './tool-call.ts'
 
 /** A call before it is sent to a server. */
@@ -107,12 +106,6 @@ export interface ToolHooks {
   /** Functions around every call, the first one outermost. @default none */
   readonly interceptors?: readonly ToolInterceptor[] | undefined
   /**
-   * Calls that a person has to approve. The graph is interrupted before anything is sent, and resumed with
-   * `new Command({ resume: { decisions: [{ type: 'approve' }] } })`, or with `edit` or `reject`. The person
-   * sees the call after the interceptors. @default none
-   */
-  readonly approve?: Approve | undefined
-  /**
    * Refuses tools whose definition differs from the pinned one. With hashes, every tool of a listed server
    * needs a hash. `'first-use'` pins the first definition in this process. Such tools are left out of lists,
    * and calls of older ones are refused (`TOOL_REDEFINED`). Stored definitions of an agent are pinned as a
@@ -123,19 +116,18 @@ export interface ToolHooks {
   readonly mock?: ToolMock | undefined
 }
 
-/** Returns all interceptors, outermost first: pins, the caller's, mock, approval. */
+/** Returns all interceptors, outermost first: pins, the caller's, mock. */
 export function interceptorsFrom(
   hooks: ToolHooks & Pick<McpToolOptions, 'elicitation'>,
   source: McpToolSource,
 ): ToolInterceptor[] {
-  const { interceptors = [], approve, mock } = hooks
+  const { interceptors = [], mock } = hooks
   const pins = toolPinsFrom(hooks.pin)
   const calls = hooks.elicitation || answeredByClient
   return [
     ...(pins === undefined ? [] : [pinInterceptor(pins, source, calls)]),
     ...interceptors,
     ...(mock === undefined ? [] : [mockInterceptor(mock)]),
-    ...(approve === undefined ? [] : [approvalInterceptor(approve)]),
   ]
 }
 
@@ -171,7 +163,7 @@ export type ToolMock = (
 
 const ANYTHING: JsonSchema = { type: 'object', properties: {} }
 
-/** A call that the mock answers is not sent and needs no approval. */
+/** A call that the mock answers is not sent. */
 function mockInterceptor(mock: ToolMock): ToolInterceptor {
   return async function mocked({ server, tool, args }, next) {
     const { name, description = '', inputSchema = ANYTHING, outputSchema = ANYTHING } = tool
