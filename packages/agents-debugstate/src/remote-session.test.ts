@@ -176,7 +176,7 @@ describe('a process that reads or writes between the two writes of another proce
   test('completes the session of a process that ended between its writes', async () => {
     const { service } = await startHalf('a-lost-session')
     const { info } = startClient(service)
-    await info.setRecord({ ...((await info.getRecord()) ?? shopRecord()), lastEventId: '7' })
+    await info.setRecord({ ...((await info.getRecord()) ?? shopRecord()), principal: 'ann' })
     await info.flush()
     expect(service.values.get(ID)?.text).toBe('session-1')
   })
@@ -219,10 +219,10 @@ describe('a write whose answer was lost', () => {
     service.next = { after: fail }
     await info.setRecord(shopRecord())
     await info.flush()
-    await info.setRecord(shopRecord({ lastEventId: '7' }))
+    await info.setRecord(shopRecord({ principal: 'ann' }))
     await info.flush()
     expect(service.values.get(ID)?.text).toBe('session-1')
-    expect(service.values.get(RECORD)?.text).toContain('"lastEventId":"7"')
+    expect(service.values.get(RECORD)?.text).toContain('"principal":"ann"')
     expect(errors).toEqual(['UNREACHABLE'])
   })
 })

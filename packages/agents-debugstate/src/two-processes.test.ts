@@ -56,7 +56,7 @@ describe.each([{}, { thread: 't1' }])('two processes that share a state, scope %
     await second.flush()
     expect(await second.getSessionId()).toBe('session-1')
     expect(await second.getRecord()).toEqual(shopRecord({ sessionId: 'session-1' }))
-    await second.setRecord(shopRecord({ sessionId: 'session-2', lastEventId: 'late' }))
+    await second.setRecord(shopRecord({ sessionId: 'session-2', principal: 'late' }))
     await second.flush()
     expect(await shared.stored()).toBe('session-1')
   })

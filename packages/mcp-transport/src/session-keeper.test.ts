@@ -126,16 +126,6 @@ describe('if another process has replaced the session', () => {
     await expect(info.getRecord()).resolves.toMatchObject({ sessionId: 'theirs', epoch: 2 })
   })
 
-  test('stores no cursor of the old session, before and after the loss', async () => {
-    const { keeper, info } = await replaced()
-    await keeper.moved('first', 'e1')
-    await keeper.lost('first')
-    await keeper.moved('first', 'e2')
-    const record = await info.getRecord()
-    expect(record).toHaveProperty('sessionId', 'theirs')
-    expect(record).not.toHaveProperty('lastEventId')
-  })
-
   test('returns true from isReplaced()', async () => {
     const { keeper } = await replaced()
     await expect(keeper.isReplaced('first')).resolves.toBe(true)
@@ -150,31 +140,20 @@ test('ignores a late report about an older session', async () => {
   await keeper.lost('first')
   await opened(keeper, { ...part, sessionId: 'second' })
   await keeper.lost('first')
-  await keeper.moved('first', 'e1')
   await expect(info.getRecord()).resolves.toMatchObject({ sessionId: 'second' })
-})
-
-test('writes a cursor only if it has changed', async () => {
-  const info = new Written()
-  const { keeper } = keeperOf({ info })
-  await keeper.load()
-  await opened(keeper, part)
-  await keeper.moved('first', 'e1')
-  await keeper.moved('first', 'e1')
-  expect(info.records.map((record) => record?.lastEventId)).toEqual([undefined, 'e1'])
 })
 
 test('writes in the order of the calls, also if one write is slow', async () => {
   const info = new Written()
   const { keeper } = keeperOf({ info })
   await keeper.load()
-  await opened(keeper, part)
+  const record = await opened(keeper, part)
   const gate = deferred()
   info.gate = gate.promise
-  const moved = keeper.moved('first', 'e1')
+  const written = keeper.opened(record)
   const lost = keeper.lost('first')
   gate.resolve()
-  await Promise.all([moved, lost])
+  await Promise.all([written, lost])
   await expect(info.getSessionId()).resolves.toBeUndefined()
 })
 
@@ -269,7 +248,6 @@ describe('a store that', () => {
       const { keeper, reports } = keeperOf({ info: new Broken(fault) })
       await expect(keeper.load()).resolves.toEqual({ record: undefined })
       await expect(opened(keeper, part)).resolves.toMatchObject({ sessionId: 'first', epoch: 1 })
-      await keeper.moved('first', 'e1')
       await keeper.lost('first')
       await keeper.flush()
       expect(reports.map((error) => error.message)).toEqual([

@@ -29,7 +29,6 @@ export type SessionPart = Pick<
   | 'discoverResult'
   | 'toolHeaders'
   | 'initializeParamsHash'
-  | 'lastEventId'
 >
 
 const NO_SESSION: { readonly [Key in keyof SessionPart]-?: undefined } = {
@@ -39,7 +38,6 @@ const NO_SESSION: { readonly [Key in keyof SessionPart]-?: undefined } = {
   discoverResult: undefined,
   toolHeaders: undefined,
   initializeParamsHash: undefined,
-  lastEventId: undefined,
 }
 
 /** Limit for each access to the store. */
@@ -121,18 +119,6 @@ export class SessionKeeper {
   /** Stores the record of an open session. Others may use the session from now on. */
   opened(record: SessionRecord): Promise<void> {
     return this.#inOrder(() => this.#write(record))
-  }
-
-  /** Stores the cursor of the listening stream, unless the store holds another session. */
-  moved(sessionId: string | undefined, lastEventId: string): Promise<void> {
-    return this.#inOrder(async () => {
-      const record = this.#record
-      if (record === undefined || record.sessionId !== sessionId) return
-      if (record.lastEventId === lastEventId) return
-      const current = await this.#bounded('read', () => this.#info.getSessionId())
-      if (current !== sessionId) return
-      await this.#write({ ...record, lastEventId, updatedAt: timestamp() })
-    })
   }
 
   /**

@@ -56,8 +56,6 @@ export interface SessionRecord {
   readonly toolHeaders?: ToolHeaderMap | undefined
   /** Digest of the client's `initialize` parameters. The session is valid only for these capabilities. */
   readonly initializeParamsHash?: string | undefined
-  /** Cursor of the listening stream, to receive messages sent while no stream was open. */
-  readonly lastEventId?: string | undefined
   /** ISO 8601. */
   readonly createdAt: string
   /** ISO 8601. */
@@ -130,7 +128,7 @@ function isListOfStrings(value: unknown): boolean {
 }
 
 const DATES = ['eraCheckedAt', 'createdAt', 'updatedAt']
-const OPTIONAL_STRINGS = ['principal', 'initializeParamsHash', 'lastEventId']
+const OPTIONAL_STRINGS = ['principal', 'initializeParamsHash']
 
 function isDate(value: unknown): boolean {
   return isString(value) && !Number.isNaN(Date.parse(value))

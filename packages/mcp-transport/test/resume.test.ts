@@ -1,6 +1,5 @@
 // A session that continues in another transport, with the client of SDK v1.
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import { startLegacyServer } from '@x/mcp-testing'
 import { describe, expect, test } from 'vitest'
 import { SessionInfo, StreamableHttpTransport } from '../src/index.ts'
@@ -74,30 +73,6 @@ test('gives two clients in one session different request ids and their own answe
   expect([...first.errors, ...second.errors]).toEqual([])
   await first.client.close()
   await second.client.close()
-})
-
-test('receives messages that were sent without a stream, because the stream continues at its last event id', async () => {
-  await using server = await startLegacyServer()
-  const sessionInfo = new SessionInfo()
-  const first = await connected(server.url, sessionInfo)
-  const heard = new Promise<void>((resolve) => {
-    first.client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve())
-  })
-  await server.waitFor(({ httpMethod }) => httpMethod === 'GET')
-  server.notify('notifications/tools/list_changed')
-  await heard
-  await first.client.close()
-  server.notify('notifications/tools/list_changed')
-
-  const client = new Client({ name: 'app', version: '1.0.0' })
-  const caughtUp = new Promise<void>((resolve) => {
-    client.setNotificationHandler(ToolListChangedNotificationSchema, () => resolve())
-  })
-  await client.connect(new StreamableHttpTransport(server.url, { era: 'legacy', sessionInfo }))
-  await caughtUp
-  const gets = server.received.filter(({ httpMethod }) => httpMethod === 'GET')
-  expect(gets[1]?.lastEventId).toBeDefined()
-  await client.close()
 })
 
 test('continues the session when a closed transport is started again', async () => {

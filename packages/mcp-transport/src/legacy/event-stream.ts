@@ -30,9 +30,6 @@ const ALL_LISTS: ListChanges = {
   resourcesListChanged: true,
 }
 
-/** Minimum time between two writes of the cursor to the store. */
-const CURSOR_MS = 5000
-
 /**
  * Opens the session's listening stream (GET) for messages that the server sends without a request, and keeps it
  * open until `session.endListening()`. Servers need not offer a stream: after a refusal of the first, none is
@@ -66,18 +63,10 @@ async function keepListening(
   { http, keeper, reconnect, timeouts, report }: LegacyProtocolOptions,
   { session, signal, onMessage, onReady }: Listening,
 ): Promise<void> {
-  const cursor: StreamCursor = { lastEventId: session.lastEventId }
-  let storedAt = Number.NEGATIVE_INFINITY
+  const cursor: StreamCursor = {}
   const handlers = {
     // A connection emits in the async context of the request that opened it, possibly that of a call.
     message: (message: JsonRpcMessage) => http.asOwner(() => onMessage(message)),
-    cursor: () => {
-      session.lastEventId = cursor.lastEventId
-      const now = performance.now()
-      if (cursor.lastEventId === undefined || now - storedAt < CURSOR_MS) return
-      storedAt = now
-      void keeper.moved(session.id, cursor.lastEventId)
-    },
   }
   const onTrouble = (trouble: StreamTrouble): void => {
     const { display: url } = http.url

@@ -164,9 +164,6 @@ export class LegacyProtocol {
     await Promise.all([this.#opener.close(), this.#stopping])
     await this.#terminating?.catch(() => {}) // the caller of terminate() gets the error
     this.#session = undefined
-    if (session?.lastEventId !== undefined && session.lost === undefined) {
-      await this.#options.keeper.moved(session.id, session.lastEventId)
-    }
     await this.#options.http.close()
   }
 

@@ -17,7 +17,6 @@ export interface LegacySessionOptions {
   readonly protocolVersion: string | undefined
   /** Opened by another process or an earlier one. */
   readonly isResumed: boolean
-  readonly lastEventId?: string | undefined
   /** See {@link LegacySession.unstored}. */
   readonly unstored?: SessionRecord | undefined
 }
@@ -34,8 +33,6 @@ export class LegacySession {
   readonly headers: readonly string[]
   /** Headers of every POST. Built once. */
   readonly postHeaders: readonly string[]
-  /** Cursor of the listening stream. */
-  lastEventId: string | undefined
   /**
    * Record of a half-open session: the server has not accepted `notifications/initialized` yet. It is stored
    * after that, because a strict server refuses every other request in such a session.
@@ -61,13 +58,12 @@ export class LegacySession {
   #listening: AbortController | 'over' | undefined
 
   constructor(options: LegacySessionOptions) {
-    const { id, epoch, protocolVersion, isResumed, lastEventId, unstored } = options
+    const { id, epoch, protocolVersion, isResumed, unstored } = options
     this.id = id
     this.epoch = epoch
     this.protocolVersion = protocolVersion
     this.isResumed = isResumed
     this.ids = isResumed ? RequestIds.inRandomBlock() : RequestIds.asTheyAre()
-    this.lastEventId = lastEventId
     this.unstored = unstored
     this.isProven = !isResumed
     const session = id === undefined ? [] : ['mcp-session-id', id]

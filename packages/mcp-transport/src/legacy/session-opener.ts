@@ -267,7 +267,6 @@ export class SessionOpener {
       id: idOf(stored),
       epoch: record?.epoch ?? 0,
       protocolVersion: record?.protocolVersion,
-      lastEventId: record?.lastEventId,
       isResumed: true,
     })
   }
