@@ -58,7 +58,7 @@ describe.each(stores.all)('artifacts in %s', (_name, open) => {
       await artifacts.write(caller, file('r2')),
     ]
     expect(all.map(({ version }) => version)).toEqual([1, 1, 2])
-    expect(await world.keptBlobs()).toHaveLength(1)
+    expect(await world.keptBlobs()).toHaveLength(2)
     world.clock.time += 86_400_000
     await artifacts.sweep()
     expect(await world.keptBlobs()).toEqual([])

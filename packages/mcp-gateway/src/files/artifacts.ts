@@ -12,7 +12,7 @@ import { HeldBytes } from './blocks.ts'
 import { fileTypeOf, mediaTypeFrom, namedTypeOf } from './media-types.ts'
 import { ArtifactScopes, accountOf, listKey, listOf } from './namespaces.ts'
 import type { ArtifactCaller, OwnedScope } from './namespaces.ts'
-import { ArtifactQuotas, AtomicUpdates, SharedBlobs } from './stored-bytes.ts'
+import { ArtifactQuotas, AtomicUpdates } from './stored-bytes.ts'
 import type { InputFile, StoredFile } from './result-files.ts'
 import {
   artifactAddressFrom,
@@ -50,8 +50,7 @@ const SWEEP_ROWS = 100
 const ABANDONED_MS = 86_400_000
 
 /**
- * Named files with versions. Each belongs to the principal, the session or the scope for which it was written. Equal bytes
- * are stored once, and deleted with the last version that has them.
+ * Named files with versions. Each belongs to the principal, the session or the scope for which it was written.
  *
  * The record of its end is written before the bytes of a version, and deleted last. Each step of a removal can be repeated.
  * So the sweep removes all parts of a version whose writer was killed, once that time has come.
@@ -63,7 +62,6 @@ export class Artifacts implements AsyncDisposable {
   readonly #cursors: SignedCursors
   readonly #updates: AtomicUpdates
   readonly #quotas: ArtifactQuotas
-  readonly #blobs: SharedBlobs
   readonly #sweeper: Sweeper
   readonly #reads = new LargeReads()
   #written = 0
@@ -76,7 +74,6 @@ export class Artifacts implements AsyncDisposable {
     this.#cursors = new SignedCursors(key)
     this.#updates = new AtomicUpdates(store.records)
     this.#quotas = new ArtifactQuotas(store.records, this.#updates, quota)
-    this.#blobs = new SharedBlobs(store.blobs, this.#updates)
     const sweep = async (): Promise<void> => {
       // Lets other work run in between: a store in memory never waits.
       while (!this.#sweeper.isClosed && !(await this.sweep())) await setImmediate()
@@ -95,14 +92,14 @@ export class Artifacts implements AsyncDisposable {
    * @throws GatewayError `LIMIT`, `QUOTA`; `NOT_FOUND` for a scope that the caller does not own; the error of the bytes
    */
   async write(caller: ArtifactCaller, file: NewArtifact): Promise<Artifact> {
-    const { blobs, records } = this.#store
+    const { records } = this.#store
     const { clock, maxBytes, ttlMs } = this.#options
     const owned = await this.scopes.forWriting(caller, file.scope)
     const name = artifactNameFrom(file.name)
-    const hold = randomId()
+    const blobId = randomId()
     const account = accountOf(caller)
-    let place: Place = { scope: owned.scope, name, hold, blob: hold, sha256: '', account }
-    const unfinished = `${endKey(clock.now() + ABANDONED_MS, hold)}-unfinished`
+    const place: Place = { scope: owned.scope, name, blobId, account }
+    const unfinished = `${endKey(clock.now() + ABANDONED_MS, blobId)}-unfinished`
     let end = unfinished
     await records.put(unfinished, place)
     try {
@@ -112,34 +109,23 @@ export class Artifacts implements AsyncDisposable {
         head.through(file.bytes),
         file.maxBytes ?? maxBytes,
       )
-      place = { ...place, sha256: written.sha256 }
       const declared = mediaTypeFrom(file.mimeType) ?? namedTypeOf(name)
       const { mimeType } = fileTypeOf(declared, head.head)
       const { runId, agentId } = file
       const createdAt = clock.now()
       const facts = {
         ...written,
-        hold,
+        blobId,
         account,
         mimeType,
-        principal: caller.principal.id,
         runId,
         agentId,
       }
       const version = { ...facts, createdAt, expiresAt: createdAt + ttlMs }
-      end = endKey(version.expiresAt, hold)
+      end = endKey(version.expiresAt, blobId)
       await records.put(end, place)
       await records.delete(unfinished)
-      const blob = await this.#blobs.hold(place)
-      if (blob !== hold) {
-        place = { ...place, blob }
-        await records.put(end, place)
-        await blobs.delete(hold)
-      }
-      return await this.#add(owned, name, {
-        title: artifactTitleFrom(file.name),
-        version: { ...version, blob },
-      })
+      return await this.#add(owned, name, { title: artifactTitleFrom(file.name), version })
     } catch (error) {
       // The first error says more. If this fails, too, the sweep removes the rest.
       await this.#remove(place, end)
@@ -307,7 +293,7 @@ export class Artifacts implements AsyncDisposable {
 
   /** Writes the bytes of the next version of a name, as long as the account has room for more. */
   async #writeBytes(
-    { scope, name, account, hold }: Place,
+    { scope, name, account, blobId }: Place,
     bytes: AsyncIterable<Uint8Array>,
     maxBytes: number,
   ): Promise<WrittenBlob> {
@@ -317,7 +303,7 @@ export class Artifacts implements AsyncDisposable {
     const spare = versions.slice(0, -1).slice(0, Math.max(0, versions.length + 1 - versionsPerName))
     const own = spare.filter((version) => version.account === account)
     const limit = Math.min(maxBytes, this.#options.maxBytes)
-    return this.#store.blobs.write(hold, this.#quotas.within(bytes, account, own), limit)
+    return this.#store.blobs.write(blobId, this.#quotas.within(bytes, account, own), limit)
   }
 
   /** Adds a version to its name. Returns the earlier version instead if the same run wrote the same bytes before. */
@@ -327,7 +313,7 @@ export class Artifacts implements AsyncDisposable {
     { title, version }: { readonly title: string; readonly version: NewVersion },
   ): Promise<Artifact> {
     const { records } = this.#store
-    const { hold, createdAt, expiresAt } = version
+    const { blobId, createdAt, expiresAt } = version
     const { clock, quota } = this.#options
     const ttlMs = expiresAt - clock.now()
     const list = listKey(scope, owner)
@@ -335,7 +321,7 @@ export class Artifacts implements AsyncDisposable {
     const [time, count] = [createdAt, ++this.#written].map((n) =>
       sortable(Number.MAX_SAFE_INTEGER - n),
     )
-    const listedAs = `${listedPrefix(list)}${time}-${count}-${hold}`
+    const listedAs = `${listedPrefix(list)}${time}-${count}-${blobId}`
     await records.put(listedAs, { scope, name }, { ttlMs })
     const key = nameKey(scope, name)
     const { before, after, added, removed } = await this.#updates.update(key, (value) => {
@@ -354,12 +340,12 @@ export class Artifacts implements AsyncDisposable {
     const artifact = this.#toArtifact({ scope, name }, after.title, added)
     if (after === before) {
       await records.delete(listedAs)
-      await this.#free({ scope, name, ...version }, endKey(expiresAt, hold))
+      await this.#free({ scope, name, ...version }, endKey(expiresAt, blobId))
       return artifact
     }
     if (before) await records.delete(before.listedAs)
     for (const old of removed) {
-      await this.#free({ scope, name, ...old }, endKey(old.expiresAt, old.hold))
+      await this.#free({ scope, name, ...old }, endKey(old.expiresAt, old.blobId))
     }
     await this.#quotas.take(version, ttlMs)
     this.#changed(artifact, { list, isListChange: before === undefined, isUpdate: true })
@@ -368,11 +354,11 @@ export class Artifacts implements AsyncDisposable {
 
   /** Removes a version from its name, and all that belongs to it. Returns the name if that was its last version. */
   async #remove(place: Place, end: string): Promise<StoredName | undefined> {
-    const { scope, name, hold } = place
+    const { scope, name, blobId } = place
     const key = nameKey(scope, name)
     const gone = await this.#updates.update<StoredName | undefined>(key, (value) => {
       const before = StoredName.safeParse(value).data
-      const versions = before?.versions.filter((version) => version.hold !== hold) ?? []
+      const versions = before?.versions.filter((version) => version.blobId !== blobId) ?? []
       if (!before || versions.length === before.versions.length) return { result: undefined }
       if (versions.length > 0) return { put: { ...before, versions }, result: undefined }
       return { remove: true, result: before }
@@ -385,7 +371,7 @@ export class Artifacts implements AsyncDisposable {
   /** Frees the room and the bytes of a version that is in no name. @param end key of the record of its end */
   async #free(place: Place, end: string): Promise<void> {
     await this.#quotas.free(place)
-    await this.#blobs.release(place)
+    await this.#store.blobs.delete(place.blobId)
     await this.#store.records.delete(end)
   }
 
@@ -420,7 +406,7 @@ export class Artifacts implements AsyncDisposable {
     )
     if (!stored || !version) return undefined
     const open = async (): Promise<AsyncIterable<Uint8Array>> => {
-      const bytes = await this.#store.blobs.read(version.blob)
+      const bytes = await this.#store.blobs.read(version.blobId)
       if (!bytes) throw notFound()
       return bytes
     }
@@ -581,8 +567,8 @@ function listedPrefix(list: string): string {
 const ENDS = 'artifacts/ends/'
 
 /** Returns the key of the end of a version. The first one to expire has the smallest key. */
-function endKey(expiresAt: number, hold: string): string {
-  return `${ENDS}${sortable(expiresAt)}-${hold}`
+function endKey(expiresAt: number, blobId: string): string {
+  return `${ENDS}${sortable(expiresAt)}-${blobId}`
 }
 
 /** Returns a text for a number, so that texts sort as the numbers do. */
@@ -595,15 +581,12 @@ const ListedName = z.object({ scope: z.string(), name: z.string() })
 
 const StoredVersion = z.object({
   version: z.int(),
-  /** Id under which the bytes of this version were written. */
-  hold: z.string(),
-  /** Id under which its bytes are stored: `hold`, or that of equal bytes. */
-  blob: z.string(),
+  /** Id under which its bytes are stored. */
+  blobId: z.string(),
   sha256: z.string(),
   size: z.int(),
   mimeType: z.string(),
   account: z.string(),
-  principal: z.string(),
   runId: z.string().optional(),
   /** The agent that wrote it. */
   agentId: z.string().optional(),
@@ -625,9 +608,7 @@ const StoredName = z.object({
 })
 
 /** Everything that is needed to remove a version. */
-const Place = StoredVersion.pick({ hold: true, blob: true, sha256: true, account: true }).extend(
-  ListedName.shape,
-)
+const Place = StoredVersion.pick({ blobId: true, account: true }).extend(ListedName.shape)
 
 type StoredVersion = Readonly<z.infer<typeof StoredVersion>>
 type NewVersion = Omit<StoredVersion, 'version'>

@@ -1,4 +1,3 @@
-import { seededRandom } from '@x/mcp-testing'
 import { afterAll, describe, expect, test } from 'vitest'
 
 import {
@@ -77,7 +76,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     const kept = results.filter(({ status }) => status === 'fulfilled')
     expect(kept.length).toBeLessThanOrEqual(5)
     expect((await artifacts.list(named('ada'))).artifacts).toHaveLength(kept.length)
-    expect((await world.keptBlobs()).length).toBe(Math.min(1, kept.length)) // all have the same bytes
+    expect(await world.keptBlobs()).toHaveLength(kept.length)
   })
 
   test('keeps concurrent files of two processes within the quota', async () => {
@@ -97,7 +96,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     expect(more.version).toBe(1)
   })
 
-  test.each([1, 2, 3, 4, 5, 6, 7, 8])(
+  test.each([1, 2, 3, 4, 5, 6])(
     'keeps nothing of a file when the store fails at write %i',
     async (step) => {
       await using world = await openWorld(open)
@@ -130,7 +129,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
       expect(left > 0).toBe(failure === undefined)
       const added = (await keys()).filter((key) => !/listed/.test(key) && !before.includes(key))
       expect(added.length === 0).toBe(failure !== undefined)
-      expect(await world.keptBlobs()).toHaveLength(1)
+      expect(await world.keptBlobs()).toHaveLength(failure ? 1 : 2)
       const { artifacts: all } = await world.artifacts.list(named('ada'))
       expect(all.map(({ name }) => name)).toEqual(failure ? ['other'] : ['f', 'other'])
     },
@@ -147,38 +146,6 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     const numbers = written.map(({ version }) => version).toSorted((a, b) => a - b)
     expect(numbers).toEqual(Array.from({ length: 20 }, (_, n) => n + 1))
     expect(new Set(written.map(({ scope }) => scope)).size).toBe(1)
-  })
-
-  test('stores equal bytes once, and deletes them with the last version that has them', async () => {
-    await using world = await openWorld(open)
-    const { clock } = world
-    const short = world.another({ ttlMs: 1000 })
-    const long = world.another({ ttlMs: 1_000_000 })
-    const random = seededRandom(5)
-    // Versions are added while others expire. Each version can be read at any time.
-    for (let round = 0; round < 15; round++) {
-      const writes = Array.from({ length: 6 }, (_, n) =>
-        (random() < 0.5 ? short : long).write(named(`p${n}`), {
-          name: 'f',
-          bytes: bytesOf('same'),
-        }),
-      )
-      const sweeps = [short.sweep(), long.sweep()]
-      const written = await Promise.all(writes)
-      await Promise.all(sweeps)
-      for (const [n, { versionUri }] of written.entries()) {
-        expect(await textOf(long, named(`p${n}`), versionUri)).toBe('same')
-      }
-      expect(await world.keptBlobs()).toHaveLength(1)
-      clock.time += 1000
-      if (round % 4 === 3) clock.time += 1_000_000
-    }
-    clock.time += 1_000_000
-    for (let n = 0; n < 3; n++) await long.sweep()
-    expect(await world.keptBlobs()).toEqual([])
-    for (const kind of ['content', 'name', 'of', 'ends', 'listed']) {
-      expect(await world.store.records.list(`artifacts/${kind}/`)).toEqual([])
-    }
   })
 
   test('deletes expired versions in batches of limited size', async () => {
@@ -212,7 +179,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     expect(await sizesIn(store)).toEqual([])
   })
 
-  test.each([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])(
+  test.each([0, 1, 2, 3, 4, 5, 6, 7, 8])(
     'leaves nothing behind when a write is killed after %i steps',
     async (steps) => {
       await using world = await openWorld(open)
@@ -255,7 +222,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
       await world.artifacts.sweep()
       expect((await world.artifacts.list(named('ada'))).artifacts).toEqual([])
       expect(await world.keptBlobs()).toEqual([])
-      for (const kind of ['content', 'name', 'of', 'ends']) {
+      for (const kind of ['name', 'of', 'ends']) {
         expect(await store.records.list(`artifacts/${kind}/`)).toEqual([])
       }
     },

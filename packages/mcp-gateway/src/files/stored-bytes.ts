@@ -1,12 +1,11 @@
-import { z } from 'zod'
 import { GatewayError } from '../errors.ts'
 import type { QuotaSettings } from '../options.ts'
 import { listAll } from '../store/gateway-store.ts'
-import type { Blobs, Records } from '../store/gateway-store.ts'
+import type { Records } from '../store/gateway-store.ts'
 
 interface SizedVersion {
   readonly account: string
-  readonly hold: string
+  readonly blobId: string
   readonly size: number
 }
 
@@ -60,19 +59,19 @@ export class ArtifactQuotas {
    *
    * @throws GatewayError `QUOTA`
    */
-  take({ account, hold, size }: SizedVersion, ttlMs: number): Promise<void> {
+  take({ account, blobId, size }: SizedVersion, ttlMs: number): Promise<void> {
     return this.#updates.inTurn(sizeKey(account, ''), async () => {
-      await this.#records.put(sizeKey(account, hold), size, { ttlMs })
+      await this.#records.put(sizeKey(account, blobId), size, { ttlMs })
       const sizes = await this.#sizesOf(account)
       const { bytesPerPrincipal, countPerPrincipal } = this.#quota
       if (sum(sizes) <= bytesPerPrincipal && sizes.length <= countPerPrincipal) return
-      await this.free({ account, hold })
+      await this.free({ account, blobId })
       throw this.#noRoom()
     })
   }
 
-  async free({ account, hold }: Omit<SizedVersion, 'size'>): Promise<void> {
-    await this.#records.delete(sizeKey(account, hold))
+  async free({ account, blobId }: Omit<SizedVersion, 'size'>): Promise<void> {
+    await this.#records.delete(sizeKey(account, blobId))
   }
 
   async #sizesOf(account: string): Promise<readonly number[]> {
@@ -94,58 +93,10 @@ function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)
 }
 
-function sizeKey(account: string, hold: string): string {
-  return `artifacts/of/${account}/${hold}`
+function sizeKey(account: string, blobId: string): string {
+  return `artifacts/of/${account}/${blobId}`
 }
 
-/** Bytes with one hash: the id under which they are stored, and `hold` of each version that has them. */
-const StoredContent = z.object({ blob: z.string(), holds: z.array(z.string()) })
-
-interface Content {
-  readonly sha256: string
-  /** Id under which the bytes of the version were written. */
-  readonly hold: string
-  /** Id under which its bytes are stored: `hold`, or that of equal bytes. */
-  readonly blob: string
-}
-
-/** The bytes of all versions. Versions with equal bytes share them. */
-export class SharedBlobs {
-  readonly #blobs: Blobs
-  readonly #updates: AtomicUpdates
-
-  constructor(blobs: Blobs, updates: AtomicUpdates) {
-    this.#blobs = blobs
-    this.#updates = updates
-  }
-
-  /** Returns the id of the bytes of a version: its own, or equal ones from earlier. */
-  hold({ sha256, hold }: Content): Promise<string> {
-    return this.#updates.update(contentKey(sha256), (value) => {
-      const { blob, holds } = StoredContent.safeParse(value).data ?? { blob: hold, holds: [] }
-      return { put: { blob, holds: [...holds, hold] }, result: blob }
-    })
-  }
-
-  /** Deletes the bytes of a version, unless other versions hold them. */
-  async release({ sha256, hold, blob }: Content): Promise<void> {
-    const unused = await this.#updates.update(contentKey(sha256), (value) => {
-      const found = StoredContent.safeParse(value).data
-      // The bytes of a version are in use only if the record names them.
-      if (!found) return { result: [hold, blob] }
-      const holds = found.holds.filter((each) => each !== hold)
-      if (holds.length === 0) return { remove: true, result: [hold, blob, found.blob] }
-      const result = [hold, blob].filter((id) => id !== found.blob)
-      const isHeld = holds.length < found.holds.length
-      return isHeld ? { put: { ...found, holds }, result } : { result }
-    })
-    for (const id of new Set(unused)) await this.#blobs.delete(id)
-  }
-}
-
-function contentKey(sha256: string): string {
-  return `artifacts/content/${sha256}`
-}
 /** Maximum number of attempts while other processes change the same record. */
 const MAX_TRIES = 100
 
