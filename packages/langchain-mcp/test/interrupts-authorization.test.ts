@@ -169,7 +169,7 @@ test.each(['before any question', 'after a question'])(
 test.each(['wait', 'interrupt'] as const)(
   'continues the task of a call after a 401 that needs a person (taskMode: %s)',
   async (taskMode) => {
-    await using inner = await startTaskServer({ notifies: false })
+    await using inner = await startTaskServer()
     await using server = await startGuardedServer(inner)
     await using processes = startProcesses(server.url)
     const graph = askingGraph({

@@ -102,7 +102,7 @@ test.each([
   { change: 'cancelled', text: /did not complete.*was cancelled/ },
   { change: 'forgotten', text: /no longer has its result.*has expired/ },
 ])('shows the model that a task was $change', async ({ change, text }) => {
-  await using all = await given({}, { notifies: false })
+  await using all = await given()
   const { server } = all
   const graph = await all.graph([{ name: 'slow_compute' }])
   const turn = graph.start()
@@ -200,7 +200,7 @@ describe.each([
 ])('a graph for which $answered questions', ({ options }) => {
   test('continues a task with new tools', async () => {
     const shared = { checkpointer: new MemorySaver(), store: new InMemoryStore() }
-    await using all = await given(options, { notifies: false })
+    await using all = await given(options)
     const { server, mcp } = all
     const calls = [{ name: 'slow_compute' }]
     const graphOf = async (tools: McpTools): Promise<AskingGraph> =>
@@ -362,7 +362,7 @@ describe('a process that is killed', () => {
     { timeout: SLOW },
     async ({ kind, store }) => {
       await using folder = await temporaryFolder()
-      await using server = await startTaskServer({ notifies: false })
+      await using server = await startTaskServer()
       await using one = await startGraph(server.url, folder.path, { store })
       one.tell({ calls, kind })
       await polled(server)
@@ -384,7 +384,7 @@ describe('a process that is killed', () => {
     { timeout: SLOW },
     async () => {
       await using folder = await temporaryFolder()
-      await using server = await startTaskServer({ notifies: false })
+      await using server = await startTaskServer()
       server.inject({ method: 'tasks/get', instead: 'hang' })
       await using one = await startGraph(server.url, folder.path)
       one.tell({ calls })
@@ -428,7 +428,7 @@ describe('a process that is killed', () => {
 })
 
 test('two graphs that continue one thread at once wait for one task', async () => {
-  await using all = await given({}, { notifies: false })
+  await using all = await given()
   const { server } = all
   const tools = await all.mcp.listTools()
   const shared = { checkpointer: new MemorySaver(), store: new InMemoryStore() }

@@ -38,7 +38,7 @@ export interface SessionTransport
 /** The parts of a transport for tasks, which servers on stdio do not have. */
 type TaskTransport = Pick<
   StreamableHttpTransport,
-  'endpoint' | 'serverCapabilities' | 'watchTask' | 'unwatchTask' | 'answerInputs' | 'toToolResult'
+  'endpoint' | 'serverCapabilities' | 'answerInputs' | 'toToolResult'
 >
 
 /** The SDK's client and its transport. At a URL, both serve all sessions; each child process has its own. */

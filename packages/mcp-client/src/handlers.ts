@@ -100,8 +100,6 @@ export interface ReceivingSession {
   readonly calls: SessionCalls | undefined
   /** The session in which requests are sent now. */
   readonly generation: Generation | undefined
-  /** Receives the status of a task. */
-  taskChanged(task: unknown): void
 }
 
 /** Answers requests of the server with the handlers. */
@@ -158,8 +156,6 @@ function forward(notification: Notification, session: ReceivingSession): void {
       const { params } = ResourceUpdatedNotificationSchema.parse(notification)
       return events.emit('resourceUpdated', { uri: params.uri })
     }
-    case 'notifications/tasks':
-      return session.taskChanged(notification.params)
     case 'notifications/message': {
       const { level, logger, data } = LoggingMessageNotificationSchema.parse(notification).params
       const origin = calls?.originOf(session.generation)

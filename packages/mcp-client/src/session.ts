@@ -1,4 +1,4 @@
-import { abortReason, isRecord, Listeners, untilAborted } from '@x/internal'
+import { abortReason, isRecord, untilAborted } from '@x/internal'
 import { AsyncResource } from 'node:async_hooks'
 import {
   EmptyResultSchema,
@@ -95,7 +95,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   #terminate: boolean | undefined
   /** Requests that are repeated in each new session: the log level, and subscriptions by URI. */
   #settings: Map<string, Setting> | undefined
-  #taskListeners: Map<string, Listeners<unknown>> | undefined
+  #waitingTasks = 0
 
   /** `isOfOneCall`: the session ends with the call that it is created for. */
   constructor(setup: SessionSetup, scope: SessionScope | undefined, isOfOneCall: boolean) {
@@ -266,28 +266,15 @@ export class Session implements ConnectionOwner, ReceivingSession {
     }
   }
 
-  /** Calls a listener with each status of a task that the server sends. Returns a function that removes the listener. */
-  onTask(taskId: string, listener: (task: unknown) => void): () => void {
-    const all = (this.#taskListeners ??= new Map<string, Listeners<unknown>>())
-    const listeners = all.get(taskId) ?? new Listeners<unknown>(ignore)
-    all.set(taskId, listeners)
-    const remove = listeners.add(listener)
-    return () => {
-      remove()
-      if (!listeners.isEmpty || all.get(taskId) !== listeners) return
-      all.delete(taskId)
-      this.transport?.unwatchTask?.(taskId)
-    }
+  /** Number of tasks whose result a caller awaits. */
+  get waitingTasks(): number {
+    return this.#waitingTasks
   }
 
-  /** Number of tasks with a listener. */
-  get watchedTasks(): number {
-    return this.#taskListeners?.size ?? 0
-  }
-
-  taskChanged(task: unknown): void {
-    const taskId = isRecord(task) ? task['taskId'] : undefined
-    if (typeof taskId === 'string') this.#taskListeners?.get(taskId)?.emit(task)
+  /** Counts a task while a caller awaits its result. Returns the function that ends this. */
+  countTask(): () => void {
+    this.#waitingTasks++
+    return () => void this.#waitingTasks--
   }
 
   /** Sets the request that is repeated under this key in each new session, or removes it. */

@@ -3,7 +3,7 @@ import type { Checks } from '@x/internal'
 import { McpClientError } from './errors.ts'
 import type { TaskReference } from './input-required.ts'
 import type { Session } from './session.ts'
-import { toTime, type Task } from './task-state.ts'
+import type { Task } from './task-state.ts'
 
 /** Returns the reference of a task that the server has just created. */
 export function createReference(
@@ -73,5 +73,5 @@ function isTextOrNull(value: unknown): boolean {
 }
 
 function isDate(value: unknown): boolean {
-  return typeof value === 'string' && toTime(value) !== undefined
+  return typeof value === 'string' && !Number.isNaN(Date.parse(value))
 }

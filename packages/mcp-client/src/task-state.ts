@@ -17,22 +17,19 @@ export interface TaskStatus {
 /** A task as the server describes it. */
 export interface Task extends TaskStatus {
   readonly taskId: string
-  /** In milliseconds since 1970, by the clock of the server. */
-  readonly updatedAt: number | undefined
   readonly result?: unknown
   readonly error?: unknown
 }
 
-/** Returns the task in the answer to a call, a poll or in a notification. Undefined for anything else. */
+/** Returns the task in the answer to a call or a poll. Undefined for anything else. */
 export function parseTask(value: unknown): Task | undefined {
   if (!isRecord(value)) return undefined
   const { taskId, status, statusMessage, inputRequests, result, error } = value
-  const { ttlMs, pollIntervalMs, lastUpdatedAt } = value
+  const { ttlMs, pollIntervalMs } = value
   if (typeof taskId !== 'string' || taskId === '' || !isStatus(status)) return undefined
   return {
     taskId,
     status,
-    updatedAt: typeof lastUpdatedAt === 'string' ? toTime(lastUpdatedAt) : undefined,
     ttlMs: isCount(ttlMs) ? ttlMs : null,
     ...(typeof statusMessage === 'string' ? { statusMessage: shortened(statusMessage) } : {}),
     ...(isInputRequests(inputRequests) ? { inputRequests } : {}),
@@ -53,11 +50,6 @@ const MAX_MESSAGE_CHARS = 2000
 
 export function shortened(text: string): string {
   return text.length > MAX_MESSAGE_CHARS ? `${text.slice(0, MAX_MESSAGE_CHARS - 1)}…` : text
-}
-
-export function toTime(text: string): number | undefined {
-  const ms = Date.parse(text)
-  return Number.isNaN(ms) ? undefined : ms
 }
 
 /** A longer time has no date. Servers that name one mean: no limit. */

@@ -52,14 +52,12 @@ const MAX_POLL_MS = 60_000
 const POLL_SHARE_MS = 4
 /** Polls start at multiples of this time, so that those of many tasks wake the process together. */
 const TICK_MS = 100
-/** The same beside notifications: polls are rare then, and waking the process costs more than a poll. */
-const WATCHED_TICK_MS = 1000
-/** Least time between two polls while the server sends notifications. */
-const WATCHED_POLL_MS = 10_000
+/** Factor of the time between two polls after a poll that showed no change. */
+const GROWTH = 1.2
+/** The time between two polls does not grow beyond this, in milliseconds, unless the server asks for more. */
+const SLOW_POLL_MS = 5000
 /** A poll is later than the interval by up to this share of it, so that tasks that started together spread. */
 const JITTER = 0.25
-/** More beside notifications: V8 shrinks its heap between bursts of polls, and its garbage collector then works more. */
-const WATCHED_JITTER = 1
 /** Limit of one request about a task, in milliseconds. The server need not wait for anything. */
 const REQUEST_MS = 30_000
 /** Questions of one task that handlers answer at the same time. */
@@ -91,8 +89,8 @@ export class McpTask {
   readonly #waiting = new Set<() => void>()
   #reference: TaskReference
   #task: Task | undefined
-  /** The last poll returned an older state than the known one. */
-  #wasOlder = false
+  /** Number of polls in a row that showed no change. */
+  #unchanged = 0
   /** The poll in flight. There is never a second one. */
   #polling: Promise<Task> | undefined
   /** Why a question cannot be answered. */
@@ -167,11 +165,7 @@ export class McpTask {
     const signal = AbortSignal.any([deadline.signal, closing])
     const ended = new AbortController()
     const asked = AbortSignal.any([signal, ended.signal])
-    const { taskId } = this.#reference
-    const stopListening = session.onTask(taskId, (task) => {
-      // Without a status, it says that the stream has ended: polls are then as often as without one.
-      if (this.#received(task) !== undefined) this.#wake()
-    })
+    const stopCounting = session.countTask()
     let progress = 0
     let reported: string | undefined
     const report = ({ statusMessage: message }: TaskStatus): void => {
@@ -217,7 +211,7 @@ export class McpTask {
     } finally {
       ended.abort()
       stopReporting()
-      stopListening()
+      stopCounting()
     }
   }
 
@@ -268,7 +262,7 @@ export class McpTask {
 
   async #pollOnce(session: Session, signal: AbortSignal): Promise<Task> {
     try {
-      const problem = this.#received(await this.#send(session, 'get', { signal }), true)
+      const problem = this.#received(await this.#send(session, 'get', { signal }))
       if (problem === undefined && this.#task !== undefined) return this.#task
       throw this.#error('UNEXPECTED_RESPONSE', problem ?? 'has no status')
     } finally {
@@ -333,8 +327,8 @@ export class McpTask {
     )
   }
 
-  /** Takes the status from an answer or a notification. Returns what is wrong with it. */
-  #received(value: unknown, isPolled = false): string | undefined {
+  /** Takes the status from an answer. Returns what is wrong with it. */
+  #received(value: unknown): string | undefined {
     const task = parseTask(value)
     if (task === undefined)
       return 'got an answer that is not a task: report it to the authors of the server'
@@ -345,14 +339,6 @@ export class McpTask {
       return 'asks a question that cannot be read: report it to the authors of the server'
     }
     const before = this.#task
-    // The first final state counts.
-    if (isFinal(before)) return undefined
-    // A notification may be older than the last poll. The processes of a server may have different clocks: an older
-    // state counts if it is final, or if two polls in a row return one.
-    const isOlder = !isFinal(task) && (task.updatedAt ?? Infinity) < (before?.updatedAt ?? 0)
-    const isRepeated = isPolled && this.#wasOlder
-    if (isPolled) this.#wasOlder = isOlder
-    if (isOlder && !isRepeated) return undefined
     this.#task = task
     const { ttlMs } = task
     const { createdAt } = this.#reference
@@ -360,13 +346,13 @@ export class McpTask {
       this.#reference = { ...this.#reference, expiresAt: expiryOf(createdAt, ttlMs) }
     }
     const isNew = before?.status !== task.status || before.statusMessage !== task.statusMessage
+    this.#unchanged = isNew ? 0 : this.#unchanged + 1
     if (isNew) this.#changed()
     // Questions that are no longer open need no answer.
     for (const [key, asking] of this.#asking) {
       if (isFinal(task) || task.inputRequests?.[key] === undefined) asking.abort()
     }
-    // A notification that the task goes on changes nothing for callers that wait.
-    if (isPolled || task.status !== 'working' || before?.status !== 'working') this.#wake()
+    this.#wake()
     return undefined
   }
 
@@ -374,16 +360,16 @@ export class McpTask {
     this.#listeners.emit({ status: this.#status, reference: this.#reference })
   }
 
-  #intervalMs({ transport, watchedTasks }: Session): number {
+  /** Time until the next poll. Grows while the task does not change, so that the result comes at most a fifth later. */
+  #intervalMs({ waitingTasks }: Session): number {
     const { pollIntervalMs = DEFAULT_POLL_MS } = this.#task ?? {}
-    const leastMs = Math.max(MIN_POLL_MS, watchedTasks * POLL_SHARE_MS)
-    const ms = Math.min(Math.max(pollIntervalMs, leastMs), MAX_POLL_MS)
-    const isWatched = transport?.watchTask?.(this.#reference.taskId) === true
-    const spread = this.#owner.timing.random() * (isWatched ? WATCHED_JITTER : JITTER)
+    const leastMs = Math.max(MIN_POLL_MS, waitingTasks * POLL_SHARE_MS)
+    const askedMs = Math.min(Math.max(pollIntervalMs, leastMs), MAX_POLL_MS)
+    const grownMs = Math.min(askedMs * GROWTH ** this.#unchanged, SLOW_POLL_MS)
     const now = performance.now()
-    const dueAt = now + (isWatched ? Math.max(ms, WATCHED_POLL_MS) : ms) * (1 + spread)
-    const tick = isWatched ? WATCHED_TICK_MS : TICK_MS
-    return Math.ceil(dueAt / tick) * tick - now
+    const spread = 1 + this.#owner.timing.random() * JITTER
+    const dueAt = now + Math.max(askedMs, grownMs) * spread
+    return Math.ceil(dueAt / TICK_MS) * TICK_MS - now
   }
 
   /** Waits until it is time to poll, at most until the task expires. Returns false if the task has changed before. */

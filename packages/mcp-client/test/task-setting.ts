@@ -1,6 +1,6 @@
 // A server and a client for tests of tasks.
 import { startTaskServer } from '@x/mcp-testing'
-import type { Listener, TaskServer, TaskServerOptions } from '@x/mcp-testing'
+import type { TaskServer, TaskServerOptions } from '@x/mcp-testing'
 import { expect } from 'vitest'
 import { McpClient } from '../src/index.ts'
 import type { McpClientOptions, McpTask, TaskReference } from '../src/index.ts'
@@ -51,8 +51,6 @@ export async function startedTask(
 export function stored({ reference }: McpTask): TaskReference {
   return JSON.parse(JSON.stringify(reference)) as TaskReference
 }
-
-export const isOfTasks = ({ requested }: Listener): boolean => 'taskIds' in (requested as object)
 
 export const polled = (server: TaskServer): Promise<unknown> =>
   server.waitFor(({ rpcMethod, end }) => rpcMethod === 'tasks/get' && end === 'complete')

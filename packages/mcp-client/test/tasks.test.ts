@@ -242,7 +242,7 @@ describe.concurrent('a server with wrong answers', () => {
   const longAgo = new Date(0).toISOString()
 
   test('whose clocks differ: the result and the questions count all the same', async () => {
-    await using all = await given({}, { ttlMs: 5000, notifies: false })
+    await using all = await given({}, { ttlMs: 5000 })
     const { client, server, asked } = all
     // The process that answers the polls is behind the one that created the task.
     server.onGet = (task) => ({ ...task, lastUpdatedAt: longAgo })
@@ -285,7 +285,7 @@ describe.concurrent('a server with wrong answers', () => {
   })
 
   test('that asks without a valid question: the call rejects', async () => {
-    await using all = await given({}, { ttlMs: null, notifies: false })
+    await using all = await given({}, { ttlMs: null })
     const { client, server } = all
     server.onGet = (task) => ({ ...task, status: 'input_required', inputRequests: { name: {} } })
     const call = client.callTool('slow_compute', {}, { timeoutMs: 3000 })
@@ -293,7 +293,7 @@ describe.concurrent('a server with wrong answers', () => {
   })
 
   test('that sends very long texts: errors and progress are short', async () => {
-    await using all = await given({}, { notifies: false })
+    await using all = await given()
     const { client, server } = all
     const long = 'x'.repeat(500_000)
     const seen: (string | undefined)[] = []

@@ -10,8 +10,6 @@ export interface TaskServerOptions extends ServerOptions {
   readonly ttlMs?: number | null | undefined
   /** @default 100 */
   readonly pollIntervalMs?: number | undefined
-  /** Accepts listen streams for tasks, and sends changes there. @default true */
-  readonly notifies?: boolean | undefined
   /** Runs calls with the same idempotency key once. @default false */
   readonly honoursKeys?: boolean | undefined
 }
@@ -76,11 +74,6 @@ export class TaskServer extends ScriptedServer {
     this.#options = options
     this.honoursKeys = options.honoursKeys ?? false
     this.answers = (request) => this.#answerTo(request)
-    this.acknowledge = (requested) => {
-      if (!isRecord(requested)) return {}
-      const { taskIds, ...others } = requested
-      return options.notifies === false ? others : { ...others, taskIds }
-    }
   }
 
   /** The only task, or the one that was created last. */
@@ -90,18 +83,10 @@ export class TaskServer extends ScriptedServer {
     return task
   }
 
-  /** Changes a task, and tells the clients that listen. @default the last task */
+  /** Changes a task. @default the last task */
   change(change: TaskChange, { taskId }: TestTask = this.lastTask): void {
     const task = this.tasks.get(taskId)
-    if (task === undefined) return
-    const changed = { ...task, ...change }
-    this.tasks.set(taskId, changed)
-    for (const listener of this.listeners) {
-      const { acknowledged: filter } = listener
-      const taskIds = isRecord(filter) ? filter['taskIds'] : undefined
-      if (!Array.isArray(taskIds) || !taskIds.includes(taskId)) continue
-      listener.notify('notifications/tasks', this.#detailed(changed))
-    }
+    if (task !== undefined) this.tasks.set(taskId, { ...task, ...change })
   }
 
   /** Ends a task with a result. @default the last task */

@@ -180,24 +180,6 @@ export class StreamableHttpTransport implements AsyncDisposable {
   }
 
   /**
-   * Returns whether the server sends `notifications/tasks` for this task now. If not, asks it to: call it again later.
-   *
-   * @internal
-   */
-  watchTask(taskId: string): boolean {
-    return this.#router.modern?.watchTask(taskId) ?? false
-  }
-
-  /**
-   * Ends `watchTask()`.
-   *
-   * @internal
-   */
-  unwatchTask(taskId: string): void {
-    this.#router.modern?.unwatchTask(taskId)
-  }
-
-  /**
    * Has the handlers of the client answer requests that a server embedded in a task, by their keys.
    *
    * @internal

@@ -132,15 +132,6 @@ export class ModernProtocol {
     else this.notify(message)
   }
 
-  /** See `StreamableHttpTransport.watchTask()`. */
-  watchTask(taskId: string): boolean {
-    return this.#subscriptions.watchTask(taskId)
-  }
-
-  unwatchTask(taskId: string): void {
-    this.#subscriptions.unwatchTask(taskId)
-  }
-
   /** Takes a notification of the client. */
   notify({ method, params }: JsonRpcNotification): void {
     if (method === 'notifications/initialized') {

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { isRecord } from '@x/internal'
 import { followStream, isTemporary, toTroubleError } from '../http/follow-stream.ts'
 import type { StreamEnd, StreamTrouble } from '../http/follow-stream.ts'
@@ -24,12 +23,6 @@ export class Subscriptions {
   readonly #uris = new Set<string>()
   #current: Listener | undefined
   #changing: Promise<unknown> = Promise.resolve()
-  /** Tasks whose status the client follows. Their stream is separate: servers need not offer it. */
-  readonly #tasks = new Set<string>()
-  #taskStream: { readonly listener: Listener; readonly taskIds: ReadonlySet<unknown> } | undefined
-  #isOpeningTasks = false
-  /** Time of the next attempt to listen for tasks, by `performance.now()`. */
-  #tasksFrom = 0
   readonly #closing = new AbortController()
 
   constructor(protocol: ModernProtocol, options: ModernProtocolOptions) {
@@ -84,54 +77,9 @@ export class Subscriptions {
     this.#current?.wake?.()
   }
 
-  /** Returns whether the server sends the status of this task now. If not, asks it to. */
-  watchTask(taskId: string): boolean {
-    if (this.#tasks.size < MAX_TASKS) this.#tasks.add(taskId)
-    const { listener, taskIds } = this.#taskStream ?? {}
-    if (taskIds?.has(taskId) === true) return listener?.isBroken === false
-    const isLate = performance.now() >= this.#tasksFrom && this.#tasks.has(taskId)
-    if (isLate && !this.#isOpeningTasks) {
-      this.#isOpeningTasks = true
-      void this.#listenToTasks().finally(() => {
-        this.#isOpeningTasks = false
-      })
-    }
-    return false
-  }
-
-  unwatchTask(taskId: string): void {
-    this.#tasks.delete(taskId)
-    if (this.#tasks.size > 0) return
-    this.#taskStream?.listener.close()
-    this.#taskStream = undefined
-  }
-
   close(): void {
     this.#closing.abort()
     this.#current?.close()
-    this.#taskStream?.listener.close()
-  }
-
-  /** Opens one stream for all tasks. Closes the one before when the server has accepted the new one. */
-  async #listenToTasks(): Promise<void> {
-    // Tasks that start together share a stream, and short ones need none.
-    await sleep(TASKS_TOGETHER_MS, undefined, { signal: this.#closing.signal, ref: false }).catch(
-      () => {},
-    )
-    if (this.#closing.signal.aborted || this.#tasks.size === 0) return
-    const filter = { taskIds: [...this.#tasks] }
-    const listener = new Listener(this.#protocol, this.#options, { filter, isAfterGap: false })
-    const close = (): void => listener.close()
-    this.#closing.signal.addEventListener('abort', close, { once: true })
-    const honoured = await listener.acknowledged.catch((): SubscriptionFilter => ({}))
-    this.#closing.signal.removeEventListener('abort', close)
-    const taskIds = new Set(textsOf(honoured['taskIds']))
-    const isPartial = filter.taskIds.some((taskId) => !taskIds.has(taskId))
-    const waitMs = isPartial ? TASKS_REFUSED_MS : taskIds.size * TASK_SHARE_MS
-    this.#tasksFrom = performance.now() + waitMs
-    if (taskIds.size === 0 || this.#tasks.size === 0) return listener.close()
-    this.#taskStream?.listener.close()
-    this.#taskStream = { listener, taskIds }
   }
 
   #isAnyWanted(uris: ReadonlySet<string>): boolean {
@@ -185,17 +133,6 @@ export class Subscriptions {
     return done
   }
 }
-
-/** Number of tasks in one stream. The others are only polled. */
-const MAX_TASKS = 1000
-const TASKS_TOGETHER_MS = 1000
-/**
- * Each task of a stream adds so much to the time before the next stream, for tasks that start later: a server sends the
- * status of all tasks at the start of a stream.
- */
-const TASK_SHARE_MS = 10
-/** After this time, a server that did not accept all tasks is asked again. */
-const TASKS_REFUSED_MS = 60_000
 
 const ACK_MS = 30_000
 
@@ -297,7 +234,6 @@ class Listener {
     })
     this.isBroken = true
     clearTimeout(timer)
-    if (this.#isAcknowledged && !this.#closing.signal.aborted) this.#announceTasks()
     const error = toFailure(outcome, url)
     return error !== undefined && isRefusal(error)
       ? { kind: 'refused', error }
@@ -331,13 +267,6 @@ class Listener {
     }
   }
 
-  /** A notification without a status says that the stream of a task has ended, and that it is time to ask. */
-  #announceTasks(): void {
-    for (const taskId of textsOf(this.#listening.filter['taskIds'])) {
-      this.#deliver({ jsonrpc: '2.0', method: 'notifications/tasks', params: { taskId } })
-    }
-  }
-
   #deliver(message: JsonRpcMessage): void {
     this.#protocol.http.asOwner(() => this.#protocol.deliver(message))
   }
@@ -358,9 +287,5 @@ function isRefusal({ code, status = 500 }: TransportError): boolean {
 }
 
 function resourcesOf({ resourceSubscriptions: uris }: SubscriptionFilter): readonly unknown[] {
-  return textsOf(uris)
-}
-
-function textsOf(list: unknown): readonly unknown[] {
-  return Array.isArray(list) ? list.filter((one) => typeof one === 'string') : []
+  return Array.isArray(uris) ? uris.filter((one) => typeof one === 'string') : []
 }
