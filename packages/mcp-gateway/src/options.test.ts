@@ -90,10 +90,6 @@ test.each([
     { inline: { clientProfiles: [{ match: 'x', textMaxChars: NaN }] } },
     '"inline.clientProfiles[0].textMaxChars" must be a whole number of 0 or more, not NaN',
   ],
-  [
-    { artifacts: { fetch: 'always' } },
-    `"artifacts.fetch" must be 'guarded', 'never' or a function`,
-  ],
   [{ artifacts: { quota: { versions: 5 } } }, 'Did you mean "artifacts.quota.versionsPerName"?'],
   [{ artifacts: { upload: { linkTol: true } } }, 'Did you mean "artifacts.upload.linkTool"?'],
   [{ limits: { requestsPerMinute: 5 } }, 'Did you mean "limits.requestsPerMinutePer'],

@@ -2,7 +2,6 @@
 import type { AgentSource, SkillAnnotations } from './agents/agent.ts'
 import type { Authenticator } from './http/auth/authenticator.ts'
 import type { Clock } from './internal/clock.ts'
-import type { GuardedFetch } from './internal/guarded-fetch.ts'
 import type { GatewayLogger } from './internal/logger.ts'
 import type { GatewayObserver } from './internal/observer.ts'
 import type { RunEvent } from './internal/run-event.ts'
@@ -414,11 +413,6 @@ export interface ArtifactSettings {
    * `http.publicUrl`, or at the address the gateway listens on; without both there are no links.
    */
   readonly baseUrl: string | undefined
-  /**
-   * Fetches files that agents give by URL. `guarded`: a `createGuardedFetch()`. `never`: the URL is passed on as a link.
-   * A function: your own fetch.
-   */
-  readonly fetch: GuardedFetch | 'guarded' | 'never'
 }
 
 export interface QuotaSettings {

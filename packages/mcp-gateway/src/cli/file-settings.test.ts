@@ -134,7 +134,6 @@ test('gives every setting of an empty file this default', async () => {
       },
       downloadUrlTtlMs: 900_000,
       path: '/artifacts',
-      fetch: 'guarded',
     },
     auth: {
       mode: 'none',

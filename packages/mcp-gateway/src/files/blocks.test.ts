@@ -3,7 +3,6 @@ import { expect, test } from 'vitest'
 import { DEFAULTS } from '../../test/settings.ts'
 import type { InlineSettings } from '../options.ts'
 import { HeldBytes, InlineBudget, inlineLimitsFrom } from './blocks.ts'
-import { isPublicLink } from './run-files.ts'
 
 const limitsFrom = (inline: Partial<InlineSettings>): ReturnType<typeof inlineLimitsFrom> =>
   inlineLimitsFrom({ ...DEFAULTS.inline, ...inline })
@@ -74,20 +73,4 @@ test('keeps a file of exactly the limit whole', async () => {
   }
   for await (const piece of held.through(pieces())) expect(piece).toHaveLength(2)
   expect(Buffer.from(held.all ?? []).toString()).toBe('abcd')
-})
-
-test.for([
-  ['https://files.example.com/a?b=c', true],
-  ['https://8.8.8.8/', true],
-  ['http://files.example.com/', false],
-  ['https://user:word@files.example.com/', false],
-  ['https://127.0.0.1/', false],
-  ['https://[::1]/', false],
-  ['https://0x7f.1/', false],
-  ['https://localhost/', false],
-  ['https://printer.local/', false],
-  ['file:///etc/hosts', false],
-  ['nonsense', false],
-] as const)('returns for %s whether a client may get it: %s', ([url, isPublic]) => {
-  expect(isPublicLink(url)).toBe(isPublic)
 })

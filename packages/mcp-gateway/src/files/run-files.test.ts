@@ -35,7 +35,6 @@ function world(options: WorldOptions = {}): World {
   const { clientName, earlier, principal = ada, artifacts = own } = options
   const files = gatewayFiles({
     maxBytes: 1_000_000,
-    fetch: 'never',
     ...options,
     artifacts,
     inline: { ...DEFAULTS.inline, ...options.inline },
@@ -195,25 +194,13 @@ test('fetches a file by its URL through the guarded fetch', async () => {
     await expect(
       it.files.write({ name: 'b', data: { url: `${origin}/gone?token=secret` } }),
     ).rejects.toMatchObject({ code: 'UNAVAILABLE', message: expect.not.stringContaining('secret') })
-    await using guarded = world({ fetch: createGuardedFetch() })
+    await using guarded = world()
     await expect(
       guarded.files.write({ name: 'c', data: { url: `${origin}/a` } }),
     ).rejects.toMatchObject({ code: 'REFUSED' })
   } finally {
     server.close()
   }
-})
-
-test('passes on a public URL and refuses others when fetching is off', async () => {
-  await using it = world({ fetch: 'never' })
-  const url = 'https://files.example.com/a.png'
-  await it.files.write({ name: 'a.png', mimeType: 'image/png', data: { url } })
-  await expect(
-    it.files.write({ name: 'b', data: { url: 'http://169.254.169.254/latest' } }),
-  ).rejects.toMatchObject({ code: 'UNAVAILABLE' })
-  expect(await it.files.blocks()).toEqual([
-    { type: 'resource_link', uri: url, name: 'a.png', mimeType: 'image/png' },
-  ])
 })
 
 test('ends a file whose bytes never arrive with its run', async () => {

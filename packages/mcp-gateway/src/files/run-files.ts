@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto'
-import { isIP } from 'node:net'
 import type { ContentBlock, ResourceLink } from '@modelcontextprotocol/server'
 import { GatewayError } from '../errors.ts'
 import type { AgentScope, Artifact, Artifacts } from './artifacts.ts'
@@ -28,15 +27,17 @@ import type {
 import { artifactNameFrom, artifactTitleFrom, encodedName } from './uri.ts'
 import type { ArtifactCaller } from './namespaces.ts'
 import { abortable } from '../internal/timers.ts'
-import { createGuardedFetch, isPublicAddress } from '../internal/guarded-fetch.ts'
+import { createGuardedFetch } from '../internal/guarded-fetch.ts'
 import type { GuardedFetch } from '../internal/guarded-fetch.ts'
 import type { ArtifactSettings, InlineSettings } from '../options.ts'
 import { MeasuredBytes } from '../store/blobs.ts'
 
-export interface GatewayFilesOptions extends Pick<ArtifactSettings, 'maxBytes' | 'fetch'> {
+export interface GatewayFilesOptions extends Pick<ArtifactSettings, 'maxBytes'> {
   /** `undefined`: files are not stored. Results show those that fit. */
   readonly artifacts: Artifacts | undefined
   readonly inline: InlineSettings
+  /** Fetches files that agents give by URL. @default createGuardedFetch() */
+  readonly fetch?: GuardedFetch | undefined
 }
 
 /**
@@ -44,8 +45,7 @@ export interface GatewayFilesOptions extends Pick<ArtifactSettings, 'maxBytes' |
  * artifacts, files above the limits are lost.
  */
 export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
-  const { artifacts, fetch: given, inline, maxBytes } = options
-  const fetch = given === 'guarded' ? createGuardedFetch({ maxBytes }) : given
+  const { artifacts, inline, maxBytes, fetch = createGuardedFetch({ maxBytes }) } = options
   const limitsOf = inlineLimitsFrom(inline)
   const open = async (caller: ArtifactCaller, uri: string, index: number): Promise<InputFile> => {
     if (!artifacts) {
@@ -66,7 +66,7 @@ export function gatewayFiles(options: GatewayFilesOptions): ResultFiles {
   }
 }
 
-type FilesOptions = GatewayFilesOptions & { readonly fetch: GuardedFetch | 'never' }
+type FilesOptions = GatewayFilesOptions & { readonly fetch: GuardedFetch }
 
 /** The files of one run. For a caller without a name and without a session, the first file makes a scope for all of them. */
 class GatewayRunFiles implements RunFiles {
@@ -155,9 +155,6 @@ class GatewayRunFiles implements RunFiles {
   async #write(file: OutputFile): Promise<{ readonly uri: string; readonly version: number }> {
     const { signal } = this.#run
     signal.throwIfAborted()
-    if ('url' in file.data && this.#options.fetch === 'never') {
-      return this.#linked(file, file.data.url)
-    }
     const { name, mimeType, data } = await this.#opened(file)
     const held = new HeldBytes(this.#budget.largest)
     const source = data[Symbol.asyncIterator]()
@@ -177,30 +174,18 @@ class GatewayRunFiles implements RunFiles {
     const mimeType = declared ?? namedTypeOf(name)
     if (data instanceof Uint8Array) return { name, mimeType, data: once(data) }
     if (!('url' in data)) return { name, mimeType, data }
-    const { fetch } = this.#options
-    if (fetch === 'never') throw noFetch()
     if (!URL.canParse(data.url)) {
       throw new GatewayError('REFUSED', 'Refused to fetch a file: its URL is malformed')
     }
-    const { ok, status, body, headers } = await fetch(data.url, { signal: this.#run.signal })
+    const { ok, status, body, headers } = await this.#options.fetch(data.url, {
+      signal: this.#run.signal,
+    })
     if (!ok) {
       await body?.cancel()
       throw new GatewayError('UNAVAILABLE', `The server of the file responded with ${status}`)
     }
     const type = declared ?? headers.get('content-type') ?? mimeType
     return { name, mimeType: type, data: body ?? once(new Uint8Array()) }
-  }
-
-  #linked(
-    { name, mimeType }: OutputFile,
-    uri: string,
-  ): { readonly uri: string; readonly version: number } {
-    if (!isPublicLink(uri)) throw noFetch()
-    if (this.#isFirst(name, uri)) {
-      const link = { type: 'resource_link' as const, uri, name, ...(mimeType && { mimeType }) }
-      this.#add([link])
-    }
-    return { uri, version: 1 }
   }
 
   /** @throws GatewayError `QUOTA`, `LIMIT`, `NOT_FOUND` for a scope that the caller does not own; the reason of the signal */
@@ -322,18 +307,4 @@ async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 function noRoom(size: number): GatewayError {
   const message = `The result has no room for its ${size} bytes, and this gateway does not store files`
   return new GatewayError('LIMIT', message)
-}
-
-function noFetch(): GatewayError {
-  return new GatewayError('UNAVAILABLE', 'This gateway does not fetch files by their URL')
-}
-
-/** Returns whether a client may get this URL: https, without a password, at a public name or address. */
-export function isPublicLink(text: string): boolean {
-  if (!URL.canParse(text)) return false
-  const { protocol, username, password, hostname } = new URL(text)
-  if (protocol !== 'https:' || username !== '' || password !== '') return false
-  const host = hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')
-  if (isIP(host) !== 0) return isPublicAddress(host)
-  return host.includes('.') && !/\.(?:localhost|local|internal|home\.arpa)$/.test(host)
 }

@@ -225,9 +225,6 @@ export const settingsShape: Shape<GatewaySettings> = {
       'a path such as /artifacts, without a slash at its end',
     ).default('/artifacts'),
     baseUrl: unset(url),
-    fetch: z
-      .union([oneOf('guarded', 'never'), func], { error: "'guarded', 'never' or a function" })
-      .default('guarded'),
   }),
   limits: section({
     requestsPerMinutePerPrincipal: whole(0).default(600),
