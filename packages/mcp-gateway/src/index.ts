@@ -19,7 +19,6 @@ export type {
   LimitSettings,
   ListenOptions,
   NameSettings,
-  QuotaSettings,
   RegistrySettings,
   RunSettings,
   SecretSettings,

@@ -400,8 +400,8 @@ export interface ArtifactSettings {
   readonly maxBytes: number
   /** Size up to which `resources/read` answers. A larger file is downloaded. */
   readonly readMaxBytes: number
-  /** How much one caller may keep. Callers without a name are counted by address. */
-  readonly quota: QuotaSettings
+  /** Bytes of all files of one caller. Callers without a name are counted by address. */
+  readonly quota: number
   /** How clients bring files. */
   readonly upload: UploadSettings
   /** Time for which a download link or an upload link works. */
@@ -413,15 +413,6 @@ export interface ArtifactSettings {
    * `http.publicUrl`, or at the address the gateway listens on; without both there are no links.
    */
   readonly baseUrl: string | undefined
-}
-
-export interface QuotaSettings {
-  /** Bytes of all files of one caller. */
-  readonly bytesPerPrincipal: number
-  /** Number of versions of all files of one caller. */
-  readonly countPerPrincipal: number
-  /** Number of versions of one name. Older versions are deleted. */
-  readonly versionsPerName: number
 }
 
 export interface UploadSettings {

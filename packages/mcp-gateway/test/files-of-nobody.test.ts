@@ -68,7 +68,7 @@ describe('callers without a name', () => {
   })
 
   test('share one quota for each address, however many sessions they open', async () => {
-    const artifacts = { quota: { countPerPrincipal: 1 } }
+    const artifacts = { quota: 4 }
     await using at = await serve({ give: giving(textFile('a.txt', 'mine')) }, { artifacts })
     await using first = await connectForFiles('v1', at.url)
     await using second = await connectForFiles('v1', at.url)

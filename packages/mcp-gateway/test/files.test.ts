@@ -217,7 +217,7 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
         store: STORES[store](),
         auth: twoPeople(),
         clock,
-        artifacts: { quota: { countPerPrincipal: 2 }, ttlMs: 60_000 },
+        artifacts: { quota: 2, ttlMs: 60_000 },
       },
     )
     await using client = await connectForFiles(kind, at.url, { token: TOKENS.ada })
@@ -267,7 +267,7 @@ test('gives a run a reason of its own if its agent cannot store a file', async (
     await artifacts.write({ name: 'large.bin', data: new Uint8Array(100) })
     yield { type: 'done', text: 'Kept' }
   }
-  await using at = await serve({ keep }, { artifacts: { quota: { bytesPerPrincipal: 99 } } })
+  await using at = await serve({ keep }, { artifacts: { quota: 99 } })
   await using client = await connectForFiles('v1', at.url)
   const answer = await client.call('keep', { message: 'Go' })
   expect(answer).toMatchObject({ isError: true, _meta: { reason: 'no_room' } })

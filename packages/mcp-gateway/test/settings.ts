@@ -38,18 +38,16 @@ export function runsOptions(given: GivenRuns): RunsOptions {
   }
 }
 
-export type GivenArtifacts = Partial<Omit<ArtifactsOptions, 'quota'>> &
-  Pick<ArtifactsOptions, 'store'> & { readonly quota?: Partial<ArtifactsOptions['quota']> }
+export type GivenArtifacts = Partial<ArtifactsOptions> & Pick<ArtifactsOptions, 'store'>
 
 /** Adds defaults to the options of `Artifacts`. */
-export const artifactsOptions = ({ quota, ...given }: GivenArtifacts): ArtifactsOptions => ({
+export const artifactsOptions = (given: GivenArtifacts): ArtifactsOptions => ({
   ...DEFAULTS.artifacts,
   key: 'k'.repeat(32),
   clock: systemClock,
   onChange: () => undefined,
   onError: () => undefined,
   ...given,
-  quota: { ...DEFAULTS.artifacts.quota, ...quota },
 })
 
 export type GivenPlan = Given<ToolSettings> &

@@ -124,11 +124,7 @@ test('gives every setting of an empty file this default', async () => {
       ttlMs: 86_400_000,
       maxBytes: 104_857_600,
       readMaxBytes: 8_388_608,
-      quota: {
-        bytesPerPrincipal: 1_073_741_824,
-        countPerPrincipal: 1000,
-        versionsPerName: 20,
-      },
+      quota: 1_073_741_824,
       upload: {
         enabled: true,
       },
@@ -207,14 +203,14 @@ test('names the place of a wrong card', async () => {
 test('passes settings of files on to the gateway', async () => {
   await using configured = await optionsOf(`
 inline: { imageMaxBytes: 0, clientProfiles: [{ match: ^small, totalMaxBytes: 10 }] }
-artifacts: { ttlMs: 5000, uriScheme: file-of, quota: { versionsPerName: 3 }, upload: { linkTool: true } }
+artifacts: { ttlMs: 5000, uriScheme: file-of, quota: 3, upload: { linkTool: true } }
 tools: { extras: { scope: false } }`)
   expect(configured.options).toMatchObject({
     inline: { imageMaxBytes: 0, clientProfiles: [{ match: '^small', totalMaxBytes: 10 }] },
     artifacts: {
       ttlMs: 5000,
       uriScheme: 'file-of',
-      quota: { versionsPerName: 3, countPerPrincipal: 1000 },
+      quota: 3,
       upload: { enabled: true, linkTool: true },
     },
     tools: { extras: { scope: false } },

@@ -40,6 +40,9 @@ export interface ArtifactsOptions extends Pick<
   readonly onError: (error: unknown) => void
 }
 
+/** Most versions of one name. A further one replaces the oldest. */
+const MAX_VERSIONS = 20
+
 /** Interval at which expired versions are deleted. Milliseconds. */
 const SWEEP_MS = 10_000
 
@@ -297,10 +300,9 @@ export class Artifacts implements AsyncDisposable {
     bytes: AsyncIterable<Uint8Array>,
     maxBytes: number,
   ): Promise<WrittenBlob> {
-    const { versionsPerName } = this.#options.quota
     const { versions } = (await this.#stored(scope, name)) ?? { versions: [] }
     // These make room for the new version. The latest version never does.
-    const spare = versions.slice(0, -1).slice(0, Math.max(0, versions.length + 1 - versionsPerName))
+    const spare = versions.slice(0, -1).slice(0, Math.max(0, versions.length + 1 - MAX_VERSIONS))
     const own = spare.filter((version) => version.account === account)
     const limit = Math.min(maxBytes, this.#options.maxBytes)
     return this.#store.blobs.write(blobId, this.#quotas.within(bytes, account, own), limit)
@@ -314,8 +316,7 @@ export class Artifacts implements AsyncDisposable {
   ): Promise<Artifact> {
     const { records } = this.#store
     const { blobId, createdAt, expiresAt } = version
-    const { clock, quota } = this.#options
-    const ttlMs = expiresAt - clock.now()
+    const ttlMs = expiresAt - this.#options.clock.now()
     const list = listKey(scope, owner)
     // The newest entry has the smallest key. The count orders files of this process with the same time.
     const [time, count] = [createdAt, ++this.#written].map((n) =>
@@ -326,13 +327,13 @@ export class Artifacts implements AsyncDisposable {
     const key = nameKey(scope, name)
     const { before, after, added, removed } = await this.#updates.update(key, (value) => {
       const found = StoredName.safeParse(value).data
-      const last = liveFrom(value, clock.now())?.versions.at(-1)
+      const last = liveFrom(value, this.#options.clock.now())?.versions.at(-1)
       if (found && last && isSameFile(last, version)) {
         return { result: { before: found, after: found, added: last, removed: [] } }
       }
       const own = { ...version, version: found?.next ?? 1 }
       const all = [...(found?.versions ?? []), own]
-      const versions = all.slice(-quota.versionsPerName)
+      const versions = all.slice(-MAX_VERSIONS)
       const put = { list, title, listedAs, next: own.version + 1, versions }
       const rest = all.slice(0, -versions.length)
       return { put, result: { before: found, after: put, added: own, removed: rest } }

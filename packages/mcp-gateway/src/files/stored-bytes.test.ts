@@ -25,24 +25,23 @@ async function sizesIn({ records }: GatewayStore): Promise<readonly unknown[]> {
 describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
   test('deletes the oldest versions above the limit per name, with their bytes', async () => {
     await using world = await openWorld(open)
-    const artifacts = world.another({ quota: { versionsPerName: 3 } })
+    const { artifacts } = world
     const caller = named('ada')
     const written: Artifact[] = []
-    for (let n = 1; n <= 5; n++) {
+    for (let n = 1; n <= 22; n++) {
       written.push(await artifacts.write(caller, { name: 'f', bytes: bytesOf(`v${n}`) }))
     }
     await expect(artifacts.find(caller, written[1]?.versionUri ?? '')).rejects.toMatchObject(
       notFound,
     )
     expect(await textOf(artifacts, caller, written[2]?.versionUri ?? '')).toBe('v3')
-    expect(await world.keptBlobs()).toHaveLength(3)
-    expect(await sizesIn(world.store)).toEqual([2, 2, 2])
+    expect(await world.keptBlobs()).toHaveLength(20)
+    expect(await sizesIn(world.store)).toHaveLength(20)
   })
 
   test('refuses a file above the quota while its bytes arrive, and keeps nothing of it', async () => {
     await using world = await openWorld(open)
-    const quota = { bytesPerPrincipal: 12, countPerPrincipal: 3, versionsPerName: 2 }
-    const artifacts = world.another({ quota, maxBytes: 8 })
+    const artifacts = world.another({ quota: 12, maxBytes: 8 })
     const caller = named('ada')
     let pulled = 0
     const endless = async function* (): AsyncGenerator<Uint8Array> {
@@ -58,16 +57,32 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
     const overQuota = artifacts.write(caller, { name: 'g', bytes: bytesOf('123', '456', '78') })
     await expect(overQuota).rejects.toMatchObject({ code: 'QUOTA' })
     await artifacts.write(named('bob'), { name: 'g', bytes: bytesOf('123456') })
-    await artifacts.write(caller, { name: 'f', bytes: bytesOf('54321') })
-    // There is no room, but the oldest version of the same name is deleted.
-    const third = await artifacts.write(caller, { name: 'f', bytes: bytesOf('abcde') })
-    expect(third.version).toBe(3)
-    expect(await world.keptBlobs()).toHaveLength(3)
+    expect(await world.keptBlobs()).toHaveLength(2)
+  })
+
+  test('makes room for a version by the oldest one of its name', async () => {
+    await using world = await openWorld(open)
+    const artifacts = world.another({ quota: 20 })
+    const write = (name: string): Promise<Artifact> =>
+      artifacts.write(named('ada'), { name, bytes: bytesOf('x') })
+    for (let n = 0; n < 20; n++) await write('f')
+    await expect(write('g')).rejects.toMatchObject({ code: 'QUOTA' })
+    expect(await write('f')).toMatchObject({ version: 21 })
+  })
+
+  test('stores at most 1,000 versions of one caller', async () => {
+    await using world = await openWorld(open)
+    const { artifacts, store } = world
+    await artifacts.write(named('ada'), { name: 'f', bytes: bytesOf() })
+    const [row] = await store.records.list('artifacts/of/')
+    for (let n = 1; n < 1000; n++) await store.records.put(`${row?.key}-${n}`, 0)
+    const another = artifacts.write(named('ada'), { name: 'g', bytes: bytesOf() })
+    await expect(another).rejects.toMatchObject({ code: 'QUOTA' })
   })
 
   test('keeps concurrent files within the quota', async () => {
     await using world = await openWorld(open)
-    const artifacts = world.another({ quota: { bytesPerPrincipal: 50 } })
+    const artifacts = world.another({ quota: 50 })
     const results = await Promise.allSettled(
       Array.from({ length: 30 }, (_, n) =>
         artifacts.write(named('ada'), { name: `f${n}`, bytes: bytesOf('12345', '67890') }),
@@ -81,8 +96,7 @@ describe.each(stores.all)('stored artifacts in %s', (_name, open) => {
 
   test('keeps concurrent files of two processes within the quota', async () => {
     await using world = await openWorld(open)
-    const quota = { bytesPerPrincipal: 50, countPerPrincipal: 4 }
-    const [one, other] = [world.another({ quota }), world.another({ quota })]
+    const [one, other] = [world.another({ quota: 24 }), world.another({ quota: 24 })]
     const results = await Promise.allSettled(
       Array.from({ length: 20 }, (_, n) =>
         (n % 2 ? one : other).write(named('ada'), { name: `f${n}`, bytes: bytesOf(`file ${n}`) }),

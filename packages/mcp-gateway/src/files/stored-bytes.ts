@@ -1,7 +1,9 @@
 import { GatewayError } from '../errors.ts'
-import type { QuotaSettings } from '../options.ts'
 import { listAll } from '../store/gateway-store.ts'
 import type { Records } from '../store/gateway-store.ts'
+
+/** Most versions of all files of one account. */
+const MAX_VERSIONS = 1000
 
 interface SizedVersion {
   readonly account: string
@@ -9,18 +11,18 @@ interface SizedVersion {
   readonly size: number
 }
 
-/** Enforces the limits of each account. Each version has a record with its size, which ends with the version. */
+/** Limits the bytes of each account, and the number of its versions. Each version has a record with its size, which ends with the version. */
 export class ArtifactQuotas {
   readonly #records: Records
   readonly #updates: AtomicUpdates
-  readonly #quota: QuotaSettings
+  readonly #maxBytes: number
   /** Bytes of each account that this process is receiving. */
   readonly #arriving = new Map<string, number>()
 
-  constructor(records: Records, updates: AtomicUpdates, quota: QuotaSettings) {
+  constructor(records: Records, updates: AtomicUpdates, maxBytes: number) {
     this.#records = records
     this.#updates = updates
-    this.#quota = quota
+    this.#maxBytes = maxBytes
   }
 
   /**
@@ -35,8 +37,8 @@ export class ArtifactQuotas {
     spare: readonly { readonly size: number }[],
   ): AsyncGenerator<Uint8Array> {
     const sizes = await this.#sizesOf(account)
-    const room = this.#quota.bytesPerPrincipal - sum(sizes) + sum(spare.map(({ size }) => size))
-    if (sizes.length - spare.length >= this.#quota.countPerPrincipal) throw this.#noRoom()
+    const room = this.#maxBytes - sum(sizes) + sum(spare.map(({ size }) => size))
+    if (sizes.length - spare.length >= MAX_VERSIONS) throw this.#noRoom()
     let own = 0
     try {
       for await (const chunk of bytes) {
@@ -63,8 +65,7 @@ export class ArtifactQuotas {
     return this.#updates.inTurn(sizeKey(account, ''), async () => {
       await this.#records.put(sizeKey(account, blobId), size, { ttlMs })
       const sizes = await this.#sizesOf(account)
-      const { bytesPerPrincipal, countPerPrincipal } = this.#quota
-      if (sum(sizes) <= bytesPerPrincipal && sizes.length <= countPerPrincipal) return
+      if (sum(sizes) <= this.#maxBytes && sizes.length <= MAX_VERSIONS) return
       await this.free({ account, blobId })
       throw this.#noRoom()
     })
@@ -83,8 +84,7 @@ export class ArtifactQuotas {
   }
 
   #noRoom(): GatewayError {
-    const { bytesPerPrincipal, countPerPrincipal } = this.#quota
-    const message = `No room for this file: the limits are ${bytesPerPrincipal} bytes and ${countPerPrincipal} versions. Wait until older files expire.`
+    const message = `No room for this file: the limits are ${this.#maxBytes} bytes and ${MAX_VERSIONS} versions. Wait until older files expire.`
     return new GatewayError('QUOTA', message)
   }
 }

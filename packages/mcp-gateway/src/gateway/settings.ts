@@ -209,11 +209,7 @@ export const settingsShape: Shape<GatewaySettings> = {
     ttlMs: whole(1).default(86_400_000),
     maxBytes: bytes.default(104_857_600),
     readMaxBytes: bytes.default(8_388_608),
-    quota: section({
-      bytesPerPrincipal: bytes.default(1_073_741_824),
-      countPerPrincipal: whole(1).default(1000),
-      versionsPerName: whole(1).default(20),
-    }),
+    quota: bytes.default(1_073_741_824),
     upload: section({
       enabled: flag.default(true),
       linkTool: unset(flag),

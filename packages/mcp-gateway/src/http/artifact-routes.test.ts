@@ -26,7 +26,7 @@ function open() {
       key,
       clock,
       maxBytes: 1000,
-      quota: { bytesPerPrincipal: 1500 },
+      quota: 1500,
     }),
   )
   const links = new ArtifactLinks({
