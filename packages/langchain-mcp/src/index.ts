@@ -88,11 +88,6 @@ export {
   authorizationToInterrupt,
   type AuthorizationToInterrupt,
 } from './interrupts/authorization-to-interrupt.ts'
-export {
-  samplingWith,
-  type SamplingRequest,
-  type SamplingWithOptions,
-} from './interrupts/handlers.ts'
 export type { McpLogEvent, McpProgressEvent } from './interrupts/run-notifications.ts'
 export {
   McpTool,

@@ -7,7 +7,6 @@ import {
   createMcpToolsFromMetadataForMcpServer,
   elicitationToInterrupt,
   loadMcpTools,
-  samplingWith,
 } from './index.ts'
 import { fanOutToolCalls } from './langgraph.ts'
 import { mcpToolsMiddleware } from './middleware.ts'
@@ -169,7 +168,6 @@ const unused = (): never => {
   throw new Error('Not called')
 }
 const client = { listResources: unused, readResource: unused, getPrompt: unused }
-const model = { invoke: unused }
 const provider = { tokens: unused, saveTokens: unused }
 
 test.each([
@@ -185,10 +183,6 @@ test.each([
   [elicitationToInterrupt, [{ elicit: unused }], 'Did you mean "elicitation"?'],
   [elicitationToInterrupt, [{ humanTimeoutMs: '5' }], '"humanTimeoutMs" must be a number from 0'],
   [elicitationToInterrupt, [{ authorization: true }], 'must be what authorizationToInterrupt()'],
-  [samplingWith, [model, {}], '"approve" is missing: it must be a function'],
-  [samplingWith, [model, { approve: true }], '"approve" must be a function, not true'],
-  [samplingWith, ['gpt', { approve: unused }], '"model" must be a chat model, not a string'],
-  [samplingWith, [model, { approve: unused, callOption: unused }], 'Did you mean "callOptions"?'],
   [authorizationToInterrupt, [{}, 'http://a'], '"provider" must be a provider'],
   [authorizationToInterrupt, [provider, 'shop'], '"serverUrl" must be a URL, not a string'],
 ] as const)('%o refuses %o', (factory, given, message) => {

@@ -33,7 +33,6 @@ test('exports exactly this', () => {
     'pinnedToolsFrom',
     'runIdOf',
     'runInSessionScope',
-    'samplingWith',
     'toolDefinitionHash',
     'toolSourceFrom',
   ])

@@ -6,14 +6,12 @@ import { ToolNode } from '@langchain/langgraph/prebuilt'
 import { McpClient, runInSessionScope } from '@x/mcp-client'
 import { startEverythingServer } from '@x/internal/testing'
 import { startModernServer, startLegacyServer } from '@x/mcp-testing'
-import { fakeModel } from 'langchain'
 import { expect, test } from 'vitest'
 import {
   createMcpTools,
   elicitationResume,
   elicitationToInterrupt,
   loadMcpTools,
-  samplingWith,
 } from '../src/index.ts'
 import { fanOutToolCalls } from '../src/langgraph.ts'
 import { askingGraph } from './asking-graph.ts'
@@ -156,29 +154,24 @@ test('repeats no call if another tool of the same plain ToolNode interrupts the 
 })
 
 test.each(['legacy', 'modern'] as const)(
-  'lets a server ask the model of the agent if that is approved (%s)',
+  'answers sampling requests with the handler of the caller (%s)',
   async (era) => {
     await using server =
       era === 'legacy' ? await startEverythingServer() : await startModernServer()
     const name = era === 'legacy' ? 'trigger-sampling-request' : 'sample'
-    const model = fakeModel().respond(new AIMessage('Hello, server'))
     const prompts: string[] = []
-    let isApproved = true
-    const sampling = samplingWith(model, {
-      approve: ({ messages }) => {
+    const elicitation = elicitationToInterrupt({
+      sampling: ({ messages }) => {
         prompts.push(JSON.stringify(messages))
-        return isApproved
+        const content = { type: 'text', text: 'Hello, server' } as const
+        return { role: 'assistant', model: 'own', content }
       },
     })
-    const elicitation = elicitationToInterrupt({ sampling })
     await using client = new McpClient({ url: server.url }, { handlers: elicitation.handlers })
     const tools = await loadMcpTools(client, { elicitation })
     const asking = tools.find((one) => one.name === name)
     expect(await asking?.invoke({ prompt: 'Say hello' })).toContain('Hello, server')
     expect(prompts).toEqual([expect.stringContaining('Say hello')])
-    isApproved = false
-    expect(await asking?.invoke({ prompt: 'Say hello' })).toMatch(/rejected/)
-    expect(model.callCount).toBe(1)
   },
 )
 
