@@ -28,7 +28,6 @@ import {
   type GraphStore,
 } from './sessions/call-context.ts'
 import {
-  assertRules,
   buildOptionChecks,
   buildTools,
   type BuildToolsOptions,
@@ -97,7 +96,6 @@ export interface McpTools extends AsyncDisposable {
    *
    * @throws the error of a server, or of the `onServerError` function, unless `onServerError` is `'skip'`
    * @throws {McpClientError} `CLOSED` after `close()`
-   * @throws {McpToolError} `NAME_COLLISION`, with `onNameCollision: 'throw'`
    */
   listTools(options?: ListMcpToolsOptions): Promise<McpTool[]>
   /**
@@ -175,10 +173,6 @@ class LiveTools implements McpTools {
     this.#contexts = new CallContexts(typeof session === 'string' ? session : 'shared', principal)
     this.#clients = new ServerClients(options, { handlers, log }, this.#contexts)
     this.#servers = servers.map(([name, server]) => this.#liveServer(name, server))
-    assertRules(
-      options,
-      this.#servers.map(({ label }) => label),
-    )
   }
 
   async listTools(options: ListMcpToolsOptions = {}): Promise<McpTool[]> {
@@ -203,16 +197,12 @@ class LiveTools implements McpTools {
       }
     })
     const found = lists.filter((list) => list !== undefined)
-    for (const { server } of found) this.#quarantined.delete(server.name ?? '')
-    return buildTools(found, {
-      ...this.#options,
-      log: this.#listLog,
-      onQuarantine: (tool) => {
-        const { name = '' } = tool.server
-        this.#quarantined.set(name, [...(this.#quarantined.get(name) ?? []), tool])
-        this.#options.onQuarantine?.(tool)
-      },
-    })
+    const { tools, quarantined } = buildTools(found, { ...this.#options, log: this.#listLog })
+    for (const { server } of found) {
+      const own = quarantined.filter((tool) => tool.server === server)
+      this.#quarantined.set(server.name ?? '', own)
+    }
+    return tools
   }
 
   on<Name extends keyof McpToolsEvents>(

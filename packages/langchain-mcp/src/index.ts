@@ -52,12 +52,7 @@ export {
   type McpToolset,
 } from './agent/create-mcp-tools-from-agent.ts'
 export { loadMcpTools, type LoadMcpToolsOptions } from './load-mcp-tools.ts'
-export type {
-  BuildToolsOptions,
-  QuarantinedTool,
-  ToolRule,
-  ToolRules,
-} from './tools/build-tools.ts'
+export type { BuildToolsOptions, ListedTool, QuarantinedTool } from './tools/build-tools.ts'
 export type {
   ProjectedSchema,
   SchemaProjection,
@@ -100,14 +95,12 @@ export {
   toolDefinitionHash,
   ToolPins,
   type DirectAnswer,
-  type MockedCall,
   type PinnedTools,
   type ToolCallAnswer,
   type ToolCallChange,
   type ToolCallRequest,
   type ToolHooks,
   type ToolInterceptor,
-  type ToolMock,
 } from './tools/interceptors.ts'
 export {
   mayDestroy,
@@ -122,7 +115,6 @@ export {
   type ToolDefinition,
   type ToolResult,
 } from './base/tool-source.ts'
-export type { OnNameCollision, PrefixToolNames } from './tools/tool-names.ts'
 export type { McpArtifactEntry, ToolOutputOptions } from './tools/tool-output.ts'
 export type { ToolLog, ToolLogEntry } from './base/log.ts'
 export {

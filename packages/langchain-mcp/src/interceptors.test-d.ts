@@ -23,8 +23,8 @@ test('an interceptor may answer with a result, a message or a Command', () => {
 test('refuses a misspelt hook', () => {
   // @ts-expect-error -- it is called 'first-use'
   void createMcpTools({ servers, pin: 'first' })
-  // @ts-expect-error -- a rule names a server, a tool, or both
-  void createMcpTools({ servers, deny: [{ name: 'echo' }] })
+  // @ts-expect-error -- a list of names, or a function
+  void createMcpTools({ servers, allow: 'echo' })
   // @ts-expect-error -- it is called `showToModel`
   void createMcpTools({ servers, showModel: ['_meta'] })
 })

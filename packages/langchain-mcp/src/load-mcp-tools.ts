@@ -41,7 +41,7 @@ export async function loadMcpTools(
   const source = isSdkClient<SdkClient>(client) ? toolSourceFrom(client) : client
   const definitions = await source.listTools()
   const server = options.server ?? labelOf(client)
-  return buildTools([{ server: serverLabelFrom(server), source, definitions }], options)
+  return buildTools([{ server: serverLabelFrom(server), source, definitions }], options).tools
 }
 
 function labelOf(client: McpToolSource | SdkClient): McpServerLabel {

@@ -33,7 +33,6 @@ describe('createMcpTools(), before anything is opened,', () => {
     ],
     [{ onServerError: 'ignore' }, /"onServerError" must be 'skip', 'throw' or a function/],
     [{ onToolError: 'return' }, /"onToolError" must be 'message', 'throw' or a function/],
-    [{ onNameCollision: 'prefix' }, /"onNameCollision" must be .*'prefix'/],
     [{ projection: 'openAI' }, /"projection" must be .*not 'openAI'. Did you mean 'openai'/],
     [{ era: 'old' }, /"era" must be 'auto', 'legacy-first', 'legacy' or 'modern', not 'old'/],
     [{ replay: 'allways' }, /"replay" must be 'session-loss', 'idempotent' or 'never'/],
@@ -64,16 +63,10 @@ describe('createMcpTools(), before anything is opened,', () => {
     ],
     [{ servers: { shop: { url: 'nope' } } }, /^servers\.shop: .*url must be an absolute URL/],
     [{ servers: { shop: { ulr: 'x' } } }, /^servers\.shop: .*none of them is given$/],
-    [{ deny: 'admin_*' }, /^deny: expected a list, got "admin_\*"$/],
-    [{ deny: [{ tool: 'drop' }] }, /^deny\[0\]\.server: expected a name.*got undefined$/],
-    [{ allow: ['a', { server: 'shop', tool: 1 }] }, /^allow\[1\]\.tool: expected .*number$/],
+    [{ allow: 'admin_*' }, /"allow" must be a list of names, or a function, not a string$/],
     [
-      { servers: { shop: { url: 'http://a' }, bank: { slug: 'b' } }, deny: [{ server: 'shp' }] },
-      /^deny\[0\]\.server: expected one of "shop", "b", "bank", got "shp"$/,
-    ],
-    [
-      { deny: [{ server: /x/ }] },
-      /^deny\[0\]\.server: expected one of no server at all, got \/x\/$/,
+      { allow: [{ server: 'shop' }] },
+      /"allow\[0\]" must be a string that is not empty, not an object$/,
     ],
   ])('refuses %o', (options, message) => {
     expect(() => createMcpTools(fromSettings(options))).toThrow(
@@ -100,22 +93,6 @@ test.each([[undefined], ['https://shop.example/mcp'], [{}]])(
     })
   },
 )
-
-test('refuses a rule for a server that the agent does not name, and creates no client', async () => {
-  const made: unknown[] = []
-  const createClient = (reference: unknown): never => {
-    made.push(reference)
-    throw new Error('not wanted')
-  }
-  const shop = { $resourceType: 'mcp', name: 'Shop', slug: 'shop', availableTools: [] }
-  const agent = { resources: [shop] }
-  const deny = [{ server: 'bank' }]
-  await expect(createMcpToolsFromAgent(agent, { createClient, deny })).rejects.toMatchObject({
-    code: 'CONFIG',
-    message: 'deny[0].server: expected one of "shop", "Shop", got "bank"',
-  })
-  expect(made).toEqual([])
-})
 
 test('refuses unknown options of elicitationToInterrupt()', () => {
   const options = { humanTimeout: 5000 }

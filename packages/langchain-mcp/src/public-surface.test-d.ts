@@ -76,6 +76,5 @@ test('error codes are a closed union', () => {
     | 'CLOSED'
     | 'TOOL_REDEFINED'
     | 'INPUT_REQUIRED'
-    | 'NAME_COLLISION'
   >()
 })

@@ -38,7 +38,7 @@ export function guardedAgent(
 
   const mcp = createMcpTools({
     servers: { shop: { url } },
-    deny: [{ server: 'shop', tool: 'admin_*' }], // by the names on the server
+    allow: ({ origin }) => !origin.toolName.startsWith('admin_'), // the name on the server
     pin: 'first-use', // a tool that is silently redefined is not called
     interceptors: [audited],
   })

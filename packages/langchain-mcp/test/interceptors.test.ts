@@ -155,36 +155,6 @@ describe('interceptors', () => {
   })
 })
 
-describe('a mock for evaluations', () => {
-  test('answers instead of the server, or lets it answer', async () => {
-    await using server = await startLegacyServer()
-    const asked: unknown[] = []
-    await using mcp = createMcpTools({
-      servers: { shop: { url: server.url } },
-      mock: (call) => {
-        asked.push(call)
-        return call.name === 'cart_add' ? 'cart holds a mock' : undefined
-      },
-    })
-    const cart = await toolOf(mcp, 'cart_add')
-    expect(await cart.invoke({ item: 'pear' })).toBe('cart holds a mock')
-    expect(asked).toMatchObject([
-      {
-        server: 'shop',
-        name: 'cart_add',
-        description: expect.stringContaining('cart'),
-        args: { item: 'pear' },
-        inputSchema: { required: ['item'] },
-        outputSchema: { required: ['items'] },
-      },
-    ])
-    expect(server.count('tools/call')).toBe(0)
-    const whoami = await toolOf(mcp, 'whoami')
-    expect(await whoami.invoke(toolCall('whoami'))).toMatchObject({ status: 'success' })
-    expect(asked[1]).toMatchObject({ outputSchema: { type: 'object', properties: {} } })
-  })
-})
-
 describe('headers of the run', () => {
   test('stay with their user among fifty users with interleaved calls', async () => {
     await using server = await startLegacyServer()

@@ -334,7 +334,7 @@ test('starts a stdio process for each of several calls that ask at the same time
   const log: ToolLogEntry[] = []
   await using mcp = createMcpTools({
     servers: { everything: everythingStdioCommand() },
-    allow: [{ server: 'everything', tool: 'trigger-elicitation-request' }],
+    allow: ['trigger-elicitation-request'],
     log: (entry) => void log.push(entry),
   })
   const tools = await mcp.listTools()

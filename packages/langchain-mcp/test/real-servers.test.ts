@@ -145,7 +145,7 @@ test('server-filesystem reads and writes in its folder', async () => {
   await writeFile(join(folder.path, 'notes.md'), '# Notes')
   await using mcp = createMcpTools({
     servers: { files: program(filesystem, folder.path) },
-    deny: ['move_file'],
+    allow: ({ origin }) => origin.toolName !== 'move_file',
   })
   const names = (await mcp.listTools()).map(({ name }) => name)
   expect(names).toContain('read_text_file')

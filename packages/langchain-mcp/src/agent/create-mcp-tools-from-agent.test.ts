@@ -138,7 +138,7 @@ test('passes only the server and client options to createClient', async () => {
       terminateOnClose: false,
       onToolError: 'throw',
       interceptors: [(_request, next) => next()],
-      deny: ['admin_*'],
+      allow: ['echo'],
       maxMediaBytes: 1000,
       tellSessionReplaced: true,
     },

@@ -20,7 +20,6 @@ import {
   type OnServerError,
 } from '../servers/server-clients.ts'
 import {
-  assertRules,
   buildOptionChecks,
   buildTools,
   serverLabelFrom,
@@ -100,7 +99,6 @@ export interface McpServerFailure {
  *
  * @throws {AgentDefinitionError} if the definition is not valid
  * @throws {McpClientError} `CONFIG` for an option that is unknown or has a wrong value
- * @throws {McpToolError} `NAME_COLLISION`, with `onNameCollision: 'throw'`
  */
 export async function createMcpToolsFromAgent<Client extends McpToolClient>(
   agent: AgentDefinition,
@@ -123,9 +121,7 @@ export async function createMcpToolsFromAgent(
   const clientOptions = { ...clientOptionsFrom(options), handlers }
   const all = agentDefinitionFrom(agent).resources ?? []
   const names = all.flatMap(toNamedResource)
-  const servers = all.filter(isMcpResource)
-  assertRules(options, servers)
-  const enabled = servers.filter((resource) => isEnabled(resource, log))
+  const enabled = all.filter(isMcpResource).filter((resource) => isEnabled(resource, log))
   assertOneOrigin(options.authProvider, enabled.map(referenceTo))
   const clients: McpToolClient[] = []
   const failures: McpServerFailure[] = []
@@ -151,7 +147,7 @@ export async function createMcpToolsFromAgent(
     const found = await mapBounded(sources, limit, ({ resource, client }) =>
       discover(resource, client),
     )
-    return { tools: buildTools(found.flat(), toolOptions), clients, failures }
+    return { tools: buildTools(found.flat(), toolOptions).tools, clients, failures }
   } catch (error) {
     // The caller never gets these clients, so they are disposed of here.
     await Promise.allSettled(clients.map((client) => client.dispose()))
@@ -176,7 +172,7 @@ export async function createMcpToolsFromMetadataForMcpServer(
   const resource = mcpResourceFrom(config)
   if (!isEnabled(resource, log)) return []
   const server = await discoverTools(resource, { source: client, log, resources: [] })
-  return buildTools([server], options)
+  return buildTools([server], options).tools
 }
 
 function toNamedResource({

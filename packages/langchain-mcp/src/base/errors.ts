@@ -21,7 +21,6 @@ export type McpToolErrorCode =
   | 'INPUT_REQUIRED' // the server asks a person or a model, and there is none to ask
   | 'TASK_FAILED' // the server continued the call as a task, which failed or was cancelled: it may have been executed
   | 'TASK_EXPIRED' // the server does not keep the task any more, or does not know it: it may have been executed
-  | 'NAME_COLLISION' // two tools have the same name, and `onNameCollision` is 'throw'
 
 /**
  * Who can correct a failure: `user` is the person who configured the agent; `system` is an operator, or

@@ -26,8 +26,7 @@ export function wordOrFunction(...words: readonly string[]): Check {
 /** Returns the error for a value that an option does not accept. */
 export function wrongValue(place: string, takes: string, value: unknown): McpClientError {
   const quoted = typeof value === 'string' ? `"${value}"` : undefined
-  const shown = quoted ?? (value instanceof RegExp ? String(value) : typeName(value))
-  return configError(`${place}: expected ${takes}, got ${shown}`)
+  return configError(`${place}: expected ${takes}, got ${quoted ?? typeName(value)}`)
 }
 
 export function configError(message: string): McpClientError {

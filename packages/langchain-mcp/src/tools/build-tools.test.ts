@@ -16,7 +16,7 @@ function toolsOf(
   return buildTools([{ server: { slug: 'shop' }, source, definitions }], {
     log: () => {},
     ...options,
-  })
+  }).tools
 }
 
 function named(name: string, inputSchema?: JsonSchema): ToolDefinition {
@@ -25,19 +25,17 @@ function named(name: string, inputSchema?: JsonSchema): ToolDefinition {
 
 test('leaves out only the tool whose schema cannot be used', () => {
   const entries: ToolLogEntry[] = []
-  const left: unknown[] = []
   const tools = toolsOf(
     [
       named('a'),
       named('b', { properties: { x: { $ref: 'https://schemas.example/x?key=1' } } }),
       named('c', { type: 'object' }),
     ],
-    { log: (entry) => void entries.push(entry), onQuarantine: (tool) => void left.push(tool) },
+    { log: (entry) => void entries.push(entry) },
   )
   expect(tools.map(({ name }) => name)).toEqual(['a', 'c'])
   expect(entries).toMatchObject([{ level: 'warning', code: 'TOOL_QUARANTINED', tool: 'b' }])
   expect(entries[0]?.message).not.toContain('key=1')
-  expect(left).toMatchObject([{ server: { slug: 'shop' }, toolName: 'b' }])
 })
 
 test('lists hidden parts of a schema in notes, log and metadata, and checks them', async () => {
@@ -98,7 +96,7 @@ test("ignores argument properties in a server's definition", async () => {
       },
     ],
     { input: () => ({ secret: 'x' }) },
-  )
+  ).tools
   await tool?.invoke({})
   expect(sent).toEqual([{}])
 })

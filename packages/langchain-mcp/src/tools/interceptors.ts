@@ -5,7 +5,6 @@ import { createHash } from 'node:crypto'
 import { McpToolError, type ToolOutcome } from '../base/errors.ts'
 import {
   serverTitle,
-  type JsonSchema,
   type McpServerLabel,
   type McpToolOrigin,
   type McpToolSource,
@@ -112,23 +111,17 @@ export interface ToolHooks {
    * whole. @default no pins
    */
   readonly pin?: 'first-use' | PinnedTools | ToolPins | undefined
-  /** Answers calls instead of the server, for evaluations. @default none */
-  readonly mock?: ToolMock | undefined
 }
 
-/** Returns all interceptors, outermost first: pins, the caller's, mock. */
+/** Returns all interceptors, outermost first: pins, then the caller's. */
 export function interceptorsFrom(
   hooks: ToolHooks & Pick<McpToolOptions, 'elicitation'>,
   source: McpToolSource,
-): ToolInterceptor[] {
-  const { interceptors = [], mock } = hooks
+): readonly ToolInterceptor[] {
+  const { interceptors = [] } = hooks
   const pins = toolPinsFrom(hooks.pin)
   const calls = hooks.elicitation || answeredByClient
-  return [
-    ...(pins === undefined ? [] : [pinInterceptor(pins, source, calls)]),
-    ...interceptors,
-    ...(mock === undefined ? [] : [mockInterceptor(mock)]),
-  ]
+  return pins === undefined ? interceptors : [pinInterceptor(pins, source, calls), ...interceptors]
 }
 
 /** Returns the pins as an object. `'first-use'` needs one object for all lists. */
@@ -139,39 +132,6 @@ export function toolPinsFrom(pin: ToolHooks['pin']): ToolPins | undefined {
 /** Goes by a method, because an object of another copy of this package must not count as a list of hashes. */
 function isToolPins(pin: 'first-use' | PinnedTools | ToolPins): pin is ToolPins {
   return typeof pin === 'object' && typeof pin['redefinition'] === 'function'
-}
-
-/** A call that an evaluation may answer. */
-export interface MockedCall {
-  /** Slug of the server, else its name. */
-  readonly server: string
-  /** Name of the tool on the server. */
-  readonly name: string
-  /** `''` if the server has none. */
-  readonly description: string
-  readonly args: Readonly<Record<string, unknown>>
-  /** @default { type: 'object', properties: {} } */
-  readonly inputSchema: JsonSchema
-  /** @default { type: 'object', properties: {} } */
-  readonly outputSchema: JsonSchema
-}
-
-/** Returns a result or its text, or undefined to call the server. */
-export type ToolMock = (
-  call: MockedCall,
-) => ToolResult | string | undefined | Promise<ToolResult | string | undefined>
-
-const ANYTHING: JsonSchema = { type: 'object', properties: {} }
-
-/** A call that the mock answers is not sent. */
-function mockInterceptor(mock: ToolMock): ToolInterceptor {
-  return async function mocked({ server, tool, args }, next) {
-    const { name, description = '', inputSchema = ANYTHING, outputSchema = ANYTHING } = tool
-    const call = { server: serverTitle(server), name, description, args, inputSchema, outputSchema }
-    const answer = await mock(call)
-    if (typeof answer === 'string') return { content: [{ type: 'text', text: answer }] }
-    return answer ?? next()
-  }
 }
 
 /** Hashes of definitions, by server (its slug, else its name) and tool name. Can be stored in a file. */

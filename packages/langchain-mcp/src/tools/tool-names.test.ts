@@ -1,18 +1,17 @@
 import { expect, test } from 'vitest'
-import { McpToolError } from '../base/errors.ts'
 import type { ToolLog, ToolLogEntry } from '../base/log.ts'
-import { nameTools, type NameToolsOptions } from './tool-names.ts'
+import { nameTools } from './tool-names.ts'
 
 const shop = { slug: 'shop', folderPath: 'Shared' }
 const bank = { slug: 'bank', folderPath: 'Shared' }
 
 function names(
   tools: readonly (readonly [server: { slug: string; folderPath?: string }, toolName: string])[],
-  options: NameToolsOptions = {},
+  hasPrefix = false,
   log: ToolLog = () => {},
 ): string[] {
   const origins = tools.map(([server, toolName]) => ({ server, toolName }))
-  return nameTools(origins, options, log)
+  return nameTools(origins, hasPrefix, log)
 }
 
 test.each([
@@ -66,7 +65,7 @@ test('keeps the plain name for the first server, and adds a suffix for the later
       [shop, 'search'],
       [bank, 'search'],
     ],
-    {},
+    false,
     (entry) => void entries.push(entry),
   )
   expect(shown).toEqual(['search', expect.stringMatching(/^search_[0-9a-f]{8}$/)])
@@ -130,37 +129,6 @@ test('treats one server in two folders as two', () => {
   expect(one).not.toBe(two)
 })
 
-test('puts the server in front with prefix-server, and adds a suffix if needed', () => {
-  const shown = names(
-    [
-      [shop, 'search'],
-      [bank, 'search'],
-      [bank, 'search'],
-    ],
-    { onNameCollision: 'prefix-server' },
-  )
-  expect(shown).toEqual([
-    'search',
-    'bank_search',
-    expect.stringMatching(/^bank_search_[0-9a-f]{8}$/),
-  ])
-})
-
-function collide(): unknown {
-  return names(
-    [
-      [shop, 'search'],
-      [bank, 'search'],
-    ],
-    { onNameCollision: 'throw' },
-  )
-}
-
-test('names both tools and a solution with throw', () => {
-  expect(collide).toThrow(McpToolError)
-  expect(collide).toThrow(/"search" of MCP server "bank".*"shop".*onNameCollision/)
-})
-
 test('puts a prefix per server before every name, within the limit', () => {
   const tools = [
     [shop, 'search'],
@@ -168,15 +136,12 @@ test('puts a prefix per server before every name, within the limit', () => {
     [bank, '工具'],
     [bank, 'x'.repeat(62)],
   ] as const
-  expect(names(tools, { prefixToolNames: true })).toEqual([
+  expect(names(tools, true)).toEqual([
     'shop_search',
     'bank_search',
     expect.stringMatching(/^bank_tool_[0-9a-f]{8}$/),
     expect.stringMatching(/^bank_x{50}_[0-9a-f]{8}$/),
   ])
-  const prefixToolNames = (server: { slug?: string | undefined }): string | undefined =>
-    server.slug === 'bank' ? 'my bank!' : undefined
-  expect(names(tools.slice(0, 2), { prefixToolNames })).toEqual(['search', 'my_bank_search'])
 })
 
 test('makes the same name beside any other tools', () => {

@@ -1,58 +1,29 @@
 import { createHash } from 'node:crypto'
-import { McpToolError } from '../base/errors.ts'
 import type { ToolLog } from '../base/log.ts'
-import {
-  originKey,
-  serverTitle,
-  type McpServerLabel,
-  type McpToolOrigin,
-} from '../base/tool-source.ts'
+import { originKey, serverTitle, type McpToolOrigin } from '../base/tool-source.ts'
 
 /** Limit of model providers: 1 to 64 characters of `A-Z a-z 0-9 _ -`. */
 const MAX_LENGTH = 64
 const SUFFIX_LENGTH = 9 // `_` and 8 hex digits
 
 /**
- * The new name of a tool whose name is already used: with a hash suffix, with the server's name as prefix
- * (and a suffix if needed), or an error for the whole set of tools.
- */
-export type OnNameCollision = 'suffix' | 'prefix-server' | 'throw'
-
-/** Prefix of the names of a server's tools: its own name, or the result of a function. */
-export type PrefixToolNames = boolean | ((server: McpServerLabel) => string | undefined)
-
-export interface NameToolsOptions {
-  /** The new name of a tool whose name is already used. @default 'suffix' */
-  readonly onNameCollision?: OnNameCollision | undefined
-  /**
-   * Prefix of all tool names of a server, followed by `_`: `true` for the server's own name, or a function
-   * that returns the prefix. @default false
-   */
-  readonly prefixToolNames?: PrefixToolNames | undefined
-}
-
-/**
  * Returns the names that a model sees, in the order of `origins`: unique, with at most 64 characters of
- * `[A-Za-z0-9_-]`. They depend only on the tools and their order, so that a stored conversation stays valid
- * in the next process.
- *
- * @throws {McpToolError} `NAME_COLLISION` with `onNameCollision: 'throw'`
+ * `[A-Za-z0-9_-]`. A later tool of the same name gets a suffix. Names depend only on the tools and their order,
+ * so that a stored conversation stays valid in the next process.
  */
 export function nameTools(
   origins: readonly McpToolOrigin[],
-  options: NameToolsOptions,
+  hasPrefix: boolean,
   log: ToolLog,
 ): string[] {
-  const { onNameCollision = 'suffix', prefixToolNames = false } = options
   const owners = new Map<string, McpToolOrigin>()
   return origins.map((origin) => {
-    const wanted = wantedName(origin, prefixToolNames)
+    const wanted = wantedName(origin, hasPrefix)
     const plain = wanted.length <= MAX_LENGTH ? wanted : withSuffix(wanted, hash(origin, 0))
     const owner = owners.get(plain)
-    const name =
-      owner === undefined
-        ? plain
-        : otherName(origin, { wanted, owner, taken: owners, onNameCollision })
+    let name = plain
+    // A server may list the same tool twice, and a plain name may look like one with a suffix.
+    for (let salt = 0; owners.has(name); salt++) name = withSuffix(wanted, hash(origin, salt))
     owners.set(name, origin)
     if (owner !== undefined) {
       log({
@@ -68,43 +39,11 @@ export function nameTools(
 }
 
 /** Returns the name without other tools and without a limit. */
-function wantedName(origin: McpToolOrigin, prefixToolNames: PrefixToolNames): string {
-  const { server, toolName } = origin
-  const clean = sanitized(toolName)
+function wantedName(origin: McpToolOrigin, hasPrefix: boolean): string {
+  const clean = sanitized(origin.toolName)
   const own = clean === '' ? `tool_${hash(origin, 0)}` : clean
-  const given = prefixToolNames === true ? serverTitle(server) : undefined
-  const prefix = typeof prefixToolNames === 'function' ? prefixToolNames(server) : given
-  const cleanPrefix = sanitized(prefix ?? '')
-  return cleanPrefix === '' ? own : `${cleanPrefix}_${own}`
-}
-
-interface Collision {
-  readonly wanted: string
-  readonly owner: McpToolOrigin
-  readonly taken: ReadonlyMap<string, McpToolOrigin>
-  readonly onNameCollision: OnNameCollision
-}
-
-function otherName(origin: McpToolOrigin, collision: Collision): string {
-  const { wanted, owner, taken, onNameCollision } = collision
-  const { server, toolName } = origin
-  if (onNameCollision === 'throw') {
-    throw new McpToolError(
-      'NAME_COLLISION',
-      `Tool "${toolName}" of MCP server "${serverTitle(server)}" has the same name as "${owner.toolName}" of server "${serverTitle(owner.server)}". Disable one of them, or set onNameCollision to 'suffix' or 'prefix-server'.`,
-      { server, toolName, category: 'user' },
-    )
-  }
-  let base = wanted
-  if (onNameCollision === 'prefix-server') {
-    base = sanitized(`${serverTitle(server)}_${toolName}`)
-    if (base.length <= MAX_LENGTH && !taken.has(base)) return base
-  }
-  // A server may list the same tool twice, and a plain name may look like one with a suffix.
-  for (let salt = 0; ; salt++) {
-    const name = withSuffix(base, hash(origin, salt))
-    if (!taken.has(name)) return name
-  }
+  const prefix = hasPrefix ? sanitized(serverTitle(origin.server)) : ''
+  return prefix === '' ? own : `${prefix}_${own}`
 }
 
 const CLEAN = /^[A-Za-z0-9_-]*$/
