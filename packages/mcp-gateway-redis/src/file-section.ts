@@ -12,7 +12,9 @@ interface RedisFileSettings extends Pick<RedisStoreOptions, 'url' | 'prefix'> {
 }
 
 const schema = z.strictObject({
-  url: z.url({ protocol: /^rediss?$/, error: 'redis://host:port, or rediss:// for TLS' }),
+  url: setting.secret(
+    z.url({ protocol: /^rediss?$/, error: 'redis://host:port, or rediss:// for TLS' }),
+  ),
   prefix: setting.text.default('mcp-gateway'),
   tasks: setting.flag.default(false),
   concurrency: setting.whole(1).default(10),

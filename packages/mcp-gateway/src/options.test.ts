@@ -26,7 +26,7 @@ test.each([
   [{ agents: { a: { graph: () => {} } } }, '"agents.a.description" is missing'],
   [{ auth: {} }, '"auth" must be an authenticator'],
   [{ server: { title: 'A' } }, 'The options of "server" are name, description, version'],
-  [{ http: 8000 }, '"http" must be { host, port, path'],
+  [{ http: 8000 }, '"http" must be a section with keys of its own, not a number'],
   [{ http: { prot: 8000 } }, 'Did you mean "http.port"?'],
   [{ http: { port: '8000' } }, '"http.port" must be a whole number from 0 to 65535, not a string'],
   [{ http: { port: NaN } }, '"http.port" must be a whole number from 0 to 65535, not NaN'],
@@ -93,7 +93,10 @@ test.each([
   [{ artifacts: { upload: { linkTol: true } } }, 'Did you mean "artifacts.upload.linkTool"?'],
   [{ limits: { requestsPerMinute: 5 } }, 'Did you mean "limits.requestsPerMinutePer'],
   [{ secrets: { statekey: 'x' } }, 'Did you mean "secrets.stateKey"?'],
-  [{ secrets: { stateKey: 5 } }, '"secrets.stateKey" must be text of 32 bytes or more, not 5'],
+  [
+    { secrets: { stateKey: 5 } },
+    '"secrets.stateKey" must be text of 32 bytes or more, not a number',
+  ],
   [
     { store: './folder' },
     '"store" must be a store, such as new MemoryGatewayStore(), not a string',

@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises'
 import { isRecord } from '@x/internal'
 import type { z } from 'zod'
 
-import { readConfig, variableOf } from '../src/cli/config-file.ts'
+import { readConfig } from '../src/cli/config-file.ts'
 import { OWN_SOURCES } from '../src/cli/file-settings.ts'
 import { isSecret, knownKeys, pathText, shapesAt } from '../src/gateway/setting-paths.ts'
 import type { SettingPath } from '../src/gateway/setting-paths.ts'
@@ -17,10 +17,10 @@ This page is generated from the schema of the settings: run \`pnpm vitest run pa
 A configuration file has these sections. \`createGateway()\` has the same settings with the same defaults, except that
 
 - \`agents\` is called \`registry\`, \`agents.listChangedDebounceMs\` is \`registry.debounceMs\`, and \`waitFor\` has no \`enabled\`;
-- \`transport\`, \`agents.sources\`, \`auth\`, \`store\` and \`log\` are objects or methods: \`serveStdio()\`, \`sources\`, \`auth\`, \`store\`, \`logger\`;
+- \`agents.sources\`, \`auth\`, \`store\` and \`log\` are objects: \`sources\`, \`auth\`, \`store\`, \`logger\`;
 - \`auth.anonymousPrincipal\` is \`anonymousPrincipal\`.
 
-Times are milliseconds and sizes are bytes. Each setting has an environment variable, which is named after it; commas separate the items of a list. Variables of \`auth.facade\` count if \`auth.mode\` is \`facade\`; those of \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` count if \`store.type\` is \`redis\`. A change of a setting takes effect with the next start. A setting without a default has no value unless you set it.
+Times are milliseconds and sizes are bytes. A value may come from the environment: \`port: \${PORT:-8000}\`. Commas separate the items of a list in a variable. Settings of \`auth.facade\` need \`auth.mode: facade\`; \`store.url\`, \`store.prefix\`, \`store.tasks\` and \`store.concurrency\` need \`store.type: redis\`. A change of a setting takes effect with the next start. A setting without a default has no value unless you set it.
 `
 
 /** Doc comment and type of each field, by interface. */
@@ -115,7 +115,7 @@ export async function settingsReference(): Promise<string> {
         if (!found) throw new Error(`The setting ${key} of ${type} has no doc comment`)
         const { doc, number } = found
         const value = each.schema.shape[key]?.safeParse(undefined).data ?? number
-        return `    ${entry({ schema: each.schema, path: [key], doc, value, isInList: true })}`
+        return `    ${entry({ schema: each.schema, path: [key], doc, value })}`
       }),
     ])
   }
@@ -132,17 +132,13 @@ interface Entry {
   readonly doc: string
   /** Default of the setting. */
   readonly value: unknown
-  /** Whether it is a setting of an item of a list, which no variable can set. */
-  readonly isInList?: boolean
 }
 
-function entry({ schema, path, doc, value, isInList = false }: Entry): string {
+function entry({ schema, path, doc, value }: Entry): string {
   const kind = kindAt(schema, path)
   const facts = [kind, ...(value === undefined ? [] : [`default ${shown(path, value)}`])]
   const secret = isSecret(schema, path) ? ' It is never shown.' : ''
-  const isSettable = !isInList && kind !== 'section' && kind !== 'list'
-  const variable = isSettable ? ` \`${variableOf(path)}\`` : ''
-  return `- **\`${pathText(path)}\`** (${facts.join(', ')}): ${doc}${secret}${variable}`
+  return `- **\`${pathText(path)}\`** (${facts.join(', ')}): ${doc}${secret}`
 }
 
 function kindAt(schema: z.ZodType, path: SettingPath): string {

@@ -35,7 +35,7 @@ describe('readConfig', () => {
 
   test('refuses keys such as __proto__ and constructor, and changes no prototype', async () => {
     const content = '__proto__: { polluted: 1 }\nconstructor: { prototype: { polluted: 1 } }\n'
-    expect((await failureOf({ content })).message).toContain('constructor is no known key')
+    expect((await failureOf({ content })).message).toContain('there is no setting "constructor"')
     expect({}).not.toHaveProperty('polluted')
   })
 
@@ -55,37 +55,43 @@ describe('readConfig', () => {
   })
 
   test.each([
-    ['http:\n  prot: 1', 'g.yaml:2: http.prot is no known key: did you mean http.port?'],
+    ['http:\n  prot: 1', 'g.yaml:2: there is no setting "http.prot". Did you mean "http.port"?'],
     [
       'http:\n  public-url: x',
-      'g.yaml:2: http.public-url is no known key: did you mean http.publicUrl?',
+      'g.yaml:2: there is no setting "http.public-url". Did you mean "http.publicUrl"?',
     ],
-    ['limit: 4', 'g.yaml:1: limit is no known key: did you mean limits?'],
-    ['secrets:\n  zzzzzz: 4', 'g.yaml:2: secrets.zzzzzz is no known key: known here: stateKey'],
+    ['limit: 4', 'g.yaml:1: there is no setting "limit". Did you mean "limits"?'],
+    [
+      'secrets:\n  zzzzzz: 4',
+      'g.yaml:2: there is no setting "secrets.zzzzzz". The settings of "secrets" are stateKey',
+    ],
     [
       'tools:\n  overrides:\n    support/ask:\n      timeout: 4',
-      'g.yaml:4: tools.overrides["support/ask"].timeout is no known key: did you mean tools.overrides["support/ask"].timeoutMs?',
+      'g.yaml:4: there is no setting "tools.overrides["support/ask"].timeout". Did you mean "tools.overrides["support/ask"].timeoutMs"?',
     ],
     [
       'http:\n\n  port: high',
-      'g.yaml:3: http.port is "high"; expected a whole number from 0 to 65535',
+      'g.yaml:3: setting "http.port" must be a whole number from 0 to 65535, not a string',
     ],
     [
       'http:\n  port: 70000',
-      'g.yaml:2: http.port is 70000; expected a whole number from 0 to 65535',
+      'g.yaml:2: setting "http.port" must be a whole number from 0 to 65535, not 70000',
     ],
-    ['http: 5', 'g.yaml:1: http is 5; expected a section with keys of its own'],
-    ['runs: { mode: maybe }', 'g.yaml:1: runs.mode is "maybe"; expected one of run, thread'],
+    ['http: 5', 'g.yaml:1: setting "http" must be a section with keys of its own, not a number'],
+    [
+      'streaming: { channel: logs }',
+      `g.yaml:1: setting "streaming.channel" must be 'progress', 'log' or 'both', not 'logs'. Did you mean 'log'?`,
+    ],
     [
       'agents:\n  sources:\n    - type: a2a\n    - type: smtp',
       [
-        'g.yaml:3: agents.sources[0].cards is missing; expected a list of cards',
-        'g.yaml:4: agents.sources[1].type is "smtp"; expected a source with type: langgraph, langgraph-server or a2a',
+        'g.yaml:3: setting "agents.sources[0].cards" is missing: it must be a list of cards',
+        'g.yaml:4: setting "agents.sources[1].type" must be a source with type: langgraph, langgraph-server or a2a, not a string',
       ].join('\n'),
     ],
     [
       'secrets:\n  stateKey: hunter2',
-      'g.yaml:2: secrets.stateKey is [masked]; expected text of 32 bytes or more',
+      'g.yaml:2: setting "secrets.stateKey" must be text of 32 bytes or more, not a string',
     ],
     [
       'http:\n  publicUrl: ${PUBLIC}',
@@ -95,7 +101,7 @@ describe('readConfig', () => {
       'http:\n  port: ${PORT}\n  prot: 1',
       [
         'g.yaml:2: http.port needs the variable PORT, which is not set: set it, or give a default: ${PORT:-…}',
-        'g.yaml:3: http.prot is no known key: did you mean http.port?',
+        'g.yaml:3: there is no setting "http.prot". Did you mean "http.port"?',
       ].join('\n'),
     ],
     [
@@ -105,65 +111,65 @@ describe('readConfig', () => {
     [
       'http: { health: { path: /mcp }, metricsPath: /artifacts/metrics }',
       [
-        'g.yaml:1: http.health.path is "/mcp"; expected a path of its own: http.path has this one',
-        'g.yaml:1: http.metricsPath is "/artifacts/metrics"; expected a path of its own: artifacts.path has this one',
+        'g.yaml:1: setting "http.health.path" must be a path of its own: http.path has this one, not a string',
+        'g.yaml:1: setting "http.metricsPath" must be a path of its own: artifacts.path has this one, not a string',
       ].join('\n'),
     ],
     [
       'http:\n  allowedHosts: ["https://agents.example", "agents.example:8000", "Agents.example"]',
-      ['https://agents.example', 'agents.example:8000', 'Agents.example']
-        .map((host, index) => {
+      [0, 1, 2]
+        .map((index) => {
           const expected = 'a host name in small letters, without port, such as agents.example'
-          return `g.yaml:2: http.allowedHosts[${index}] is "${host}"; expected ${expected}`
+          return `g.yaml:2: setting "http.allowedHosts[${index}]" must be ${expected}, not a string`
         })
         .join('\n'),
     ],
     [
       'http:\n  allowedOrigins:\n    - "*"\n    - https://app.example/',
       [
-        'g.yaml:3: http.allowedOrigins[0] is "*"; expected the origin of a page, such as https://app.example',
-        'g.yaml:4: http.allowedOrigins[1] is "https://app.example/"; expected the origin of a page, such as https://app.example',
+        'g.yaml:3: setting "http.allowedOrigins[0]" must be the origin of a page, such as https://app.example, not a string',
+        'g.yaml:4: setting "http.allowedOrigins[1]" must be the origin of a page, such as https://app.example, not a string',
       ].join('\n'),
     ],
     [
       'auth:\n  tokens: { ci: { token: t } }',
-      'g.yaml:1: auth.mode is missing; expected bearer, jwt or facade, which are the modes for auth.tokens',
+      'g.yaml:1: setting "auth.mode" is missing: it must be bearer, jwt or facade, which are the modes for auth.tokens',
     ],
     [
       'auth:\n  mode: bearer\n  issuers: [{ issuer: https://login.example, audience: a }]',
-      'g.yaml:2: auth.mode is "bearer"; expected jwt, which is the mode for auth.issuers',
+      'g.yaml:2: setting "auth.mode" must be jwt, which is the mode for auth.issuers, not a string',
     ],
     [
       'store: { dir: ./data }',
-      'g.yaml:1: store.type is missing; expected disk, which is the type for store.dir',
+      'g.yaml:1: setting "store.type" is missing: it must be disk, which is the type for store.dir',
     ],
     [
       'store:\n  type: disk\n  dir: ./data\n  url: redis://localhost',
-      'g.yaml:4: store.url is no known key: known here: type, dir',
+      'g.yaml:4: there is no setting "store.url". The settings of "store" are type, dir',
     ],
     [
       'store:\n  type: redis\n  url: localhost',
-      'g.yaml:3: store.url is "localhost"; expected redis://host:port, or rediss:// for TLS',
+      'g.yaml:3: setting "store.url" must be redis://host:port, or rediss:// for TLS, not a string',
     ],
     [
       'store:\n  type: redis\n  url: redis://localhost\n  dir: ./data',
-      'g.yaml:2: store.type is "redis"; expected disk, which is the type for store.dir',
+      'g.yaml:2: setting "store.type" must be disk, which is the type for store.dir, not a string',
     ],
     [
       'agents:\n  ttlMs: 15000\n  sources: [{ type: a2a, cards: [https://a.example] }]',
-      'g.yaml:2: agents.ttlMs is 15000; expected more than 24000: a source looks for its agents every 20000 ms (refreshMs)',
+      'g.yaml:2: setting "agents.ttlMs" must be a number above 24000: a source looks for its agents every 20000 ms (refreshMs), not 15000',
     ],
-    ['- a', 'g.yaml: The configuration is a list; expected a section with keys of its own'],
+    ['- a', 'g.yaml: the settings must be a section with keys of its own, not a list'],
     [
       'auth:\n  mode: facade\n  facade: { codeTtlMs: 0, provider: "" }',
       [
-        'g.yaml:3: auth.facade.provider is ""; expected text that is not empty',
-        'g.yaml:3: auth.facade.codeTtlMs is 0; expected a whole number from 1 to 2147483647',
+        'g.yaml:3: setting "auth.facade.provider" must be text that is not empty, not a string',
+        'g.yaml:3: setting "auth.facade.codeTtlMs" must be a whole number from 1 to 2147483647, not 0',
       ].join('\n'),
     ],
     [
       'auth: { facade: { provider: google } }',
-      'g.yaml:1: auth.mode is missing; expected facade, which is the mode for auth.facade',
+      'g.yaml:1: setting "auth.mode" is missing: it must be facade, which is the mode for auth.facade',
     ],
   ])('refuses %j with its place and what is expected', async (content, message) => {
     const failure = await failureOf({ content, name: 'g.yaml' })
@@ -197,32 +203,47 @@ describe('readConfig', () => {
     expect(config.http.allowedHosts).toEqual(['a.example'])
   })
 
-  test('prefers flags to the environment, the environment to the file, and the file to the default', async () => {
+  test('prefers flags to the file, and the file to the default', async () => {
     const content = 'http: { port: 1, host: file }\nlog: { level: warn }'
-    const env = {
-      MCP_GATEWAY_HTTP_PORT: '2',
-      MCP_GATEWAY_HTTP_HOST: 'env',
-      MCP_GATEWAY_HTTP_ALLOWED_HOSTS: 'a, b',
-    }
     const flags = [{ path: ['http', 'port'], text: '3', from: '--port' }]
-    const { config, placeOf } = await readConfig({ content, name: 'g.yaml', env, flags })
-    expect(config.http).toMatchObject({ port: 3, host: 'env', allowedHosts: ['a', 'b'] })
+    const { config, placeOf } = await readConfig({ content, name: 'g.yaml', flags })
+    expect(config.http).toMatchObject({ port: 3, host: 'file', allowedHosts: [] })
     expect(config.log.level).toBe('warn')
     const paths = ['http.port', 'http.host', 'log.level', 'http.path']
-    expect(paths.map(placeOf)).toEqual(['--port', 'MCP_GATEWAY_HTTP_HOST', 'g.yaml:2', 'g.yaml:1'])
+    expect(paths.map(placeOf)).toEqual(['--port', 'g.yaml:1', 'g.yaml:2', 'g.yaml:1'])
   })
 
-  test('names the variable whose value is wrong', async () => {
-    const env = { MCP_GATEWAY_RUNS_TIMEOUT_MS: 'long' }
-    expect((await failureOf({ content: '', env })).message).toBe(
-      'MCP_GATEWAY_RUNS_TIMEOUT_MS: runs.timeoutMs is "long"; expected a whole number from 1 to 2147483647',
-    )
+  test('reads a list and a switch from variables', async () => {
+    const content = 'http: { allowedHosts: "${HOSTS}", insecure: "${OPEN}" }'
+    const { config } = await readConfig({ content, env: { HOSTS: 'a, b', OPEN: 'true' } })
+    expect(config.http).toMatchObject({ allowedHosts: ['a', 'b'], insecure: true })
   })
 
-  test('ignores the variables that Kubernetes sets for a service of that name', async () => {
-    const env = { MCP_GATEWAY_PORT: 'tcp://10.0.0.1:8000', MCP_GATEWAY_SERVICE_HOST: '10.0.0.1' }
-    expect((await readConfig({ content: '', env })).config).toEqual(
-      (await readConfig({ content: '' })).config,
-    )
+  test.each([
+    { secrets: 'S3CRET' },
+    { secrets: { stateKey: 'S3CRET' } },
+    { auth: { tokens: 'S3CRET' } },
+    { auth: { tokens: ['S3CRET'] } },
+    { auth: { tokens: { ci: 'S3CRET' } } },
+    { auth: { tokens: { ci: { sha256: 'S3CRET' } } } },
+    { auth: { tokens: { ci: { token: ['S3CRET'] } } } },
+    { auth: { tokens: { ci: { token: 12_345_678 } } } },
+    {
+      agents: {
+        sources: [{ type: 'langgraph-server', url: 'https://a.test', headers: 'S3CRET' }],
+      },
+    },
+    {
+      agents: {
+        sources: [{ type: 'langgraph-server', url: 'https://a.test', apiKey: ['S3CRET'] }],
+      },
+    },
+    {
+      agents: { sources: [{ type: 'a2a', cards: [{ url: 'https://a.test', headers: 'S3CRET' }] }] },
+    },
+    { store: { type: 'redis', url: 'http://:S3CRET@localhost' } },
+  ])('does not show a secret that is in the wrong place: %j', async (content) => {
+    const { message } = await failureOf({ content })
+    expect(message).not.toMatch(/S3CRET|12345678/)
   })
 })

@@ -1,4 +1,4 @@
-// Reads a configuration from YAML, variables, the environment and flags, and names the place of each mistake.
+// Reads a configuration from YAML, variables and flags, and names the place of each mistake.
 import { readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
@@ -10,10 +10,10 @@ import type { z } from 'zod'
 
 import { GatewayError } from '../errors.ts'
 import {
-  knownKeys,
   parsePath,
   pathText,
   problemsOf,
+  problemText,
   shapesAt,
   valueAt,
   type SettingPath,
@@ -21,22 +21,21 @@ import {
 import { importSection, PACKAGES } from './file-sections.ts'
 import type { FileSections } from './file-sections.ts'
 import { toFileSchema, type FileSettings } from './file-settings.ts'
-import { problemText } from './masked-config.ts'
 
-export type Environment = Readonly<Record<string, string | undefined>>
+type Environment = Readonly<Record<string, string | undefined>>
 
-/** One value from outside of the file. */
-export interface OuterSetting {
+/** A flag of the command line that sets a setting. */
+export interface SettingFlag {
   readonly path: SettingPath
   readonly text: string
-  /** Where it comes from, for people: `--port`, `MCP_GATEWAY_HTTP_PORT`. */
+  /** Name of the flag: `--port`. */
   readonly from: string
 }
 
 export interface ConfigFile {
   readonly file: string
   readonly env: Environment
-  readonly flags: readonly OuterSetting[]
+  readonly flags: readonly SettingFlag[]
 }
 
 /** A configuration, and where each setting comes from. */
@@ -46,12 +45,12 @@ export interface ReadConfig {
   readonly schema: z.ZodType<FileSettings>
   /** Sections of the packages that it uses. */
   readonly sections: FileSections
-  /** `gateway.yaml:12`, `MCP_GATEWAY_HTTP_PORT` or `--port`. For a default: the nearest section, or the file. */
+  /** `gateway.yaml:12`, or `--port`. For a default: the nearest section, or the file. */
   readonly placeOf: (path: string) => string
 }
 
 /**
- * Reads a file, the environment and flags.
+ * Reads a file and flags.
  *
  * @throws UsageError for a wrong flag; CommandError for a file that cannot be read; GatewayError `CONFIG`
  */
@@ -79,12 +78,12 @@ export interface ConfigSource {
   /** Folder of the file. Packages are looked for there too. @default '' */
   readonly folder?: string
   readonly env?: Environment
-  /** Flags win over the environment, which wins over the file. */
-  readonly flags?: readonly OuterSetting[]
+  /** They win over the file. */
+  readonly flags?: readonly SettingFlag[]
 }
 
 /**
- * Reads a configuration: expands variables, adds flags and environment, imports the packages that it needs, checks it,
+ * Reads a configuration: expands variables, adds flags, imports the packages that it needs, checks it,
  * and fills in the defaults.
  *
  * @throws GatewayError `CONFIG` with a line for each mistake, and the path of the first one
@@ -105,10 +104,10 @@ export async function readConfig({
   )
   const isPlain = Object.values(found).every((each) => Object.keys(each).length === 0)
   const schema = isPlain ? CORE_SCHEMA : toFileSchema(found)
-  const { value, outer, mistakes } = interpret(given, { schema, env, flags })
+  const { value, mistakes } = interpret(given, { schema, env, flags })
   const placeOf = (path: SettingPath): string => {
-    const setting = outer.findLast((each) => isWithin(path, each.path))
-    if (setting) return setting.from
+    const flag = flags.find((each) => isWithin(path, each.path))
+    if (flag) return flag.from
     const line = yaml?.lineOf(path)
     return line === undefined ? name : `${name}:${line}`
   }
@@ -123,7 +122,7 @@ export async function readConfig({
   for (const problem of problems ?? []) {
     // A variable that is not set, or a package that is not installed, explains what is wrong there.
     if (causes.some((cause) => isWithin(problem.path, cause))) continue
-    mistakes.push({ path: problem.path, text: problemText(problem, schema) })
+    mistakes.push({ path: problem.path, text: problemText(problem, 'setting') })
   }
   const lines = mistakes.map(({ path, text }) => `${placeOf(path)}: ${text}`)
   throw new GatewayError('CONFIG', lines.join('\n'), { path: pathText(mistakes[0]?.path ?? []) })
@@ -171,18 +170,17 @@ async function importSections(
   return { found, missing }
 }
 
-/** Expands variables, and adds the settings of environment and flags (`outer`). */
+/** Expands variables, and adds the flags. */
 function interpret(
   given: unknown,
-  { schema, env, flags }: { schema: z.ZodType; env: Environment; flags: readonly OuterSetting[] },
+  { schema, env, flags }: { schema: z.ZodType; env: Environment; flags: readonly SettingFlag[] },
 ) {
-  const outer = [...environmentSettings(env, schema), ...flags]
   const mistakes: Mistake[] = []
-  const value = outer.reduce(
+  const value = flags.reduce(
     (before, { path, text }) => withValue(before, path, valueFromText(text, schema, path)),
     expand(given, { schema, env, mistakes }),
   )
-  return { value, outer, mistakes }
+  return { value, mistakes }
 }
 
 function isWithin(path: SettingPath, section: SettingPath): boolean {
@@ -235,7 +233,7 @@ function startOf(document: Document.Parsed, path: SettingPath): number | undefin
   return isNode(node) ? node.range?.[0] : undefined
 }
 
-// ---- variables, environment, flags ---------------------------------------------------------------------------------
+// ---- variables and flags -------------------------------------------------------------------------------------------
 
 /**
  * Expands variables. Leaves out values that are `null`: they mean the default, as in a section whose keys are all
@@ -291,34 +289,6 @@ function expandText(
     return value ?? ''
   })
   return isExpanded ? expanded : undefined
-}
-
-/**
- * Returns the settings of the environment: `MCP_GATEWAY_HTTP_PORT` is `http.port`. Other variables are ignored:
- * Kubernetes sets `MCP_GATEWAY_PORT` and the like for a service with that name.
- */
-export function environmentSettings(
-  env: Environment,
-  schema: z.ZodType = CORE_SCHEMA,
-): readonly OuterSetting[] {
-  return settablePaths(schema).flatMap((path) => {
-    const from = variableOf(path)
-    const text = env[from]
-    return text === undefined || text === '' ? [] : [{ path, text, from }]
-  })
-}
-
-/** The environment variable of a setting. */
-export function variableOf(path: SettingPath): string {
-  const words = path.map((part) => String(part).replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2'))
-  return ['MCP_GATEWAY', ...words].join('_').toUpperCase()
-}
-
-/** All settings that have one value or a list of texts, outside of lists and of names of the user. */
-function settablePaths(schema: z.ZodType, path: SettingPath = []): readonly SettingPath[] {
-  const keys = knownKeys(schema, path)
-  if (keys.length === 0) return kindAt(schema, path) === undefined ? [] : [path]
-  return keys.flatMap((key) => settablePaths(schema, [...path, key]))
 }
 
 function kindAt(schema: z.ZodType, path: SettingPath) {

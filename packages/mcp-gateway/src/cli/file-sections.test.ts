@@ -57,7 +57,7 @@ test('names the line of a missing package, and the other mistakes of the file', 
       code: 'CONFIG',
       message: [
         'g.yaml:4: store.type redis needs the package @x/no-such-package, which is not installed: npm install @x/no-such-package',
-        'g.yaml:2: http.prot is no known key: did you mean http.port?',
+        'g.yaml:2: there is no setting "http.prot". Did you mean "http.port"?',
       ].join('\n'),
     })
   } finally {

@@ -38,8 +38,6 @@ import type { FileSections, SectionContext } from './file-sections.ts'
 
 /** A configuration file with all defaults in place. */
 export interface FileSettings extends Omit<GatewaySettings, 'registry' | 'anonymousPrincipal'> {
-  /** How clients connect. `stdio`: one client, on standard input and output. */
-  readonly transport: 'http' | 'stdio'
   /** Where agents come from, and how they come and go. */
   readonly agents: AgentSettings
   /** Who may call. */
@@ -65,7 +63,7 @@ interface FileWaitForSettings extends WaitForSettings {
 }
 
 /** Settings of a source. The section of its type defines them. */
-export interface SourceSettings extends Readonly<Record<string, unknown>> {
+interface SourceSettings extends Readonly<Record<string, unknown>> {
   readonly type: string
 }
 
@@ -91,7 +89,7 @@ interface AuthSettings {
 }
 
 /** Settings of a store. Other keys belong to the package of its type. */
-export interface StoreSettings extends Readonly<Record<string, unknown>> {
+interface StoreSettings extends Readonly<Record<string, unknown>> {
   /** `disk` survives a restart. `redis` is shared by several processes. */
   readonly type: string
   /** Folder of a store on disk, relative to the folder of the configuration file. */
@@ -145,10 +143,10 @@ export const OWN_SOURCES: FileSections['sources'] = {
 }
 
 const token: z.ZodType<StaticToken> = z.strictObject({
-  sha256: matching(/^[0-9a-f]{64}$/i, SHA256).optional(),
-  token: text.optional(),
-  scopes: texts.meta({ secret: false }).optional(),
-  expiresAt: text.meta({ secret: false }).optional(),
+  sha256: secret(matching(/^[0-9a-f]{64}$/i, SHA256)).optional(),
+  token: secret(text).optional(),
+  scopes: texts.optional(),
+  expiresAt: text.optional(),
 })
 
 const issuer: z.ZodType<JwtIssuerOptions> = z.strictObject({
@@ -181,7 +179,6 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
     .strictObject(
       {
         ...shape,
-        transport: oneOf('http', 'stdio').default('http'),
         agents: section({
           ...registry,
           sources: z.array(source, { error: 'a list of sources' }).default([]),
@@ -191,7 +188,7 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
         auth: section({
           mode: oneOf('none', 'bearer', 'jwt', ...Object.keys(PACKAGES.auth)).default('none'),
           anonymousPrincipal,
-          tokens: secret(z.record(text, token, { error: 'tokens by name' }).default({})),
+          tokens: z.record(text, token, { error: 'tokens by name' }).default({}),
           issuers: z.array(issuer, { error: 'a list of issuers' }).default([]),
           principalClaim: text.default('sub'),
           resource: unset(url),
@@ -247,7 +244,7 @@ function* contradictions(settings: FileSettings): Generator<Contradiction> {
   const refreshMs = Math.max(0, ...times.filter((each) => typeof each === 'number'))
   if (agents.ttlMs <= 1.2 * refreshMs) {
     const why = `a source looks for its agents every ${refreshMs} ms (refreshMs)`
-    yield { path: ['agents', 'ttlMs'], expected: `more than ${1.2 * refreshMs}: ${why}` }
+    yield { path: ['agents', 'ttlMs'], expected: `a number above ${1.2 * refreshMs}: ${why}` }
   }
 }
 
@@ -323,7 +320,7 @@ export async function toOptions(
 }
 
 function toSettings(settings: FileSettings): GatewaySettings {
-  const { transport: _, log: _log, store: _store, auth, agents, ...same } = settings
+  const { log: _log, store: _store, auth, agents, ...same } = settings
   const { sources: _sources, listChangedDebounceMs, waitFor, ...rest } = agents
   const { enabled, ...limits } = waitFor
   return {
@@ -338,7 +335,7 @@ function toSettings(settings: FileSettings): GatewaySettings {
 }
 
 /** @throws GatewayError `CONFIG` with the path of the missing setting */
-export async function makeStore(
+async function makeStore(
   { type, dir, ...own }: StoreSettings,
   { folder, onWarning, sections }: FileContext,
 ): Promise<GatewayStore> {

@@ -9,8 +9,7 @@ import type { CommandContext } from '@x/internal/command-line'
 import { Option, type Command } from 'commander'
 import { redacted } from '../internal/redacted.ts'
 import { GatewayError } from '../errors.ts'
-import type { OuterSetting } from './config-file.ts'
-import type { ToolCall } from './inspect.ts'
+import type { SettingFlag } from './config-file.ts'
 
 /** Configuration that a command reads if no file is named. */
 const DEFAULT_FILE = 'gateway.yaml'
@@ -24,9 +23,6 @@ export function runCommand(context: CommandContext): Promise<0 | 1 | 2> {
   addServeCommand(program, context)
   addWorkCommand(program, context)
   addCheckCommand(program, context)
-  addToolsCommand(program, context)
-  addCallCommand(program, context)
-  addSessionsCommand(program, context)
   addTokenCommand(program, context)
   return runProgram(program, context.args, (error) => {
     for (const line of toLines(error)) stderr.write(`mcp-gateway: ${line}\n`)
@@ -47,18 +43,15 @@ const SETTING_OPTIONS = [
   ['http.port', '--port <n>', 'port, 0 for any free port'],
   ['http.host', '--host <address>', 'address to listen on'],
   ['http.insecure', '--insecure', 'serve everybody at an address that others can reach'],
-  ['transport', '--stdio', 'serve one client on standard input and output instead'],
   ['log.level', '--log-level <level>', 'trace, debug, info, warn, error, silent'],
 ] as const
 
 /** Adds these options to a command. @returns a function that reads their settings */
-function addSettingOptions(command: Command): () => readonly OuterSetting[] {
-  command.optionsGroup('Settings (they win over the environment, which wins over the file):')
+function addSettingOptions(command: Command): () => readonly SettingFlag[] {
+  command.optionsGroup('Settings (they win over the file):')
   const options = SETTING_OPTIONS.map(([path, flags, text]) => {
     const option = new Option(flags, `${text} (${path})`)
-    command.addOption(
-      option.isBoolean() ? option.preset(path === 'transport' ? 'stdio' : 'true') : option,
-    )
+    command.addOption(option.isBoolean() ? option.preset('true') : option)
     return { option, path: path.split('.') }
   })
   command.optionsGroup('Options:')
@@ -68,6 +61,8 @@ function addSettingOptions(command: Command): () => readonly OuterSetting[] {
       return typeof text === 'string' ? [{ path, text, from: option.long ?? '' }] : []
     })
 }
+
+const STDIO_TEXT = 'serve one client on standard input and output instead of HTTP'
 
 const SERVE_TEXT = `Offers the agents of a file until SIGTERM or Ctrl-C, and prints the address of the MCP endpoint as its first line. Logs go to standard error. After the first signal the gateway takes calls for http.drainDelayMs, and calls in flight may end within http.shutdownGraceMs. A second signal ends the process at once.
 
@@ -83,9 +78,10 @@ function addServeCommand(program: Command, context: CommandContext): void {
     .argument('[file]', 'configuration', DEFAULT_FILE)
   const toSettings = addSettingOptions(command)
   command
+    .option('--stdio', STDIO_TEXT)
     .option('--no-work', 'leave queued tasks to other processes, such as mcp-gateway work')
     .option('--json', 'print the address as JSON: {"url"}')
-    .action(async (file: string, flags: { work: boolean; json?: true }) => {
+    .action(async (file: string, flags: { work: boolean; stdio?: true; json?: true }) => {
       // Without the name of a command, a single word is more likely a misspelled command than a file.
       if (file === context.args[0] && /^[a-z]+$/.test(file)) {
         throw new UsageError(`Unknown command ${JSON.stringify(file)}: see mcp-gateway --help`)
@@ -94,7 +90,7 @@ function addServeCommand(program: Command, context: CommandContext): void {
       await serveFile({
         context,
         configFile: { file, env: context.env, flags: toSettings() },
-        serves: true,
+        serves: flags.stdio ? 'stdio' : 'http',
         works: flags.work,
         json: flags.json ?? false,
       })
@@ -113,82 +109,29 @@ function addWorkCommand(program: Command, context: CommandContext): void {
     .action(async (file: string, { json = false }: { json?: boolean }) => {
       const { serveFile } = await import('./serve.ts')
       const configFile = { file, env: context.env, flags: [] }
-      await serveFile({ context, configFile, serves: false, works: true, json })
+      await serveFile({ context, configFile, serves: undefined, works: true, json })
     })
 }
 
 function addCheckCommand(program: Command, { env, stdout }: CommandContext): void {
   const command = program
     .command('check')
-    .summary('print what a file means, and which tools it gives')
+    .summary('print the tools, the warnings and the settings of a file')
     .description(
-      'Checks a file and the environment, and prints the configuration with all defaults and with masked secrets, and the tools of the agents. The exit code is 1 if anything is wrong, with a line for each mistake, also for mistakes that only matter when somebody is served.',
+      'Checks a file, and prints all settings with their defaults and without secrets, the tools of the agents, why others are left out, and warnings. The exit code is 1 if anything is wrong, with a line for each mistake, also for mistakes that only matter when clients are served.',
     )
     .argument('[file]', 'configuration', DEFAULT_FILE)
   const toSettings = addSettingOptions(command)
   command
+    .option('--stdio', STDIO_TEXT)
     .option(
       '--json',
-      'print JSON: {"config", "tools", "collisions", "dropped", "sources", "warnings"}',
+      'print JSON: {"tools", "collisions", "dropped", "sources", "warnings", "settings"}',
     )
-    .action(async (file: string, flags: { json?: true }) => {
-      const { checkFile } = await import('./inspect.ts')
-      const { json = false } = flags
-      await checkFile({ file, env, flags: toSettings() }, { json, stdout })
-    })
-}
-
-function addToolsCommand(program: Command, { env, stdout }: CommandContext): void {
-  program
-    .command('tools')
-    .summary('list the tools, who shares a name, and what was left out')
-    .description(
-      'Lists the tools of the agents of a file, names that several agents wanted, and what was left out and why. The exit code is 1 if a source fails.',
-    )
-    .argument('[file]', 'configuration', DEFAULT_FILE)
-    .option('--json', 'print JSON: {"tools", "collisions", "dropped", "sources", "warnings"}')
-    .action(async (file: string, { json = false }: { json?: boolean }) => {
-      const { listTools } = await import('./inspect.ts')
-      await listTools({ file, env, flags: [] }, { json, stdout })
-    })
-}
-
-function addCallCommand(program: Command, { env, stdout }: CommandContext): void {
-  program
-    .command('call')
-    .summary('call one tool, and print its answer')
-    .description(
-      'Calls one tool of the agents of a file in this process, and prints its text. It needs no credential: who may read the file may call. The exit code is 1 if the tool failed; the error of its agent goes to standard error.',
-    )
-    .argument('<tool>', 'name of the tool')
-    .argument('[message]', 'message for the agent')
-    .option('--file <file>', 'configuration', DEFAULT_FILE)
-    .option('--args <json>', 'arguments, for a tool that takes more than a message')
-    .option('--json', 'print the result as MCP has it')
-    .action(async (tool: string, message: string | undefined, flags: CallFlags) => {
-      const { callTool } = await import('./inspect.ts')
-      const { file, args, json = false } = flags
-      await callTool({ file, env, flags: [] }, { tool, message, args }, { json, stdout })
-    })
-}
-
-type CallFlags = Pick<ToolCall, 'args'> & { readonly file: string; readonly json?: true }
-
-function addSessionsCommand(program: Command, { env, stdout }: CommandContext): void {
-  program
-    .command('sessions')
-    .summary('list the sessions that clients have with gateways that share a store')
-    .description(
-      'Lists the sessions that clients have with the gateways of a file: name and version of the client, the protocol revision, and the start. A session and its caller are shown by the first digits of a hash, because no store has ids of sessions. This works for gateways that share a store in Redis. A single gateway keeps its sessions to itself, and their number in its metrics.',
-    )
-    .argument('[file]', 'configuration', DEFAULT_FILE)
-    .option(
-      '--json',
-      'print JSON: [{"session", "caller", "client", "version", "revision", "startedAt"}]',
-    )
-    .action(async (file: string, { json = false }: { json?: boolean }) => {
-      const { listSessions } = await import('./inspect.ts')
-      stdout.write(await listSessions({ file, env, flags: [] }, json))
+    .action(async (file: string, flags: { stdio?: true; json?: true }) => {
+      const { checkFile } = await import('./check.ts')
+      const { stdio = false, json = false } = flags
+      await checkFile({ configFile: { file, env, flags: toSettings() }, stdio, json, stdout })
     })
 }
 

@@ -19,8 +19,8 @@ import { toOptions, type FileSettings } from './file-settings.ts'
 export interface ServingOptions {
   readonly context: CommandContext
   readonly configFile: ConfigFile
-  /** Serves clients. */
-  readonly serves: boolean
+  /** How it serves clients. `undefined`: it serves none. */
+  readonly serves: 'http' | 'stdio' | undefined
   /** Executes queued tasks, if the file names an engine. */
   readonly works: boolean
   /** Prints the first line as JSON. */
@@ -50,8 +50,11 @@ async function serveConfig(
   const folder = dirname(configFile.file)
   const onWarning = observer.warned
   await using configured = await toOptions(config, { folder, onWarning, sections })
-  if (serves) checkServable(config, configured.options, onWarning)
-  else if (!configured.options.engine) {
+  if (serves) {
+    const stdio = serves === 'stdio'
+    checkServable(config, { options: configured.options, stdio, onWarning })
+  }
+  if (!serves && !configured.options.engine) {
     const text =
       'Without an engine there are no queued tasks to execute: set store.type to redis, and store.tasks to true'
     throw new GatewayError('CONFIG', text, { path: 'store' })
@@ -60,12 +63,10 @@ async function serveConfig(
   const options = { ...configured.options, onWarning: undefined, logger: false as const, observer }
   await using gateway = createGateway(options)
   const ended: Promise<unknown>[] = [stopped]
-  if (!serves) {
-    // It prints its line when it executes tasks.
-  } else if (config.transport === 'stdio') {
+  if (serves === 'stdio') {
     const { stdin: input, stdout: output } = context
     ended.push(gateway.serveStdio({ input, output }).closed)
-  } else {
+  } else if (serves === 'http') {
     const { url } = await gateway.listen({ insecure: config.http.insecure })
     context.stdout.write(`${json ? JSON.stringify({ url }) : url}\n`)
     log.info({ url }, 'listening')
@@ -116,6 +117,12 @@ export function withPlace(error: unknown, { placeOf }: ReadConfig): unknown {
   return new CommandError(`${placeOf(path)}: ${message}${advice}`, { cause: error })
 }
 
+interface ServableOptions {
+  readonly options: GatewayOptions
+  readonly stdio: boolean
+  readonly onWarning: (message: string) => void
+}
+
 /**
  * Finds mistakes that only matter when clients are served: auth on stdio, a public address without auth, processes
  * that cannot verify each other's signatures. An address at which requests would be refused is only a warning: it may
@@ -124,15 +131,15 @@ export function withPlace(error: unknown, { placeOf }: ReadConfig): unknown {
  * @throws GatewayError `CONFIG`, as the start would
  */
 export function checkServable(
-  { http, transport, agents }: FileSettings,
-  { auth, secrets, store }: GatewayOptions,
-  onWarning: (message: string) => void,
+  { http, agents }: FileSettings,
+  { options, stdio, onWarning }: ServableOptions,
 ): void {
-  checkAuthFits(auth, transport === 'stdio' ? 'stdio' : http)
+  const { auth, secrets, store } = options
+  checkAuthFits(auth, stdio ? 'stdio' : http)
   if (agents.sources.length === 0) onWarning('There are no tools: agents.sources is empty')
   const { host, publicUrl, allowedHosts } = http
   const isNamed = publicUrl !== undefined || allowedHosts.length > 0
-  if (transport === 'http' && auth === undefined && !isLoopback(host) && !isNamed) {
+  if (!stdio && auth === undefined && !isLoopback(host) && !isNamed) {
     onWarning(
       `Without auth, only requests for localhost are answered at ${host}: set http.publicUrl, or name hosts in http.allowedHosts`,
     )

@@ -1,4 +1,4 @@
-// Kinds of values of settings. Each `error` completes the sentences "… must be" and "… expected".
+// Kinds of values of settings. Each `error` completes the sentence "… must be".
 import { z } from 'zod'
 
 /** Longest wait of a timer of Node.js, 24.8 days. */
@@ -22,7 +22,7 @@ export const flag: z.ZodType<boolean> = z.boolean({ error: 'true or false' })
 export const text: z.ZodString = z
   .string({ error: 'text' })
   .min(1, { error: 'text that is not empty' })
-/** A list of such texts. In an environment variable, commas separate them. */
+/** A list of such texts. In a variable of the environment, commas separate them. */
 export const texts: z.ZodArray<z.ZodString> = z.array(text, { error: 'a list of texts' })
 /** An http or https URL. */
 export const url: z.ZodURL = z.url({ protocol: /^https?$/, error: 'an http or https URL' })

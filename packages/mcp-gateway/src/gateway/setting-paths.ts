@@ -65,25 +65,16 @@ export function knownKeys(schema: z.ZodType, path: SettingPath): readonly string
   return [...new Set(all)]
 }
 
-/**
- * Returns whether the value of a place must not be shown, as the place or the nearest section around it says. This
- * holds for a value of a wrong kind, too: with `tokens: { ci: <the token> }` the message names the mistake, but not the
- * token.
- */
+/** Returns whether the value of a place must not be shown. */
 export function isSecret(schema: z.ZodType, path: SettingPath): boolean {
-  for (let length = path.length; length >= 0; length--) {
-    for (const shape of shapesAt(schema, path.slice(0, length))) {
-      if (typeof shape['secret'] === 'boolean') return shape['secret']
-    }
-  }
-  return false
+  return shapesAt(schema, path).some((shape) => shape['secret'] === true)
 }
 
 /** One value that does not fit. */
 export interface SettingProblem {
   readonly path: SettingPath
   readonly type: 'unknown' | 'missing' | 'wrong'
-  /** Completes the sentence "… expected". */
+  /** Completes the sentence "… must be". */
   readonly expected: string
   /** Words that the place accepts. */
   readonly words: readonly string[] | undefined
@@ -128,28 +119,26 @@ export function problemsOf(
   return [{ path, type, expected: issue.message, words, nearest, found }]
 }
 
-/** A problem as a sentence about an option of a function. Shows no string but a word that should be another one. */
-export function optionText(schema: z.ZodType, problem: SettingProblem): string {
+/**
+ * A problem as a sentence about an option of a function or a setting of a file. The only text of the user in it is a
+ * word that should be another one: any other text may be a secret in a wrong place.
+ */
+export function problemText(problem: SettingProblem, noun: 'option' | 'setting'): string {
   const { path, type, nearest, words, found } = problem
-  const place = path.length === 0 ? 'the options' : `option "${pathText(path)}"`
+  const place = path.length === 0 ? `the ${noun}s` : `${noun} "${pathText(path)}"`
   if (type === 'unknown') {
     const around = path.slice(0, -1)
+    const of = around.length === 0 ? '' : ` of "${pathText(around)}"`
     const advice =
       nearest === undefined
-        ? `The options${around.length === 0 ? '' : ` of "${pathText(around)}"`} are ${problem.expected}`
+        ? `The ${noun}s${of} are ${problem.expected}`
         : `Did you mean "${pathText([...around, nearest])}"?`
     return `there is no ${place}. ${advice}`
   }
-  const expected = words ? orList(words.map((each) => `'${each}'`)) : expectedAt(schema, problem)
+  const expected = words ? orList(words.map((each) => `'${each}'`)) : problem.expected
   if (type === 'missing') return `${place} is missing: it must be ${expected}`
   const advice = nearest === undefined ? '' : `. Did you mean '${nearest}'?`
-  return `${place} must be ${expected}, not ${kindOf(found, words !== undefined)}${advice}`
-}
-
-/** A section is described by its keys. */
-function expectedAt(schema: z.ZodType, { path, expected, found }: SettingProblem): string {
-  const keys = isRecord(found) ? [] : knownKeys(schema, path)
-  return keys.length === 0 ? expected : `{ ${keys.join(', ')} }`
+  return `${place} must be ${expected}, not ${kindOf(found, problem)}${advice}`
 }
 
 function orList(words: readonly string[]): string {
@@ -158,15 +147,17 @@ function orList(words: readonly string[]): string {
 
 const MAX_WORD = 40
 
-function kindOf(value: unknown, isWord: boolean): string {
+function kindOf(value: unknown, { words, expected }: SettingProblem): string {
+  const isNumber = expected.includes('number')
   if (typeof value === 'string') {
-    return isWord
+    return words
       ? `'${value.length > MAX_WORD ? `${value.slice(0, MAX_WORD)}…` : value}'`
       : 'a string'
   }
   if (Array.isArray(value)) return 'a list'
   if (typeof value === 'object' && value !== null) return 'an object'
-  return typeof value === 'function' ? 'a function' : String(value)
+  if (typeof value === 'function') return 'a function'
+  return typeof value === 'number' && !isNumber ? 'a number' : String(value)
 }
 
 /** The value at a place. `undefined` if there is none. */

@@ -1,6 +1,6 @@
 // The one description of all settings as values: kinds, ranges, defaults, and which are secret. `createGateway`, the
-// configuration file, the environment, flags, masking and the generated reference use it. What each setting means is
-// said in `options.ts`.
+// configuration file, flags, the command `check` and the generated reference use it. What each setting means is said in
+// `options.ts`.
 import { z } from 'zod'
 
 import { GatewayError } from '../errors.ts'
@@ -27,7 +27,7 @@ import {
   url,
   whole,
 } from './setting-kinds.ts'
-import { optionText, pathText, problemsOf } from './setting-paths.ts'
+import { pathText, problemsOf, problemText } from './setting-paths.ts'
 
 const path: z.ZodString = matching(/^\/[\w./~-]*$/, 'a path such as /mcp')
 
@@ -233,20 +233,20 @@ export const settingsShape: Shape<GatewaySettings> = {
     unreadBytes: bytes.default(268_435_456),
     unreadBytesPerConnection: bytes.default(33_554_432),
   }),
-  secrets: secret(
-    section({
-      stateKey: unset(
+  secrets: section({
+    stateKey: secret(
+      unset(
         z.union([matching(/^.{32,}$/s, 'text of 32 bytes or more'), z.instanceof(Uint8Array)], {
           error: 'text of 32 bytes or more',
         }),
       ),
-    }),
-  ),
+    ),
+  }),
   anonymousPrincipal: text.default('mcp_user'),
 }
 
 /** All of them. */
-export const settingsSchema: z.ZodType<GatewaySettings> = z.strictObject(settingsShape)
+const settingsSchema: z.ZodType<GatewaySettings> = z.strictObject(settingsShape)
 
 // ---- for createGateway() ----------------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ export function completeSettings(owner: string, given: Given<GatewaySettings>): 
   // A misspelled setting explains why another one is missing.
   const problem = problems.find(({ type }) => type === 'unknown') ?? problems[0]
   if (problem === undefined) throw result.error
-  throw new GatewayError('CONFIG', `${owner}: ${optionText(settingsSchema, problem)}`, {
+  throw new GatewayError('CONFIG', `${owner}: ${problemText(problem, 'option')}`, {
     path: pathText(problem.path),
   })
 }

@@ -8,13 +8,7 @@ import type { Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
 import type { SessionSettings } from '../options.ts'
 import type { GatewayObserver, SessionEnd } from '../internal/observer.ts'
-import {
-  listAll,
-  LogFollower,
-  type GatewayStore,
-  type LogLimits,
-  type Records,
-} from '../store/gateway-store.ts'
+import { LogFollower, type GatewayStore, type LogLimits } from '../store/gateway-store.ts'
 import type { ProcessLease } from '../store/lease.ts'
 import { isRequestId, type Params } from './json-rpc.ts'
 import { tryLater, type Reply } from './reply.ts'
@@ -509,23 +503,6 @@ export class Sessions {
   readonly #report = (cause: unknown): void => {
     this.parts.onError(new Error('The record of a session cannot be reached', { cause }))
   }
-}
-
-/** A session of any process, as the store shows it. */
-export interface ListedSession {
-  /** Hash of the principal and hash of the session id, separated by `:`. */
-  readonly name: string
-  readonly record: SessionRecord
-}
-
-/** Returns the sessions of all processes. @throws GatewayError `UNAVAILABLE` */
-export async function storedSessions(records: Records): Promise<readonly ListedSession[]> {
-  const sessions: ListedSession[] = []
-  for await (const { key, value } of listAll(records, PREFIX)) {
-    const record = parseSessionRecord(value)
-    if (record) sessions.push({ name: key.slice(PREFIX.length), record })
-  }
-  return sessions
 }
 
 /** Returns the record of a session whose client has sent nothing but a handshake. */

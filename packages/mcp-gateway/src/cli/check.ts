@@ -1,0 +1,153 @@
+// The command `check`: says what a file means, without serving it.
+import { stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import type { Writable } from 'node:stream'
+
+import { isRecord } from '@x/internal'
+import { stringify } from 'yaml'
+import type { z } from 'zod'
+
+import { GatewayError } from '../errors.ts'
+import { createGateway, type Gateway } from '../gateway.ts'
+import { isSecret, type SettingPath } from '../gateway/setting-paths.ts'
+import { redacted } from '../internal/redacted.ts'
+import { MemoryGatewayStore } from '../store/memory-store.ts'
+import { readConfigFile, type ConfigFile } from './config-file.ts'
+import { toOptions, type FileSettings } from './file-settings.ts'
+import { checkServable, checkSources, withPlace } from './serve.ts'
+
+export interface CheckOptions {
+  readonly configFile: ConfigFile
+  /** Finds the mistakes that matter when a client is served on standard input and output. */
+  readonly stdio: boolean
+  /** Prints JSON. */
+  readonly json: boolean
+  readonly stdout: Writable
+}
+
+/**
+ * Makes the gateway of a file, asks its sources for agents once, and prints the settings and the tools. It serves no
+ * client, and leaves the store of the file alone.
+ *
+ * @throws CommandError, GatewayError `CONFIG`, with the line of the mistake
+ */
+export async function checkFile({ configFile, stdio, json, stdout }: CheckOptions): Promise<void> {
+  const read = await readConfigFile(configFile)
+  const { config, schema, sections } = read
+  const warnings: string[] = []
+  const onWarning = (message: string, cause?: unknown): void => {
+    const isComplete = !(cause instanceof Error) || message.includes(cause.message)
+    warnings.push(isComplete ? message : `${message}: ${cause.message}`)
+  }
+  try {
+    const folder = dirname(configFile.file)
+    const settings = await withoutFolder(config, folder)
+    await using configured = await toOptions(settings, { folder, onWarning, sections })
+    checkServable(config, { options: configured.options, stdio, onWarning })
+    await using store = new MemoryGatewayStore()
+    const options = { ...configured.options, engine: undefined, logger: false as const, store }
+    await using gateway = createGateway(options)
+    await gateway.registry.start()
+    const report = reportOf(gateway, warnings)
+    const shown = withoutSecrets(config, schema)
+    stdout.write(
+      json
+        ? `${JSON.stringify({ ...report, settings: shown })}\n`
+        : `${stringify(shown)}\n${reportText(report)}`,
+    )
+    checkSources(gateway, configured.sources, read)
+  } catch (error) {
+    throw withPlace(error, read)
+  }
+}
+
+/**
+ * Does not open the folder of a store on disk: a running gateway may use it, or it will belong to another user.
+ *
+ * @throws GatewayError `CONFIG` if the folder cannot exist
+ */
+async function withoutFolder(settings: FileSettings, folder: string): Promise<FileSettings> {
+  const { type, dir } = settings.store
+  if (type !== 'disk' || dir === undefined) return settings
+  for (let at = resolve(folder, dir); ; at = dirname(at)) {
+    const found = await stat(at).catch(() => undefined)
+    if (found?.isDirectory() === false) {
+      throw new GatewayError('CONFIG', `${dir} can be no folder: ${at} is a file`, {
+        path: 'store.dir',
+      })
+    }
+    if (found || at === dirname(at)) break
+  }
+  return { ...settings, store: { ...settings.store, type: 'memory' } }
+}
+
+/** Returns a copy that may be shown: secrets are left out, and passwords in URLs. */
+export function withoutSecrets(value: unknown, schema: z.ZodType, path: SettingPath = []): unknown {
+  if (typeof value === 'string') return value.includes('://') ? redacted(value) : value
+  if (Array.isArray(value)) {
+    return value.map((each, index) => withoutSecrets(each, schema, [...path, index]))
+  }
+  if (!isRecord(value)) return value
+  const shown = Object.entries(value).flatMap(([key, each]) => {
+    const own = [...path, key]
+    return isSecret(schema, own) ? [] : [[key, withoutSecrets(each, schema, own)]]
+  })
+  return Object.fromEntries(shown)
+}
+
+type Report = ReturnType<typeof reportOf>
+
+/** The tools that a configuration gives, and what is wrong with the others. */
+function reportOf({ registry }: Gateway, warnings: readonly string[]) {
+  const { tools, collisions, dropped, warnings: ofPlan } = registry.plan()
+  return {
+    tools: tools.map(({ name, agent, skill, title }) => {
+      return { name, agent: agent.id, skill: skill.id, title }
+    }),
+    collisions,
+    dropped: dropped.map(({ agentId: agent, skillId: skill, why, reason }) => {
+      return { agent, skill, why, reason }
+    }),
+    sources: registry.status().sources,
+    warnings: [...new Set([...ofPlan, ...warnings])],
+  }
+}
+
+/** For people. Sections without a line are left out, except the tools. */
+function reportText({ tools, collisions, dropped, sources, warnings }: Report): string {
+  const width = Math.max(0, ...tools.map(({ name }) => name.length))
+  const failed = sources.filter(({ state }) => state === 'failed')
+  const sections = [
+    section(
+      tools.length === 1 ? '1 tool' : `${tools.length} tools`,
+      tools.map(({ name, title }) => `${name.padEnd(width)}  ${title}`),
+      true,
+    ),
+    section(
+      'Names that several tools want',
+      collisions.map(({ wanted, skill, others, given }) => {
+        return `${wanted}: ${skill} is called ${given}, because of ${others.join(', ') || 'another tool'}`
+      }),
+    ),
+    section(
+      'Left out',
+      dropped.map(({ agent, skill, reason }) => `${agent}/${skill}: ${reason}`),
+    ),
+    section(
+      'Sources that failed',
+      failed.map(({ name, reason }) => `${name}: ${reason ?? 'it gave no reason'}`),
+    ),
+    section('Warnings', warnings),
+  ]
+  return sections.filter((each) => each !== '').join('\n')
+}
+
+function section(title: string, lines: readonly string[], isAlways = false): string {
+  if (lines.length === 0 && !isAlways) return ''
+  return `${title}\n${lines.map((line) => `  ${printable(line)}\n`).join('')}`
+}
+
+/** Removes characters that move the cursor or hide text: agents choose these texts. */
+function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, ' ')
+}
