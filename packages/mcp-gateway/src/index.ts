@@ -58,7 +58,6 @@ export type {
 
 export type { ArgumentCheck, CheckedArguments, ResumeArgument } from './tools/plan.ts'
 export type { CachePolicy } from './options.ts'
-export type { MetaTool, MetaToolName } from './tools/meta-tools.ts'
 export type { PlannedPrompt } from './tools/prompts.ts'
 export type { PlanOptions } from './tools/plan.ts'
 export type { NameCollision } from './tools/names.ts'

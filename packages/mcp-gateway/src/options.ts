@@ -237,8 +237,6 @@ export interface ToolSettings {
   readonly schemaFromExamples: boolean
   /** Parameters that the gateway adds, unless the skill has one of that name. */
   readonly extras: ExtraSettings
-  /** Offers the tools `agents_list` and `agent_call`: besides the others (`on`), or alone (`only`). */
-  readonly metaTools: 'off' | 'on' | 'only'
   /** Which calls become tasks, for tools without an override. See `docs/tasks.md`. */
   readonly tasks: TaskPolicy
   /** Offers the examples of skills as prompts. */

@@ -46,7 +46,6 @@ export function logObserver(log: Logger, now: () => number = Date.now): GatewayO
         principal,
         anonymous: isAnonymous,
         tool: printable(tool.slice(0, MAX_TOOL_LENGTH)),
-        target: end.target,
         run: end.runId,
         outcome: end.outcome,
         ms: Math.round(end.durationMs),

@@ -73,32 +73,6 @@ test.each(CLIENT_KINDS)('reports each round of questions with its run: %s', asyn
   ])
 })
 
-test('reports the tool that a call of `agent_call` is for', async () => {
-  const told: unknown[] = []
-  const callEnded = ({ tool }: ObservedCall, { target, outcome }: CallEnd): void =>
-    void told.push({ tool, target, outcome })
-  await using gateway = createGateway({
-    sources: [new AgentsAtHand({ support: () => [{ type: 'done', text: 'fine' }] })],
-    tools: { metaTools: 'on' },
-    observer: { callEnded },
-  })
-  const fetch = (request: Request): Promise<Response> => gateway.fetch(request)
-  const id = await openSession(fetch)
-  const call = async (name: string, given: object): Promise<void> => {
-    const params = { name, arguments: given }
-    const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params }
-    await (await fetch(post(message, inSession(id)))).text()
-  }
-  await call('agent_call', { agent: 'support', message: 'Hello' })
-  await call('agent_call', { agent: 'nobody', message: 'Hello' })
-  await call('support', { message: 'Hello' })
-  expect(told).toEqual([
-    { tool: 'agent_call', target: 'support', outcome: 'ok' },
-    { tool: 'agent_call', target: undefined, outcome: 'invalid_arguments' },
-    { tool: 'support', target: undefined, outcome: 'ok' },
-  ])
-})
-
 test('reports a call that its caller may not make', async () => {
   const told: unknown[] = []
   const observer = {

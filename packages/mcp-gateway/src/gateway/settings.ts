@@ -162,7 +162,6 @@ export const settingsShape: Shape<GatewaySettings> = {
       scope: unset(flag),
       idempotencyKey: flag.default(false),
     }),
-    metaTools: oneOf('off', 'on', 'only').default('off'),
     tasks: taskPolicy.default('auto'),
     prompts: flag.default(true),
     listTtlMs: whole(0).default(5000),

@@ -52,8 +52,6 @@ export interface CallEnd {
   readonly runId?: string | undefined
   /** `ok`, `asked`, or the reason of the failure: `_meta.reason` of the result, `insufficient_scope`, `unknown_tool`, `internal` … */
   readonly outcome: string
-  /** Name of the tool behind `agent_call`, if it named one. */
-  readonly target?: string | undefined
   readonly durationMs: number
   /** Size of the arguments. */
   readonly requestBytes: number

@@ -31,7 +31,6 @@ import type { Questions } from '../tasks/task-executions.ts'
 import { newTaskId, taskOwnerOf } from '../tasks/task-records.ts'
 import { resultOf, type BegunTask } from '../tasks/tasks.ts'
 import type { CheckedArguments, PlannedTool, ToolDefinition } from '../tools/plan.ts'
-import { agentsPage, resolveAgentCall } from '../tools/meta-tools.ts'
 import { nearestTools } from '../tools/plan.ts'
 import type { HandlerParts } from './handlers.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
@@ -54,8 +53,6 @@ interface ToolCall {
   readonly context: RequestContext
   readonly name: string
   readonly args: Params
-  /** The tool of the agent, if a meta tool was called. */
-  target: string | undefined
 }
 
 /** A tool, and arguments that it takes. */
@@ -83,8 +80,6 @@ interface ObservedExecution {
   readonly args: Params
   /** @param trace that of the observer */
   readonly execute: (trace?: TraceCarrier) => Promise<CallToolResult | Questions>
-  /** Returns the tool of the agent, if a meta tool was called. */
-  readonly target: () => string | undefined
 }
 
 /** Rounds of questions within one call. */
@@ -108,7 +103,7 @@ export async function callTool(
     const text = 'tools/call needs "name", which is text, and "arguments", which is an object'
     throw invalidParams(text)
   }
-  const call: ToolCall = { parts, context, name, args, target: undefined }
+  const call: ToolCall = { parts, context, name, args }
   let resume: RunResume | undefined = context.continuation
   for (let round = 1; ; round++) {
     const outcome = await beginCall(call, resume)
@@ -222,18 +217,13 @@ function run(call: ToolCall, options: RoundOptions): Promise<CallToolResult | Qu
   const { args, context, name, parts } = call
   if (!parts.observer) return execute(call, options)
   const { address, client, principal, trace } = context
-  const plan = parts.registry.plan()
-  const isKnown =
-    plan.byName(name) !== undefined ||
-    plan.metaTools.some((each) => each.name === name) ||
-    ownToolOf(call) !== undefined
+  const isKnown = parts.registry.plan().byName(name) !== undefined || ownToolOf(call) !== undefined
   const era = isModern(client.protocolVersion) ? 'modern' : 'legacy'
   const { id, isAnonymous } = principal
   const observed = { tool: name, isKnown, principal: id, isAnonymous, address, era, trace } as const
   return observe(parts, observed, {
     args,
     execute: (own) => execute(call, options, own),
-    target: () => call.target,
   })
 }
 
@@ -250,7 +240,6 @@ async function execute(
   const ready = prepared ?? prepare(call, resume)
   if ('content' in ready) return ready
   const { checked, order, tool } = ready
-  if (tool.name !== name) call.target = tool.name
   const key = { tool, principal: context.principal, arguments: checked }
   const cached = await results.get(key)
   if (cached) return cached
@@ -277,16 +266,6 @@ function targetOf({ args, context, name, parts }: ToolCall): Target | CallToolRe
     const check = tool.check(args)
     if (!check.ok) return toolError('invalid_arguments', check.complaint)
     return { tool, checked: check.arguments }
-  }
-  if (plan.metaTools.some((each) => each.name === name)) {
-    if (name === 'agents_list') {
-      const answer = agentsPage(plan, principal, args)
-      if (!answer.ok) return toolError('invalid_arguments', answer.complaint)
-      return { content: [{ type: 'text', text: JSON.stringify(answer.page) }] }
-    }
-    const resolved = resolveAgentCall(plan, principal, args)
-    if (!resolved.ok) return toolError('invalid_arguments', resolved.complaint)
-    return { tool: resolved.tool, checked: resolved.arguments }
   }
   if (!tool && registry.ownerOf(name, principal) !== undefined) {
     return toolError('agent_gone', `The agent behind ${name} is gone: list the tools again.`)
@@ -353,7 +332,7 @@ export function executeOrder(
   const { id, isAnonymous } = principal
   const known = { tool: tool.name, isKnown: true, era: 'modern', trace: stored } as const
   const observed = { ...known, principal: id, isAnonymous, address }
-  return observe(parts, observed, { args, execute: continued, target: () => undefined })
+  return observe(parts, observed, { args, execute: continued })
 }
 
 /** Returns the caller of a request, as the file store identifies it. */
@@ -463,7 +442,7 @@ const UNKNOWN_TOOL: number = ProtocolErrorCode.InvalidParams
 async function observe(
   { clock, observer }: Pick<HandlerParts, 'clock' | 'observer'>,
   observed: ObservedCall,
-  { args, execute: begin, target }: ObservedExecution,
+  { args, execute: begin }: ObservedExecution,
 ): Promise<CallToolResult | Questions> {
   if (!observer) return begin()
   const startedAt = clock.now()
@@ -486,7 +465,6 @@ async function observe(
     observer.callEnded(observed, {
       runId: runIdOf(result),
       outcome,
-      target: target(),
       durationMs: clock.now() - startedAt,
       requestBytes: Buffer.byteLength(JSON.stringify(args)),
       resultBytes: bytesOf(result),

@@ -195,7 +195,7 @@ function isPlain({ type, enum: values, const: value, anyOf }: JsonSchema): boole
 }
 
 /** Parameters that the gateway adds to a tool. */
-export type ExtraName = keyof ExtraSettings
+type ExtraName = keyof ExtraSettings
 
 const EXTRA_NAMES: readonly ExtraName[] = ['files', 'resume', 'scope', 'idempotencyKey']
 
@@ -205,7 +205,7 @@ const MAX_HANDLE = 4096
 const MAX_KEY = 128
 
 /** Schemas of the added parameters. None is required. */
-export const EXTRA_SCHEMAS: Readonly<Record<ExtraName, Readonly<Record<string, unknown>>>> = {
+const EXTRA_SCHEMAS: Readonly<Record<ExtraName, Readonly<Record<string, unknown>>>> = {
   files: {
     type: 'array',
     items: { type: 'string', maxLength: MAX_URI },
@@ -239,10 +239,10 @@ export const EXTRA_SCHEMAS: Readonly<Record<ExtraName, Readonly<Record<string, u
  * @param canAsk `true` for an agent that can ask questions
  * @param taken properties of the skill's schema, which win over added parameters
  */
-export function extrasFor(
+function extrasFor(
   wanted: ExtraSettings,
   canAsk: boolean,
-  taken: ReadonlySet<string> = new Set(),
+  taken: ReadonlySet<string>,
 ): readonly ExtraName[] {
   return EXTRA_NAMES.filter(
     (name) => wanted[name] === true && !taken.has(name) && (name !== 'resume' || canAsk),

@@ -143,9 +143,8 @@ describe('overrides', () => {
     ['equal names', { a: { name: 'n' }, b: { name: 'n' } }, 'tools.overrides["b"].name'],
     ['a name that is none', { a: { name: 'a b' } }, 'tools.overrides["a"].name'],
     ['a long name', { a: { name: 'x'.repeat(65) } }, 'tools.overrides["a"].name'],
-    ['a name of the gateway', { a: { name: 'agent_call' } }, 'tools.overrides["a"].name'],
   ])('with %s are an error with their path', (_what, overrides, path) => {
-    expect(() => new ToolPlanner(planOptions({ overrides, metaTools: 'on' }))).toThrow(
+    expect(() => new ToolPlanner(planOptions({ overrides }))).toThrow(
       expect.objectContaining({ code: 'CONFIG', path }),
     )
   })
@@ -288,19 +287,6 @@ describe('the lists of a caller', () => {
       description: 'Example for a: do',
       messages: [{ role: 'user', content: { type: 'text', text: 'Do it, a' } }],
     })
-  })
-
-  test.each([
-    ['off', ['a_do', 'b_do']],
-    ['on', ['a_do', 'agent_call', 'agents_list', 'b_do']],
-    ['only', ['agent_call', 'agents_list']],
-  ] as const)('depend on the setting of meta-tools: %s', (metaTools, found) => {
-    const made = new ToolPlanner(planOptions({ metaTools })).plan([
-      exampleAgent('a'),
-      exampleAgent('b'),
-    ])
-    expect(listTools(made, principalWith('*')).map(({ name }) => name)).toEqual(found)
-    expect(made.byName('a_do')).toBeDefined()
   })
 
   test('has the names most similar to a wrong name', () => {

@@ -18,8 +18,6 @@ import type { CachePolicy, TaskPolicy, ToolOverride, ToolSettings } from '../opt
 import { descriptionOf, NOTHING } from './describe.ts'
 import { createToolFilter } from './filter.ts'
 import type { ToolFilter } from './filter.ts'
-import { metaToolsWith } from './meta-tools.ts'
-import type { MetaTool } from './meta-tools.ts'
 import { nearestNames, planNames, toNameShape } from './names.ts'
 import type { NameCandidate, NameCollision, NamePlan, NameShape, PlannedName } from './names.ts'
 import { parametersOf, withSchemaFromExamples } from './parameters.ts'
@@ -39,8 +37,6 @@ export interface ToolPlan {
   byName(name: string): PlannedTool | undefined
   /** Finds the tool of a skill by ids. */
   bySkill(agentId: string, skillId: string): PlannedTool | undefined
-  /** Meta-tools, if they are switched on. */
-  readonly metaTools: readonly MetaTool[]
   /** Sorted by name. */
   readonly prompts: readonly PlannedPrompt[]
   promptByName(name: string): PlannedPrompt | undefined
@@ -156,16 +152,14 @@ export class ToolPlanner {
   readonly #filter: ToolFilter
   /** Names of tools of the gateway. */
   readonly #reserved: readonly string[]
-  readonly #metaTools: readonly MetaTool[]
   readonly #own: readonly ListedTool[]
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: PlanOptions) {
-    const { ownTools, metaTools, extras, names } = options
+    const { ownTools, names } = options
     this.#options = options
     this.#own = ownTools.map((definition) => ({ name: definition.name, definition }))
-    this.#metaTools = metaTools === 'off' ? [] : metaToolsWith(extras)
-    this.#reserved = [...this.#own, ...this.#metaTools].map(({ name }) => name)
+    this.#reserved = this.#own.map(({ name }) => name)
     this.#shape = toNameShape(names)
     this.#filter = createToolFilter(options)
     checkOverrides(options, this.#reserved)
@@ -178,22 +172,19 @@ export class ToolPlanner {
     const { names, collisions } = this.#named(this.#drafts(sorted, dropped, warnings), dropped)
     const tools = names.map((each) => this.#tool(each, warnings)).toSorted(byName)
     const prompts = this.#options.prompts ? tools.flatMap(promptsOf).toSorted(byName) : []
-    const hidesTools = this.#options.metaTools === 'only'
-    const ownTools = [...this.#metaTools, ...this.#own]
     const toolByName = new Map(tools.map((tool) => [tool.name, tool]))
     const toolBySkill = new Map(tools.map((tool) => [ids(tool.agent.id, tool.skill.id), tool]))
     const promptByName = new Map(prompts.map((prompt) => [prompt.name, prompt]))
     // Clients need not read the list again for a change of health.
     const shown = tools.map(({ definition: { _meta, ...rest }, scopes }) => [rest, scopes])
     const own = this.#own.map(({ definition }) => definition)
-    const toolsVersion = digestOf([shown, hidesTools, this.#metaTools.length, own])
+    const toolsVersion = digestOf([shown, own])
     const promptsVersion = digestOf(prompts)
     return {
       tools,
-      listed: [...(hidesTools ? [] : tools), ...ownTools].toSorted(byName),
+      listed: [...tools, ...this.#own].toSorted(byName),
       byName: (name) => toolByName.get(name),
       bySkill: (agentId, skillId) => toolBySkill.get(ids(agentId, skillId)),
-      metaTools: this.#metaTools,
       prompts,
       promptByName: (name) => promptByName.get(name),
       agents: sorted,
