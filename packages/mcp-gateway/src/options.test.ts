@@ -89,7 +89,6 @@ test.each([
     { inline: { clientProfiles: [{ match: 'x', textMaxChars: NaN }] } },
     '"inline.clientProfiles[0].textMaxChars" must be a whole number of 0 or more, not NaN',
   ],
-  [{ artifacts: { upload: { linkTol: true } } }, 'Did you mean "artifacts.upload.linkTool"?'],
   [{ limits: { requestsPerMinute: 5 } }, 'Did you mean "limits.requestsPerMinutePer'],
   [{ secrets: { statekey: 'x' } }, 'Did you mean "secrets.stateKey"?'],
   [

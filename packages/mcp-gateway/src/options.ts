@@ -402,7 +402,7 @@ export interface ArtifactSettings {
   readonly quota: number
   /** How clients bring files. */
   readonly upload: UploadSettings
-  /** Time for which a download link or an upload link works. */
+  /** Time for which a download link works. */
   readonly downloadUrlTtlMs: number
   /** Path of downloads and uploads. */
   readonly path: string
@@ -416,11 +416,6 @@ export interface ArtifactSettings {
 export interface UploadSettings {
   /** Accepts files by `PUT`, and offers the parameter `files`. */
   readonly enabled: boolean
-  /**
-   * Offers the tool `artifact_upload_link`, for clients that cannot send a credential. If it is left out: offered where
-   * `http.publicUrl` or `artifacts.baseUrl` is set.
-   */
-  readonly linkTool: boolean | undefined
   /** Size of one upload. If it is left out: `artifacts.maxBytes`. */
   readonly maxBytes: number | undefined
 }

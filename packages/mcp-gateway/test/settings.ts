@@ -50,13 +50,11 @@ export const artifactsOptions = (given: GivenArtifacts): ArtifactsOptions => ({
   ...given,
 })
 
-export type GivenPlan = Given<ToolSettings> &
-  Partial<Pick<PlanOptions, 'artifactTtlMs' | 'ownTools'>>
+export type GivenPlan = Given<ToolSettings> & Partial<Pick<PlanOptions, 'artifactTtlMs'>>
 
 /** Adds defaults to the options of a plan. Checks no range. */
 export const planOptions = (given: GivenPlan = {}): PlanOptions => ({
   artifactTtlMs: undefined,
-  ownTools: [],
   ...withDefaults(DEFAULTS.tools, given),
 })
 

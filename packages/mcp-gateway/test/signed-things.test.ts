@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 
 import { ArtifactLinks } from '../src/files/links.ts'
-import { ArtifactScopes, newScopeId } from '../src/files/namespaces.ts'
+import { newScopeId } from '../src/files/namespaces.ts'
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { createGateway } from '../src/gateway.ts'
 import { systemClock } from '../src/internal/clock.ts'
@@ -19,13 +19,10 @@ function signers(): {
   readonly cursors: SignedCursors
   readonly links: ArtifactLinks
 } {
-  const store = new MemoryGatewayStore()
   return {
     states: new RequestStates({ ttlMs: 3_600_000, key }),
     cursors: new SignedCursors(key),
     links: new ArtifactLinks({
-      scopes: new ArtifactScopes(store.records, 60_000),
-      records: store.records,
       key,
       baseUrl: () => 'https://files.example/artifacts',
       ttlMs: 900_000,

@@ -33,7 +33,7 @@ test('names the place of a wrong card', async () => {
 test('passes settings of files on to the gateway', async () => {
   await using configured = await optionsOf(`
 inline: { imageMaxBytes: 0, clientProfiles: [{ match: ^small, totalMaxBytes: 10 }] }
-artifacts: { ttlMs: 5000, uriScheme: file-of, quota: 3, upload: { linkTool: true } }
+artifacts: { ttlMs: 5000, uriScheme: file-of, quota: 3, upload: { maxBytes: 7 } }
 tools: { extras: { scope: false } }`)
   expect(configured.options).toMatchObject({
     inline: { imageMaxBytes: 0, clientProfiles: [{ match: '^small', totalMaxBytes: 10 }] },
@@ -41,7 +41,7 @@ tools: { extras: { scope: false } }`)
       ttlMs: 5000,
       uriScheme: 'file-of',
       quota: 3,
-      upload: { enabled: true, linkTool: true },
+      upload: { enabled: true, maxBytes: 7 },
     },
     tools: { extras: { scope: false } },
   })
@@ -49,7 +49,6 @@ tools: { extras: { scope: false } }`)
 
 test('leaves settings without a value to the gateway', async () => {
   await using configured = await optionsOf('')
-  const { artifacts, tools } = configured.options
-  expect(artifacts?.upload?.linkTool).toBeUndefined()
+  const { tools } = configured.options
   expect(tools?.extras).toEqual({ resume: true, idempotencyKey: false })
 })

@@ -19,15 +19,13 @@ export interface ArtifactCaller {
  */
 export interface ScopeOwner {
   readonly kind: 'principal' | 'session' | 'holder'
-  /** Id and address of the caller that made the scope. */
+  /** Id of the principal that made the scope. */
   readonly id: string
-  readonly address?: string | undefined
 }
 
 const StoredOwner: z.ZodType<ScopeOwner> = z.object({
   kind: z.enum(['principal', 'session', 'holder']),
   id: z.string(),
-  address: z.string().optional(),
 })
 
 /** Returns the text that stands for a principal in keys: a hash of one length. */
@@ -116,7 +114,7 @@ export class ArtifactScopes {
 
   /** Returns the given scope, else the caller's own one, else a new one for all who know its id. @throws GatewayError `NOT_FOUND` */
   async forWriting(caller: ArtifactCaller, given: string | undefined): Promise<OwnedScope> {
-    const { principal, address } = caller
+    const { principal } = caller
     const { id } = principal
     if (given !== undefined && given !== caller.scope) {
       const owner = isScopeId(given) ? await this.#storedOwner(given) : undefined
@@ -129,16 +127,7 @@ export class ArtifactScopes {
       return this.#kept(await this.#defaultScope(principal), { kind: 'principal', id })
     }
     const kind = caller.scope === undefined ? 'holder' : 'session'
-    return this.#kept(caller.scope ?? newScopeId(), { kind, id, address })
-  }
-
-  /** Returns the caller that may write in a scope: its owner. `undefined` for an unknown scope. */
-  async ownerOf(scope: string): Promise<ArtifactCaller | undefined> {
-    const owner = await this.#storedOwner(scope)
-    if (!owner) return undefined
-    const { kind, id, address } = owner
-    const principal = { id, isAnonymous: kind !== 'principal', scopes: [], claims: {} }
-    return { principal, scope: kind === 'session' ? scope : undefined, address }
+    return this.#kept(caller.scope ?? newScopeId(), { kind, id })
   }
 
   async #defaultScope(principal: Principal): Promise<string> {

@@ -9,8 +9,6 @@ import type { HttpRoute } from '../http/router.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer } from '../internal/timers.ts'
 import type { ChangeFeed } from '../mcp/change-feed.ts'
-import type { OwnTool } from '../mcp/tool-call.ts'
-import { uploadLinkTool } from '../mcp/upload-link-tool.ts'
 import type { ArtifactSettings, InlineSettings, ToolSettings } from '../options.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import type { PlanOptions } from '../tools/plan.ts'
@@ -39,7 +37,6 @@ export interface GatewayArtifactsOptions {
 export class GatewayArtifacts {
   readonly resources: ArtifactResources
   readonly files: ResultFiles
-  readonly tools: readonly OwnTool[]
   readonly #options: GatewayArtifactsOptions
   readonly #artifacts: Artifacts
   readonly #links: ArtifactLinks
@@ -57,16 +54,10 @@ export class GatewayArtifacts {
     const artifacts = new Artifacts({ ...settings, store, key, clock, onChange, onError })
     this.#artifacts = artifacts
     const baseUrl = (): string | undefined => this.#baseUrl()
-    const { scopes } = artifacts
-    const { records } = store
-    this.#links = new ArtifactLinks({ scopes, records, baseUrl, key, ttlMs, clock })
+    this.#links = new ArtifactLinks({ baseUrl, key, ttlMs, clock })
     this.files = gatewayFiles({ ...settings, artifacts, inline })
     this.resources = new ArtifactResources({ artifacts, links: this.#links, pageSize, clock })
-    const hasUrl = (settings.baseUrl ?? options.publicUrl) !== undefined
-    const hasLinkTool = upload.enabled && (upload.linkTool ?? hasUrl)
     this.#maxUploadBytes = Math.min(upload.maxBytes ?? maxBytes, maxBytes)
-    const link = { links: this.#links, maxBytes: this.#maxUploadBytes }
-    this.tools = hasLinkTool ? [uploadLinkTool(link)] : []
   }
 
   /** Publishes the last changes. */
@@ -82,7 +73,6 @@ export class GatewayArtifacts {
     return {
       ...tools,
       artifactTtlMs: artifacts.ttlMs,
-      ownTools: this.tools.map(({ definition }) => definition),
       extras: {
         ...extras,
         files: extras.files ?? artifacts.upload.enabled,

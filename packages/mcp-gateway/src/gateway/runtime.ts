@@ -279,7 +279,7 @@ export class Runtime implements AsyncDisposable {
   }
 
   #planOptions(tools: ToolSettings): PlanOptions {
-    const options = { ...tools, artifactTtlMs: undefined, ownTools: [] }
+    const options = { ...tools, artifactTtlMs: undefined }
     return this.#artifacts?.planOptions(tools) ?? options
   }
 
@@ -299,7 +299,6 @@ export class Runtime implements AsyncDisposable {
       tasks: this.#tasks,
       retentionMs: runs.repeatTtlMs,
       resources: this.#artifacts?.resources,
-      ownTools: this.#artifacts?.tools ?? [],
       cursors: new SignedCursors(this.#key),
       states: new RequestStates({ key: this.#key, ttlMs: runs.needsInputTtlMs }),
       lists: {

@@ -211,7 +211,6 @@ export const settingsShape: Shape<GatewaySettings> = {
     quota: bytes.default(1_073_741_824),
     upload: section({
       enabled: flag.default(true),
-      linkTool: unset(flag),
       maxBytes: unset(bytes),
     }),
     downloadUrlTtlMs: whole(1).default(900_000),

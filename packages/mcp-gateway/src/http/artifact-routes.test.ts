@@ -30,8 +30,6 @@ function open() {
     }),
   )
   const links = new ArtifactLinks({
-    scopes: artifacts.scopes,
-    records: store.records,
     baseUrl: () => baseUrl,
     ttlMs: 900_000,
     key,
@@ -50,8 +48,6 @@ function open() {
   return {
     artifacts,
     linkTo: (artifact: Artifact) => links.downloadUrl(artifact) ?? '',
-    uploadUrl: async (caller: ArtifactCaller) =>
-      (await links.uploadLink(caller, 'data.csv'))?.url ?? '',
     pass: (ms: number) => void (time += ms),
     async get(url: string, caller?: ArtifactCaller) {
       return routes.serve(new Request(url), caller)
@@ -157,61 +153,6 @@ test.each([
   const response = await at.routes.serve(new Request(`${baseUrl}/${name}`, init), ada)
   const { uri } = (await response.json()) as { uri: string }
   expect(await at.artifacts.find(ada, uri)).toMatchObject({ mimeType: expected })
-})
-
-test('stores an upload by a link for the caller that got the link, under one name', async () => {
-  await using at = open()
-  const url = await at.uploadUrl(ada)
-  expect(url).not.toContain('ada')
-  expect((await at.put(url.replace('data', 'other'), 'x')).status).toBe(404)
-  const { scope } = await at.artifacts.write(bob, { name: 'data.csv', bytes: bytesOf('x') })
-  const changed = [
-    url.replace(/.$/, (end) => (end === 'A' ? 'E' : 'A')),
-    url.replace(/sig=.*/, 'sig='),
-    url.replace(/once=[^&]*&/, ''),
-    url.replace(/exp=(\d)/, 'exp=9$1'),
-    url.replace(/[a-z2-7]{26}/, scope),
-    url.replace(/[a-z2-7]{26}\//, ''),
-    'data.csv',
-  ]
-  for (const other of changed) expect((await at.put(other, 'x')).status).toBe(404)
-  expect((await at.get(url)).status).toBe(404)
-  const own = await at.artifacts.write(ada, { name: 'own.csv', bytes: bytesOf('x') })
-  expect((await at.put(at.linkTo(own), 'x')).status).toBe(404)
-  const { uri } = (await (await at.put(url, '1,2')).json()) as { uri: string }
-  expect(await at.artifacts.find(ada, uri)).toMatchObject({ name: 'data.csv', size: 3 })
-})
-
-test('stores an upload by a link in the session of a caller without a name', async () => {
-  await using at = open()
-  const principal = { id: 'mcp_user', isAnonymous: true, scopes: [], claims: {} }
-  const inSession = { principal, scope: newScopeId(), address: '192.0.2.1' }
-  const [first, second] = [await at.uploadUrl(inSession), await at.uploadUrl(inSession)]
-  const { uri } = (await (await at.put(first, '1')).json()) as { uri: string }
-  expect(await (await at.put(second, '2')).json()).toMatchObject({ version: 2 })
-  expect(await at.artifacts.find(inSession, uri)).toMatchObject({ scope: inSession.scope })
-  const other = { principal, scope: newScopeId() }
-  await expect(at.artifacts.find(other, uri)).rejects.toMatchObject({ code: 'NOT_FOUND' })
-})
-
-test('accepts one upload by a link, also of two at once', async () => {
-  await using at = open()
-  const url = await at.uploadUrl(ada)
-  const both = await Promise.all([at.put(url, 'one'), at.put(url, 'two')])
-  expect(new Set(both.map(({ status }) => status))).toEqual(new Set([201, 404]))
-  expect((await at.put(url, 'three')).status).toBe(404)
-})
-
-test('accepts the same link again after a failed upload, until the link expires', async () => {
-  await using at = open()
-  const url = await at.uploadUrl(ada)
-  const broken = new ReadableStream({ pull: (to) => to.error(new Error('cut off')) })
-  expect((await at.put(url, broken)).status).toBe(400)
-  expect((await at.put(url, 'x'.repeat(1001))).status).toBe(413)
-  at.pass(899_999)
-  expect((await at.put(url, 'x'.repeat(1001))).status).toBe(413)
-  at.pass(1)
-  expect((await at.put(url, 'x')).status).toBe(404)
 })
 
 test('refuses a file that is too large, over the quota or cut off, and keeps no part of it', async () => {

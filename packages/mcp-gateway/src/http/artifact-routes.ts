@@ -1,6 +1,6 @@
 import { GatewayError, type GatewayErrorCode } from '../errors.ts'
 import type { Artifact, Artifacts } from '../files/artifacts.ts'
-import type { ArtifactLinks, UsedLink } from '../files/links.ts'
+import type { ArtifactLinks } from '../files/links.ts'
 import type { ArtifactCaller } from '../files/namespaces.ts'
 import {
   artifactAddressFrom,
@@ -38,23 +38,19 @@ interface Transfer {
   /** `undefined` for a request whose only credential is a signed link. */
   readonly caller: ArtifactCaller | undefined
   readonly address?: string | undefined
-  /** Whose file it is, as far as that is known. */
-  owner: ArtifactCaller | undefined
   artifact: Artifact | undefined
 }
 
 const NOT_FOUND = 'Artifact not found'
-const LINK_REFUSED = 'This upload link is not valid, was used before, or has expired'
 
 /** Number of hexadecimal digits of a hash that identify a file in a log. */
 const SHOWN_DIGITS = 12
 
 /**
- * Downloads and uploads of files, for callers with a credential or a signed link:
+ * Downloads and uploads of files:
  *
- * - `GET {path}/{scope}/{name}?version=N` sends a file.
- * - `PUT {path}/{name}`, with `?scope=` for an existing scope of the caller, and `PUT {path}/{scope}/{name}` with a
- *   signed link store the body as it arrives. The answer is 201 with `{ uri, version, size, sha256 }`.
+ * - `GET {path}/{scope}/{name}?version=N` sends a file, to its owner or by a signed link.
+ * - `PUT {path}/{name}` stores the body as it arrives. The answer is 201 with `{ uri, version, size, sha256 }`.
  */
 export class ArtifactRoutes implements HttpRoute {
   readonly isStreamed = true
@@ -71,8 +67,8 @@ export class ArtifactRoutes implements HttpRoute {
   async handle(exchange: HttpExchange): Promise<Reply> {
     const { admission, isDraining } = this.#options
     if (isDraining()) return toReply(problem(503, 'CLOSED', 'The gateway is stopping'))
-    const { address, headers, url } = exchange
-    const hasLink = new URL(url).searchParams.has('sig')
+    const { address, headers, method, url } = exchange
+    const hasLink = method === 'GET' && new URL(url).searchParams.has('sig')
     const isLinked = hasLink && !headers.has('authorization')
     const who = await (isLinked ? admission.countAddress(exchange) : admission.admit(exchange))
     if (who !== undefined && !isPrincipal(who)) return who
@@ -88,11 +84,11 @@ export class ArtifactRoutes implements HttpRoute {
   ): Promise<Response> {
     const { method } = request
     const url = new URL(request.url)
-    const transfer: Transfer = { request, url, caller, address, owner: caller, artifact: undefined }
+    const transfer: Transfer = { request, url, caller, address, artifact: undefined }
     const startedAt = this.#options.clock.now()
     const { maxUploadBytes } = this.#options
-    if (method === 'PUT' && maxUploadBytes !== undefined) {
-      const response = await this.#upload(transfer, maxUploadBytes)
+    if (method === 'PUT' && caller && maxUploadBytes !== undefined) {
+      const response = await this.#upload(transfer, caller, maxUploadBytes)
       const bytes = transfer.artifact?.size ?? 0
       this.#report(transfer, { startedAt, bytes, outcome: outcomeOf(response) })
       return response
@@ -132,12 +128,10 @@ export class ArtifactRoutes implements HttpRoute {
     }
   }
 
-  async #upload(transfer: Transfer, maxBytes: number): Promise<Response> {
-    const { artifacts, links } = this.#options
-    const { caller, request, url } = transfer
-    const linked = url.searchParams.has('sig') ? this.#addressOf(url) : undefined
+  async #upload(transfer: Transfer, caller: ArtifactCaller, maxBytes: number): Promise<Response> {
+    const { request, url } = transfer
     const segment = this.#segmentsOf(url)
-    const name = linked?.name ?? (segment.includes('/') ? undefined : decodedName(segment))
+    const name = segment.includes('/') ? undefined : decodedName(segment)
     if (name === undefined) {
       return problem(400, 'BAD_NAME', 'A name is one segment of 1 to 255 bytes')
     }
@@ -154,22 +148,16 @@ export class ArtifactRoutes implements HttpRoute {
         throw error
       }
     }
-    let link: UsedLink | undefined
     try {
-      if (linked) link = await links.useUpload(linked, url.searchParams)
-      const owner = linked ? link?.caller : caller
-      if (!owner) return problem(404, 'NOT_FOUND', LINK_REFUSED)
-      const scope = linked?.scope ?? url.searchParams.get('scope') ?? undefined
+      const scope = url.searchParams.get('scope') ?? undefined
       const mimeType = declaredType(request)
       const file = { name, mimeType, bytes: body(), scope, maxBytes }
-      const written = await artifacts.write(owner, file)
-      transfer.owner = owner
+      const written = await this.#options.artifacts.write(caller, file)
       transfer.artifact = written
       const { versionUri: uri, version, size, sha256 } = written
       const headers = { 'cache-control': 'no-store' }
       return Response.json({ uri, version, size, sha256 }, { status: 201, headers })
     } catch (error) {
-      await link?.release().catch(() => undefined) // the first error says more
       if (isCutOff) return problem(400, 'BROKEN_BODY', 'The body did not arrive')
       return toProblem(error)
     }
@@ -187,14 +175,14 @@ export class ArtifactRoutes implements HttpRoute {
   }
 
   #report(
-    { address, artifact, caller, owner, request }: Transfer,
+    { address, artifact, caller, request }: Transfer,
     { startedAt, ...end }: { startedAt: number; bytes: number; outcome: string },
   ): void {
     const { clock, observer } = this.#options
     observer.fileTransferred({
       direction: request.method === 'PUT' ? 'upload' : 'download',
-      principal: owner?.principal.id,
-      isAnonymous: owner?.principal.isAnonymous ?? false,
+      principal: caller?.principal.id,
+      isAnonymous: caller?.principal.isAnonymous ?? false,
       isLinked: caller === undefined,
       file: artifact?.sha256.slice(0, SHOWN_DIGITS),
       ...end,

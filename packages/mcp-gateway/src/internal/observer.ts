@@ -85,7 +85,7 @@ export interface RefusedRequest {
 
 export interface FileTransfer {
   readonly direction: 'upload' | 'download'
-  /** Id of the principal. An upload by a link has the principal that asked for the link; a download by a link has none. */
+  /** Id of the principal. A download by a link has none. */
   readonly principal?: string | undefined
   readonly isAnonymous: boolean
   /** `true` for a link, `false` for a credential. */

@@ -27,7 +27,7 @@ import { listPrompts, listTools } from '../tools/plan.ts'
 import { invalidParams, methodNotFound, type Params } from './json-rpc.ts'
 import type { RequestContext } from './request-context.ts'
 import { taskMethods } from './task-methods.ts'
-import { callerOf, callTool, type OwnTool } from './tool-call.ts'
+import { callerOf, callTool } from './tool-call.ts'
 
 /** Result of a request, before an edge gives it the form of the client's revision: see `resultForRevision()`. */
 export type McpResult = Result | InputRequiredResult
@@ -59,7 +59,6 @@ export interface HandlerParts {
   readonly lists: ListRules
   /** `undefined`: the capability is not declared. */
   readonly resources: ArtifactResources | undefined
-  readonly ownTools: readonly OwnTool[]
   readonly results: ResultCache
   /** Limit for the arguments of one call, as JSON. */
   readonly argumentBytes: number

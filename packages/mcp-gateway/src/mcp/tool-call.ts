@@ -30,19 +30,12 @@ import { isTerminal, TASKS_EXTENSION, type Task } from '../tasks/task.ts'
 import type { Questions } from '../tasks/task-executions.ts'
 import { newTaskId, taskOwnerOf } from '../tasks/task-records.ts'
 import { resultOf, type BegunTask } from '../tasks/tasks.ts'
-import type { CheckedArguments, PlannedTool, ToolDefinition } from '../tools/plan.ts'
+import type { CheckedArguments, PlannedTool } from '../tools/plan.ts'
 import { nearestTools } from '../tools/plan.ts'
 import type { HandlerParts } from './handlers.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
 import { QuestionTimeout, type ClientInfo, type RequestContext } from './request-context.ts'
 import { hasFormChoices, isModern } from './revisions.ts'
-
-/** A tool of the gateway itself: it runs no agent, and every caller may call it. */
-export interface OwnTool {
-  readonly definition: ToolDefinition
-  /** Checks the arguments itself. */
-  call(caller: ArtifactCaller, args: Params): Promise<CallToolResult>
-}
 
 /** Result of `tools/call`. `Result`: a task. */
 type ToolCallResult = CallToolResult | InputRequiredResult | Result
@@ -88,7 +81,7 @@ const MAX_KEY_CHARS = 128
 const REPLAYED = { [IDEMPOTENCY]: { replayed: true } }
 
 /** A call that fails before its run begins, as a result that the model can read. */
-export function toolError(reason: RunFailureReason, text: string): CallToolResult {
+function toolError(reason: RunFailureReason, text: string): CallToolResult {
   return { content: [{ type: 'text', text }], isError: true, _meta: { reason } }
 }
 
@@ -217,7 +210,7 @@ function run(call: ToolCall, options: RoundOptions): Promise<CallToolResult | Qu
   const { args, context, name, parts } = call
   if (!parts.observer) return execute(call, options)
   const { address, client, principal, trace } = context
-  const isKnown = parts.registry.plan().byName(name) !== undefined || ownToolOf(call) !== undefined
+  const isKnown = parts.registry.plan().byName(name) !== undefined
   const era = isModern(client.protocolVersion) ? 'modern' : 'legacy'
   const { id, isAnonymous } = principal
   const observed = { tool: name, isKnown, principal: id, isAnonymous, address, era, trace } as const
@@ -235,8 +228,6 @@ async function execute(
 ): Promise<CallToolResult | Questions> {
   const { args, context, name, parts } = call
   const { channel, registry, results, runs } = parts
-  const own = registry.plan().byName(name) ? undefined : ownToolOf(call)
-  if (own) return own.call(callerOf(context), args)
   const ready = prepared ?? prepare(call, resume)
   if ('content' in ready) return ready
   const { checked, order, tool } = ready
@@ -251,10 +242,6 @@ async function execute(
   if (outcome.type !== 'result') return outcome
   await results.put(key, outcome.result)
   return outcome.result
-}
-
-function ownToolOf({ name, parts }: ToolCall): OwnTool | undefined {
-  return parts.ownTools.find(({ definition }) => definition.name === name)
 }
 
 function targetOf({ args, context, name, parts }: ToolCall): Target | CallToolResult {

@@ -436,7 +436,7 @@ export class AgentRegistry implements RunnableAgents {
     const messages = [
       ...warnings,
       ...collisions.map(({ wanted, skill, others, given }) => {
-        return `The tool of ${skill} is called ${given}, because the name ${wanted} is also wanted by ${others.join(', ') || 'another tool'}`
+        return `The tool of ${skill} is called ${given}, because the name ${wanted} is also wanted by ${others.join(', ')}`
       }),
       ...dropped
         .filter(({ why }) => why === 'schema')

@@ -18,11 +18,8 @@ function candidate(agentId: string, skillName: string, over: Partial<NameCandida
   return { agentId, agentName: agentId, skillId: skillName || agentId, skillName, ...over }
 }
 
-function plan(
-  candidates: readonly NameCandidate[],
-  options: { readonly shape?: NameShape; readonly reserved?: readonly string[] } = {},
-) {
-  return planNames(candidates, { shape, reserved: [], ...options })
+function plan(candidates: readonly NameCandidate[], options: { readonly shape?: NameShape } = {}) {
+  return planNames(candidates, options.shape ?? shape)
 }
 
 function namesOf(...given: Parameters<typeof plan>): readonly string[] {
@@ -119,15 +116,6 @@ describe('names that two skills want', () => {
     expect(new Set(names).size).toBe(3)
     expect(names).not.toContain(taken)
     expect(names[0]).toBe(suffixedName(same[0]!, shape, 7))
-  })
-
-  test('are never those of the gateway', () => {
-    const options = { reserved: ['agents_list'] }
-    const names = namesOf([candidate('agents', 'list')], options)
-    expect(names).toEqual([expect.stringMatching(/^agents_list_[0-9a-f]{6}$/)])
-    expect(plan([candidate('agents', 'list')], options).collisions).toMatchObject([
-      { wanted: 'agents_list', others: ['gateway'] },
-    ])
   })
 
   test('differ even where six digits are the same', () => {

@@ -20,7 +20,7 @@ export interface NameCollision {
   readonly wanted: string
   /** `agent/skill`, by their ids. */
   readonly skill: string
-  /** Some of those that want the name too: `agent/skill`, or `gateway`. */
+  /** Some of those that want the name too: `agent/skill`. */
   readonly others: readonly string[]
   /** Name that the skill got instead. */
   readonly given: string
@@ -48,7 +48,7 @@ export interface NamePlan<Candidate> {
  */
 export function planNames<Candidate extends NameCandidate>(
   candidates: readonly Candidate[],
-  { shape, reserved }: { readonly shape: NameShape; readonly reserved: readonly string[] },
+  shape: NameShape,
 ): NamePlan<Candidate> {
   const names = candidates.map((candidate) => {
     const wanted = candidate.override ?? bareName(candidate, shape)
@@ -57,7 +57,7 @@ export function planNames<Candidate extends NameCandidate>(
   const sorted = names.toSorted(({ candidate: a }, { candidate: b }) => {
     return compareText(a.agentId, b.agentId) || compareText(a.skillId, b.skillId)
   })
-  const withdrawn = new Set(reserved) // no tool gets one of these
+  const withdrawn = new Set<string>() // no tool gets one of these
   for (;;) {
     const groups = new Map<string, typeof sorted>()
     for (const one of sorted) groups.set(one.name, [...(groups.get(one.name) ?? []), one])
@@ -69,8 +69,7 @@ export function planNames<Candidate extends NameCandidate>(
       )
       const winner = overrides.length === 1 && !withdrawn.has(name) ? overrides[0] : undefined
       if (winner === undefined) withdrawn.add(name)
-      const ofGateway = reserved.includes(name) ? ['gateway'] : []
-      const known = [...ofGateway, ...group.slice(0, 4).map(({ candidate }) => showIds(candidate))]
+      const known = group.slice(0, 4).map(({ candidate }) => showIds(candidate))
       for (const one of group) {
         if (one === winner) continue
         const { candidate, digits } = one

@@ -32,8 +32,6 @@ import type { PlannedPrompt } from './prompts.ts'
 export interface ToolPlan {
   /** Sorted by name. */
   readonly tools: readonly PlannedTool[]
-  /** Tools of `tools/list` for a caller with all scopes, sorted by name. */
-  readonly listed: readonly (PlannedTool | ListedTool)[]
   byName(name: string): PlannedTool | undefined
   /** Finds the tool of a skill by ids. */
   bySkill(agentId: string, skillId: string): PlannedTool | undefined
@@ -96,12 +94,6 @@ export interface ToolDefinition {
   readonly _meta?: Readonly<Record<string, unknown>>
 }
 
-/** A tool of the gateway in a list. */
-export interface ListedTool {
-  readonly name: string
-  readonly definition: ToolDefinition
-}
-
 /** Result of the check of the arguments of a call. */
 export type ArgumentCheck =
   | { readonly ok: true; readonly arguments: CheckedArguments }
@@ -131,8 +123,6 @@ export interface ResumeArgument {
 export interface PlanOptions extends ToolSettings {
   /** Time for which files of a run are kept, for descriptions of tools that make files. `undefined`: it is not mentioned. */
   readonly artifactTtlMs: number | undefined
-  /** Tools of the gateway itself. They are listed to every caller, and no tool of an agent gets one of their names. */
-  readonly ownTools: readonly ToolDefinition[]
 }
 
 /** A skill that becomes a tool, before it has its name. */
@@ -150,19 +140,13 @@ export class ToolPlanner {
   readonly #options: PlanOptions
   readonly #shape: NameShape
   readonly #filter: ToolFilter
-  /** Names of tools of the gateway. */
-  readonly #reserved: readonly string[]
-  readonly #own: readonly ListedTool[]
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: PlanOptions) {
-    const { ownTools, names } = options
     this.#options = options
-    this.#own = ownTools.map((definition) => ({ name: definition.name, definition }))
-    this.#reserved = this.#own.map(({ name }) => name)
-    this.#shape = toNameShape(names)
+    this.#shape = toNameShape(options.names)
     this.#filter = createToolFilter(options)
-    checkOverrides(options, this.#reserved)
+    checkOverrides(options)
   }
 
   plan(agents: readonly Agent[]): ToolPlan {
@@ -177,12 +161,10 @@ export class ToolPlanner {
     const promptByName = new Map(prompts.map((prompt) => [prompt.name, prompt]))
     // Clients need not read the list again for a change of health.
     const shown = tools.map(({ definition: { _meta, ...rest }, scopes }) => [rest, scopes])
-    const own = this.#own.map(({ definition }) => definition)
-    const toolsVersion = digestOf([shown, own])
+    const toolsVersion = digestOf(shown)
     const promptsVersion = digestOf(prompts)
     return {
       tools,
-      listed: [...tools, ...this.#own].toSorted(byName),
       byName: (name) => toolByName.get(name),
       bySkill: (agentId, skillId) => toolBySkill.get(ids(agentId, skillId)),
       prompts,
@@ -238,7 +220,7 @@ export class ToolPlanner {
    * filter also sees the name that a skill would have alone, so that no other agent can bring an excluded tool back.
    */
   #named(drafts: readonly Draft[], dropped: DroppedTool[]): NamePlan<Draft> {
-    const plan = planNames(drafts, { shape: this.#shape, reserved: this.#reserved })
+    const plan = planNames(drafts, this.#shape)
     const kept = plan.names.filter(({ candidate: { agentName, skillName }, wanted, name }) =>
       this.#filter.allows([agentName, skillName, wanted, name]),
     )
@@ -351,7 +333,7 @@ function overrideFor(
  * @throws GatewayError `CONFIG` if MCP does not allow a name, if two overrides give the same name, or if an example has
  *   words in braces that are not the name of an argument
  */
-function checkOverrides(options: ToolSettings, reservedNames: readonly string[]): void {
+function checkOverrides(options: ToolSettings): void {
   const owners = new Map<string, string>()
   for (const [key, { name, examples = [] }] of Object.entries(options.overrides)) {
     const path = `tools.overrides["${key}"]`
@@ -363,7 +345,6 @@ function checkOverrides(options: ToolSettings, reservedNames: readonly string[])
     const other = owners.get(name)
     const defect =
       nameDefect(name, options.names.maxLength) ??
-      (reservedNames.includes(name) ? 'a tool of the gateway has it' : undefined) ??
       (other && `tools.overrides["${other}"] gives the same name`)
     if (defect !== undefined) throw wrong(`${path}.name`, ` is "${name}": ${defect}`)
     owners.set(name, key)
@@ -382,9 +363,7 @@ function nameDefect(name: string, maxLength: number): string | undefined {
 
 /** Returns the tools that this caller may see, sorted by name. Callers with the same scopes see the same. */
 export function listTools(plan: ToolPlan, principal: Principal): readonly ToolDefinition[] {
-  return plan.listed
-    .filter((tool) => !('agent' in tool) || mayUse(principal, tool))
-    .map(({ definition }) => definition)
+  return plan.tools.filter((tool) => mayUse(principal, tool)).map(({ definition }) => definition)
 }
 
 /** Returns the prompts that this caller may see, sorted by name. */
