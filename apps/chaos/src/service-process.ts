@@ -47,9 +47,9 @@ async function serveGateway({ port, redisUrl, principals }: Gateway): Promise<vo
       Object.fromEntries(principals.map((name) => [name, { token: name, scopes: ['*'] }])),
     ),
     store: redisStore({ url: redisUrl }),
-    sessions: { initializePerMinutePerIp: 1_000_000, max: 10_000 },
+    sessions: { max: 10_000 },
     runs: { maxConcurrent: 1000, maxConcurrentPerPrincipal: 1000 },
-    limits: { requestsPerMinutePerPrincipal: 0 },
+    limits: { requestsPerMinute: 0 },
     secrets: { stateKey: 'the same in all replicas, and long enough' },
     onWarning() {},
   })

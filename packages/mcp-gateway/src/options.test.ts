@@ -89,7 +89,7 @@ test.each([
     { inline: { clientProfiles: [{ match: 'x', textMaxChars: NaN }] } },
     '"inline.clientProfiles[0].textMaxChars" must be a whole number of 0 or more, not NaN',
   ],
-  [{ limits: { requestsPerMinute: 5 } }, 'Did you mean "limits.requestsPerMinutePer'],
+  [{ limits: { requestPerMinute: 5 } }, 'Did you mean "limits.requestsPerMinute"'],
   [{ secrets: { statekey: 'x' } }, 'Did you mean "secrets.stateKey"?'],
   [
     { secrets: { stateKey: 5 } },
@@ -121,7 +121,7 @@ test('names the place of a wrong option', () => {
 })
 
 test('accepts Infinity as no limit', async () => {
-  const limits = { argumentBytes: Infinity, requestsPerMinutePerIp: undefined }
+  const limits = { argumentBytes: Infinity, requestsPerMinute: undefined }
   await using gateway = createGateway({ limits, runs: { idleTimeoutMs: 0, maxQueued: 0 } })
   expect((await gateway.fetch(new Request('http://localhost/healthz'))).status).toBe(200)
 })

@@ -171,8 +171,6 @@ export interface SessionSettings {
   readonly max: number
   /** Number of sessions of one verified caller. */
   readonly maxPerPrincipal: number
-  /** Handshakes per minute from one address. */
-  readonly initializePerMinutePerIp: number
   /** Time that a client has to come back to a lost stream. Then its call is cancelled. */
   readonly disconnectGraceMs: number
   /** Time that a client is asked to wait before it comes back to a stream. */
@@ -421,15 +419,11 @@ export interface UploadSettings {
 }
 
 export interface LimitSettings {
-  /** Requests of one caller per minute; of one address for callers without a name. 0: no limit. */
-  readonly requestsPerMinutePerPrincipal: number
-  /** Requests of one address per minute, before the caller is known. 0: no limit. Behind a proxy, also set `http.clientAddress`. */
-  readonly requestsPerMinutePerIp: number
   /**
-   * Requests of one address per minute with a wrong credential. 0: no limit. Credentials that this process has accepted
-   * still work then. Behind a proxy, also set `http.clientAddress`.
+   * Requests of one caller per minute. Callers without a name share the limit of their network (an IPv4 address or an
+   * IPv6 /64), to which wrong credentials count, too. 0: no limit, except 600 wrong credentials of one network.
    */
-  readonly wrongTokensPerMinutePerIp: number
+  readonly requestsPerMinute: number
   /** Number of open `subscriptions/listen` streams of this process. */
   readonly subscriptions: number
   /** Number of such streams of one caller. */

@@ -2,7 +2,6 @@ import { inspect } from 'node:util'
 
 import { expect, test } from 'vitest'
 
-import type { Authenticator } from '../src/http/auth/authenticator.ts'
 import { bearerAuth } from '../src/http/auth/bearer.ts'
 import { jwtAuth } from '../src/http/auth/jwt.ts'
 import { createGateway } from '../src/gateway.ts'
@@ -56,20 +55,3 @@ test.each(CLIENT_KINDS)(
     expect(inspect(call, { depth: null, showHidden: true })).not.toContain(token)
   },
 )
-
-test('an address that sends too much is told so, before anybody looks at its token', async () => {
-  let asked = 0
-  const auth: Authenticator = {
-    authenticate: async () => {
-      asked++
-      return new Response(null, { status: 401 })
-    },
-  }
-  await using gateway = createGateway({ auth, limits: { requestsPerMinutePerIp: 1 } })
-  const { url } = await gateway.listen({ port: 0 })
-  expect((await post(url)).status).toBe(401)
-  const second = await post(url)
-  expect(asked).toBe(1)
-  expect(second.status).toBe(429)
-  expect(Number(second.headers.get('retry-after'))).toBeGreaterThan(0)
-})

@@ -6,7 +6,7 @@ import { createGateway, type Gateway } from '../src/gateway.ts'
 import type { GatewayOptions } from '../src/options.ts'
 import type { GatewayStore } from '../src/store/gateway-store.ts'
 import { AgentsAtHand, echo } from './agents-at-hand.ts'
-import { initialize, openSession } from './rpc-requests.ts'
+import { initialize } from './rpc-requests.ts'
 import { redisStore } from './redis-store.ts'
 
 const redis = await startRedisServer()
@@ -51,7 +51,7 @@ async function statusOf(answer: Promise<Response>): Promise<number> {
 }
 
 test.runIf(redis)('limits the requests of a caller over all processes together', async () => {
-  const options = { limits: { requestsPerMinutePerPrincipal: 4 } }
+  const options = { limits: { requestsPerMinute: 4 } }
   await using a = replica('rates-by-name', options)
   await using b = replica('rates-by-name', options)
   const statuses: number[] = []
@@ -59,15 +59,4 @@ test.runIf(redis)('limits the requests of a caller over all processes together',
     statuses.push(await statusOf(fetch(initialize({ authorization }))))
   }
   expect(statuses).toEqual([200, 200, 200, 200, 429, 429])
-})
-
-test.runIf(redis)('limits the new sessions of an address over all processes together', async () => {
-  const options = { sessions: { initializePerMinutePerIp: 2 } }
-  await using a = replica('rates-of-handshakes', options)
-  await using b = replica('rates-of-handshakes', options)
-  await openSession(a.fetch, { authorization })
-  await openSession(b.fetch, { authorization })
-  for (const { fetch } of [a, b]) {
-    expect(await statusOf(fetch(initialize({ authorization })))).toBe(429)
-  }
 })

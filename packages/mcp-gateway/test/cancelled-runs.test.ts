@@ -39,7 +39,7 @@ function worldOf(options: GatewayOptions = {}): World {
       timeoutMs: 1e9,
       idleTimeoutMs: 0,
     },
-    limits: { requestsPerMinutePerPrincipal: many },
+    limits: { requestsPerMinute: many },
     http: { shutdownGraceMs: 0 },
     ...options,
   })

@@ -229,7 +229,7 @@ describe('credentials', () => {
 })
 
 test('takes the address from the connection, not from headers', async () => {
-  await using gateway = gatewayOf({ limits: { requestsPerMinutePerIp: 1 } })
+  await using gateway = gatewayOf({ limits: { requestsPerMinute: 1 } })
   const { port } = await gateway.listen({ port: 0 })
   const from = (address: string): readonly string[] => [
     'Host: localhost',

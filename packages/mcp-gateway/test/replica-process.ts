@@ -61,7 +61,7 @@ const gateway = createGateway({
     bob: { token: 'token-of-bob-0123456789', scopes: ['*'] },
   }),
   store,
-  sessions: { initializePerMinutePerIp: 10_000, ...sessions },
+  sessions,
   limits,
   secrets: { stateKey: 'the same in all processes, and long enough' },
   onWarning: (message) => say(`warned ${message}`),

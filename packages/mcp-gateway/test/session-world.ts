@@ -62,7 +62,6 @@ const SETTINGS: SessionLimits = {
   absoluteTtlMs: 43_200_000,
   max: 10_000,
   maxPerPrincipal: 100,
-  initializePerMinutePerIp: 60,
   disconnectGraceMs: 10_000,
   retryMs: 1000,
   events: { maxEvents: 1000, ttlMs: 300_000 },

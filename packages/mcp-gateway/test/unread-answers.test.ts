@@ -103,7 +103,7 @@ async function readAll(socket: Socket): Promise<Buffer> {
 }
 
 /** Settings with which an unread answer of 8 MiB leaves no room for another one of the same caller. */
-const LITTLE_ROOM = { limits: { unreadBytes: MIB, requestsPerMinutePerPrincipal: 0 } }
+const LITTLE_ROOM = { limits: { unreadBytes: MIB, requestsPerMinute: 0 } }
 
 async function large(world: World): Promise<string> {
   const uri = await upload(world, randomBytes(8 * MIB))
@@ -186,7 +186,7 @@ test('ends a connection that sends requests without end', { timeout: 20_000 }, a
 
 test('holds a bounded number of bytes for clients that do not read, and serves the others', async () => {
   const unreadBytes = 24 * MIB
-  await using world = await start({ limits: { unreadBytes, requestsPerMinutePerPrincipal: 0 } })
+  await using world = await start({ limits: { unreadBytes, requestsPerMinute: 0 } })
   const uri = await upload(world, randomBytes(8 * MIB))
   const read = raw(rpc('ada', 'resources/read', { uri }))
   const before = memory()

@@ -33,7 +33,6 @@ export async function startGateway(name: GatewayName) {
       idleTtlMs: IDLE_TTL_MS,
       max: MANY,
       maxPerPrincipal: MANY,
-      initializePerMinutePerIp: 10 * MANY,
       disconnectGraceMs: GRACE_MS,
     },
     tools: {
@@ -44,7 +43,7 @@ export async function startGateway(name: GatewayName) {
     runs: { maxConcurrent: MANY, maxConcurrentPerPrincipal: MANY },
     tasks: { maxPerPrincipal: MANY },
     limits: {
-      requestsPerMinutePerPrincipal: 10_000 * MANY,
+      requestsPerMinute: 10_000 * MANY,
       subscriptions: MANY,
       subscriptionsPerPrincipal: MANY,
     },

@@ -134,7 +134,6 @@ export const settingsShape: Shape<GatewaySettings> = {
     absoluteTtlMs: whole(1).default(43_200_000),
     max: whole(1).default(10_000),
     maxPerPrincipal: whole(1).default(100),
-    initializePerMinutePerIp: whole(1).default(60),
     disconnectGraceMs: ms().default(10_000),
     retryMs: ms().default(1000),
     eventStore: section({
@@ -221,9 +220,7 @@ export const settingsShape: Shape<GatewaySettings> = {
     baseUrl: unset(url),
   }),
   limits: section({
-    requestsPerMinutePerPrincipal: whole(0).default(600),
-    requestsPerMinutePerIp: whole(0).default(0),
-    wrongTokensPerMinutePerIp: whole(0).default(60),
+    requestsPerMinute: whole(0).default(600),
     subscriptions: whole(1).default(1024),
     subscriptionsPerPrincipal: whole(1).default(8),
     subscriptionsPerAddress: whole(1).default(64),

@@ -90,13 +90,11 @@ export class Admission {
     const { anonymous, auth, rates } = this.#options
     const { address, headers } = exchange
     const token = auth && headers.get('authorization')
-    const early =
-      (token ? rates.afterWrongTokens(address, token) : undefined) ??
-      (await rates.byAddress(address))
+    const early = token ? rates.beforeCheck(address, token) : undefined
     if (early) return this.#report(early, { reason: 'too_many', address })
     const who = auth ? await auth.authenticate(this.asked(exchange)) : anonymous
     if (!isPrincipal(who)) {
-      const tooMany = who.status === 401 && token ? await rates.wrongToken(address) : undefined
+      const tooMany = who.status === 401 && token ? await rates.wrongCredential(address) : undefined
       if (tooMany) return this.#report(tooMany, { reason: 'too_many', address })
       return this.#report(toRefusal(who), { reason: reasonOf(who, headers), address })
     }
@@ -108,7 +106,7 @@ export class Admission {
 
   /** Counts a request with a credential that `auth` does not know, such as a signed link. */
   async countAddress({ address }: HttpExchange): Promise<Reply | undefined> {
-    const tooMany = await this.#options.rates.byAddress(address)
+    const tooMany = await this.#options.rates.byNetwork(address)
     return tooMany && this.#report(tooMany, { reason: 'too_many', address })
   }
 

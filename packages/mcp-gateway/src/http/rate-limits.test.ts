@@ -2,7 +2,6 @@ import { Hono } from 'hono'
 import { expect, test } from 'vitest'
 
 import { initialize } from '../../test/rpc-requests.ts'
-import { DEFAULTS } from '../../test/settings.ts'
 
 import { subnetOf, type Principal } from '../internal/principal.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
@@ -18,12 +17,13 @@ const unexpected = (error: Error): never => {
   throw error
 }
 
+const ratesOf = (store: MemoryGatewayStore, requestsPerMinute: number): RateLimits =>
+  new RateLimits(store.rates, { requestsPerMinute, onError: unexpected })
+
 test('answers 429 with Retry-After to a caller with too many requests, and serves the others', async () => {
   let now = 0
   await using store = new MemoryGatewayStore({ now: () => now })
-  const options = { ...DEFAULTS.limits, requestsPerMinutePerPrincipal: 2, onError: unexpected }
-  const one = new RateLimits(store.rates, options)
-  const other = new RateLimits(store.rates, options)
+  const [one, other] = [ratesOf(store, 2), ratesOf(store, 2)]
   expect(await one.byCaller(caller('ann'), '192.0.2.1')).toBeUndefined()
   expect(await other.byCaller(caller('ann'), '192.0.2.2')).toBeUndefined()
   const refused = await one.byCaller(caller('ann'), '192.0.2.3')
@@ -34,55 +34,39 @@ test('answers 429 with Retry-After to a caller with too many requests, and serve
   expect(await one.byCaller(caller('ann'), '192.0.2.1')).toBeUndefined()
 })
 
-test('counts anonymous callers by address', async () => {
+test('counts callers without a name and wrong credentials by network', async () => {
   await using store = new MemoryGatewayStore({ now: () => 0 })
-  const rates = new RateLimits(store.rates, {
-    ...DEFAULTS.limits,
-    requestsPerMinutePerPrincipal: 1,
-    onError: unexpected,
-  })
+  const rates = ratesOf(store, 2)
   const anonymous = { ...caller('mcp_user'), isAnonymous: true }
   expect(await rates.byCaller(anonymous, '192.0.2.1')).toBeUndefined()
+  expect(await rates.wrongCredential('192.0.2.1')).toBeUndefined()
   expect((await rates.byCaller(anonymous, '::ffff:192.0.2.1'))?.status).toBe(429)
+  expect((await rates.wrongCredential('192.0.2.1'))?.status).toBe(429)
+  expect(await rates.byCaller(caller('ann'), '192.0.2.1')).toBeUndefined()
   expect(await rates.byCaller(anonymous, '192.0.2.2')).toBeUndefined()
-  expect(await rates.byCaller(anonymous, undefined)).toBeUndefined()
+  for (let n = 0; n < 3; n++) expect(await rates.byNetwork(undefined)).toBeUndefined()
 })
 
-test('counts requests of an address before their caller is known', async () => {
+test('limits only wrong credentials with a limit of 0', async () => {
   await using store = new MemoryGatewayStore({ now: () => 0 })
-  const rates = new RateLimits(store.rates, {
-    ...DEFAULTS.limits,
-    requestsPerMinutePerIp: 1,
-    onError: unexpected,
-  })
-  expect(await rates.byAddress('2001:db8::1')).toBeUndefined()
-  expect((await rates.byAddress('2001:db8::2'))?.status).toBe(429)
-  expect(await rates.byAddress(undefined)).toBeUndefined()
-  expect(await rates.byCaller(caller('ann'), '2001:db8::1')).toBeUndefined()
-})
-
-test('allows 600 requests per minute by default, and any number with a limit of 0', async () => {
-  await using store = new MemoryGatewayStore({ now: () => 0 })
-  const rates = new RateLimits(store.rates, { ...DEFAULTS.limits, onError: unexpected })
-  const statuses = new Set<number | undefined>()
-  for (let n = 0; n < 600; n++)
-    statuses.add((await rates.byCaller(caller('ann'), undefined))?.status)
-  expect([...statuses]).toEqual([undefined])
-  expect((await rates.byCaller(caller('ann'), undefined))?.status).toBe(429)
-  expect(await rates.byAddress('192.0.2.1')).toBeUndefined()
-  const limits = { ...DEFAULTS.limits, requestsPerMinutePerPrincipal: 0 }
-  const unlimited = new RateLimits(store.rates, { ...limits, onError: unexpected })
-  expect(await unlimited.byCaller(caller('ann'), undefined)).toBeUndefined()
+  const rates = ratesOf(store, 0)
+  for (let n = 0; n < 600; n++) {
+    expect(await rates.byCaller(caller('ann'), undefined)).toBeUndefined()
+    expect(await rates.byNetwork('192.0.2.1')).toBeUndefined()
+    expect(await rates.wrongCredential('192.0.2.1')).toBeUndefined()
+  }
+  expect(await rates.byCaller(caller('ann'), undefined)).toBeUndefined()
+  expect(await rates.byNetwork('192.0.2.1')).toBeUndefined()
+  expect((await rates.wrongCredential('192.0.2.1'))?.status).toBe(429)
 })
 
 test('refuses nothing while the store cannot count, and reports the failure', async () => {
   const errors: Error[] = []
   const cause = new Error('down')
-  const rates = new RateLimits(
-    { take: () => Promise.reject(cause) },
-    { ...DEFAULTS.limits, requestsPerMinutePerIp: 1, onError: (error) => errors.push(error) },
-  )
-  expect(await rates.byAddress('192.0.2.1')).toBeUndefined()
+  const take = (): Promise<never> => Promise.reject(cause)
+  const onError = (error: Error): void => void errors.push(error)
+  const rates = new RateLimits({ take }, { requestsPerMinute: 1, onError })
+  expect(await rates.byNetwork('192.0.2.1')).toBeUndefined()
   expect(errors).toMatchObject([{ cause }])
 })
 
@@ -125,12 +109,12 @@ test('passes the context of the application to a function', () => {
   expect(clientAddressOf(option, exchangeWith(), context)).toBe('192.0.2.9')
 })
 
-/** Returns the statuses of handshakes from these addresses, with a limit of one per minute and address. */
+/** Returns the statuses of handshakes from these addresses, with a limit of one request per minute. */
 async function handshakes(
   http: GatewayOptions['http'],
   places: readonly string[],
 ): Promise<readonly number[]> {
-  await using gateway = createGateway({ http, sessions: { initializePerMinutePerIp: 1 } })
+  await using gateway = createGateway({ http, limits: { requestsPerMinute: 1 } })
   const app = new Hono().mount('/', gateway.fetch, {
     optionHandler: (c) => c.req.header('x-forwarded-for')?.split(', ')[0],
   })
@@ -161,7 +145,7 @@ test('ignores headers that the setting does not name', async () => {
 })
 
 test('counts by connection if the gateway listens, and ignores headers', async () => {
-  await using gateway = createGateway({ sessions: { initializePerMinutePerIp: 1 } })
+  await using gateway = createGateway({ limits: { requestsPerMinute: 1 } })
   const { url } = await gateway.listen({ port: 0 })
   const begin = async (place: string): Promise<Response> => {
     const { headers, body } = initialize({ 'x-forwarded-for': place })

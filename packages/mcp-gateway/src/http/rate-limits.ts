@@ -2,24 +2,20 @@ import { hash } from 'node:crypto'
 import { isIP } from 'node:net'
 
 import { BoundedMap } from '@x/internal'
-import { subnetOf, type Principal } from '../internal/principal.ts'
+import { slotOwnerOf, subnetOf, type Principal } from '../internal/principal.ts'
 import { tryLater, type HttpExchange, type Reply } from '../mcp/reply.ts'
-import type { ClientAddress, LimitSettings } from '../options.ts'
+import type { ClientAddress } from '../options.ts'
 import type { Rates } from '../store/gateway-store.ts'
 
-/** Numbers of requests per minute. 0: no limit. */
-export type RateSettings = Pick<
-  LimitSettings,
-  'requestsPerMinutePerPrincipal' | 'requestsPerMinutePerIp' | 'wrongTokensPerMinutePerIp'
->
+/** Wrong credentials of one network per minute, if callers have no limit: nobody may guess at any speed. */
+const MAX_WRONG = 600
 
-/** Number of refused addresses that are remembered. */
-const MAX_REFUSED = 10_000
+/** Number of networks and of credentials that are remembered. */
+const MAX_KEPT = 10_000
 
-/** Number of accepted credentials that are remembered. */
-const MAX_ACCEPTED = 10_000
-
-export interface RateLimitsOptions extends RateSettings {
+export interface RateLimitsOptions {
+  /** Requests of one caller per minute; of one network for callers without a name. 0: no limit. */
+  readonly requestsPerMinute: number
   /** Receives failures of the store. The requests are served all the same. */
   readonly onError: (error: Error) => void
 }
@@ -31,38 +27,53 @@ export interface RateLimitsOptions extends RateSettings {
  */
 export class RateLimits {
   readonly #rates: Rates
+  readonly #perMinute: number
   readonly #onError: (error: Error) => void
-  /** Names of buckets. A bucket does not show who its principal is. */
-  readonly #names = new WeakMap<Principal, string>()
-  readonly #limits: RateSettings
-  /** Subnets that sent too many wrong credentials, with the end of their penalty (`performance.now()`). */
-  readonly #refused: Map<string, number> = new BoundedMap(MAX_REFUSED)
+  /** Networks that sent too many wrong credentials, with the end of their penalty (`performance.now()`). */
+  readonly #refused: Map<string, number> = new BoundedMap(MAX_KEPT)
   /** Digests of accepted credentials. */
-  readonly #accepted: Map<string, true> = new BoundedMap(MAX_ACCEPTED)
+  readonly #accepted: Map<string, true> = new BoundedMap(MAX_KEPT)
 
-  constructor(rates: Rates, { onError, ...limits }: RateLimitsOptions) {
+  constructor(rates: Rates, { requestsPerMinute, onError }: RateLimitsOptions) {
     this.#rates = rates
+    this.#perMinute = requestsPerMinute
     this.#onError = onError
-    this.#limits = limits
   }
 
-  /** Counts a request before its credential is checked. Requests without an address are not counted. */
-  async byAddress(address: string | undefined): Promise<Reply | undefined> {
-    const { requestsPerMinutePerIp: perMinute } = this.#limits
-    if (perMinute === 0 || address === undefined) return undefined
-    const waitMs = await this.#take(`ip:${subnetOf(address)}`, perMinute)
+  /** Counts a request of a known caller. Callers without a name share the limit of their network. */
+  async byCaller(principal: Principal, address: string | undefined): Promise<Reply | undefined> {
+    if (principal.isAnonymous) return this.byNetwork(address)
+    const waitMs = await this.#take(slotOwnerOf({ principal }), this.#perMinute)
     return waitMs === 0 ? undefined : tooMany(waitMs)
   }
 
-  /** Remembers a credential that was accepted: a caller may share its address with an attacker. */
-  accepted(credential: string): void {
-    this.#accepted.set(hash('sha256', credential, 'base64'), true)
+  /** Counts a request of a caller that has no name, such as the holder of a link. Without an address, it is not counted. */
+  async byNetwork(
+    address: string | undefined,
+    perMinute: number = this.#perMinute,
+  ): Promise<Reply | undefined> {
+    if (address === undefined) return undefined
+    const subnet = subnetOf(address)
+    const waitMs = await this.#take(`address\0${subnet}`, perMinute)
+    if (waitMs === 0) return undefined
+    this.#refused.set(subnet, performance.now() + waitMs)
+    return tooMany(waitMs)
   }
 
-  /** Refuses new credentials from an address that sent too many wrong ones, before the credential is checked. */
-  afterWrongTokens(address: string | undefined, credential: string): Reply | undefined {
+  /** Counts a wrong credential like a request of a caller without a name. */
+  wrongCredential(address: string | undefined): Promise<Reply | undefined> {
+    return this.byNetwork(address, this.#perMinute || MAX_WRONG)
+  }
+
+  /** Remembers a credential that was accepted: a caller may share its network with an attacker. */
+  accepted(credential: string): void {
+    this.#accepted.set(digestOf(credential), true)
+  }
+
+  /** Refuses a new credential from a network that sent too many wrong ones, before the credential is checked. */
+  beforeCheck(address: string | undefined, credential: string): Reply | undefined {
     if (this.#refused.size === 0 || address === undefined) return undefined
-    if (this.#accepted.has(hash('sha256', credential, 'base64'))) return undefined
+    if (this.#accepted.has(digestOf(credential))) return undefined
     const subnet = subnetOf(address)
     const waitMs = (this.#refused.get(subnet) ?? 0) - performance.now()
     if (waitMs > 0) return tooMany(waitMs)
@@ -70,45 +81,20 @@ export class RateLimits {
     return undefined
   }
 
-  /** Counts a wrong credential. */
-  async wrongToken(address: string | undefined): Promise<Reply | undefined> {
-    const { wrongTokensPerMinutePerIp: perMinute } = this.#limits
-    if (perMinute === 0 || address === undefined) return undefined
-    const subnet = subnetOf(address)
-    const waitMs = await this.#take(`wrong:${subnet}`, perMinute)
-    if (waitMs === 0) return undefined
-    this.#refused.set(subnet, performance.now() + waitMs)
-    return tooMany(waitMs)
-  }
-
-  /** Counts a request of a known caller. Anonymous callers share one principal, so they are counted by address. */
-  async byCaller(principal: Principal, address: string | undefined): Promise<Reply | undefined> {
-    const { requestsPerMinutePerPrincipal: perMinute } = this.#limits
-    if (perMinute === 0 || (principal.isAnonymous && address === undefined)) return undefined
-    const bucket = principal.isAnonymous
-      ? `anonymous:${subnetOf(address ?? '')}`
-      : `principal:${this.#nameOf(principal)}`
-    const waitMs = await this.#take(bucket, perMinute)
-    return waitMs > 0 ? tooMany(waitMs) : undefined
-  }
-
-  #nameOf(principal: Principal): string {
-    const known = this.#names.get(principal)
-    if (known !== undefined) return known
-    const name = hash('sha256', principal.id, 'base64url')
-    this.#names.set(principal, name)
-    return name
-  }
-
-  /** Returns the milliseconds until a request may be sent. 0: it may be sent now. */
-  async #take(bucket: string, perMinute: number): Promise<number> {
+  /** Returns the milliseconds until a request may be sent. 0: it may be sent now. The bucket does not show its owner. */
+  async #take(owner: string, perMinute: number): Promise<number> {
+    if (perMinute === 0) return 0
     try {
-      return await this.#rates.take(`requests:${bucket}`, { perMinute })
+      return await this.#rates.take(`requests:${digestOf(owner)}`, { perMinute })
     } catch (error) {
       this.#onError(new Error('The store cannot count requests', { cause: error }))
       return 0
     }
   }
+}
+
+function digestOf(text: string): string {
+  return hash('sha256', text, 'base64url')
 }
 
 function tooMany(waitMs: number): Reply {

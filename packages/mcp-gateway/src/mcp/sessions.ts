@@ -3,7 +3,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { isRecord, removeFrom } from '@x/internal'
 import { z } from 'zod'
 import { newScopeId } from '../files/namespaces.ts'
-import { type Principal, subnetOf } from '../internal/principal.ts'
+import type { Principal } from '../internal/principal.ts'
 import type { Clock } from '../internal/clock.ts'
 import { GatewayError } from '../errors.ts'
 import type { SessionSettings } from '../options.ts'
@@ -233,15 +233,8 @@ export class Sessions {
   /** Opens a session. Returns the refusal if a limit forbids it. @throws GatewayError `UNAVAILABLE` */
   async open(
     handshake: Handshake,
-    { principal, address }: Pick<Caller, 'principal' | 'address'>,
+    { principal }: Pick<Caller, 'principal'>,
   ): Promise<LiveSession | Reply> {
-    const { initializePerMinutePerIp: perMinute } = this.settings
-    if (address !== undefined) {
-      const bucket = `initialize:${subnetOf(address)}`
-      const waitMs = await this.parts.store.rates.take(bucket, { perMinute })
-      const text = 'Too many sessions were opened from this address. Try again later.'
-      if (waitMs > 0) return tryLater(429, text, waitMs)
-    }
     await this.#signals?.start()
     const id = randomBytes(24).toString('base64url')
     const names = { id, name: sessionName(principal.id, id), principalId: principal.id }
