@@ -94,9 +94,11 @@ test('completes a call in flight when its agent is removed', async () => {
       yield { type: 'done', text: 'finished' }
     },
   })
+  const arrived = deferred()
   await using gateway = createGateway({
     sources: [agents],
     runs: { maxConcurrentPerPrincipal: 1 },
+    observer: { callStarted: ({ tool }) => void (tool === 'echo' && arrived.resolve()) },
   })
   const { url } = await gateway.listen({ port: 0 })
   await using client = await connect('v2 pinned', url)
@@ -104,7 +106,7 @@ test('completes a call in flight when its agent is removed', async () => {
   const running = client.callTool('slow', 'Go', { onProgress: () => begun.resolve() })
   await begun.promise
   const waiting = client.callTool('echo', 'Hello')
-  await client.listTools()
+  await arrived.promise
   await gateway.registry.removeSource(agents)
   finish.resolve()
   expect((await running)['content']).toEqual([{ type: 'text', text: 'finished' }])

@@ -99,25 +99,23 @@ describe.each(CLIENT_KINDS)('a client: %s', (kind) => {
     expect(agents.calls).toHaveLength(2)
   })
 
-  test('gets the nearest names for an unknown tool, and the reason for a tool that left', async () => {
+  test('gets the same error for a tool that never existed and for one that left', async () => {
     const agents = new AgentsAtHand({ weather: echo, wetter: echo })
     await using gateway = createGateway({ sources: [agents], registry: { debounceMs: 1 } })
     const { url } = await gateway.listen({ port: 0 })
     await using client = await connect(kind, url)
     await client.listTools()
-    await expect(client.callTool('wether', 'Rain?')).rejects.toMatchObject({
+    const unknown = (name: string): object => ({
       code: -32_602,
-      data: { nearest: ['weather', 'wetter'] },
+      message: expect.stringContaining(`Unknown tool: ${name}. List the tools again.`),
     })
+    await expect(client.callTool('wether', 'Rain?')).rejects.toMatchObject(unknown('wether'))
     const left = new Promise<void>((resolve) => {
       gateway.registry.on('changed', () => resolve())
     })
     agents.leave('wetter')
     await left
-    await expect(client.callTool('wetter', 'Rain?')).resolves.toMatchObject({
-      isError: true,
-      _meta: { reason: 'agent_gone' },
-    })
+    await expect(client.callTool('wetter', 'Rain?')).rejects.toMatchObject(unknown('wetter'))
   })
 })
 

@@ -27,7 +27,7 @@ export interface RunNames {
 /** Reason for which a run has no answer: `_meta.reason` of the result. Stable, because clients switch on it. */
 export type RunFailureReason =
   | 'agent_failed' // it reported a failure, or threw an error
-  | 'agent_gone' // it is gone since the tool was listed
+  | 'agent_gone' // it left while the call waited for it
   | 'auth_required' // a person must sign in elsewhere first
   | 'already_answered' // the question has another answer already
   | 'busy' // too many runs; `_meta.retryAfterMs` says when to come back

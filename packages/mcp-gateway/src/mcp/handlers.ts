@@ -49,7 +49,7 @@ export interface McpHandlers {
 export interface HandlerParts {
   readonly info: Implementation
   readonly instructions: string | undefined
-  readonly registry: Pick<AgentRegistry, 'plan' | 'ownerOf'>
+  readonly registry: Pick<AgentRegistry, 'plan'>
   readonly runs: Pick<Runs, 'call' | 'canContinue' | 'forget' | 'idempotent' | 'maxRunMs'>
   readonly tasks: Tasks
   /** Time for which the outcome of a call with an idempotency key is stored. */

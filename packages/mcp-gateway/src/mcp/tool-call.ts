@@ -31,7 +31,6 @@ import type { Questions } from '../tasks/task-executions.ts'
 import { newTaskId, taskOwnerOf } from '../tasks/task-records.ts'
 import { resultOf, type BegunTask } from '../tasks/tasks.ts'
 import type { CheckedArguments, PlannedTool } from '../tools/plan.ts'
-import { nearestTools } from '../tools/plan.ts'
 import type { HandlerParts } from './handlers.ts'
 import { invalidParams, type Params } from './json-rpc.ts'
 import { QuestionTimeout, type ClientInfo, type RequestContext } from './request-context.ts'
@@ -226,8 +225,8 @@ async function execute(
   { prepared, resume, sink }: RoundOptions,
   trace?: TraceCarrier,
 ): Promise<CallToolResult | Questions> {
-  const { args, context, name, parts } = call
-  const { channel, registry, results, runs } = parts
+  const { context, parts } = call
+  const { channel, results, runs } = parts
   const ready = prepared ?? prepare(call, resume)
   if ('content' in ready) return ready
   const { checked, order, tool } = ready
@@ -254,12 +253,7 @@ function targetOf({ args, context, name, parts }: ToolCall): Target | CallToolRe
     if (!check.ok) return toolError('invalid_arguments', check.complaint)
     return { tool, checked: check.arguments }
   }
-  if (!tool && registry.ownerOf(name, principal) !== undefined) {
-    return toolError('agent_gone', `The agent behind ${name} is gone: list the tools again.`)
-  }
-  const message = `Unknown tool: ${name.slice(0, 128)}`
-  const nearest = nearestTools(plan, principal, name)
-  throw invalidParams(message, { nearest })
+  throw invalidParams(`Unknown tool: ${name.slice(0, 128)}. List the tools again.`)
 }
 
 /** @throws ProtocolError -32602, -32021 */

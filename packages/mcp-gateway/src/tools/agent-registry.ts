@@ -11,11 +11,10 @@ import type {
 import { watchedRun } from '../agents/watched-run.ts'
 import { agentDefectOf, areEqualAgents } from '../agents/reported-agent.ts'
 import type { Clock } from '../internal/clock.ts'
-import { mayUse, type Principal } from '../internal/principal.ts'
 import { Debouncer, withDeadline } from '../internal/timers.ts'
 import type { RegistrySettings, WaitForSettings } from '../options.ts'
 import { ToolPlanner } from './plan.ts'
-import type { PlannedTool, PlanOptions, ToolPlan } from './plan.ts'
+import type { PlanOptions, ToolPlan } from './plan.ts'
 
 export interface AgentRegistryOptions extends RegistrySettings {
   readonly sources: readonly AgentSource[]
@@ -79,7 +78,7 @@ const ONE_CLIENT_MS = 5000
 const FIRST_LIST_MS = 10_000
 /** Failed runs in a row after which an agent is degraded. */
 const MAX_FAILURES = 5
-/** Most departed tools, and most warnings, that are remembered. */
+/** Most warnings that are remembered. */
 const MAX_KEPT = 1000
 
 /** The agents of all sources, and the plan of tools that is made of them. A source that fails or hangs stops no other. */
@@ -91,8 +90,6 @@ export class AgentRegistry implements RunnableAgents {
   /** In the order in which they were added. */
   readonly #sources = new Map<AgentSource, SourceStatus>()
   readonly #agents = new Map<string, KnownAgent>()
-  /** Tools whose agents left, by their names. */
-  readonly #departed: Map<string, PlannedTool> = new BoundedMap(MAX_KEPT)
   /** Warnings that were already sent. */
   readonly #warned: Map<string, true> = new BoundedMap(MAX_KEPT)
   readonly #listeners: Listeners<PlanChange>
@@ -163,13 +160,6 @@ export class AgentRegistry implements RunnableAgents {
 
   plan(): ToolPlan {
     return this.#plan
-  }
-
-  /** Returns the id of the agent whose tool had this name until it left. `undefined` if this caller could not use it. */
-  ownerOf(toolName: string, principal?: Principal): string | undefined {
-    const tool = this.#departed.get(toolName)
-    if (tool === undefined) return undefined
-    return principal === undefined || mayUse(principal, tool) ? tool.agent.id : undefined
   }
 
   get isListable(): boolean {
@@ -411,7 +401,6 @@ export class AgentRegistry implements RunnableAgents {
     const before = this.#plan
     const plan = this.#planner.plan(this.agents())
     this.#plan = plan
-    this.#noteDeparted(before, plan)
     this.#warnOf(plan)
     const { waitFor } = this.#options
     if (plan.agents.length >= (waitFor?.minAgents ?? 1)) {
@@ -421,14 +410,6 @@ export class AgentRegistry implements RunnableAgents {
     const tools = plan.toolsVersion !== before.toolsVersion
     const prompts = plan.promptsVersion !== before.promptsVersion
     if (tools || prompts) this.#listeners.emit({ plan, tools, prompts })
-  }
-
-  #noteDeparted(before: ToolPlan, after: ToolPlan): void {
-    const present = new Set(after.agents.map(({ id }) => id))
-    for (const tool of before.tools) {
-      if (!present.has(tool.agent.id)) this.#departed.set(tool.name, tool)
-    }
-    for (const { name } of after.tools) this.#departed.delete(name)
   }
 
   /** Sends each warning once. */

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { editDistance } from '@x/internal'
 import { compareText } from '../agents/agent.ts'
 import { GatewayError } from '../errors.ts'
 import type { NameSettings } from '../options.ts'
@@ -203,16 +202,4 @@ export function splitWords(text: string): string {
 
 function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex')
-}
-
-const MAX_COMPARED = 64
-
-/** Returns the `count` names that are most similar to `name`, the nearest first. */
-export function nearestNames(name: string, names: readonly string[], count = 3): readonly string[] {
-  const wanted = name.slice(0, MAX_COMPARED)
-  return names
-    .map((each) => ({ each, distance: editDistance(wanted, each.slice(0, MAX_COMPARED)) }))
-    .toSorted((a, b) => a.distance - b.distance || compareText(a.each, b.each))
-    .slice(0, count)
-    .map(({ each }) => each)
 }

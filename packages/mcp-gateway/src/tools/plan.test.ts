@@ -3,8 +3,7 @@ import { planOptions } from '../../test/settings.ts'
 import type { GivenPlan } from '../../test/settings.ts'
 import type { Agent, Skill } from '../agents/agent.ts'
 import type { Principal } from '../internal/principal.ts'
-import { nearestNames } from './names.ts'
-import { listPrompts, listTools, nearestTools, ToolPlanner } from './plan.ts'
+import { listPrompts, listTools, ToolPlanner } from './plan.ts'
 import type { ToolPlan } from './plan.ts'
 import { promptContentOf } from './prompts.ts'
 
@@ -276,7 +275,6 @@ describe('the lists of a caller', () => {
     expect(listTools(plan, onlyB).map(({ name }) => name)).toEqual(['b_do'])
     expect(listTools(plan, principalWith('*'))).toHaveLength(2)
     expect(listTools(plan, principalWith())).toEqual([])
-    expect(nearestTools(plan, onlyB, 'a_do')).toEqual(['b_do'])
   })
 
   test('contain the prompts that its scopes allow', () => {
@@ -287,11 +285,5 @@ describe('the lists of a caller', () => {
       description: 'Example for a: do',
       messages: [{ role: 'user', content: { type: 'text', text: 'Do it, a' } }],
     })
-  })
-
-  test('has the names most similar to a wrong name', () => {
-    const found = ['weather_get', 'weather_set', 'news_list', 'support']
-    expect(nearestNames('wether_get', found)).toEqual(['weather_get', 'weather_set', 'news_list'])
-    expect(nearestNames('x', [])).toEqual([])
   })
 })

@@ -18,7 +18,7 @@ import type { CachePolicy, TaskPolicy, ToolOverride, ToolSettings } from '../opt
 import { descriptionOf, NOTHING } from './describe.ts'
 import { createToolFilter } from './filter.ts'
 import type { ToolFilter } from './filter.ts'
-import { nearestNames, planNames, toNameShape } from './names.ts'
+import { planNames, toNameShape } from './names.ts'
 import type { NameCandidate, NameCollision, NamePlan, NameShape, PlannedName } from './names.ts'
 import { parametersOf, withSchemaFromExamples } from './parameters.ts'
 import type { ToolParameters } from './parameters.ts'
@@ -369,14 +369,4 @@ export function listTools(plan: ToolPlan, principal: Principal): readonly ToolDe
 /** Returns the prompts that this caller may see, sorted by name. */
 export function listPrompts(plan: ToolPlan, principal: Principal): readonly Prompt[] {
   return plan.prompts.filter((prompt) => mayUse(principal, prompt)).map(promptDefinitionOf)
-}
-
-/** Returns the names most like a name that does not exist, of the tools that this caller may see. */
-export function nearestTools(
-  plan: ToolPlan,
-  principal: Principal,
-  name: string,
-): readonly string[] {
-  const seen = listTools(plan, principal).map((tool) => tool.name)
-  return nearestNames(name, seen)
 }
