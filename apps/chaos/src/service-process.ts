@@ -51,7 +51,7 @@ async function serveGateway({ port, redisUrl, principals }: Gateway): Promise<vo
     runs: { maxConcurrent: 1000, maxConcurrentPerPrincipal: 1000 },
     limits: { requestsPerMinute: 0 },
     secrets: { stateKey: 'the same in all replicas, and long enough' },
-    onWarning() {},
+    logger: false,
   })
   await gateway.listen({ port })
 }

@@ -112,7 +112,6 @@ async function startGateway(): Promise<void> {
     tools: { overrides: { order: { tasks: 'always' } } },
     tasks: { pollIntervalMs: 100, ttlMs: 600_000 },
     logger: false,
-    onWarning() {},
   })
   if (role === 'worker') {
     watchDelay()

@@ -54,7 +54,7 @@ async function startWorld(
     }),
     tools: { tasks: policy },
     tasks,
-    onWarning() {},
+    logger: false,
   })
   const { url } = await gateway.listen({ port: 0 })
   const proxy = await startRecordingProxy(url)

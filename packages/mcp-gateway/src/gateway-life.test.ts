@@ -203,7 +203,8 @@ test('warns about an invalid message over a pipe in one line', async () => {
   await using gateway = createGateway({
     sources,
     secrets: { stateKey },
-    onWarning: (message) => warnings.push(message),
+    logger: false,
+    observer: { warned: (message) => void warnings.push(message) },
   })
   const input = new PassThrough()
   const connection = gateway.serveStdio({ input, output: new PassThrough() })

@@ -102,7 +102,6 @@ test.each([
   [{ logger: true }, '"logger" must be a logger, or false, not true'],
   [{ observer: { callStart: () => {} } }, 'Did you mean "observer.callStarted"?'],
   [{ clock: Date }, '"clock" must be an object with now() and after()'],
-  [{ onEvent: 'log' }, '"onEvent" must be a function'],
   [undefined, 'the options must be'],
 ])('refuses the options %o of createGateway()', (options, message) => {
   expect(() => createGateway(options as never)).toThrow(

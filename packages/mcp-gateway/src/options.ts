@@ -4,7 +4,6 @@ import type { Authenticator } from './http/auth/authenticator.ts'
 import type { Clock } from './internal/clock.ts'
 import type { GatewayLogger } from './internal/logger.ts'
 import type { GatewayObserver } from './internal/observer.ts'
-import type { RunEvent } from './internal/run-event.ts'
 import type { GraphDefinition } from './agents/langgraph/definition.ts'
 import type { RunEngine } from './runs/engine.ts'
 import type { GatewayStore } from './store/gateway-store.ts'
@@ -30,18 +29,10 @@ export interface GatewayObjects {
    * `gateway.work()` in processes that execute tasks. @default a task ends with the process that began it
    */
   readonly engine?: RunEngine | undefined
-  /**
-   * Receives warnings and errors, such as failed runs with their stack. `console` is one. `false`: no log.
-   *
-   * @default standard error, for events that neither `observer`, `onEvent` nor `onWarning` receives
-   */
+  /** Receives warnings and errors, such as failed runs with their stack. `console` is one. `false`: no log. @default standard error */
   readonly logger?: GatewayLogger | false | undefined
   /** Receives what the gateway does, for your own logs, traces and metrics. @default none */
   readonly observer?: GatewayObserver | undefined
-  /** Called when a run starts, ends or fails, and when an agent does not stop. @default none */
-  readonly onEvent?: ((event: RunEvent) => void) | undefined
-  /** Called with warnings. They hold no credential and no text of a user. @default none */
-  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
   /** @default the time of this machine */
   readonly clock?: Clock | undefined
 }

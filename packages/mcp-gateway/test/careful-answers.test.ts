@@ -95,7 +95,10 @@ test('does not tell callers where the store is, or which', async () => {
   const warnings: string[] = []
   await using gateway = gatewayOf({
     store: parts,
-    onWarning: (message, cause) => warnings.push(`${message}: ${String(cause)}`),
+    logger: false,
+    observer: {
+      warned: (message, cause) => void warnings.push(`${message}: ${String(cause)}`),
+    },
   })
   const put = (): Promise<Response> => {
     const headers = { host: 'localhost', authorization }

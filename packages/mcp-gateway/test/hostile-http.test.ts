@@ -197,7 +197,10 @@ describe('credentials', () => {
       paths: ['/own'],
       handle: async (): Promise<never> => ({}) as never,
     }
-    await using gateway = gatewayOf({ auth, onWarning: (message) => warnings.push(message) })
+    await using gateway = gatewayOf({
+      auth,
+      observer: { warned: (message) => void warnings.push(message) },
+    })
     const { port } = await gateway.listen({ port: 0 })
     expect(await statusOf(port, { method: 'GET', target: '/own' })).toBe(500)
     expect(warnings).toContain('A GET request could not be served')

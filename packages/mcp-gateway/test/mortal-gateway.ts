@@ -42,7 +42,6 @@ export function startMortalGateway(
   const parts = { blobs, logs, rates, isDurable, isShared, records }
   const gateway = createGateway({
     logger: false,
-    onEvent: () => undefined,
     store: { ...parts, isReady: () => store.isReady(), close: async () => {} },
     secrets: { stateKey: 'the same in all processes, and long enough' },
     sources: [mortal(makeSource(dying.signal), dying.signal)],

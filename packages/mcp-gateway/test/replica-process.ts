@@ -64,7 +64,8 @@ const gateway = createGateway({
   sessions,
   limits,
   secrets: { stateKey: 'the same in all processes, and long enough' },
-  onWarning: (message) => say(`warned ${message}`),
+  logger: false,
+  observer: { warned: (message) => say(`warned ${message}`) },
 })
 const { port } = await gateway.listen({ port: 0 })
 say(`port ${port}`)

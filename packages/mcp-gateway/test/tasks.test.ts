@@ -354,7 +354,6 @@ test('closes while the store is away', async () => {
 test('reports an error of the gateway as failed, and an error of the agent as a result', async () => {
   await using world = twoReplicas({
     tools: { tasks: 'always' },
-    onEvent: () => undefined,
   })
   world.agents.join('bad', function* () {
     yield { type: 'failed', reason: 'No luck' }

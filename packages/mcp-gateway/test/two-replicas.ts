@@ -60,7 +60,8 @@ export function twoReplicas(
       clock,
       store,
       secrets: { stateKey: 'the same in all processes, and long enough' },
-      onWarning: (message) => void warnings.push(message),
+      logger: false,
+      observer: { warned: (message) => void warnings.push(message) },
       ...options,
     })
   const [a, b] = [make(), make()]

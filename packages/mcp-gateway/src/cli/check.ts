@@ -45,7 +45,13 @@ export async function checkFile({ configFile, stdio, json, stdout }: CheckOption
     await using configured = await toOptions(settings, { folder, onWarning, sections })
     checkServable(config, { options: configured.options, stdio, onWarning })
     await using store = new MemoryGatewayStore()
-    const options = { ...configured.options, engine: undefined, logger: false as const, store }
+    const options = {
+      ...configured.options,
+      engine: undefined,
+      logger: false as const,
+      observer: { warned: onWarning },
+      store,
+    }
     await using gateway = createGateway(options)
     await gateway.registry.start()
     const report = reportOf(gateway, warnings)

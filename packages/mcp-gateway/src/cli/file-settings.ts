@@ -310,7 +310,6 @@ export async function toOptions(
       auth: await makeAuth(settings, store, context),
       store,
       engine,
-      onWarning,
     }
     return { options, sources, [Symbol.asyncDispose]: close }
   } catch (error) {

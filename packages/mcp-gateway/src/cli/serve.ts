@@ -8,7 +8,8 @@ import type { AgentSource } from '../agents/agent.ts'
 import { checkAuthFits } from '../http/auth/combine.ts'
 import { GatewayError } from '../errors.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
-import { gatewayLog, logObserver } from '../gateway/logger.ts'
+import { auditObserver, gatewayLog, toGatewayLogger } from '../gateway/logger.ts'
+import { loggerObserver } from '../internal/logger.ts'
 import { allObservers } from '../internal/observer.ts'
 import { spansOnDemand } from '../gateway/call-spans.ts'
 import type { GatewayOptions } from '../options.ts'
@@ -46,9 +47,9 @@ async function serveConfig(
 ): Promise<void> {
   const { config, sections } = read
   const log = gatewayLog({ level: config.log.level, output: context.stderr })
-  const observer = allObservers([logObserver(log), await spansOnDemand()])
+  const logger = toGatewayLogger(log)
+  const onWarning = loggerObserver(logger).warned
   const folder = dirname(configFile.file)
-  const onWarning = observer.warned
   await using configured = await toOptions(config, { folder, onWarning, sections })
   if (serves) {
     const stdio = serves === 'stdio'
@@ -59,8 +60,8 @@ async function serveConfig(
       'Without an engine there are no queued tasks to execute: set store.type to redis, and store.tasks to true'
     throw new GatewayError('CONFIG', text, { path: 'store' })
   }
-  // The observer receives warnings already.
-  const options = { ...configured.options, onWarning: undefined, logger: false as const, observer }
+  const observer = allObservers([auditObserver(log), await spansOnDemand()])
+  const options = { ...configured.options, logger, observer }
   await using gateway = createGateway(options)
   const ended: Promise<unknown>[] = [stopped]
   if (serves === 'stdio') {

@@ -41,8 +41,6 @@ const objectChecks: Checks<GatewayObjects> = {
     accepts: (value) => value === false || methods('warn', 'error').accepts(value),
   },
   observer: section(observerChecks),
-  onEvent: func,
-  onWarning: func,
   clock: methods('now', 'after'),
 }
 

@@ -1,22 +1,16 @@
 import type { HealthSettings } from '../options.ts'
-import type { Clock } from '../internal/clock.ts'
-import { inTime } from '../internal/timers.ts'
 import { documentRoute, type HttpRoute } from '../http/router.ts'
 
 /** Conditions for accepting calls. */
 export interface Readiness {
-  /** Never throws. */
+  /** Must not reject. */
   readonly isStoreReady: () => Promise<boolean>
   /** True after the gateway has waited for its first agents. */
   readonly isListable: () => boolean
   readonly isDraining: () => boolean
-  readonly clock: Clock
 }
 
-export type HealthReason = 'draining' | 'store' | 'agents'
-
-/** Orchestrators count a probe without an answer as failed soon after this time. */
-const STORE_MS = 2000
+type HealthReason = 'draining' | 'store' | 'agents'
 
 /**
  * Answers `GET` of two paths for orchestrators, which address the gateway by its IP address: `200 {"status":"ok"}`, or
@@ -29,12 +23,11 @@ export function healthRoutes(
   return [routeOf(path, async () => []), routeOf(readyPath, () => reasonsAgainst(readiness))]
 }
 
-/** Returns the reasons for which the gateway takes no calls now. Never rejects, and takes 2 s at most. */
-export async function reasonsAgainst(readiness: Readiness): Promise<readonly HealthReason[]> {
-  const { isStoreReady, isListable, isDraining, clock } = readiness
+/** Returns the reasons for which the gateway takes no calls now. Never rejects. */
+async function reasonsAgainst(readiness: Readiness): Promise<readonly HealthReason[]> {
+  const { isStoreReady, isListable, isDraining } = readiness
   if (isDraining()) return ['draining']
-  const asked = isStoreReady().catch(() => false)
-  const isReady = await inTime(asked, { clock, ms: STORE_MS, late: () => false })
+  const isReady = await isStoreReady()
   return [...(isReady ? [] : (['store'] as const)), ...(isListable() ? [] : (['agents'] as const))]
 }
 

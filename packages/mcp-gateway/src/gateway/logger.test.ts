@@ -3,7 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { sourceNode } from '@x/internal/testing'
 import { expect, test } from 'vitest'
 
-import { gatewayLog, logObserver } from './logger.ts'
+import { loggerObserver } from '../internal/logger.ts'
+import { auditObserver, gatewayLog, toGatewayLogger } from './logger.ts'
 import { allObservers, type ObservedCall } from '../internal/observer.ts'
 
 function logged(level?: 'info' | 'silent' | 'debug'): {
@@ -36,7 +37,7 @@ const NAMES = { runId: 'run_1', tool: 'support', agentId: 'a', skillId: 's', pri
 test('writes one audit line for each call', () => {
   const { lines, log } = logged()
   const end = { runId: 'run_1', outcome: 'ok', durationMs: 12.4, requestBytes: 3, resultBytes: 4 }
-  logObserver(log).callEnded?.(CALL, end)
+  auditObserver(log).callEnded?.(CALL, end)
   expect(lines()).toEqual([
     expect.objectContaining({
       level: 'info',
@@ -63,7 +64,7 @@ test('writes who called, which tool and the outcome, but no text of the call', (
     tool: `shop_order\n{"event":"audit","tool":"fake"}${'x'.repeat(300)}`,
   }
   const end = { outcome: 'ok', durationMs: 12.6, requestBytes: 40, resultBytes: 900 }
-  logObserver(log).callEnded?.(call, { ...end, runId: 'run_0123456789abcdef' })
+  auditObserver(log).callEnded?.(call, { ...end, runId: 'run_0123456789abcdef' })
   const [entry] = lines()
   expect(entry).toMatchObject({
     event: 'audit',
@@ -83,7 +84,7 @@ test('writes who called, which tool and the outcome, but no text of the call', (
 test('writes at most 60 refused credentials per minute, and one warning that there are more', () => {
   const { lines, log } = logged()
   let now = 0
-  const observer = logObserver(log, () => now)
+  const observer = auditObserver(log, () => now)
   for (let n = 0; n < 1000; n++) {
     observer.requestRefused?.({ reason: 'bad_credential', status: 401 })
     observer.requestRefused?.({ reason: 'no_credential', status: 401 })
@@ -108,10 +109,11 @@ test('writes the error of a run with its causes, without credentials', () => {
   const { lines, text, log } = logged()
   const cause = new Error('POST https://a.example/x?key=abc failed: Bearer s3cr3t')
   const error = new TypeError('no answer', { cause })
-  logObserver(log).runEvent?.({ type: 'failed', error, ...NAMES })
-  logObserver(log).warned?.('token=s3cr3t was odd')
+  const observer = loggerObserver(toGatewayLogger(log))
+  observer.runEvent({ type: 'failed', error, ...NAMES })
+  observer.warned('token=s3cr3t was odd')
   log.info({ headers: { authorization: 'Bearer s3cr3t' }, token: 's3cr3t' }, 'x')
-  expect(lines()[0]).toMatchObject({ level: 'warn', runId: 'run_1', tool: 'support' })
+  expect(lines()[0]).toMatchObject({ level: 'error', runId: 'run_1', tool: 'support' })
   expect(lines()[0]?.['error']).toMatch(
     /^TypeError: no answer ← Error: POST https:\/\/a\.example\/x/,
   )
@@ -122,14 +124,14 @@ test('writes the error of a run with its causes, without credentials', () => {
 test('writes runs and sessions at level debug, and nothing at silent', () => {
   const [info, debug, silent] = [logged(), logged('debug'), logged('silent')]
   for (const { log } of [info, debug, silent]) {
-    const observer = logObserver(log)
+    const observer = auditObserver(log)
     observer.runEvent?.({ type: 'started', ...NAMES })
     observer.sessionOpened?.()
     observer.sessionClosed?.({ reason: 'idle', openMs: 1 })
     observer.listChanged?.('tools')
-    observer.runEvent?.({ type: 'orphaned', ...NAMES })
+    loggerObserver(toGatewayLogger(log)).runEvent({ type: 'orphaned', ...NAMES })
   }
-  expect(info.lines().map(({ msg }) => msg)).toEqual(['orphaned'])
+  expect(info.lines().map(({ msg }) => msg)).toEqual(['A run did not stop when it was told to'])
   expect(debug.lines()).toHaveLength(5)
   expect(silent.text()).toBe('')
 })

@@ -1,7 +1,6 @@
 import { pino, type Logger } from 'pino'
 
-import { errorText, redacted, stackText } from '../internal/redacted.ts'
-import type { LogLevel } from '../internal/logger.ts'
+import type { GatewayLogger, LogLevel } from '../internal/logger.ts'
 import type { GatewayObserver, RefusedRequest } from '../internal/observer.ts'
 
 export interface LogOptions {
@@ -9,8 +8,6 @@ export interface LogOptions {
   /** Receives one line of JSON at a time. @default standard error, without a buffer */
   readonly output?: { write(line: string): void }
 }
-
-const MAX_TEXT = 2000
 
 /** Fields that are never written, at any depth of an entry. */
 const SECRETS = ['authorization', 'cookie', 'token', 'password', 'secret', 'apiKey', 'stateKey']
@@ -32,11 +29,19 @@ export function gatewayLog({ level, output }: LogOptions): Logger {
 /** Names that clients send are cut here. No name of a tool is that long. */
 const MAX_TOOL_LENGTH = 128
 
+/** Passes warnings and errors of a gateway to this log. */
+export function toGatewayLogger(log: Logger): GatewayLogger {
+  return {
+    warn: (message, details = {}) => log.warn(details, message),
+    error: (message, details = {}) => log.error(details, message),
+  }
+}
+
 /**
- * Writes audit lines for calls, files and refused requests, failures with their cause, and warnings. An audit line says
+ * Writes audit lines for calls, files and refused requests, and runs and sessions at level `debug`. An audit line says
  * who did what, and the outcome. It has no argument, text, name of a file, claim or credential.
  */
-export function logObserver(log: Logger, now: () => number = Date.now): GatewayObserver {
+export function auditObserver(log: Logger, now: () => number = Date.now): GatewayObserver {
   const isWritten = refusalFilter(log, now)
   return {
     callEnded: ({ principal, isAnonymous, tool, address }, end) => {
@@ -66,23 +71,11 @@ export function logObserver(log: Logger, now: () => number = Date.now): GatewayO
     },
     runEvent: (event) => {
       const { type, ...fields } = event
-      if (event.type === 'failed') {
-        const { runId, tool, agentId, skillId, traceId, error } = event
-        const names = { runId, tool, agentId, skillId, traceId }
-        const stack = stackText(error)
-        log.warn({ event: 'run', ...names, error: errorText(error), stack }, type)
-      } else if (type === 'orphaned') log.warn({ event: 'run', ...fields }, type)
-      else log.debug({ event: 'run', ...fields }, type)
+      if (type === 'started' || type === 'ended') log.debug({ event: 'run', ...fields }, type)
     },
     sessionOpened: () => log.debug({ event: 'session' }, 'opened'),
     sessionClosed: (end) => log.debug({ event: 'session', ...end }, 'closed'),
     listChanged: (list) => log.debug({ event: 'list', list }, 'changed'),
-    warned: (message, cause) => {
-      log.warn(
-        cause === undefined ? {} : { error: errorText(cause) },
-        redacted(message).slice(0, MAX_TEXT),
-      )
-    },
   }
 }
 

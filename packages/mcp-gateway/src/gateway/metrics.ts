@@ -39,16 +39,21 @@ function loadPromClient(): typeof PromClient {
   return createRequire(import.meta.url)('prom-client')
 }
 
-/**
- * Makes the metrics of one gateway.
- *
- * @param registry returns the registry when the metrics are read
- * @param countQueued as `RunEngine.countQueued`; must not reject
- */
-export function gatewayMetrics(
-  registry: () => Pick<AgentRegistry, 'agents' | 'plan'>,
-  countQueued: () => Promise<number> = async () => 0,
-): GatewayMetrics {
+/** What the metrics read when they are asked for. */
+export interface MetricSources {
+  readonly registry: () => Pick<AgentRegistry, 'agents' | 'plan'>
+  /** As `RunEngine.countQueued`. Must not reject. */
+  readonly countQueued: () => Promise<number>
+  /** Must not reject. */
+  readonly isStoreReady: () => Promise<boolean>
+}
+
+/** Makes the metrics of one gateway. */
+export function gatewayMetrics({
+  registry,
+  countQueued,
+  isStoreReady,
+}: MetricSources): GatewayMetrics {
   const { Counter, Gauge, Histogram, Registry } = loadPromClient()
   const metrics = new Registry()
   const registers = [metrics]
@@ -56,8 +61,6 @@ export function gatewayMetrics(
   const byOutcome = boundedLabels()
   const counter = (name: string, help: string, ...labelNames: readonly string[]) =>
     new Counter({ name, help, labelNames, registers })
-  const durations = (name: string, help: string) =>
-    new Histogram({ name, help, labelNames: ['tool'], buckets: DURATIONS, registers })
   const gauge = (name: string, help: string, read: () => number | Promise<number>): void => {
     const metric: PromClient.Gauge = new Gauge({
       name,
@@ -73,9 +76,19 @@ export function gatewayMetrics(
     'tool',
     'outcome',
   )
-  const callTime = durations('mcp_gateway_call_duration_seconds', 'Duration of tool calls.')
-  const argumentBytes = counter('mcp_gateway_call_argument_bytes_total', 'Bytes of arguments.')
-  const resultBytes = counter('mcp_gateway_call_result_bytes_total', 'Bytes of results.')
+  const callTime = new Histogram({
+    name: 'mcp_gateway_call_duration_seconds',
+    help: 'Duration of tool calls.',
+    labelNames: ['tool'],
+    buckets: DURATIONS,
+    registers,
+  })
+  const runs = counter(
+    'mcp_gateway_runs_total',
+    'Agent runs that ended, by outcome.',
+    'tool',
+    'outcome',
+  )
   const refused = counter(
     'mcp_gateway_refused_requests_total',
     'Requests refused by credential, origin or rate, by reason.',
@@ -87,89 +100,41 @@ export function gatewayMetrics(
     'direction',
     'outcome',
   )
-  const fileBytes = counter(
-    'mcp_gateway_file_bytes_total',
-    'Bytes of uploads and downloads over HTTP.',
-    'direction',
-  )
-  const runs = counter(
-    'mcp_gateway_runs_total',
-    'Agent runs that ended, by outcome.',
-    'tool',
-    'outcome',
-  )
-  const runTime = durations('mcp_gateway_run_duration_seconds', 'Duration of agent runs.')
-  const orphans = counter(
-    'mcp_gateway_orphaned_runs_total',
-    'Runs whose agent did not stop in time.',
-    'tool',
-  )
-  const opened = counter('mcp_gateway_sessions_opened_total', 'Sessions that were opened.')
-  const closed = counter(
-    'mcp_gateway_sessions_closed_total',
-    'Sessions that ended, by reason.',
-    'reason',
-  )
-  const changes = counter('mcp_gateway_list_changes_total', 'Notified changes of lists.', 'list')
-  const warnings = counter('mcp_gateway_warnings_total', 'Warnings in the log.')
-  let [activeCalls, activeRuns, sessions] = [0, 0, 0]
-  const running = new Set<string>()
-  gauge('mcp_gateway_active_calls', 'Tool calls in flight.', () => activeCalls)
-  gauge('mcp_gateway_active_runs', 'Agent runs in flight.', () => activeRuns)
-  gauge('mcp_gateway_queued_tasks', 'Tasks that wait for a process.', countQueued)
+  let sessions = 0
   gauge('mcp_gateway_sessions', 'Open sessions.', () => sessions)
-  gauge('mcp_gateway_agents', 'Current agents.', () => registry().agents().length)
-  gauge('mcp_gateway_degraded_agents', 'Current agents that do not work.', () => {
-    return registry()
-      .agents()
-      .filter(({ health }) => health === 'degraded').length
+  const agents: PromClient.Gauge = new Gauge({
+    name: 'mcp_gateway_agents',
+    help: 'Current agents, by health.',
+    labelNames: ['health'],
+    registers,
+    collect: () => {
+      const degraded = registry()
+        .agents()
+        .filter(({ health }) => health === 'degraded').length
+      agents.set({ health: 'healthy' }, registry().agents().length - degraded)
+      agents.set({ health: 'degraded' }, degraded)
+    },
   })
   gauge('mcp_gateway_tools', 'Current tools.', () => registry().plan().tools.length)
-  const startedAt = performance.now()
-  gauge('mcp_gateway_uptime_seconds', 'Age of the gateway.', () => {
-    return Math.round(performance.now() - startedAt) / 1000
+  gauge('mcp_gateway_queued_tasks', 'Tasks that wait for a process.', countQueued)
+  gauge('mcp_gateway_store_ready', '1 if the store can be reached, else 0.', async () => {
+    return Number(await isStoreReady())
   })
-  gauge('process_resident_memory_bytes', 'Memory of the process.', () => process.memoryUsage.rss())
 
   const observer: GatewayObserver = {
-    callStarted: () => {
-      activeCalls += 1
-      return undefined
-    },
-    callEnded: ({ tool: name, isKnown }, end) => {
+    callEnded: ({ tool: name, isKnown }, { outcome, durationMs }) => {
       const tool = isKnown ? name : 'unknown'
-      activeCalls -= 1
-      calls.inc(byOutcome({ tool, outcome: end.outcome }))
-      callTime.observe(byTool({ tool }), end.durationMs / 1000)
-      argumentBytes.inc(end.requestBytes)
-      resultBytes.inc(end.resultBytes)
+      calls.inc(byOutcome({ tool, outcome }))
+      callTime.observe(byTool({ tool }), durationMs / 1000)
     },
     requestRefused: ({ reason }) => refused.inc({ reason }),
-    fileTransferred: ({ direction, outcome, bytes }) => {
-      files.inc({ direction, outcome })
-      fileBytes.inc({ direction }, bytes)
-    },
+    fileTransferred: ({ direction, outcome }) => files.inc({ direction, outcome }),
     runEvent: (event) => {
-      const { type, runId, tool } = event
-      if (type === 'started') {
-        running.add(runId)
-        activeRuns += 1
-      } else if (type === 'ended') {
-        if (running.delete(runId)) activeRuns -= 1
-        runs.inc(byOutcome({ tool, outcome: event.outcome }))
-        runTime.observe(byTool({ tool }), event.durationMs / 1000)
-      } else if (type === 'orphaned') orphans.inc(byTool({ tool }))
+      const { type, tool } = event
+      if (type === 'ended') runs.inc(byOutcome({ tool, outcome: event.outcome }))
     },
-    sessionOpened: () => {
-      sessions += 1
-      opened.inc()
-    },
-    sessionClosed: ({ reason }) => {
-      sessions -= 1
-      closed.inc({ reason })
-    },
-    listChanged: (list) => changes.inc({ list }),
-    warned: () => warnings.inc(),
+    sessionOpened: () => void (sessions += 1),
+    sessionClosed: () => void (sessions -= 1),
   }
   return { observer, text: () => metrics.metrics() }
 }

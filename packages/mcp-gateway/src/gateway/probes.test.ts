@@ -4,7 +4,6 @@ import { AgentsAtHand } from '../../test/agents-at-hand.ts'
 import { ManualClock } from '../../test/manual-clock.ts'
 import { createGateway } from '../gateway.ts'
 import { MemoryGatewayStore } from '../store/memory-store.ts'
-import { reasonsAgainst } from './health-routes.ts'
 
 const HOST = { host: '10.1.2.3:8000' }
 
@@ -42,15 +41,13 @@ test('is alive but not ready while the store is down, and while it closes', asyn
 
 test('is not ready if the store does not answer within two seconds', async () => {
   const clock = new ManualClock()
-  const asking = reasonsAgainst({
-    isStoreReady: () => new Promise(() => {}),
-    isListable: () => true,
-    isDraining: () => false,
-    clock,
-  })
+  const store = new MemoryGatewayStore()
+  store.isReady = () => new Promise(() => {})
+  await using gateway = createGateway({ sources: [new AgentsAtHand()], store, clock })
+  await gateway.registry.start()
+  const asking = gateway.fetch(get('/readyz'))
   await clock.advance(2000)
-  expect(await asking).toEqual(['store'])
-  expect(clock.pending).toBe(0)
+  expect(await (await asking).json()).toEqual({ status: 'unavailable', reasons: ['store'] })
 })
 
 test('serves metrics at http.metricsPath only', async () => {
@@ -60,7 +57,7 @@ test('serves metrics at http.metricsPath only', async () => {
   await gateway.registry.start()
   const metrics = await gateway.fetch(get('/metrics'))
   expect(metrics.headers.get('content-type')).toMatch(/^text\/plain; version=0\.0\.4/)
-  expect(await metrics.text()).toContain('\nmcp_gateway_agents 1\n')
+  expect(await metrics.text()).toContain('\nmcp_gateway_agents{health="healthy"} 1\n')
   const written = new Request('http://10.1.2.3:8000/metrics', { method: 'POST', headers: HOST })
   expect((await gateway.fetch(written)).status).toBe(405)
   await using without = createGateway({ sources: [agents] })

@@ -5,7 +5,7 @@ import { initialize } from '../../test/rpc-requests.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway } from '../gateway.ts'
 import type { GatewayOptions } from '../options.ts'
-import { gatewayLog, logObserver } from './logger.ts'
+import { gatewayLog, auditObserver } from './logger.ts'
 import { allObservers, type RefusedRequest } from '../internal/observer.ts'
 
 const TOKEN = 'the-token-of-ada-0123456789'
@@ -30,7 +30,7 @@ async function toldOf(
   const output = { write: (line: string) => void (log += line) }
   const requestRefused = (refusal: RefusedRequest): void => void refused.push(refusal)
   const observer = allObservers([
-    logObserver(gatewayLog({ level: 'info', output })),
+    auditObserver(gatewayLog({ level: 'info', output })),
     { requestRefused },
   ])
   await using gateway = createGateway({

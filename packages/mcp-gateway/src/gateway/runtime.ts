@@ -48,6 +48,8 @@ const LAST_RESPONSES_MS = 1000
 const STDIO_WAIT_MS = 5000
 /** 31 years. */
 const ENDLESS_MS = 1e12
+/** Orchestrators count a probe without an answer as failed soon after this time. */
+const STORE_MS = 2000
 /** Time within which Redis counts the queued tasks for the metrics. */
 const COUNT_MS = 1000
 
@@ -99,12 +101,15 @@ export class Runtime implements AsyncDisposable {
     this.#options = options
     this.#clock = clock
     if (http.metricsPath !== undefined) {
-      this.#metrics = gatewayMetrics(
-        () => this.registry,
-        () => this.#countQueued(),
-      )
+      this.#metrics = gatewayMetrics({
+        registry: () => this.registry,
+        countQueued: () => this.#countQueued(),
+        isStoreReady: () => this.#isStoreReady(),
+      })
     }
-    this.#observer = observerOf(options, this.#metrics)
+    const { logger = stderrLogger(), observer = {} } = options
+    const log = logger === false ? {} : loggerObserver(logger)
+    this.#observer = allObservers([this.#metrics?.observer ?? {}, observer, log])
     const onWarning = this.#observer.warned
     this.#store = store ?? new MemoryGatewayStore({ now: () => clock.now() })
     this.#key = stateKeyFrom({
@@ -380,10 +385,9 @@ export class Runtime implements AsyncDisposable {
     const isDraining = (): boolean => this.#isDraining
     const files = this.#artifacts?.route({ admission, isDraining, observer: this.#observer })
     const readiness = {
-      isStoreReady: () => this.#store.isReady(),
+      isStoreReady: () => this.#isStoreReady(),
       isListable: () => this.registry.isListable,
       isDraining: () => this.#isUnready,
-      clock: this.#clock,
     }
     return new Router({
       modern: this.#modern,
@@ -423,6 +427,12 @@ export class Runtime implements AsyncDisposable {
       onListChanged: () => this.#observer.listChanged('resources'),
       onError: this.#onError,
     })
+  }
+
+  /** Never rejects. */
+  #isStoreReady(): Promise<boolean> {
+    const asked = this.#store.isReady().catch(() => false)
+    return inTime(asked, { clock: this.#clock, ms: STORE_MS, late: () => false })
   }
 
   /** Returns NaN if Redis is away: the other metrics are needed most then. */
@@ -469,24 +479,6 @@ function authRoute(
       return response && toReply(response)
     },
   }
-}
-
-function observerOf(
-  { logger, observer, onEvent, onWarning }: GatewayOptions,
-  metrics: GatewayMetrics | undefined,
-): Required<GatewayObserver> {
-  const told: GatewayObserver = {
-    ...(onEvent && { runEvent: onEvent }),
-    ...(onWarning && { warned: onWarning }),
-  }
-  const others = [observer ?? {}, told]
-  const log: GatewayObserver = logger === false ? {} : loggerObserver(logger ?? stderrLogger())
-  // Without a logger, events without any other observer go to standard error.
-  const isLeftOver = (name: keyof GatewayObserver): boolean =>
-    logger !== undefined || !others.some((each) => name in each)
-  if (!isLeftOver('warned')) delete log.warned
-  if (!isLeftOver('runEvent')) delete log.runEvent
-  return allObservers([metrics?.observer ?? {}, ...others, log])
 }
 
 function sourcesOf(

@@ -5,7 +5,7 @@ import { CLIENT_KINDS, connect } from '../../test/mcp-clients.ts'
 import { eventsOf, get, inSession, openSession } from '../../test/rpc-requests.ts'
 import { bearerAuth } from '../http/auth/bearer.ts'
 import { createGateway } from '../gateway.ts'
-import { gatewayLog, logObserver } from './logger.ts'
+import { auditObserver, gatewayLog, toGatewayLogger } from './logger.ts'
 
 const TOKEN = 'the-token-of-ada-0123456789'
 const QUESTION = 'what is the salary of the director'
@@ -28,13 +28,14 @@ test.each(CLIENT_KINDS)(
   async (kind) => {
     let log = ''
     const output = { write: (line: string) => void (log += line) }
-    const observer = logObserver(gatewayLog({ level: 'debug', output }))
+    const all = gatewayLog({ level: 'debug', output })
     const auth = bearerAuth({ ada: { token: TOKEN, scopes: ['*'] } })
     const headers = { authorization: `Bearer ${TOKEN}` }
     await using gateway = createGateway({
       sources: [new AgentsAtHand({ tell, refuse })],
       auth,
-      observer,
+      observer: auditObserver(all),
+      logger: toGatewayLogger(all),
     })
     const { url } = await gateway.listen({ port: 0 })
     const fetchHere = (request: Request): Promise<Response> => gateway.fetch(request)

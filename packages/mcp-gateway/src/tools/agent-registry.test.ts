@@ -327,7 +327,8 @@ test.each(CLIENT_KINDS)(
       tools: { exclude: ['^hidden'] },
       registry: { debounceMs: 0 },
       secrets: { stateKey: 'long enough for whoever signs with it' },
-      onWarning: (message) => warnings.push(message),
+      logger: false,
+      observer: { warned: (message) => void warnings.push(message) },
     })
     const { url } = await gateway.listen({ port: 0 })
     const changed = deferred()
