@@ -353,8 +353,6 @@ export interface InlineSettings {
   readonly textMaxBytes: number
   /** Size of any other file. */
   readonly binaryMaxBytes: number
-  /** Size of all files of one result, in the order in which they appear. */
-  readonly totalMaxBytes: number
   /**
    * Size of a whole result as JSON. A longer text is cut, marked and kept as a file; a file that does not fit becomes
    * a link. Clients of the Python SDK refuse 1 MiB.
@@ -368,8 +366,6 @@ export interface InlineSettings {
 export interface ClientProfile {
   /** Regular expression, searched in the name that the client gives itself. */
   readonly match: string
-  /** Size of all files of one result. */
-  readonly totalMaxBytes?: number | undefined
   /** Size of a whole result. */
   readonly resultMaxBytes?: number | undefined
   /** Characters of all text files of one result. */

@@ -227,8 +227,8 @@ describe.each(WAYS)('a client ($kind) of a gateway with its store in $store', ({
   })
 
   test('gets less in one result if its profile has lower limits', async () => {
-    const files = [textFile('a.txt', 'x'.repeat(50)), textFile('b.txt', 'y'.repeat(60))]
-    const inline = { totalMaxBytes: 110, clientProfiles: [{ match: '^small', totalMaxBytes: 100 }] }
+    const files = [textFile('a.txt', 'x'.repeat(9000)), textFile('b.txt', 'y'.repeat(9000))]
+    const inline = { clientProfiles: [{ match: '^small', resultMaxBytes: 16_384 }] }
     await using at = await serve({ give: giving(...files) }, { store: STORES[store](), inline })
     const kinds = async (name: string): Promise<readonly string[]> => {
       await using client = await connectForFiles(kind, at.url, { name })

@@ -19,7 +19,7 @@ test.for([
 })
 
 test('leaves the room of a file that does not fit to the next files', () => {
-  const budget = new InlineBudget(limitsFrom({ totalMaxBytes: 10 })())
+  const budget = new InlineBudget(limitsFrom({ resultMaxBytes: 10 })())
   expect(budget.spend('text', { bytes: 6, chars: 6 })).toBe(true)
   expect(budget.spend('text', { bytes: 5, chars: 5 })).toBe(false)
   expect(budget.spend('text', { bytes: 4, chars: 4 })).toBe(true)
@@ -28,15 +28,15 @@ test('leaves the room of a file that does not fit to the next files', () => {
 
 test('lowers the limits for a client by its name, and never raises them', () => {
   const limitsOf = limitsFrom({
-    totalMaxBytes: 100,
+    resultMaxBytes: 100_000,
     clientProfiles: [
-      { match: '^small', totalMaxBytes: 10, textMaxChars: 3 },
-      { match: 'large', totalMaxBytes: 1000 },
+      { match: '^small', resultMaxBytes: 20_000, textMaxChars: 3 },
+      { match: 'large', resultMaxBytes: 1_000_000 },
     ],
   })
-  expect(limitsOf('small-client')).toMatchObject({ totalMaxBytes: 10, textMaxChars: 3 })
-  expect(limitsOf('large')).toMatchObject({ totalMaxBytes: 100 })
-  expect(limitsOf(undefined)).toMatchObject({ totalMaxBytes: 100, textMaxChars: Infinity })
+  expect(limitsOf('small-client')).toMatchObject({ resultMaxBytes: 20_000, textMaxChars: 3 })
+  expect(limitsOf('large')).toMatchObject({ resultMaxBytes: 100_000 })
+  expect(limitsOf(undefined)).toMatchObject({ resultMaxBytes: 100_000, textMaxChars: Infinity })
 })
 
 test.each(['claude.*(code|desktop)', '.*small.*', '^[\\w-]+ client$'])(

@@ -70,7 +70,7 @@ export class InlineBudget implements ShownSize {
   constructor(limits: InlineLimits) {
     this.#limits = limits
     // Bytes that do not fit into any result are not kept in memory.
-    this.bytes = Math.min(limits.totalMaxBytes, limits.resultMaxBytes)
+    this.bytes = limits.resultMaxBytes
     this.chars = limits.textMaxChars
   }
 
@@ -97,7 +97,6 @@ export class InlineBudget implements ShownSize {
 /** Limits of one result. */
 export interface InlineLimits {
   readonly maxBytes: Readonly<Record<FileKind, number>>
-  readonly totalMaxBytes: number
   readonly resultMaxBytes: number
   readonly textMaxChars: number
 }
@@ -111,7 +110,7 @@ const MAX_NAME_CHARS = 128
  * @throws GatewayError `CONFIG` for an invalid expression
  */
 export function inlineLimitsFrom(settings: InlineSettings): (clientName?: string) => InlineLimits {
-  const { totalMaxBytes, resultMaxBytes } = settings
+  const { resultMaxBytes } = settings
   const maxBytes = {
     image: settings.imageMaxBytes,
     audio: settings.audioMaxBytes,
@@ -127,7 +126,6 @@ export function inlineLimitsFrom(settings: InlineSettings): (clientName?: string
     const profile = profiles.find(({ expression }) => expression.test(name))
     return {
       maxBytes,
-      totalMaxBytes: Math.min(totalMaxBytes, profile?.totalMaxBytes ?? totalMaxBytes),
       resultMaxBytes: Math.min(resultMaxBytes, profile?.resultMaxBytes ?? resultMaxBytes),
       textMaxChars: profile?.textMaxChars ?? Number.POSITIVE_INFINITY,
     }

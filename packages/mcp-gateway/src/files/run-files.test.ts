@@ -74,7 +74,7 @@ test('links a large file without a declared size, with its real size', async () 
 })
 
 test('gives the room of a result to files in their order, with links in between', async () => {
-  await using it = world({ inline: { totalMaxBytes: 10 } })
+  await using it = world({ inline: { resultMaxBytes: 10 } })
   for (const [name, text] of [
     ['a', '12345678'],
     ['b', '123'],
@@ -110,7 +110,7 @@ test('gives a client with a low limit a link and the beginning of the text', asy
 })
 
 test('counts the beginnings of large texts towards the limit of a client', async () => {
-  const inline = { totalMaxBytes: 3000, clientProfiles: [{ match: '^tiny$', textMaxChars: 2500 }] }
+  const inline = { resultMaxBytes: 3000, clientProfiles: [{ match: '^tiny$', textMaxChars: 2500 }] }
   const lengthsFor = async (clientName: string, text: string): Promise<readonly number[]> => {
     await using it = world({ inline, clientName })
     for (const name of ['a', 'b', 'c']) {
@@ -127,7 +127,7 @@ test('counts the beginnings of large texts towards the limit of a client', async
 })
 
 test('shows each file of a paused run once, within one limit for all rounds', async () => {
-  const inline = { totalMaxBytes: 20 }
+  const inline = { resultMaxBytes: 20 }
   await using before = world({ inline })
   await before.files.write({ name: 'a.txt', data: Buffer.from('0123456789') })
   const earlier = await before.files.soFar()

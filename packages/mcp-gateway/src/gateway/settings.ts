@@ -73,7 +73,6 @@ const override: z.ZodType<ToolOverride> = z.strictObject({
 
 const profile: z.ZodType<ClientProfile> = z.strictObject({
   match: text,
-  totalMaxBytes: whole(0).optional(),
   resultMaxBytes: whole(16_384).optional(),
   textMaxChars: whole(0).optional(),
 })
@@ -197,7 +196,6 @@ export const settingsShape: Shape<GatewaySettings> = {
     audioMaxBytes: whole(0).default(10_485_760),
     textMaxBytes: whole(0).default(1_048_576),
     binaryMaxBytes: whole(0).default(524_288),
-    totalMaxBytes: whole(0).default(10_485_760),
     resultMaxBytes: whole(16_384).default(1_000_000),
     clientProfiles: z.array(profile, { error: 'a list of profiles' }).default([]),
   }),
