@@ -82,11 +82,6 @@ describe('option checks of the factories', () => {
     [createDispatcher, { connectionMs: 1 }, 'createDispatcher(): there is no option'],
     [createDispatcher, { connections: 0 }, '"connections" must be a number from 1, not 0'],
     [clientCredentials, { clientId: 'a' }, '"clientSecret" is missing'],
-    [
-      clientCredentials,
-      { clientId: 'a', clientSecret: 'b', tokenEndpointAuthMethod: 'basic' },
-      `"tokenEndpointAuthMethod" must be 'client_secret_basic'`,
-    ],
     [clientCredentials, { clientId: 'a', clientSecret: 'b', scopes: 'x' }, 'Did you mean "scope"?'],
     [createAuthProvider, { redirect }, '"redirectUrl" is missing'],
     [

@@ -10,6 +10,12 @@ interface SeenRequest {
   readonly form: URLSearchParams
 }
 
+interface Page {
+  readonly status: number
+  readonly body?: unknown
+  readonly headers?: Record<string, string>
+}
+
 /** Behaviour of the server. Can be changed while it runs. */
 export interface ProtectedBehaviour {
   /** Scope that a JSON-RPC or HTTP method requires. */
@@ -17,13 +23,12 @@ export interface ProtectedBehaviour {
   scopesSupported: readonly string[] | undefined
   /** Merged into the metadata of the authorization server; undefined removes a field. */
   metadata: Record<string, unknown>
-  /** `iss` of callbacks. @default none */
-  iss: string | undefined
+  /** Other responses, by path. */
+  pages: Record<string, Page>
   /** Other answer of the token endpoint; undefined for the usual one. */
   token: (() => { status: number; body: unknown } | undefined) | undefined
   /** The token endpoint answers after this. */
   tokenGate: Promise<unknown> | undefined
-  challengeScope: string | undefined
   /** Requests of the MCP endpoint that get a 401, whatever their token. */
   refuses: (request: SeenRequest) => boolean
   /** Answers with a stream whose event has this id. */
@@ -51,10 +56,9 @@ export async function startProtectedServer(
     scopes: {},
     scopesSupported: undefined,
     metadata: {},
-    iss: undefined,
+    pages: {},
     token: undefined,
     tokenGate: undefined,
-    challengeScope: undefined,
     refuses: () => false,
     eventId: undefined,
     ...options,
@@ -103,9 +107,7 @@ export async function startProtectedServer(
     const token = (request.headers.authorization ?? '').replace(/^Bearer /, '')
     const scope = live.get(token)
     if (scope === undefined || behaviour.refuses(request)) {
-      const wanted = behaviour.challengeScope
-      const rest = wanted === undefined ? '' : `scope="${wanted}"`
-      return send(response, 401, { headers: { 'www-authenticate': challenge(rest) } })
+      return send(response, 401, { headers: { 'www-authenticate': challenge('') } })
     }
     const message = request.body === '' ? undefined : JSON.parse(request.body)
     const needed = behaviour.scopes[message?.method ?? request.method]
@@ -134,6 +136,8 @@ export async function startProtectedServer(
   const answer = async (request: SeenRequest, response: ServerResponse): Promise<void> => {
     const [path = '', query = ''] = request.path.split('?')
     const asked = new URLSearchParams(query)
+    const page = behaviour.pages[path]
+    if (page !== undefined) return send(response, page.status, page)
     switch (path) {
       case '/.well-known/oauth-protected-resource/mcp':
         return send(response, 200, {
@@ -169,7 +173,6 @@ export async function startProtectedServer(
         const back = new URL(asked.get('redirect_uri') ?? '')
         back.searchParams.set('code', code)
         back.searchParams.set('state', asked.get('state') ?? '')
-        if (behaviour.iss !== undefined) back.searchParams.set('iss', behaviour.iss)
         return send(response, 302, { headers: { location: back.href } })
       }
       case '/token': {

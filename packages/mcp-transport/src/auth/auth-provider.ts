@@ -1,82 +1,49 @@
-/** Fields that may hold a text. */
-type Texts<Name extends string> = { readonly [Key in Name]?: string | undefined }
-
 /** Metadata that a client sends when it registers (RFC 7591, section 2). */
-export interface OAuthClientMetadata extends Texts<
-  | 'client_name'
-  | 'client_uri'
-  | 'jwks_uri'
-  | 'logo_uri'
-  | 'policy_uri'
-  | 'software_id'
-  | 'software_statement'
-  | 'software_version'
-  | 'token_endpoint_auth_method'
-  | 'tos_uri'
-> {
+export interface OAuthClientMetadata {
   readonly redirect_uris: readonly string[]
-  /** `native` for desktop, command line and loopback redirects. @default derived from the redirect URIs */
-  readonly application_type?: string | undefined
   /** `offline_access` is requested only if this lists `refresh_token`. */
   readonly grant_types?: readonly string[] | undefined
-  readonly response_types?: readonly string[] | undefined
   /** Requested if neither the challenge nor the server's metadata name scopes. */
   readonly scope?: string | undefined
-  readonly contacts?: readonly string[] | undefined
-  readonly jwks?: unknown
+  readonly [field: string]: unknown
 }
 
-/** A registered client. */
-export interface OAuthClientInformation extends Texts<
-  'client_secret' | 'token_endpoint_auth_method'
-> {
+/** A registered client (RFC 7591, section 3.2.1). */
+export interface OAuthClientInformation {
   readonly client_id: string
-  readonly client_id_issued_at?: number | undefined
-  /** Seconds since 1970; 0 for never. */
-  readonly client_secret_expires_at?: number | undefined
+  readonly client_secret?: string | undefined
   readonly redirect_uris?: readonly string[] | undefined
   /** Issuer that registered the client. Set by the transport; store it unchanged. */
   readonly issuer?: string | undefined
+  readonly [field: string]: unknown
 }
 
 /** A token response (RFC 6749, section 5.1). */
-export interface OAuthTokens extends Texts<'id_token' | 'refresh_token' | 'scope'> {
+export interface OAuthTokens {
   readonly access_token: string
   readonly token_type: string
-  /** Lifetime in seconds, from the time of the response. */
-  readonly expires_in?: number | undefined
+  readonly refresh_token?: string | undefined
+  readonly scope?: string | undefined
   /** Issuer of the tokens. Set by the transport; store it unchanged. */
   readonly issuer?: string | undefined
   /** Origin of the MCP server that the tokens are for. Set by the transport; store it unchanged. */
   readonly server?: string | undefined
+  readonly [field: string]: unknown
 }
 
-/** Metadata of a protected resource, here of the MCP server (RFC 9728). */
-export interface ProtectedResourceMetadata {
-  readonly resource: string
-  readonly authorization_servers?: readonly string[] | undefined
-  readonly scopes_supported?: readonly string[] | undefined
-  readonly [key: string]: unknown
-}
-
-/** Metadata of an authorization server (RFC 8414, or OpenID Connect Discovery). */
-export interface AuthorizationServerMetadata extends Texts<
-  'authorization_endpoint' | 'registration_endpoint' | 'token_endpoint'
-> {
-  readonly issuer: string
-  readonly scopes_supported?: readonly string[] | undefined
-  readonly [key: string]: unknown
-}
-
-/** Result of the discovery before a redirect. The callback is checked against it, possibly in another process. */
+/** An authorization whose callback has not come yet. Set by the transport; store it unchanged. */
 export interface OAuthDiscoveryState {
-  /** Issuer of the authorization server. */
   readonly authorizationServerUrl: string
-  readonly authorizationServerMetadata?: AuthorizationServerMetadata | undefined
-  readonly resourceMetadata?: ProtectedResourceMetadata | undefined
-  readonly resourceMetadataUrl?: string | undefined
-  /** `state` of the authorization request. The SDKs do not have this field. */
+  /** Metadata of the authorization server (RFC 8414), if it has some. */
+  readonly authorizationServerMetadata?:
+    | { readonly issuer: string; readonly [field: string]: unknown }
+    | undefined
+  /** `state` of the authorization request. */
   readonly state?: string | undefined
+  /** `scope` of the authorization request. */
+  readonly scope?: string | undefined
+  /** `redirect_uri` of the authorization request. */
+  readonly redirectUrl?: string | undefined
 }
 
 /** Names the authorization server, for providers that keep credentials for several. */
@@ -90,7 +57,7 @@ export interface RedirectContext {
   readonly signal: AbortSignal
 }
 
-/** Key and nonces for DPoP (RFC 9449). `DpopSession` of `@modelcontextprotocol/client` fits. */
+/** Key and nonces for DPoP (RFC 9449): a `DpopSession` of `@modelcontextprotocol/client`. */
 export interface DpopSession {
   buildProof(request: {
     htm: string
@@ -99,7 +66,6 @@ export interface DpopSession {
     nonce?: string
   }): Promise<string>
   rememberNonce(url: string | URL, nonce: string): void
-  observeNonce(response: Response, url: string | URL): void
 }
 
 /** The callback to the redirect URL: the URL, its query, or only the code. */
@@ -113,7 +79,7 @@ type MaybePromise<Value> = Value | Promise<Value>
  * one set of credentials: transports that share the object share its refreshes.
  */
 export interface OAuthClientProvider {
-  /** Undefined if no user is involved. Then `prepareTokenRequest` or the client credentials grant gets the token. */
+  /** Undefined if no user is involved. Then `prepareTokenRequest` is required. */
   readonly redirectUrl: string | URL | undefined
   readonly clientMetadata: OAuthClientMetadata
   /** URL of the client id metadata document of this client. */
@@ -149,22 +115,15 @@ export interface OAuthClientProvider {
     headers: Headers,
     params: URLSearchParams,
     url: string | URL,
-    metadata?: AuthorizationServerMetadata,
+    metadata?: IssuerContext,
   ): MaybePromise<void>
   /** Enables DPoP-bound tokens (RFC 9449). Must return the same session each time. */
   dpop?(): MaybePromise<DpopSession | undefined>
-  /** Replaces the check of `resource` in the server's metadata; throws if it does not fit. */
-  validateResourceURL?(serverUrl: string | URL, resource?: string): Promise<URL | undefined>
-  /** `scope` of a refresh. @default none, which asks for the scope granted before */
-  scopeForRefresh?(tokens: OAuthTokens): MaybePromise<string | undefined>
   invalidateCredentials?(
     scope: 'all' | 'client' | 'tokens' | 'verifier' | 'discovery',
   ): MaybePromise<void>
   /** Parameters of the token request for a grant without a user, `grant_type` included. */
   prepareTokenRequest?(scope?: string): MaybePromise<URLSearchParams | undefined>
-  /** Told the issuer and the resource after discovery. Cross-app access needs both. */
-  saveAuthorizationServerUrl?(issuer: string): MaybePromise<void>
-  saveResourceUrl?(resource: string): MaybePromise<void>
   saveDiscoveryState?(state: OAuthDiscoveryState): MaybePromise<void>
   discoveryState?(): MaybePromise<OAuthDiscoveryState | undefined>
 }
@@ -213,13 +172,11 @@ export type AuthErrorCode =
   | 'AUTHORIZATION_REQUIRED' // the user was sent to the authorization server: `finishAuth` completes it
   | 'DENIED' // the user or the authorization server refused access
   | 'TOKEN_REFUSED' // the token endpoint, or the provider, gave no usable token
+  | 'NOT_REGISTERED' // the authorization server did not register the client
   | 'DISCOVERY_FAILED' // metadata could not be read
-  | 'RESOURCE_MISMATCH' // the metadata describes another server
   | 'ISSUER_MISMATCH' // the response or the credentials belong to another authorization server
   | 'STATE_MISMATCH' // the callback answers another authorization request
-  | 'PKCE_UNSUPPORTED' // the authorization server does not advertise S256
   | 'INSECURE_URL' // neither https nor loopback
-  | 'NOT_REGISTERED' // the authorization server does not know the client, and the client cannot register
   | 'INVALID_RESPONSE' // a response that violates the specifications
   | 'STORE_UNUSABLE' // the token store could not be read or written
   | 'LIBRARY_MISSING' // `@modelcontextprotocol/client` is not installed

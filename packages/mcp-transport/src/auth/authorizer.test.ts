@@ -2,7 +2,7 @@ import { deferred } from '@x/mcp-testing'
 import { expect, test, describe } from 'vitest'
 import { TransportError } from '../transport-error.ts'
 import type { TokenProvider } from './auth-provider.ts'
-import { AuthAttempts, Authorizer, oauthChallenge, parseChallenges } from './authorizer.ts'
+import { AuthAttempts, Authorizer, oauthChallenge } from './authorizer.ts'
 import type { FetchFunction, Renewal } from './authorizer.ts'
 
 describe('authorizer', () => {
@@ -34,7 +34,6 @@ describe('authorizer', () => {
           if (init?.signal) fetched.push(init.signal)
         }),
       refusal: { status: 401, headers: {}, text: '' },
-      challenge: undefined,
       isStepUp: false,
     }
     const renewals = {
@@ -130,129 +129,63 @@ describe('authorizer', () => {
   })
 })
 
-describe('challenge', () => {
-  function read(value: string): [string, Record<string, string>][] {
-    return parseChallenges(value).map(({ scheme, parameters }) => [
-      scheme,
-      Object.fromEntries(parameters),
-    ])
-  }
-
-  describe('parseChallenges', () => {
-    test.each([
-      ['Bearer', [['bearer', {}]]],
-      ['', []],
-      ['Bearer realm="a, b", scope="x y"', [['bearer', { realm: 'a, b', scope: 'x y' }]]],
-      ['bearer Error=insufficient_scope', [['bearer', { error: 'insufficient_scope' }]]],
-      ['Bearer error = "a" , scope = b', [['bearer', { error: 'a', scope: 'b' }]]],
-      [
-        String.raw`Bearer realm="say \"hi\" \\"`,
-        [['bearer', { realm: String.raw`say "hi" \ `.trim() }]],
-      ],
-      [
-        'Basic realm="x", Bearer scope="y", Digest nonce=z',
-        [
-          ['basic', { realm: 'x' }],
-          ['bearer', { scope: 'y' }],
-          ['digest', { nonce: 'z' }],
-        ],
-      ],
-      ['Bearer scope="first", scope="second"', [['bearer', { scope: 'first' }]]],
-      ['scope="without a scheme"', []],
-      [
-        'Bearer scope="never closed',
-        [
-          ['bearer', { scope: '' }],
-          ['never', {}],
-          ['closed', {}],
-        ],
-      ],
-    ])('%s', (value, expected) => {
-      expect(read(value)).toEqual(expected)
-    })
-
-    test('limits the length of a header', () => {
-      const [challenge] = parseChallenges(`Bearer scope="s", x="y"${', a=b'.repeat(100_000)}`)
-      expect(challenge?.parameters.get('scope')).toBe('s')
-    })
+describe('oauthChallenge', () => {
+  test.each([
+    ['Bearer', {}],
+    ['', {}],
+    ['Basic realm="x", scope="y"', {}],
+    ['Bearer realm="a, b", scope="x y"', { scope: 'x y' }],
+    ['bearer Error=insufficient_scope', { error: 'insufficient_scope' }],
+    ['Bearer error = "a" , scope = b', { error: 'a', scope: 'b' }],
+    [String.raw`Bearer scope="say \"hi\" \\"`, { scope: String.raw`say "hi" \ `.trim() }],
+    ['Basic realm="x", Bearer scope="y"', { scope: 'y' }],
+    ['Bearer scope="first", scope="second"', { scope: 'first' }],
+    [
+      'DPoP error="use_dpop_nonce", resource_metadata="https://a.test/meta"',
+      { error: 'use_dpop_nonce', resourceMetadata: 'https://a.test/meta' },
+    ],
+    [
+      ['Negotiate', 'Bearer resource_metadata="https://a.test/meta"', 'DPoP error="e"'],
+      { error: 'e', resourceMetadata: 'https://a.test/meta' },
+    ],
+    [`Bearer scope="s", x="y"${', a=b'.repeat(100_000)}, error="e"`, { scope: 's' }],
+  ])('reads %.60s', (value, expected) => {
+    const none = { error: undefined, scope: undefined, resourceMetadata: undefined }
+    expect(oauthChallenge({ 'www-authenticate': value })).toEqual({ ...none, ...expected })
   })
+})
 
-  describe('oauthChallenge', () => {
-    test('finds the Bearer challenge among several headers', () => {
-      const headers = {
-        'www-authenticate': [
-          'Negotiate',
-          'Bearer resource_metadata="https://a.test/meta", scope="s", error="invalid_token"',
-        ],
-      }
-      expect(oauthChallenge(headers)).toEqual({
-        error: 'invalid_token',
-        scope: 's',
-        resourceMetadata: 'https://a.test/meta',
-      })
-    })
-
-    test('reads a DPoP challenge, with and without a Bearer challenge', () => {
-      const metadata = 'resource_metadata="https://a.test/meta"'
-      const nonce = 'DPoP error="use_dpop_nonce"'
-      for (const value of [`${nonce}, ${metadata}`, `Bearer ${metadata}, ${nonce}`]) {
-        expect(oauthChallenge({ 'www-authenticate': value })).toMatchObject({
-          error: 'use_dpop_nonce',
-          resourceMetadata: 'https://a.test/meta',
-        })
-      }
-    })
-
-    test('returns undefined without a challenge', () => {
-      expect(oauthChallenge({})).toBeUndefined()
-      expect(oauthChallenge({ 'www-authenticate': 'Basic realm="x"' })).toBeUndefined()
-    })
+describe('the attempts of one request', () => {
+  const refusal = (status: number, challenge?: string): Parameters<AuthAttempts['next']>[0] => ({
+    status,
+    headers: challenge === undefined ? {} : { 'www-authenticate': `Bearer ${challenge}` },
   })
-
-  const scope = (scopes?: string): { error: string; scope: string | undefined } => ({
-    error: 'insufficient_scope',
-    scope: scopes,
-  })
-
-  test('allows one renewal after a response with status 401', () => {
-    const attempts = new AuthAttempts()
-    expect(attempts.next(401, undefined)).toBe('renew')
-    expect(attempts.next(401, undefined)).toBeUndefined()
-  })
-
-  test('allows a step-up after a renewal', () => {
-    const attempts = new AuthAttempts()
-    expect(attempts.next(401, { error: 'invalid_token' })).toBe('renew')
-    expect(attempts.next(403, scope('a'))).toBe('step-up')
-  })
-
-  test('allows each set of scopes once, in any order', () => {
-    const attempts = new AuthAttempts()
-    expect(attempts.next(403, scope('a b'))).toBe('step-up')
-    expect(attempts.next(403, scope('b a'))).toBeUndefined()
-    expect(attempts.next(403, scope('c'))).toBe('step-up')
-  })
-
-  test('allows three attempts in total', () => {
-    const attempts = new AuthAttempts()
-    const all = ['a', 'b', 'c', 'd'].map((one) => attempts.next(403, scope(one)))
-    expect(all).toEqual(['step-up', 'step-up', 'step-up', undefined])
-    expect(attempts.next(401, undefined)).toBeUndefined()
-  })
+  const scope = (scopes: string) => refusal(403, `error="insufficient_scope", scope="${scopes}"`)
+  const nonce = refusal(401, 'error="use_dpop_nonce"')
 
   test.each([
-    [403, undefined],
-    [403, { error: 'invalid_token' }],
-    [200, scope('a')],
-    [500, undefined],
-  ])('allows no further attempt after status %i with the challenge %j', (status, challenge) => {
-    expect(new AuthAttempts().next(status, challenge)).toBeUndefined()
-  })
-
-  test('allows one more request with a nonce for each token', () => {
-    const nonce = { error: 'use_dpop_nonce' }
+    ['one renewal', [refusal(401), refusal(401)], ['renew', undefined]],
+    [
+      'a step-up after a renewal',
+      [refusal(401, 'error="invalid_token"'), scope('a')],
+      ['renew', 'step-up'],
+    ],
+    [
+      'each set of scopes once, in any order',
+      [scope('a b'), scope('b a'), scope('c')],
+      ['step-up', undefined, 'step-up'],
+    ],
+    [
+      'three authorizations in total',
+      [scope('a'), scope('b'), scope('c'), scope('d'), refusal(401)],
+      ['step-up', 'step-up', 'step-up', undefined, undefined],
+    ],
+    ['one nonce', [nonce, nonce, nonce], ['nonce', 'renew', undefined]],
+    ['nothing after 403 without a challenge', [refusal(403)], [undefined]],
+    ['nothing after another 403', [refusal(403, 'error="invalid_token"')], [undefined]],
+    ['nothing after 500', [refusal(500)], [undefined]],
+  ])('are: %s', (_what, refusals, steps) => {
     const attempts = new AuthAttempts()
-    const all = [nonce, nonce, nonce, nonce].map((challenge) => attempts.next(401, challenge))
-    expect(all).toEqual(['nonce', 'renew', 'nonce', undefined])
+    expect(refusals.map((one) => attempts.next(one))).toEqual(steps)
   })
 })

@@ -2,7 +2,13 @@ import { untilAborted } from '@x/internal'
 import type { ResponseHeaders } from '../headers.ts'
 import { TransportError } from '../transport-error.ts'
 import { AuthError, isOAuthClientProvider, storedTokens } from './auth-provider.ts'
-import type { AuthorizationCallback, AuthProvider, DpopSession } from './auth-provider.ts'
+import type {
+  AuthorizationCallback,
+  AuthProvider,
+  DpopSession,
+  OAuthClientProvider,
+} from './auth-provider.ts'
+import type { OAuthFlow } from './oauth-flow.ts'
 
 /** `fetch` over the transport's dispatcher, with limits and without the caller's headers. */
 export type FetchFunction = (url: string | URL, init?: RequestInit) => Promise<Response>
@@ -27,7 +33,7 @@ export interface Renewal extends AuthEdges {
   /** Undefined if the request carried no token. */
   readonly refused: string | undefined
   readonly refusal: RefusedResponse
-  readonly challenge: Challenge | undefined
+  /** More scopes are needed: a refresh would not give them. */
   readonly isStepUp: boolean
 }
 
@@ -71,8 +77,6 @@ const FLIGHTS = new WeakMap<AuthProvider, Flight>()
 export class Authorizer {
   readonly #provider: AuthProvider
   readonly #serverUrl: URL
-  /** Credential of the last request. */
-  #last: Credential | undefined
   #dpop: DpopSession | undefined
 
   /** @throws TransportError `CONFIG` for a provider that serves another origin */
@@ -85,9 +89,9 @@ export class Authorizer {
   /** Returns the credential for the next request; undefined if there is none yet. */
   async credential(httpMethod: string): Promise<Credential | undefined> {
     const provider = this.#provider
-    if (!isOAuthClientProvider(provider)) return this.#bearer(await provider.token())
+    if (!isOAuthClientProvider(provider)) return bearerCredential(await provider.token())
     const tokens = await storedTokens(provider, this.#serverUrl)
-    const bearer = this.#bearer(tokens?.access_token)
+    const bearer = bearerCredential(tokens?.access_token)
     if (bearer === undefined || tokens?.token_type.toLowerCase() !== 'dpop') return bearer
     this.#dpop = await provider.dpop?.()
     if (this.#dpop === undefined) return bearer
@@ -130,15 +134,28 @@ export class Authorizer {
   /**
    * Completes an authorization that sent the user away. Runs beside a renewal: the renewal may be waiting for the
    * user whose callback this is.
+   *
+   * @throws AuthError, for instance `LIBRARY_MISSING`
    */
   async finish(callback: AuthorizationCallback, edges: AuthEdges): Promise<void> {
     const provider = this.#provider
     if (!isOAuthClientProvider(provider)) {
       throw new TypeError('finishAuth() needs an OAuthClientProvider as authProvider')
     }
-    const { startFlow } = await import('./oauth-flow.ts')
-    const flow = await startFlow({ ...edges, provider, serverUrl: this.#serverUrl })
+    const flow = await this.#flow(provider, edges)
     await flow.finish(callback)
+  }
+
+  /** The OAuth library is loaded when a server first refuses a token: most processes never need it. */
+  async #flow(provider: OAuthClientProvider, edges: AuthEdges): Promise<OAuthFlow> {
+    try {
+      const { OAuthFlow } = await import('./oauth-flow.ts')
+      return new OAuthFlow(provider, this.#serverUrl, edges)
+    } catch (cause) {
+      const message =
+        'The server requires OAuth, and @modelcontextprotocol/client could not be loaded. Install it: npm i @modelcontextprotocol/client'
+      throw new AuthError('LIBRARY_MISSING', message, { cause })
+    }
   }
 
   #start(renewal: Renewal): Flight {
@@ -161,14 +178,16 @@ export class Authorizer {
   }
 
   /** Gets another token. `signal` aborts when no request waits for it any more. */
-  async #obtain({ refused, refusal, challenge, isStepUp, fetch, signal }: Renewal): Promise<void> {
+  async #obtain({ refused, refusal, isStepUp, fetch, signal }: Renewal): Promise<void> {
     const provider = this.#provider
     const serverUrl = this.#serverUrl
     if (isOAuthClientProvider(provider)) {
-      // Loaded when a server first refuses a token: most processes never need it.
-      const { startFlow } = await import('./oauth-flow.ts')
-      const flow = await startFlow({ provider, serverUrl, fetch, signal })
-      return flow.obtain(challenge, isStepUp)
+      const flow = await this.#flow(provider, { fetch, signal })
+      return flow.obtain({
+        challenge: oauthChallenge(refusal.headers),
+        isStepUp,
+        isReplaced: () => this.#isReplaced(refused),
+      })
     }
     await provider.onUnauthorized?.({
       response: toResponse(refusal),
@@ -180,15 +199,12 @@ export class Authorizer {
     const what = token === undefined ? 'gives no token' : 'gives the same token again'
     throw new AuthError('TOKEN_REFUSED', `The provider for ${serverUrl.origin} ${what}`)
   }
+}
 
-  #bearer(token: string | undefined): Credential | undefined {
-    if (token === undefined) return undefined
-    if (token === this.#last?.token) return this.#last
-    if (/^[\x21-\x7E]+$/.test(token)) {
-      return (this.#last = { token, headers: ['authorization', `Bearer ${token}`] })
-    }
-    throw new TypeError('The token is empty, or holds characters that no header may hold')
-  }
+function bearerCredential(token: string | undefined): Credential | undefined {
+  if (token === undefined) return undefined
+  if (/^[\x21-\x7E]+$/.test(token)) return { token, headers: ['authorization', `Bearer ${token}`] }
+  throw new TypeError('The token is empty, or holds characters that no header may hold')
 }
 
 /** Waits for a renewal, and aborts it if no other request waits for it. */
@@ -214,63 +230,31 @@ export function toResponse({ status, headers, text }: RefusedResponse): Response
   return response
 }
 
-/** One challenge of a `WWW-Authenticate` header (RFC 9110, section 11.6.1). */
-interface SchemeChallenge {
-  /** In lower case. */
-  readonly scheme: string
-  /** Names in lower case. A repeated parameter keeps its first value. */
-  readonly parameters: ReadonlyMap<string, string>
-}
-
 /** Parameters of a Bearer or DPoP challenge (RFC 6750, section 3; RFC 9728, section 5.1; RFC 9449, section 9). */
 export interface Challenge {
-  readonly error?: string | undefined
-  readonly scope?: string | undefined
-  readonly resourceMetadata?: string | undefined
+  readonly error: string | undefined
+  readonly scope: string | undefined
+  readonly resourceMetadata: string | undefined
 }
 
 /** A longer header is cut, so that a hostile server cannot make parsing expensive. */
 const MAX_LENGTH = 8192
 
-/** Parses all challenges of one header value. Skips what is malformed. */
-export function parseChallenges(value: string): SchemeChallenge[] {
-  const challenges: { scheme: string; parameters: Map<string, string> }[] = []
-  const token = /([!#$%&'*+.^_`|~0-9A-Za-z-]+)(\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*)))?/y
-  const text = value.slice(0, MAX_LENGTH)
-  let position = 0
-  while (position < text.length) {
-    token.lastIndex = position
-    const match = token.exec(text)
-    if (match === null) {
-      position += 1
-      continue
-    }
-    position = token.lastIndex
-    const [, name = '', assignment, quoted, plain = ''] = match
-    const lower = name.toLowerCase()
-    if (assignment === undefined) challenges.push({ scheme: lower, parameters: new Map() })
-    else {
-      const parameters = challenges.at(-1)?.parameters
-      if (parameters === undefined || parameters.has(lower)) continue
-      parameters.set(lower, quoted === undefined ? plain : quoted.replaceAll(/\\(.)/g, '$1'))
-    }
+/** Reads the Bearer and DPoP challenges of a response, merged (RFC 9110, section 11.6.1). */
+export function oauthChallenge(headers: ResponseHeaders): Challenge {
+  const header = [headers['www-authenticate'] ?? []].flat().join(', ').slice(0, MAX_LENGTH)
+  const start = header.search(/(?<![^\s,])(?:bearer|dpop)(?![^\s,])/i)
+  const parameters = new Map<string, string>()
+  const parameter = /([\w-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]*))/g
+  for (const match of start === -1 ? [] : header.slice(start).matchAll(parameter)) {
+    const [, name = '', quoted, plain = ''] = match
+    const key = name.toLowerCase()
+    if (!parameters.has(key)) parameters.set(key, quoted?.replaceAll(/\\(.)/g, '$1') ?? plain)
   }
-  return challenges
-}
-
-/** The Bearer and DPoP challenges of a response, merged; undefined if there are none. */
-export function oauthChallenge(headers: ResponseHeaders): Challenge | undefined {
-  const value = headers['www-authenticate']
-  const values = typeof value === 'string' ? [value] : (value ?? [])
-  const all = values.flatMap(parseChallenges)
-  const found = ['dpop', 'bearer'].flatMap((name) => all.filter(({ scheme }) => scheme === name))
-  if (found.length === 0) return undefined
-  const first = (name: string): string | undefined =>
-    found.find(({ parameters }) => parameters.has(name))?.parameters.get(name)
   return {
-    error: first('error'),
-    scope: first('scope'),
-    resourceMetadata: first('resource_metadata'),
+    error: parameters.get('error'),
+    scope: parameters.get('scope'),
+    resourceMetadata: parameters.get('resource_metadata'),
   }
 }
 
@@ -281,36 +265,27 @@ export type AuthStep = 'renew' | 'step-up' | 'nonce'
 const MAX_AUTHORIZATIONS = 3
 
 /**
- * Limits the attempts of one request: another token after the first 401, more scopes once for each set of
- * scopes, three authorizations in all. A nonce is used once for each token.
+ * Limits the attempts of one request: one nonce, another token after the first 401, more scopes once for each set
+ * of scopes, three authorizations in all.
  */
 export class AuthAttempts {
-  #count = 0
-  #isRenewed = false
   #isNonceUsed = false
-  readonly #scopes: string[] = []
+  /** `renew`, and the sets of scopes. */
+  readonly #authorizations = new Set<string>()
 
   /** Returns the next step after a refusal; undefined if the refusal is final. */
-  next(status: number, challenge: Challenge | undefined): AuthStep | undefined {
-    if (status === 401 && challenge?.error === 'use_dpop_nonce' && !this.#isNonceUsed) {
+  next({ status, headers }: Pick<RefusedResponse, 'status' | 'headers'>): AuthStep | undefined {
+    const { error, scope = '' } = oauthChallenge(headers)
+    if (status === 401 && error === 'use_dpop_nonce' && !this.#isNonceUsed) {
       this.#isNonceUsed = true
       return 'nonce'
     }
-    if (this.#count >= MAX_AUTHORIZATIONS) return undefined
-    if (status === 401 && !this.#isRenewed) {
-      this.#isRenewed = true
-      return this.#authorize('renew')
-    }
-    if (status !== 403 || challenge?.error !== 'insufficient_scope') return undefined
-    const scopes = [...new Set(challenge.scope?.split(' '))].toSorted().join(' ')
-    if (this.#scopes.includes(scopes)) return undefined
-    this.#scopes.push(scopes)
-    return this.#authorize('step-up')
-  }
-
-  #authorize(attempt: AuthStep): AuthStep {
-    this.#count += 1
-    this.#isNonceUsed = false
-    return attempt
+    const isStepUp = status === 403 && error === 'insufficient_scope'
+    if (status !== 401 && !isStepUp) return undefined
+    const reason = isStepUp ? scope.split(' ').toSorted().join(' ') : 'renew'
+    const all = this.#authorizations
+    if (all.size >= MAX_AUTHORIZATIONS || all.has(reason)) return undefined
+    all.add(reason)
+    return isStepUp ? 'step-up' : 'renew'
   }
 }

@@ -15,7 +15,6 @@ async function refuse(provider: TokenProvider, refused: string): Promise<void> {
     refused,
     isStepUp: false,
     refusal: { status: 401, headers: { 'x-why': 'old' }, text: 'no' },
-    challenge: undefined,
   })
 }
 

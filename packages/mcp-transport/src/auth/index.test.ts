@@ -10,6 +10,5 @@ test('exports exactly these names', () => {
     'fileTokenStore',
     'loopbackOAuth',
     'memoryTokenStore',
-    'storedCredentialsFrom',
   ])
 })

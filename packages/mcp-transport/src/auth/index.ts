@@ -4,7 +4,6 @@ export { AuthError } from './auth-provider.ts'
 export type { AuthErrorCode, AuthErrorOptions } from './auth-provider.ts'
 export type {
   AuthorizationCallback,
-  AuthorizationServerMetadata,
   AuthProvider,
   DpopSession,
   IssuerContext,
@@ -13,7 +12,6 @@ export type {
   OAuthClientProvider,
   OAuthDiscoveryState,
   OAuthTokens,
-  ProtectedResourceMetadata,
   RedirectContext,
   TokenContext,
   TokenProvider,
@@ -25,7 +23,6 @@ export type {
   BearerSource,
   ClientCredentialsOptions,
   LoopbackOAuthOptions,
-  TokenEndpointAuthMethod,
 } from './providers.ts'
-export { fileTokenStore, memoryTokenStore, storedCredentialsFrom } from './token-store.ts'
+export { fileTokenStore, memoryTokenStore } from './token-store.ts'
 export type { StoredCredentials, TokenStore } from './token-store.ts'

@@ -53,8 +53,6 @@ const credentialChecks: Checks<CredentialOptions> = {
   dpop: check.func,
 }
 
-export type TokenEndpointAuthMethod = 'client_secret_basic' | 'client_secret_post' | 'none'
-
 export interface ClientCredentialsOptions extends CredentialOptions {
   readonly clientId: string
   /** Required, unless there is an `assertion`. */
@@ -64,8 +62,6 @@ export interface ClientCredentialsOptions extends CredentialOptions {
    * access token (RFC 7523, section 2.1). @default the client credentials grant (RFC 6749, section 4.4)
    */
   readonly assertion?: (() => string | Promise<string>) | undefined
-  /** @default the first method that the server supports: Basic, then in the body */
-  readonly tokenEndpointAuthMethod?: TokenEndpointAuthMethod | undefined
 }
 
 const clientCredentialsChecks: Checks<ClientCredentialsOptions> = {
@@ -73,7 +69,6 @@ const clientCredentialsChecks: Checks<ClientCredentialsOptions> = {
   clientId: check.required(check.text),
   clientSecret: check.text,
   assertion: check.func,
-  tokenEndpointAuthMethod: check.oneOf('client_secret_basic', 'client_secret_post', 'none'),
 }
 
 /**
@@ -89,18 +84,13 @@ export function clientCredentials(options: ClientCredentialsOptions): OAuthClien
     ...clientCredentialsChecks,
     clientSecret: needsSecret ? check.required(secretCheck) : secretCheck,
   })
-  const { clientId, clientSecret, assertion, issuer, tokenEndpointAuthMethod } = options
+  const { clientId, clientSecret, assertion, issuer } = options
   return {
     ...new Credentials(options.store).methods(),
     ...(options.dpop && { dpop: options.dpop }),
     redirectUrl: undefined,
     clientMetadata: { redirect_uris: [], ...(options.scope && { scope: options.scope }) },
-    clientInformation: () => ({
-      client_id: clientId,
-      client_secret: clientSecret,
-      token_endpoint_auth_method: tokenEndpointAuthMethod,
-      issuer,
-    }),
+    clientInformation: () => ({ client_id: clientId, client_secret: clientSecret, issuer }),
     async prepareTokenRequest(scope) {
       const grant =
         assertion === undefined
@@ -247,8 +237,6 @@ export interface LoopbackOAuthOptions extends Omit<
   readonly path?: string | undefined
   /** Time limit for the user, in milliseconds. @default 300_000 */
   readonly waitMs?: number | undefined
-  /** HTML shown to the user who comes back. @default one sentence */
-  readonly page?: string | undefined
 }
 
 const { redirectUrl: _url, redirect: _redirect, ...commonChecks } = authProviderChecks
@@ -258,10 +246,7 @@ const loopbackChecks: Checks<LoopbackOAuthOptions> = {
   port: check.number(),
   path: check.text,
   waitMs: check.number(),
-  page: check.text,
 }
-
-const PAGE = '<!doctype html><title>Done</title><p>Done. You can close this page.</p>'
 
 /**
  * An `authProvider` for commands and desktop applications. Opens a browser when the user has to be asked, and
@@ -271,7 +256,7 @@ const PAGE = '<!doctype html><title>Done</title><p>Done. You can close this page
  */
 export function loopbackOAuth(options: LoopbackOAuthOptions): OAuthClientProvider {
   assertOptions('loopbackOAuth()', options, loopbackChecks)
-  const { openBrowser, port, path = '/callback', waitMs = 300_000, page = PAGE, ...rest } = options
+  const { openBrowser, port, path = '/callback', waitMs = 300_000, ...rest } = options
   let listener: CallbackListener | undefined
   const redirectUrl = (): string => urlOf(listener?.port ?? port, path)
   const close = async (): Promise<void> => {
@@ -285,11 +270,11 @@ export function loopbackOAuth(options: LoopbackOAuthOptions): OAuthClientProvide
     async redirect(url, { signal }) {
       if (listener === undefined) throw new TypeError('Call prepareRedirect() first')
       try {
-        const state = url.searchParams.get('state') ?? ''
-        const callback = listener.callback(state, { ms: waitMs, signal })
-        callback.catch(() => {}) // awaited below, unless the browser cannot be opened
+        const callback = listener.callback(url.searchParams.get('state'))
         await openBrowser(url)
-        return await callback
+        return await within(untilAborted(callback, signal), waitMs, () => {
+          throw new AuthError('TIMEOUT', `The user did not come back within ${waitMs} ms`)
+        })
       } finally {
         await close()
       }
@@ -306,12 +291,10 @@ export function loopbackOAuth(options: LoopbackOAuthOptions): OAuthClientProvide
     async prepareRedirect({ signal }) {
       await close()
       const registered = registeredPort((await base.clientInformation())?.redirect_uris, path)
-      listener = await listenForCallback({ port: port ?? registered ?? 0, path, page }).catch(
-        (error: unknown) => {
-          if (port !== undefined || registered === undefined) throw error
-          return listenForCallback({ port: 0, path, page }) // another program uses the registered port
-        },
-      )
+      listener = await listenForCallback(port ?? registered ?? 0, path).catch((error: unknown) => {
+        if (port !== undefined || registered === undefined) throw error
+        return listenForCallback(0, path) // another program uses the registered port
+      })
       signal.addEventListener('abort', () => void close(), { once: true })
       if (signal.aborted) await close()
     },
@@ -332,67 +315,52 @@ function urlOf(port: number | undefined, path: string): string {
 }
 
 function registeredPort(uris: readonly string[] | undefined, path: string): number | undefined {
-  for (const uri of uris ?? []) {
-    if (!URL.canParse(uri)) continue
-    const { hostname, pathname, port } = new URL(uri)
-    if (hostname === '127.0.0.1' && pathname === path && port !== '') return Number(port)
-  }
-  return undefined
+  const urls = (uris ?? []).flatMap((uri) => URL.parse(uri) ?? [])
+  const own = urls.find(({ hostname, pathname }) => hostname === '127.0.0.1' && pathname === path)
+  return own === undefined || own.port === '' ? undefined : Number(own.port)
+}
+
+const PAGE = '<!doctype html><title>Done</title><p>Done. You can close this page.</p>'
+const PAGE_HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'",
+  'referrer-policy': 'no-referrer',
+  connection: 'close',
 }
 
 /** A server on 127.0.0.1 for one callback (RFC 8252, section 7.3). */
 interface CallbackListener extends AsyncDisposable {
   readonly port: number
-  /**
-   * Waits for the callback with this `state`; other requests get an error.
-   *
-   * @throws AuthError `TIMEOUT`
-   */
-  callback(state: string, wait: { readonly ms: number; readonly signal: AbortSignal }): Promise<URL>
+  /** Waits for the callback with this `state`; other requests get an error. */
+  callback(state: string | null): Promise<URL>
 }
 
 /** Listens on `port`; 0 for any free port. */
-async function listenForCallback({
-  port,
-  path,
-  page,
-}: {
-  readonly port: number
-  readonly path: string
-  readonly page: string
-}): Promise<CallbackListener> {
-  let expected: { state: string; resolve: (url: URL) => void } | undefined
-  const server = createServer((request, response) => {
-    const url = new URL(request.url ?? '/', 'http://127.0.0.1')
-    const isCallback = url.searchParams.has('code') || url.searchParams.has('error')
-    if (request.method !== 'GET' || url.pathname !== path || !isCallback) {
-      response.writeHead(404, PAGE_HEADERS).end('Not found.')
-    } else if (expected === undefined || url.searchParams.get('state') !== expected.state) {
-      response.writeHead(400, PAGE_HEADERS).end('This answers another authorization request.')
-    } else {
-      const { resolve } = expected
-      response.once('close', () => resolve(url)) // also if the browser did not read the page
-      response.writeHead(200, PAGE_HEADERS).end(page)
-    }
-  })
+async function listenForCallback(port: number, path: string): Promise<CallbackListener> {
+  const server = createServer()
   server.requestTimeout = 10_000
   server.listen(port, '127.0.0.1').unref()
   await once(server, 'listening')
   const address = server.address()
   return {
     port: address !== null && typeof address === 'object' ? address.port : port,
-    async callback(state, { ms, signal }) {
-      const returned = new Promise<URL>((resolve) => {
-        expected = { state, resolve }
-      })
-      try {
-        return await within(untilAborted(returned, signal), ms, () => {
-          throw new AuthError('TIMEOUT', `The user did not come back within ${ms} ms`)
+    callback: (state) =>
+      new Promise((resolve) => {
+        server.on('request', ({ method, url: target = '/' }, response) => {
+          const url = URL.parse(target, 'http://127.0.0.1')
+          const parameters = url?.pathname === path ? url.searchParams : new URLSearchParams()
+          const isCallback = parameters.has('code') || parameters.has('error')
+          if (method !== 'GET' || url === null || !isCallback) {
+            response.writeHead(404, PAGE_HEADERS).end('Not found.')
+          } else if (parameters.get('state') !== state) {
+            response.writeHead(400, PAGE_HEADERS).end('This answers another authorization request.')
+          } else {
+            response.once('close', () => resolve(url)) // also if the browser did not read the page
+            response.writeHead(200, PAGE_HEADERS).end(PAGE)
+          }
         })
-      } finally {
-        expected = undefined
-      }
-    },
+      }),
     async [Symbol.asyncDispose]() {
       const closed = once(server, 'close')
       server.close()
@@ -400,12 +368,4 @@ async function listenForCallback({
       await closed
     },
   }
-}
-
-const PAGE_HEADERS = {
-  'content-type': 'text/html; charset=utf-8',
-  'cache-control': 'no-store',
-  'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'",
-  'referrer-policy': 'no-referrer',
-  connection: 'close',
 }

@@ -1,5 +1,5 @@
-import { open, readFile, rm, stat } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { mkdir, open, readFile, rm, stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { check, optionError, isRecord } from '@x/internal'
 import type { Check } from '@x/internal'
@@ -64,17 +64,13 @@ export function fileTokenStore(path: string): TokenStore {
     throw optionError('fileTokenStore(): the path of the file must be a string that is not empty')
   }
   const file = resolve(path)
-  let seen: { stamp: string; credentials: StoredCredentials | undefined } | undefined
   return {
     async read() {
       try {
-        const { ino, size, mtimeNs } = await stat(file, { bigint: true })
-        const stamp = `${ino}:${size}:${mtimeNs}` // each write makes a new file
-        if (seen?.stamp === stamp) return seen.credentials
-        const credentials = storedCredentialsFrom(parseJson(await readFile(file, 'utf8')))
-        if (credentials === undefined) await setAside(file)
-        seen = { stamp, credentials }
-        return credentials
+        const content = parseJson(await readFile(file, 'utf8'))
+        if (isStoredCredentials(content)) return content
+        await setAside(file)
+        return undefined
       } catch (cause) {
         if (hasCode(cause, 'ENOENT')) return undefined
         throw new AuthError('STORE_UNUSABLE', `Token store ${file} cannot be read`, { cause })
@@ -87,82 +83,48 @@ export function fileTokenStore(path: string): TokenStore {
         throw new AuthError('STORE_UNUSABLE', `Token store ${file} cannot be written`, { cause })
       }
     },
-    exclusively: (work) => withFileLock(`${file}.lock`, work),
+    async exclusively(work) {
+      await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+      await withFileLock(`${file}.lock`, work)
+    },
   }
 }
 
-/** Checks stored credentials: leaves out malformed parts. Undefined for another format. */
-export function storedCredentialsFrom(value: unknown): StoredCredentials | undefined {
-  if (!isRecord(value) || value['v'] !== 1) return undefined
+function isStoredCredentials(value: unknown): value is StoredCredentials {
+  if (!isRecord(value) || value['v'] !== 1) return false
   const { client, tokens, codeVerifier, discovery } = value
-  return {
-    v: 1,
-    client: isClient(client) ? client : undefined,
-    tokens: isTokens(tokens) ? tokens : undefined,
-    codeVerifier: typeof codeVerifier === 'string' ? codeVerifier : undefined,
-    discovery: parseDiscovery(discovery),
-  }
-}
-
-function isClient(value: unknown): value is OAuthClientInformation {
   return (
-    hasTexts(value, ['client_id'], ['client_secret', 'token_endpoint_auth_method', 'issuer']) &&
-    isNumberOrAbsent(value['client_secret_expires_at']) &&
-    check.listOf(check.string).accepts(value['redirect_uris'] ?? [])
+    hasTexts(client, 'client_id') &&
+    hasTexts(tokens, 'access_token', 'token_type') &&
+    ['string', 'undefined'].includes(typeof codeVerifier) &&
+    hasTexts(discovery, 'authorizationServerUrl')
   )
 }
 
-function isTokens(value: unknown): value is OAuthTokens {
-  const optional = ['refresh_token', 'scope', 'id_token', 'issuer', 'server']
-  return (
-    hasTexts(value, ['access_token', 'token_type'], optional) &&
-    isNumberOrAbsent(value['expires_in'])
-  )
-}
-
-function isNumberOrAbsent(value: unknown): boolean {
-  return value === undefined || typeof value === 'number'
-}
-
-function parseDiscovery(value: unknown): OAuthDiscoveryState | undefined {
-  if (!hasTexts(value, ['authorizationServerUrl'])) return undefined
-  const { authorizationServerUrl, resourceMetadataUrl, state } = value
-  return {
-    authorizationServerUrl: String(authorizationServerUrl),
-    ...(typeof resourceMetadataUrl === 'string' ? { resourceMetadataUrl } : {}),
-    ...(typeof state === 'string' ? { state } : {}),
-  }
-}
-
-function hasTexts(
-  value: unknown,
-  required: readonly string[],
-  optional: readonly string[] = [],
-): value is Readonly<Record<string, unknown>> {
-  return (
-    isRecord(value) &&
-    required.every((name) => typeof value[name] === 'string' && value[name] !== '') &&
-    optional.every((name) => ['undefined', 'string'].includes(typeof value[name]))
-  )
+function hasTexts(value: unknown, ...names: readonly string[]): boolean {
+  if (value === undefined) return true
+  return isRecord(value) && names.every((name) => typeof value[name] === 'string')
 }
 
 const LOCK_POLL_MS = 50
+/** An older lock is removed, because its process has died. */
+const LOCK_STALE_MS = 60_000
 
 /**
  * Runs `work` while no other process holds the lock file at `path`. If the lock is not free in `waitMs`, the
- * work runs without it: the lock only makes collisions rare. A lock older than `staleMs` is removed, because
- * its process died.
+ * work runs without it: the lock only makes collisions rare.
  */
 export async function withFileLock<Result>(
   path: string,
   work: () => Promise<Result>,
-  { staleMs = 60_000, waitMs = 45_000 }: { staleMs?: number; waitMs?: number } = {},
+  waitMs = 45_000,
 ): Promise<Result> {
   const deadline = performance.now() + waitMs
   let isHeld = await createLock(path)
   while (!isHeld && performance.now() < deadline) {
-    if (await isOlder(path, staleMs)) await rm(path, { force: true })
-    else await sleep(LOCK_POLL_MS)
+    const lock = await stat(path).catch(() => undefined)
+    const isStale = lock !== undefined && Date.now() - lock.mtimeMs > LOCK_STALE_MS
+    await (isStale ? rm(path, { force: true }) : sleep(LOCK_POLL_MS))
     isHeld = await createLock(path)
   }
   try {
@@ -178,15 +140,6 @@ async function createLock(path: string): Promise<boolean> {
     return true
   } catch (error) {
     if (hasCode(error, 'EEXIST')) return false
-    throw error
-  }
-}
-
-async function isOlder(path: string, ms: number): Promise<boolean> {
-  try {
-    return Date.now() - (await stat(path)).mtimeMs > ms
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return false
     throw error
   }
 }

@@ -1,7 +1,7 @@
 import { removeFrom, untilAborted } from '@x/internal'
 import type { Dispatcher } from 'undici'
-import { AuthAttempts, oauthChallenge } from '../auth/authorizer.ts'
-import type { AuthEdges, Authorizer, AuthStep, Credential, Renewal } from '../auth/authorizer.ts'
+import { AuthAttempts } from '../auth/authorizer.ts'
+import type { Authorizer, AuthStep, Credential, RefusedResponse } from '../auth/authorizer.ts'
 import { withoutHeader } from '../headers.ts'
 import type { ResponseHeaders } from '../headers.ts'
 import { toTransportError, TransportError } from '../transport-error.ts'
@@ -323,14 +323,11 @@ export class AuthorizedExchange implements Exchange {
       if (outcome.kind !== 'refused' || signal.aborted) return outcome
       this.#isRefused = true
       const { refusal } = outcome
-      const challenge = oauthChallenge(refusal.headers)
-      const step = attempts.next(refusal.status, challenge)
+      const step = attempts.next(refusal)
       if (step === undefined) return outcome
       this.#current = undefined
       try {
-        const isStepUp = step === 'step-up'
-        const renewal = { refused: credential?.token, refusal, challenge, isStepUp }
-        credential = await untilAborted(this.#renewed(step, renewal), signal)
+        credential = await untilAborted(this.#renewed(step, refusal, credential?.token), signal)
       } catch (cause) {
         if (!signal.aborted) return { kind: 'refused', refusal: { ...refusal, cause } }
       }
@@ -346,12 +343,15 @@ export class AuthorizedExchange implements Exchange {
   /** Returns another credential than the refused one; with `nonce` the same one with another proof. */
   async #renewed(
     step: AuthStep,
-    refused: Omit<Renewal, keyof AuthEdges>,
+    refusal: RefusedResponse,
+    refused: string | undefined,
   ): Promise<Credential | undefined> {
     const { authorizer, request } = this.#given
     if (step !== 'nonce') {
       const { signal } = this.#aborting
-      await authorizer.renew({ ...refused, fetch: this.#client.oauthFetch, signal })
+      const isStepUp = step === 'step-up'
+      const fetch = this.#client.oauthFetch
+      await authorizer.renew({ refused, refusal, isStepUp, fetch, signal })
     }
     return authorizer.credential(request.method)
   }
