@@ -30,7 +30,8 @@ import {
 import type { McpServerConfig, ScopedHeaders, ServerCommand } from './server-config.ts'
 import { SessionInfoFactory } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
-import { StdioConnection } from './stdio/stdio-transport.ts'
+import { StdioTransport } from './stdio/stdio-transport.ts'
+import type { StdioSettings } from './stdio/stdio-transport.ts'
 
 /** Result of phase 1. A session and all that replace it share the connection. */
 export interface Connection extends AsyncDisposable {
@@ -158,19 +159,27 @@ function connectToChild(
   command: ServerCommand,
 ): Connection {
   const { options, owner } = setup
-  const { stdio, limits } = options
-  const connection = new StdioConnection({
+  const transports = new Set<StdioTransport>()
+  let epoch = 0
+  const settings: StdioSettings = {
     server: command,
-    stdio,
-    limits,
+    limits: options.limits,
     log: (level, message) => owner.log(level, message),
     traceContext: options.traceContext ?? (() => owner.traceContext()),
-  })
+    onExited: (transport) => transports.delete(transport),
+  }
   return {
     server,
     sessionInfo: new SessionInfo(),
-    createTransport: () => connection.createTransport(),
-    [Symbol.asyncDispose]: () => connection[Symbol.asyncDispose](),
+    createTransport() {
+      const transport = new StdioTransport(settings, ++epoch)
+      transports.add(transport)
+      return transport
+    },
+    /** Waits until all processes have exited. */
+    async [Symbol.asyncDispose]() {
+      await Promise.all(Array.from(transports, (transport) => transport.close()))
+    },
   }
 }
 

@@ -50,7 +50,6 @@ describe('McpClient rejects the option', () => {
     [{ handlers: { elicit() {} } }, 'there is no option "handlers.elicit"'],
     [{ handlers: { sampling: {} } }, '"handlers.sampling" must be a function, not an object'],
     [{ idleScopes: { maxScopes: 1 } }, 'The options of "idleScopes" are max, ms'],
-    [{ stdio: { pathFrom: 'shell' } }, `"stdio.pathFrom" must be 'env' or 'login-shell'`],
     [{ timeouts: { conectMs: 1 } }, 'Did you mean "timeouts.connectMs"?'],
     [{ terminateOnClose: 'no' }, '"terminateOnClose" must be true or false, not a string'],
     [
@@ -59,7 +58,6 @@ describe('McpClient rejects the option', () => {
     ],
     [{ directory: './mcp.json' }, 'a directory, such as mcpJsonDirectory(path), not a string'],
     [{ openTelemetry: true }, '"openTelemetry" must be the module @opentelemetry/api, or false'],
-    [{ stdio: { cacheFolder: 'c' } }, '"stdio.cacheFolder" must be an absolute path, not a string'],
     ['https://other.test', 'the options must be'],
   ])('%o', (options, message) => {
     expect(() => made(McpClient, { url }, options)).toThrow(refused(message))

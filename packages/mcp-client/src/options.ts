@@ -7,11 +7,9 @@ import type { ClientHandlers } from './handlers.ts'
 import type { InputResume } from './input-required.ts'
 import type { ReplayPolicy, RetryTiming } from './retry.ts'
 import type { McpServer, McpServerDirectory } from './directory/server-directory.ts'
-import { isAbsolutePath } from './server-fields.ts'
 import type { Caller } from './session-calls.ts'
 import type { SessionInfoSource } from './session-info-factory.ts'
 import type { SessionScope } from './session-scope.ts'
-import type { StdioOptions } from './stdio/child-process.ts'
 import type { OpenTelemetry } from './telemetry.ts'
 import type { IdleScopeOptions } from './session-manager.ts'
 
@@ -75,8 +73,6 @@ export interface McpClientOptions extends Pick<
   readonly capabilities?: ClientCapabilities | undefined
   /** Name and version of this client for the server. @default `mcp-client` and its version */
   readonly clientInfo?: { readonly name: string; readonly version: string } | undefined
-  /** How servers on stdio are started. @default see `StdioOptions` */
-  readonly stdio?: StdioOptions | undefined
 }
 
 /** Lets a long tool call continue while the server reports progress. */
@@ -121,15 +117,6 @@ const handlerChecks: Checks<ClientHandlers> = {
   roots: check.func,
 }
 
-const stdioChecks: Checks<StdioOptions> = {
-  pathFrom: check.oneOf('env', 'login-shell'),
-  path: check.string,
-  cacheFolder: {
-    takes: 'an absolute path',
-    accepts: (value) => typeof value === 'string' && isAbsolutePath(value) && !value.includes('\0'),
-  },
-}
-
 export const clientOptionChecks: Checks<McpClientOptions> = {
   directory: {
     ...check.methods('retrieve'),
@@ -163,7 +150,6 @@ export const clientOptionChecks: Checks<McpClientOptions> = {
   capabilities: check.record,
   clientInfo: check.record,
   dispatcher,
-  stdio: check.section(stdioChecks),
   timeouts,
   limits,
   reconnect,

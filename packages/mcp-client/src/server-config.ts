@@ -50,7 +50,7 @@ export interface CommandConfig {
   readonly args?: readonly string[] | undefined
   /** Added to the few variables that a child process inherits (`PATH`, `HOME` and others). @default none */
   readonly env?: Readonly<Record<string, string>> | undefined
-  /** Folder in which the program runs: an absolute path. @default a private folder, see `StdioOptions` */
+  /** Folder in which the program runs: an absolute path. @default the folder of this process */
   readonly cwd?: string | undefined
 }
 
@@ -109,16 +109,12 @@ function findKindProblem(config: unknown): string | undefined {
 export function serverLabel(config: McpServerConfig): string {
   if (isSlugConfig(config)) return config.slug
   if (isNameConfig(config)) return config.name
-  if (isCommandConfig(config)) return commandLabel(config.command)
+  // Arguments may be secrets. `win32` accepts both kinds of slashes.
+  if (isCommandConfig(config)) return win32.basename(config.command)
   const { url } = config
   if (typeof url === 'string' && !URL.canParse(url)) return 'server with a malformed URL'
   const { origin, protocol, host, pathname } = new URL(url)
   return (origin === 'null' ? `${protocol}//${host}` : origin) + pathname
-}
-
-/** Name of a command in messages: without its folder, and without arguments, which may be secrets. */
-export function commandLabel(command: string): string {
-  return win32.basename(command) // accepts both kinds of slashes
 }
 
 /**

@@ -95,10 +95,7 @@ export function parseFolder(
   return text
 }
 
-export function isAbsolutePath(
-  path: string,
-  platform: NodeJS.Platform = process.platform,
-): boolean {
+function isAbsolutePath(path: string, platform: NodeJS.Platform = process.platform): boolean {
   return platform === 'win32' ? WINDOWS_ABSOLUTE_PATH.test(path) : posix.isAbsolute(path)
 }
 

@@ -29,7 +29,6 @@ export { isSessionId, shortSessionId } from './session-record.ts'
 export { isNewerRecord, isRecordOfEndpoint, sessionRecordFrom } from './session-record.ts'
 export type { Era, InitializeResult, SessionRecord } from './session-record.ts'
 // Helpers for other transports, such as stdio.
-export { messageFrom } from './json-rpc.ts'
 export { INPUT_META_KEY, takeInputInstructions } from './json-rpc.ts'
 export { withTraceContext } from './json-rpc.ts'
 export type { InputInstructions } from './json-rpc.ts'

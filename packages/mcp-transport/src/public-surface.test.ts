@@ -14,7 +14,6 @@ test('exports exactly these names', () => {
     'isNewerRecord',
     'isRecordOfEndpoint',
     'isSessionId',
-    'messageFrom',
     'reserveAuthProvider',
     'sessionRecordFrom',
     'shortSessionId',

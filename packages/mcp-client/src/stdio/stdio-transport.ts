@@ -1,95 +1,42 @@
-import type { ChildProcessWithoutNullStreams } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, stat } from 'node:fs/promises'
-import { homedir, tmpdir } from 'node:os'
-import { join, posix, win32 } from 'node:path'
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { fulfilledWithin } from '@x/internal'
-import {
-  messageFrom,
-  takeInputInstructions,
-  TransportError,
-  withTraceContext,
-} from '@x/mcp-transport'
+import type { ChildProcess } from 'node:child_process'
+import { stat } from 'node:fs/promises'
+import { takeInputInstructions, TransportError, withTraceContext } from '@x/mcp-transport'
 import type { Era, JsonRpcMessage, LimitOptions, RequestId, TraceContext } from '@x/mcp-transport'
 import { StdioError } from '../errors.ts'
 import { outsideRun } from '../run-scope.ts'
-import { commandLabel } from '../server-config.ts'
 import type { ServerCommand } from '../server-config.ts'
-import { ChildOutput, LineReader, Redaction } from './child-output.ts'
-import {
-  createEnvironment,
-  createSpawnPlan,
-  endTree,
-  endWithProcess,
-  getVariable,
-  startChild,
-  toStartError,
-} from './child-process.ts'
-import type { StdioOptions } from './child-process.ts'
+import { ChildOutput } from './child-output.ts'
+import { endGroup, endWithProcess, startInGroup } from './process-group.ts'
 
 /** Settings that all processes of one server share. */
 export interface StdioSettings {
   readonly server: ServerCommand
-  readonly stdio: StdioOptions | undefined
   /** `eventBytes` limits one line. @default 16 MiB */
   readonly limits: LimitOptions | undefined
   readonly traceContext: () => TraceContext | undefined
   readonly log: (level: 'info' | 'warning', message: string) => void
-}
-
-/** Starts the processes of one server, one for each session. Disposing of it waits until they have exited. */
-export class StdioConnection implements AsyncDisposable {
-  readonly #settings: StdioSettings
-  readonly #transports = new Set<StdioTransport>()
-  #epoch = 0
-  #folder: Promise<WorkingFolder> | undefined
-
-  constructor(settings: StdioSettings) {
-    this.#settings = settings
-  }
-
-  createTransport(): StdioTransport {
-    const transport = new StdioTransport(this.#settings, this, ++this.#epoch)
-    this.#transports.add(transport)
-    return transport
-  }
-
   /** Called when a child and all processes that it started have exited. */
-  exited(transport: StdioTransport): void {
-    this.#transports.delete(transport)
-  }
-
-  /** Returns the folder in which the children run. */
-  async getFolder(): Promise<string> {
-    const folder = (this.#folder ??= createWorkingFolder(this.#settings))
-    try {
-      return (await folder).path
-    } catch (error) {
-      if (this.#folder === folder) this.#folder = undefined
-      throw error
-    }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(Array.from(this.#transports, (transport) => transport.close()))
-    const folder = await this.#folder?.catch(() => undefined)
-    await folder?.[Symbol.asyncDispose]()
-  }
+  readonly onExited: (transport: StdioTransport) => void
 }
 
 type State =
   | { readonly phase: 'new' | 'starting' }
-  | { readonly phase: 'open'; readonly child: ChildProcessWithoutNullStreams }
+  | { readonly phase: 'open'; readonly inner: StdioClientTransport }
   | { readonly phase: 'closed' }
 
 const LINE_BYTES = 16 * 1024 * 1024
+/** Longest chunk that Node reads from a pipe. */
+const CHUNK_BYTES = 64 * 1024
 /** Time to read the rest of the output of a child that has exited. Its own children may hold the pipes open. */
 const DRAIN_MS = 500
 const INVALID_PARAMS = -32_602
 
 /**
- * MCP over the standard input and output of a child process (2025-11-25, transports, stdio). The child is the
- * session: it starts and ends with the transport, and so do all processes that it started.
+ * The SDK's `StdioClientTransport` (2025-11-25, transports, stdio) with typed errors, a limit for each line, and
+ * the end of all processes that the child started. The child is the session: it starts and ends with the transport.
  *
  * A request in flight when the child ends gets a JSON-RPC error whose `data` is a `StdioError`. Requests are
  * never sent twice, and `send()` does not wait for the child.
@@ -103,10 +50,9 @@ export class StdioTransport implements AsyncDisposable {
   readonly isResumed: boolean = false
   readonly epoch: number
   readonly #settings: StdioSettings
-  readonly #connection: StdioConnection
+  readonly #output: ChildOutput
   readonly #pending = new Set<RequestId>()
   #state: State = { phase: 'new' }
-  #output: ChildOutput | undefined
   #initialize: RequestId | undefined
   #protocolVersion: string | undefined
   #stop: () => Promise<void> = async () => {}
@@ -114,9 +60,9 @@ export class StdioTransport implements AsyncDisposable {
   #ending: Promise<void> | undefined
 
   /** @param epoch number of the session */
-  constructor(settings: StdioSettings, connection: StdioConnection, epoch: number) {
+  constructor(settings: StdioSettings, epoch: number) {
     this.#settings = settings
-    this.#connection = connection
+    this.#output = new ChildOutput(settings.server, settings.log)
     this.epoch = epoch
   }
 
@@ -131,7 +77,7 @@ export class StdioTransport implements AsyncDisposable {
   /** Why the session ended, or why a child that still runs may not answer. */
   get evidence(): TransportError | undefined {
     if (this.#endedBy !== undefined && this.#endedBy.code !== 'CLOSED') return this.#endedBy
-    return this.#output?.silence
+    return this.#output.silence
   }
 
   /** Starts the child. @throws StdioError `UNREACHABLE` with the reason of the operating system */
@@ -169,8 +115,9 @@ export class StdioTransport implements AsyncDisposable {
       // 2025-11-25, cancellation: a client must not cancel its `initialize`.
       if (this.#initialize === sent.params?.['requestId']) return
     }
-    // If the child has ended, its exit event answers the request.
-    this.#state.child.stdin.write(`${JSON.stringify(sent)}\n`)
+    // Not awaited: the SDK waits until the pipe has room, for ever if the child dies. Its exit answers the request.
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the SDK's type is the same, but mutable
+    void this.#state.inner.send(sent as JSONRPCMessage).catch(() => {})
   }
 
   setProtocolVersion(version: string): void {
@@ -194,80 +141,95 @@ export class StdioTransport implements AsyncDisposable {
   }
 
   async #start(): Promise<void> {
-    const { server, stdio = {}, log } = this.#settings
-    const output = new ChildOutput(new Redaction(server), log)
-    this.#output = output
-    const cwd = await this.#connection.getFolder()
-    const launch = { server, stdio, cwd, log: (text: string) => log('info', text) }
-    const environment = await createEnvironment(launch)
+    const { server, limits } = this.#settings
+    const { command, args, cwd } = server
+    const { eventBytes = LINE_BYTES } = limits ?? {}
+    // Node reports a missing folder as a missing command.
+    if (cwd !== undefined) {
+      await stat(`${cwd}/.`).catch((cause: unknown) => {
+        throw new StdioError('UNREACHABLE', `its cwd ${cwd} is not a folder`, { cause })
+      })
+    }
     if (this.#state.phase !== 'starting') throw closedError()
-    const plan = createSpawnPlan(launch, environment)
+    const inner = new StdioClientTransport({
+      command,
+      args: [...args],
+      env: addedVariables(server.env),
+      stderr: 'pipe',
+      ...(cwd === undefined ? {} : { cwd }),
+      maxBufferSize: eventBytes + CHUNK_BYTES, // `#watch()` reports longer lines first
+    })
+    inner.onmessage = (message) => this.#receive(message)
+    inner.onerror = (error) => this.#report(error)
+    inner.stderr?.on('data', (chunk: Buffer) => this.#output.pushStderr(chunk))
+    inner.stderr?.once('end', () => this.#output.endStderr())
+    const closed = new Promise<void>((resolve) => {
+      inner.onclose = resolve
+    })
     // The pipes outlive the call that starts the child.
-    const child = outsideRun(() => startChild(plan))
-    if (child.pid === undefined) {
-      const [cause] = await once(child, 'error', { signal: AbortSignal.timeout(1000) })
+    const { result: started, child } = outsideRun(() => startInGroup(() => inner.start()))
+    const close = (): Promise<void> => inner.close()
+    // A child without an id could not be started.
+    this.#stop = child?.pid === undefined ? close : () => endGroup(child, close)
+    try {
+      await started
+    } catch (cause) {
       throw toStartError(cause)
     }
-    child.on('error', (error) => log('warning', error.message)) // the child could not be signalled
-    this.#state = { phase: 'open', child }
-    this.#read(child, output)
+    if (this.#state.phase !== 'starting') throw closedError()
+    this.#state = { phase: 'open', inner }
+    if (child === undefined) void closed.then(() => this.#end(this.#output.endOf(child)))
+    else this.#watch(child, closed, eventBytes)
   }
 
-  #read(child: ChildProcessWithoutNullStreams, output: ChildOutput): void {
-    const exited = new Promise((resolve) => child.once('exit', resolve))
-    const closed = new Promise((resolve) => child.once('close', resolve))
+  #watch(child: ChildProcess, closed: Promise<void>, eventBytes: number): void {
     const unguard = endWithProcess(child)
-    const { eventBytes = LINE_BYTES } = this.#settings.limits ?? {}
-    const lines = new LineReader({
-      maxBytes: eventBytes,
-      onLine: (line) => this.#receive(line, output),
-      onTooLong: () => {
+    const stop = this.#stop
+    this.#stop = () => stop().finally(unguard)
+    let lineBytes = 0
+    child.stdout?.on('data', (chunk: Buffer) => {
+      const first = chunk.indexOf('\n')
+      lineBytes += first === -1 ? chunk.length : first
+      if (lineBytes > eventBytes) {
         const what = `its process wrote a line of more than ${eventBytes} bytes: raise the option limits.eventBytes to allow it`
-        this.#end(output.error('LIMIT', what))
-      },
+        this.#end(this.#output.error('LIMIT', what))
+      }
+      if (first !== -1) lineBytes = chunk.length - 1 - chunk.lastIndexOf('\n')
     })
-    child.stdout.on('data', (chunk: Buffer) => {
-      if (this.#state.phase === 'open') lines.push(chunk)
-    })
-    child.stdout.once('end', () => {
-      if (this.#state.phase === 'open') lines.end()
-    })
-    child.stderr.on('data', (chunk: Buffer) => output.pushStderr(chunk))
-    child.stderr.once('end', () => output.endStderr())
-    this.#stop = () => endTree(child, exited).finally(unguard)
     // Any of these events may come first. The reason is known when the pipes have been read to their end.
     const broken = new Promise<void>((resolve) => {
-      for (const stream of child.stdio) stream?.on('error', () => resolve())
-      child.stdout.once('close', resolve)
+      child.once('exit', () => resolve())
+      child.stdin?.on('error', () => resolve())
+      child.stdout?.once('close', resolve)
     })
-    void Promise.race([exited, broken])
+    void Promise.race([broken, closed])
       .then(() => fulfilledWithin(closed, DRAIN_MS))
-      .then(() => this.#end(output.endOf(child)))
+      .then(() => this.#end(this.#output.endOf(child)))
   }
 
-  #receive(line: string, output: ChildOutput): void {
-    if (this.#state.phase !== 'open' || line.trim() === '') return
-    const messages = parseMessages(line)
-    if (messages === undefined) return output.addInvalidLine(line)
-    for (const message of messages) {
-      if ('method' in message) {
-        this.#deliver(message)
-        continue
-      }
-      if (message.id !== undefined && message.id !== null) this.#pending.delete(message.id)
-      // The SDK's client handles notifications one microtask later than responses, and a response removes its
-      // progress handler. Without the delay, progress that arrived in the same chunk would be lost.
-      queueMicrotask(() => this.#deliver(message))
-    }
+  #receive(message: JsonRpcMessage): void {
+    if (this.#state.phase !== 'open') return
+    if ('method' in message) return this.#deliver(message)
+    if (message.id !== undefined && message.id !== null) this.#pending.delete(message.id)
+    // The SDK's client handles notifications one microtask later than responses, and a response removes its
+    // progress handler. Without the delay, progress that arrived in the same chunk would be lost.
+    queueMicrotask(() => this.#deliver(message))
+  }
+
+  #report(error: Error): void {
+    if (this.#state.phase !== 'open') return
+    // A line is no JSON, or a value that is not a JSON-RPC message.
+    if (error instanceof SyntaxError || error.name === 'ZodError')
+      this.#output.addInvalidLine(error)
+    else this.#settings.log('warning', error.message)
   }
 
   /** Ends the session. Only the first reason counts. */
   #end(reason: TransportError): void {
-    const { phase } = this.#state
-    if (phase === 'closed') return
+    if (this.#state.phase === 'closed') return
     this.#state = { phase: 'closed' }
     this.#endedBy = reason
-    this.#ending = this.#stop().finally(() => this.#connection.exited(this))
+    this.#ending = this.#stop().finally(() => this.#settings.onExited(this))
     for (const id of this.#pending) this.#deliver(errorAnswer(id, reason))
     this.#pending.clear()
     const { onclose } = this
@@ -277,7 +239,7 @@ export class StdioTransport implements AsyncDisposable {
     onclose?.()
   }
 
-  /** Catches errors of the callback: thrown inside a stream event, they would end this process. */
+  /** Catches errors of the callback: the SDK would report them as invalid lines. */
   #deliver(message: JsonRpcMessage): void {
     try {
       this.onmessage?.(message)
@@ -296,79 +258,46 @@ function errorAnswer(id: RequestId, error: TransportError): JsonRpcMessage {
   return { jsonrpc: '2.0', id, error: { code: -32_000, message: error.message, data: error } }
 }
 
-/** Returns the messages in a line: one, or a batch as 2025-03-26 allowed. Undefined if the line is invalid. */
-export function parseMessages(line: string): readonly JsonRpcMessage[] | undefined {
-  let value: unknown
-  try {
-    value = JSON.parse(line)
-  } catch {
-    return undefined
-  }
-  const all: readonly unknown[] = Array.isArray(value) ? value : [value]
-  const messages = all.map(messageFrom).filter((message) => message !== undefined)
-  return messages.length > 0 && messages.length === all.length ? messages : undefined
-}
-
-export interface WorkingFolder extends AsyncDisposable {
-  readonly path: string
-}
-
 /**
- * Returns the folder in which a child runs: its `cwd`, or a private folder that is created for it. Never the
- * current folder of this process.
- *
- * @throws StdioError for a `cwd` that is not a folder
+ * Variables that the SDK does not inherit: the locations of certificate authorities for Node, OpenSSL, Python and
+ * curl, and what a program on Windows needs to start others. None of them is a secret.
  */
-export async function createWorkingFolder(
-  settings: Pick<StdioSettings, 'server' | 'stdio'>,
-): Promise<WorkingFolder> {
-  const { server, stdio } = settings
-  if (server.cwd !== undefined) {
-    await assertFolder(server.cwd)
-    return { path: server.cwd, [Symbol.asyncDispose]: keep }
+const INHERITED = [
+  'COMSPEC',
+  'CURL_CA_BUNDLE',
+  'NODE_EXTRA_CA_CERTS',
+  'NODE_USE_SYSTEM_CA',
+  'PATHEXT',
+  'REQUESTS_CA_BUNDLE',
+  'SSL_CERT_DIR',
+  'SSL_CERT_FILE',
+]
+
+/** Returns the variables that the SDK adds to those it inherits. Other tokens of this process do not reach the server. */
+function addedVariables(env: Readonly<Record<string, string>>): Record<string, string> {
+  const isWindows = process.platform === 'win32'
+  const added: Record<string, string> = {}
+  for (const name of INHERITED) {
+    const value = process.env[name]
+    if (value !== undefined) added[name] = value
   }
-  const { cacheFolder = userCacheFolder(process.platform) } = stdio ?? {}
-  const name = commandLabel(server.command)
-    .replaceAll(/[^\w.-]/g, '_')
-    .replace(/^\.+/, '_')
-  const path = join(cacheFolder, name)
-  try {
-    await mkdir(path, { recursive: true, mode: 0o700 })
-    return { path, [Symbol.asyncDispose]: keep }
-  } catch {
-    // In containers, the home folder is often read-only. A temporary folder is removed at the end.
-    const temporary = await mkdtemp(join(tmpdir(), 'mcp-client-'))
-    return {
-      path: temporary,
-      [Symbol.asyncDispose]: () => rm(temporary, { recursive: true, force: true }),
-    }
-  }
+  // On Windows `Path` is `PATH`, which the SDK inherits under this name.
+  for (const [name, value] of Object.entries(env))
+    added[isWindows ? name.toUpperCase() : name] = value
+  return added
 }
 
-/** Cache folder of the user, as each platform defines it. */
-export function userCacheFolder(
-  platform: NodeJS.Platform,
-  environment: NodeJS.ProcessEnv = process.env,
-  home: string = homedir(),
-): string {
-  const paths = platform === 'win32' ? win32 : posix
-  const name = platform === 'win32' ? 'LOCALAPPDATA' : 'XDG_CACHE_HOME'
-  const given = platform === 'darwin' ? undefined : getVariable(environment, name, platform)
-  if (given !== undefined && paths.isAbsolute(given)) return paths.join(given, 'mcp-client')
-  if (platform === 'win32') return paths.join(home, 'AppData', 'Local', 'mcp-client')
-  return paths.join(home, platform === 'darwin' ? 'Library/Caches' : '.cache', 'mcp-client')
-}
-
-async function keep(): Promise<void> {}
-
-/** Checks `cwd`, because Node reports a missing folder as a missing command. */
-async function assertFolder(path: string): Promise<void> {
-  const found = await stat(path).catch((cause: unknown) => {
-    throw new StdioError('UNREACHABLE', `its cwd ${path} cannot be used: create the folder`, {
-      cause,
-    })
-  })
-  if (!found.isDirectory()) {
-    throw new StdioError('UNREACHABLE', `its cwd ${path} is not a folder: give the path of one`)
-  }
+/** Explains why a child could not be started, with the code of the operating system. */
+function toStartError(cause: unknown): StdioError {
+  // Node adds all arguments, which may be secrets.
+  if (cause instanceof Error) Reflect.deleteProperty(cause, 'spawnargs')
+  const code = cause instanceof Error && 'code' in cause ? String(cause.code) : undefined
+  const why = code ?? (cause instanceof Error ? cause.message : String(cause))
+  const message =
+    code === 'ENOENT'
+      ? 'its command was not found (ENOENT): install it, or give its full path'
+      : code === 'EACCES'
+        ? 'its command cannot be executed (EACCES): check the permissions of the file'
+        : `it could not be started (${why})`
+  return new StdioError('UNREACHABLE', message, { cause })
 }
