@@ -18,7 +18,6 @@ export type {
   InlineSettings,
   LimitSettings,
   ListenOptions,
-  NameSettings,
   RegistrySettings,
   RunSettings,
   SecretSettings,

@@ -50,7 +50,6 @@ test.each([
   [{ registry: { waitFor: { minAgent: 3 } } }, 'Did you mean "registry.waitFor.minAgents"?'],
   [{ tools: { parameters: 'scheme' } }, `Did you mean 'schema'?`],
   [{ tools: { exclude: 'echo' } }, '"tools.exclude" must be a list of texts, not a string'],
-  [{ tools: { names: { maxLenght: 64 } } }, 'Did you mean "tools.names.maxLength"?'],
   [{ tools: { extras: { idempotency: true } } }, 'Did you mean "tools.extras.idempotencyKey"?'],
   [{ tools: { overrides: { 'a/b': { hiden: true } } } }, '"tools.overrides["a/b"].hiden"'],
   [

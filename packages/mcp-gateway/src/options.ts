@@ -210,8 +210,6 @@ export interface ToolSettings {
   readonly include: readonly string[]
   /** Leaves out tools that match. Exact text wins over an expression; of two equal matches `exclude` wins. */
   readonly exclude: readonly string[]
-  /** How names of tools are made. */
-  readonly names: NameSettings
   /** Settings of single tools, by `agent/skill`; for an agent without skills by the agent alone. */
   readonly overrides: Readonly<Record<string, ToolOverride>>
   /**
@@ -234,17 +232,6 @@ export interface ToolSettings {
   readonly listTtlMs: number
   /** Entries on one page of a list. */
   readonly pageSize: number
-}
-
-export interface NameSettings {
-  /** Holds `{agent}`, `{skill}` or both. */
-  readonly pattern: string
-  /** Characters that model providers accept, with the prefix that clients put before a name. */
-  readonly maxLength: number
-  /** Characters that are left for that prefix. */
-  readonly reserve: number
-  /** Turns `WeatherAgent` into `weather_agent` instead of `weatheragent`. */
-  readonly splitCamelCase: boolean
 }
 
 /** Settings of one tool. What is left out is as for all tools, or as the agent says. */

@@ -145,12 +145,6 @@ export const settingsShape: Shape<GatewaySettings> = {
   tools: section({
     include: texts.default([]),
     exclude: texts.default([]),
-    names: section({
-      pattern: text.default('{agent}_{skill}'),
-      maxLength: whole(16, 128).default(64),
-      reserve: whole(0, 112).default(16),
-      splitCamelCase: flag.default(false),
-    }),
     overrides: z.record(z.string(), override, { error: 'overrides by "agent/skill"' }).default({}),
     parameters: oneOf('message', 'schema', 'auto').default('auto'),
     schemaFromExamples: flag.default(false),

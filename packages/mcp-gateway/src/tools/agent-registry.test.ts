@@ -429,7 +429,7 @@ describe('names of tools', () => {
     source.listener?.found(twin('a'))
     await world.clock.advance(250)
     expect(plan().byName('twin')).toBeUndefined()
-    const name = plan().bySkill('a', 'a')?.name ?? ''
+    const name = plan().tools.find(({ agent }) => agent.id === 'a')?.name ?? ''
     expect(world.tools()).toContain(name)
     source.listener?.gone('a')
     await world.clock.advance(250)

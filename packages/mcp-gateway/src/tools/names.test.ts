@@ -1,29 +1,14 @@
-import { DEFAULTS } from '../../test/settings.ts'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 
-import {
-  type NameCandidate,
-  type NameShape,
-  planNames,
-  sanitizeName,
-  splitWords,
-  suffixedName,
-  toNameShape,
-} from './names.ts'
-
-const shape = toNameShape(DEFAULTS.tools.names)
+import { type NameCandidate, planNames, sanitizeName, suffixedName } from './names.ts'
 
 function candidate(agentId: string, skillName: string, over: Partial<NameCandidate> = {}) {
   return { agentId, agentName: agentId, skillId: skillName || agentId, skillName, ...over }
 }
 
-function plan(candidates: readonly NameCandidate[], options: { readonly shape?: NameShape } = {}) {
-  return planNames(candidates, options.shape ?? shape)
-}
-
-function namesOf(...given: Parameters<typeof plan>): readonly string[] {
-  return plan(...given).names.map(({ name }) => name)
+function namesOf(candidates: readonly NameCandidate[]): readonly string[] {
+  return planNames(candidates).names.map(({ name }) => name)
 }
 
 describe('a name', () => {
@@ -35,20 +20,11 @@ describe('a name', () => {
 
   test('of an agent without skills is the name of the agent', () => {
     expect(namesOf([candidate('support', '')])).toEqual(['support'])
-    const onlySkill = toNameShape({ ...DEFAULTS.tools.names, pattern: '{skill}' })
-    expect(namesOf([candidate('support', '')], { shape: onlySkill })).toEqual(['support'])
   })
 
   test('in another script has digits of the id', () => {
     expect(namesOf([candidate('天気', '予報')])).toEqual(['agent_bc79d8_skill_ab7dfa'])
     expect(namesOf([candidate('天気', 'forecast')])).toEqual(['agent_bc79d8_forecast'])
-  })
-
-  test('is split with the setting', () => {
-    const split = toNameShape({ ...DEFAULTS.tools.names, splitCamelCase: true })
-    expect(namesOf([candidate('WeatherAgent', 'getForecast')], { shape: split })).toEqual([
-      'weather_agent_get_forecast',
-    ])
   })
 
   test('that is too long loses characters of the agent first, and stays unique', () => {
@@ -76,9 +52,9 @@ describe('names that two skills want', () => {
 
   test('go to neither of them, and are reported', () => {
     const names = namesOf(same)
-    expect(names).toEqual(same.map((each) => suffixedName(each, shape)))
+    expect(names).toEqual(same.map((each) => suffixedName(each)))
     expect(names[0]).not.toBe(names[1])
-    expect(plan(same).collisions).toEqual([
+    expect(planNames(same).collisions).toEqual([
       { wanted: 'weather_get', skill: 'a/get', others: ['b/get'], given: names[1] },
       { wanted: 'weather_get', skill: 'b/get', others: ['a/get'], given: names[0] },
     ])
@@ -99,7 +75,7 @@ describe('names that two skills want', () => {
     const other = candidate('z', 'other', { override: 'weather_get' })
     const names = namesOf([...same, other])
     expect(names).toEqual([...namesOf(same), 'weather_get'])
-    expect(plan([same[0]!, other]).collisions).toMatchObject([
+    expect(planNames([same[0]!, other]).collisions).toMatchObject([
       { wanted: 'weather_get', skill: 'b/get', others: ['z/other'] },
     ])
   })
@@ -110,12 +86,12 @@ describe('names that two skills want', () => {
   })
 
   test('do not go to an agent that is named after the tool of another', () => {
-    const taken = suffixedName(same[0]!, shape)
+    const taken = suffixedName(same[0]!)
     const thief = candidate('thief', '', { agentName: taken })
     const names = namesOf([...same, thief])
     expect(new Set(names).size).toBe(3)
     expect(names).not.toContain(taken)
-    expect(names[0]).toBe(suffixedName(same[0]!, shape, 7))
+    expect(names[0]).toBe(suffixedName(same[0]!, 7))
   })
 
   test('differ even where six digits are the same', () => {
@@ -160,8 +136,8 @@ test('gives the same names for any order of the agents', () => {
     fc.property(shuffled, ([candidates, other]) => {
       const inOrder = (names: readonly { name: string }[]) =>
         names.map(({ name }) => name).toSorted()
-      const one = plan(candidates)
-      const two = plan(other)
+      const one = planNames(candidates)
+      const two = planNames(other)
       expect(inOrder(two.names)).toEqual(inOrder(one.names))
       expect(two.collisions).toEqual(one.collisions)
     }),
@@ -186,7 +162,7 @@ function twinsBySuffix(): readonly [NameCandidate, NameCandidate] {
   const seen = new Map<string, NameCandidate>()
   for (let index = 1; ; index++) {
     const one = candidate(`id${index}`, 'x', { agentName: 'n' })
-    const name = suffixedName(one, shape)
+    const name = suffixedName(one)
     const twin = seen.get(name)
     if (twin !== undefined) return [twin, one]
     seen.set(name, one)
@@ -217,12 +193,4 @@ test('does not change a sanitized name', () => {
       expect(sanitizeName(name)).toBe(name)
     }),
   )
-})
-
-test.each([
-  ['WeatherAgent', 'Weather_Agent'],
-  ['HTTPServer2Go', 'HTTP_Server2_Go'],
-  ['already_split', 'already_split'],
-])('%j is split to %j', (text, split) => {
-  expect(splitWords(text)).toBe(split)
 })

@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto'
 import { compareText } from '../agents/agent.ts'
-import { GatewayError } from '../errors.ts'
-import type { NameSettings } from '../options.ts'
 
 /** A skill that needs the name of a tool. */
 export interface NameCandidate {
@@ -47,10 +45,9 @@ export interface NamePlan<Candidate> {
  */
 export function planNames<Candidate extends NameCandidate>(
   candidates: readonly Candidate[],
-  shape: NameShape,
 ): NamePlan<Candidate> {
   const names = candidates.map((candidate) => {
-    const wanted = candidate.override ?? bareName(candidate, shape)
+    const wanted = candidate.override ?? bareName(candidate)
     return { candidate, wanted, name: wanted, digits: 0, others: NOBODY }
   })
   const sorted = names.toSorted(({ candidate: a }, { candidate: b }) => {
@@ -75,7 +72,7 @@ export function planNames<Candidate extends NameCandidate>(
         if (digits === 0) one.others = known.filter((other) => other !== showIds(candidate))
         // The first digits of two skills may be equal too.
         one.digits = Math.max(MIN_DIGITS, digits + 1)
-        one.name = suffixedName(candidate, shape, one.digits)
+        one.name = suffixedName(candidate, one.digits)
       }
     }
   }
@@ -95,87 +92,49 @@ function showIds({ agentId, skillId }: NameCandidate): string {
 
 // ---- the name of one skill -----------------------------------------------------------------------------------------
 
-/** How names of tools are made. */
-export interface NameShape {
-  readonly pattern: string
-  /** Most characters of a name. */
-  readonly budget: number
-  readonly splitCamelCase: boolean
-}
-
-/** A shorter name has no room for a part and its digits. */
-const MIN_BUDGET = 16
-
-/** @throws GatewayError `CONFIG` */
-export function toNameShape(settings: NameSettings): NameShape {
-  const { pattern, maxLength, reserve, splitCamelCase } = settings
-  if (!/\{(?:agent|skill)\}/.test(pattern)) {
-    throw wrong('pattern', 'it contains neither {agent} nor {skill}, so all names would be equal')
-  }
-  const unknown = /\{(?!agent\}|skill\})[^}]*\}/.exec(pattern)
-  if (unknown !== null) throw wrong('pattern', `${unknown[0]} is neither {agent} nor {skill}`)
-  if (maxLength - reserve < MIN_BUDGET) {
-    throw wrong('reserve', `it leaves less than ${MIN_BUDGET} characters of maxLength for names`)
-  }
-  return { pattern, budget: maxLength - reserve, splitCamelCase }
-}
-
-function wrong(option: string, why: string): GatewayError {
-  const path = `tools.names.${option}`
-  return new GatewayError('CONFIG', `${path}: ${why}`, { path })
-}
-
+/**
+ * Most characters of a name: model providers accept 64, and clients put a prefix of their own, such as
+ * `mcp__<server>__`, before a name.
+ */
+const MAX_NAME = 48
 /** The part of the agent is cut to this length before the part of the skill is cut. */
 const MIN_AGENT = 8
 const MIN_DIGITS = 6
 
-/** Returns the name that a skill has if no other skill wants it. */
-function bareName(skill: NameCandidate, shape: NameShape): string {
-  const name = fill(shape.pattern, toParts(skill, shape))
+/** Returns the name that a skill has if no other skill wants it: `agent_skill`. */
+function bareName(skill: NameCandidate): string {
+  const name = joined(toParts(skill))
   // Digits, because two long names may differ only at their ends.
-  return name.length <= shape.budget ? name : suffixedName(skill, shape)
+  return name.length <= MAX_NAME ? name : suffixedName(skill)
 }
 
 /** Returns as much of the name as fits, and digits of the ids. */
-export function suffixedName(
-  skill: NameCandidate,
-  shape: NameShape,
-  digits: number = MIN_DIGITS,
-): string {
+export function suffixedName(skill: NameCandidate, digits: number = MIN_DIGITS): string {
   const suffix = `_${digest(JSON.stringify([skill.agentId, skill.skillId])).slice(0, digits)}`
-  const room = shape.budget - suffix.length
-  const parts = toParts(skill, shape)
+  const room = MAX_NAME - suffix.length
+  const parts = toParts(skill)
   const { agent, skill: own } = parts
-  const whole = fill(shape.pattern, parts)
+  const whole = joined(parts)
   const excess = whole.length - room
   if (excess <= 0) return whole + suffix
   const shortAgent = agent.slice(0, Math.max(MIN_AGENT, agent.length - excess))
   const stillOver = excess - (agent.length - shortAgent.length)
   const shortSkill = own.slice(0, Math.max(0, own.length - Math.max(0, stillOver)))
-  const name = fill(shape.pattern, { agent: shortAgent, skill: shortSkill })
+  const name = joined({ agent: shortAgent, skill: shortSkill })
   return name.slice(0, room).replace(/_$/, '') + suffix
 }
 
 type NameParts = Readonly<Record<'agent' | 'skill', string>>
 
-function toParts(
-  { agentId, agentName, skillId, skillName }: NameCandidate,
-  shape: NameShape,
-): NameParts {
-  const part = (text: string): string =>
-    sanitizePart(shape.splitCamelCase ? splitWords(text) : text)
-  const agent = part(agentName) || `agent_${digest(agentId).slice(0, 6)}`
-  if (skillName === '') {
-    // An agent without skills needs a name, also if the pattern has no place for agents.
-    return { agent, skill: shape.pattern.includes('{agent}') ? '' : agent }
-  }
-  return { agent, skill: part(skillName) || `skill_${digest(skillId).slice(0, 6)}` }
+/** The part of the skill is empty for an agent without skills. */
+function toParts({ agentId, agentName, skillId, skillName }: NameCandidate): NameParts {
+  const agent = sanitizePart(agentName) || `agent_${digest(agentId).slice(0, 6)}`
+  if (skillName === '') return { agent, skill: '' }
+  return { agent, skill: sanitizePart(skillName) || `skill_${digest(skillId).slice(0, 6)}` }
 }
 
-function fill(pattern: string, parts: NameParts): string {
-  return sanitizeName(
-    pattern.replaceAll('{agent}', () => parts.agent).replaceAll('{skill}', () => parts.skill),
-  )
+function joined({ agent, skill }: NameParts): string {
+  return sanitizeName(`${agent}_${skill}`)
 }
 
 /** Turns a text into a name that all clients and model providers accept: `[a-z_][a-z0-9_]*`. */
@@ -193,11 +152,6 @@ function sanitizePart(text: string): string {
     .replaceAll(/[^a-z0-9_]/g, '')
     .replaceAll(/_+/g, '_')
     .replaceAll(/^_|_$/g, '')
-}
-
-/** `WeatherAgent` → `Weather_Agent`, `HTTPServer2` → `HTTP_Server2`. */
-export function splitWords(text: string): string {
-  return text.replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2').replaceAll(/([A-Z])(?=[A-Z][a-z])/g, '$1_')
 }
 
 function digest(text: string): string {

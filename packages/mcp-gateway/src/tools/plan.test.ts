@@ -55,7 +55,6 @@ describe('a plan', () => {
       definition: { _meta: { agent: 'weather', skill: 'get', status: 'healthy' } },
     })
     expect(plan.byName('news')?.title).toBe('news')
-    expect(plan.bySkill('news', 'news')).toBe(plan.byName('news'))
   })
 
   test('has the same version for the same lists, also with other health', () => {
@@ -76,17 +75,17 @@ describe('filters', () => {
   test('leave a name to the skill that is not filtered', () => {
     const agents = [
       agentOf('a', [{ id: 'x' }], { name: 'w' }),
-      agentOf('b', [{ id: 'x', name: 'y' }], { name: 'w' }),
+      agentOf('b', [{ id: 'x', name: 'X' }], { name: 'w' }),
     ]
-    const plan = planOf(agents, { names: { pattern: '{agent}' }, exclude: ['x'] })
-    expect(names(plan)).toEqual(['w'])
-    expect(plan.byName('w')?.agent.id).toBe('b')
+    const plan = planOf(agents, { exclude: ['x'] })
+    expect(names(plan)).toEqual(['w_x'])
+    expect(plan.byName('w_x')?.agent.id).toBe('b')
     expect(plan.dropped).toEqual([
       {
         agentId: 'a',
         skillId: 'x',
         why: 'filtered',
-        reason: '"w" is left out by include and exclude',
+        reason: '"w_x" is left out by include and exclude',
       },
     ])
   })
@@ -94,8 +93,8 @@ describe('filters', () => {
   test.each([{ exclude: ['twin'] }, { exclude: ['^twin$'] }])(
     'leave a tool out also if another agent wants its name: %j',
     (filter) => {
-      const twins = ['a', 'b'].map((id) => agentOf(id, [{ id: 'x', name: '-' }], { name: 'Twin ' }))
-      const plan = planOf(twins, { ...filter, names: { pattern: '{agent}' } })
+      const twins = ['a', 'b'].map((id) => agentOf(id, [], { name: 'Twin ' }))
+      const plan = planOf(twins, filter)
       expect(names(plan)).toEqual([])
       expect(plan.dropped).toHaveLength(2)
     },
@@ -147,16 +146,6 @@ describe('overrides', () => {
       expect.objectContaining({ code: 'CONFIG', path }),
     )
   })
-})
-
-test.each([
-  [{ pattern: 'tool' }, 'pattern'],
-  [{ pattern: '{skill}_{version}' }, 'pattern'],
-  [{ maxLength: 20, reserve: 10 }, 'reserve'],
-])('refuses the settings of names %j', (options, path) => {
-  expect(() => new ToolPlanner(planOptions({ names: options }))).toThrow(
-    expect.objectContaining({ code: 'CONFIG', path: `tools.names.${path}` }),
-  )
 })
 
 describe('a bad schema', () => {

@@ -18,8 +18,8 @@ import type { CachePolicy, TaskPolicy, ToolOverride, ToolSettings } from '../opt
 import { descriptionOf, NOTHING } from './describe.ts'
 import { createToolFilter } from './filter.ts'
 import type { ToolFilter } from './filter.ts'
-import { planNames, toNameShape } from './names.ts'
-import type { NameCandidate, NameCollision, NamePlan, NameShape, PlannedName } from './names.ts'
+import { planNames } from './names.ts'
+import type { NameCandidate, NameCollision, NamePlan, PlannedName } from './names.ts'
 import { parametersOf, withSchemaFromExamples } from './parameters.ts'
 import type { ToolParameters } from './parameters.ts'
 import { exampleDefect, promptDefinitionOf, promptsOf } from './prompts.ts'
@@ -33,8 +33,6 @@ export interface ToolPlan {
   /** Sorted by name. */
   readonly tools: readonly PlannedTool[]
   byName(name: string): PlannedTool | undefined
-  /** Finds the tool of a skill by ids. */
-  bySkill(agentId: string, skillId: string): PlannedTool | undefined
   /** Sorted by name. */
   readonly prompts: readonly PlannedPrompt[]
   promptByName(name: string): PlannedPrompt | undefined
@@ -138,13 +136,11 @@ interface Draft extends NameCandidate {
 /** Makes plans with one configuration. A plan is a function of the agents. */
 export class ToolPlanner {
   readonly #options: PlanOptions
-  readonly #shape: NameShape
   readonly #filter: ToolFilter
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: PlanOptions) {
     this.#options = options
-    this.#shape = toNameShape(options.names)
     this.#filter = createToolFilter(options)
     checkOverrides(options)
   }
@@ -157,7 +153,6 @@ export class ToolPlanner {
     const tools = names.map((each) => this.#tool(each, warnings)).toSorted(byName)
     const prompts = this.#options.prompts ? tools.flatMap(promptsOf).toSorted(byName) : []
     const toolByName = new Map(tools.map((tool) => [tool.name, tool]))
-    const toolBySkill = new Map(tools.map((tool) => [ids(tool.agent.id, tool.skill.id), tool]))
     const promptByName = new Map(prompts.map((prompt) => [prompt.name, prompt]))
     // Clients need not read the list again for a change of health.
     const shown = tools.map(({ definition: { _meta, ...rest }, scopes }) => [rest, scopes])
@@ -166,7 +161,6 @@ export class ToolPlanner {
     return {
       tools,
       byName: (name) => toolByName.get(name),
-      bySkill: (agentId, skillId) => toolBySkill.get(ids(agentId, skillId)),
       prompts,
       promptByName: (name) => promptByName.get(name),
       agents: sorted,
@@ -220,7 +214,7 @@ export class ToolPlanner {
    * filter also sees the name that a skill would have alone, so that no other agent can bring an excluded tool back.
    */
   #named(drafts: readonly Draft[], dropped: DroppedTool[]): NamePlan<Draft> {
-    const plan = planNames(drafts, this.#shape)
+    const plan = planNames(drafts)
     const kept = plan.names.filter(({ candidate: { agentName, skillName }, wanted, name }) =>
       this.#filter.allows([agentName, skillName, wanted, name]),
     )
@@ -301,10 +295,6 @@ function hintsFrom(annotations: SkillAnnotations): SkillAnnotations | undefined 
   return Object.fromEntries(hints.map((hint) => [hint, annotations[hint]]))
 }
 
-function ids(agentId: string, skillId: string): string {
-  return JSON.stringify([agentId, skillId])
-}
-
 function digestOf(value: unknown): string {
   return createHash('sha256').update(canonicalJson(value)).digest('hex').slice(0, 16)
 }
@@ -343,9 +333,7 @@ function checkOverrides(options: ToolSettings): void {
     }
     if (name === undefined) continue
     const other = owners.get(name)
-    const defect =
-      nameDefect(name, options.names.maxLength) ??
-      (other && `tools.overrides["${other}"] gives the same name`)
+    const defect = nameDefect(name) ?? (other && `tools.overrides["${other}"] gives the same name`)
     if (defect !== undefined) throw wrong(`${path}.name`, ` is "${name}": ${defect}`)
     owners.set(name, key)
   }
@@ -355,10 +343,12 @@ function wrong(path: string, problem: string): GatewayError {
   return new GatewayError('CONFIG', `${path}${problem}`, { path })
 }
 
-function nameDefect(name: string, maxLength: number): string | undefined {
+/** Characters of a name that model providers accept. */
+const MAX_NAME = 64
+
+function nameDefect(name: string): string | undefined {
   if (!/^[A-Za-z0-9_.-]+$/.test(name)) return 'only letters, digits, "_", "-" and "." are allowed'
-  if (name.length <= maxLength) return undefined
-  return `it has more than tools.names.maxLength (${maxLength}) characters`
+  return name.length <= MAX_NAME ? undefined : `it has more than ${MAX_NAME} characters`
 }
 
 /** Returns the tools that this caller may see, sorted by name. Callers with the same scopes see the same. */
