@@ -13,7 +13,6 @@ export type {
   GatewayOptions,
   GatewaySettings,
   Given,
-  HealthSettings,
   HttpSettings,
   InlineSettings,
   LimitSettings,

@@ -41,7 +41,6 @@ test.each([
     '"http.allowedOrigins[0]" must be the origin of a page',
   ],
   [{ http: { clientAddress: { proxies: 2 } } }, '"http.clientAddress.header" is missing'],
-  [{ http: { health: { readyPth: '/r' } } }, 'Did you mean "http.health.readyPath"?'],
   [{ sessions: { ttlMs: 5 } }, 'there is no option "sessions.ttlMs"'],
   [
     { sessions: { eventStore: { ttlMs: NaN } } },

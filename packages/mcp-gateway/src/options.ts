@@ -123,9 +123,9 @@ export interface HttpSettings {
   /** Origins of web pages that may call, besides pages of this machine. */
   readonly allowedOrigins: readonly string[]
   /**
-   * How to find the address of a client, which limits per address use: `header` is a header that your proxies write,
+   * How to find the address of a client, which the limits of callers without a name use: `header` is a header that your proxies write,
    * `proxies` is their number (1 by default). If it is left out: the other end of the connection; where `fetch` is
-   * mounted there is none, and these limits do not apply.
+   * mounted there is none, and these callers are not limited.
    */
   readonly clientAddress: ClientAddress | undefined
   /** Larger request bodies are refused with 413. */
@@ -134,23 +134,14 @@ export interface HttpSettings {
   readonly writeTimeoutMs: number
   /** A silent stream gets a comment this often, so that proxies keep it open. */
   readonly keepAliveMs: number
-  /** Time for which `close()` still serves while `health.readyPath` answers 503, so that a load balancer notices. */
+  /** Time for which `close()` still serves while `/readyz` answers 503, so that a load balancer notices. */
   readonly drainDelayMs: number
   /** Time that calls have to end when the gateway closes. Then they are aborted. */
   readonly shutdownGraceMs: number
-  /** Probes for orchestrators. */
-  readonly health: HealthSettings
   /** Path of the metrics in the format of Prometheus. Everyone who can connect may read them. If it is left out: no metrics. */
   readonly metricsPath: string | undefined
   /** Listens without `auth` even at an address that other machines can reach. */
   readonly insecure: boolean
-}
-
-export interface HealthSettings {
-  /** Answers 200 while the process lives. */
-  readonly path: string
-  /** Answers 200 while calls may come, else 503 with the reasons. */
-  readonly readyPath: string
 }
 
 export interface SessionSettings {

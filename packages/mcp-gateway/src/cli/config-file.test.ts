@@ -109,9 +109,9 @@ describe('readConfig', () => {
       'g.yaml:2: http.host has a "${" that begins no variable: write ${NAME} or ${NAME:-default}, and $${ for the characters themselves',
     ],
     [
-      'http: { health: { path: /mcp }, metricsPath: /artifacts/metrics }',
+      'http: { path: /readyz, metricsPath: /artifacts/metrics }',
       [
-        'g.yaml:1: setting "http.health.path" must be a path of its own: http.path has this one, not a string',
+        'g.yaml:1: setting "http.path" must be a path of its own: the readiness probe has this one, not a string',
         'g.yaml:1: setting "http.metricsPath" must be a path of its own: artifacts.path has this one, not a string',
       ].join('\n'),
     ],

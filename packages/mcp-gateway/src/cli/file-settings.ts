@@ -9,7 +9,8 @@ import type { Authenticator } from '../http/auth/authenticator.ts'
 import type { JwtIssuerOptions } from '../http/auth/jwt.ts'
 import type { StaticToken } from '../http/auth/bearer.ts'
 import { GatewayError } from '../errors.ts'
-import { pathText, type SettingPath } from '../gateway/setting-paths.ts'
+import { HEALTH_PATH, READY_PATH } from '../gateway/health-routes.ts'
+import type { SettingPath } from '../gateway/setting-paths.ts'
 import {
   flag,
   headers,
@@ -250,18 +251,19 @@ function* contradictions(settings: FileSettings): Generator<Contradiction> {
 
 /** Finds equal URL paths: one of them would never be reached. */
 function* sharedPaths({ http, artifacts }: FileSettings): Generator<Contradiction> {
-  const paths: readonly (readonly [SettingPath, string | undefined])[] = [
-    [['http', 'path'], http.path],
-    [['http', 'health', 'path'], http.health.path],
-    [['http', 'health', 'readyPath'], http.health.readyPath],
-    [['http', 'metricsPath'], http.metricsPath],
-  ]
-  for (const [index, [path, urlPath]] of paths.entries()) {
+  const owners = new Map([
+    [HEALTH_PATH, 'the health probe'],
+    [READY_PATH, 'the readiness probe'],
+  ])
+  for (const key of ['path', 'metricsPath'] as const) {
+    const urlPath = http[key]
     if (urlPath === undefined) continue
     const isFile = artifacts.enabled && urlPath.startsWith(`${artifacts.path}/`)
-    const earlier = paths.slice(0, index).find(([, each]) => each === urlPath)
-    const other = isFile ? 'artifacts.path' : earlier && pathText(earlier[0])
-    if (other !== undefined) yield { path, expected: `a path of its own: ${other} has this one` }
+    const other = isFile ? 'artifacts.path' : owners.get(urlPath)
+    if (other !== undefined) {
+      yield { path: ['http', key], expected: `a path of its own: ${other} has this one` }
+    }
+    owners.set(urlPath, `http.${key}`)
   }
 }
 

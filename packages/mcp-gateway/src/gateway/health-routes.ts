@@ -1,4 +1,3 @@
-import type { HealthSettings } from '../options.ts'
 import { documentRoute, type HttpRoute } from '../http/router.ts'
 
 /** Conditions for accepting calls. */
@@ -10,17 +9,22 @@ export interface Readiness {
   readonly isDraining: () => boolean
 }
 
+/** Answers 200 while the process lives. */
+export const HEALTH_PATH = '/healthz'
+/** Answers 200 while calls may come, else 503. */
+export const READY_PATH = '/readyz'
+
 type HealthReason = 'draining' | 'store' | 'agents'
 
 /**
  * Answers `GET` of two paths for orchestrators, which address the gateway by its IP address: `200 {"status":"ok"}`, or
  * 503 with the reasons for which the gateway takes no calls now.
  */
-export function healthRoutes(
-  { path, readyPath }: HealthSettings,
-  readiness: Readiness,
-): readonly HttpRoute[] {
-  return [routeOf(path, async () => []), routeOf(readyPath, () => reasonsAgainst(readiness))]
+export function healthRoutes(readiness: Readiness): readonly HttpRoute[] {
+  return [
+    routeOf(HEALTH_PATH, async () => []),
+    routeOf(READY_PATH, () => reasonsAgainst(readiness)),
+  ]
 }
 
 /** Returns the reasons for which the gateway takes no calls now. Never rejects. */

@@ -372,7 +372,7 @@ export class Runtime implements AsyncDisposable {
 
   #makeRouter(): Router {
     const { auth, http } = this.#options
-    const { allowedOrigins: origins, health, maxBodyBytes, metricsPath, path, publicUrl } = http
+    const { allowedOrigins: origins, maxBodyBytes, metricsPath, path, publicUrl } = http
     const admission = new Admission({
       hosts: hostsOf(this.#options),
       origins,
@@ -395,7 +395,7 @@ export class Runtime implements AsyncDisposable {
       routes: [
         ...(auth?.paths ? [authRoute(auth, auth.paths, this.#observer)] : []),
         ...(files ? [files] : []),
-        ...healthRoutes(health, readiness),
+        ...healthRoutes(readiness),
         ...(this.#metrics && metricsPath !== undefined
           ? [metricsRoute(metricsPath, this.#metrics)]
           : []),

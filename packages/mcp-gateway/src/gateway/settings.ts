@@ -121,10 +121,6 @@ export const settingsShape: Shape<GatewaySettings> = {
     keepAliveMs: ms(1).default(15_000),
     drainDelayMs: ms().default(0),
     shutdownGraceMs: ms().default(10_000),
-    health: section({
-      path: path.default('/healthz'),
-      readyPath: path.default('/readyz'),
-    }),
     metricsPath: unset(path),
     insecure: flag.default(false),
   }),
