@@ -42,7 +42,7 @@ export interface AskingServer extends AsyncDisposable {
 }
 
 /**
- * Tools: `pay`; `sample`, which asks the model on the listening stream; `ask`, which asks one question
+ * Tools: `pay`; `ask`, which asks one question
  * (`question`); `ask_late`, which asks after `release(question)`, also after a cancellation; `ask_through`,
  * which asks on the stream of the previous call; `ask_twice`. They return the answers that they got.
  */
@@ -94,7 +94,7 @@ export async function startAskingServer({
           for (const { tool, times, resolve } of callings) {
             if (count(called, tool) >= times) resolve()
           }
-          if (name === 'log_late' || name === 'sample') await listening.get(sessionId)?.promise
+          if (name === 'log_late') await listening.get(sessionId)?.promise
           if (name === 'log_late') {
             const { question } = args
             await releaseOf(question).promise
@@ -127,11 +127,6 @@ export async function startAskingServer({
     }
     register('pay', () => Promise.resolve('paid'))
     register('log_late', () => Promise.resolve('logged'))
-    register('sample', async ({ question: text }) => {
-      const messages = [{ role: 'user' as const, content: { type: 'text' as const, text } }]
-      const { content } = await server.server.createMessage({ messages, maxTokens: 10 })
-      return JSON.stringify(content)
-    })
     register('ask', async ({ question }, ask) => `${question} ${heard(await ask(question))}`)
     register(
       'ask_through',

@@ -190,7 +190,6 @@ describe('a journal', () => {
       toolCallId: 'c1',
       call: 'c1',
       isAlone: true,
-      hasSiblings: false,
       store,
       saver: { getTuple: () => Promise.resolve({ checkpoint: { id: latest } }) },
       checkpoints: { '': 'checkpoint-1' },

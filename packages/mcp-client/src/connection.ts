@@ -61,8 +61,6 @@ export interface ConnectOptions {
   readonly config: McpServerConfig
   readonly options: McpClientOptions
   readonly era: EraOption | undefined
-  /** The session serves one call only, so no store keeps it. */
-  readonly isOfOneCall: boolean
   readonly owner: ConnectionOwner
 }
 
@@ -260,11 +258,10 @@ class ObservedOptions implements StreamableHttpTransportOptions {
 
 async function sessionInfoFor(
   server: McpServer,
-  { options, isOfOneCall, owner }: ConnectOptions,
+  { options, owner }: ConnectOptions,
   signal: AbortSignal,
 ): Promise<SessionInfo> {
   const { sessionInfoFactory = new SessionInfoFactory() } = options
-  if (isOfOneCall) return new SessionInfo()
   const created = sessionInfoFactory.createSession(server, owner.scope)
   if (!(created instanceof Promise)) return created
   using deadline = new Deadline(STORE_MS, signal)

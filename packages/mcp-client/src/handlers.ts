@@ -22,7 +22,7 @@ import type {
 import { TASKS_EXTENSION } from '@x/mcp-transport'
 import type { ClientEvents } from './events.ts'
 import type { Generation } from './generation.ts'
-import { inContextOf } from './session-calls.ts'
+import { inContextOf, whyUnknown } from './session-calls.ts'
 import type { MessageOrigin, SessionCalls } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { ToolList } from './tool-list.ts'
@@ -34,10 +34,7 @@ export interface HandlerContext {
   readonly scope: SessionScope | undefined
   /** Name of the server, as in error messages. */
   readonly server?: string | undefined
-  /**
-   * The call that caused the request, as far as it is known. A handler that answers for one of several people must
-   * decline if `origin.call` is undefined.
-   */
+  /** The call that caused the request. `origin.call` is undefined only for `roots`, which need not belong to a call. */
   readonly origin?: MessageOrigin | undefined
 }
 
@@ -100,9 +97,14 @@ export interface ReceivingSession {
   readonly calls: SessionCalls | undefined
   /** The session in which requests are sent now. */
   readonly generation: Generation | undefined
+  /** Records and logs a refused request of the server. Returns the error for the server. */
+  decline(method: string, why: string): Error
 }
 
-/** Answers requests of the server with the handlers. */
+/**
+ * Answers requests of the server with the handlers. Refuses questions that may belong to several calls, because the
+ * wrong person could answer.
+ */
 export function installHandlers(
   client: Client,
   handlers: ClientHandlers,
@@ -115,14 +117,24 @@ export function installHandlers(
     const context = { signal, scope, server, origin }
     return origin === undefined ? handle(context) : inContextOf(origin, () => handle(context))
   }
+  const answerFor = <T>(
+    method: string,
+    signal: AbortSignal,
+    handle: (context: HandlerContext) => T,
+  ): T =>
+    answer(signal, (context) => {
+      const { origin } = context
+      if (origin === undefined || origin.call !== undefined) return handle(context)
+      throw session.decline(method, whyUnknown(origin))
+    })
   if (elicitation !== undefined) {
-    client.setRequestHandler(ElicitRequestSchema, ({ params }, { signal }) =>
-      answer(signal, (context) => elicitation(params, context)),
+    client.setRequestHandler(ElicitRequestSchema, ({ method, params }, { signal }) =>
+      answerFor(method, signal, (context) => elicitation(params, context)),
     )
   }
   if (sampling !== undefined) {
-    client.setRequestHandler(CreateMessageRequestSchema, ({ params }, { signal }) =>
-      answer(signal, (context) => sampling(params, context)),
+    client.setRequestHandler(CreateMessageRequestSchema, ({ method, params }, { signal }) =>
+      answerFor(method, signal, (context) => sampling(params, context)),
     )
   }
   if (roots !== undefined) {

@@ -48,10 +48,10 @@ import {
 } from './server-config.ts'
 import type { McpServerConfig } from './server-config.ts'
 import { SessionManager } from './session-manager.ts'
-import type { AskingCall, DisposeOptions } from './session-manager.ts'
+import type { DisposeOptions } from './session-manager.ts'
 import type { Attempt, Operation } from './generation.ts'
 import type { Session, SessionSetup } from './session.ts'
-import type { TrackedCall } from './session-calls.ts'
+import type { OpenCall, TrackedCall } from './session-calls.ts'
 import type { SessionScope } from './session-scope.ts'
 import type { LastError, McpClientStatus } from './session-state.ts'
 import { McpTask } from './task.ts'
@@ -129,6 +129,7 @@ export class McpClient implements AsyncDisposable {
       server,
       events: this.#events,
       knownEra: undefined,
+      lastDeclined: undefined,
       scope: typeof scope === 'function' ? scope : scope && { ...scope },
       idleScopes,
     })
@@ -162,8 +163,8 @@ export class McpClient implements AsyncDisposable {
    */
   status(): McpClientStatus {
     const { status = { state: 'created' as const } } = this.#findSession() ?? {}
-    const sessions = this.#sessions.status()
-    return { server: this.#label, ...status, lastError: this.#lastError, sessions }
+    const { lastDeclined, sessions } = this.#sessions
+    return { server: this.#label, ...status, lastError: this.#lastError, lastDeclined, sessions }
   }
 
   /**
@@ -267,7 +268,7 @@ export class McpClient implements AsyncDisposable {
     options: CallToolOptions,
     use: (started: CallToolResult | InputRequired | McpTask, lease: Lease) => T | Promise<T>,
   ): Promise<T> {
-    const { caller, ownSession, idempotencyKey } = options
+    const { caller, idempotencyKey } = options
     assertKey(options, { tool: name, server: this.#label })
     const meta = metaOf(options)
     const operation: Operation<CallToolResult> = {
@@ -277,7 +278,7 @@ export class McpClient implements AsyncDisposable {
       schema: CallToolResultSchema,
       isSafe: false,
     }
-    const call = { method: 'tools/call', tool: name, caller, ownSession }
+    const call = { method: 'tools/call', tool: name, caller }
     return this.#use(call, options, async (lease) => {
       const { session } = lease
       const result = await this.#run(operation, lease)
@@ -544,7 +545,7 @@ export class McpClient implements AsyncDisposable {
 
   /** Calls `use` with the session that serves the call. */
   async #use<T>(
-    call: AskingCall,
+    call: OpenCall,
     options: CallOptions,
     use: (lease: Lease) => Promise<T>,
   ): Promise<T> {
@@ -560,12 +561,12 @@ export class McpClient implements AsyncDisposable {
   }
 
   async #useSession<T>(
-    call: AskingCall,
+    call: OpenCall,
     options: CallOptions,
     use: (lease: Lease) => Promise<T>,
   ): Promise<T> {
     const asking = QUIET_METHODS.test(call.method) ? undefined : call
-    const entry = this.#sessions.acquire(asking)
+    const entry = this.#sessions.acquire()
     const { session } = entry
     const tracked = asking && session.calls?.start(asking)
     const lease: Lease = { session, call: tracked, options }

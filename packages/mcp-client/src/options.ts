@@ -204,12 +204,6 @@ export interface CallToolOptions extends CallOptions, Pick<McpClientOptions, 'ti
    * @default one caller for all calls
    */
   readonly caller?: Caller | undefined
-  /**
-   * Makes the call in a session of its own, which ends with the call: `always`, or `when-shared`, if questions of
-   * the server could belong to another call in the session of the scope. The new session has none of the state
-   * that the server keeps in that session. @default never
-   */
-  readonly ownSession?: 'always' | 'when-shared' | undefined
 }
 
 /** Progress of a call (2025-11-25, basic/utilities/progress). */

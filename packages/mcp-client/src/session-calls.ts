@@ -1,10 +1,9 @@
 import { AsyncLocalStorage, AsyncResource } from 'node:async_hooks'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
-import { removeFrom } from '@x/internal'
+import { BoundedMap, removeFrom } from '@x/internal'
 import type { Generation } from './generation.ts'
 import { McpClientError } from './errors.ts'
 import type { OperationName } from './errors.ts'
-import type { SessionScope } from './session-scope.ts'
 
 /** The person or thread that makes a tool call. Handlers receive the same object, so that they ask the right person. */
 export interface Caller {
@@ -21,15 +20,11 @@ export interface OpenCall extends OperationName {
 /** The call that caused a message of the server, such as an elicitation or a log message, as far as it is known. */
 export interface MessageOrigin {
   /**
-   * The call that caused the message. Undefined if that is uncertain: the server did not send the message on the
-   * response stream of a call, and several calls of the session may have caused it.
+   * The call on whose response stream the server sent the message; without such a stream, the only call in progress in
+   * the session. Undefined if the message may belong to another call.
    */
   readonly call: OpenCall | undefined
-  /** True if the server sent the message on the response stream of `call`. */
-  readonly isOnCallStream: boolean
-  /** Owner of all tool calls of the session so far (`Caller.owner`). Undefined if there are several. */
-  readonly owner: string | undefined
-  /** All calls in progress in the session. */
+  /** Calls that may have caused it: those in progress, and those of other callers that ended without an answer. */
   readonly openCalls: readonly OpenCall[]
 }
 
@@ -58,7 +53,7 @@ export class TrackedCall implements OpenCall {
 
   sentIn(generation: Generation): void {
     this.generation = generation
-    this.#calls.sent(this, generation)
+    this.#calls.sent(generation)
   }
 
   failed(error: unknown): void {
@@ -78,30 +73,16 @@ export function outsideCalls<T>(run: () => T): T {
   return current.getStore() === undefined ? run() : current.run(undefined, run)
 }
 
-/**
- * Attributes messages of the server to the calls of one scope. A message outside of a response stream belongs to the
- * only call in progress, unless another call of the session may have caused it: a call of another owner, or a call
- * that ended without a response and may still run on the server.
- */
+/** Number of callers whose unanswered calls are remembered. */
+const MAX_UNANSWERED = 1000
+
+/** Attributes messages of the server to the calls of one scope. */
 export class SessionCalls {
-  readonly #isOfOneThread: boolean
   readonly #open: TrackedCall[] = []
-  /** The generation that was used last. The fields below describe it. */
+  /** The generation that was used last. */
   #generation: Generation | undefined
-  #owner: string | undefined
-  #hasSeveralOwners = false
-  /** A call ended without a response and may still run on the server. */
-  #hasUnanswered = false
-
-  constructor(scope: SessionScope = {}) {
-    this.#isOfOneThread = scope.thread !== undefined || scope.run !== undefined
-  }
-
-  /** True if requests of the server could be attributed with certainty to a call of this caller that starts now. */
-  isFreeFor(caller: Caller | undefined): boolean {
-    if (this.#open.length > 0 || this.#isAmbiguous) return false
-    return this.#owner === undefined || this.#owner === ownerOf(caller)
-  }
+  /** By owner, calls of that generation that ended without a response, and may still run on the server. */
+  readonly #unanswered = new BoundedMap<string, OpenCall>(MAX_UNANSWERED)
 
   start(call: OpenCall): TrackedCall {
     const tracked = new TrackedCall(call, this)
@@ -109,22 +90,16 @@ export class SessionCalls {
     return tracked
   }
 
-  sent({ method, caller }: TrackedCall, generation: Generation): void {
-    if (generation !== this.#generation) {
-      this.#generation = generation
-      this.#owner = undefined
-      // Earlier processes may have used the session for several callers, unless it belongs to one thread or run.
-      this.#hasSeveralOwners = generation.isResumed && !this.#isOfOneThread
-      this.#hasUnanswered = false
-    }
-    if (method !== 'tools/call') return
-    this.#owner ??= ownerOf(caller)
-    if (this.#owner !== ownerOf(caller)) this.#hasSeveralOwners = true
+  sent(generation: Generation): void {
+    if (generation === this.#generation) return
+    this.#generation = generation
+    this.#unanswered.clear()
   }
 
   /** Records that a call ended without a response. */
-  unanswered({ generation }: TrackedCall): void {
-    if (generation !== undefined && generation === this.#generation) this.#hasUnanswered = true
+  unanswered({ generation, method, tool, caller }: TrackedCall): void {
+    if (generation === undefined || generation !== this.#generation) return
+    this.#unanswered.set(ownerOf(caller), { method, tool, caller })
   }
 
   ended(call: TrackedCall): void {
@@ -137,20 +112,24 @@ export class SessionCalls {
    * @param generation The current generation. A message outside of response streams comes from its session.
    */
   originOf(generation: Generation | undefined): MessageOrigin {
-    const openCalls = [...this.#open]
-    const owner = this.#hasSeveralOwners ? undefined : this.#owner
+    const owners = new Set(this.#open.map(({ caller }) => ownerOf(caller)))
+    const stopped = [...this.#unanswered.values()].filter(
+      ({ caller }) => !owners.has(ownerOf(caller)),
+    )
+    const openCalls = [...this.#open, ...stopped]
     const related = current.getStore()
-    if (related !== undefined) return { call: related, isOnCallStream: true, owner, openCalls }
-    const [only, another] = openCalls
-    const isAlone = only !== undefined && another === undefined && !this.#isAmbiguous
-    const isCertain = isAlone && generation !== undefined && only.generation === generation
-    return { call: isCertain ? only : undefined, isOnCallStream: false, owner, openCalls }
+    if (related !== undefined) return { call: related, openCalls }
+    const [only] = this.#open
+    const isSent = generation !== undefined && only?.generation === generation
+    return { call: isSent && openCalls.length === 1 ? only : undefined, openCalls }
   }
+}
 
-  /** True if other calls than the one in progress may cause messages. */
-  get #isAmbiguous(): boolean {
-    return this.#hasSeveralOwners || this.#hasUnanswered
-  }
+/** Returns why a message belongs to no call for certain. */
+export function whyUnknown({ openCalls: { length } }: MessageOrigin): string {
+  const others =
+    length < 2 ? 'no call is open in its session' : `${length} calls may have caused it`
+  return `it is not on the response stream of a call, and ${others}`
 }
 
 /** Runs a handler in the async context of the call that caused the request. */

@@ -2,10 +2,9 @@ import { LONGEST_MS } from './deadline.ts'
 import { outsideRun } from './run-scope.ts'
 import { Session } from './session.ts'
 import type { SessionSetup } from './session.ts'
-import type { OpenCall } from './session-calls.ts'
 import { scopeKey } from './session-scope.ts'
 import type { SessionScope } from './session-scope.ts'
-import type { ScopeStatus } from './session-state.ts'
+import type { DeclinedQuestion, ScopeStatus } from './session-state.ts'
 
 /** Which unused sessions a client with a scope function keeps. */
 export interface IdleScopeOptions {
@@ -22,16 +21,9 @@ export interface DisposeOptions {
   readonly terminate?: boolean | undefined
 }
 
-/** A call in which the server may send requests to the client. */
-export interface AskingCall extends OpenCall {
-  /** When the call gets a session of its own: see `CallToolOptions.ownSession`. */
-  readonly ownSession?: 'always' | 'when-shared' | undefined
-}
-
 interface Entry {
   readonly key: string
   readonly session: Session
-  readonly isOfOneCall: boolean
   /** Number of operations that use the session now. */
   inUse: number
   isClosing: boolean
@@ -56,20 +48,20 @@ export class SessionManager {
   readonly #entries = new Map<string, Entry>()
   /** Disposals of sessions that could not be opened. */
   #failed: Set<Promise<void>> | undefined
-  #lastOwnSession = 0
 
   constructor(setup: SessionManagerOptions) {
     this.#setup = setup
   }
 
   /**
-   * Returns the session that serves a call; give it back with `release()`. `call` is set if the server may send
-   * requests in it.
+   * Returns the session that serves a call; give it back with `release()`.
    *
    * @throws the error of the scope function
    */
-  acquire(call?: AskingCall): Entry {
-    const entry = this.#entryFor(call ?? {})
+  acquire(): Entry {
+    const scope = this.#scope()
+    const key = scopeKey(scope)
+    const entry = this.#entries.get(key) ?? this.#add(key, scope)
     entry.inUse++
     clearTimeout(entry.timer)
     return entry
@@ -78,8 +70,7 @@ export class SessionManager {
   /** Call this once for each `acquire()`. */
   release(entry: Entry): void {
     if (--entry.inUse > 0 || entry.isClosing) return
-    if (entry.isOfOneCall) void this.#close(entry, true)
-    else if (entry.session.isInitialized) this.#keep(entry)
+    if (entry.session.isInitialized) this.#keep(entry)
     else this.#closeFailed(entry)
   }
 
@@ -88,8 +79,12 @@ export class SessionManager {
     return this.#entries.get(scopeKey(this.#scope()))?.session
   }
 
+  get lastDeclined(): DeclinedQuestion | undefined {
+    return this.#setup.lastDeclined
+  }
+
   /** Status of all sessions. */
-  status(): readonly ScopeStatus[] {
+  get sessions(): readonly ScopeStatus[] {
     return Array.from(this.#entries.values(), ({ session }) => ({
       scope: session.scope,
       ...session.status,
@@ -110,30 +105,10 @@ export class SessionManager {
     return typeof scope === 'function' ? scope() : scope
   }
 
-  #entryFor({ caller, tool, ownSession }: Partial<AskingCall>): Entry {
-    const scope = this.#scope()
-    const key = scopeKey(scope)
-    const known = this.#entries.get(key)
-    const isOfOneCall =
-      ownSession === 'always' ||
-      (ownSession === 'when-shared' && known?.session.calls?.isFreeFor(caller) === false)
-    if (!isOfOneCall) return known ?? this.#add(key, scope, isOfOneCall)
-    const why = 'so that requests of the server can be told apart from those for other calls'
-    this.#setup.events.log('info', `Tool "${tool}" is called in a session of its own, ${why}`)
-    return this.#add(`${key}#${++this.#lastOwnSession}`, scope, isOfOneCall)
-  }
-
-  #add(key: string, scope: SessionScope | undefined, isOfOneCall: boolean): Entry {
+  #add(key: string, scope: SessionScope | undefined): Entry {
     const own = scope === undefined ? undefined : Object.freeze({ ...scope })
-    const session = new Session(this.#setup, own, isOfOneCall)
-    const entry: Entry = {
-      key,
-      session,
-      isOfOneCall,
-      inUse: 0,
-      isClosing: false,
-      timer: undefined,
-    }
+    const session = new Session(this.#setup, own)
+    const entry: Entry = { key, session, inUse: 0, isClosing: false, timer: undefined }
     this.#entries.set(key, entry)
     return entry
   }

@@ -79,12 +79,22 @@ export interface SessionStatus {
   readonly tools?: number | undefined
 }
 
+/** A question of the server that was refused, because it may have been for several calls. */
+export interface DeclinedQuestion {
+  readonly method: string
+  readonly scope: SessionScope | undefined
+  readonly why: string
+  readonly at: Date
+}
+
 /** State of a client, for health checks. Can be sent as JSON; contains no complete session id. */
 export interface McpClientStatus extends SessionStatus {
   /** Slug, name or URL of the server, as configured; without query. */
   readonly server: string
   /** Error of the last operation that failed, in any scope, at any time. */
   readonly lastError?: LastError | undefined
+  /** The last question of the server that was refused, in any scope, because it may have been for several calls. */
+  readonly lastDeclined?: DeclinedQuestion | undefined
   /** Sessions of all scopes, in the order of their last use. */
   readonly sessions: readonly ScopeStatus[]
 }

@@ -28,7 +28,12 @@ import { outsideCalls, SessionCalls } from './session-calls.ts'
 import { SessionClient } from './session-client.ts'
 import type { SessionScope } from './session-scope.ts'
 import { nextState, RecoveryGate, RecoveryHistory } from './session-state.ts'
-import type { SessionEvent, SessionState, SessionStatus } from './session-state.ts'
+import type {
+  DeclinedQuestion,
+  SessionEvent,
+  SessionState,
+  SessionStatus,
+} from './session-state.ts'
 import { SingleFlight } from './single-flight.ts'
 import { SessionObserver } from './telemetry.ts'
 import type { EndpointInfo } from './telemetry.ts'
@@ -43,6 +48,7 @@ export interface SessionSetup {
   readonly events: ClientEvents
   /** Era of the session that was opened last: sessions of other scopes need not probe for it. */
   knownEra: Era | undefined
+  lastDeclined: DeclinedQuestion | undefined
 }
 
 /** A request that changes the state of a session. */
@@ -72,7 +78,6 @@ export class Session implements ConnectionOwner, ReceivingSession {
   readonly calls: SessionCalls | undefined
   readonly observer: SessionObserver
   readonly #setup: SessionSetup
-  readonly #isOfOneCall: boolean
   readonly #opening = new SingleFlight<void>()
   readonly #handshake = new HandshakeContext()
   readonly #gate = new RecoveryGate()
@@ -97,15 +102,13 @@ export class Session implements ConnectionOwner, ReceivingSession {
   #settings: Map<string, Setting> | undefined
   #waitingTasks = 0
 
-  /** `isOfOneCall`: the session ends with the call that it is created for. */
-  constructor(setup: SessionSetup, scope: SessionScope | undefined, isOfOneCall: boolean) {
+  constructor(setup: SessionSetup, scope: SessionScope | undefined) {
     const { openTelemetry, handlers } = setup.options
     this.#setup = setup
-    this.#isOfOneCall = isOfOneCall
     this.scope = scope
     this.events = setup.events.forScope(scope)
     this.tools = new ToolList(this.events)
-    this.calls = handlers === undefined ? undefined : new SessionCalls(scope)
+    this.calls = handlers === undefined ? undefined : new SessionCalls()
     this.observer = new SessionObserver(openTelemetry, () => this.#endpoint())
   }
 
@@ -277,6 +280,17 @@ export class Session implements ConnectionOwner, ReceivingSession {
     return () => void this.#waitingTasks--
   }
 
+  decline(method: string, why: string): McpError {
+    this.#setup.lastDeclined = { method, scope: this.scope, why, at: new Date() }
+    const message = `${method} was declined: ${why}`
+    const advice = 'send it on the response stream of its call, or give each caller a session'
+    this.log('warning', `${message}: ${advice}`)
+    return new McpError(
+      ErrorCode.InvalidRequest,
+      `${message}. Call the tool again, and no other with it`,
+    )
+  }
+
   /** Sets the request that is repeated under this key in each new session, or removes it. */
   setSetting(key: string, request: Setting | undefined): void {
     this.#settings ??= new Map()
@@ -416,7 +430,6 @@ export class Session implements ConnectionOwner, ReceivingSession {
       config,
       options,
       era: era === 'auto' && knownEra === 'legacy' ? 'legacy-first' : era,
-      isOfOneCall: this.#isOfOneCall,
       owner: this,
     } as const
     return this.#handshake.run(() => connect(setup, signal))
@@ -539,7 +552,7 @@ export class Session implements ConnectionOwner, ReceivingSession {
   /** True if the session ends with the client. */
   #mustTerminate({ sessionId, isResumed }: SessionTransport): boolean {
     const { terminateOnClose } = this.#setup.options
-    const terminate = this.#terminate ?? (this.#isOfOneCall ? true : terminateOnClose)
+    const terminate = this.#terminate ?? terminateOnClose
     if (terminate !== undefined) return terminate
     const isOwn = !isResumed || sessionId === this.#ownSessionId
     return isOwn && this.#connection?.sessionInfo.durable !== true

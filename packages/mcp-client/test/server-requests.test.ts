@@ -1,6 +1,7 @@
 // Requests of a server during a call: servers with sessions send requests of their own, stateless servers return
 // the call with input requests. The same handlers answer both.
 import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { McpError } from '@modelcontextprotocol/sdk/types.js'
@@ -128,50 +129,6 @@ describe('on a server with sessions', () => {
     expect(error).toBeInstanceOf(McpError)
     expect(String(error)).toContain('2026-07-28')
     expect(server.executions('counter_add')).toBe(0)
-  })
-})
-
-describe('a session of its own', () => {
-  const { handlers } = answering()
-
-  test('ends with its call, and does not affect the session of other calls', async () => {
-    await using server = await startLegacyServer()
-    await using client = new McpClient({ url: server.url }, { handlers })
-    await client.callTool('counter_add')
-    const own = await client.callTool('counter_add', {}, { ownSession: 'always' })
-    expect(textOf(own)).toBe('counter is 1')
-    await server.waitFor(({ httpMethod }) => httpMethod === 'DELETE')
-    expect(textOf(await client.callTool('counter_add'))).toBe('counter is 2')
-    expect(server.sessions).toHaveLength(1)
-    expect(client.status().sessions).toHaveLength(1)
-  })
-
-  test("is opened by 'when-shared' only if requests could be attributed to other calls", async () => {
-    await using server = await startLegacyServer()
-    await using client = new McpClient({ url: server.url }, { handlers })
-    const ownSession = 'when-shared'
-    const of = (owner: string) => ({ caller: { owner }, ownSession }) as const
-    const slow = client.callTool('slow', {}, of('ada'))
-    await server.waitFor(({ toolName }) => toolName === 'slow')
-    await client.callTool('echo', { text: 'x' }, of('ada'))
-    server.release()
-    await slow
-    expect(server.count('initialize')).toBe(2) // a call was in progress
-    await client.callTool('echo', { text: 'x' }, of('ada'))
-    expect(server.count('initialize')).toBe(2)
-    await client.callTool('echo', { text: 'x' }, of('bob'))
-    expect(server.count('initialize')).toBe(3) // the session has served another owner
-  })
-
-  test('is terminated by dispose() together with its call', async () => {
-    await using server = await startLegacyServer()
-    const client = new McpClient({ url: server.url }, { handlers })
-    const call = rejectionOf(client.callTool('slow', {}, { ownSession: 'always' }))
-    await server.waitFor(({ toolName }) => toolName === 'slow')
-    await client.dispose()
-    expect(await call).toMatchObject({ code: 'CLOSED', outcome: 'unknown' })
-    expect(server.sessions).toEqual([])
-    expect(client.status().sessions).toEqual([])
   })
 })
 
@@ -403,4 +360,95 @@ test('aborts the handler of a request whose session is lost', async () => {
   const aborted = once(signal, 'abort')
   await rejectionOf(client.callTool('ask', { about: 'loss' }))
   await aborted
+})
+
+/** Starts a server that asks three questions on the listening stream as soon as `calls` calls are open. */
+async function startAsideServer(calls: number): Promise<TestServer & { readonly answers: object }> {
+  const answers: Record<string, unknown> = {}
+  const listening = deferred<ServerResponse>()
+  const open: (() => void)[] = []
+  const questions = { elicitation: confirmation, sampling, roots: { method: 'roots/list' } }
+  const server = await startTestServer(async (request, response) => {
+    if (request.method === 'GET') {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).flushHeaders()
+      return listening.resolve(response)
+    }
+    const body = await text(request)
+    const message = body === '' ? {} : (JSON.parse(body) as Record<string, unknown>)
+    const { id, method, result, error } = message
+    const answer = (value: object): void => {
+      response.setHeader('content-type', 'application/json')
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, result: value }))
+    }
+    if (method === 'initialize') {
+      response.setHeader('mcp-session-id', 'one')
+      const serverInfo = { name: 'asking', version: '1' }
+      return answer({ protocolVersion: '2025-11-25', capabilities: {}, serverInfo })
+    }
+    if (method === 'tools/call') {
+      open.push(() => answer({ content: [] }))
+      const stream = await listening.promise
+      if (open.length !== calls) return undefined
+      for (const [key, question] of Object.entries(questions)) {
+        stream.write(`data: ${JSON.stringify({ ...question, jsonrpc: '2.0', id: key })}\n\n`)
+      }
+      return undefined
+    }
+    if (method === undefined && typeof id === 'string') answers[id] = result ?? error
+    response.writeHead(202).end()
+    if (Object.keys(answers).length === 3) for (const end of open.splice(0)) end()
+  })
+  return Object.assign(server, { answers })
+}
+
+describe('questions on the listening stream', () => {
+  test('belong to the only open call', async () => {
+    await using server = await startAsideServer(1)
+    const callers: unknown[] = []
+    const handlers: ClientHandlers = {
+      elicitation: (_params, { origin }) => {
+        callers.push(origin?.call?.caller)
+        return { action: 'accept', content: {} }
+      },
+      sampling: (_params, { origin }) => {
+        callers.push(origin?.call?.caller)
+        return { model: 'm', role: 'assistant', content: { type: 'text', text: 'hello' } }
+      },
+      roots: () => [],
+    }
+    await using client = new McpClient({ url: server.url }, { handlers, era: 'legacy' })
+    const caller = { owner: 'ada' }
+    await client.callTool('ask', {}, { caller })
+    expect(callers).toEqual([caller, caller])
+    expect(server.answers).toMatchObject({
+      elicitation: { action: 'accept' },
+      roots: { roots: [] },
+    })
+    expect(client.status().lastDeclined).toBeUndefined()
+  })
+
+  test('are declined while two calls are open: error, log and status say why; roots need no call', async () => {
+    await using server = await startAsideServer(2)
+    const { handlers, asked } = answering()
+    await using client = new McpClient({ url: server.url }, { handlers, era: 'legacy' })
+    const warnings: string[] = []
+    client.on('log', ({ level, message }) => level === 'warning' && warnings.push(message))
+    await Promise.all([client.callTool('ask'), client.callTool('ask')])
+    const why = 'it is not on the response stream of a call, and 2 calls may have caused it'
+    const refusal = (method: string): object => ({
+      code: -32600,
+      message: expect.stringContaining(`${method} was declined: ${why}`),
+    })
+    expect(server.answers).toEqual({
+      elicitation: refusal('elicitation/create'),
+      sampling: refusal('sampling/createMessage'),
+      roots: { roots: [{ uri: 'file:///shop', name: 'shop' }] },
+    })
+    expect(asked).toEqual(['roots'])
+    expect(warnings).toHaveLength(2)
+    expect(warnings[0]).toContain(`elicitation/create was declined: ${why}: send it on the`)
+    const method = 'sampling/createMessage'
+    const lastDeclined = { method, scope: undefined, why, at: expect.any(Date) }
+    expect(client.status()).toMatchObject({ lastDeclined })
+  })
 })

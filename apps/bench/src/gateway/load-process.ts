@@ -34,7 +34,7 @@ const TOOLS = 10
 const STREAMS_AT_ONCE = 50
 const CHANGED = 'notifications/tools/list_changed'
 const SUBSCRIBED = 'notifications/subscriptions/acknowledged'
-/** Until then, each task has been polled beside the stream of notifications, and the code is compiled. */
+/** Until then, each task has been polled several times, and the code is compiled. */
 const FOLLOW_WARM_UP_MS = 16_000
 const KNOWS_TASKS = {
   'io.modelcontextprotocol/clientCapabilities': {

@@ -8,7 +8,7 @@ import { startGatewayServer } from './contender.ts'
 const COUNTS = { times: 250, warmUp: 5000 }
 const WAITING = 10_000
 const FOLLOWED = 1000
-/** Twice the time between two status lines of a silent task, which the gateway sends as notifications. */
+/** Twice the time between two status lines of a silent task of the gateway. */
 const FOLLOW_MS = 30_000
 
 /** Cost of a task beside a call, memory of tasks that wait, and the cost of a client that waits for many. */

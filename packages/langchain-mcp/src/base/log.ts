@@ -9,7 +9,7 @@ export interface ToolLogEntry {
     | 'NAME_COLLISION' // two tools had the same name; the later one got another name
     | 'TOOL_REDEFINED' // the definition differs from the pinned one; the tool is left out
     | 'NOBODY_ASKED' // a question for a person was declined, because the graph cannot be interrupted
-    | 'QUESTION_DECLINED' // a question did not say which call it belongs to, and was declined
+    | 'CLIENT_WARNING' // the client of a server dropped something, or failed at something that failed no call
     | 'DEPRECATED' // a field that has a successor
     | 'LISTENER_FAILED' // a listener for changed tools threw
     | 'SERVER_DOWN' // a server gave no list; the agent goes on without its tools

@@ -92,14 +92,7 @@ export interface ToolCallOptions
     RequestOptions,
     Pick<
       CallToolOptions,
-      | 'caller'
-      | 'idempotencyKey'
-      | 'inputRequired'
-      | 'meta'
-      | 'onProgress'
-      | 'ownSession'
-      | 'resume'
-      | 'sentAt'
+      'caller' | 'idempotencyKey' | 'inputRequired' | 'meta' | 'onProgress' | 'resume' | 'sentAt'
     > {
   /** Headers of this call. They replace headers of the server's config. */
   readonly headers?: Readonly<Record<string, string>> | undefined

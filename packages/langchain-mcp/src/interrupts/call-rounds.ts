@@ -100,19 +100,13 @@ export class CallRounds {
   readonly #shared: SharedByCalls
   readonly #call: InterruptibleCall
   readonly #answering: Answering
-  readonly #ownSession: ToolCallOptions['ownSession']
   /** The original error, because a checkpoint keeps only plain data of it. */
   #thrown: McpToolError | undefined
 
-  constructor(
-    shared: SharedByCalls,
-    call: InterruptibleCall,
-    rules: { readonly answering: Answering; readonly ownSession: ToolCallOptions['ownSession'] },
-  ) {
+  constructor(shared: SharedByCalls, call: InterruptibleCall, answering: Answering) {
     this.#shared = shared
     this.#call = call
-    this.#answering = rules.answering
-    this.#ownSession = rules.ownSession
+    this.#answering = answering
   }
 
   /**
@@ -252,10 +246,7 @@ export class CallRounds {
       const outcome =
         this.#answering === 'interrupt' && resume?.task === undefined
           ? await this.#sendLive(own, place)
-          : await this.#outcomeOf(
-              await (keepsTask ? this.#start(own) : this.#request(own)),
-              this.#call.options.caller,
-            )
+          : await this.#outcomeOf(await (keepsTask ? this.#start(own) : this.#request(own)))
       if (outcome.kind !== 'asked' || outcome.isHeld) return outcome
       if (Object.keys(outcome.requests).length > 0) return outcome
       resume = resumeFrom(outcome)
@@ -277,9 +268,8 @@ export class CallRounds {
   }
 
   #optionsWith(own: ToolCallOptions): ToolCallOptions {
-    const ownSession = this.#ownSession
     const inputRequired = this.#answering === 'client' ? 'answer' : 'surface'
-    return { ...this.#call.options, inputRequired, ownSession, ...own }
+    return { ...this.#call.options, inputRequired, ...own }
   }
 
   #interruptsForTasks({ isAlone }: GraphPlace): boolean {
@@ -343,22 +333,17 @@ export class CallRounds {
     { live, place }: { readonly live: LiveCall; readonly place: GraphPlace | undefined },
   ): Promise<CallOutcome> {
     if (event.kind === 'failed') throw event.error
-    if (event.kind === 'ended') return this.#outcomeOf(event.value, live.caller)
+    if (event.kind === 'ended') return this.#outcomeOf(event.value)
     if (place !== undefined) this.#shared.held.hold(place, live)
     const { requests } = event
     return { kind: 'asked', requests, answered: {}, requestState: undefined, isHeld: true }
   }
 
   /** Answers the questions that need no person, and returns the others. */
-  #outcomeOf(
-    result: ToolResult | StartedAsTask,
-    caller: ToolCaller,
-  ): CallOutcome | Promise<AskedOutcome> {
+  #outcomeOf(result: ToolResult | StartedAsTask): CallOutcome | Promise<AskedOutcome> {
     if (isStartedAsTask(result)) return { kind: 'task', reference: result.task }
     if (isInputRequired(result)) return this.#askedOutcome(result)
-    if (caller.hasMissedQuestion !== true) return { kind: 'result', result }
-    const note = `[MCP server "${serverTitle(caller.origin.server)}" asked a question during this call and did not say which call it was for. Several calls could have caused it, so it was declined. If this tool says that it got no answer, call it again, and no other tool with it.]`
-    return { kind: 'result', result: { ...result, note } }
+    return { kind: 'result', result }
   }
 
   /** @throws McpToolError `INPUT_REQUIRED` for a question without an answer; the reason of the run's signal */

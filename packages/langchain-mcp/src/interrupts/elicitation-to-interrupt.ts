@@ -1,15 +1,15 @@
 import type { ToolRunnableConfig } from '@langchain/core/tools'
 import { check, type Checks } from '@x/internal'
-import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
+import type { ClientHandlers } from '@x/mcp-client'
 import { processWarnings, type ToolLog } from '../base/log.ts'
 import { assertOptions } from '../base/options.ts'
-import { serverTitle, type ToolResult } from '../base/tool-source.ts'
+import type { ToolResult } from '../base/tool-source.ts'
 import type { GraphStore } from '../sessions/call-context.ts'
 import type { AuthorizationToInterrupt } from './authorization-to-interrupt.ts'
 import { CallJournal } from './call-journal.ts'
 import { noAnswerError } from './call-outcome.ts'
 import { CallRounds, type InterruptibleCall, type SharedByCalls } from './call-rounds.ts'
-import { outsideOtherRuns, ownHandlersFrom } from './handlers.ts'
+import { ownHandlersFrom } from './handlers.ts'
 import { graphPlaceOf, loadLangGraph } from './langgraph.ts'
 import { HeldCalls, ToolCaller } from './live-call.ts'
 
@@ -62,10 +62,7 @@ export class ElicitationToInterrupt {
   readonly #shared: SharedByCalls
   /** Who answers calls that share a task with other calls. The graph cannot be interrupted for them. */
   readonly #amongSiblings: 'handler' | 'none'
-  readonly #log: ToolLog
   readonly #isOfClient: boolean
-  /** Tools whose questions do not arrive on the response stream of their call. */
-  readonly #askingAside = new Set<string>()
 
   /** @throws {McpClientError} `CONFIG` for an option that is unknown or has a wrong value */
   constructor(
@@ -76,7 +73,6 @@ export class ElicitationToInterrupt {
     const { authorization, humanTimeoutMs = HUMAN_MS } = options
     const { log = processWarnings } = options
     const handlers = ownHandlersFrom(options, log)
-    this.#log = log
     this.#isOfClient = isOfClient
     this.#amongSiblings = options.elicitation === undefined ? 'none' : 'handler'
     const [journal, held] = [new CallJournal(), new HeldCalls()]
@@ -84,11 +80,8 @@ export class ElicitationToInterrupt {
     this.handlers = {
       ...handlers,
       elicitation: (params, context) => {
-        const { origin } = context
-        const callers = origin === undefined ? [] : this.#learn(origin)
-        const call = origin?.call
-        if (origin !== undefined && call === undefined) return this.#decline(context, callers)
-        const live = call?.caller instanceof ToolCaller ? call.caller.live : undefined
+        const caller = context.origin?.call?.caller
+        const live = caller instanceof ToolCaller ? caller.live : undefined
         return live?.ask(params, context.signal) ?? handlers.elicitation(params, context)
       },
     }
@@ -100,7 +93,7 @@ export class ElicitationToInterrupt {
    * @throws McpToolError if the call fails; LangGraph's `GraphInterrupt` if it interrupts the graph
    */
   async callTool(call: InterruptibleCall): Promise<ToolResult> {
-    const { config, caller } = call.options
+    const { config } = call.options
     const place = graphPlaceOf(config)
     const graph = place && (await loadLangGraph())
     if (this.#isOfClient) {
@@ -109,22 +102,16 @@ export class ElicitationToInterrupt {
       if (place === undefined || graph === undefined || source.startTool === undefined) {
         return source.callTool(origin.toolName, args, options)
       }
-      const rules = { answering: 'client', ownSession: undefined } as const
-      return new CallRounds(this.#shared, call, rules).callInGraph(graph, place)
+      return new CallRounds(this.#shared, call, 'client').callInGraph(graph, place)
     }
-    const asksAside = this.#askingAside.size > 0 && this.#askingAside.has(caller.tool)
     if (place === undefined || graph === undefined) {
-      const ownSession = asksAside ? 'when-shared' : undefined
-      const rules = { answering: 'handler', ownSession } as const
-      const outcome = await new CallRounds(this.#shared, call, rules).send()
+      const outcome = await new CallRounds(this.#shared, call, 'handler').send()
       if (outcome.kind === 'result') return outcome.result
       throw noAnswerError(call.origin, 'elicitation/create')
     }
     // A task with several calls must not be interrupted, because all of them would be executed again.
     const answering = place.isAlone ? 'interrupt' : this.#amongSiblings
-    const ownSession = place.hasSiblings ? 'always' : 'when-shared'
-    const rules = { answering, ownSession: asksAside ? ownSession : undefined } as const
-    return new CallRounds(this.#shared, call, rules).callInGraph(graph, place)
+    return new CallRounds(this.#shared, call, answering).callInGraph(graph, place)
   }
 
   /** Returns true if a call was sent before the graph was resumed. */
@@ -141,33 +128,6 @@ export class ElicitationToInterrupt {
   /** Deletes the call records of a thread from the store of the graph. @throws the error of the store */
   deleteThread(threadId: string, store: GraphStore): Promise<void> {
     return this.#shared.journal.deleteThread(threadId, store)
-  }
-
-  /** Remembers a tool that asks without naming its call. Returns the callers that a question may belong to. */
-  #learn({ call, isOnCallStream, openCalls }: NonNullable<HandlerContext['origin']>): ToolCaller[] {
-    const candidates = call === undefined ? openCalls : [call]
-    const callers = candidates
-      .map(({ caller }) => caller)
-      .filter((one) => one instanceof ToolCaller)
-    const [tool, another] = new Set(callers.map((one) => one.tool))
-    if (!isOnCallStream && tool !== undefined && another === undefined) this.#askingAside.add(tool)
-    return callers
-  }
-
-  /** Declines a question, because several calls could have asked it, and the wrong person could answer. */
-  #decline(
-    { server: label = 'unnamed' }: HandlerContext,
-    callers: readonly ToolCaller[],
-  ): { readonly action: 'decline' } {
-    const server = callers[0] === undefined ? label : serverTitle(callers[0].origin.server)
-    for (const caller of callers) caller.hasMissedQuestion = true
-    this.#log({
-      level: 'warning',
-      code: 'QUESTION_DECLINED',
-      message: `MCP server "${server}" asked a question and did not say which call it belongs to. It was declined, because other calls of the same session could have caused it (${callers.length} under way). Give each thread its own session (session: 'thread'), or have the server send questions on the response stream of the call (relatedRequestId).`,
-      server,
-    })
-    return { action: 'decline' }
   }
 }
 
@@ -204,7 +164,7 @@ export function answeringFrom(
     elicitation,
     handlers: {
       elicitation: elicitation.handlers.elicitation,
-      sampling: outsideOtherRuns(sampling) ?? elicitation.handlers.sampling,
+      sampling: sampling ?? elicitation.handlers.sampling,
       roots: roots ?? elicitation.handlers.roots,
     },
   }

@@ -1,4 +1,3 @@
-import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { CreateMessageRequestSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { ClientHandlers, HandlerContext } from '@x/mcp-client'
 import type { InputRequest } from '@x/mcp-transport'
@@ -25,22 +24,7 @@ export function ownHandlersFrom(
     })
     return { action: 'decline' }
   }
-  return { elicitation: elicitation ?? decline, sampling: outsideOtherRuns(sampling), roots }
-}
-
-/**
- * Runs a sampling handler outside the current run if its call is unknown. The handler may call a model,
- * which would stream to the wrong thread.
- */
-export function outsideOtherRuns(sampling: ClientHandlers['sampling']): ClientHandlers['sampling'] {
-  if (sampling === undefined) return undefined
-  const handler = sampling
-  return function sample(params, context) {
-    const { origin } = context
-    if (origin === undefined || origin.call !== undefined) return handler(params, context)
-    const storage = AsyncLocalStorageProviderSingleton.getInstance()
-    return storage.run(undefined, () => handler(params, context))
-  }
+  return { elicitation: elicitation ?? decline, sampling, roots }
 }
 
 /** Returns true for a question to a person. */

@@ -72,8 +72,6 @@ export interface GraphPlace {
    * executed again from its start, with all its calls.
    */
   readonly isAlone: boolean
-  /** True if the model made other calls in the same message. */
-  readonly hasSiblings: boolean
   /** Store of the graph, if it has one. */
   readonly store: GraphStore | undefined
   readonly saver: CheckpointReader | undefined
@@ -141,7 +139,7 @@ export function graphPlaceOf(config: ToolRunnableConfig): GraphPlace | undefined
     namespace,
     toolCallId,
     call: callOf(config),
-    ...neighborsOf(config, toolCallId),
+    isAlone: isAlone(config, toolCallId),
     store: 'store' in config ? toGraphStore(config.store) : undefined,
     saver: isReader(saver) ? saver : undefined,
     checkpoints: configurable['checkpoint_map'] ?? {},
@@ -185,11 +183,8 @@ async function storedOutcome(
   return undefined
 }
 
-/** Finds the message with the model's call in the input of the task, and the other calls in it. */
-function neighborsOf(
-  { configurable = {}, metadata = {} }: ToolRunnableConfig,
-  id: string,
-): Pick<GraphPlace, 'isAlone' | 'hasSiblings'> {
+/** Finds the message with the model's call in the input of the task. Returns true if the task makes no other call of it. */
+function isAlone({ configurable = {}, metadata = {} }: ToolRunnableConfig, id: string): boolean {
   const scratchpad: unknown = configurable['__pregel_scratchpad']
   const input = isRecord(scratchpad) ? scratchpad['currentTaskInput'] : undefined
   const given = isRecord(input) ? input['messages'] : input
@@ -201,12 +196,8 @@ function neighborsOf(
   const open = calls.filter((call) => !answered.has(call))
   const triggers = metadata['langgraph_triggers']
   const isSent = Array.isArray(triggers) && triggers[0] === PUSH
-  return {
-    isAlone:
-      (isRecord(input) && 'lg_tool_call' in input) ||
-      (open.length > 0 ? open.length === 1 : isSent),
-    hasSiblings: calls.length > 1,
-  }
+  if (isRecord(input) && 'lg_tool_call' in input) return true
+  return open.length > 0 ? open.length === 1 : isSent
 }
 
 function callsOf(message: unknown): readonly unknown[] {

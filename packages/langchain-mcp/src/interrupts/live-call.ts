@@ -25,8 +25,6 @@ export class ToolCaller implements Caller {
   readonly toolCallId: string | undefined
   /** The open request, if a person can be asked. */
   live: LiveCall | undefined
-  /** Set if a question was declined that may have belonged to this call. */
-  hasMissedQuestion: boolean | undefined
   /** Set if the server lost the session during the call. */
   replaced: SessionReplaced | undefined
 

@@ -90,7 +90,9 @@ export function runNotificationsFor(
   }
 }
 
-/** A log message without a call belongs to all calls of its session, unless they are of several threads. */
-function isFor(caller: ToolCaller, { call, owner }: NonNullable<ServerLog['origin']>): boolean {
-  return call === undefined ? owner === caller.owner : caller.isSameAs(call.caller)
+/** A log message without a call belongs to all open calls of its session, unless they are of several threads. */
+function isFor(caller: ToolCaller, { call, openCalls }: NonNullable<ServerLog['origin']>): boolean {
+  return call === undefined
+    ? openCalls.every((open) => open.caller?.owner === caller.owner)
+    : caller.isSameAs(call.caller)
 }

@@ -110,7 +110,8 @@ export class LiveServer implements McpToolSource, McpServerHandle {
   }
 
   get status(): ServerStatus {
-    return this.#lists.status
+    const { lastDeclined } = this.#options.client.status()
+    return { ...this.#lists.status, ...(lastDeclined && { lastDeclined }) }
   }
 
   async listTools(request: ListRequest = {}): Promise<readonly ToolDefinition[]> {

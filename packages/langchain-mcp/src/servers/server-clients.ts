@@ -73,6 +73,7 @@ export interface ServerClientsOptions extends Omit<McpClientOptions, 'scope'> {
 export class ServerClients {
   readonly #options: ServerClientsOptions
   readonly #contexts: CallContexts
+  readonly #log: ToolLog
   readonly #common: McpClientOptions
   readonly #pool: SessionPool | undefined
   /** All sessions share one connection pool, because sessions are replaced more often than connections. */
@@ -87,6 +88,7 @@ export class ServerClients {
     const { dispatcher, timeouts } = options
     this.#options = options
     this.#contexts = contexts
+    this.#log = own.log
     this.#ownDispatcher =
       dispatcher === undefined ? createDispatcher({ connectMs: timeouts?.connectMs }) : undefined
     this.#common = {
@@ -130,6 +132,13 @@ export class ServerClients {
       this.#pool?.acquire(config, options) ??
       new McpClient(config, { ...this.#common, ...options, ...scope })
     this.#clients.push(client)
+    // Without a log of the user, the client itself shows its warnings.
+    if (this.#log !== processWarnings) {
+      client.on('log', ({ level, message }) => {
+        if (level !== 'warning') return
+        this.#log({ level, code: 'CLIENT_WARNING', message, server: name })
+      })
+    }
     const hasHeaderFunction = 'headers' in config && typeof config.headers === 'function'
     const readsCalls =
       !this.#contexts.isOneSession ||

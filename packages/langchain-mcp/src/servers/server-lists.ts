@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { RunnableConfig } from '@langchain/core/runnables'
 import { BoundedMap, type Listeners } from '@x/internal'
 import { McpClientError } from '@x/mcp-client'
-import type { McpClient, SessionScope } from '@x/mcp-client'
+import type { DeclinedQuestion, McpClient, SessionScope } from '@x/mcp-client'
 import { ToolListCache, toolListChange, type ToolListChange } from '../base/tool-lists.ts'
 import type { ToolDefinition } from '../base/tool-source.ts'
 import { inCall, type CallContext, type CallContexts } from '../sessions/call-context.ts'
@@ -49,6 +49,8 @@ export interface ServerStatus {
    * (`principal`, `headers`, a directory).
    */
   readonly error?: McpClientError
+  /** The last question of the server that was refused, because it may have been for several calls. */
+  readonly lastDeclined?: DeclinedQuestion
 }
 
 /** A list request that failed. */
