@@ -36,7 +36,7 @@ export interface McpToolErrorOptions extends ErrorOptions, McpToolOrigin {
   readonly category?: McpToolErrorCategory | undefined
   /** @default undefined, if the code implies it */
   readonly outcome?: ToolOutcome | undefined
-  /** The server's answer. @default undefined */
+  /** The server's answer: for `INVALID_OUTPUT` its result, else an artifact. @default undefined */
   readonly artifact?: unknown
 }
 
@@ -164,7 +164,7 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
     outcome === 'unknown'
       ? unknownOutcomeText(origin, what)
       : [
-          `MCP tool "${origin.toolName}" of server "${serverTitle(origin.server)}" failed`,
+          failedText(origin),
           outcome === 'not-executed' ? `${what}, so the tool was not executed` : what,
           ...(advice === undefined ? [] : [advice]),
         ].join('. ')
@@ -174,8 +174,14 @@ export function toolErrorFrom(error: unknown, origin: McpToolOrigin): McpToolErr
     ...origin,
     category: code === 'CONFIG' || code === 'NO_RUN' ? 'user' : 'system',
     outcome,
+    artifact: 'result' in error ? error.result : undefined,
     cause: error,
   })
+}
+
+/** Returns the start of the text about a failed call. */
+export function failedText({ server, toolName }: McpToolOrigin): string {
+  return `MCP tool "${toolName}" of server "${serverTitle(server)}" failed`
 }
 
 /**

@@ -1,14 +1,6 @@
-import {
-  CallbackManager,
-  parseCallbackConfigArg,
-  type CallbackManagerForToolRun,
-} from '@langchain/core/callbacks/manager'
-import {
-  isDirectToolOutput,
-  ToolMessage,
-  type ToolCall as ModelToolCall,
-} from '@langchain/core/messages'
-import { patchConfig, pickRunnableConfigKeys } from '@langchain/core/runnables'
+import type { CallbackManagerForToolRun } from '@langchain/core/callbacks/manager'
+import type { ToolCall as ModelToolCall } from '@langchain/core/messages'
+import { ensureConfig, patchConfig, pickRunnableConfigKeys } from '@langchain/core/runnables'
 import { AsyncLocalStorageProviderSingleton } from '@langchain/core/singletons'
 import { StructuredTool, type ToolReturnType, type ToolRunnableConfig } from '@langchain/core/tools'
 import type { JSONSchema } from '@langchain/core/utils/json_schema'
@@ -29,7 +21,7 @@ import type { ElicitationToInterrupt } from '../interrupts/elicitation-to-interr
 import { failRun } from '../interrupts/langgraph.ts'
 import type { SchemaProjection } from '../schema/schema-projection.ts'
 import type { ToolHooks } from './interceptors.ts'
-import { ToolBinding, type PreparedCall } from './tool-binding.ts'
+import { ToolBinding } from './tool-binding.ts'
 import { ToolCall, type Answer } from './tool-call.ts'
 import type { ToolOutputOptions } from './tool-output.ts'
 
@@ -113,6 +105,13 @@ export interface McpToolFields {
   readonly resources?: readonly NamedResource[] | undefined
 }
 
+type CallContext = [runManager?: CallbackManagerForToolRun, config?: ToolRunnableConfig]
+
+/** The types of core for a tool with any schema. */
+type ToolInput = Parameters<StructuredTool['invoke']>[0]
+type Output =
+  StructuredTool extends StructuredTool<infer _S, infer _O, infer _I, infer Out> ? Out : never
+
 /**
  * One tool of an MCP server. It holds the client and the tool's name on the server, never a session. So it
  * stays valid when the client reconnects, recovers, or is disposed of and used again.
@@ -161,32 +160,33 @@ export class McpTool extends StructuredTool {
   }
 
   /**
-   * Checks the arguments, and does the rest as core does: callbacks, and the message around the answer.
-   * Core's own check writes into the schema, and fails for patterns and references that it cannot read.
-   *
-   * @deprecated As in core: use `invoke()`.
+   * Calls the tool as core does, but without core's check of the arguments: it writes into the schema, and fails for
+   * patterns and references that it cannot read. `ToolBinding` checks them.
    */
-  override async call(
-    ...[input, givenConfig, tags]: Parameters<StructuredTool['call']>
-  ): ReturnType<StructuredTool['call']> {
-    const given: ToolRunnableConfig = parseCallbackConfigArg(givenConfig)
-    const toolCall = given.toolCall ?? (isToolCall(input) ? input : undefined)
-    const isArguments = toolCall === undefined || given.toolCall !== undefined
-    const config: ToolRunnableConfig = { ...given, runName: given.runName ?? this.name }
-    if (toolCall !== undefined) config.toolCall = toolCall
-    config.signal?.throwIfAborted()
+  override async invoke<Input extends ToolInput, Config extends ToolRunnableConfig | undefined>(
+    input: Input,
+    givenConfig?: Config,
+  ): Promise<ToolReturnType<Input, Config, Output>> {
+    const config: ToolRunnableConfig = ensureConfig<ToolRunnableConfig>(givenConfig)
+    const toolCall = isToolCall(input) ? input : config.toolCall
+    const args: unknown = isToolCall(input) ? input.args : input
     const scopedRun = currentRun()
     const { definition, options, origin } = this.#binding
+    const unchecked: this = Object.create(this, {
+      schema: { value: true },
+      // Core would take arguments with a field `type: 'tool_call'` for a call.
+      _call: { value: (_: unknown, ...context: CallContext) => this.#answer(args, ...context) },
+    })
     try {
-      const args: unknown = isArguments ? input : toolCall.args
-      const prepared = await this.#binding.prepare(args, this.name, config)
-      return await this.#run(prepared, config, tags)
+      return await super.invoke.call(unchecked, input, { runName: this.name, ...config })
     } catch (error) {
       if (toolCall === undefined || config.signal?.aborted === true) throw error
       if (scopedRun?.signal.aborted === true) return await failRun(scopedRun.signal.reason, config)
       const fatal = fatalFrom(error, origin, [])
       if (fatal !== undefined) return await failRun(fatal.error, config)
-      const isThrown = options.onToolError === 'throw' && isInToolNode(config)
+      // The `ToolNode` of LangChain's `createAgent()` turns thrown errors into messages.
+      const isInToolNode = 'toolCallId' in config && config.toolCallId === toolCall.id
+      const isThrown = options.onToolError === 'throw' && isInToolNode
       if (isThrown && McpToolError.is(error)) return await failRun(error, config)
       throw error
     } finally {
@@ -194,84 +194,21 @@ export class McpTool extends StructuredTool {
     }
   }
 
-  protected override _call(
-    args: Record<string, unknown>,
-    _runManager?: CallbackManagerForToolRun,
-    config: ToolRunnableConfig = {},
-  ): Promise<Answer> {
-    const { name } = this
-    const prepared = { name, args, redacted: args, secrets: [], refusal: undefined }
-    return new ToolCall(this.#binding, prepared, config).answer()
+  protected override _call(args: unknown, ...context: CallContext): Promise<Answer> {
+    return this.#answer(args, ...context)
   }
 
-  /**
-   * Makes a call as core does after it accepted the arguments: callbacks, the context for code inside, and the
-   * message around the answer. Core's own method would validate the arguments again, with a new validator for
-   * each call. Without callbacks and without own values in the config, it only makes the call.
-   */
-  async #run(
-    prepared: PreparedCall,
-    config: ToolRunnableConfig,
-    tags: string[] | undefined,
-  ): Promise<ToolReturnType<unknown, ToolRunnableConfig, unknown>> {
-    const manager = CallbackManager.configure(
-      config.callbacks,
-      this.callbacks,
-      config.tags ?? tags,
-      this.tags,
-      config.metadata,
-      this.metadata,
-      { verbose: this.verbose },
-    )
-    const { runId, runName } = config
-    if (runId !== undefined) delete config.runId
+  async #answer(args: unknown, ...[runManager, givenConfig = {}]: CallContext): Promise<Answer> {
+    givenConfig.signal?.throwIfAborted()
+    const prepared = await this.#binding.prepare(args, this.name, givenConfig)
+    const config: ToolRunnableConfig = runManager
+      ? patchConfig(givenConfig, { callbacks: runManager.getChild() })
+      : givenConfig
     const call = new ToolCall(this.#binding, prepared, config)
-    if (manager === undefined) {
-      // Without `configurable` and store, code inside has nothing to read from the context.
-      const { configurable, store }: ToolRunnableConfig & { store?: unknown } = config
-      const isPlain = configurable === undefined && store === undefined
-      return this.#output(
-        await (isPlain ? call.answer() : answerIn(patchConfig(config, {}), call)),
-        config,
-      )
-    }
-    const run = await manager.handleToolStart(
-      this.toJSON(),
-      prepared.redacted,
-      runId,
-      undefined,
-      undefined,
-      undefined,
-      runName,
-      config.toolCall?.id,
+    // The context of `getConfig()` of LangGraph, and of runnables that are invoked inside.
+    return AsyncLocalStorageProviderSingleton.runWithConfig(pickRunnableConfigKeys(config), () =>
+      call.answer(),
     )
-    let answer: Answer
-    try {
-      answer = await answerIn(patchConfig(config, { callbacks: run.getChild() }), call)
-    } catch (error) {
-      await run.handleToolError(error)
-      throw error
-    }
-    const output = this.#output(answer, config)
-    await run.handleToolEnd(output)
-    return output
-  }
-
-  #output(
-    [content, artifact]: Answer,
-    { toolCall }: ToolRunnableConfig,
-  ): ToolReturnType<unknown, ToolRunnableConfig, unknown> {
-    if (!toolCall?.id || isDirectToolOutput(content)) return content
-    const isContent = typeof content === 'string' || Array.isArray(content)
-    const { name, metadata } = this
-    return new ToolMessage({
-      status: 'success',
-      content: isContent ? content : JSON.stringify(content),
-      artifact,
-      tool_call_id: toolCall.id,
-      name,
-      ...(metadata !== undefined && { metadata }),
-    })
   }
 
   /** Takes over the description and the metadata of a definition that replaced a stored one. */
@@ -281,20 +218,6 @@ export class McpTool extends StructuredTool {
     const { schema_notes: _, ...metadata } = this.metadata ?? {}
     this.metadata = { ...metadata, ...metadataOf(definition, origin.server) }
   }
-}
-
-/** Sets the context for `getConfig()` of LangGraph, and for runnables that are invoked inside. */
-function answerIn(config: ToolRunnableConfig, call: ToolCall): Promise<Answer> {
-  const context = pickRunnableConfigKeys(config)
-  return AsyncLocalStorageProviderSingleton.runWithConfig(context, () => call.answer())
-}
-
-/**
- * Returns true if the `ToolNode` of LangChain's `createAgent()` made the call: it turns thrown errors into
- * messages.
- */
-function isInToolNode(config: ToolRunnableConfig): boolean {
-  return 'toolCallId' in config && config.toolCallId === config.toolCall?.id
 }
 
 function isToolCall(input: unknown): input is ModelToolCall {

@@ -77,8 +77,6 @@ export class ToolBinding {
   readonly #refreshBeforeCall: boolean
   readonly #properties: ArgumentProperties | undefined
   #input: SchemaCheck
-  #output: SchemaCheck | undefined
-  #outputSchema: JsonSchema | undefined
   #modelSchema: (ProjectedSchema & { readonly of: JsonSchema }) | undefined
 
   /** @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for argument properties that cannot be parsed */
@@ -98,7 +96,6 @@ export class ToolBinding {
         ? new ArgumentProperties(argumentProperties, about)
         : undefined
     this.#input = new SchemaCheck(this.inputSchema)
-    this.#useOutput(definition)
   }
 
   /** The whole schema of the arguments. */
@@ -166,19 +163,11 @@ export class ToolBinding {
     return { name, args: accepted, redacted: visible, secrets, refusal }
   }
 
-  /** Returns the validation errors of a structured result, by the newest known output schema. */
-  outputErrors(structured: unknown): readonly string[] {
-    return this.#output?.errors(structured) ?? []
-  }
-
   /** Two concurrent calls both report a change, but the definition is replaced once. */
   async #refusal(name: string, config: ToolRunnableConfig): Promise<McpToolError | undefined> {
     const bound = this.definition
     const drift = await this.#drift(bound, config)
-    if (drift.kind === 'none') {
-      if (drift.live !== undefined) this.#useOutput(drift.live)
-      return undefined
-    }
+    if (drift.kind === 'none') return undefined
     if (drift.kind === 'removed') {
       const server = serverTitle(this.origin.server)
       return this.#notRun(
@@ -249,18 +238,8 @@ export class ToolBinding {
       description: live.description?.trim() ? live.description : description,
     }
     this.#input = new SchemaCheck(this.inputSchema)
-    this.#useOutput(live)
     const message = `${this.#title} uses the server's definition from now on: ${changes.join('; ')}`
     this.#report('SCHEMA_CHANGED', { message, level: 'info' })
-  }
-
-  #useOutput({ outputSchema }: ToolDefinition): void {
-    if (outputSchema === this.#outputSchema) return
-    this.#outputSchema = outputSchema
-    this.#output =
-      outputSchema === undefined
-        ? undefined
-        : new SchemaCheck(outputSchema, { ignoreFormats: true })
   }
 
   #notRun(code: 'SCHEMA_CHANGED' | 'TOOL_REMOVED', message: string): McpToolError {

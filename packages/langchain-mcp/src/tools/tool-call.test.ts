@@ -1,4 +1,5 @@
 import { ToolMessage } from '@langchain/core/messages'
+import { McpClientError } from '@x/mcp-client'
 import { describe, expect, test } from 'vitest'
 import { AnsweringSource, textResult, toolCall, toolOver } from '../../test/answering-source.ts'
 
@@ -65,28 +66,13 @@ describe('a tool that reports an error', () => {
   })
 })
 
-describe('structured results', () => {
-  const outputSchema = { type: 'object', properties: { total: { type: 'number' } } }
-
-  test('are accepted if they fit the declared schema', async () => {
-    const source = new AnsweringSource(textResult('2', { structuredContent: { total: 2 } }))
-    await expect(toolOver(source, { outputSchema }).invoke({ item: 'x' })).resolves.toBe('2')
-  })
-
-  test('are accepted whatever their formats, which the server may write in another form', async () => {
-    const result = { total: 2, ref: 'urn:uuid:f81d4fae-7dec-11d0-a765-00a0c91e6bf6' }
-    const source = new AnsweringSource(textResult('2', { structuredContent: result }))
-    const properties = { ...outputSchema.properties, ref: { format: 'uuid' } }
-    const tool = toolOver(source, { outputSchema: { ...outputSchema, properties } })
-    await expect(tool.invoke({ item: 'x' })).resolves.toBe('2')
-  })
-
-  test('are reported if they do not fit, with the raw result in the artifact', async () => {
-    const source = new AnsweringSource(textResult('2', { structuredContent: { total: 'two' } }))
-    expect(await toolOver(source, { outputSchema }).invoke(toolCall({ item: 'x' }))).toMatchObject({
-      status: 'error',
-      content: expect.stringMatching(/was executed.*#\/total.*It answered: 2/),
-      artifact: [{ type: 'mcp_structured_content', data: { total: 'two' } }, {}],
-    })
+test('a result that does not fit its own schema is reported with the raw result', async () => {
+  const result = textResult('2', { structuredContent: { total: 'two' } })
+  const about = { server: 'shop', outcome: 'executed', result } as const
+  const source = new AnsweringSource(new McpClientError('INVALID_OUTPUT', 'total is text', about))
+  expect(await toolOver(source).invoke(toolCall({ item: 'x' }))).toMatchObject({
+    status: 'error',
+    content: expect.stringMatching(/was executed.*total is text.* It answered: 2/),
+    artifact: [{ type: 'mcp_structured_content', data: { total: 'two' } }, { type: 'mcp_content' }],
   })
 })

@@ -1,8 +1,9 @@
 import { ToolMessage } from '@langchain/core/messages'
 import type { ToolRunnableConfig } from '@langchain/core/tools'
+import { isRecord } from '@x/internal'
 import { withoutSecrets, withoutSecretsInError } from '../arguments/secrets.ts'
-import { isForTheCaller, McpToolError, toolErrorFrom } from '../base/errors.ts'
-import { serverTitle, type ToolResult } from '../base/tool-source.ts'
+import { failedText, isForTheCaller, McpToolError, toolErrorFrom } from '../base/errors.ts'
+import type { ToolResult } from '../base/tool-source.ts'
 import { answeredByClient } from '../interrupts/elicitation-to-interrupt.ts'
 import { idempotencyKeyOf } from '../interrupts/langgraph.ts'
 import { ToolCaller } from '../interrupts/live-call.ts'
@@ -60,18 +61,18 @@ export class ToolCall {
       const { content, artifact } = toolOutputFrom(result, options)
       const output = result.note === undefined ? content : withNote(content, result.note)
       if (result.isError !== true) {
-        this.#assertFits(result, { content: output, artifact })
         return [this.#withSessionNote(output), this.#withSessionEntry(artifact)]
       }
       // The model sees the tool's own text.
       const isBlank = textOf(output).trim() === ''
       text = isBlank && typeof output === 'string' ? 'Unknown error' : output
-      failure = this.#executed('TOOL_FAILED', textOf(text), artifact)
+      const about = { ...origin, artifact, outcome: 'executed' } as const
+      failure = new McpToolError('TOOL_FAILED', `${failedText(origin)}. ${textOf(text)}`, about)
     } catch (error) {
       if (signal?.aborted === true) throw error // an aborted run needs no advice
       const known = toolErrorFrom(error, origin)
       if (known === undefined) throw error
-      failure = withoutSecretsInError(known, secrets)
+      failure = withoutSecretsInError(this.#withAnswer(known), secrets)
     }
     return this.#failed(failure, text ?? failure.message)
   }
@@ -143,25 +144,15 @@ export class ToolCall {
     return [new ToolMessage({ ...about, content, artifact }), undefined]
   }
 
-  /** @throws {McpToolError} `INVALID_OUTPUT` for a result that does not fit the tool's own `outputSchema` */
-  #assertFits({ structuredContent }: ToolResult, { content, artifact }: ToolOutput): void {
-    if (structuredContent === undefined) return
-    const errors = this.#binding.outputErrors(structuredContent)
-    if (errors.length === 0) return
+  /** Adds the server's answer to the error of a result that does not fit the tool's own schema. */
+  #withAnswer(failure: McpToolError): McpToolError {
+    if (failure.code !== 'INVALID_OUTPUT' || !isRecord(failure.artifact)) return failure
+    const { content, artifact } = toolOutputFrom(failure.artifact, this.#binding.options)
     const text = textOf(content)
-    const shown = text === '' ? '' : ` It answered: ${text}`
-    const reason = `The tool was executed, but its result does not fit the schema that it declares (${errors.join('; ')}).${shown}`
-    throw this.#executed('INVALID_OUTPUT', reason, artifact)
-  }
-
-  #executed(
-    code: 'TOOL_FAILED' | 'INVALID_OUTPUT',
-    reason: string,
-    artifact: unknown,
-  ): McpToolError {
-    const { server, toolName } = this.#binding.origin
-    const message = `MCP tool "${toolName}" of server "${serverTitle(server)}" failed. ${reason}`
-    return new McpToolError(code, message, { server, toolName, artifact, outcome: 'executed' })
+    const { message, cause } = failure
+    const shown = text === '' ? message : `${message} It answered: ${text}`
+    const about = { ...this.#binding.origin, artifact, outcome: 'executed', cause } as const
+    return new McpToolError('INVALID_OUTPUT', shown, about)
   }
 
   #withSessionNote(content: ToolOutput['content']): ToolOutput['content'] {
