@@ -52,6 +52,14 @@ const BAD: readonly object[] = [
   { resources: [{ ...shop, availableTools: [{ description: 'no name' }] }] },
   { resources: [{ ...shop, availableTools: [{ name: 'a', annotations: { readOnlyHint: 1 } }] }] },
   { resources: [{ ...shop, availableTools: [{ name: 'a', inputSchema: [] }] }] },
+  ...[
+    { 'no path': { variant: 'static', value: 1 } },
+    { '$.a[*].b': { variant: 'static', value: 1 } },
+    { '$.a': { variant: 'argument', argumentPath: '$.b[*]' } },
+    { '$.a': { variant: 'arrayBuilder' } },
+  ].map((argumentProperties) => ({
+    resources: [{ ...shop, availableTools: [{ name: 'a', argumentProperties }] }],
+  })),
   { settings: { maxIterations: 0 } },
   { settings: { maxIterations: 1.5 } },
   { metadata: { isConversational: 'no' } },

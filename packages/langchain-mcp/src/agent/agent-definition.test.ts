@@ -89,7 +89,7 @@ function withOtherSpelling(tool: object): object {
 test.each<[what: string, tool: object]>([
   ['only a name', { name: 'add' }],
   ['all fields', { ...add, title: 'Add', outputSchema: { type: 'object' }, _meta: { a: 1 } }],
-  ['fixed arguments', { ...add, argumentProperties: { '$.a': { variant: 'static' } } }],
+  ['fixed arguments', { ...add, argumentProperties: { '$.a': { variant: 'static', value: 1 } } }],
   ['annotations', { ...add, annotations: { readOnlyHint: true, title: 'Add', other: [1] } }],
   ['unknown fields', { ...add, rank: 1, nested: { input_schema: 1 } }],
   ['undefined fields', { ...add, title: undefined, annotations: undefined }],
@@ -108,6 +108,16 @@ test.each<[fields: object, path: string, expected: RegExp]>([
   [{ description: [] }, '.description', /expected string, received array/],
   [{ outputSchema: [] }, '.outputSchema', /expected object, received array/],
   [{ argumentProperties: 'x' }, '.argumentProperties', /expected object, received string/],
+  [
+    { argumentProperties: { '$.tags': { variant: 'arrayBuilder' } } },
+    '.argumentProperties["$.tags"]',
+    /"arrayBuilder" is not supported/,
+  ],
+  [
+    { argumentProperties: { '$.lines[*].id': { variant: 'static', value: 1 } } },
+    '.argumentProperties["$.lines[*].id"]',
+    /a path with \[\*\] is not supported/,
+  ],
   [{ annotations: 'x' }, '.annotations', /expected object, received string/],
   [
     { annotations: { readOnlyHint: 'yes' } },

@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { placedPropertyFrom } from '../arguments/argument-property.ts'
 import { camelCased } from '../base/options.ts'
 import type { JsonSchema, McpServerLabel, ToolDefinition } from '../base/tool-source.ts'
 
@@ -147,6 +148,15 @@ const flag = optional(z.boolean())
 const count = optional(z.number())
 const jsonObject = z.record(z.string(), z.unknown())
 
+const argumentPropertiesSchema = jsonObject.superRefine((properties, context) => {
+  for (const [path, value] of Object.entries(properties)) {
+    const placed = placedPropertyFrom(path, value)
+    if (typeof placed === 'string') {
+      context.addIssue({ code: 'custom', path: [path], message: placed })
+    }
+  }
+})
+
 const toolSchema: z.ZodType<AgentToolDefinition> = objectOf({
   name: z.string(),
   title: text,
@@ -162,7 +172,7 @@ const toolSchema: z.ZodType<AgentToolDefinition> = objectOf({
       openWorldHint: flag,
     }),
   ),
-  argumentProperties: withDefault(jsonObject, {}),
+  argumentProperties: withDefault(argumentPropertiesSchema, {}),
   _meta: optional(jsonObject),
 })
 

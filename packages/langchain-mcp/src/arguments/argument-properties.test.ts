@@ -125,17 +125,17 @@ describe('a static value', () => {
 })
 
 describe("a value of the agent's input", () => {
-  test('is the first match', async () => {
+  test('is read from its path', async () => {
     const input = { user: { id: 'u1' }, items: [{ n: 'x' }, { n: 'y' }] }
     const one = subject(
-      { '$.item': fromInput('$.user.id'), '$.tags[0]': fromInput("$['items'][*].n") },
+      { '$.item': fromInput('$.user.id'), '$.tags[0]': fromInput("$['items'][0].n") },
       { input },
     )
     expect((await one.merge({ tags: ['a', 'b'] })).args).toEqual({ item: 'u1', tags: ['x', 'b'] })
   })
 
   test('leaves the argument out if it is missing, also if the model gives one', async () => {
-    const one = subject({ '$.item': fromInput('$.user.id'), '$.lines[*].tenant': fromInput('$.t') })
+    const one = subject({ '$.item': fromInput('$.user.id'), '$.lines[0].tenant': fromInput('$.t') })
     expect((await one.merge({ item: 'mine', lines: [{ sku: 'a', tenant: 'b' }] })).args).toEqual({
       lines: [{ sku: 'a' }],
     })
@@ -215,44 +215,6 @@ describe('a text', () => {
   })
 })
 
-describe('a built list', () => {
-  test('has null at places without a value, and ignores deeper properties', async () => {
-    const one = subject(
-      {
-        '$.tags': { variant: 'arrayBuilder' },
-        '$.tags[0]': always('a'),
-        '$.tags[2]': fromInput('$.none'),
-        '$.tags[4]': fromInput('$.t'),
-        '$.tags[1].x': always('deep'),
-      },
-      { input: { t: 'z' } },
-    )
-    expect((await one.merge({ tags: ['mine'] })).args).toEqual({
-      tags: ['a', null, null, null, 'z'],
-    })
-  })
-
-  test('is empty without items', async () => {
-    const one = subject({ '$.tags': { variant: 'array_builder'.replace('_b', 'B') } })
-    expect((await one.merge()).args).toEqual({ tags: [] })
-    expect(one.shown()).toMatchObject({ properties: { tags: { type: 'string', enum: ['[]'] } } })
-  })
-
-  test('shows a sensitive item as hidden', async () => {
-    const one = subject({
-      '$.tags': { variant: 'arrayBuilder' },
-      '$.tags[0]': always('open'),
-      '$.tags[1]': always('secret-token', true),
-    })
-    expect(one.shown()).toMatchObject({ properties: { tags: { enum: ['["open","<hidden>"]'] } } })
-    expect(await one.merge()).toEqual({
-      args: { tags: ['open', 'secret-token'] },
-      redacted: { tags: ['open', '<hidden>'] },
-      secrets: ['secret-token'],
-    })
-  })
-})
-
 describe('a sensitive value', () => {
   test('is sent, and neither shown nor required', async () => {
     const one = subject({
@@ -310,22 +272,6 @@ describe('places', () => {
     expect((await one.merge({ address: null })).args).toEqual({ address: { geo: { lat: '50' } } })
     expect((await one.merge({ address: { city: 'Bonn' } })).args).toEqual({
       address: { city: 'Bonn', geo: { lat: '50' } },
-    })
-  })
-
-  test('set every item, and create one in an empty list', async () => {
-    const one = subject({ '$.lines[*].tenant': always('t1') })
-    const item = { tenant: 't1' }
-    expect((await one.merge({ lines: [{ sku: 'a' }, { sku: 'b', tenant: 'x' }] })).args).toEqual({
-      lines: [
-        { sku: 'a', tenant: 't1' },
-        { sku: 'b', tenant: 't1' },
-      ],
-    })
-    expect((await one.merge({ lines: [] })).args).toEqual({ lines: [item] })
-    expect((await one.merge()).args).toEqual({ lines: [item] })
-    expect(one.shown()).toMatchObject({
-      properties: { lines: { items: { properties: { tenant: { enum: ['t1'] } } } } },
     })
   })
 
@@ -398,6 +344,9 @@ describe('places', () => {
     ['a path', { item: always('x') }],
     ['the root', { $: always({}) }],
     ['a filter', { '$[?(@.a)]': always('x') }],
+    ['a place in every item', { '$.lines[*].tenant': always('x') }],
+    ['a path into every item', { '$.item': fromInput('$.lines[*]') }],
+    ['a list of other properties', { '$.tags': { variant: 'ArrayBuilder' } }],
     ['a variant', { '$.item': { variant: 'magic' } }],
     ['no property', { '$.item': 'x' }],
   ])('throws an error for the developer for %s', (_, properties) => {

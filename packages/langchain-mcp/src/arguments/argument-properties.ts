@@ -14,7 +14,7 @@ import {
   type PlacedProperty,
 } from './argument-property.ts'
 import { InvalidValueError, withFixedArgument, type KnownArgument } from './fixed-in-schema.ts'
-import { EVERY_ITEM, withValueAt, type PathStep } from './json-path.ts'
+import { withValueAt, type PathStep } from './json-path.ts'
 import { secretsIn } from './secrets.ts'
 
 interface ArgumentPropertiesOptions {
@@ -165,7 +165,7 @@ function isBelow(pointer: readonly string[], steps: readonly PathStep[]): boolea
     pointer.length >= steps.length &&
     steps.every((step, index) => {
       const part = pointer[index]?.replaceAll('~1', '/').replaceAll('~0', '~')
-      return step === EVERY_ITEM || part === String(step)
+      return part === String(step)
     })
   )
 }

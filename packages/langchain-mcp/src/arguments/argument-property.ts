@@ -4,8 +4,7 @@ import { McpToolError, type McpToolErrorCategory } from '../base/errors.ts'
 import { camelCased } from '../base/options.ts'
 import { serverTitle, type McpToolOrigin } from '../base/tool-source.ts'
 import type { KnownArgument } from './fixed-in-schema.ts'
-import { EVERY_ITEM, fieldOf, firstAt, isAtOrBelow, jsonPathFrom } from './json-path.ts'
-import type { PathStep } from './json-path.ts'
+import { fieldOf, jsonPathFrom, valueAt, type PathStep } from './json-path.ts'
 import { HIDDEN, secretsIn } from './secrets.ts'
 
 /** A part of a built text. A `variable` is replaced by its value, other tokens stay as they are. */
@@ -16,8 +15,8 @@ export interface TextToken {
 }
 
 /**
- * How one argument gets its value if the model does not give it. `arrayBuilder` builds a list from the
- * properties of its items. `isSensitive` sends the value and hides it everywhere else.
+ * How one argument gets its value if the model does not give it. `isSensitive` sends the value and hides it
+ * everywhere else.
  */
 export type ArgumentProperty =
   | {
@@ -38,7 +37,6 @@ export type ArgumentProperty =
       readonly tokens: readonly TextToken[]
       readonly isSensitive: boolean
     }
-  | { readonly variant: 'arrayBuilder' }
 
 /** An argument property and its place. */
 export interface PlacedProperty {
@@ -46,8 +44,6 @@ export interface PlacedProperty {
   readonly path: string
   readonly steps: readonly PathStep[]
   readonly property: ArgumentProperty
-  /** The properties of the items, for a list that is built. */
-  readonly items: readonly PlacedProperty[]
 }
 
 const flag = z.preprocess((value) => value ?? false, z.boolean())
@@ -67,11 +63,10 @@ const propertySchema: z.ZodType<ArgumentProperty> = z.preprocess(
       tokens: z.array(tokenSchema),
       isSensitive: flag,
     }),
-    z.object({ variant: z.literal('arrayBuilder') }),
   ]),
 )
 
-const NAMES = 'static argument textBuilder arrayBuilder simpleText expression variable'.split(' ')
+const NAMES = 'static argument textBuilder simpleText expression variable'.split(' ')
 
 /** Matches variants and token types in any case. */
 function withKnownCase(value: unknown, key: string): unknown {
@@ -90,28 +85,36 @@ export function placedPropertiesFrom(
   argumentProperties: Readonly<Record<string, unknown>>,
   origin: McpToolOrigin,
 ): readonly PlacedProperty[] {
-  const all = Object.entries(argumentProperties).map(([path, value]): PlacedProperty => {
-    const steps = jsonPathFrom(path) ?? []
-    if (steps.length === 0) throw invalidArgument({ ...origin, path }, 'the path cannot be read')
-    const { data: property } = propertySchema.safeParse(value)
-    if (property !== undefined) return { path, steps, property, items: [] }
-    throw invalidArgument({ ...origin, path }, 'it does not have the form of an argument property')
+  const all = Object.entries(argumentProperties).map(([path, value]) => {
+    const placed = placedPropertyFrom(path, value)
+    if (typeof placed === 'string') throw invalidArgument({ ...origin, path }, placed)
+    return placed
   })
-  const below = ({ steps }: PlacedProperty): PlacedProperty[] =>
-    all.filter((one) => one.steps.length > steps.length && isAtOrBelow(one.steps, steps))
-  const withItems = (placed: PlacedProperty): PlacedProperty => {
-    if (placed.property.variant !== 'arrayBuilder') return placed
-    const items = below(placed).filter(
-      ({ steps }) => steps.length === placed.steps.length + 1 && typeof steps.at(-1) === 'number',
-    )
-    return { ...placed, items: items.map(withItems) }
+  const isBelow = ({ steps }: PlacedProperty, parent: PlacedProperty): boolean =>
+    steps.length > parent.steps.length && parent.steps.every((step, at) => steps[at] === step)
+  return all.filter((placed) => !all.some((other) => isBelow(placed, other)))
+}
+
+/** Parses one argument property, or returns why it cannot be used. */
+export function placedPropertyFrom(path: string, value: unknown): PlacedProperty | string {
+  const steps = jsonPathFrom(path) ?? []
+  if (steps.length === 0) return isForAll(path) ? FOR_ALL : 'the path cannot be read'
+  const { data: property } = propertySchema.safeParse(value)
+  if (property === undefined) {
+    const variant = isRecord(value) ? String(value['variant']).toLowerCase() : ''
+    return variant === 'arraybuilder'
+      ? 'the variant "arrayBuilder" is not supported. Fix the whole list with "static" or "argument"'
+      : 'it does not have the form of an argument property'
   }
-  const inner = new Set(all.flatMap(below))
-  const isForAll = ({ steps }: PlacedProperty): boolean => steps.includes(EVERY_ITEM)
-  return all
-    .filter((placed) => !inner.has(placed))
-    .map(withItems)
-    .toSorted((a, b) => Number(isForAll(b)) - Number(isForAll(a))) // `[*]` before `[0]`
+  return property.variant === 'argument' && isForAll(property.argumentPath)
+    ? FOR_ALL
+    : { path, steps, property }
+}
+
+const FOR_ALL = 'a path with [*] is not supported. Name an item by its index, or the whole list'
+
+function isForAll(path: string): boolean {
+  return path.includes('[*]') && jsonPathFrom(path) === undefined
 }
 
 /** Returns the error for an argument property that cannot be used. */
@@ -158,10 +161,11 @@ interface FixedArgument {
  *
  * @throws {McpToolError} `INVALID_STATIC_ARGUMENT` for an `argumentPath` that cannot be parsed
  */
-export function resolveProperty(placed: PlacedProperty, context: ResolveContext): FixedArgument {
-  const { property, items } = placed
-  if (property.variant === 'arrayBuilder') return builtList(items, context)
-  const value = valueOf(property, placed.path, context)
+export function resolveProperty(
+  { property, path }: PlacedProperty,
+  context: ResolveContext,
+): FixedArgument {
+  const value = valueOf(property, path, context)
   if (value === undefined) return { value, redacted: value, known: 'absent', secrets: [] }
   return property.isSensitive
     ? { value, redacted: HIDDEN, known: 'secret', secrets: secretsIn(value) }
@@ -169,44 +173,19 @@ export function resolveProperty(placed: PlacedProperty, context: ResolveContext)
 }
 
 /** Returns true if the value is the same in every run. */
-export function isConstant({ property, items }: PlacedProperty): boolean {
-  if (property.variant === 'arrayBuilder') return items.every(isConstant)
+export function isConstant({ property }: PlacedProperty): boolean {
   return property.variant === 'textBuilder'
     ? !property.tokens.some((token) => token.type === 'variable' && isOfInput(token))
     : property.variant === 'static'
 }
 
-function builtList(items: readonly PlacedProperty[], context: ResolveContext): FixedArgument {
-  const value: unknown[] = []
-  const redacted: unknown[] = []
-  const secrets: string[] = []
-  for (const item of items) {
-    const index = Number(item.steps.at(-1))
-    const fixed = resolveProperty(item, context)
-    value[index] = fixed.value
-    redacted[index] = fixed.redacted
-    secrets.push(...fixed.secrets)
-  }
-  const list = Array.from(redacted, (one) => one ?? null)
-  return {
-    value: Array.from(value, (one) => one ?? null),
-    redacted: list,
-    known: { shown: list },
-    secrets,
-  }
-}
-
-function valueOf(
-  property: Exclude<ArgumentProperty, { variant: 'arrayBuilder' }>,
-  path: string,
-  context: ResolveContext,
-): unknown {
+function valueOf(property: ArgumentProperty, path: string, context: ResolveContext): unknown {
   if (property.variant === 'static') return property.value
   if (property.variant === 'textBuilder') {
     return property.tokens.map((token) => textOf(token, context)).join('')
   }
   const steps = jsonPathFrom(property.argumentPath)
-  if (steps !== undefined) return firstAt(context.input, steps)
+  if (steps !== undefined) return valueAt(context.input, steps)
   const reason = `"${property.argumentPath}" is not a JSON path into the agent's input`
   throw invalidArgument({ ...context.origin, path }, reason, 'system')
 }

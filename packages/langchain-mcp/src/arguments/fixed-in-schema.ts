@@ -1,6 +1,6 @@
 import { definedFields, documentOf, isRecord, type SchemaDocument } from '@x/internal'
 import type { JsonSchema } from '../base/tool-source.ts'
-import { EVERY_ITEM, fieldOf, withField, type PathStep } from './json-path.ts'
+import { fieldOf, withField, type PathStep } from './json-path.ts'
 
 /**
  * The value of an argument when the model sees the tool. `secret`: sensitive, or unknown until the call.
@@ -65,7 +65,7 @@ class SchemaEdit {
     const own =
       typeof step === 'string'
         ? this.#inField(schema, step, rest)
-        : this.#inItems(schema, step, rest)
+        : this.#inItem(schema, step, rest)
     return own ?? this.#inMember(schema, steps)
   }
 
@@ -80,23 +80,18 @@ class SchemaEdit {
       : whole({ ...changed, required: required.filter((one) => one !== name) })
   }
 
-  #inItems(
-    schema: JsonSchema,
-    step: number | typeof EVERY_ITEM,
-    rest: readonly PathStep[],
-  ): Edited | undefined {
+  #inItem(schema: JsonSchema, index: number, rest: readonly PathStep[]): Edited | undefined {
     const { type, items, prefixItems } = schema
     const keyword = Array.isArray(prefixItems) ? 'prefixItems' : 'items' // draft-07 has `items`
     const tuple = schema[keyword]
-    if (Array.isArray(tuple) && step !== EVERY_ITEM && step < tuple.length) {
-      const edited = this.at(tuple[step], rest)
-      return edited && whole({ ...schema, [keyword]: tuple.with(step, edited.schema ?? {}) })
+    if (Array.isArray(tuple) && index < tuple.length) {
+      const edited = this.at(tuple[index], rest)
+      return edited && whole({ ...schema, [keyword]: tuple.with(index, edited.schema ?? {}) })
     }
     const isList = items !== undefined || [type].flat().includes('array')
     if (!isList || Array.isArray(items) || items === false) return undefined
-    const edited = this.at(items ?? true, rest)
     // `items` describes every item of the list, so a change for one item must not alter it.
-    return edited && whole(step === EVERY_ITEM ? { ...schema, items: edited.schema ?? {} } : schema)
+    return this.at(items ?? true, rest) && whole(schema)
   }
 
   /** Enters the first member of an intersection, or of a union with null, that has the place. */

@@ -1,19 +1,16 @@
 import { isObject, isRecord } from '@x/internal'
 
-/** The step `[*]`. */
-export const EVERY_ITEM: unique symbol = Symbol('every item')
-
-/** One step of a path: the name of a field, the index of an item, or every item. */
-export type PathStep = string | number | typeof EVERY_ITEM
+/** One step of a path: the name of a field, or the index of an item. */
+export type PathStep = string | number
 
 /** Limit of an index. A larger one would create a huge empty list. */
 const MAX_INDEX = 9999
 
-const STEP = /\.([^.[\]'"*\s]+)|\[(\d+)\]|\[(\*)\]|\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]/y
+const STEP = /\.([^.[\]'"*\s]+)|\[(\d+)\]|\[('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]/y
 
 /**
- * Parses a JSON path of the root, fields (`.name`, `['name']`), items (`[0]`) and every item (`[*]`).
- * Returns undefined for other forms (filters, slices, unions, `..`).
+ * Parses a JSON path of the root, fields (`.name`, `['name']`) and items (`[0]`). Returns undefined for other
+ * forms (`[*]`, filters, slices, unions, `..`).
  */
 export function jsonPathFrom(text: string): readonly PathStep[] | undefined {
   if (!text.startsWith('$')) return undefined
@@ -23,9 +20,8 @@ export function jsonPathFrom(text: string): readonly PathStep[] | undefined {
   while (step.lastIndex < text.length) {
     const match = step.exec(text)
     if (match === null) return undefined
-    const [, name, index, all, quoted] = match
-    if (all !== undefined) steps.push(EVERY_ITEM)
-    else if (index === undefined) {
+    const [, name, index, quoted] = match
+    if (index === undefined) {
       steps.push(name ?? quoted?.slice(1, -1).replaceAll(/\\(.)/g, '$1') ?? '')
     } else if (Number(index) <= MAX_INDEX) steps.push(Number(index))
     else return undefined
@@ -33,26 +29,14 @@ export function jsonPathFrom(text: string): readonly PathStep[] | undefined {
   return steps
 }
 
-/** Returns true if `path` is `parent` or below it. Compares steps: `$.a` is not a parent of `$.ab`. */
-export function isAtOrBelow(path: readonly PathStep[], parent: readonly PathStep[]): boolean {
-  return (
-    path.length >= parent.length &&
-    parent.every(
-      (step, at) => path[at] === step || (step === EVERY_ITEM && typeof path[at] === 'number'),
-    )
-  )
-}
-
-/** Returns the first value at a path, or undefined (which JSON does not have). */
-export function firstAt(value: unknown, path: readonly PathStep[]): unknown {
+/** Returns the value at a path, or undefined (which JSON does not have). */
+export function valueAt(value: unknown, path: readonly PathStep[]): unknown {
   const [step, ...rest] = path
   if (step === undefined) return value
-  if (typeof step === 'string') {
-    return isRecord(value) ? firstAt(fieldOf(value, step), rest) : undefined
+  if (typeof step === 'number') {
+    return Array.isArray(value) ? valueAt(value[step], rest) : undefined
   }
-  if (!Array.isArray(value)) return undefined
-  if (step !== EVERY_ITEM) return firstAt(value[step], rest)
-  return value.map((item) => firstAt(item, rest)).find((found) => found !== undefined)
+  return isRecord(value) ? valueAt(fieldOf(value, step), rest) : undefined
 }
 
 /** Reads own fields only, so that `constructor` is undefined unless it was given. */
@@ -73,8 +57,7 @@ export function withField(
 }
 
 /**
- * Returns a copy of a value with one place set, or removed if `value` is undefined. Missing levels are
- * created; `[*]` sets every item, and creates one in an empty list.
+ * Returns a copy of a value with one place set, or removed if `value` is undefined. Missing levels are created.
  */
 export function withValueAt(target: unknown, path: readonly PathStep[], value: unknown): unknown {
   const [step, ...rest] = path
@@ -86,14 +69,8 @@ export function withValueAt(target: unknown, path: readonly PathStep[], value: u
     return withField(object, step, withValueAt(old, rest, value))
   }
   const list: readonly unknown[] = Array.isArray(target) ? target : []
-  const isBeyond = list.length === 0 || (step !== EVERY_ITEM && step >= list.length)
-  if (value === undefined && isBeyond) return target
-  if (step === EVERY_ITEM) {
-    return (isBeyond ? [undefined] : list).map((item) => withValueAt(item, rest, value) ?? null)
-  }
-  const longer = Array.from(
-    { length: Math.max(list.length, step + 1) },
-    (_, at) => list[at] ?? null,
-  )
+  if (value === undefined && step >= list.length) return target
+  const length = Math.max(list.length, step + 1)
+  const longer = Array.from({ length }, (_, at) => list[at] ?? null)
   return longer.with(step, withValueAt(list[step], rest, value) ?? null)
 }
