@@ -4,9 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { SessionInfoDebugStateFactory } from '@x/agents-debugstate'
-import { createDebugStateServer, MemoryDebugStateStore } from '@x/agents-debugstate/server'
-import { McpClient, StaticServerDirectory } from '@x/mcp-client'
+import { McpClient } from '@x/mcp-client'
 import {
   deferred,
   lossForms,
@@ -308,41 +306,6 @@ define(
       await client.listTools()
       assert.equal(proxy.count({ rpcMethod: 'tools/list' }), 2, 'the old list was used')
     }
-  },
-)
-
-define(
-  'one-session-per-key',
-  'Two processes that start at the same time for one agent and server share one session.',
-  async (seed) => {
-    await using server = await startLegacyServer({ answerAs: answersOf(seed) })
-    await using service = createDebugStateServer({ store: new MemoryDebugStateStore() })
-    await using proxy = await startRecordingProxy(await service.listen())
-    const random = seededRandom(seed)
-    proxy.inject({
-      match: () => true,
-      async action() {
-        for (let left = random() * 20; left > 0; left--) await new Promise(setImmediate)
-        return 'forward'
-      },
-    })
-    const directory = new StaticServerDirectory({ shop: server.url })
-    const start = (): McpClient => {
-      const settings = { baseUrl: proxy.url, agentId: 'agent', env: {} }
-      const sessionInfoFactory = new SessionInfoDebugStateFactory(settings)
-      return new McpClient({ slug: 'shop' }, { directory, sessionInfoFactory })
-    }
-    await using one = start()
-    await using other = start()
-    const slow = one.callTool('slow') // in flight while the other process looks for a session
-    await proxy.waitFor(({ httpMethod }) => random() < 0.5 || httpMethod === 'PUT')
-    await other.callTool('echo', { text: 'hello' })
-    await server.waitFor(({ toolName }) => toolName === 'slow')
-    server.release('done')
-    assert.equal(textOf(await slow), 'done', 'the session of a call in flight was ended')
-    await eventually(() => server.sessions.length === 1, 'two sessions for one key')
-    await one.callTool('counter_add')
-    assert.equal(textOf(await other.callTool('counter_add')), 'counter is 2')
   },
 )
 

@@ -15,7 +15,7 @@ export type DebugStateErrorCode =
   | 'UNAUTHORIZED' // 401 or 403
   | 'REJECTED' // any other HTTP error status
   | 'TOO_LARGE' // the value, or the answer, is over the limit
-  | 'UNEXPECTED_RESPONSE' // the stored value is not a session id
+  | 'UNEXPECTED_RESPONSE' // the stored value is not a session, or has a newer format
 
 /**
  * The debug-state service could not be used. No `SessionInfo` throws this error: `onWarning` receives it, once
@@ -38,44 +38,29 @@ export class DebugStateError extends Error {
   }
 }
 
-/** A value as the service holds it. */
-export interface RemoteValue {
-  /** `undefined` if there is none. An empty body counts as none. */
-  readonly text: string | undefined
-  /** Version of the value. `undefined` if the service sent no strong ETag. */
-  readonly etag: string | undefined
-}
-
-/** Condition on the stored value for a write to happen (RFC 9110, section 13). */
-export type WriteCondition = { readonly ifMatch: string } | { readonly ifAbsent: true } | undefined
-
-/** `conflict`: the condition did not hold, and nothing was written. */
-export type WriteOutcome = 'conflict' | { readonly etag: string | undefined }
-
 export interface DebugStateClientOptions extends DebugStateConfig {
   /** The client does not close it. */
   readonly dispatcher: Dispatcher
   /** Limit of one request, with the token function and the body. */
   readonly timeoutMs: number
-  /** Largest body of an answer. */
-  readonly maxBytes: number
 }
 
-/** Without a key, the request is about all keys of the agent. */
+type Method = 'GET' | 'PUT' | 'DELETE'
+
 interface DebugStateRequest {
-  readonly method: 'GET' | 'PUT' | 'DELETE'
-  readonly key: string | undefined
-  readonly text: string | undefined
-  readonly condition: WriteCondition
+  readonly method: Method
+  readonly key: string
+  readonly text?: string | undefined
 }
 
 interface DebugStateAnswer {
   readonly status: number
-  /** Only a strong one: `If-Match` takes no other (RFC 9110, section 13.1.1). */
-  readonly etag: string | undefined
   /** `undefined` if the body of an error answer is too large or incomplete. */
   readonly body: Buffer | undefined
 }
+
+/** Largest body of an answer. Twice the limit of our service: other services may allow more. */
+const MAX_ANSWER_BYTES = 128 * 1024
 
 /**
  * Sends the three requests of the protocol (PROTOCOL.md) for the keys of one agent. Each request is sent once
@@ -88,35 +73,23 @@ export class DebugStateClient {
     this.#options = options
   }
 
-  /** Sends GET. A missing key is not an error. */
-  async read(key: string): Promise<RemoteValue> {
-    const { status, etag, body } = await this.request({
-      method: 'GET',
-      key,
-      text: undefined,
-      condition: undefined,
-    })
-    if (status === 404 || status === 204) return { text: undefined, etag: undefined }
+  /** Sends GET. Returns `undefined` for a missing key and for an empty value. */
+  async read(key: string): Promise<string | undefined> {
+    const { status, body } = await this.#request({ method: 'GET', key })
+    if (status === 404 || status === 204) return undefined
     if (status !== 200) throw createStatusError(status, 'GET')
-    return { text: body?.toString() || undefined, etag }
+    return body?.toString() || undefined
   }
 
-  /** Sends PUT, or DELETE for `undefined`. Without a condition it replaces any stored value. */
-  async write(
-    key: string,
-    text: string | undefined,
-    condition: WriteCondition,
-  ): Promise<WriteOutcome> {
+  /** Sends PUT, or DELETE for `undefined`. */
+  async write(key: string, text: string | undefined): Promise<void> {
     const method = text === undefined ? 'DELETE' : 'PUT'
-    const { status, etag } = await this.request({ method, key, text, condition })
-    if (condition && status === 412) return 'conflict'
+    const { status } = await this.#request({ method, key, text })
     const isDone = (status >= 200 && status < 300) || (text === undefined && status === 404)
     if (!isDone) throw createStatusError(status, method)
-    return { etag: text === undefined ? undefined : etag }
   }
 
-  /** Sends any request, and returns any answer. */
-  async request(request: DebugStateRequest): Promise<DebugStateAnswer> {
+  async #request(request: DebugStateRequest): Promise<DebugStateAnswer> {
     const { timeoutMs, origin } = this.#options
     const deadline = new AbortController()
     const timer = setTimeout(() => deadline.abort(), timeoutMs)
@@ -136,34 +109,30 @@ export class DebugStateClient {
   }
 
   async #send(request: DebugStateRequest, signal: AbortSignal): Promise<DebugStateAnswer> {
-    const { method, key, text, condition } = request
-    const { dispatcher, origin, path, agentId, maxBytes } = this.#options
+    const { method, key, text } = request
+    const { dispatcher, origin, path, agentId } = this.#options
     const token = await this.#getToken(signal)
-    const segments = key === undefined ? [agentId] : [agentId, key]
     const answer = await dispatcher.request({
       origin,
-      path: [path, ...segments.map(encodeSegment)].join('/'),
+      path: `${path}/${encodeSegment(agentId)}/${encodeSegment(key)}`,
       method,
       headers: {
         ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
         ...(text === undefined ? {} : { 'content-type': 'text/plain' }),
-        ...toHeaders(condition),
       },
       ...(text === undefined ? {} : { body: text }),
       signal,
     })
-    const { etag } = answer.headers
     const isValue = answer.statusCode === 200 && method === 'GET'
-    const body = await readAtMost(answer.body, maxBytes).catch((error: unknown) => {
+    const body = await readAtMost(answer.body, MAX_ANSWER_BYTES).catch((error: unknown) => {
       if (isValue) throw error
       return undefined // other bodies are read only so that the connection can be used again
     })
     if (isValue && body === undefined) {
-      const message = `The debug-state service answered more than ${maxBytes} bytes`
+      const message = `The debug-state service answered more than ${MAX_ANSWER_BYTES} bytes`
       throw new DebugStateError('TOO_LARGE', message)
     }
-    const isStrong = typeof etag === 'string' && /^"[\x21\x23-\x7E]{1,256}"$/.test(etag)
-    return { status: answer.statusCode, etag: isStrong ? etag : undefined, body }
+    return { status: answer.statusCode, body }
   }
 
   async #getToken(signal: AbortSignal): Promise<string | undefined> {
@@ -181,12 +150,7 @@ export class DebugStateClient {
   }
 }
 
-function toHeaders(condition: WriteCondition): Record<string, string> {
-  if (condition === undefined) return {}
-  return 'ifMatch' in condition ? { 'if-match': condition.ifMatch } : { 'if-none-match': '*' }
-}
-
-function createStatusError(status: number, method: string): DebugStateError {
+function createStatusError(status: number, method: Method): DebugStateError {
   const message = `The debug-state service answered ${method} with ${status}`
   if (status === 401 || status === 403) {
     return new DebugStateError('UNAUTHORIZED', `${message}: check the token`, { status })

@@ -25,10 +25,10 @@ test('prefers options to DEBUGSTATE_*, and those to UIPATH_*', () => {
     agentId: 'agent',
     token: 'own-token',
   })
-  const options = { baseUrl: 'https://a.example', agentId: 'b', token: 'c', pathPrefix: '/state/' }
+  const options = { baseUrl: 'https://a.example', agentId: 'b', token: 'c' }
   expect(resolveConfig(options, { ...uipath, ...own })).toEqual({
     origin: 'https://a.example',
-    path: '/state',
+    path: '/agenthub_/design/debugstate',
     agentId: 'b',
     token: 'c',
   })

@@ -21,8 +21,6 @@ export interface DebugStateConfigOptions {
    * a token that was issued for one host is never sent to another
    */
   readonly token?: DebugStateToken | undefined
-  /** Path between `baseUrl` and the agent id. @default 'agenthub_/design/debugstate' */
-  readonly pathPrefix?: string | undefined
 }
 
 /** A complete configuration. */
@@ -36,9 +34,10 @@ export interface DebugStateConfig {
   readonly token: DebugStateToken | undefined
 }
 
-export type DebugStateEnvironment = Readonly<Record<string, string | undefined>>
+type Environment = Readonly<Record<string, string | undefined>>
 
-const DEFAULT_PATH_PREFIX = 'agenthub_/design/debugstate'
+/** Path between the address of the service and the agent id. */
+export const PATH_PREFIX = 'agenthub_/design/debugstate'
 
 /**
  * Completes options from the environment. Returns `missing`, a text for a log, if the service is not configured.
@@ -48,9 +47,8 @@ const DEFAULT_PATH_PREFIX = 'agenthub_/design/debugstate'
  */
 export function resolveConfig(
   options: DebugStateConfigOptions,
-  env: DebugStateEnvironment,
+  env: Environment = process.env,
 ): DebugStateConfig | { readonly missing: string } {
-  const { pathPrefix = DEFAULT_PATH_PREFIX } = options
   const agentId = options.agentId || env['DEBUGSTATE_AGENT_ID'] || env['UIPATH_PROJECT_ID']
   const address = options.baseUrl || env['DEBUGSTATE_URL'] || env['UIPATH_URL']
   if (!address) return { missing: 'no service address: set `baseUrl` or DEBUGSTATE_URL' }
@@ -63,7 +61,7 @@ export function resolveConfig(
   if (!agentId) return { missing: 'no agent id: set `agentId` or DEBUGSTATE_AGENT_ID' }
   return {
     origin: url.origin,
-    path: `/${[url.pathname, pathPrefix].map(trimSlashes).filter(Boolean).join('/')}`,
+    path: `${url.pathname.replace(/\/+$/, '')}/${PATH_PREFIX}`,
     agentId,
     token: options.token ?? getToken(url, env),
   }
@@ -78,31 +76,24 @@ function parseHttpUrl(text: string): URL | undefined {
   return plain && /^https?:$/.test(url.protocol) ? url : undefined
 }
 
-function getToken(url: URL, env: DebugStateEnvironment): string | undefined {
+function getToken(url: URL, env: Environment): string | undefined {
   if (env['DEBUGSTATE_TOKEN']) return env['DEBUGSTATE_TOKEN']
   const issuedFor = parseHttpUrl(env['UIPATH_URL'] ?? '')
   return issuedFor?.origin === url.origin ? env['UIPATH_ACCESS_TOKEN'] || undefined : undefined
 }
 
-function trimSlashes(path: string): string {
-  return path.replace(/^\/+|\/+$/g, '')
-}
-
-/** The keys of the session with one server. */
+/** The key of the session with one server. */
 export interface DebugStateKey {
-  /** Key of the session id alone. */
-  readonly id: string
-  /** Key of the whole session record. */
-  readonly record: string
+  readonly name: string
   /**
    * True if the key consists of slug and folder only. Other implementations use such keys too, so an id without a
-   * record is trusted there. Keys with a digest are written by this package only, always with a record.
+   * record is trusted there. Keys with a digest are written by this package only, with a record.
    */
-  readonly shared: boolean
+  readonly isShared: boolean
 }
 
 /**
- * Returns the keys for a server: `mcpsession:{folderKey}:{slug}`, with a digest of the URL for a server without a
+ * Returns the key for a server: `mcpsession:{folderKey}:{slug}`, with a digest of the URL for a server without a
  * slug. If the scope has a principal, a thread or a run, `:{digest}` follows. Returns `undefined` for a server
  * with neither slug nor URL, which has no session to store.
  */
@@ -113,8 +104,8 @@ export function debugStateKey(
   const name = server.slug || getUrlDigest(server.mcpUrl)
   if (name === undefined) return undefined
   const owner = getScopeDigest(scope)
-  const id = ['mcpsession', server.folderKey ?? '', name, ...(owner ? [owner] : [])].join(':')
-  return { id, record: `${id}:record`, shared: Boolean(server.slug) && owner === undefined }
+  const parts = ['mcpsession', server.folderKey ?? '', name, ...(owner ? [owner] : [])]
+  return { name: parts.join(':'), isShared: Boolean(server.slug) && owner === undefined }
 }
 
 /**

@@ -13,8 +13,7 @@ describe('the key of a session', () => {
       'mcpsession:f1:shop:915c0b278859f5b12d44bb32691cfda6',
     ],
   ])('%j in scope %j', (server, scope, key) => {
-    expect(debugStateKey(server, scope)?.id).toBe(key)
-    expect(debugStateKey(server, scope)?.record).toBe(`${key}:record`)
+    expect(debugStateKey(server, scope)?.name).toBe(key)
   })
 
   test('differs for every server URL and every part of the scope', () => {
@@ -26,7 +25,7 @@ describe('the key of a session', () => {
       debugStateKey({ mcpUrl: url }, { thread: 'x' }),
       debugStateKey({ mcpUrl: url }, { run: 'x' }),
       debugStateKey({ mcpUrl: url }, { principal: 'x', thread: 'x' }),
-    ].map((key) => key?.id)
+    ].map((key) => key?.name)
     expect(new Set(keys).size).toBe(6)
   })
 
@@ -36,9 +35,9 @@ describe('the key of a session', () => {
   })
 
   test('is shared with other implementations only if it has slug and folder only', () => {
-    expect(debugStateKey({ slug: 'shop' })?.shared).toBe(true)
-    expect(debugStateKey({ slug: 'shop' }, { principal: 'x' })?.shared).toBe(false)
-    expect(debugStateKey({ mcpUrl: 'https://a.example/mcp' })?.shared).toBe(false)
+    expect(debugStateKey({ slug: 'shop' })?.isShared).toBe(true)
+    expect(debugStateKey({ slug: 'shop' }, { principal: 'x' })?.isShared).toBe(false)
+    expect(debugStateKey({ mcpUrl: 'https://a.example/mcp' })?.isShared).toBe(false)
   })
 
   test('is undefined for a server with neither slug nor URL', () => {

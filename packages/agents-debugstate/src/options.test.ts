@@ -24,12 +24,7 @@ describe('refuses', () => {
       [{ store, tokens: 'secret' }],
       '"tokens" must be a list, not a string',
     ],
-    [
-      createDebugStateServer,
-      [{ store, limits: { bodyByte: 1 } }],
-      'Did you mean "limits.bodyBytes"?',
-    ],
-    [createDebugStateServer, [{ store, timeouts: { idle: 1 } }], 'Did you mean "timeouts.idleMs"?'],
+    [createDebugStateServer, [{ store, limits: { ttl: 1 } }], 'no option "limits.ttl"'],
     [SqliteDebugStateStore, ['x.db', { synchronous: 'ful' }], `Did you mean 'full'?`],
     [RedisDebugStateStore, [{ uri: 'redis://h' }], 'Did you mean "url"?'],
     [RedisDebugStateStore, [{ timeoutMs: 0 }], '"timeoutMs" must be a number from 1, not 0'],

@@ -1,22 +1,22 @@
 import { SessionInfo } from '@x/mcp-transport'
-import { expect, test } from 'vitest'
+import { afterEach, expect, test, vi } from 'vitest'
 import { plainService, startScriptedService } from '../test/scripted-service.ts'
 import { SessionInfoDebugStateFactory } from './session-info-debug-state-factory.ts'
 import { SessionInfoDebugState } from './session-info-debug-state.ts'
+
+afterEach(() => vi.unstubAllEnvs())
 
 const shop = { slug: 'shop', mcpUrl: 'https://shop.example/mcp' }
 
 test('keeps sessions in memory without a configuration, and warns once', async () => {
   const warnings: string[] = []
   await using factory = new SessionInfoDebugStateFactory({
-    env: {},
     onWarning: ({ code, message }) => warnings.push(`${code}: ${message}`),
   })
   const infos = [factory.createSession(shop), factory.createSession(shop)]
   expect(infos.map(({ durable }) => durable)).toEqual([false, false])
   await infos[0]?.setSessionId('session-1')
   expect(await infos[0]?.getSessionId()).toBe('session-1')
-  expect(factory.isConfigured).toBe(false)
   expect(warnings).toEqual([
     'NOT_CONFIGURED: MCP sessions are kept in memory only: no service address: set `baseUrl` or DEBUGSTATE_URL',
   ])
@@ -26,7 +26,6 @@ test('keeps sessions of a server with neither slug nor URL in memory', async () 
   await using factory = new SessionInfoDebugStateFactory({
     baseUrl: 'http://127.0.0.1:1',
     agentId: 'agent',
-    env: {},
   })
   const info = factory.createSession({ name: 'local' })
   expect(info).toBeInstanceOf(SessionInfo)
@@ -35,11 +34,11 @@ test('keeps sessions of a server with neither slug nor URL in memory', async () 
 
 test('reads the environment, and shares connections between sessions', async () => {
   await using service = await startScriptedService(plainService(new Map()))
-  await using factory = new SessionInfoDebugStateFactory({
-    env: { UIPATH_URL: `${service.baseUrl}/org`, UIPATH_PROJECT_ID: 'project' },
-  })
+  vi.stubEnv('UIPATH_URL', `${service.baseUrl}/org`)
+  vi.stubEnv('UIPATH_PROJECT_ID', 'project')
+  await using factory = new SessionInfoDebugStateFactory()
   for (let n = 0; n < 5; n++) await factory.createSession(shop).getSessionId()
-  expect(service.requests).toHaveLength(10)
+  expect(service.requests).toHaveLength(5)
   expect(service.requests[0]?.path).toMatch(/^\/org\/agenthub_\/design\/debugstate\/project\//)
   expect(service.connections).toBeLessThanOrEqual(4)
 })
@@ -51,7 +50,6 @@ test('uses a dispatcher of the caller, and leaves it open', async () => {
   const factory = new SessionInfoDebugStateFactory({
     baseUrl: service.baseUrl,
     agentId: 'agent',
-    env: {},
     dispatcher,
   })
   const info = factory.createSession(shop)
@@ -68,7 +66,6 @@ test('may be closed twice, also concurrently; its sessions go on in memory', asy
   const factory = new SessionInfoDebugStateFactory({
     baseUrl: service.baseUrl,
     agentId: 'agent',
-    env: {},
     onWarning: ({ code }) => warnings.push(code),
   })
   const info = factory.createSession(shop)

@@ -20,24 +20,17 @@ export interface SessionInfoDebugStateFactoryOptions extends DebugStateConfigOpt
   readonly dispatcher?: Dispatcher | undefined
   /** Limit of one request to the service. @default 2000 */
   readonly timeoutMs?: number | undefined
-  /** Limit of `SessionInfo.flush()`. @default 5000 */
-  readonly flushMs?: number | undefined
   /** Called once for each kind of failure. @default process.emitWarning */
   readonly onWarning?: WarningListener | undefined
-  /** @default process.env */
-  readonly env?: Readonly<Record<string, string | undefined>> | undefined
 }
 
 const optionChecks: Checks<SessionInfoDebugStateFactoryOptions> = {
   baseUrl: check.string, // resolveConfig() parses it, and refuses it with its own reason
   agentId: check.string,
   token: check.or(check.string, check.func),
-  pathPrefix: check.string,
   dispatcher: check.dispatcher,
   timeoutMs: check.number(),
-  flushMs: check.number(),
   onWarning: check.func,
-  env: check.record,
 }
 
 /**
@@ -57,7 +50,7 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
     super()
     assertOptions('SessionInfoDebugStateFactory', options, optionChecks)
     this.#options = options
-    const config = resolveConfig(options, options.env ?? process.env)
+    const config = resolveConfig(options)
     if ('missing' in config) {
       const message = `MCP sessions are kept in memory only: ${config.missing}`
       this.#report(new DebugStateError('NOT_CONFIGURED', message))
@@ -66,20 +59,12 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
     }
   }
 
-  /** True if the factory stores sessions in the service. */
-  get isConfigured(): boolean {
-    return this.#config !== undefined
-  }
-
   override createSession(server: McpServer, scope: SessionScope = {}): SessionInfo {
     const key = debugStateKey(server, scope)
     if (this.#config === undefined || key === undefined) return super.createSession(server, scope)
     return new SessionInfoDebugState({
       values: (this.#client ??= this.#createClient(this.#config)),
       key,
-      serverUrl: server.mcpUrl ?? undefined,
-      principal: scope.principal,
-      flushMs: this.#options.flushMs,
       onError: (error) => this.#report(error),
     })
   }
@@ -95,7 +80,7 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
 
   #createClient(config: DebugStateConfig): DebugStateClient {
     const { timeoutMs = 2000, dispatcher = this.#createDispatcher() } = this.#options
-    return new DebugStateClient({ ...config, dispatcher, timeoutMs, maxBytes: MAX_ANSWER_BYTES })
+    return new DebugStateClient({ ...config, dispatcher, timeoutMs })
   }
 
   #createDispatcher(): Dispatcher {
@@ -119,8 +104,6 @@ export class SessionInfoDebugStateFactory extends SessionInfoFactory implements 
 
 /** A small service needs no more connections, however many sessions there are. */
 const CONNECTIONS = 4
-/** Twice the limit of our service: other services may allow more. */
-const MAX_ANSWER_BYTES = 128 * 1024
 const debug = debuglog('debugstate')
 
 function emitProcessWarning(warning: DebugStateError): void {

@@ -1,16 +1,14 @@
-import type { SessionInfo } from '@x/mcp-transport'
+import type { SessionInfo, SessionRecord } from '@x/mcp-transport'
 import { describe, expect, test } from 'vitest'
 import { closedGate } from '../test/gate.ts'
-import { keyOf, plainService, startScriptedService } from '../test/scripted-service.ts'
+import { plainService, startScriptedService } from '../test/scripted-service.ts'
 import type { Script, ScriptedService } from '../test/scripted-service.ts'
 import { SERVER_URL, shopRecord } from '../test/session-records.ts'
 import type { DebugStateErrorCode } from './debug-state-client.ts'
 import { SessionInfoDebugStateFactory } from './session-info-debug-state-factory.ts'
 import type { SessionInfoDebugStateFactoryOptions } from './session-info-debug-state-factory.ts'
 
-const ID_KEY = 'mcpsession:f1:shop'
-const RECORD_KEY = `${ID_KEY}:record`
-const BOTH_READ = [`GET ${ID_KEY}`, `GET ${RECORD_KEY}`]
+const KEY = 'mcpsession:f1:shop'
 const shop = { slug: 'shop', folderKey: 'f1', mcpUrl: SERVER_URL }
 
 /** An agent in its own process: its service, and its warnings. */
@@ -28,7 +26,6 @@ function startAgent(
   const factory = new SessionInfoDebugStateFactory({
     baseUrl: service.baseUrl,
     agentId: 'agent',
-    env: {},
     onWarning: ({ code }) => warnings.push(code),
     ...options,
   })
@@ -45,32 +42,25 @@ const failing = (status: number): Script => {
 }
 
 describe('reading', () => {
-  test('requests id and record in parallel, once, and then uses its copy', async () => {
-    const record = shopRecord()
-    const values = new Map([
-      [ID_KEY, 'session-1'],
-      [RECORD_KEY, JSON.stringify(record)],
-    ])
-    const bothAsked = closedGate()
-    await using service = await startScriptedService(async (request, response) => {
-      if (service.requests.length === 2) bothAsked.open()
-      await bothAsked.opened // neither is answered before both have arrived
-      await plainService(values)(request, response)
-    })
+  test('requests the value once, and then uses its copy', async () => {
+    const record = shopRecord({ affinity: 'a field that we do not know' } as object)
+    await using service = await startScriptedService(
+      plainService(new Map([[KEY, JSON.stringify(record)]])),
+    )
     await using agent = startAgent(service)
     expect(await agent.info.getSessionId()).toBe('session-1')
     expect(await agent.info.getRecord()).toEqual(record)
-    expect(service.lines.toSorted()).toEqual(BOTH_READ)
+    expect(service.lines).toEqual([`GET ${KEY}`])
     expect(agent.info.durable).toBe(true)
     expect(agent.warnings).toEqual([])
   })
 
   test('is shared by concurrent callers', async () => {
-    await using service = await startScriptedService(plainService(new Map([[ID_KEY, 'session-1']])))
+    await using service = await startScriptedService(plainService(new Map([[KEY, 'session-1']])))
     await using agent = startAgent(service)
     const ids = await Promise.all(Array.from({ length: 20 }, () => agent.info.getSessionId()))
     expect(new Set(ids)).toEqual(new Set(['session-1']))
-    expect(service.lines.toSorted()).toEqual(BOTH_READ)
+    expect(service.lines).toEqual([`GET ${KEY}`])
   })
 
   test('sends the encoded key, and calls the token function for each request', async () => {
@@ -80,13 +70,12 @@ describe('reading', () => {
     await agent.info.getSessionId()
     await agent.info.setSessionId('session-1')
     await agent.info.flush()
-    expect(service.requests.map(({ path }) => path).toSorted()[0]).toBe(
+    expect(service.requests[0]?.path).toBe(
       '/agenthub_/design/debugstate/agent/mcpsession%3Af1%3Ashop',
     )
-    expect(service.requests.map(({ headers }) => `${headers.authorization}`).toSorted()).toEqual([
+    expect(service.requests.map(({ headers }) => headers.authorization)).toEqual([
       'Bearer token-1',
       'Bearer token-2',
-      'Bearer token-3',
     ])
   })
 
@@ -105,20 +94,27 @@ describe('reading', () => {
   })
 
   test('uses an id without a record of another implementation', async () => {
-    await using service = await startScriptedService(
-      plainService(new Map([[ID_KEY, 'from-python']])),
-    )
+    await using service = await startScriptedService(plainService(new Map([[KEY, 'from-python']])))
     await using agent = startAgent(service)
     expect(await agent.info.getSessionId()).toBe('from-python')
     expect(await agent.info.getRecord()).toBeUndefined()
   })
+
+  test.each(['two words', 'ümlaut', 'x'.repeat(1025), '<html>\n', '{"error":"no"}', '["a"]'])(
+    'uses no value such as %j, and warns',
+    async (value) => {
+      await using service = await startScriptedService(plainService(new Map([[KEY, value]])))
+      await using agent = startAgent(service)
+      expect(await agent.info.getSessionId()).toBeUndefined()
+      expect(agent.warnings).toEqual(['UNEXPECTED_RESPONSE'])
+    },
+  )
 
   test('uses no id without a record under a key with a digest', async () => {
     await using service = await startScriptedService((_, response) => void response.end('stray'))
     await using factory = new SessionInfoDebugStateFactory({
       baseUrl: service.baseUrl,
       agentId: 'agent',
-      env: {},
       onWarning: () => {},
     })
     const info = factory.createSession({ mcpUrl: SERVER_URL }, { thread: 't1' })
@@ -127,42 +123,84 @@ describe('reading', () => {
 })
 
 describe('writing', () => {
-  test('puts the record, and then the id as text', async () => {
+  test('puts the record as text', async () => {
     const values = new Map<string, string>()
     await using service = await startScriptedService(plainService(values))
     await using agent = startAgent(service)
     await agent.info.setRecord(shopRecord())
     await agent.info.flush()
-    expect(service.lines).toEqual([`PUT ${RECORD_KEY}`, `PUT ${ID_KEY}`])
-    expect(service.requests[1]?.body).toBe('session-1')
-    expect(service.requests.map(({ headers }) => headers['content-type'])).toEqual([
-      'text/plain',
-      'text/plain',
-    ])
-    expect(JSON.parse(values.get(RECORD_KEY) ?? '')).toEqual(shopRecord())
+    expect(service.lines).toEqual([`GET ${KEY}`, `PUT ${KEY}`])
+    expect(service.requests[1]?.headers['content-type']).toBe('text/plain')
+    expect(JSON.parse(values.get(KEY) ?? '')).toEqual(shopRecord())
     await using next = startAgent(service)
     expect(await next.info.getRecord()).toEqual(shopRecord())
   })
 
+  test('puts a bare id, and keeps the record for the same id', async () => {
+    const values = new Map<string, string>()
+    await using service = await startScriptedService(plainService(values))
+    await using agent = startAgent(service)
+    await agent.info.setSessionId('session-0')
+    await agent.info.flush()
+    expect(values.get(KEY)).toBe('session-0')
+    await agent.info.setRecord(shopRecord())
+    await agent.info.setSessionId('session-1')
+    expect(await agent.info.getRecord()).toEqual(shopRecord())
+    await agent.info.setSessionId('session-2')
+    expect(await agent.info.getRecord()).toBeUndefined()
+  })
+
+  test('leaves out the instructions of a record over the limit, and then all but the id', async () => {
+    const values = new Map<string, string>()
+    await using service = await startScriptedService(plainService(values))
+    await using agent = startAgent(service)
+    const result = { protocolVersion: '2025-11-25', serverInfo: { name: 'shop', version: '1' } }
+    const long = 'x'.repeat(65_536)
+    const capabilities = { tools: {} }
+    await agent.info.setRecord(
+      shopRecord({ initializeResult: { ...result, capabilities, instructions: long } }),
+    )
+    await agent.info.flush()
+    expect(JSON.parse(values.get(KEY) ?? '')).toEqual(
+      shopRecord({ initializeResult: { ...result, capabilities } }),
+    )
+    await agent.info.setRecord(
+      shopRecord({ initializeResult: { ...result, capabilities: { long } } }),
+    )
+    await agent.info.flush()
+    expect(values.get(KEY)).toBe('session-1')
+    expect(agent.warnings).toEqual(['TOO_LARGE'])
+  })
+
+  test('refuses an id that no header can hold', async () => {
+    await using service = await startScriptedService(plainService(new Map()))
+    await using agent = startAgent(service)
+    await agent.info.setSessionId('two words')
+    await agent.info.flush()
+    expect(service.lines).toEqual([`GET ${KEY}`])
+    expect(agent.warnings).toEqual(['REJECTED'])
+  })
+
   test('happens only if something changed', async () => {
-    await using service = await startScriptedService(plainService(new Map([[ID_KEY, 'session-1']])))
+    await using service = await startScriptedService(plainService(new Map([[KEY, 'session-1']])))
     await using agent = startAgent(service)
     await agent.info.getSessionId()
     await agent.info.setSessionId('session-1')
     await agent.info.flush()
-    expect(service.lines.toSorted()).toEqual(BOTH_READ)
+    expect(service.lines).toEqual([`GET ${KEY}`])
     await agent.info.setRecord(shopRecord())
     await agent.info.flush()
     await agent.info.setRecord(shopRecord())
     await agent.info.flush()
-    expect(service.lines.slice(2)).toEqual([`PUT ${RECORD_KEY}`])
+    expect(service.lines.slice(1)).toEqual([`PUT ${KEY}`])
   })
 
   test('sends one write at a time, and then only the newest value', async () => {
     const gate = closedGate()
     const began = closedGate()
     let running = 0
-    await using service = await startScriptedService(async (_, response) => {
+    await using service = await startScriptedService(async ({ method }, response) => {
+      if (method === 'GET') return void response.writeHead(404).end()
       expect(++running).toBe(1)
       began.open()
       await gate.opened
@@ -176,24 +214,14 @@ describe('writing', () => {
     gate.open()
     await agent.info.flush()
     expect(service.requests.map(({ method, body }) => `${method} ${body}`)).toEqual([
+      'GET ',
       'PUT session-1',
       'PUT session-50',
     ])
   })
 
-  test('sends a DELETE before a later PUT', async () => {
-    const values = new Map([[ID_KEY, 'session-1']])
-    await using service = await startScriptedService(plainService(values))
-    await using agent = startAgent(service)
-    await agent.info.getSessionId()
-    await agent.info.setSessionId(undefined)
-    await agent.info.setSessionId('session-2')
-    await agent.info.flush()
-    expect(values.get(ID_KEY)).toBe('session-2')
-  })
-
   test('prefers a value that was set during a read', async () => {
-    const values = new Map([[ID_KEY, 'old']])
+    const values = new Map([[KEY, 'old']])
     const asked = closedGate()
     const gate = closedGate()
     await using service = await startScriptedService(async (request, response) => {
@@ -208,55 +236,29 @@ describe('writing', () => {
     gate.open()
     expect(await reading).toBe('new')
     await agent.info.flush()
-    expect(values.get(ID_KEY)).toBe('new')
+    expect(values.get(KEY)).toBe('new')
   })
 
-  test.each(['written', 'cleared'])(
-    'leaves a newer record of a session that is %s',
-    async (how) => {
+  test.each([shopRecord({ sessionId: 'session-2' }), undefined])(
+    'leaves a record of a newer format in the service, and warns',
+    async (record) => {
       const newer = JSON.stringify({ ...shopRecord(), v: 2, more: 'than we know' })
-      const values = new Map([
-        [ID_KEY, 'session-1'],
-        [RECORD_KEY, newer],
-      ])
+      const values = new Map([[KEY, newer]])
       await using service = await startScriptedService(plainService(values))
       await using agent = startAgent(service)
-      expect(await agent.info.getRecord()).toBeUndefined()
-      expect(await agent.info.getSessionId()).toBe('session-1')
-      await agent.info.setRecord(how === 'written' ? shopRecord() : undefined)
+      expect(await agent.info.getSessionId()).toBeUndefined()
+      await agent.info.setRecord(record)
       await agent.info.flush()
-      expect(values.get(ID_KEY)).toBe(how === 'written' ? 'session-1' : undefined)
-      expect(values.get(RECORD_KEY)).toBe(newer)
-      expect(agent.warnings).toEqual([])
+      expect(values.get(KEY)).toBe(newer)
+      expect(agent.warnings).toEqual(['UNEXPECTED_RESPONSE'])
+      expect(await agent.info.getRecord()).toEqual(record)
     },
   )
-
-  test('replaces a record of a newer format when it names another session', async () => {
-    const values = new Map([
-      [ID_KEY, 'session-1'],
-      [RECORD_KEY, JSON.stringify({ ...shopRecord(), v: 2 })],
-    ])
-    await using service = await startScriptedService(plainService(values))
-    await using agent = startAgent(service)
-    await agent.info.getSessionId()
-    await agent.info.setRecord(shopRecord({ sessionId: 'session-2' }))
-    await agent.info.flush()
-    expect(values.get(ID_KEY)).toBe('session-2')
-    expect(JSON.parse(values.get(RECORD_KEY) ?? '')).toEqual({
-      ...shopRecord({ sessionId: 'session-2' }),
-      replaces: 'session-1',
-    })
-    await using next = startAgent(service)
-    expect(await next.info.getRecord()).toEqual(shopRecord({ sessionId: 'session-2' }))
-  })
 })
 
 describe('clearing', () => {
-  test('deletes the stored session, and does not read its id again', async () => {
-    const values = new Map([
-      [ID_KEY, 'session-1'],
-      [RECORD_KEY, JSON.stringify(shopRecord())],
-    ])
+  test('deletes the stored session with flush(), and does not read its id again', async () => {
+    const values = new Map([[KEY, JSON.stringify(shopRecord())]])
     await using service = await startScriptedService(plainService(values))
     await using agent = startAgent(service)
     await agent.info.getSessionId()
@@ -264,15 +266,67 @@ describe('clearing', () => {
     expect(await agent.info.getSessionId()).toBeUndefined()
     expect(await agent.info.getRecord()).toBeUndefined()
     await agent.info.flush()
-    expect(service.lines.slice(2)).toEqual([`DELETE ${ID_KEY}`, `DELETE ${RECORD_KEY}`])
+    expect(service.lines.slice(1)).toEqual([`GET ${KEY}`, `DELETE ${KEY}`])
     expect(values.size).toBe(0)
   })
 
+  test('stores a record without a session with flush(), because it holds the era', async () => {
+    const values = new Map([[KEY, JSON.stringify(shopRecord())]])
+    await using service = await startScriptedService(plainService(values))
+    await using agent = startAgent(service)
+    const {
+      sessionId: _,
+      initializeResult: _result,
+      ...rest
+    } = (await agent.info.getRecord()) ?? {}
+    await agent.info.setRecord(rest as SessionRecord)
+    expect(service.lines).toEqual([`GET ${KEY}`])
+    await agent.info.flush()
+    expect(JSON.parse(values.get(KEY) ?? '')).toEqual(rest)
+  })
+
+  test('is one PUT if another session follows', async () => {
+    const values = new Map([[KEY, 'session-1']])
+    await using service = await startScriptedService(plainService(values))
+    await using agent = startAgent(service)
+    await agent.info.getSessionId()
+    await agent.info.setSessionId(undefined)
+    await agent.info.setSessionId('session-2')
+    await agent.info.flush()
+    expect(values.get(KEY)).toBe('session-2')
+    expect(service.lines).toEqual([`GET ${KEY}`, `PUT ${KEY}`])
+  })
+
+  test('leaves the session that another process has stored since the last read', async () => {
+    const values = new Map([[KEY, 'session-1']])
+    await using service = await startScriptedService(plainService(values))
+    await using agent = startAgent(service)
+    await agent.info.getSessionId()
+    await agent.info.setSessionId(undefined)
+    values.set(KEY, 'session-of-another-process')
+    await agent.info.flush()
+    expect(values.get(KEY)).toBe('session-of-another-process')
+    expect(agent.warnings).toEqual([])
+  })
+
+  test('leaves a session that could not be read', async () => {
+    let script = failing(500)
+    const values = new Map([[KEY, 'session-1']])
+    await using service = await startScriptedService((request, response) =>
+      script(request, response),
+    )
+    await using agent = startAgent(service)
+    expect(await agent.info.getSessionId()).toBeUndefined()
+    script = plainService(values)
+    await agent.info.flush() // nothing was set
+    await agent.info.setSessionId(undefined)
+    await agent.info.flush()
+    expect(values.get(KEY)).toBe('session-1')
+  })
+
   test('does not use the deleted id again when the service refused to delete it', async () => {
-    await using service = await startScriptedService(({ method, path }, response) => {
-      if (method !== 'GET') response.writeHead(500).end()
-      else if (keyOf(path) === ID_KEY) response.end('session-1')
-      else response.writeHead(404).end()
+    await using service = await startScriptedService(({ method }, response) => {
+      response.writeHead(method === 'GET' ? 200 : 500).end('session-1')
     })
     await using agent = startAgent(service)
     await agent.info.getSessionId()
@@ -286,18 +340,18 @@ describe('clearing', () => {
 
 describe('refreshing', () => {
   test('finds the session that another process has stored', async () => {
-    const values = new Map([[ID_KEY, 'session-1']])
+    const values = new Map([[KEY, 'session-1']])
     await using service = await startScriptedService(plainService(values))
     await using agent = startAgent(service)
     await agent.info.getSessionId()
-    values.set(ID_KEY, 'session-2')
+    values.set(KEY, 'session-2')
     expect(await agent.info.getSessionId()).toBe('session-1')
     await agent.info.refresh()
     expect(await agent.info.getSessionId()).toBe('session-2')
   })
 
   test('keeps the copy when the service does not answer', async () => {
-    const values = new Map([[ID_KEY, 'session-1']])
+    const values = new Map([[KEY, 'session-1']])
     let script = plainService(values)
     await using service = await startScriptedService((request, response) =>
       script(request, response),
@@ -348,7 +402,7 @@ describe('a failing service never fails the agent, and is reported once', () => 
       script = plainService(values)
       await agent.info.setSessionId('session-1')
       await agent.info.flush()
-      expect(values.get(ID_KEY)).toBe('session-1')
+      expect(values.get(KEY)).toBe('session-1')
       expect(agent.warnings).toEqual([code])
     },
   )
@@ -367,15 +421,6 @@ describe('a failing service never fails the agent, and is reported once', () => 
     expect(await throwing.info.getSessionId()).toBeUndefined()
     expect(throwing.warnings).toEqual(['TOKEN'])
     expect(service.requests).toEqual([])
-  })
-
-  test('ends flush() while the service hangs', async () => {
-    await using service = await startScriptedService(() => {})
-    await using agent = startAgent(service, { flushMs: 20, timeoutMs: 500 })
-    await agent.info.setSessionId('session-1')
-    await expect(agent.info.flush()).resolves.toBeUndefined()
-    expect(agent.warnings).toEqual([])
-    await agent.info.flush()
   })
 
   test('ignores a listener that throws', async () => {

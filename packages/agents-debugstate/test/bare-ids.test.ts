@@ -4,14 +4,12 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { McpClient, StaticServerDirectory } from '@x/mcp-client'
 import { startLegacyServer } from '@x/mcp-testing'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { SessionInfoDebugStateFactory } from '../src/index.ts'
 import { MemoryDebugStateStore, createDebugStateServer } from '../src/server/index.ts'
-import { keyOf, plainService, startScriptedService } from './scripted-service.ts'
-import type { Script, ScriptedService } from './scripted-service.ts'
-import { shopRecord } from './session-records.ts'
+import { plainService, startScriptedService } from './scripted-service.ts'
+import type { ScriptedService } from './scripted-service.ts'
 
-const ID_KEY = 'mcpsession::shop'
 /** The key of an agent in another language: `urllib.parse.quote('mcpsession::shop', safe='')`. */
 const PATH = '/agenthub_/design/debugstate/agent/mcpsession%3A%3Ashop'
 
@@ -24,66 +22,21 @@ function factoryAt({ baseUrl }: ScriptedService): {
     baseUrl,
     agentId: 'agent',
     token: 'token',
-    env: {},
     onWarning: ({ code }) => warnings.push(code),
   })
   return { factory, warnings }
 }
 
-/** A service that stores ids, and answers requests for records with `recordStatus`. */
-function idsOnly(values: Map<string, string>, recordStatus: number): Script {
-  const serve = plainService(values)
-  return (request, response) => {
-    if (!keyOf(request.path).endsWith(':record')) return serve(request, response)
-    response.writeHead(recordStatus).end('what is that?')
-  }
-}
-
-describe.each([404, 400, 405, 500])('a service that answers %i for records', (status) => {
-  test('uses the id of another implementation, and stores its own id for it', async () => {
-    await using mcp = await startLegacyServer()
-    const values = new Map<string, string>()
-    await using service = await startScriptedService(idsOnly(values, status))
-    const directory = new StaticServerDirectory({ shop: mcp.url })
-
-    const mine = factoryAt(service)
-    await using sessions = mine.factory
-    await using client = new McpClient(
-      { slug: 'shop' },
-      { directory, sessionInfoFactory: sessions },
-    )
-    await client.callTool('counter_add')
-    const id = await client.getSessionId()
-    await client.dispose()
-    expect(values).toEqual(new Map([[ID_KEY, id]]))
-
-    // In the other direction: it uses the bare id.
-    const theirs = factoryAt(service)
-    await using others = theirs.factory
-    const info = others.createSession({ slug: 'shop', mcpUrl: mcp.url })
-    expect(await info.getSessionId()).toBe(id)
-    expect(await info.getRecord()).toBeUndefined()
-    await info.setSessionId(undefined)
-    await info.flush()
-    expect(values.size).toBe(0)
-    for (const { warnings } of [mine, theirs]) {
-      // A 404 means that there is no record. The failed PUT is reported once.
-      expect(warnings).toEqual(status === 404 && warnings.length === 0 ? [] : ['REJECTED'])
-    }
-  })
-})
-
-test('shares sessions with an agent in another language', async () => {
-  await using mcp = await startLegacyServer()
+test('shares ids with an agent in another language', async () => {
   const values = new Map<string, string>()
-  await using service = await startScriptedService(idsOnly(values, 404))
+  await using service = await startScriptedService(plainService(values))
   const url = service.baseUrl + PATH
   const headers = { authorization: 'Bearer token' }
 
   const { factory } = factoryAt(service)
   await using sessions = factory
-  const info = sessions.createSession({ slug: 'shop', mcpUrl: mcp.url })
-  await info.setRecord(shopRecord({ serverUrl: mcp.url, sessionId: 'ours' }))
+  const info = sessions.createSession({ slug: 'shop', mcpUrl: 'https://shop.example/mcp' })
+  await info.setSessionId('ours')
   await info.flush()
   expect(await (await fetch(url, { headers })).text()).toBe('ours')
 
@@ -113,7 +66,7 @@ test('keeps the session of a stock client whose id is stored', async () => {
 
   const directory = new StaticServerDirectory({ shop: mcp.url })
   for (const count of [2, 4]) {
-    await using sessions = new SessionInfoDebugStateFactory({ baseUrl, agentId: 'agent', env: {} })
+    await using sessions = new SessionInfoDebugStateFactory({ baseUrl, agentId: 'agent' })
     const options = { directory, sessionInfoFactory: sessions }
     await using client = new McpClient({ slug: 'shop' }, options)
     expect((await client.callTool('counter_add')).structuredContent).toEqual({ count })
@@ -121,13 +74,15 @@ test('keeps the session of a stock client whose id is stored', async () => {
     const { structuredContent } = await stock.callTool({ name: 'counter_add' })
     expect(structuredContent).toEqual({ count: count + 1 })
   }
-  expect(await (await fetch(baseUrl + PATH)).text()).toBe(transport.sessionId)
+  expect(await (await fetch(baseUrl + PATH)).json()).toMatchObject({
+    sessionId: transport.sessionId,
+  })
   expect(mcp.sessions).toEqual([transport.sessionId])
   expect([mcp.count('DELETE'), mcp.count('initialize')]).toEqual([0, 2]) // the second one was answered with "already initialized"
   await stock.close()
 })
 
-test('lets the last writer win without ETags, and no call fails', async () => {
+test('lets the last writer win, and no call fails', async () => {
   await using mcp = await startLegacyServer()
   const values = new Map<string, string>()
   await using service = await startScriptedService(plainService(values))
@@ -141,7 +96,7 @@ test('lets the last writer win without ETags, and no call fails', async () => {
   const ids = [await first.getSessionId(), await second.getSessionId()]
   await first.dispose()
   await second.dispose()
-  expect(ids).toContain(values.get(ID_KEY))
+  expect(ids).toContain(JSON.parse(values.get('mcpsession::shop') ?? '').sessionId)
   expect(mcp.executions('counter_add')).toBe(4)
 })
 
@@ -154,10 +109,11 @@ test('sends exactly these bytes', async () => {
       const length = Number(/content-length: (\d+)/.exec(request)?.[1] ?? 0)
       if (!request.includes('\r\n\r\n')) return
       if (request.length < request.indexOf('\r\n\r\n') + 4 + length) return
+      const stored = received.find((one) => one.startsWith('PUT'))?.split('\r\n\r\n')[1] ?? ''
       received.push(request)
       socket.write(
         request.startsWith('GET')
-          ? 'HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n'
+          ? `HTTP/1.1 200 OK\r\ncontent-length: ${stored.length}\r\n\r\n${stored}`
           : 'HTTP/1.1 204 No Content\r\n\r\n',
       )
       request = ''
@@ -169,7 +125,6 @@ test('sends exactly these bytes', async () => {
     baseUrl: `http://127.0.0.1:${port}/org/`,
     agentId: 'an agent',
     token: 'a-token',
-    env: {},
   })
   const info = factory.createSession({ slug: "it's(a)*test!/ü", folderKey: 'F:1' })
   await info.setSessionId('8f14e45f-ceea-467f-a8f5-5d3a0f4b2c11')
@@ -178,7 +133,7 @@ test('sends exactly these bytes', async () => {
   await info.flush()
   const path =
     '/org/agenthub_/design/debugstate/an%20agent/mcpsession%3AF%3A1%3Ait%27s%28a%29%2Atest%21%2F%C3%BC'
-  const [put, remove] = received
+  const [, put, , remove] = received
   expect(put?.split('\r\n')[0]).toBe(`PUT ${path} HTTP/1.1`)
   expect(put).toMatch(/\r\nauthorization: Bearer a-token\r\n/)
   expect(put).toMatch(/\r\ncontent-type: text\/plain\r\n/)

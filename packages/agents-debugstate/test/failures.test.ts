@@ -40,7 +40,6 @@ function factoryAt(
     baseUrl,
     agentId: 'agent',
     token: () => SECRET,
-    env: {},
     timeoutMs: TIMEOUT_MS,
     onWarning,
   })

@@ -26,11 +26,11 @@ test('loads no module of the service for a client', async () => {
 
 test('loads pino for the command only', async () => {
   expect(await loadedBy('server/index.ts')).not.toContain('pino')
-  expect(await loadedBy('cli/serve.ts')).toContain('pino')
+  expect(await loadedBy('cli/program.ts')).toContain('pino')
 })
 
 test('loads no client module for debugstate serve', async () => {
-  const loaded = await loadedBy('cli/serve.ts')
+  const loaded = await loadedBy('cli/program.ts')
   expect([...loaded].filter((module) => /^@x\/(?!internal(\/|$))|^undici$/.test(module))).toEqual(
     [],
   )

@@ -16,7 +16,6 @@ interface Known {
   readonly key: string
   /** The last acknowledged value. */
   value: string | undefined
-  etag: string | undefined
   /** A later write without an answer: it may have been executed. */
   pending: { readonly value: string | undefined } | undefined
 }
@@ -31,10 +30,6 @@ function isWhole(value: string): boolean {
   return value === valueOf(number ?? -1, length ?? -1)
 }
 
-function etagOf({ headers }: Dispatcher.ResponseData): string | undefined {
-  return typeof headers['etag'] === 'string' ? headers['etag'] : undefined
-}
-
 /** Each key has the last acknowledged value, or the value of the write during the kill. */
 async function expectAll(known: readonly Known[], ask: Ask, when: string): Promise<void> {
   for (const state of known) {
@@ -45,7 +40,7 @@ async function expectAll(known: readonly Known[], ask: Ask, when: string): Promi
     const allowed = [state.value, ...(state.pending ? [state.pending.value] : [])]
     expect(allowed, `${state.key} ${when}`).toContain(found)
     expect(found === undefined || isWhole(found), `${state.key} ${when}`).toBe(true)
-    Object.assign(state, { value: found, etag: etagOf(answer), pending: undefined })
+    Object.assign(state, { value: found, pending: undefined })
   }
 }
 
@@ -53,12 +48,11 @@ type Ask = (key: string, options?: RequestOptions) => Promise<Dispatcher.Respons
 interface RequestOptions {
   readonly method: 'PUT' | 'DELETE'
   readonly body: string | null
-  readonly headers: Record<string, string>
 }
 
 /** Only a process that exits by itself stores its compiled code, which the killed processes use. */
 async function compileOnce(db: string): Promise<void> {
-  await using service = await startServiceProcess([`--db=${db}`, '--log-level=silent'])
+  await using service = await startServiceProcess([`--db=${db}`])
   service.child.kill('SIGTERM')
   expect(await service.ended).toBe(0)
 }
@@ -74,14 +68,13 @@ test(
     const known: readonly Known[] = Array.from({ length: WRITERS * KEYS_PER_WRITER }, (_, n) => ({
       key: `key-${n}`,
       value: undefined,
-      etag: undefined,
       pending: undefined,
     }))
     let acknowledged = 0
     let interrupted = 0
 
     for (let kills = 0; kills <= KILLS; kills++) {
-      const args = [`--db=${folder.file('state.db')}`, '--log-level=silent']
+      const args = [`--db=${folder.file('state.db')}`]
       await using service = await startServiceProcess(args)
       const dispatcher = new Agent()
       const ask: Ask = (key, options) =>
@@ -98,12 +91,9 @@ test(
           if (state === undefined) throw new Error('There is no such key')
           const isDelete = state.value !== undefined && random() < 0.1
           const body = isDelete ? undefined : valueOf(acknowledged, below(20) ** 3)
-          const condition: Record<string, string> =
-            state.etag === undefined ? { 'if-none-match': '*' } : { 'if-match': state.etag }
           state.pending = { value: body }
           const method = isDelete ? 'DELETE' : 'PUT'
-          const headers = random() < 0.4 ? condition : {}
-          const answer = await ask(state.key, { method, body: body ?? null, headers }).catch(
+          const answer = await ask(state.key, { method, body: body ?? null }).catch(
             (error: unknown) => {
               if (left > 0) throw error
             },
@@ -113,7 +103,7 @@ test(
             return
           }
           expect(answer.statusCode).toBe(204)
-          Object.assign(state, { value: body, etag: etagOf(answer), pending: undefined })
+          Object.assign(state, { value: body, pending: undefined })
           acknowledged++
           left--
           if (left === 0) service.child.kill('SIGKILL')

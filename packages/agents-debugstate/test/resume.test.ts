@@ -23,7 +23,6 @@ async function runAgent(
     baseUrl,
     agentId: 'agent',
     token: TOKEN,
-    env: {},
     onWarning: ({ code }) => warnings.push(code),
   })
   {

@@ -47,11 +47,11 @@ export async function startScriptedService(script: Script): Promise<ScriptedServ
 }
 
 /** The key at the end of a path. */
-export function keyOf(path: string): string {
+function keyOf(path: string): string {
   return decodeURIComponent(path.slice(path.lastIndexOf('/') + 1))
 }
 
-/** A service without ETags and preconditions. */
+/** A service that stores values. */
 export function plainService(values: Map<string, string>): Script {
   return ({ method, path, body }, response) => {
     const key = keyOf(path)

@@ -113,7 +113,7 @@ export interface CommandContext {
 export async function runInProcess(
   run: (context: CommandContext) => Promise<number>,
 ): Promise<void> {
-  // The reader of our output may close it early: `debugstate list … | head -1`.
+  // The reader of our output may close it early: `… --help | head -1`.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {})
   process.exitCode = await run({
     args: process.argv.slice(2),

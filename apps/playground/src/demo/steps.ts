@@ -3,6 +3,7 @@ import { CommandError } from '@x/internal/command-line'
 import { McpClient } from '@x/mcp-client'
 import type { Progress } from '@x/mcp-client'
 import type { ExecutionType } from '../timeline/commands.ts'
+import { DEBUG_STATE } from '../timeline/events.ts'
 import type { Exchange } from '../timeline/events.ts'
 import type { Scene, Step } from './scene.ts'
 import { connectSdkClient } from './sdk-client.ts'
@@ -37,6 +38,9 @@ const STATELESS = {
   revision: '2026-07-28',
   basket: '2 × apple',
 }
+/** Requests to the debug state of a run, whose client asks for the session once, and of one that opens a session. */
+const ASKED = { 'debug state GET': 1, 'debug state PUT': 0 }
+const STORED = { 'debug state GET': 1, 'debug state PUT': 1 }
 /** Name of the tool with which the gateway offers the team. */
 const TEAM = 'shopping_team'
 
@@ -57,15 +61,21 @@ const STORY: readonly StepOfStory[] = [
     title: 'The agent makes its first call',
     hint: 'The client asks the server which revision it speaks (400: one with sessions), opens a session, and calls the tool.',
     act: (scene) => shop(scene, 'Add two apples to my basket'),
-    expected: { ...FIRST_CALL, DELETE: 0, basket: '2 × apples' },
+    expected: { ...FIRST_CALL, ...STORED, DELETE: 0, basket: '2 × apples' },
     runtime: { expected: { ...FIRST_CALL, DELETE: 1, basket: '2 × apples' } },
   },
   {
     name: 'shared session',
     title: 'Two tasks of a sub-agent share a session',
-    hint: 'The session is kept from run to run: no call needs a handshake.',
+    hint: 'The session is kept from run to run: no call needs a handshake. Each run asks the debug state once.',
     act: (scene) => shop(scene, 'Add three pears to my basket, then show my basket'),
-    expected: { ...callsOnly(2), 'session ids': 1, DELETE: 0, basket: '2 × apples, 3 × pears' },
+    expected: {
+      ...callsOnly(2),
+      ...ASKED,
+      'session ids': 1,
+      DELETE: 0,
+      basket: '2 × apples, 3 × pears',
+    },
     runtime: {
       hint: 'The first call of the run opens the session, and the end of the run ends it.',
       expected: { ...WHOLE_SESSION, basket: '3 × pears' },
@@ -74,12 +84,12 @@ const STORY: readonly StepOfStory[] = [
   {
     name: 'lost session',
     title: 'The server forgets its sessions',
-    hint: 'It refuses the next call. The client opens a new session, and sends the call again: the server did not execute it. What the server kept in the session is lost.',
+    hint: 'It refuses the next call. The client asks the debug state again, opens a new session, and repeats the call, which the server did not execute. What the server kept in the session is lost.',
     async act(scene) {
       await scene.trouble({ name: 'forget-sessions', server: 'basket' })
       return shop(scene, 'Add one plum to my basket')
     },
-    expected: { ...RECOVERED, basket: '1 × plum' },
+    expected: { ...RECOVERED, ...STORED, 'debug state GET': 2, basket: '1 × plum' },
     runtime: null,
   },
   {
@@ -128,7 +138,13 @@ const STORY: readonly StepOfStory[] = [
       const isOther = scene.state.processes['agent']?.pid !== before
       return { ...figures, resumed, 'other process': isOther }
     },
-    expected: { ...callsOnly(1), resumed: 1, basket: '1 × plum', 'other process': true },
+    expected: {
+      ...callsOnly(1),
+      ...ASKED,
+      resumed: 1,
+      basket: '1 × plum',
+      'other process': true,
+    },
     runtime: {
       name: 'new session in a new process',
       hint: 'The session was not stored: the new process opens another one.',
@@ -295,7 +311,16 @@ const STORY: readonly StepOfStory[] = [
 /** Says something to the agent, and measures what it does at the shop. */
 async function shop(scene: Scene, text: string): Promise<Figures> {
   const answer = await scene.say(text)
-  return { ...requestsIn(await scene.endedExchanges('basket')), basket: basketIn(answer) }
+  const requests = requestsIn(await scene.endedExchanges('basket'))
+  const stored = await scene.endedExchanges(DEBUG_STATE)
+  const count = (method: string): number =>
+    stored.filter(({ httpMethod }) => httpMethod === method).length
+  return {
+    ...requests,
+    'debug state GET': count('GET'),
+    'debug state PUT': count('PUT'),
+    basket: basketIn(answer),
+  }
 }
 
 /** Has another program call the team, and measures everything from its first request to its last. */

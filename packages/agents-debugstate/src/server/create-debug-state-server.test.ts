@@ -2,12 +2,12 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { closedGate } from '../../test/gate.ts'
 import type { Gate } from '../../test/gate.ts'
 import { temporaryFolder } from '../../test/temporary-folder.ts'
 import { createDebugStateServer } from './create-debug-state-server.ts'
-import type { DebugStateStore, PutOutcome } from './debug-state-store.ts'
+import type { DebugStateStore } from './debug-state-store.ts'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 import { SqliteDebugStateStore } from './sqlite-debug-state-store.ts'
 
@@ -18,7 +18,7 @@ const tokens = [{ token: 'token-of-everybody', agentIds: '*' }] as const
 class SlowStore extends MemoryDebugStateStore {
   readonly began: Gate = closedGate()
   readonly gate: Gate = closedGate()
-  override async put(...args: Parameters<DebugStateStore['put']>): Promise<PutOutcome> {
+  override async put(...args: Parameters<DebugStateStore['put']>): Promise<void> {
     this.began.open()
     await this.gate.opened
     return super.put(...args)
@@ -62,7 +62,6 @@ describe('over HTTP', () => {
     await fetch(url + PATH, { method: 'PUT', body: 'session-1', headers })
     const got = await fetch(url + PATH, { headers })
     expect(await got.text()).toBe('session-1')
-    expect(got.headers.get('etag')).toMatch(/^"[\w-]+"$/)
   })
 
   test('refuses a body over the limit before it has arrived, and stores nothing', async () => {
@@ -98,103 +97,26 @@ describe('over HTTP', () => {
   })
 })
 
-describe('a client with malformed or slow requests', () => {
-  /** Sends raw bytes, and returns the response until the service closes the connection. */
-  async function answerTo(url: string, ...parts: readonly string[]): Promise<string> {
-    const { hostname, port } = new URL(url)
-    const socket = connect(Number(port), hostname)
-    for (const part of parts) socket.write(part)
-    return text(socket)
-  }
-
-  function expectRawProblem(answer: string, status: number, code: string): void {
-    const [head = '', body = ''] = answer.split('\r\n\r\n')
-    expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
-    expect(head.toLowerCase()).toContain('content-type: application/problem+json')
-    expect(head.toLowerCase()).toContain('cache-control: no-store')
-    expect(JSON.parse(body)).toMatchObject({ type: 'about:blank', status, code })
-  }
-
-  test.each([
-    ['garbage', 'Hello?\r\n\r\n', 400, 'BAD_REQUEST'],
-    ['no host', 'GET / HTTP/1.1\r\nConnection: close\r\n\r\n', 400, 'BAD_REQUEST'],
-    [
-      'no name in the host',
-      'GET / HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n',
-      400,
-      'BAD_REQUEST',
-    ],
-    [
-      'headers without end',
-      `GET / HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(20_000)}`,
-      431,
-      'HEADERS_TOO_LARGE',
-    ],
-    [
-      'a long key, which still fits',
-      `GET /agenthub_/design/debugstate/agent/${'x'.repeat(9000)} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`,
-      414,
-      'KEY_TOO_LONG',
-    ],
-  ])('gets a problem document for %s', async (_what, bytes, ...expected) => {
-    await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
-    expectRawProblem(await answerTo(await server.listen(), bytes), ...expected)
-  })
-
-  test.each([
-    ['headers', `PUT ${PATH} HTTP/1.1\r\nHost: localhost\r\n`],
-    ['a body', `PUT ${PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nsess`],
-    [
-      'a body in chunks',
-      `PUT ${PATH} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nsess\r\n`,
-    ],
-  ])('gets 408 when it is too slow with %s', async (_what, bytes) => {
-    const store = new MemoryDebugStateStore()
-    const errors: unknown[] = []
-    const onError = (error: unknown): void => void errors.push(error)
-    const timeouts = { requestMs: 40 }
-    await using server = createDebugStateServer({ store, onError, timeouts })
-    expectRawProblem(await answerTo(await server.listen(), bytes), 408, 'REQUEST_TIMEOUT')
-    await server.close()
-    expect(await store.list('agent', 1)).toEqual([])
-    expect(errors).toEqual([])
-  })
-
-  test('loses an idle kept-alive connection', async () => {
-    const timeouts = { idleMs: 20 }
-    await using server = createDebugStateServer({ store: new MemoryDebugStateStore(), timeouts })
-    const answer = await answerTo(
-      await server.listen(),
-      'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n',
-    )
-    expect(answer).toMatch(/^HTTP\/1.1 200 [^]*\r\n\r\n\{"status":"ok"\}$/)
-  })
-})
-
-describe('tokens', () => {
-  test('are replaced from the next request on, and stay after a wrong list', async () => {
-    await using server = createDebugStateServer({ store: new MemoryDebugStateStore(), tokens })
-    const statusWith = async (token: string): Promise<number> => {
-      const headers = { authorization: `Bearer ${token}` }
-      return (await server.fetch(new Request(`http://service.test${PATH}`, { headers }))).status
-    }
-    server.replaceTokens([{ token: 'token-that-came-later', agentIds: ['agent'] }])
-    expect(await statusWith('token-of-everybody')).toBe(401)
-    expect(await statusWith('token-that-came-later')).toBe(404)
-    expect(() => server.replaceTokens([])).toThrow(TypeError)
-    expect(await statusWith('token-that-came-later')).toBe(404)
-  })
-
-  test('cannot be added to a service that was created without', async () => {
-    await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
-    expect(() => server.replaceTokens(tokens)).toThrow('created without `tokens`')
-  })
+test.each([
+  ['no name in the host', 'GET / HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n', 400],
+  ['headers without end', `GET / HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(20_000)}`, 431],
+  [
+    'a long key, which still fits',
+    `GET /agenthub_/design/debugstate/agent/${'x'.repeat(9000)} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`,
+    414,
+  ],
+])('answers a request with %s, and closes the connection', async (_what, bytes, status) => {
+  await using server = createDebugStateServer({ store: new MemoryDebugStateStore() })
+  const { hostname, port } = new URL(await server.listen())
+  const socket = connect(Number(port), hostname)
+  socket.write(bytes)
+  expect(await text(socket)).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
 })
 
 describe('closing', () => {
   test('lets a write in flight finish, and takes no new requests', async () => {
     const store = new SlowStore()
-    const server = createDebugStateServer({ store, closeMs: 600_000 })
+    const server = createDebugStateServer({ store })
     const url = await server.listen()
     const writing = fetch(url + PATH, { method: 'PUT', body: 'session-1' })
     await store.began.opened
@@ -208,20 +130,24 @@ describe('closing', () => {
     await expect(server.listen()).rejects.toMatchObject({ code: 'CLOSED' })
   })
 
-  test('ends after closeMs while a request hangs', async () => {
+  test('ends after 5 s while a request hangs', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
     const store = new SlowStore()
-    const server = createDebugStateServer({ store, closeMs: 20 })
+    const server = createDebugStateServer({ store })
     const url = await server.listen()
     const writing = fetch(url + PATH, { method: 'PUT', body: 'session-1' })
     await store.began.opened
-    await server.close()
+    const closing = server.close()
+    vi.advanceTimersByTime(5000)
+    await closing
     await expect(writing).rejects.toThrow('fetch failed')
     store.gate.open()
   })
 
   test('ends a kept-alive connection with its last answer', async () => {
     const store = new SlowStore()
-    const server = createDebugStateServer({ store, closeMs: 600_000 })
+    const server = createDebugStateServer({ store })
     const { hostname, port } = new URL(await server.listen())
     const socket = connect(Number(port), hostname)
     socket.write(`PUT ${PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1\r\n\r\nx`)
@@ -233,10 +159,7 @@ describe('closing', () => {
   })
 
   test('does not wait for idle connections', async () => {
-    const server = createDebugStateServer({
-      store: new MemoryDebugStateStore(),
-      closeMs: 600_000,
-    })
+    const server = createDebugStateServer({ store: new MemoryDebugStateStore() })
     const { hostname, port } = new URL(await server.listen())
     const socket = connect(Number(port), hostname)
     socket.write(`GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`)

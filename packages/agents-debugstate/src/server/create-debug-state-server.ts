@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { Server, ServerOptions } from 'node:http'
-import type { Duplex } from 'node:stream'
 import { getRequestListener, RequestError } from '@hono/node-server'
 import type { Http2Bindings, HttpBindings } from '@hono/node-server'
 import { assertOptions, check, isLoopback } from '@x/internal'
@@ -10,13 +9,10 @@ import { createDebugStateHandler } from './debug-state-handler.ts'
 import type {
   DebugStateLimits,
   DebugStateServerOptions,
-  DebugStateTimeouts,
   FetchHandler,
 } from './debug-state-handler.ts'
-import { createProblem, createProblemBody, PROBLEM_HEADERS } from './protocol.ts'
-import type { Problem } from './protocol.ts'
+import { createProblem } from './protocol.ts'
 import { createAccessCheck } from './tokens.ts'
-import type { DebugStateTokenGrant } from './tokens.ts'
 
 const optionChecks: Checks<DebugStateServerOptions> = {
   store: check.required({
@@ -25,19 +21,9 @@ const optionChecks: Checks<DebugStateServerOptions> = {
   }),
   tokens: check.list,
   limits: check.section({
-    bodyBytes: check.number(1),
     ttlMs: check.number(1),
-    listedKeys: check.number(),
   } satisfies Checks<DebugStateLimits>),
-  pathPrefix: check.string,
   logger: check.methods('debug', 'info', 'warn', 'error'),
-  onError: check.func,
-  closeMs: check.number(),
-  timeouts: check.section({
-    headersMs: check.number(),
-    requestMs: check.number(),
-    idleMs: check.number(),
-  } satisfies Checks<DebugStateTimeouts>),
 }
 
 export interface ListenOptions {
@@ -62,14 +48,7 @@ export interface DebugStateServer extends AsyncDisposable {
    */
   listen(options?: ListenOptions): Promise<string>
   /**
-   * Replaces `tokens`, from the next request on.
-   *
-   * @throws TypeError for a list that `tokens` would refuse, which changes nothing, and for a service that was
-   * created without `tokens`
-   */
-  replaceTokens(tokens: readonly DebugStateTokenGrant[]): void
-  /**
-   * Takes no new connections and waits for requests in flight, for at most `closeMs`. Idempotent. The caller
+   * Takes no new connections and waits for requests in flight, for at most 5 s. Idempotent. The caller
    * closes the store.
    */
   close(): Promise<void>
@@ -101,17 +80,13 @@ export class DebugStateServerError extends Error {
  */
 export function createDebugStateServer(options: DebugStateServerOptions): DebugStateServer {
   assertOptions('createDebugStateServer()', options, optionChecks)
-  const { closeMs = 5000, timeouts, tokens, logger } = options
-  let getAccess = tokens && createAccessCheck(tokens)
-  const fetch = createDebugStateHandler(options, tokens && ((header) => getAccess?.(header)))
-  /** The last answer on each connection. */
-  const answers = new WeakMap<Duplex, Bindings['outgoing']>()
+  const { tokens, logger } = options
+  const fetch = createDebugStateHandler(options, tokens && createAccessCheck(tokens))
   let inFlight = 0
   let server: Server | undefined
   let closing: Promise<void> | undefined
 
-  async function answer(request: Request, { incoming, outgoing }: Bindings): Promise<Response> {
-    answers.set(incoming.socket, outgoing)
+  async function answer(request: Request, { outgoing }: Bindings): Promise<Response> {
     inFlight += 1
     try {
       // A foreign web page can point its own host name to this address, but not `localhost`.
@@ -135,18 +110,9 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
       const message = `Without tokens the service listens on loopback only, not on ${host}: pass \`tokens\``
       throw new DebugStateServerError('NOT_LOOPBACK', message)
     }
-    server = createServer(
-      createServerOptions(timeouts),
-      getRequestListener(answer, { errorHandler: answerError }),
-    )
+    server = createServer(SERVER_OPTIONS, getRequestListener(answer, { errorHandler: answerError }))
     server.timeout = SILENCE_MS
     server.maxConnections = MAX_CONNECTIONS
-    server.on('clientError', (error, socket) => {
-      const last = answers.get(socket)
-      const isSending = last?.headersSent === true && !last.writableFinished
-      if (isSending || !socket.writable) socket.destroy()
-      else answerUnreadable(error, socket)
-    })
     try {
       server.listen(port, host)
       await once(server, 'listening')
@@ -162,14 +128,6 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
     return url
   }
 
-  function replaceTokens(grants: readonly DebugStateTokenGrant[]): void {
-    // The service may listen where only tokens protect it, so it must not change between the two modes.
-    if (!tokens)
-      throw new TypeError('The service was created without `tokens`: create it with tokens')
-    getAccess = createAccessCheck(grants)
-    logger?.info({ tokens: grants.length }, 'tokens replaced')
-  }
-
   function close(): Promise<void> {
     closing ??= server ? stop(server) : Promise.resolve()
     return closing
@@ -183,34 +141,31 @@ export function createDebugStateServer(options: DebugStateServerOptions): DebugS
     const limit = setTimeout(() => {
       cut = inFlight
       listening.closeAllConnections()
-    }, closeMs)
+    }, CLOSE_MS)
     await closed
     clearTimeout(limit)
     if (cut > 0) logger?.warn({ cut }, 'stopped, with requests that took too long')
     else logger?.info({}, 'stopped')
   }
 
-  return { fetch, listen, replaceTokens, close, [Symbol.asyncDispose]: close }
+  return { fetch, listen, close, [Symbol.asyncDispose]: close }
 }
 
 type Bindings = HttpBindings | Http2Bindings
 
-function createServerOptions(timeouts: DebugStateTimeouts = {}): ServerOptions {
-  const { requestMs = 10_000, idleMs = 5000 } = timeouts
-  const { headersMs = Math.min(5000, requestMs) } = timeouts
-  return {
-    headersTimeout: headersMs,
-    requestTimeout: requestMs,
-    keepAliveTimeout: idleMs,
-    connectionsCheckingInterval: Math.min(1000, requestMs),
-    maxHeaderSize: 16_384,
-    requireHostHeader: false, // answerError() reports it as a problem document
-  }
+/** Node.js answers a request that is too slow with 408, and headers over the limit with 431. */
+const SERVER_OPTIONS: ServerOptions = {
+  headersTimeout: 5000,
+  requestTimeout: 10_000,
+  keepAliveTimeout: 5000,
+  maxHeaderSize: 16_384,
 }
 
 /** A connection without traffic for this time is closed: the client does not read, or the store does not answer. */
 const SILENCE_MS = 30_000
 const MAX_CONNECTIONS = 10_000
+/** Time that `close()` waits for requests in flight before it cuts them. */
+const CLOSE_MS = 5000
 
 function answerError(error: unknown): Response {
   return error instanceof RequestError
@@ -224,31 +179,4 @@ function createListenError(cause: unknown, address: string): DebugStateServerErr
     return new DebugStateServerError('ADDRESS_IN_USE', message, { cause })
   }
   return new DebugStateServerError('LISTEN_FAILED', `Cannot listen on ${address}`, { cause })
-}
-
-/**
- * Answers a request that Node could not parse, or did not receive in time, with a problem document. Then closes the
- * connection. `error` comes from the event `clientError`.
- */
-function answerUnreadable(error: Error, socket: Duplex): void {
-  const problem = createReadProblem(error)
-  const body = JSON.stringify(problem)
-  const head = [
-    `HTTP/1.1 ${problem.status} ${problem.title}`,
-    ...Object.entries(PROBLEM_HEADERS).map(([name, value]) => `${name}: ${value}`),
-    `content-length: ${Buffer.byteLength(body)}`,
-    'connection: close',
-  ]
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
-}
-
-function createReadProblem(error: Error): Problem {
-  switch ('code' in error ? error.code : undefined) {
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return createProblemBody('REQUEST_TIMEOUT', 'The request took too long to arrive')
-    case 'HPE_HEADER_OVERFLOW':
-      return createProblemBody('HEADERS_TOO_LARGE', 'Request line and headers have at most 16 KiB')
-    default:
-      return createProblemBody('BAD_REQUEST', 'This is not an HTTP/1.1 request')
-  }
 }

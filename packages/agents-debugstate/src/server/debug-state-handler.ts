@@ -5,34 +5,15 @@ import { readAtMost } from '@x/internal'
 import { Hono } from 'hono'
 import type { MiddlewareHandler } from 'hono'
 import { HTTPException } from 'hono/http-exception'
-import type { DebugStateAddress, DebugStateStore, ExpectedVersion } from './debug-state-store.ts'
-import {
-  createProblem,
-  createRefusal,
-  holds,
-  parsePrecondition,
-  parseResource,
-} from './protocol.ts'
-import type { Precondition, Resource } from './protocol.ts'
+import { PATH_PREFIX } from '../debug-state-config.ts'
+import type { DebugStateAddress, DebugStateStore } from './debug-state-store.ts'
+import { createProblem, createRefusal, MAX_VALUE_BYTES, parseResource } from './protocol.ts'
+import type { Resource } from './protocol.ts'
 import type { DebugStateTokenGrant, GetAccess } from './tokens.ts'
 
 export interface DebugStateLimits {
-  /** Largest value, in bytes. @default 65_536 */
-  readonly bodyBytes?: number | undefined
   /** Time after its last write when a value expires. @default 2_592_000_000, which is 30 days */
   readonly ttlMs?: number | undefined
-  /** Most keys in one list. A longer list is cut and says so. @default 1000 */
-  readonly listedKeys?: number | undefined
-}
-
-/** Time limits for clients. A client that is slower gets 408. */
-export interface DebugStateTimeouts {
-  /** For the request line and the headers. At most `requestMs`. @default 5000 */
-  readonly headersMs?: number | undefined
-  /** For the whole request with its body. @default 10000 */
-  readonly requestMs?: number | undefined
-  /** For the next request on a kept-alive connection. Then the connection is closed without an answer. @default 5000 */
-  readonly idleMs?: number | undefined
 }
 
 export interface DebugStateServerOptions {
@@ -41,18 +22,11 @@ export interface DebugStateServerOptions {
   /** @default none: every caller of `fetch` has access, and every user of this machine */
   readonly tokens?: readonly DebugStateTokenGrant[] | undefined
   readonly limits?: DebugStateLimits | undefined
-  readonly timeouts?: DebugStateTimeouts | undefined
-  /** Time that `close()` waits for requests in flight before it cuts them. @default 5000 */
-  readonly closeMs?: number | undefined
-  /** Path before the agent id. @default 'agenthub_/design/debugstate' */
-  readonly pathPrefix?: string | undefined
-  /** Receives a line for each request, and for each failure of the store. @default none */
-  readonly logger?: DebugStateLogger | undefined
   /**
-   * Receives failures of the store. The client only learns that there was one.
-   * @default process.emitWarning, or nothing if there is a logger
+   * Receives a line for each request, and for each failure of the store, of which the client learns no details.
+   * @default none; failures of the store are process warnings
    */
-  readonly onError?: ((error: unknown) => void) | undefined
+  readonly logger?: DebugStateLogger | undefined
 }
 
 /** Writes one line of a structured log. */
@@ -81,11 +55,8 @@ export function createDebugStateHandler(
   options: DebugStateServerOptions,
   getAccess: GetAccess | undefined,
 ): FetchHandler {
-  const { store, limits = {}, logger } = options
-  const { onError = logger === undefined ? warn : undefined } = options
-  const { bodyBytes = 65_536, ttlMs = 30 * DAY_MS, listedKeys = 1000 } = limits
-  const { pathPrefix = 'agenthub_/design/debugstate' } = options
-  const prefix = `/${pathPrefix}/`.replace(/^\/+|\/+$/g, '/')
+  const { store, limits: { ttlMs = 30 * DAY_MS } = {}, logger } = options
+  const prefix = `/${PATH_PREFIX}/`
 
   const app = new Hono<{ Variables: RequestVariables }>({ getPath: getRawPath })
   if (logger !== undefined) app.use(logRequests(logger))
@@ -114,89 +85,47 @@ export function createDebugStateHandler(
     if (!access(agentId)) throw createRefusal('FORBIDDEN', 'The token is not for this agent')
     requireMethod(request, key === undefined ? 'GET, HEAD' : 'GET, HEAD, PUT, DELETE')
     if (key === undefined) return list(agentId)
-    const precondition = parsePrecondition(request.headers)
-    if (request.method === 'PUT') return put({ agentId, key }, request, precondition)
-    if (request.method === 'DELETE') return remove({ agentId, key }, precondition)
-    return get({ agentId, key }, precondition)
+    if (request.method === 'PUT') return put({ agentId, key }, request)
+    return request.method === 'DELETE' ? remove({ agentId, key }) : get({ agentId, key })
   })
 
   app.notFound(() => createProblem('NOT_FOUND', `Paths start with ${prefix}`))
 
   app.onError((error) => {
     if (error instanceof HTTPException && error.res) return error.res // `getResponse()` would make it a stream
-    logger?.error(getErrorFields(error), 'store failed')
-    onError?.(error)
+    if (logger === undefined) process.emitWarning(error.message, 'DebugStateServerWarning')
+    else logger.error(getErrorFields(error), 'store failed')
     return createProblem('STORE_FAILED', 'The value could not be read or stored; try again later')
   })
 
-  async function get(
-    address: DebugStateAddress,
-    precondition: Precondition | undefined,
-  ): Promise<Response> {
-    const stored = await store.get(address)
-    if (stored === undefined) throw unknownKey()
-    const headers = { ...NO_STORE, etag: `"${stored.version}"` }
-    if (precondition !== undefined && !holds(precondition, stored.version)) {
-      if (!holds({ ...precondition, ifNoneMatch: undefined }, stored.version)) throw conflict()
-      return new Response(null, { status: 304, headers })
-    }
-    return new Response(toBody(stored.bytes), {
-      headers: { ...headers, 'content-type': 'text/plain; charset=utf-8' },
-    })
+  async function get(address: DebugStateAddress): Promise<Response> {
+    const bytes = await store.get(address)
+    if (bytes === undefined) throw unknownKey()
+    const headers = { ...NO_STORE, 'content-type': 'text/plain; charset=utf-8' }
+    return new Response(toBody(bytes), { headers })
   }
 
-  async function put(
-    address: DebugStateAddress,
-    request: Request,
-    precondition: Precondition | undefined,
-  ): Promise<Response> {
-    const bytes = await readBody(request, bodyBytes)
-    const expected = await getExpected(address, precondition)
-    const outcome = await store.put(address, bytes, { ttlMs, expected })
-    if (outcome === 'conflict') throw conflict()
-    const headers = { ...NO_STORE, etag: `"${outcome.version}"` }
-    return new Response(null, { status: 204, headers })
-  }
-
-  async function remove(
-    address: DebugStateAddress,
-    precondition: Precondition | undefined,
-  ): Promise<Response> {
-    const outcome = await store.delete(address, await getExpected(address, precondition))
-    if (outcome === 'conflict') throw conflict()
-    if (outcome === 'absent') throw unknownKey()
+  async function put(address: DebugStateAddress, request: Request): Promise<Response> {
+    await store.put(address, await readBody(request), ttlMs)
     return new Response(null, { status: 204, headers: NO_STORE })
   }
 
-  /** Returns the version that a write replaces. A store knows versions only, and compares and writes in one step. */
-  async function getExpected(
-    address: DebugStateAddress,
-    precondition: Precondition | undefined,
-  ): Promise<ExpectedVersion> {
-    if (precondition === undefined) return undefined
-    const { ifMatch, ifNoneMatch } = precondition
-    // Our clients send one of these two conditions, which need no read.
-    if (ifMatch === undefined && ifNoneMatch === '*') return null
-    if (Array.isArray(ifMatch) && ifMatch.length === 1 && ifNoneMatch === undefined) {
-      return ifMatch[0]
-    }
-    const version = (await store.get(address))?.version
-    if (!holds(precondition, version)) throw conflict()
-    return version ?? null
+  async function remove(address: DebugStateAddress): Promise<Response> {
+    if (!(await store.delete(address))) throw unknownKey()
+    return new Response(null, { status: 204, headers: NO_STORE })
   }
 
   async function list(agentId: string): Promise<Response> {
-    const entries = await store.list(agentId, listedKeys + 1)
+    const entries = await store.list(agentId, LISTED_KEYS + 1)
     const body: KeyList = {
       agentId,
-      keys: entries.slice(0, listedKeys).map(({ key, bytes, updatedAt, expiresAt }) => ({
+      keys: entries.slice(0, LISTED_KEYS).map(({ key, bytes, updatedAt, expiresAt }) => ({
         key,
         bytes,
-        ageMs: Math.max(0, Date.now() - updatedAt),
         updatedAt: new Date(updatedAt).toISOString(),
         expiresAt: new Date(expiresAt).toISOString(),
       })),
-      truncated: entries.length > listedKeys,
+      truncated: entries.length > LISTED_KEYS,
     }
     return Response.json(body, { headers: NO_STORE })
   }
@@ -215,8 +144,6 @@ export interface KeyList {
 export interface ListedKey {
   readonly key: string
   readonly bytes: number
-  /** Milliseconds since the last write. */
-  readonly ageMs: number
   /** ISO 8601. */
   readonly updatedAt: string
   /** ISO 8601. */
@@ -224,6 +151,8 @@ export interface ListedKey {
 }
 
 const DAY_MS = 86_400_000
+/** Most keys in one list. A longer list is cut and says so. */
+const LISTED_KEYS = 1000
 
 const NO_STORE = { 'cache-control': 'no-store' }
 
@@ -245,20 +174,20 @@ function getRawPath(request: Request): string {
  *
  * @throws HTTPException for a body that is incomplete, too large, or not text
  */
-async function readBody(request: Request, limit: number): Promise<Uint8Array> {
+async function readBody(request: Request): Promise<Uint8Array> {
   const length = request.headers.get('content-length')
   let body: Uint8Array | undefined
   try {
     if (length === null)
-      body = request.body ? await readAtMost(request.body, limit) : new Uint8Array()
+      body = request.body ? await readAtMost(request.body, MAX_VALUE_BYTES) : new Uint8Array()
     // An HTTP server never delivers more bytes than the header says.
-    else if (Number(length) <= limit) body = new Uint8Array(await request.arrayBuffer())
+    else if (Number(length) <= MAX_VALUE_BYTES) body = new Uint8Array(await request.arrayBuffer())
   } catch {
     // The client closed the connection, or was too slow.
     throw createRefusal('BAD_REQUEST', 'The body ended too early')
   }
   if (body === undefined) {
-    throw createRefusal('BODY_TOO_LARGE', `A value has at most ${limit} bytes`)
+    throw createRefusal('BODY_TOO_LARGE', `A value has at most ${MAX_VALUE_BYTES} bytes`)
   }
   if (!isUtf8(body)) throw createRefusal('BAD_VALUE', 'A value must be text in UTF-8')
   return body
@@ -280,17 +209,8 @@ function requireMethod({ method }: Request, allow: string): void {
   throw createRefusal('METHOD_NOT_ALLOWED', `Allowed here: ${allow}`, { allow })
 }
 
-function conflict(): HTTPException {
-  return createRefusal('CONFLICT', 'The stored value does not meet the precondition')
-}
-
 function unknownKey(): HTTPException {
   return createRefusal('NOT_FOUND', 'Nothing is stored under this key')
-}
-
-function warn(error: unknown): void {
-  const message = error instanceof Error ? error.message : String(error)
-  process.emitWarning(message, 'DebugStateServerWarning')
 }
 
 /** Values that a handler passes to the log of its request. */
@@ -322,7 +242,7 @@ export function getKeyDigest(key: string): string {
 }
 
 /** Returns the log fields of an error: messages and code, without stacks. */
-export function getErrorFields(error: unknown): Readonly<Record<string, unknown>> {
+function getErrorFields(error: unknown): Readonly<Record<string, unknown>> {
   if (!(error instanceof Error)) return { error: String(error) }
   const { message, cause } = error
   return {

@@ -4,12 +4,7 @@ import { join } from 'node:path'
 import { startRedisServer } from '@x/internal/testing'
 import { createClient } from 'redis'
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest'
-import type {
-  DebugStateAddress,
-  DebugStateStore,
-  ExpectedVersion,
-  PutOptions,
-} from './debug-state-store.ts'
+import type { DebugStateAddress, DebugStateStore } from './debug-state-store.ts'
 import { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 import { RedisDebugStateStore } from './redis-debug-state-store.ts'
 import { createRedisKeys } from './redis-debug-state-store.ts'
@@ -92,16 +87,7 @@ const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 
 async function valueIn(store: DebugStateStore, at = address): Promise<string | undefined> {
   const stored = await store.get(at)
-  return stored && new TextDecoder().decode(stored.bytes)
-}
-
-async function versionAfterPut(
-  store: DebugStateStore,
-  text: string,
-  options: Partial<PutOptions> = {},
-): Promise<string> {
-  const outcome = await store.put(address, bytes(text), { ttlMs, ...options })
-  return outcome === 'conflict' ? 'conflict' : outcome.version
+  return stored && new TextDecoder().decode(stored)
 }
 
 describe.each(Object.entries(stores))('the %s store', (_name, open) => {
@@ -110,10 +96,10 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     const { store, other } = opened
     expect(await store.get(address)).toBeUndefined()
     const all = Uint8Array.from({ length: 65_536 }, (_, index) => index % 256)
-    await store.put(address, all, { ttlMs })
-    expect(Buffer.from((await store.get(address))?.bytes ?? [])).toEqual(Buffer.from(all))
+    await store.put(address, all, ttlMs)
+    expect(Buffer.from((await store.get(address)) ?? [])).toEqual(Buffer.from(all))
     expect(await other.get(address)).toEqual(await store.get(address))
-    await store.put(address, bytes(''), { ttlMs })
+    await store.put(address, bytes(''), ttlMs)
     expect(await valueIn(store)).toBe('')
   })
 
@@ -127,90 +113,24 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
       keys.map((key) => ({ agentId, key })),
     )
     for (const [index, at] of addresses.entries()) {
-      await store.put(at, bytes(`${index}`), { ttlMs })
+      await store.put(at, bytes(`${index}`), ttlMs)
     }
     for (const [index, at] of addresses.entries()) expect(await valueIn(store, at)).toBe(`${index}`)
     const listed = await store.list('one', 100)
     expect(new Set(listed.map(({ key }) => key))).toEqual(new Set(keys))
-    for (const key of keys) expect(await store.delete({ agentId: 'one', key })).toBe('deleted')
+    for (const key of keys) expect(await store.delete({ agentId: 'one', key })).toBe(true)
     expect(await store.list('one', 100)).toEqual([])
     expect(await store.list('two', 100)).toHaveLength(keys.length)
   })
 
-  test('gives every write a new version, also after a delete', async () => {
-    await using opened = await open()
-    const { store } = opened
-    const first = await versionAfterPut(store, 'same')
-    expect((await store.get(address))?.version).toBe(first)
-    const second = await versionAfterPut(store, 'same')
-    await store.delete(address)
-    const third = await versionAfterPut(store, 'same')
-    expect(new Set([first, second, third]).size).toBe(3)
-    for (const version of [first, second, third]) expect(version).toMatch(/^[\w-]{1,64}$/)
-  })
-
-  test('writes only if the expected version is stored', async () => {
-    await using opened = await open()
-    const { store } = opened
-    const put = (text: string, expected: ExpectedVersion): Promise<unknown> =>
-      store.put(address, bytes(text), { ttlMs, expected })
-    for (const expected of ['unknown', '', 'any', 'none']) {
-      expect(await put('a', expected)).toBe('conflict')
-    }
-    expect(await store.get(address)).toBeUndefined()
-    expect(await store.list('agent', 10)).toEqual([])
-    expect(await put('b', null)).toMatchObject({ version: expect.any(String) })
-    const version = (await store.get(address))?.version ?? ''
-    for (const expected of [null, 'unknown', '', 'any', 'none', `=${version}`, `"${version}"`]) {
-      expect(await put('c', expected)).toBe('conflict')
-    }
-    expect(await valueIn(store)).toBe('b')
-    expect(await put('d', version)).not.toBe('conflict')
-    expect(await put('e', version)).toBe('conflict')
-    expect(await valueIn(store)).toBe('d')
-    expect(await put('f', undefined)).not.toBe('conflict')
-    expect(await valueIn(store)).toBe('f')
-  })
-
-  test.each(['the first value', 'the next value'])(
-    'lets one of fifty writers at once put %s',
-    async (what) => {
-      await using opened = await open()
-      const { store, other } = opened
-      const expected = what === 'the first value' ? null : await versionAfterPut(store, 'before')
-      const outcomes = await Promise.all(
-        Array.from({ length: 50 }, (_, index) =>
-          (index % 2 ? store : other).put(address, bytes(`${index}`), { ttlMs, expected }),
-        ),
-      )
-      const winners = [...outcomes.entries()].filter(([, outcome]) => outcome !== 'conflict')
-      expect(winners).toHaveLength(1)
-      expect(await valueIn(store)).toBe(`${winners[0]?.[0]}`)
-    },
-  )
-
-  test('deletes once for fifty concurrent deletes', async () => {
+  test('deletes a value once, for fifty concurrent deletes', async () => {
     await using opened = await open()
     const { store, other } = opened
-    const version = await versionAfterPut(store, 'a')
+    await store.put(address, bytes('a'), ttlMs)
     const outcomes = await Promise.all(
-      Array.from({ length: 50 }, (_, index) =>
-        (index % 2 ? store : other).delete(address, version),
-      ),
+      Array.from({ length: 50 }, (_, index) => (index % 2 ? store : other).delete(address)),
     )
-    expect(outcomes.filter((outcome) => outcome === 'deleted')).toHaveLength(1)
-    expect(outcomes.filter((outcome) => outcome === 'conflict')).toHaveLength(49)
-  })
-
-  test('deletes a value, and returns whether it existed', async () => {
-    await using opened = await open()
-    const { store } = opened
-    const version = await versionAfterPut(store, 'a')
-    expect(await store.delete(address, 'unknown')).toBe('conflict')
-    expect(await store.delete(address, version)).toBe('deleted')
-    expect(await store.delete(address)).toBe('absent')
-    expect(await store.delete(address, null)).toBe('absent')
-    expect(await store.delete(address, version)).toBe('conflict')
+    expect(outcomes.filter((outcome) => outcome)).toHaveLength(1)
     expect(await store.get(address)).toBeUndefined()
     expect(await store.list('agent', 10)).toEqual([])
   })
@@ -218,13 +138,12 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
   test('removes a value after its time to live', async () => {
     await using opened = await open()
     const { store, shortMs, expiry } = opened
-    const version = await versionAfterPut(store, 'a', { ttlMs: shortMs })
+    await store.put(address, bytes('a'), shortMs)
     await expiry(address)
     expect(await store.get(address)).toBeUndefined()
     expect(await store.list('agent', 10)).toEqual([])
-    expect(await store.delete(address)).toBe('absent')
-    expect(await versionAfterPut(store, 'b', { expected: version })).toBe('conflict')
-    expect(await versionAfterPut(store, 'c', { expected: null })).not.toBe('conflict')
+    expect(await store.delete(address)).toBe(false)
+    await store.put(address, bytes('c'), ttlMs)
     expect(await valueIn(store)).toBe('c')
   })
 
@@ -232,9 +151,9 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     await using opened = await open()
     const { store, shortMs, expiry } = opened
     const neighbour = { agentId: 'agent', key: 'neighbour' }
-    await versionAfterPut(store, 'a', { ttlMs: shortMs })
-    await store.put(neighbour, bytes('x'), { ttlMs: shortMs })
-    await versionAfterPut(store, 'b')
+    await store.put(address, bytes('a'), shortMs)
+    await store.put(neighbour, bytes('x'), shortMs)
+    await store.put(address, bytes('b'), ttlMs)
     await expiry(neighbour)
     expect(await store.get(neighbour)).toBeUndefined()
     expect(await valueIn(store)).toBe('b')
@@ -246,9 +165,9 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     const { store } = opened
     const keys = ['B', 'a', 'a:b', 'é', 'ﬀ', '😀'] // in the order of their bytes
     for (const key of keys.toReversed()) {
-      await store.put({ agentId: 'agent', key }, bytes('a-secret-ü'), { ttlMs })
+      await store.put({ agentId: 'agent', key }, bytes('a-secret-ü'), ttlMs)
     }
-    await store.put({ agentId: 'other', key: 'c' }, bytes('x'), { ttlMs })
+    await store.put({ agentId: 'other', key: 'c' }, bytes('x'), ttlMs)
     const listed = await store.list('agent', 10)
     expect(listed.map(({ key }) => key)).toEqual(keys)
     for (const entry of listed) {
@@ -265,9 +184,7 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
     await using opened = await open()
     const { store } = opened
     const keys = Array.from({ length: 1300 }, (_, n) => `key-${String(n).padStart(4, '0')}`)
-    await Promise.all(
-      keys.map((key) => store.put({ agentId: 'agent', key }, bytes('x'), { ttlMs })),
-    )
+    await Promise.all(keys.map((key) => store.put({ agentId: 'agent', key }, bytes('x'), ttlMs)))
     expect((await store.list('agent', 1001)).map(({ key }) => key)).toEqual(keys.slice(0, 1001))
     expect(await store.list('agent', 5000)).toHaveLength(1300)
     expect(await store.list('agent', 0)).toEqual([])
@@ -276,11 +193,11 @@ describe.each(Object.entries(stores))('the %s store', (_name, open) => {
   test('rejects after close(), which may be repeated', async () => {
     await using opened = await open()
     const { store } = opened
-    await versionAfterPut(store, 'a')
+    await store.put(address, bytes('a'), ttlMs)
     await store.close()
     await store.close()
     await expect(store.get(address)).rejects.toMatchObject({ code: 'CLOSED' })
-    await expect(versionAfterPut(store, 'a')).rejects.toMatchObject({ code: 'CLOSED' })
+    await expect(store.put(address, bytes('a'), ttlMs)).rejects.toMatchObject({ code: 'CLOSED' })
     await expect(store.delete(address)).rejects.toMatchObject({ code: 'CLOSED' })
     await expect(store.list('agent', 1)).rejects.toMatchObject({ code: 'CLOSED' })
   })

@@ -4,13 +4,6 @@ export interface DebugStateAddress {
   readonly key: string
 }
 
-/** One stored value. */
-export interface StoredValue {
-  readonly bytes: Uint8Array
-  /** New with every write, never used again, not derived from the value: 1 to 64 of `[A-Za-z0-9_-]`. */
-  readonly version: string
-}
-
 /** A value in a list. It does not contain the value itself, which is a secret. */
 export interface StoredEntry {
   readonly key: string
@@ -22,39 +15,21 @@ export interface StoredEntry {
   readonly expiresAt: number
 }
 
-/** The version that a write replaces: `null` for no value, `undefined` for whatever is stored. */
-export type ExpectedVersion = string | null | undefined
-
-export interface PutOptions {
-  /** Time after which the value expires. */
-  readonly ttlMs: number
-  readonly expected?: ExpectedVersion
-}
-
-/** `conflict`: another version is stored, and nothing was changed. */
-export type PutOutcome = 'conflict' | { readonly version: string }
-/** `absent`: there was no value, as expected. */
-export type DeleteOutcome = 'conflict' | 'deleted' | 'absent'
-
 /**
  * Stores the values of the service. When the promise of a write resolves, the write survives a killed process. The
- * comparison with the expected version and the write are one step, also between processes that share a store.
- * Expired values count as missing. When a method rejects, the service reports the error to `onError` or the logger
- * and answers 503.
+ * last write wins, also between processes that share a store. Expired values count as missing. When a method rejects,
+ * the service logs the error and answers 503.
  */
 export interface DebugStateStore {
-  get(address: DebugStateAddress): Promise<StoredValue | undefined>
-  put(address: DebugStateAddress, bytes: Uint8Array, options: PutOptions): Promise<PutOutcome>
-  delete(address: DebugStateAddress, expected?: ExpectedVersion): Promise<DeleteOutcome>
+  get(address: DebugStateAddress): Promise<Uint8Array | undefined>
+  /** Stores a value, which expires after `ttlMs`. */
+  put(address: DebugStateAddress, bytes: Uint8Array, ttlMs: number): Promise<void>
+  /** Returns false if there was no value. */
+  delete(address: DebugStateAddress): Promise<boolean>
   /** Returns the first `limit` entries of an agent, in the order of the bytes of their keys. */
   list(agentId: string, limit: number): Promise<readonly StoredEntry[]>
   /** Idempotent. Other methods reject afterwards. */
   close(): Promise<void>
-}
-
-/** Returns whether the stored version is the expected one. `stored` is `undefined` without a value. */
-export function isExpected(expected: ExpectedVersion, stored: string | undefined): boolean {
-  return expected === undefined || expected === (stored ?? null)
 }
 
 /** Why a store cannot be used. Stable: callers switch on it. The documentation says what to do about each code. */
@@ -69,20 +44,13 @@ export type DebugStateStoreErrorCode =
   | 'FOREIGN' // a SQLite database, or keys in Redis, of another program
   | 'NEWER' // written by a newer version of this package
 
-/** A store cannot be used. The message is one line and says what to do. */
+/** A store cannot be used. The message is one line and says what to do. A file was not changed. */
 export class DebugStateStoreError extends Error {
   override readonly name = 'DebugStateStoreError'
   readonly code: DebugStateStoreErrorCode
-  /** Path of the file, if there is one. The file was not changed. */
-  readonly path: string | undefined
 
-  constructor(
-    code: DebugStateStoreErrorCode,
-    message: string,
-    options: ErrorOptions & { readonly path?: string } = {},
-  ) {
-    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+  constructor(code: DebugStateStoreErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
     this.code = code
-    this.path = options.path
   }
 }

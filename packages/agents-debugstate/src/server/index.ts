@@ -10,7 +10,6 @@ export type {
   DebugStateLimits,
   DebugStateLogger,
   DebugStateServerOptions,
-  DebugStateTimeouts,
   FetchHandler,
   KeyList,
   ListedKey,
@@ -21,12 +20,7 @@ export type {
   DebugStateAddress,
   DebugStateStore,
   DebugStateStoreErrorCode,
-  DeleteOutcome,
-  ExpectedVersion,
-  PutOptions,
-  PutOutcome,
   StoredEntry,
-  StoredValue,
 } from './debug-state-store.ts'
 export { MemoryDebugStateStore } from './memory-debug-state-store.ts'
 export type { Problem, ProblemCode } from './protocol.ts'

@@ -7,7 +7,7 @@ test('removes expired values while others are written', async () => {
   vi.setSystemTime(1_000_000)
   await using store = new MemoryDebugStateStore()
   const put = (key: string): Promise<unknown> =>
-    store.put({ agentId: 'agent', key }, Buffer.from('x'), { ttlMs: 1000 })
+    store.put({ agentId: 'agent', key }, Buffer.from('x'), 1000)
   for (let n = 0; n < 1200; n++) await put(`old-${n}`)
   vi.setSystemTime(1_120_000)
   await put('new')

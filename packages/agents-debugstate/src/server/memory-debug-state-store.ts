@@ -1,16 +1,6 @@
-import { randomUUID } from 'node:crypto'
 import { compareBytes } from '@x/internal'
-import { DebugStateStoreError, isExpected } from './debug-state-store.ts'
-import type {
-  DebugStateAddress,
-  DebugStateStore,
-  DeleteOutcome,
-  ExpectedVersion,
-  PutOptions,
-  PutOutcome,
-  StoredEntry,
-  StoredValue,
-} from './debug-state-store.ts'
+import { DebugStateStoreError } from './debug-state-store.ts'
+import type { DebugStateAddress, DebugStateStore, StoredEntry } from './debug-state-store.ts'
 
 const SWEEP_EVERY_MS = 60_000
 
@@ -21,30 +11,20 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
   #nextSweepAt: number = Date.now() + SWEEP_EVERY_MS
   #isClosed = false
 
-  async get(address: DebugStateAddress): Promise<StoredValue | undefined> {
-    return this.#find(address)
+  async get(address: DebugStateAddress): Promise<Uint8Array | undefined> {
+    return this.#find(address)?.bytes
   }
 
-  async put(
-    address: DebugStateAddress,
-    bytes: Uint8Array,
-    options: PutOptions,
-  ): Promise<PutOutcome> {
-    if (!isExpected(options.expected, this.#find(address)?.version)) return 'conflict'
+  async put(address: DebugStateAddress, bytes: Uint8Array, ttlMs: number): Promise<void> {
+    this.#checkOpen()
     const updatedAt = Date.now()
     if (updatedAt >= this.#nextSweepAt) this.#sweep(updatedAt)
-    const version = randomUUID()
-    const expiresAt = updatedAt + options.ttlMs
-    this.#entries.set(toName(address), { bytes: bytes.slice(), version, updatedAt, expiresAt })
-    return { version }
+    const expiresAt = updatedAt + ttlMs
+    this.#entries.set(toName(address), { bytes: bytes.slice(), updatedAt, expiresAt })
   }
 
-  async delete(address: DebugStateAddress, expected?: ExpectedVersion): Promise<DeleteOutcome> {
-    const entry = this.#find(address)
-    if (!isExpected(expected, entry?.version)) return 'conflict'
-    if (entry === undefined) return 'absent'
-    this.#entries.delete(toName(address))
-    return 'deleted'
+  async delete(address: DebugStateAddress): Promise<boolean> {
+    return this.#find(address) !== undefined && this.#entries.delete(toName(address))
   }
 
   async list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
@@ -88,7 +68,8 @@ export class MemoryDebugStateStore implements DebugStateStore, AsyncDisposable {
   }
 }
 
-interface Entry extends StoredValue {
+interface Entry {
+  readonly bytes: Uint8Array
   readonly updatedAt: number
   readonly expiresAt: number
 }

@@ -1,9 +1,9 @@
-// The parts of PROTOCOL.md that need no server: names, preconditions and error answers.
+// The parts of PROTOCOL.md that need no server: names and error answers.
 import { HTTPException } from 'hono/http-exception'
 
 /** Status and title by the code of a problem. */
 const STATUS = {
-  BAD_REQUEST: [400, 'Bad Request'], // the path, a header or the body cannot be read
+  BAD_REQUEST: [400, 'Bad Request'], // the path, the host name or the body cannot be read
   BAD_AGENT_ID: [400, 'Bad Request'],
   BAD_KEY: [400, 'Bad Request'],
   BAD_VALUE: [400, 'Bad Request'], // not text
@@ -11,11 +11,8 @@ const STATUS = {
   FORBIDDEN: [403, 'Forbidden'], // the token is not for this agent, or the host name is not loopback
   NOT_FOUND: [404, 'Not Found'],
   METHOD_NOT_ALLOWED: [405, 'Method Not Allowed'],
-  REQUEST_TIMEOUT: [408, 'Request Timeout'], // the request arrived too slowly
-  CONFLICT: [412, 'Precondition Failed'], // the precondition did not hold
   BODY_TOO_LARGE: [413, 'Content Too Large'],
   KEY_TOO_LONG: [414, 'URI Too Long'],
-  HEADERS_TOO_LARGE: [431, 'Request Header Fields Too Large'], // request line and headers
   STORE_FAILED: [503, 'Service Unavailable'],
 } as const
 
@@ -38,10 +35,15 @@ export function createProblem(
   detail: string,
   headers: Readonly<Record<string, string>> = {},
 ): Response {
-  const body = createProblemBody(code, detail)
+  const [status, title] = STATUS[code]
+  const body: Problem = { type: 'about:blank', title, status, detail, code }
   return new Response(JSON.stringify(body), {
-    status: body.status,
-    headers: { ...PROBLEM_HEADERS, ...headers },
+    status,
+    headers: {
+      'content-type': 'application/problem+json',
+      'cache-control': 'no-store',
+      ...headers,
+    },
   })
 }
 
@@ -53,16 +55,6 @@ export function createRefusal(
 ): HTTPException {
   const res = createProblem(code, detail, headers)
   return new HTTPException(STATUS[code][0], { res, message: detail })
-}
-
-export function createProblemBody(code: ProblemCode, detail: string): Problem {
-  const [status, title] = STATUS[code]
-  return { type: 'about:blank', title, status, detail, code }
-}
-
-export const PROBLEM_HEADERS: Readonly<Record<string, string>> = {
-  'content-type': 'application/problem+json',
-  'cache-control': 'no-store',
 }
 
 /** The resource of a path: one value, or all values of an agent if `key` is `undefined`. */
@@ -98,6 +90,8 @@ export function isAgentId(text: string): boolean {
 
 export const AGENT_ID_RULE =
   'An agent id has 1 to 128 of the characters A-Z a-z 0-9 . _ ~ : @ - and starts with a letter or digit'
+/** Largest value, in bytes. */
+export const MAX_VALUE_BYTES = 65_536
 /** Longest decoded key, in bytes of UTF-8. */
 const MAX_KEY_BYTES = 1024
 // oxlint-disable-next-line no-control-regex -- the expression finds forbidden characters
@@ -111,53 +105,4 @@ function decodeSegment(segment: string): string | undefined {
   } catch {
     return undefined // not percent-encoded UTF-8
   }
-}
-
-/** Condition of a request on the stored version: RFC 9110, sections 13.1.1 and 13.1.2. `'*'` means any value. */
-export interface Precondition {
-  /** The stored version must be one of these. */
-  readonly ifMatch: readonly string[] | '*' | undefined
-  /** The stored version must be none of these. */
-  readonly ifNoneMatch: readonly string[] | '*' | undefined
-}
-
-/**
- * Parses the precondition of a request. Returns `undefined` if there is none.
- *
- * @throws HTTPException for a header that cannot be read: without it, a conditional write would be unconditional
- */
-export function parsePrecondition(headers: Headers): Precondition | undefined {
-  const match = headers.get('if-match')
-  const noneMatch = headers.get('if-none-match')
-  if (match === null && noneMatch === null) return undefined
-  return {
-    // `If-Match` compares strong tags only. We never send weak tags.
-    ifMatch: match === null ? undefined : parseTags(match),
-    ifNoneMatch: noneMatch === null ? undefined : parseTags(noneMatch.replace(/W\//g, '')),
-  }
-}
-
-function parseTags(header: string): readonly string[] | '*' {
-  if (header.trim() === '*') return '*'
-  const tags = header.split(',').map((tag) => tag.trim())
-  if (!tags.every((tag) => /^(W\/)?"[^"]*"$/.test(tag))) {
-    throw createRefusal(
-      'BAD_REQUEST',
-      'If-Match and If-None-Match must hold `*` or quoted entity tags',
-    )
-  }
-  return tags.map((tag) => (tag.startsWith('W/') ? tag : tag.slice(1, -1)))
-}
-
-/** Returns whether a precondition holds. `version` is that of the stored value, or `undefined` without a value. */
-export function holds(precondition: Precondition, version: string | undefined): boolean {
-  const { ifMatch, ifNoneMatch } = precondition
-  return (
-    (ifMatch === undefined || matches(ifMatch, version)) &&
-    (ifNoneMatch === undefined || !matches(ifNoneMatch, version))
-  )
-}
-
-function matches(versions: readonly string[] | '*', version: string | undefined): boolean {
-  return version !== undefined && (versions === '*' || versions.includes(version))
 }

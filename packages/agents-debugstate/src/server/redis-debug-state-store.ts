@@ -1,5 +1,4 @@
-import { randomUUID } from 'node:crypto'
-import { assertOptions, check } from '@x/internal'
+import { assertOptions, check, compareBytes } from '@x/internal'
 import type { Checks } from '@x/internal'
 import {
   createRedisScript,
@@ -12,16 +11,7 @@ import {
 } from '@x/internal/redis'
 import type { RedisClient, RedisOperation } from '@x/internal/redis'
 import { DebugStateStoreError } from './debug-state-store.ts'
-import type {
-  DebugStateAddress,
-  DebugStateStore,
-  DeleteOutcome,
-  ExpectedVersion,
-  PutOptions,
-  PutOutcome,
-  StoredEntry,
-  StoredValue,
-} from './debug-state-store.ts'
+import type { DebugStateAddress, DebugStateStore, StoredEntry } from './debug-state-store.ts'
 
 export interface RedisDebugStateStoreOptions {
   /** `redis[s]://[[user][:password]@]host[:port][/database]`. @default 'redis://127.0.0.1:6379' */
@@ -43,8 +33,7 @@ const optionChecks: Checks<RedisDebugStateStoreOptions> = {
 
 /**
  * Keeps values in Redis (6.2 or newer, or Valkey), for several machines that share them. Redis removes expired values
- * by its own clock. The comparison with the expected version and the write are one script. Which writes survive a crash of Redis
- * depends on its settings `appendonly` and `appendfsync`.
+ * by its own clock. Which writes survive a crash of Redis depends on its settings `appendonly` and `appendfsync`.
  *
  * Connects on first use. While Redis is down, each operation rejects within `timeoutMs`; the first operation after
  * that connects again. No command is sent twice: a write that was cut off may or may not have happened.
@@ -64,55 +53,47 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
     this.#redis = new RedisOperations(options.client ?? url, timeoutMs)
   }
 
-  get(address: DebugStateAddress): Promise<StoredValue | undefined> {
+  get(address: DebugStateAddress): Promise<Uint8Array | undefined> {
     const [record] = createRedisKeys(this.#prefix, address)
     return this.#operate(async ({ send }) => {
-      const [value, version] = parseList(await send(['HMGET', record, 'value', 'version']))
-      if (value === null || version === null) return undefined
-      return { bytes: parseBytes(value), version: parseText(version) }
+      const value = await send(['HGET', record, 'value'])
+      return value === null ? undefined : parseBytes(value)
     })
   }
 
-  put(address: DebugStateAddress, bytes: Uint8Array, options: PutOptions): Promise<PutOutcome> {
+  put(address: DebugStateAddress, bytes: Uint8Array, ttlMs: number): Promise<void> {
     const keys = createRedisKeys(this.#prefix, address)
-    const version = randomUUID()
     const { buffer, byteOffset, byteLength } = bytes
     const value = Buffer.from(buffer, byteOffset, byteLength)
-    const ttl = String(Math.max(1, Math.round(options.ttlMs)))
-    const args = [address.key, value, version, ttl, serializeExpected(options.expected)]
-    return this.#operate(async ({ run }) =>
-      parseNumber(await run(PUT, keys, args)) === 1 ? { version } : 'conflict',
+    const args = [address.key, value, String(Math.max(1, Math.round(ttlMs)))]
+    return this.#operate(async ({ run }) => void (await run(PUT, keys, args)))
+  }
+
+  delete(address: DebugStateAddress): Promise<boolean> {
+    const keys = createRedisKeys(this.#prefix, address)
+    return this.#operate(
+      async ({ run }) => parseNumber(await run(DELETE, keys, [address.key])) === 1,
     )
   }
 
-  delete(address: DebugStateAddress, expected?: ExpectedVersion): Promise<DeleteOutcome> {
-    const keys = createRedisKeys(this.#prefix, address)
-    const args = [address.key, serializeExpected(expected)]
-    return this.#operate(async ({ run }) => {
-      const reply = parseNumber(await run(DELETE, keys, args))
-      if (reply === -1) return 'conflict'
-      return reply === 1 ? 'deleted' : 'absent'
-    })
-  }
-
-  /** Returns entries in the order of the bytes of their keys. Values that change meanwhile may be missing. */
+  /** Reads the names of all keys of the agent. Values that change meanwhile may be missing. */
   list(agentId: string, limit: number): Promise<readonly StoredEntry[]> {
-    return this.#operate(async (operation) => {
-      const entries: StoredEntry[] = []
-      let from = '-'
-      while (entries.length < limit) {
-        const count = Math.min(limit - entries.length, PAGE_KEYS)
-        const sets = createRedisKeys(this.#prefix, { agentId, key: '' })
-        const reply = await operation.run(LIST_KEYS, sets, [from, String(count)])
-        const keys = parseList(reply).map(parseText)
-        const page = await Promise.all(
-          keys.map((key) => this.#getEntry({ agentId, key }, operation)),
-        )
-        for (const entry of page) if (entry) entries.push(entry)
-        if (keys.length < count) break
-        from = `(${keys.at(-1)}`
-      }
-      return entries
+    const keysOf = (key: string): RedisKeys => createRedisKeys(this.#prefix, { agentId, key })
+    return this.#operate(async ({ run, send }) => {
+      const names = parseList(await run(LIST, keysOf(''), [])).map(parseText)
+      const entries = await Promise.all(
+        names
+          .toSorted(compareBytes)
+          .slice(0, limit)
+          .map(async (key): Promise<StoredEntry | undefined> => {
+            const [record] = keysOf(key)
+            const reply = parseList(await send(['HMGET', record, ...FIELDS]))
+            if (reply.includes(null)) return undefined
+            const [bytes = 0, updatedAt = 0, expiresAt = 0] = reply.map(parseNumber)
+            return { key, bytes, updatedAt, expiresAt }
+          }),
+      )
+      return entries.filter((entry) => entry !== undefined)
     })
   }
 
@@ -123,23 +104,6 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
-  }
-
-  /** Returns `undefined` for a value that has expired since its key was listed. */
-  async #getEntry(
-    address: DebugStateAddress,
-    { send }: RedisOperation,
-  ): Promise<StoredEntry | undefined> {
-    const [record] = createRedisKeys(this.#prefix, address)
-    const reply = parseList(await send(['HMGET', record, 'bytes', 'updatedAt', 'expiresAt']))
-    if (reply.includes(null)) return undefined
-    const [bytes, updatedAt, expiresAt] = reply
-    return {
-      key: address.key,
-      bytes: parseNumber(bytes),
-      updatedAt: parseNumber(updatedAt),
-      expiresAt: parseNumber(expiresAt),
-    }
   }
 
   async #operate<Result>(work: (operation: RedisOperation) => Promise<Result>): Promise<Result> {
@@ -153,82 +117,57 @@ export class RedisDebugStateStore implements DebugStateStore, AsyncDisposable {
   }
 }
 
-/** Keys of one page of a list. */
-const PAGE_KEYS = 500
+const FIELDS = ['bytes', 'updatedAt', 'expiresAt']
 
-/** Returns the argument of a script: `any`, `none`, or `=` and a version. */
-function serializeExpected(expected: ExpectedVersion): string {
-  if (expected === undefined) return 'any'
-  return expected === null ? 'none' : `=${expected}`
-}
-
-/** A hash, and two sorted sets of all keys of the agent. */
-export type RedisKeys = readonly [record: string, names: string, expiries: string]
+/** A hash, and a sorted set of all keys of the agent. */
+export type RedisKeys = readonly [record: string, names: string]
 
 /**
  * Returns the Redis keys of one value:
- * - record `{prefix:agentId}:value:key`, a hash that expires: `value`, `version`, `bytes`, `updatedAt`, `expiresAt`
- * - names `{prefix:agentId}:keys`, all scores 0, so that the order is that of the bytes
- * - expiries `{prefix:agentId}:expiries`, with the time at which a key expires as its score
+ * - record `{prefix:agentId}:value:key`, a hash that expires: `value`, `bytes`, `updatedAt`, `expiresAt`
+ * - names `{prefix:agentId}:keys`, a sorted set of keys, with the time at which a key expires as its score
  *
  * The part in braces keeps all keys of an agent on one node of a cluster. The agent id is percent-encoded, so it
  * cannot contain a brace. The key is the rest, with any characters.
  */
 export function createRedisKeys(prefix: string, { agentId, key }: DebugStateAddress): RedisKeys {
   const agent = `{${prefix}:${encodeURIComponent(agentId)}}`
-  return [`${agent}:value:${key}`, `${agent}:keys`, `${agent}:expiries`]
+  return [`${agent}:value:${key}`, `${agent}:keys`]
 }
 
-/** First part of each script. Times are those of the clock of Redis, which is the same for all machines. */
-const PRELUDE = `
+/** Times are those of the clock of Redis, which is the same for all machines. */
+const NOW = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function text(number) return string.format('%.0f', number) end
-local function isExpected(expected, version)
-  return expected == 'any' or expected == (version and '=' .. version or 'none')
-end
-local function forgetExpired(limit)
-  local expired = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '(' .. text(now), 'LIMIT', 0, limit)
-  if #expired == 0 then return end
-  redis.call('ZREM', KEYS[2], unpack(expired))
-  redis.call('ZREM', KEYS[3], unpack(expired))
-end
 `
 
+/** Forgets the names of expired values. */
+const FORGET_EXPIRED = `redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(now))`
+
 /**
- * KEYS: record, names, expiries. ARGV: key, value, version, time to live, expected version. Returns 1 for written, 0 for
- * conflict. Each write removes more expired keys from the two sets than it adds. The sets expire with their last
- * value, so that nothing remains of an agent that is never used again.
+ * KEYS: record, names. ARGV: key, value, time to live. The set expires with its last value, so that nothing remains of
+ * an agent that is never used again. HSET is the first write, because Redis checks its memory limit only there.
  */
-const PUT = createRedisScript(`${PRELUDE}
-if not isExpected(ARGV[5], redis.call('HGET', KEYS[1], 'version')) then return 0 end
-forgetExpired(16)
-local ttl = tonumber(ARGV[4])
+const PUT = createRedisScript(`${NOW}
+local ttl = tonumber(ARGV[3])
 local expiresAt = text(now + ttl)
-redis.call('HSET', KEYS[1], 'value', ARGV[2], 'version', ARGV[3], 'bytes', #ARGV[2],
-  'updatedAt', text(now), 'expiresAt', expiresAt)
+redis.call('HSET', KEYS[1], 'value', ARGV[2], 'bytes', #ARGV[2], 'updatedAt', text(now), 'expiresAt', expiresAt)
 redis.call('PEXPIREAT', KEYS[1], expiresAt)
-redis.call('ZADD', KEYS[2], 0, ARGV[1])
-redis.call('ZADD', KEYS[3], expiresAt, ARGV[1])
-for set = 2, 3 do
-  if redis.call('PTTL', KEYS[set]) < ttl then redis.call('PEXPIREAT', KEYS[set], expiresAt) end
-end
+${FORGET_EXPIRED}
+redis.call('ZADD', KEYS[2], expiresAt, ARGV[1])
+if redis.call('PTTL', KEYS[2]) < ttl then redis.call('PEXPIREAT', KEYS[2], expiresAt) end
 return 1
 `)
 
-/** KEYS: record, names, expiries. ARGV: key, expected version. Returns 1 for deleted, 0 for no value, -1 for conflict. */
-const DELETE = createRedisScript(`${PRELUDE}
-local version = redis.call('HGET', KEYS[1], 'version')
-if not isExpected(ARGV[2], version) then return -1 end
-if not version then return 0 end
-redis.call('DEL', KEYS[1])
+/** KEYS: record, names. ARGV: key. Returns the number of deleted values. */
+const DELETE = createRedisScript(`
 redis.call('ZREM', KEYS[2], ARGV[1])
-redis.call('ZREM', KEYS[3], ARGV[1])
-return 1
+return redis.call('DEL', KEYS[1])
 `)
 
-/** KEYS: record (not used), names, expiries. ARGV: first key as in ZRANGEBYLEX, count. Returns the keys in order. */
-const LIST_KEYS = createRedisScript(`${PRELUDE}
-forgetExpired(500)
-return redis.call('ZRANGEBYLEX', KEYS[2], ARGV[1], '+', 'LIMIT', 0, ARGV[2])
+/** KEYS: record (not used), names. Returns the keys of the agent. */
+const LIST = createRedisScript(`${NOW}
+${FORGET_EXPIRED}
+return redis.call('ZRANGE', KEYS[2], 0, -1)
 `)
