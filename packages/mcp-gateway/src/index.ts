@@ -26,7 +26,6 @@ export type {
   ToolOverride,
   ToolSettings,
   UploadSettings,
-  WaitForSettings,
 } from './options.ts'
 export type { StdioConnection, StdioOptions } from './mcp/stdio.ts'
 export type { Clock } from './internal/clock.ts'

@@ -46,7 +46,6 @@ test.each([
     { sessions: { eventStore: { ttlMs: NaN } } },
     '"sessions.eventStore.ttlMs" must be a whole number of 1 or more, not NaN',
   ],
-  [{ registry: { waitFor: { minAgent: 3 } } }, 'Did you mean "registry.waitFor.minAgents"?'],
   [{ tools: { parameters: 'scheme' } }, `Did you mean 'schema'?`],
   [{ tools: { exclude: 'echo' } }, '"tools.exclude" must be a list of texts, not a string'],
   [{ tools: { extras: { idempotency: true } } }, 'Did you mean "tools.extras.idempotencyKey"?'],

@@ -177,20 +177,6 @@ export interface RegistrySettings {
   readonly checkMs: number
   /** Clients are notified of a change after this time without another change, and after four times this time at most. */
   readonly debounceMs: number
-  /**
-   * Makes first lists wait for agents. If it is left out: they wait for graphs of this process, 10 s at most, and for
-   * other agents 1 s.
-   */
-  readonly waitFor: WaitForSettings | undefined
-}
-
-export interface WaitForSettings {
-  /** After this time, lists show the agents that are there. */
-  readonly timeoutMs: number
-  /** Number of agents to wait for. */
-  readonly minAgents: number
-  /** Time between two checks whether they are there. */
-  readonly pollMs: number
 }
 
 export interface ToolSettings {

@@ -16,7 +16,7 @@ This page is generated from the schema of the settings: run \`pnpm vitest run pa
 
 A configuration file has these sections. \`createGateway()\` has the same settings with the same defaults, except that
 
-- \`agents\` is called \`registry\`, \`agents.listChangedDebounceMs\` is \`registry.debounceMs\`, and \`waitFor\` has no \`enabled\`;
+- \`agents\` is called \`registry\`, \`agents.listChangedDebounceMs\` is \`registry.debounceMs\`;
 - \`agents.sources\`, \`auth\`, \`store\` and \`log\` are objects: \`sources\`, \`auth\`, \`store\`, \`logger\`;
 - \`auth.anonymousPrincipal\` is \`anonymousPrincipal\`.
 

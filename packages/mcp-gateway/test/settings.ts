@@ -63,15 +63,13 @@ export type GivenRegistry = Given<RegistrySettings> & { readonly tools?: GivenPl
   >
 
 /** Adds defaults to the options of a registry. */
-export function registryOptions({ tools, waitFor, ...given }: GivenRegistry): AgentRegistryOptions {
+export function registryOptions({ tools, ...given }: GivenRegistry): AgentRegistryOptions {
   const { clock = systemClock } = given
-  const usual = { timeoutMs: 10_000, minAgents: 1, pollMs: 250 }
   return {
     sources: [],
     onWarning: () => undefined,
     clock,
     ...withDefaults(DEFAULTS.registry, given),
-    waitFor: waitFor && withDefaults(usual, waitFor),
     tools: planOptions(tools),
   }
 }

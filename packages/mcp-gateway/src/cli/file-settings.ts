@@ -25,13 +25,8 @@ import {
   url,
   whole,
 } from '../gateway/setting-kinds.ts'
-import { registryShape, settingsShape, waitForShape } from '../gateway/settings.ts'
-import type {
-  GatewayOptions,
-  GatewaySettings,
-  RegistrySettings,
-  WaitForSettings,
-} from '../options.ts'
+import { registryShape, settingsShape } from '../gateway/settings.ts'
+import type { GatewayOptions, GatewaySettings, RegistrySettings } from '../options.ts'
 import type { RunEngine } from '../runs/engine.ts'
 import type { GatewayStore } from '../store/gateway-store.ts'
 import { PACKAGES } from './file-sections.ts'
@@ -49,18 +44,11 @@ export interface FileSettings extends Omit<GatewaySettings, 'registry' | 'anonym
   readonly log: LogSettings
 }
 
-interface AgentSettings extends Omit<RegistrySettings, 'debounceMs' | 'waitFor'> {
+interface AgentSettings extends Omit<RegistrySettings, 'debounceMs'> {
   /** Sources of agents: `langgraph`, `langgraph-server` or `a2a`. */
   readonly sources: readonly SourceSettings[]
   /** Clients are notified of a change after this time without another change, and after four times this time at most. */
   readonly listChangedDebounceMs: number
-  /** Makes first lists wait for agents. */
-  readonly waitFor: FileWaitForSettings
-}
-
-interface FileWaitForSettings extends WaitForSettings {
-  /** `false`: first lists wait for graphs of this process, 10 s at most, and for other agents 1 s. */
-  readonly enabled: boolean
 }
 
 /** Settings of a source. The section of its type defines them. */
@@ -184,7 +172,6 @@ export function toFileSchema(sections: FileSections): z.ZodType<FileSettings> {
           ...registry,
           sources: z.array(source, { error: 'a list of sources' }).default([]),
           listChangedDebounceMs: debounceMs,
-          waitFor: section({ enabled: flag.default(false), ...waitForShape }),
         }),
         auth: section({
           mode: oneOf('none', 'bearer', 'jwt', ...Object.keys(PACKAGES.auth)).default('none'),
@@ -322,15 +309,10 @@ export async function toOptions(
 
 function toSettings(settings: FileSettings): GatewaySettings {
   const { log: _log, store: _store, auth, agents, ...same } = settings
-  const { sources: _sources, listChangedDebounceMs, waitFor, ...rest } = agents
-  const { enabled, ...limits } = waitFor
+  const { sources: _sources, listChangedDebounceMs, ...rest } = agents
   return {
     ...same,
-    registry: {
-      ...rest,
-      debounceMs: listChangedDebounceMs,
-      waitFor: enabled ? limits : undefined,
-    },
+    registry: { ...rest, debounceMs: listChangedDebounceMs },
     anonymousPrincipal: auth.anonymousPrincipal,
   }
 }

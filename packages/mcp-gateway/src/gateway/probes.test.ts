@@ -1,3 +1,4 @@
+import { deferred } from '@x/mcp-testing'
 import { expect, test } from 'vitest'
 
 import { AgentsAtHand } from '../../test/agents-at-hand.ts'
@@ -13,13 +14,18 @@ function get(path: string): Request {
 
 test('is alive at once, and ready when the first agents are known', async () => {
   const agents = new AgentsAtHand()
-  const registry = { waitFor: { minAgents: 1, timeoutMs: 60_000 }, debounceMs: 0 }
-  await using gateway = createGateway({ sources: [agents], registry })
+  const begun = deferred()
+  const start = agents.start.bind(agents)
+  agents.start = async (listener) => {
+    await begun.promise
+    await start(listener)
+  }
+  await using gateway = createGateway({ sources: [agents] })
   expect((await gateway.fetch(get('/healthz'))).status).toBe(200)
   const early = await gateway.fetch(get('/readyz'))
   expect(early.status).toBe(503)
   expect(await early.json()).toEqual({ status: 'unavailable', reasons: ['agents'] })
-  agents.join('support', () => [])
+  begun.resolve()
   await gateway.registry.whenListable()
   const ready = await gateway.fetch(get('/readyz'))
   expect(ready.status).toBe(200)

@@ -10,7 +10,6 @@ import type {
   Given,
   RegistrySettings,
   ToolOverride,
-  WaitForSettings,
 } from '../options.ts'
 import { packageVersion } from '../version.ts'
 import {
@@ -77,17 +76,10 @@ const profile: z.ZodType<ClientProfile> = z.strictObject({
   textMaxChars: whole(0).optional(),
 })
 
-export const waitForShape: Shape<WaitForSettings> = {
-  timeoutMs: ms().default(10_000),
-  minAgents: whole(1).default(1),
-  pollMs: ms(1).default(250),
-}
-
 export const registryShape: Shape<RegistrySettings> = {
   ttlMs: ms(1).default(60_000),
   checkMs: ms(1).default(10_000),
   debounceMs: ms().default(250),
-  waitFor: unset(z.strictObject(waitForShape, { error: 'a section with keys of its own' })),
 }
 
 /** Each section of settings. The schema of a configuration file is made of these, too. */

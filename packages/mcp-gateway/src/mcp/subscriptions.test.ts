@@ -157,22 +157,7 @@ test('accepts 256 subscriptions of a session', async () => {
   expect(await follow('256.txt')).toContain('"result":{}')
 })
 
-test('waits with the first list until agents were found, if configured, and serves calls meanwhile', async () => {
-  const agents = new AgentsAtHand()
-  const registry = { waitFor: { minAgents: 1, timeoutMs: 60_000, pollMs: 10 }, debounceMs: 1 }
-  await using gateway = createGateway({ sources: [agents], registry, logger: false })
-  const list = gateway.fetch(modern('tools/list'))
-  const session = openSession((request) => gateway.fetch(request))
-  let isOver = false
-  void Promise.race([list, session]).then(() => (isOver = true))
-  for (let turn = 0; turn < 20; turn++) await settled()
-  expect(isOver).toBe(false)
-  agents.join('echo', echo)
-  expect(await (await list).text()).toContain('"echo"')
-  expect(await session).toMatch(/./)
-})
-
-test('waits with a call before the first list until agents were found', async () => {
+test('waits with calls and lists at the start until agents were found', async () => {
   const agents = new AgentsAtHand({ echo })
   let begin: () => void = () => undefined
   const begun = new Promise<void>((resolve) => (begin = resolve))
@@ -197,8 +182,14 @@ test('waits with a call before the first list until agents were found', async ()
       }),
     )
   const calls = [call('all'), call('ci')]
+  const headers = { authorization: 'Bearer all' }
+  const list = gateway.fetch(modern('tools/list', { headers }))
+  let isOver = false
+  void Promise.race([...calls, list]).then(() => (isOver = true))
   for (let turn = 0; turn < 20; turn++) await settled()
+  expect(isOver).toBe(false)
   begin()
+  expect(await (await list).text()).toContain('"echo"')
   const [served, refused] = await Promise.all(calls)
   expect(await served?.text()).toContain('hello')
   expect(refused?.status).toBe(403)

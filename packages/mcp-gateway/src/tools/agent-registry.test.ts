@@ -232,45 +232,6 @@ describe('sources', () => {
   })
 })
 
-describe('a first list', () => {
-  test('waits for agents with the setting', async () => {
-    const source = new FakeSource()
-    await using world = worldOf([source], { waitFor: { minAgents: 2 } })
-    await world.registry.start()
-    let isOver = false
-    const waiting = world.registry.whenListable().then(() => (isOver = true))
-    source.listener?.found(agentOf('a'))
-    await world.clock.advance(5000)
-    expect([isOver, world.registry.isListable]).toEqual([false, false])
-    source.listener?.found(agentOf('b'))
-    await world.clock.advance(250)
-    await waiting
-    expect(world.tools()).toEqual(['a', 'b'])
-    expect(world.registry.isListable).toBe(true)
-  })
-
-  test('does not wait for the end of changes', async () => {
-    const source = new FakeSource()
-    const waitFor = { pollMs: 50 }
-    await using world = worldOf([source], { debounceMs: 2000, waitFor })
-    await world.registry.start()
-    const waiting = world.registry.whenListable()
-    source.listener?.found(agentOf('a'))
-    await world.clock.advance(50)
-    await waiting
-    expect(world.tools()).toEqual(['a'])
-  })
-
-  test('does not wait longer than the time limit', async () => {
-    await using world = worldOf([new FakeSource()], { waitFor: { timeoutMs: 5000 } })
-    await world.registry.start()
-    const waiting = world.registry.whenListable()
-    await world.clock.advance(5000)
-    await waiting
-    expect(world.tools()).toEqual([])
-  })
-})
-
 describe('a client that reads the list once', () => {
   async function isOverAfter(waiting: Promise<void>, world: RegistryWorld, ms: number) {
     let isOver = false
@@ -291,16 +252,7 @@ describe('a client that reads the list once', () => {
     expect(world.tools()).toEqual(['a'])
   })
 
-  test('waits for the number of agents and the time of the setting', async () => {
-    const source = new FakeSource([agentOf('a')])
-    await using world = worldOf([source], { waitFor: { minAgents: 2, timeoutMs: 20_000 } })
-    await world.registry.start()
-    const waiting = world.registry.whenPopulated()
-    expect(await isOverAfter(waiting, world, 19_000)).toBe(false)
-    expect(await isOverAfter(waiting, world, 1000)).toBe(true)
-  })
-
-  test('waits 5 s without the setting, and not at all without sources or after the close', async () => {
+  test('waits 5 s, and not at all without sources or after the close', async () => {
     await using world = worldOf([new FakeSource()])
     await world.registry.start()
     const waiting = world.registry.whenPopulated()
@@ -353,7 +305,7 @@ test.each(CLIENT_KINDS)(
   },
 )
 
-describe('without the setting, a first list', () => {
+describe('a first list', () => {
   test('waits for graphs of this process until they are loaded', async () => {
     let load: () => void = () => undefined
     const loaded = new Promise<void>((resolve) => (load = resolve))

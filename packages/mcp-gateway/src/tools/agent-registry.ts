@@ -12,7 +12,7 @@ import { watchedRun } from '../agents/watched-run.ts'
 import { agentDefectOf, areEqualAgents } from '../agents/reported-agent.ts'
 import type { Clock } from '../internal/clock.ts'
 import { Debouncer, withDeadline } from '../internal/timers.ts'
-import type { RegistrySettings, WaitForSettings } from '../options.ts'
+import type { RegistrySettings } from '../options.ts'
 import { ToolPlanner } from './plan.ts'
 import type { PlanOptions, ToolPlan } from './plan.ts'
 
@@ -103,7 +103,7 @@ export class AgentRegistry implements RunnableAgents {
 
   /** @throws GatewayError `CONFIG` */
   constructor(options: AgentRegistryOptions) {
-    const { clock, tools, debounceMs, waitFor, onWarning, sources } = options
+    const { clock, tools, debounceMs, onWarning, sources } = options
     this.#options = options
     this.#clock = clock
     this.#planner = new ToolPlanner(tools)
@@ -115,9 +115,8 @@ export class AgentRegistry implements RunnableAgents {
       maxMs: 4 * debounceMs,
       onDue: () => this.#makePlan(),
     })
-    const timeoutMs = waitFor?.timeoutMs ?? FIRST_LIST_MS
-    this.#firstList = new FirstList(clock, timeoutMs)
-    this.#firstAgents = new FirstList(clock, waitFor === undefined ? ONE_CLIENT_MS : timeoutMs)
+    this.#firstList = new FirstList(clock, FIRST_LIST_MS)
+    this.#firstAgents = new FirstList(clock, ONE_CLIENT_MS)
     for (const source of sources) this.#add(source)
   }
 
@@ -172,8 +171,8 @@ export class AgentRegistry implements RunnableAgents {
   }
 
   /**
-   * Like `whenListable()`, for a client that may read the list only once. Resolves when the number of agents of `waitFor`
-   * is there, or one agent without that setting; after its time limit or 5 s; or if there are no sources. Never rejects.
+   * Like `whenListable()`, for a client that may read the list only once. Resolves when an agent is there, after
+   * 5 s, or if there are no sources. Never rejects.
    */
   whenPopulated(): Promise<void> {
     return this.#firstAgents.wait()
@@ -237,25 +236,21 @@ export class AgentRegistry implements RunnableAgents {
 
   async #startAll(): Promise<void> {
     if (this.#closing !== undefined) return
-    const { waitFor } = this.#options
     void this.#firstList.wait()
     this.#expireAgents()
     const sources = [...this.#sources.keys()]
     const searches = sources.map((source) => this.#startSource(source))
-    if (waitFor) this.#planForFirst(waitFor)
-    else void this.#openSoon(searches.filter((_, index) => sources[index]?.isLocal === true))
+    void this.#openSoon(searches.filter((_, index) => sources[index]?.isLocal === true))
     await Promise.all(searches)
     this.#makePlan()
-    if (!waitFor) {
-      this.#stopWaiting()
-      this.#firstList.open()
-    }
+    this.#stopWaiting()
+    this.#firstList.open()
     if (this.#sources.size === 0) this.#firstAgents.open()
   }
 
   /**
-   * Opens the first list without the setting `waitFor`: when graphs of this process are loaded, and other agents had a
-   * short time to be found. Agents of other processes may be unreachable for long.
+   * Opens the first list when graphs of this process are loaded, and other agents had a short time to be found. Agents
+   * of other processes may be unreachable for long.
    */
   async #openSoon(local: readonly Promise<void>[]): Promise<void> {
     const isDue = new Promise<void>((resolve) => {
@@ -264,15 +259,6 @@ export class AgentRegistry implements RunnableAgents {
     await Promise.all([isDue, ...local])
     this.#makePlan()
     this.#firstList.open()
-  }
-
-  /** Makes pending plans at once until the first list is open. */
-  #planForFirst(waitFor: WaitForSettings): void {
-    this.#stopWaiting = this.#clock.after(waitFor.pollMs, () => {
-      if (this.#closing !== undefined || this.#firstList.isOpen) return
-      if (this.#planning.isPending) this.#makePlan()
-      this.#planForFirst(waitFor)
-    })
   }
 
   // ---- sources and their agents ------------------------------------------------------------------------------------
@@ -402,11 +388,7 @@ export class AgentRegistry implements RunnableAgents {
     const plan = this.#planner.plan(this.agents())
     this.#plan = plan
     this.#warnOf(plan)
-    const { waitFor } = this.#options
-    if (plan.agents.length >= (waitFor?.minAgents ?? 1)) {
-      this.#firstAgents.open()
-      if (waitFor) this.#firstList.open()
-    }
+    if (plan.agents.length > 0) this.#firstAgents.open()
     const tools = plan.toolsVersion !== before.toolsVersion
     const prompts = plan.promptsVersion !== before.promptsVersion
     if (tools || prompts) this.#listeners.emit({ plan, tools, prompts })
